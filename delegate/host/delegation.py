@@ -61,8 +61,10 @@ def collect_delegations() -> Iterator[list[Delegation]]:
 
 
 def plural(count: int, noun: str) -> str:
-    """ "1 partition", "2 partitions"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """ "1 partition", "2 partitions", "2 classes"."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def announce(delegation: Delegation, options: Options) -> None:

@@ -84,9 +84,14 @@ def probabilities(output: npt.NDArray[Any], details: Mapping[str, Any]) -> npt.N
         )
     if is_probability:
         return values
-    exponentials: npt.NDArray[np.float64] = np.exp(values - values.max())
-    normalised: npt.NDArray[np.float64] = exponentials / exponentials.sum()
-    return normalised
+    return softmax(values)
+
+
+def softmax(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Logits as probabilities with the sum 1 along the last axis, without overflow."""
+    powers = np.exp(values - values.max(axis=-1, keepdims=True))
+    shares: npt.NDArray[np.float64] = powers / powers.sum(axis=-1, keepdims=True)
+    return shares
 
 
 def rank(

@@ -265,6 +265,31 @@ def test_yolox_grids(first: bool, apart: bool) -> None:
     assert_found(decoded(arrays, Hints(classes=CLASSES)), "yolox-grids", 0.01)
 
 
+@pytest.mark.parametrize(
+    ("others", "name", "classes"),
+    [
+        *(((64,), "yolov8-grids", classes) for classes in (1, 2, 64)),
+        *(((4, 1), "yolox-grids", classes) for classes in (1, 2, 4)),
+    ],
+)
+def test_parts_of_grids_are_told_apart_however_many_classes(
+    others: tuple[int, ...], name: str, classes: int
+) -> None:
+    """The likeliest class is the last one; where it has as many channels as another part, the
+    order of the outputs tells.
+    """
+    arrays = []
+    for h, w in ((H // stride, W // stride) for stride in STRIDES):
+        arrays += [np.ones((1, h, w, channels)) for channels in others]
+        arrays.append(np.where(np.arange(classes) == classes - 1, 0.9, 0.2) * np.ones((1, h, w, 1)))
+    outputs = [OutputTensor("out", array.shape, None, None) for array in arrays]
+    head = recognise(EMPTY, outputs, H, W, Hints())
+    assert (head.name, head.classes) == (name, classes)
+    found = head.decode(arrays, 0.3)
+    assert {*found.classes} == {classes - 1}
+    assert {*found.scores} == {0.9}
+
+
 @pytest.mark.parametrize("scores_first", [True, False])
 def test_raw_ssd(scores_first: bool) -> None:
     anchors = ssd_anchors(H, W)

@@ -26,7 +26,7 @@ from delegate.vision.detection.coco_results import COCO_CATEGORIES, coco_results
 from delegate.vision.detection.head import OutputTensor
 from delegate.vision.detection.placement import Fit, Placement, onto_image
 from delegate.vision.detection.recognise import recognise
-from delegate.vision.detection.yolo_tasks import MASK_WEIGHTS, SegmentHead
+from delegate.vision.detection.yolo_rows import MASK_WEIGHTS, SegmentHead
 from tests.detection.test_heads import CX, CY, EMPTY, N_CELLS, H, W, v8_rows
 
 CLASSES = 7

@@ -51,36 +51,27 @@ class Detections:
         return len(self.scores)
 
     def take(self, which: npt.NDArray[Any]) -> Detections:
-        """Those selected by a mask or by indices, in the order of the indices."""
-        numbers = np.arange(len(self))[which]
-        return Detections(
-            self.boxes[numbers],
-            self.classes[numbers],
-            self.scores[numbers],
-            None if self.points is None else self.points[numbers],
-            None if self.outlines is None else self.outlines[numbers],
-            None if self.weights is None else self.weights[numbers],
-            None if self.masks is None else tuple(self.masks[i] for i in numbers),
-        )
+        """Those selected by a mask or by indices, in the order of the indices, before they have
+        masks.
+        """
+        assert self.masks is None
+        names = ("boxes", "classes", "scores", "points", "outlines", "weights")
+        parts = ((name, getattr(self, name)) for name in names)
+        taken: dict[str, Any] = {n: None if part is None else part[which] for n, part in parts}
+        return Detections(**taken)
 
     def above(self, threshold: float) -> Detections:
         """Those whose score is at least ``threshold``."""
         return self.take(self.scores >= threshold)
 
 
-def best_classes(
-    boxes: Floats,
-    scores: Floats,
-    threshold: float,
-    *,
-    points: Floats | None = None,
-    outlines: Floats | None = None,
-    weights: Floats | None = None,
-) -> Detections:
-    """One candidate per box: its best class. ``boxes`` [n, 4], ``scores`` [n, classes]."""
+def best_classes(boxes: Floats, scores: Floats, threshold: float, **more: Any) -> Detections:
+    """One candidate per box: its best class. ``boxes`` [n, 4], ``scores`` [n, classes]; ``more``:
+    what else ``Detections`` has.
+    """
     classes = scores.argmax(axis=1).astype(np.int64)
     best = scores[np.arange(len(scores)), classes]
-    return Detections(boxes, classes, best, points, outlines, weights).above(threshold)
+    return Detections(boxes, classes, best, **more).above(threshold)
 
 
 def from_centres(centres: Floats) -> Floats:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from delegate.model.graph import Graph
 from delegate.vision.detection.head import Head, OutputTensor
+from delegate.vision.detection.output_parts import output_parts
 from delegate.vision.detection.yolo_grids import Anchors
 
 COCO_CLASSES = 80
@@ -40,6 +41,12 @@ class Outputs:
     input_h: int
     input_w: int
     hints: Hints
+
+    def parts(self, index: int, channels: int) -> tuple[int, ...]:
+        """What the graph joins the ``channels`` of an output from; empty where it does not say."""
+        if index >= len(self.graph.outputs):
+            return ()
+        return output_parts(self.graph, self.graph.outputs[index], channels)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

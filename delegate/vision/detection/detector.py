@@ -18,7 +18,7 @@ from delegate.vision.detection.head import Head, OutputTensor, real_outputs
 from delegate.vision.detection.mediapipe import SelfieHead
 from delegate.vision.detection.placement import Fit, Placement, Preparation, onto_image, place
 from delegate.vision.detection.recognise import recognise
-from delegate.vision.detection.yolo_tasks import SegmentHead
+from delegate.vision.detection.yolo_rows import SegmentHead
 from delegate.vision.images import ImageInput
 from delegate.vision.zoo import known_decoder
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from delegate.vision.detection.candidate import (
-    PARTS_FIT,
-    Candidate,
-    Outputs,
-    class_score,
-)
+from delegate.host.delegation import plural
+from delegate.vision.detection.candidate import PARTS_FIT, Candidate, Outputs, class_score
 from delegate.vision.detection.head import Head, OutputTensor
-from delegate.vision.detection.output_parts import output_parts
 from delegate.vision.detection.yolo_grids import (
     ANCHOR_FAMILIES,
     DFL_BINS,
@@ -42,9 +37,9 @@ def grid_candidates(outputs: Outputs) -> Iterator[Candidate]:
     channels = forms.pop()
     members = tuple(grids)
     size = (outputs.input_h, outputs.input_w)
-    if _BIN_CHANNELS in channels[1:] or _BIN_CHANNELS in channels[:-1]:
+    if _BIN_CHANNELS in channels and (len(channels) == 2 or (len(channels) == 3 and 1 in channels)):
         yield _candidate(outputs, DflGridHead(*size, members), "bins and classes, apart")
-    elif channels[:2] == (1, 4) and len(channels) == 3:
+    elif len(channels) == 3 and {1, 4} <= {*channels}:
         yield _candidate(outputs, YoloXGridHead(*size, members), "box, objectness and classes")
     elif len(channels) == 1:
         yield from _whole_grids(outputs, members, channels[0], len(by_stride))
@@ -70,12 +65,8 @@ def _candidate(
     score, reasons = class_score(head.classes or 0, outputs.hints)
     if bonus:
         reasons = (*reasons, "the graph joins such parts")
-    full = f"{reading}, {_class_count(head)}"
+    full = f"{reading}, {plural(head.classes or 0, 'class')}"
     return Candidate(head, full, score + bonus, reasons, doubt)
-
-
-def _class_count(head: Head) -> str:
-    return "1 class" if head.classes == 1 else f"{head.classes} classes"
 
 
 def _whole_grids(
@@ -83,10 +74,7 @@ def _whole_grids(
 ) -> Iterator[Candidate]:
     """One tensor per grid."""
     size = (outputs.input_h, outputs.input_w)
-    first = members[0]
-    parts: tuple[int, ...] = ()
-    if first.index < len(outputs.graph.outputs):
-        parts = output_parts(outputs.graph, outputs.graph.outputs[first.index], channels)
+    parts = outputs.parts(members[0].index, channels)
     if channels > _BIN_CHANNELS:
         fits = parts == (_BIN_CHANNELS, channels - _BIN_CHANNELS)
         yield _candidate(

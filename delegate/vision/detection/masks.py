@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from delegate.vision.detection.boxes import Floats, Mask
 from delegate.vision.detection.placement import Placement
@@ -22,21 +21,13 @@ def mask_in_box(
     columns = (np.arange(left, right) + 0.5) * placement.w / placement.image_w + placement.left
     rows = (np.arange(top, bottom) + 0.5) * placement.h / placement.image_h + placement.top
     across, down = columns * w / input_w - 0.5, rows * h / input_h - 0.5
-    return Mask(left, top, _bilinear(logits, down, across) > 0.0)
+    return Mask(left, top, _bilinear(down, h) @ logits @ _bilinear(across, w).T > 0.0)
 
 
-def _bilinear(values: Floats, rows: Floats, columns: Floats) -> Floats:
-    """``values`` [h, w] at every pair of ``rows`` and ``columns``; the edges go on outside."""
-
-    def between(places: Floats, size: int) -> tuple[npt.NDArray[np.int64], Floats]:
-        inside = np.clip(places, 0, size - 1)
-        low = np.minimum(inside.astype(np.int64), max(size - 2, 0))
-        return low, inside - low
-
-    y, down = between(rows, values.shape[0])
-    x, right = between(columns, values.shape[1])
-    below, beside = np.minimum(y + 1, values.shape[0] - 1), np.minimum(x + 1, values.shape[1] - 1)
-    upper = values[np.ix_(y, x)] * (1 - right) + values[np.ix_(y, beside)] * right
-    lower = values[np.ix_(below, x)] * (1 - right) + values[np.ix_(below, beside)] * right
-    result: Floats = upper * (1 - down)[:, np.newaxis] + lower * down[:, np.newaxis]
-    return result
+def _bilinear(places: Floats, size: int) -> Floats:
+    """What each of ``size`` values counts at every place between them [n, size]; the first and the
+    last one go on outside.
+    """
+    distances = np.clip(places, 0, size - 1)[:, np.newaxis] - np.arange(size)
+    weights: Floats = np.maximum(1.0 - np.abs(distances), 0.0)
+    return weights

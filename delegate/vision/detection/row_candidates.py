@@ -4,42 +4,85 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate, product
 
+from delegate.host.delegation import plural
 from delegate.vision.detection.candidate import (
     COCO_POINTS,
     PARTS_FIT,
     USUAL,
     Candidate,
+    Hints,
     Outputs,
     class_score,
 )
-from delegate.vision.detection.head import Head, OutputTensor
-from delegate.vision.detection.output_parts import boundaries, output_parts
-from delegate.vision.detection.yolo import EndToEndHead, YoloV5Head, YoloV8Head, YoloXHead
-from delegate.vision.detection.yolo_tasks import (
-    FACE_POINTS,
+from delegate.vision.detection.head import OutputTensor
+from delegate.vision.detection.output_parts import boundaries
+from delegate.vision.detection.yolo import EndToEndHead
+from delegate.vision.detection.yolo_rows import (
     MASK_WEIGHTS,
     POINT_VALUES,
-    OrientedHead,
-    PoseHead,
+    Part,
+    Parts,
+    RowsHead,
     SegmentHead,
-    YoloV5FaceHead,
+    YoloXHead,
 )
 
 _STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (8, 16), (16, 32), (32,))
-_ANCHORS_PER_CELL = 3
+_CELL, _ANCHOR = 1, 3
+"""Rows of a cell: one, or one per anchor."""
 _END_TO_END_COLUMNS = 6
 _LEAST_LOGARITHM = -1.0
 """Sizes, probabilities and centres inside the picture are not below 0; logarithms of sizes are."""
 
+_FACE_POINTS = 5
+"""Eyes, nose and corners of the mouth, of which YOLOv5-face gives x and y."""
+_CHANNELS = {
+    Part.BOX: 4,
+    Part.OBJECTNESS: 1,
+    Part.PLACES: _FACE_POINTS * POINT_VALUES[Part.PLACES],
+    Part.WEIGHTS: MASK_WEIGHTS,
+    Part.ANGLE: 1,
+}
+"""Of the parts whose number does not depend on the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What a row of a decoder's models holds, in order, and how their graphs join it: between which
+    parts, counted from 1, the joints may be. ``per_cell``: rows of a cell.
+    """
+
+    name: str
+    per_cell: int
+    parts: tuple[Part, ...]
+    joints: tuple[tuple[int, ...], ...]
+
+
+_LAYOUTS = (
+    _Layout("yolov8", _CELL, (Part.BOX, Part.CLASSES), ((1,),)),
+    _Layout("yolox", _CELL, (Part.BOX, Part.OBJECTNESS, Part.CLASSES), ((1, 2), (1,))),
+    _Layout("yolov8-pose", _CELL, (Part.BOX, Part.CLASSES, Part.POINTS), ((1, 2), (2,))),
+    _Layout("yolov8-obb", _CELL, (Part.BOX, Part.CLASSES, Part.ANGLE), ((1, 2), (2,))),
+    _Layout("yolov8-seg", _CELL, (Part.BOX, Part.CLASSES, Part.WEIGHTS), ((1, 2), (2,))),
+    _Layout("yolov5", _ANCHOR, (Part.BOX, Part.OBJECTNESS, Part.CLASSES), ((1,), (1, 2), ())),
+    # Its graphs join boxes and points like those of yolov5 join boxes.
+    _Layout(
+        "yolov5-face",
+        _ANCHOR,
+        (Part.BOX, Part.OBJECTNESS, Part.PLACES, Part.CLASSES),
+        ((1,), (1, 2), (), (1, 2, 3)),
+    ),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """One output read as rows: ``n`` of them, of ``channels``."""
+    """One output read as rows, of ``channels``."""
 
     index: int
     output: OutputTensor
-    n: int
     channels: int
     channels_first: bool
     strides: tuple[int, ...]
@@ -47,17 +90,18 @@ class _Rows:
     cuts: frozenset[int]
     """Where the graph joins the channels; empty where it does not say."""
 
+    @property
+    def has_logarithms(self) -> bool:
+        return self.output.lowest is not None and self.output.lowest < _LEAST_LOGARITHM
+
 
 def row_candidates(outputs: Outputs) -> Iterator[Candidate]:
     """Every head of rows that the outputs can be of."""
     for rows in _readings(outputs):
-        if len(outputs.tensors) == 1 and rows.per_cell == 1:
-            yield from _boxes(outputs, rows)
-            yield from _tasks(outputs, rows)
-        elif len(outputs.tensors) == 1:
-            yield from _anchored(outputs, rows)
-        else:
-            yield from _segments(outputs, rows)
+        for layout in _LAYOUTS:
+            with_masks = Part.WEIGHTS in layout.parts
+            if layout.per_cell == rows.per_cell and len(outputs.tensors) == 1 + with_masks:
+                yield from _candidate(outputs, rows, layout)
     output = outputs.tensors[0]
     if len(outputs.tensors) == 1 and output.shape[2:] == (_END_TO_END_COLUMNS,):
         head = EndToEndHead(outputs.input_h, outputs.input_w, output)
@@ -65,133 +109,96 @@ def row_candidates(outputs: Outputs) -> Iterator[Candidate]:
 
 
 def _readings(outputs: Outputs) -> Iterator[_Rows]:
-    seen = set()
+    cells = {
+        strides: sum((outputs.input_h // s) * (outputs.input_w // s) for s in strides)
+        for strides in _STRIDES
+    }
     for index, output in enumerate(outputs.tensors):
         if len(output.shape) != 3 or output.shape[0] != 1:
             continue
-        for strides in _STRIDES:
-            cells = sum((outputs.input_h // s) * (outputs.input_w // s) for s in strides)
-            for axis in (1, 2):
-                n, channels = output.shape[axis], output.shape[3 - axis]
-                for per_cell in (1, _ANCHORS_PER_CELL):
-                    key = (index, axis, per_cell)
-                    if n == cells * per_cell and channels >= 5 and key not in seen:
-                        seen.add(key)
-                        cuts = boundaries(_parts(outputs, index, channels))
-                        yield _Rows(index, output, n, channels, axis == 2, strides, per_cell, cuts)
+        for axis, per_cell in product((1, 2), (_CELL, _ANCHOR)):
+            n, channels = output.shape[axis], output.shape[3 - axis]
+            strides = next((s for s in _STRIDES if n == cells[s] * per_cell), None)
+            if strides is not None:
+                cuts = boundaries(outputs.parts(index, channels))
+                yield _Rows(index, output, channels, axis == 2, strides, per_cell, cuts)
 
 
-def _parts(outputs: Outputs, index: int, channels: int) -> tuple[int, ...]:
-    if index >= len(outputs.graph.outputs):
-        return ()
-    return output_parts(outputs.graph, outputs.graph.outputs[index], channels)
-
-
-def _candidate(
-    outputs: Outputs,
-    rows: _Rows,
-    head: Head,
-    reading: str,
-    cuts: tuple[frozenset[int], ...],
-    *,
-    bonus: int = 0,
-    why: tuple[str, ...] = (),
-) -> Iterator[Candidate]:
-    """The candidate unless the graph joins other parts than one of ``cuts`` (a box may be joined
-    from its centre and its size).
+def _candidate(outputs: Outputs, rows: _Rows, layout: _Layout) -> Iterator[Candidate]:
+    """The candidate, unless rows of that many channels cannot have the layout or the outputs speak
+    against it.
     """
-    score, reasons = bonus, why
-    if head.classes is not None:
-        more, about = class_score(head.classes, outputs.hints)
-        score, reasons = score + more, (*reasons, *about)
-    if rows.cuts:
-        fits = any(wanted and wanted <= rows.cuts <= wanted | {2} for wanted in cuts)
-        whole = rows.cuts <= {2} and frozenset() in cuts
-        if not fits and not whole and outputs.hints.decoder is None:
-            return
-        score += PARTS_FIT
-        reasons = (*reasons, "the graph joins such parts")
-    yield Candidate(head, reading, score, reasons)
-
-
-def _boxes(outputs: Outputs, rows: _Rows) -> Iterator[Candidate]:
-    size = (outputs.input_h, outputs.input_w)
-    has_logarithms = rows.output.lowest is not None and rows.output.lowest < _LEAST_LOGARITHM
-    is_named = outputs.hints.decoder is not None
-    if not has_logarithms or is_named:
-        yield from _candidate(
-            outputs, rows, YoloV8Head(*size, rows.output, rows.channels_first),
-            f"a box and {rows.channels - 4} classes per cell", (frozenset({4}),),
-        )  # fmt: skip
-    # YOLOX is exported with the cells first.
-    if rows.channels > 5 and (not rows.channels_first or is_named):
-        yield from _candidate(
-            outputs, rows, YoloXHead(*size, rows.output, rows.channels_first, rows.strides),
-            f"a box, objectness and {rows.channels - 5} classes per cell",
-            (frozenset({4, 5}), frozenset({4})),
-            bonus=USUAL if has_logarithms else 0,
-            why=("logarithms of sizes",) if has_logarithms else (),
-        )  # fmt: skip
-
-
-def _tasks(outputs: Outputs, rows: _Rows) -> Iterator[Candidate]:
-    size = (outputs.input_h, outputs.input_w)
-    is_named = outputs.hints.decoder is not None
-    # Several classes with key points only where the decoder is named: too many shapes would fit.
-    classes = outputs.hints.classes if is_named and outputs.hints.classes else 1
-    points, rest = divmod(rows.channels - 4 - classes, POINT_VALUES)
-    if points > 0 and not rest:
-        is_usual = points == COCO_POINTS and classes == 1
-        yield from _candidate(
-            outputs, rows, PoseHead(*size, rows.output, rows.channels_first, classes),
-            f"a box, {classes} class and {points} key points per cell",
-            (frozenset({4, 4 + classes}), frozenset({4 + classes})),
-            bonus=USUAL if is_usual else 0, why=("COCO's key points",) if is_usual else (),
-        )  # fmt: skip
-    # An angle per row is told by the graph alone: it looks like one more class.
-    last = rows.channels - 1
-    if rows.channels > 5 and (last in rows.cuts or outputs.hints.decoder == OrientedHead.name):
-        yield from _candidate(
-            outputs, rows, OrientedHead(*size, rows.output, rows.channels_first),
-            f"a box, {rows.channels - 5} classes and an angle per cell",
-            (frozenset({4, last}), frozenset({last})),
-        )  # fmt: skip
-
-
-def _anchored(outputs: Outputs, rows: _Rows) -> Iterator[Candidate]:
-    size = (outputs.input_h, outputs.input_w)
-    if rows.channels > 5:
-        yield from _candidate(
-            outputs, rows, YoloV5Head(*size, rows.output, rows.channels_first),
-            f"a box, objectness and {rows.channels - 5} classes per anchor",
-            (frozenset({4}), frozenset({4, 5}), frozenset()),
-        )  # fmt: skip
-    face = 5 + 2 * FACE_POINTS
-    if rows.channels > face:
-        is_usual = rows.channels == face + 1
-        # The parts of a row say nothing here: it joins boxes and points like a v5 joins boxes.
-        yield from _candidate(
-            outputs, rows, YoloV5FaceHead(*size, rows.output, rows.channels_first),
-            f"a box, objectness, {FACE_POINTS} points and {rows.channels - face} classes per "
-            "anchor",
-            (frozenset({4}), frozenset({4, 5}), frozenset(), frozenset({4, 5, face})),
-        ) if is_usual or outputs.hints.decoder == YoloV5FaceHead.name else iter(())  # fmt: skip
-
-
-def _segments(outputs: Outputs, rows: _Rows) -> Iterator[Candidate]:
-    if len(outputs.tensors) != 2 or rows.per_cell != 1:
+    hints = outputs.hints
+    parts = _parts(layout, rows.channels, hints)
+    head = _head(outputs, rows, layout, parts) if parts is not None else None
+    if parts is None or head is None:
         return
+    if hints.decoder != layout.name and not _is_told(layout, rows, head.classes):
+        return
+    score, reasons = class_score(head.classes, hints)
+    usual = _usual(layout, rows, parts)
+    if usual:
+        score, reasons = score + USUAL, (usual, *reasons)
+    if rows.cuts:
+        ends = list(accumulate(parts.values()))
+        # A box may be joined from its centre and its size.
+        fits = rows.cuts - {2} in [{ends[place - 1] for place in each} for each in layout.joints]
+        if not fits and hints.decoder is None:
+            return
+        score, reasons = score + PARTS_FIT, (*reasons, "the graph joins such parts")
+    *first, last = (_words(part, channels) for part, channels in parts.items())
+    per = "cell" if layout.per_cell == _CELL else "anchor"
+    yield Candidate(head, f"{', '.join(first)} and {last} per {per}", score, reasons)
+
+
+def _parts(layout: _Layout, channels: int, hints: Hints) -> Parts | None:
+    """The parts of a row with their channels; None where so many channels have no such parts."""
+    known = {part: _CHANNELS.get(part, 0) for part in layout.parts}
+    rest = channels - sum(known.values())
+    known[Part.CLASSES] = rest
+    if Part.POINTS in known:
+        # Several classes only where the decoder is named: too many shapes would fit.
+        known[Part.CLASSES] = hints.classes or 1 if hints.decoder is not None else 1
+        known[Part.POINTS] = rest - known[Part.CLASSES]
+    is_whole = all(known.get(part, 0) % size == 0 for part, size in POINT_VALUES.items())
+    return known if is_whole and min(known.values()) > 0 else None
+
+
+def _head(outputs: Outputs, rows: _Rows, layout: _Layout, parts: Parts) -> RowsHead | None:
+    """The head; None where an output that belongs to it is missing."""
+    size = outputs.input_h, outputs.input_w
+    what = (layout.name, *size, rows.output, rows.channels_first, parts, rows.index)
+    if layout.name == "yolox":
+        return YoloXHead(*what, rows.strides)
+    if Part.WEIGHTS not in parts:
+        return RowsHead(*what)
     shape = outputs.tensors[1 - rows.index].shape
     if len(shape) != 4 or shape[0] != 1 or MASK_WEIGHTS not in (shape[1], shape[3]):
-        return
-    classes = rows.channels - 4 - MASK_WEIGHTS
-    if classes < 1:
-        return
-    head = SegmentHead(
-        outputs.input_h, outputs.input_w, rows.output, rows.channels_first, rows.index,
-        shape[3] != MASK_WEIGHTS,
-    )  # fmt: skip
-    yield from _candidate(
-        outputs, rows, head, f"a box, {classes} classes and {MASK_WEIGHTS} weights of masks",
-        (frozenset({4, 4 + classes}), frozenset({4 + classes})),
-    )  # fmt: skip
+        return None
+    return SegmentHead(*what, shape[3] != MASK_WEIGHTS)
+
+
+def _is_told(layout: _Layout, rows: _Rows, classes: int) -> bool:
+    """Whether the outputs show this layout where nobody names it."""
+    return {
+        "yolov8": not rows.has_logarithms,
+        "yolox": not rows.channels_first,  # it is exported with the cells first
+        "yolov8-obb": rows.channels - 1 in rows.cuts,  # an angle looks like one more class
+        "yolov5-face": classes == 1,
+    }.get(layout.name, True)
+
+
+def _usual(layout: _Layout, rows: _Rows, parts: Parts) -> str | None:
+    """What such models usually have."""
+    if layout.name == "yolox" and rows.has_logarithms:
+        return "logarithms of sizes"
+    is_person = parts[Part.CLASSES] == 1
+    if is_person and parts.get(Part.POINTS) == COCO_POINTS * POINT_VALUES[Part.POINTS]:
+        return "COCO's key points"
+    return None
+
+
+def _words(part: Part, channels: int) -> str:
+    if part in (Part.BOX, Part.OBJECTNESS, Part.ANGLE):
+        return str(part.value)
+    return plural(channels // POINT_VALUES.get(part, 1), part.value)

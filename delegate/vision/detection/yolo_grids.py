@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from delegate.vision.class_ranking import softmax
 from delegate.vision.detection.boxes import Detections, Floats, best_classes, from_centres
 from delegate.vision.detection.head import OutputTensor, as_probability, sigmoid
 from delegate.vision.detection.placement import Fit, Preparation
@@ -172,6 +173,7 @@ class _GridHead:
     """``outputs``: one or several of every grid."""
 
     needs_suppression: ClassVar[bool] = True
+    box_channels: ClassVar[int] = 4
 
     input_h: int
     input_w: int
@@ -182,9 +184,55 @@ class _GridHead:
         """The outputs of every grid by its stride, finest grid first."""
         return group_by_stride(self.outputs)
 
-    def places(self, stride: int) -> Floats:
-        """Column and row [n, 2] of every cell of a grid."""
-        return cells((stride,), self.input_h, self.input_w)[0]
+    @property
+    def per_cell(self) -> int:
+        """Boxes of a cell."""
+        return 1
+
+    @property
+    def channels(self) -> int:
+        """Of a box, in all outputs of its grid."""
+        members = next(iter(self.grids.values()))
+        return sum(output.channels for output in members) // self.per_cell
+
+    @property
+    def classes(self) -> int:
+        return self.channels - 5
+
+    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
+        boxes, scores = [], []
+        for stride, members in self.grids.items():
+            where, likely = self._parts(members, outputs)
+            boxes.append(self._corners(where, stride, members[0].output))
+            scores.append(self._scores(likely))
+        return best_classes(np.concatenate(boxes), np.concatenate(scores), threshold)
+
+    def _parts(
+        self, members: Sequence[GridOutput], outputs: Sequence[Floats]
+    ) -> tuple[Floats, Floats]:
+        """What tells where the boxes of a grid are [n, box_channels], and the probabilities of each
+        [n, ...], that of objectness first.
+        """
+        if len(members) == 1:
+            rows = members[0].rows(outputs).reshape(-1, self.channels)
+            where, rest = np.split(rows, [self.box_channels], axis=1)
+            return where, self._likely(rest, members[0].output)
+        box = next(member for member in members if member.channels == self.box_channels)
+        others = [member for member in members if member is not box]
+        others.sort(key=lambda member: member.channels != 1)
+        likely = [as_probability(member.rows(outputs), member.output) for member in others]
+        return box.rows(outputs), np.concatenate(likely, axis=1)
+
+    def _likely(self, values: Floats, output: OutputTensor) -> Floats:
+        """Probabilities in a tensor with boxes, whose range says nothing about them."""
+        return as_probability(values)
+
+    def _scores(self, likely: Floats) -> Floats:
+        return likely[:, :1] * likely[:, 1:]
+
+    def _corners(self, where: Floats, stride: int, output: OutputTensor) -> Floats:
+        """The boxes of a grid [n, 4] in pixels of the input."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,84 +251,52 @@ class AnchorGridHead(_GridHead):
         return self.family.preparation
 
     @property
-    def classes(self) -> int:
-        return self.outputs[0].channels // (len(self.anchors) // len(self.grids)) - 5
+    def per_cell(self) -> int:
+        return len(self.anchors) // len(self.grids)
 
-    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
-        boxes, scores = [], []
-        per_cell = len(self.anchors) // len(self.grids)
-        for number, (stride, members) in enumerate(self.grids.items()):
-            grid = members[0]
-            anchors = np.array(self.anchors[number * per_cell : (number + 1) * per_cell])
-            values = grid.rows(outputs).reshape(-1, per_cell, grid.channels // per_cell)
-            places = self.places(stride)[:, np.newaxis]
-            centres, sizes = self._boxes(values[:, :, :4], places, grid.output)
-            pixels = np.concatenate([centres * stride, sizes * anchors], axis=2)
-            boxes.append(from_centres(pixels.reshape(-1, 4)))
-            scores.append(self._scores(values[:, :, 4:].reshape(-1, values.shape[2] - 4), grid))
-        return best_classes(np.concatenate(boxes), np.concatenate(scores), threshold)
+    def _likely(self, values: Floats, output: OutputTensor) -> Floats:
+        if self.family.softmax:
+            return np.concatenate([sigmoid(values[:, :1]), softmax(values[:, 1:])], axis=1)
+        return as_probability(values, output)
 
-    def _scores(self, values: Floats, grid: GridOutput) -> Floats:
-        if not self.family.softmax:
-            likely = as_probability(values, grid.output)
-            return likely[:, :1] * likely[:, 1:]
-        powers = np.exp(values[:, 1:] - values[:, 1:].max(axis=1, keepdims=True))
-        result: Floats = sigmoid(values[:, :1]) * powers / powers.sum(axis=1, keepdims=True)
-        return result
-
-    def _boxes(self, values: Floats, places: Floats, output: OutputTensor) -> tuple[Floats, Floats]:
+    def _corners(self, where: Floats, stride: int, output: OutputTensor) -> Floats:
+        first = list(self.grids).index(stride) * self.per_cell
+        places = np.repeat(cells((stride,), self.input_h, self.input_w)[0], self.per_cell, axis=0)
+        anchors = np.resize(self.anchors[first : first + self.per_cell], places.shape)
         if self.family.is_v5:
-            shares = as_probability(values, output)
-            return 2.0 * shares[:, :, :2] - 0.5 + places, (2.0 * shares[:, :, 2:4]) ** 2
-        return as_probability(values[:, :, :2], output) + places, np.exp(values[:, :, 2:4])
+            shares = 2.0 * as_probability(where, output)
+            centres, sizes = shares[:, :2] - 0.5 + places, shares[:, 2:] ** 2
+        else:
+            centres = as_probability(where[:, :2], output) + places
+            sizes = np.exp(where[:, 2:])
+        return from_centres(np.concatenate([centres * stride, sizes * anchors], axis=1))
 
 
 @dataclass(frozen=True, slots=True)
 class DflGridHead(_GridHead):
     """v8 and v11: per cell 16 bins for each side of the box, and a score per class.
 
-    Boxes and classes in one tensor per grid (bins first), or in one each.
+    Boxes and classes in one tensor per grid (bins first), or in one each; a third one of one
+    channel holds the sum of the classes' scores, which says nothing more.
     """
 
     name: ClassVar[str] = "yolov8-grids"
     preparation: ClassVar[Preparation] = YOLO_PREPARATION
+    box_channels: ClassVar[int] = 4 * DFL_BINS
 
     @property
     def classes(self) -> int:
-        if len(self.outputs) == len(self.grids):
-            return self.outputs[0].channels - 4 * DFL_BINS
-        return next(
-            grid.channels for grid in self.outputs if grid.channels not in (1, 4 * DFL_BINS)
-        )
+        has_sum = len(self.outputs) == 3 * len(self.grids)
+        return self.channels - self.box_channels - has_sum
 
-    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
-        boxes, scores = [], []
-        for stride, members in self.grids.items():
-            bins, likely = self._split(members, outputs)
-            sides = _expected_bin(bins)
-            places = self.places(stride)
-            corners = np.concatenate([places + 0.5 - sides[:, :2], places + 0.5 + sides[:, 2:]], 1)
-            boxes.append(corners * stride)
-            scores.append(likely)
-        return best_classes(np.concatenate(boxes), np.concatenate(scores), threshold)
+    def _scores(self, likely: Floats) -> Floats:
+        return likely[:, -self.classes :]
 
-    def _split(
-        self, members: Sequence[GridOutput], outputs: Sequence[Floats]
-    ) -> tuple[Floats, Floats]:
-        if len(members) == 1:
-            rows = members[0].rows(outputs)
-            return rows[:, : 4 * DFL_BINS], as_probability(rows[:, 4 * DFL_BINS :])
-        bins = next(m for m in members if m.channels == 4 * DFL_BINS)
-        classes = next(m for m in members if m is not bins and m.channels == self.classes)
-        return bins.rows(outputs), as_probability(classes.rows(outputs), classes.output)
-
-
-def _expected_bin(bins: Floats) -> Floats:
-    """[n, 64] scores of bins as [n, 4] distances, in strides."""
-    shaped = bins.reshape(-1, 4, DFL_BINS)
-    weights = np.exp(shaped - shaped.max(axis=2, keepdims=True))
-    distances: Floats = (weights @ np.arange(DFL_BINS)) / weights.sum(axis=2)
-    return distances
+    def _corners(self, where: Floats, stride: int, output: OutputTensor) -> Floats:
+        sides = softmax(where.reshape(-1, 4, DFL_BINS)) @ np.arange(DFL_BINS)  # in strides
+        centres = cells((stride,), self.input_h, self.input_w)[0] + 0.5
+        corners: Floats = np.concatenate([centres - sides[:, :2], centres + sides[:, 2:]], axis=1)
+        return stride * corners
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,23 +306,5 @@ class YoloXGridHead(_GridHead):
     name: ClassVar[str] = "yolox-grids"
     preparation: ClassVar[Preparation] = YOLOX_PREPARATION
 
-    @property
-    def classes(self) -> int:
-        channels = {grid.channels for grid in self.outputs}
-        return max(channels) if len(channels) > 1 else channels.pop() - 5
-
-    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
-        boxes, scores = [], []
-        for stride, members in self.grids.items():
-            if len(members) == 1:
-                rows = members[0].rows(outputs)
-                box, likely = rows[:, :4], as_probability(rows[:, 4:])
-            else:
-                by_channels = sorted(members, key=lambda m: (m.channels != 4, m.channels != 1))
-                box = by_channels[0].rows(outputs)
-                likely = np.concatenate(
-                    [as_probability(m.rows(outputs), m.output) for m in by_channels[1:]], axis=1
-                )
-            boxes.append(decode_yolox(box, (stride,), self.input_h, self.input_w))
-            scores.append(likely[:, :1] * likely[:, 1:])
-        return best_classes(from_centres(np.concatenate(boxes)), np.concatenate(scores), threshold)
+    def _corners(self, where: Floats, stride: int, output: OutputTensor) -> Floats:
+        return from_centres(decode_yolox(where, (stride,), self.input_h, self.input_w))
