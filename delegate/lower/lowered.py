@@ -129,6 +129,10 @@ class TensorBinding:
     spread: Spread | None = None
 
     @property
+    def is_spread(self) -> bool:
+        return self.spread is not None
+
+    @property
     def laid_out(self) -> Element:
         """The type whose layout is converted: int8 where the values are converted first, and fp16
         where the host has fp32.

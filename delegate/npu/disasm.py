@@ -18,9 +18,9 @@ from delegate.chip.register_model import Field, RegisterMap
 from delegate.chip.registers import REGISTERS
 from delegate.errors import UsageError
 from delegate.lower.task import BufferId
+from delegate.npu.program_format import FILE_IDENTIFIER
 from delegate.npu.program_reader import parse
 from delegate.npu.program_types import WORD_BYTES, Program, Reloc
-from delegate.npu.program_writer import FILE_IDENTIFIER
 from delegate.npu.regcmd import VALUE_MASK, Command, pack_word, unpack_word
 
 _EMPTY = "empty"

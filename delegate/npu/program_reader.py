@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -16,34 +18,23 @@ from delegate.errors import ProgramError
 from delegate.lower.lowered import Affine, Fold, Spread, TensorBinding
 from delegate.lower.task import BufferId, Ref
 from delegate.model.flatbuffer_reader import FlatbufferReader, Table
+from delegate.npu import program_format
 from delegate.npu.format_version import FORMAT_VERSION
 from delegate.npu.program_check import check_program
-from delegate.npu.program_types import (
-    Program,
-    ProgramBuffer,
-    ProgramLayer,
-    ProgramTask,
-    Reloc,
-)
-from delegate.npu.program_writer import (
-    AFFINE_SLOT,
+from delegate.npu.program_format import (
     CHECKSUM_BYTES,
-    CHECKSUM_SLOT,
-    CHIP_SLOT,
     FILE_IDENTIFIER,
-    FOLD_FIELDS,
-    FOLD_SLOT,
-    SPREAD_FIELDS,
-    SPREAD_SLOT,
-    TABLE_SLOT,
+    RELOC,
+    Fields,
+    Kind,
+    Slot,
 )
+from delegate.npu.program_types import Program, ProgramBuffer, ProgramLayer, ProgramTask, Reloc
 
-RELOC_BYTES = 16
-
-_UINT8, _INT8 = struct.Struct("<B"), struct.Struct("<b")
-_UINT32, _INT32 = struct.Struct("<I"), struct.Struct("<i")
-_UINT64, _FLOAT32 = struct.Struct("<Q"), struct.Struct("<f")
+_NUMBERS = {kind: struct.Struct(kind.value) for kind in Kind if kind.value.startswith("<")}
 _INT32S = np.dtype("<i4")
+
+Values = Mapping[str, Any]
 
 
 class _ProgramFile(FlatbufferReader):
@@ -69,52 +60,65 @@ def parse(data: bytes) -> Program:
     """The Program in ``data``. Raises ProgramError unless every rule holds."""
     data = bytes(data)
     root = open_program(data)
-    version = root.number(0, _UINT32)
+    version = root.number(Slot.VERSION, _NUMBERS[Kind.UINT32])
     if version != FORMAT_VERSION:
         raise ProgramError(
             f"program file has format version {version}, this package reads {FORMAT_VERSION}; "
             "compile the model again"
         )
     _check_sum(data, root)
+    layers = _rows(root, Slot.LAYERS, "layer", program_format.LAYER)
+    buffers = _rows(root, Slot.BUFFERS, "buffer", program_format.BUFFER)
+    tasks = _rows(root, Slot.TASKS, "task", program_format.TASK)
     program = Program(
-        chip=root.string(CHIP_SLOT),
-        compiler=root.string(1),
-        name=root.string(2),
-        buffers=tuple(
-            ProgramBuffer(table.number(0, _UINT64), bytes(table.raw_vector(1, 1)))
-            for table in root.tables(3, "buffer")
-        ),
+        chip=root.string(Slot.CHIP),
+        compiler=root.string(Slot.COMPILER),
+        name=root.string(Slot.NAME),
+        buffers=tuple(ProgramBuffer(**values) for _, values in buffers),
         relocs=_relocs(root),
-        layers=tuple(
-            ProgramLayer(table.string(0), table.string(1), _integers(table, 2))
-            for table in root.tables(5, "layer")
-        ),
-        tasks=tuple(_task(table) for table in root.tables(6, "task")),
-        inputs=tuple(_binding(table) for table in root.tables(7, "input")),
-        outputs=tuple(_binding(table) for table in root.tables(8, "output")),
+        layers=tuple(ProgramLayer(**values) for _, values in layers),
+        tasks=tuple(ProgramTask(**values) for _, values in tasks),
+        inputs=_bindings(root, Slot.INPUTS, "input"),
+        outputs=_bindings(root, Slot.OUTPUTS, "output"),
     )
     check_program(program)
     return program
 
 
 def _check_sum(data: bytes, root: Table) -> None:
-    position = root.number_position(CHECKSUM_SLOT, CHECKSUM_BYTES)
+    position = root.number_position(Slot.CHECKSUM, CHECKSUM_BYTES)
     if not position:
         raise root.reader.fail("it has no checksum")
     view = memoryview(data)  # slices of bytes would copy megabytes
     before = zlib.crc32(view[:position])
     middle = zlib.crc32(bytes(CHECKSUM_BYTES), before)
     expected = zlib.crc32(view[position + CHECKSUM_BYTES :], middle)
-    if root.number(CHECKSUM_SLOT, _UINT64) != expected:
+    if root.number(Slot.CHECKSUM, _NUMBERS[Kind.UINT64]) != expected:
         raise root.reader.fail("the checksum does not match")
 
 
-def _integers(table: Table, slot: int) -> tuple[int, ...]:
-    return tuple(int(value) for value in table.values(slot, _INT32S))
+def _rows(root: Table, slot: Slot, name: str, fields: Fields) -> Iterator[tuple[Table, Values]]:
+    """The tables of a vector, each with the values of its ``fields``."""
+    for table in root.tables(slot, name):
+        found = {
+            name: _value(table, slot, kind) for slot, (name, kind) in enumerate(fields.items())
+        }
+        yield table, found
 
 
-def _element(table: Table, slot: int) -> Element:
-    code = table.number(slot, _UINT8)
+def _value(table: Table, slot: int, kind: Kind) -> object:
+    match kind:
+        case Kind.TEXT:
+            return table.string(slot)
+        case Kind.BYTES | Kind.BYTES_IF_ANY:
+            return bytes(table.raw_vector(slot, 1))
+        case Kind.INT32S:
+            return table.values(slot, _INT32S)
+        case _:
+            return table.value(slot, _NUMBERS[kind], 0)
+
+
+def _element(table: Table, code: int) -> Element:
     try:
         return Element(code)
     except ValueError:
@@ -129,71 +133,36 @@ def _buffer_id(table: Table, number: int) -> BufferId:
 
 
 def _relocs(root: Table) -> tuple[Reloc, ...]:
-    rows = struct.iter_unpack("<IIQ", root.raw_vector(4, RELOC_BYTES))
+    rows = RELOC.iter_unpack(root.raw_vector(Slot.RELOCS, RELOC.size))
     return tuple(Reloc(word, _buffer_id(root, buffer), addend) for word, buffer, addend in rows)
 
 
-def _task(table: Table) -> ProgramTask:
-    return ProgramTask(
-        regcmd_offset=table.number(0, _UINT32),
-        regcmd_count=table.number(1, _UINT32),
-        enable_mask=table.number(2, _UINT32),
-        int_mask=table.number(3, _UINT32),
-        layer=table.number(4, _UINT32),
-        job=table.number(5, _UINT32),
-        tile=table.string(6),
-        npu_cycles=table.number(7, _UINT64),
-        ddr_cycles=table.number(8, _UINT64),
-        bytes=table.number(9, _UINT64),
-        epoch=table.number(10, _UINT32),
-        core=table.number(11, _UINT32),
+def _bindings(root: Table, slot: Slot, name: str) -> tuple[TensorBinding, ...]:
+    return tuple(
+        _binding(table, values) for table, values in _rows(root, slot, name, program_format.BINDING)
     )
 
 
-def _binding(table: Table) -> TensorBinding:
-    return TensorBinding(
-        tensor=table.number(0, _INT32),
-        name=table.string(1),
-        shape=_integers(table, 2),
-        element=_element(table, 3),
-        images=table.number(4, _UINT32),
-        height=table.number(5, _UINT32),
-        width=table.number(6, _UINT32),
-        channels=table.number(7, _UINT32),
-        surfaces=table.number(8, _UINT32),
-        surface_stride_bytes=table.number(9, _UINT64),
-        image_stride_bytes=table.number(10, _UINT64),
-        location=Ref(_buffer_id(table, table.number(11, _UINT32)), table.number(12, _UINT64)),
-        fill=table.number(13, _INT8),
-        fold=_fold(table),
-        affine=_affine(table),
-        table=bytes(table.raw_vector(TABLE_SLOT, 1)),
-        spread=_spread(table),
-    )
+def _binding(table: Table, values: Values) -> TensorBinding:
+    whole = {name: value for name, value in values.items() if "." not in name}
+    location, fold, affine = (_part(values, name) for name in ("location", "fold", "affine"))
+    whole["element"] = _element(table, values["element"])
+    whole["location"] = Ref(_buffer_id(table, location["buffer"]), location["offset"])
+    whole["spread"] = _spread(table, whole.pop("is_spread"), _part(values, "spread"))
+    if any(fold.values()):
+        whole["fold"] = Fold(**fold)
+    if affine["scale"]:
+        whole["affine"] = Affine(**{**affine, "element": _element(table, affine["element"])})
+    return TensorBinding(**whole)
 
 
-def _spread(table: Table) -> Spread | None:
-    values = [
-        table.number(slot, _UINT64) for slot, _ in enumerate(SPREAD_FIELDS, start=SPREAD_SLOT + 1)
-    ]
-    is_spread = table.number(SPREAD_SLOT, _UINT8)
-    if is_spread > 1 or (not is_spread and any(values)):
-        raise table.reader.corrupt(table.where, f"its spread is {is_spread}, {values}")
-    return Spread(**dict(zip(SPREAD_FIELDS, values, strict=True))) if is_spread else None
+def _part(values: Values, name: str) -> dict[str, Any]:
+    """The fields of a part of a binding."""
+    found = (field.split(".") for field in values if field.startswith(f"{name}."))
+    return {field: values[f"{part}.{field}"] for part, field in found}
 
 
-def _affine(table: Table) -> Affine | None:
-    scale = float(table.value(AFFINE_SLOT, _FLOAT32, 0.0))
-    if scale == 0:
-        return None
-    zero_point = table.number(AFFINE_SLOT + 1, _INT32)
-    return Affine(scale, zero_point, _element(table, AFFINE_SLOT + 2))
-
-
-def _fold(table: Table) -> Fold | None:
-    values = [
-        table.number(slot, _UINT32) for slot in range(FOLD_SLOT, FOLD_SLOT + len(FOLD_FIELDS))
-    ]
-    if not any(values):
-        return None
-    return Fold(**dict(zip(FOLD_FIELDS, values, strict=True)))
+def _spread(table: Table, is_spread: int, values: Values) -> Spread | None:
+    if is_spread > 1 or (not is_spread and any(values.values())):
+        raise table.reader.corrupt(table.where, f"its spread is {is_spread}, {dict(values)}")
+    return Spread(**values) if is_spread else None
