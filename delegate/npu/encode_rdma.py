@@ -37,14 +37,14 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
         "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT", EW_LINE_NOTCH_ADDR=second.gap, HEIGHT=output.height
     )
     writer.write("DPU_RDMA.RDMA_DATA_CUBE_CHANNEL", CHANNEL=output.channels)
-    _write_optional_address(writer, "DPU_RDMA.RDMA_SRC_BASE_ADDR", main.base)
+    writer.write_address("DPU_RDMA.RDMA_SRC_BASE_ADDR", main.base)
     writer.write("DPU_RDMA.RDMA_BRDMA_CFG", BRDMA_DATA_USE=_operand_data(task.bs))
-    _write_optional_address(writer, "DPU_RDMA.RDMA_BS_BASE_ADDR", task.bs.operands)
+    writer.write_address("DPU_RDMA.RDMA_BS_BASE_ADDR", task.bs.operands)
     writer.write(
         "DPU_RDMA.RDMA_NRDMA_CFG",
         NRDMA_DATA_USE=OperandData.MUL if task.bn.mul is Source.MEMORY else 0,
     )
-    _write_optional_address(writer, "DPU_RDMA.RDMA_BN_BASE_ADDR", task.bn.operands)
+    writer.write_address("DPU_RDMA.RDMA_BN_BASE_ADDR", task.bn.operands)
     if operand is None:
         writer.write("DPU_RDMA.RDMA_ERDMA_CFG", ERDMA_DISABLE=1)
     else:
@@ -53,7 +53,7 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
             ERDMA_DATA_MODE=data_mode(ew),
             ERDMA_DATA_SIZE=element_size(ew),
         )
-    _write_optional_address(writer, "DPU_RDMA.RDMA_EW_BASE_ADDR", second.base)
+    writer.write_address("DPU_RDMA.RDMA_EW_BASE_ADDR", second.base)
     writer.write(
         "DPU_RDMA.RDMA_EW_SURF_STRIDE",
         EW_SURF_STRIDE=stride if operand is None or per_pixel else ATOM_BYTES,
@@ -128,10 +128,3 @@ def _operand_data(bs: BsStage) -> int:
     if bs.mul is Source.MEMORY or bs.ow is Source.MEMORY:
         return OperandData.ALU | OperandData.OW | OperandData.MUL
     return OperandData.ALU if bs.alu is Source.MEMORY else 0
-
-
-def _write_optional_address(writer: RegCmdWriter, name: str, place: Ref | None) -> None:
-    if place is None:
-        writer.write(name)
-    else:
-        writer.write_address(name, place)

@@ -10,74 +10,73 @@ in one kick and in several.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES
 from delegate.chip.limits import align
-from delegate.chip.register_model import BurstLength, CvtOrder, OperandData, RegisterMap
-from delegate.lower.task import BnStage, ConvTask, ElementwiseTask, TableLoad, Task
+from delegate.chip.register_model import BurstLength, CvtOrder, OperandData
+from delegate.lower.task import ConvTask, ElementwiseTask, TableLoad, Task
+from delegate.npu.encode_conv import ENABLE_MASK, INT_MASK
+from delegate.npu.encode_dpu import write_pointers
 from delegate.npu.encode_rk3576_alone import encode_elementwise, encode_load
+from delegate.npu.encode_rk3576_dpu import Form, write_dpu, write_rdma
 from delegate.npu.regcmd import RegCmdWriter, Segment
 from delegate.npu.rk3576_problems import PIXELS_AT_ONCE, problems
-
-ENABLE_MASK = 0x1D
-"""Blocks that start: CNA, CORE, DPU and DPU_RDMA."""
-
-INT_MASK = 0x300
-"""Interrupts that mean completion: DPU, either register group."""
 
 GRAINS = 0xFFF
 LINE_STRIDE_UNITS = 4
 """LINE_STRIDE per pixel of a row."""
 DEPTHWISE_KERNELS = 2
 CHANNELS_PER_SURFACE = 16
-INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Mode:
-    """Registers of switches, as wholes (observed): dense or depthwise convolutions of int8."""
+    """Dense or depthwise convolutions of int8. ``surfaces``: of a group that is written
+    together.
+    """
 
     convolution: int
     core: int
-    feature: int
-    writer: int
-    wdma: int
-    bs: int
-    rdma: int
-    operands: OperandData
-    surfaces: int  # of a group that is written together
+    surfaces: int
+    form: Form
 
 
+_SCALARS = {"SCALAR_SHIFT": 1}
 _DENSE = _Mode(
     convolution=0,
     core=1,
-    feature=0x4000_0004,
-    writer=0x710,
-    wdma=0x12_0080,
-    bs=1,
-    rdma=0x4000_0010,
-    operands=OperandData.ALU | OperandData.OW | OperandData.MUL,
     surfaces=2,
+    form=Form(
+        feature=0x4000_0004,
+        writer=0x710,
+        writer_mode=0x12_0080,
+        bs=1,
+        grouping=0x8001_1111,  # whole groups of 32 channels
+        unknown_40c0=0x444_0100,
+        rdma=0x4000_0010,
+        bs_reader={
+            "BRDMA_DATA_USE": OperandData.ALU | OperandData.OW | OperandData.MUL,
+            **_SCALARS,
+        },
+    ),
 )
 _DEPTHWISE = _Mode(
     convolution=1,
     core=10,
-    feature=0x4000_000C,
-    writer=0x310,
-    wdma=0x10_0092,
-    bs=0,
-    rdma=0x4000_0012,
-    operands=OperandData.ALU | OperandData.MUL,
     surfaces=4,
+    form=Form(
+        feature=0x4000_000C,
+        writer=0x310,
+        writer_mode=0x10_0092,
+        bs=0,
+        grouping=0x1_3033,  # and the surfaces - 1, modulo 4, in bits 9:8
+        unknown_40c0=0x444_0100,
+        rdma=0x4000_0012,
+        bs_reader={"BRDMA_DATA_USE": OperandData.ALU | OperandData.MUL, **_SCALARS},
+    ),
 )
-_BS_OW_DENSE = 0x8001_1111  # whole groups of 32 channels
-_BS_OW_DEPTHWISE = 0x1_3033  # and the surfaces - 1, modulo 4, in bits 9:8
-_BN_OFF, _BN_CLAMPS = 0x903, 0x902
-_EW_OFF = 0x100_41C1
-_ERDMA_OFF = 0x41
-_CONSTANTS = {"UNDOCUMENTED_40C0": 0x444_0100, "UNDOCUMENTED_40D0": 0x40_FFFF}
 
 
 def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
@@ -88,12 +87,19 @@ def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
         return encode_load(chip, layer, task)
     writer = RegCmdWriter(layer, task.tile, chip.registers)
     writer.refuse(problems(chip, task))
-    _write_pointers(chip, writer, task)
-    _write_cna(chip, writer, task)
     mode = _DEPTHWISE if task.is_depthwise else _DENSE
-    _write_core(writer, task, mode)
-    _write_dpu(writer, task, mode, chip.registers)
-    _write_rdma(writer, task, mode)
+    channels = task.feature.channels if task.is_depthwise else task.weights.kernels
+    _write_pointers(chip, writer, task)
+    _write_cna(chip, writer, task, mode)
+    _write_core(writer, task, mode, channels)
+    form, output = mode.form, task.output
+    if task.is_depthwise:
+        surfaces = channels // CHANNELS_PER_SURFACE
+        form = replace(form, grouping=form.grouping | (surfaces - 1 & 3) << 8)
+    written = output.height * output.width * ATOM_BYTES
+    following = mode.surfaces * output.surface_stride_bytes - written
+    write_dpu(writer, chip, task, form, channels, following)
+    write_rdma(writer, task, form, channels)
     return writer.finish(ENABLE_MASK, INT_MASK)
 
 
@@ -108,13 +114,11 @@ def _write_pointers(chip: Chip, writer: RegCmdWriter, task: ConvTask) -> None:
     for block in ("CNA", "CORE"):
         writer.write(f"{block}.S_POINTER", **rearm)
     writer.write("CNA.CBUF_CON1", **_banks(chip, task))
-    writer.write("DPU.S_POINTER", **rearm)
-    writer.write("DPU_RDMA.RDMA_S_POINTER", **rearm)
+    write_pointers(writer)
 
 
-def _write_cna(chip: Chip, writer: RegCmdWriter, task: ConvTask) -> None:
+def _write_cna(chip: Chip, writer: RegCmdWriter, task: ConvTask, mode: _Mode) -> None:
     feature, weights, output, cbuf = task.feature, task.weights, task.output, task.cbuf
-    mode = _DEPTHWISE if task.is_depthwise else _DENSE
     second = chip.cbuf.banks if task.core else 0
     writer.write("CNA.CONV_CON1", CONV_MODE=mode.convolution)
     writer.write("CNA.CONV_CON2", FEATURE_GRAINS=GRAINS)
@@ -224,96 +228,9 @@ def _write_input_converter(writer: RegCmdWriter) -> None:
         writer.write(f"CNA.UNDOCUMENTED_{offset:04X}")
 
 
-def _channels(task: ConvTask) -> int:
-    """Of the result, as programmed."""
-    return task.feature.channels if task.is_depthwise else task.weights.kernels
-
-
-def _write_core(writer: RegCmdWriter, task: ConvTask, mode: _Mode) -> None:
+def _write_core(writer: RegCmdWriter, task: ConvTask, mode: _Mode, channels: int) -> None:
     output = task.output
     writer.write("CORE.MISC_CFG", CORE_EN=1, MODE=mode.core)
     writer.write("CORE.DATAOUT_SIZE_0", DATAOUT_HEIGHT=output.height, DATAOUT_WIDTH=output.width)
-    writer.write("CORE.DATAOUT_SIZE_1", DATAOUT_CHANNEL=_channels(task))
+    writer.write("CORE.DATAOUT_SIZE_1", DATAOUT_CHANNEL=channels)
     writer.write("CORE.CLIP_TRUNCATE")
-
-
-def _write_dpu(writer: RegCmdWriter, task: ConvTask, mode: _Mode, registers: RegisterMap) -> None:
-    output, channels = task.output, _channels(task)
-    writer.write("DPU.FEATURE_MODE_CFG", MODE=mode.feature)
-    writer.write("DPU.DATA_FORMAT")
-    writer.write("DPU.OFFSET_PEND")
-    writer.write_address("DPU.DST_BASE_ADDR", output.target)
-    writer.write("DPU.DST_SURF_STRIDE", DST_SURF_STRIDE=output.surface_stride_bytes)
-    writer.write("DPU.DATA_CUBE_WIDTH", WIDTH=output.width)
-    writer.write("DPU.DATA_CUBE_HEIGHT", HEIGHT=output.height)
-    writer.write("DPU.DATA_CUBE_NOTCH_ADDR")
-    writer.write("DPU.DATA_CUBE_CHANNEL", CHANNEL=channels)
-    writer.write("DPU.WDMA_SIZE_0", CHANNEL_WDMA=channels, MODE=mode.writer)
-    writer.write("DPU.WDMA_SIZE_1", HEIGHT_WDMA=output.height, WIDTH_WDMA=output.width)
-    writer.write("DPU.WDMA_MODE", MODE=mode.wdma)
-    writer.write("DPU.UNDOCUMENTED_403C")
-    writer.write("DPU.BS_CFG", MODE=mode.bs)
-    _write_limits(writer, "BS")
-    surfaces = channels // CHANNELS_PER_SURFACE
-    grouping = _BS_OW_DEPTHWISE | (surfaces - 1 & 3) << 8 if task.is_depthwise else _BS_OW_DENSE
-    writer.write("DPU.BS_OW_CFG", MODE=grouping)
-    _write_limits(writer, "BN")
-    writer.write("DPU.BN_CFG", MODE=_BN_CLAMPS if task.bn.relu else _BN_OFF)
-    for name in ("RELU", "RELU_2"):
-        _write_limits(writer, name, task.bn)
-    writer.write("DPU.EW_CFG", MODE=_EW_OFF)
-    writer.write("DPU.EW_CVT_OFFSET_VALUE")
-    writer.write("DPU.EW_CVT_SCALE_VALUE", SCALE=1)
-    _write_limits(writer, "EW")
-    writer.write("DPU.EW_OP_VALUE_0")
-    writer.write("DPU.EW_OP_VALUE_1")
-    writer.write("DPU.UNDOCUMENTED_409C")
-    _write_limits(writer, "OUT")
-    out = task.out_convert
-    writer.write("DPU.OUT_CVT_OFFSET", OUT_CVT_OFFSET=out.offset)
-    writer.write("DPU.OUT_CVT_SCALE", OUT_CVT_SCALE=out.scale)
-    writer.write("DPU.OUT_CVT_SHIFT", OUT_CVT_SHIFT=out.shift)
-    # From behind the rows of a group's last surface that were written.
-    written = output.height * output.width * ATOM_BYTES
-    following = mode.surfaces * output.surface_stride_bytes - written
-    writer.write("DPU.SURFACE_ADD", SURF_ADD=following)
-    dpu = next(block for block in registers.blocks if block.name == "DPU")
-    behind = registers.register("DPU.SURFACE_ADD").offset
-    for register in dpu.registers:  # constants, and the tables, which are off
-        if register.offset > behind:
-            writer.write(register.full_name, **_constant(register.name))
-
-
-def _constant(name: str) -> dict[str, int]:
-    return {"MODE": _CONSTANTS[name]} if name in _CONSTANTS else {}
-
-
-def _write_limits(writer: RegCmdWriter, name: str, clamp: BnStage | None = None) -> None:
-    low, high = INT32_MIN, INT32_MAX
-    if clamp is not None and clamp.relu:
-        low = 0
-        high = INT32_MAX if clamp.relux_max is None else clamp.relux_max
-    writer.write(f"DPU.{name}_MIN", MIN=low)
-    writer.write(f"DPU.{name}_MAX", MAX=high)
-
-
-def _write_rdma(writer: RegCmdWriter, task: ConvTask, mode: _Mode) -> None:
-    output, bs = task.output, task.bs
-    assert bs.operands is not None
-    assert bs.scalars is not None
-    writer.write("DPU_RDMA.RDMA_DATA_CUBE_WIDTH", WIDTH=output.width)
-    writer.write("DPU_RDMA.RDMA_DATA_CUBE_HEIGHT", HEIGHT=output.height)
-    writer.write("DPU_RDMA.RDMA_DATA_CUBE_CHANNEL", CHANNEL=_channels(task))
-    writer.write("DPU_RDMA.RDMA_SRC_BASE_ADDR")
-    writer.write("DPU_RDMA.RDMA_BRDMA_CFG", BRDMA_DATA_USE=mode.operands, SCALAR_SHIFT=1)
-    writer.write_address("DPU_RDMA.RDMA_BS_BASE_ADDR", bs.operands)
-    writer.write_address("DPU_RDMA.RDMA_BS_SCALAR_ADDR", bs.scalars)
-    writer.write("DPU_RDMA.RDMA_NRDMA_CFG")
-    writer.write("DPU_RDMA.RDMA_BN_BASE_ADDR")
-    writer.write("DPU_RDMA.RDMA_BN_SCALAR_ADDR")
-    writer.write("DPU_RDMA.RDMA_ERDMA_CFG", MODE=_ERDMA_OFF)
-    writer.write("DPU_RDMA.RDMA_EW_BASE_ADDR")
-    writer.write("DPU_RDMA.RDMA_EW_SURF_STRIDE")
-    writer.write("DPU_RDMA.RDMA_FEATURE_MODE_CFG", MODE=mode.rdma)
-    for offset in (0x5048, 0x504C, 0x5064, 0x506C, 0x5078, 0x507C):
-        writer.write(f"DPU_RDMA.UNDOCUMENTED_{offset:04X}")

@@ -31,7 +31,7 @@ def encode_load(layer: str, task: TableLoad) -> Segment:
     """The segment of 1,097 registers that fills both tables. Raises EncodingError."""
     writer = RegCmdWriter(layer, task.tile)
     tables = entries_of_tables(writer, task.functions)
-    write_elementwise(writer, _copy(task))
+    write_elementwise(writer, copy_of(task))
     for table, entries in enumerate(tables):
         writer.rewrite("DPU.LUT_ACCESS_CFG", LUT_ACCESS_TYPE=1, LUT_TABLE_ID=table)
         for entry in entries:
@@ -44,7 +44,7 @@ def encode_load(layer: str, task: TableLoad) -> Segment:
     return writer.finish(ENABLE_MASK, INT_MASK)
 
 
-def _copy(task: TableLoad) -> ElementwiseTask:
+def copy_of(task: TableLoad) -> ElementwiseTask:
     """An atom, all stages off, as in the vendor's loads."""
     atom = OutputCube(task.target, 1, 1, 16, 16, 16, 1)
     return ElementwiseTask(task.tile, task.source, 16, atom, BsStage(), OutConvert(1, 0, 0))

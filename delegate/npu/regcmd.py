@@ -149,8 +149,13 @@ class RegCmdWriter:
             raise self.fail(error.place, error.problem) from None
         self._words.append(word)
 
-    def write_address(self, name: str, place: Ref) -> None:
-        """An address register: a relocation to ``place``, whose offset is the value until then."""
+    def write_address(self, name: str, place: Ref | None) -> None:
+        """An address register: a relocation to ``place``, whose offset is the value until then;
+        None: 0.
+        """
+        if place is None:
+            self.write(name)
+            return
         target = self._claim(name, again=False)
         if not target.is_address:
             raise self.fail(name, "does not hold an address")
