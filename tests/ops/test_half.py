@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from delegate.builder import options as tables
 from delegate.builder.model_builder import ModelBuilder
-from delegate.compile.compiler import compile_model
 from delegate.conformance.execution import run_case
 from delegate.conformance.families import case_names
 from delegate.conformance.outcome import Status
@@ -19,46 +17,13 @@ from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.lower.half.bound import convolution_bound
 from delegate.lower.half_bound import HalfBound
-from delegate.model.graph import Activation, DType, Padding, Quantization
-from delegate.model.tflite_reader import read_graph
+from delegate.model.graph import Activation, DType, Padding
 from delegate.ops import logistic, tanh
-from delegate.ops.shared.half_ranges import half_ranges
 from delegate.options import Options
-from delegate.partition.rules import facts_of
+from tests.ops.half_models import compiled, conv_model, half_interpreter, output_for, rejected
 from tests.shared_folder import MODELS, needs_models
 
 CASES = [name for name in case_names(None) if name.startswith("Half.")]
-
-
-def conv_model(
-    weights: np.ndarray,
-    activation: Activation = Activation.NONE,
-    shape=(1, 5, 6, 24),
-    reduced_precision: bytes = b"",
-) -> bytes:
-    builder = ModelBuilder("half")
-    if reduced_precision:
-        builder.metadata("reduced_precision_support", reduced_precision)
-    x = builder.input("x", shape, DType.FLOAT32)
-    half = weights.dtype == np.float16
-    w = builder.constant("w", weights)
-    if half:
-        made = builder.tensor("made", weights.shape, DType.FLOAT32)
-        builder.operator("DEQUANTIZE", (w,), (made,))
-        w = made
-    y = builder.tensor("y", (*shape[:3], weights.shape[0]), DType.FLOAT32)
-    b = builder.constant("b", np.zeros(weights.shape[0], np.float32))
-    builder.operator("CONV_2D", (x, w, b), (y,), tables.conv_2d(activation=activation))
-    builder.output(y)
-    return builder.build()
-
-
-def compiled(model: bytes | Path, **options: str):
-    return compile_model(model, Options.from_mapping(options, {}))
-
-
-def rejected(model: bytes, **options: str) -> set[str]:
-    return {r.rule for r in compiled(model, **options).rejections if r.op != "DEQUANTIZE"}
 
 
 @pytest.mark.parametrize("name", CASES[::11])
@@ -189,13 +154,8 @@ def test_results_are_within_the_provers_bound_of_the_models_own_weights(magnitud
 
     monkeypatch.setattr("delegate.ops.shared.half.convolution_bound", recorded)
     model = conv_model(weights)
-    runtime = find_runtime()
-    plugin = runtime.load_delegate(library_path(), {"device": "simulator", "float": "fp16"})
-    interpreter = runtime.interpreter(model, [plugin], threads=1)
     x = (rng.normal(size=(1, 5, 6, 24)) * magnitude).astype(np.float16).astype(np.float32)
-    interpreter.set_tensor(0, x)
-    interpreter.invoke()
-    ours = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    ours = output_for(half_interpreter(model), x)
     padded = np.pad(x[0].astype(np.float64), ((1, 1), (0, 1), (0, 0)))
     exact, terms = np.zeros((5, 6, 13)), np.zeros((5, 6, 13))
     for i in range(3):
@@ -217,223 +177,6 @@ def test_integer_models_are_the_same_bytes_whatever_the_option():
             [p.program for p in compiled(path, float=value).partitions] for value in ("off", "fp16")
         ]
         assert programs[0] == programs[1]
-
-
-def chain(*layers: tuple[np.ndarray, np.ndarray, Activation]) -> bytes:
-    """Convolutions of one pixel's channels: weights [outputs, inputs], a bias, an activation."""
-    builder = ModelBuilder("chain")
-    x = builder.input("x", (1, 4, 5, layers[0][0].shape[1]), DType.FLOAT32)
-    for number, (weights, bias, activation) in enumerate(layers):
-        w = builder.constant(f"w{number}", weights[:, None, None, :].astype(np.float32))
-        b = builder.constant(f"b{number}", bias.astype(np.float32))
-        y = builder.tensor(f"y{number}", (1, 4, 5, len(weights)), DType.FLOAT32)
-        builder.operator("CONV_2D", (x, w, b), (y,), tables.conv_2d(activation=activation))
-        x = y
-    builder.output(x)
-    return builder.build()
-
-
-def refused(model: bytes) -> list[tuple[int, str]]:
-    return [(r.node, r.rule) for r in compiled(model, float="fp16").rejections]
-
-
-NONE, RELU, RELU6 = Activation.NONE, Activation.RELU, Activation.RELU6
-
-
-def test_what_constants_prove_beyond_the_range_stays_on_the_cpu():
-    ones, zero = np.ones((8, 8)), np.zeros(8)
-    anything = (ones, zero, NONE)
-    assert refused(chain(anything)) == []
-    # Eight numbers from 0 to 6 make 48, times a weight.
-    bounded = (ones, zero, RELU6)
-    assert refused(chain(bounded, (ones * 1300, zero, NONE))) == []
-    assert refused(chain(bounded, (ones * 1400, zero, NONE))) == [(1, "half_range")]
-    assert refused(chain(bounded, (ones * -1400, zero, NONE))) == [(1, "half_range")]
-    assert refused(chain(bounded, (ones * 1400, zero, RELU6))) == []
-    # A constant, whatever the input is, and a bias below which nothing can be.
-    huge = np.where(np.arange(8) == 3, 70000.0, 0.0)
-    assert refused(chain((ones * (np.arange(8) != 3)[:, None], huge, NONE))) == [(0, "half_range")]
-    assert refused(chain((ones, zero, RELU), (ones, huge, NONE))) == [(1, "half_range")]
-    assert refused(chain((ones, zero, RELU), (-ones, huge, NONE))) == []
-    # Nothing is known behind a node of the CPU.
-    layers = bounded, (ones * 1400, zero, NONE), (ones, zero, NONE)
-    assert refused(chain(*layers)) == [(1, "half_range")]
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_values_stay_within_the_proven_ranges(seed):
-    """Of a graph of several operators, by the simulator, with ordinary and extreme inputs."""
-    rng = np.random.default_rng(seed)
-    builder = ModelBuilder("ranges")
-    shape = (1, 4, 6, 16)
-    x = builder.input("x", shape, DType.FLOAT32)
-    tensors: list[int] = []
-
-    def made(op: str, inputs, options=None, out=shape) -> int:
-        tensors.append(builder.tensor(f"t{len(tensors)}", out, DType.FLOAT32))
-        builder.operator(op, inputs, (tensors[-1],), options or tables.empty())
-        builder.output(tensors[-1])
-        return tensors[-1]
-
-    def convolved(source: int, op: str, size, options) -> int:
-        w = builder.constant("w", rng.normal(size=size).astype(np.float32))
-        b = builder.constant("b", rng.normal(size=16).astype(np.float32))
-        return made(op, (source, w, b), options)
-
-    first = convolved(x, "CONV_2D", (16, 3, 3, 16), tables.conv_2d(activation=RELU6))
-    second = convolved(first, "CONV_2D", (16, 1, 1, 16), tables.conv_2d())
-    third = convolved(second, "DEPTHWISE_CONV_2D", (1, 3, 3, 16), tables.depthwise_conv_2d())
-    sigmoid = made("LOGISTIC", (third,))
-    swish = made("HARD_SWISH", (second,))
-    total = made("ADD", (second, third), tables.add())
-    product = made("MUL", (sigmoid, total), tables.mul())
-    less = made("SUB", (product, swish), tables.sub())
-    made("MINIMUM", (made("MAXIMUM", (less, total)), second))
-    slope = builder.constant("slope", rng.normal(size=(1, 1, 16)).astype(np.float32))
-    made("PRELU", (less, slope))
-    model = builder.build()
-    result = compiled(model, float="fp16")
-    assert [r.op for r in result.rejections] == []
-    ranges = half_ranges(facts_of(result.graph))
-    assert set(ranges) == set(tensors)
-    runtime = find_runtime()
-    plugin = runtime.load_delegate(library_path(), {"device": "simulator", "float": "fp16"})
-    interpreter = runtime.interpreter(model, [plugin], threads=1)
-    closest = 0.0
-    for scale in (1e-3, 1.0, 1e9):
-        interpreter.set_tensor(0, (rng.normal(size=shape) * scale).astype(np.float32))
-        interpreter.invoke()
-        for tensor in tensors:
-            low, high = ranges[tensor]
-            ours = interpreter.get_tensor(tensor).reshape(-1, 16).astype(np.float64)
-            room = 2.0**-9 * np.maximum(abs(low), abs(high)) + 2.0**-24
-            assert np.isfinite(low).all()
-            assert np.isfinite(high).all()
-            assert (ours >= low - room).all()
-            assert (ours <= high + room).all()
-            closest = max(closest, float((ours.max() / high).max()))
-    assert closest > 0.9
-
-
-def test_relu_ends_where_fp16_does():
-    model = chain((np.eye(8) * 1000, np.zeros(8), RELU), (np.eye(8) - 1, np.zeros(8), NONE))
-    runtime = find_runtime()
-    plugin = runtime.load_delegate(library_path(), {"device": "simulator", "float": "fp16"})
-    interpreter = runtime.interpreter(model, [plugin], threads=1)
-    for value in (1e3, 1e30, -1e30):
-        interpreter.set_tensor(0, np.full((1, 4, 5, 8), value, np.float32))
-        interpreter.invoke()
-        ours = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-        assert not np.isnan(ours).any()
-        assert (ours == (0 if value < 0 else -np.inf)).all()
-
-
-def weighted_model(op: str, weights: np.ndarray, scales: np.ndarray, axis: int) -> bytes:
-    """A node of 5 x 6 pixels of 24 channels in float32 with quantised weights."""
-    builder = ModelBuilder("dynamic range")
-    x = builder.input("x", (1, 5, 6, 24), DType.FLOAT32)
-    zeros = np.zeros(len(scales), np.int64)
-    scaling = Quantization(tuple(map(float, scales)), tuple(map(int, zeros)), axis)
-    w = builder.constant("w", weights, scaling)
-    outputs = weights.shape[axis]
-    b = builder.constant("b", np.linspace(-1, 1, outputs, dtype=np.float32))
-    if op == "FULLY_CONNECTED":
-        shape, made = (30, outputs), tables.fully_connected(Activation.NONE)
-    elif op == "CONV_2D":
-        shape, made = (1, 5, 6, outputs), tables.conv_2d()
-    else:
-        shape, made = (1, 5, 6, outputs), tables.depthwise_conv_2d()
-    y = builder.tensor("y", shape, DType.FLOAT32)
-    builder.operator(op, (x, w, b), (y,), made)
-    builder.output(y)
-    return builder.build()
-
-
-@pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
-@pytest.mark.parametrize("per_channel", [False, True])
-def test_int8_weights_are_the_numbers_that_they_stand_for(op, per_channel):
-    rng = np.random.default_rng(7)
-    shape, axis = {
-        "CONV_2D": ((17, 1, 1, 24), 0),
-        "DEPTHWISE_CONV_2D": ((1, 1, 1, 24), 3),
-        "FULLY_CONNECTED": ((17, 24), 0),
-    }[op]
-    weights = rng.integers(-127, 128, shape).astype(np.int8)
-    scales = rng.uniform(1e-3, 1, shape[axis] if per_channel else 1).astype(np.float32)
-    model = weighted_model(op, weights, scales, axis)
-    assert compiled(model).partitions == ()
-    assert len(compiled(model, float="fp16").partitions) == 1
-    runtime = find_runtime()
-    plugin = runtime.load_delegate(library_path(), {"device": "simulator", "float": "fp16"})
-    interpreter = runtime.interpreter(model, [plugin], threads=1)
-    x = rng.normal(size=(1, 5, 6, 24)).astype(np.float16).astype(np.float32)
-    interpreter.set_tensor(0, x)
-    interpreter.invoke()
-    ours = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-    along = [1] * len(shape)
-    along[axis] = -1
-    numbers = weights * scales.astype(np.float64).reshape(along)
-    bias = np.linspace(-1, 1, shape[axis])
-    if op == "DEPTHWISE_CONV_2D":
-        exact, terms = (f(x) * f(numbers[0]) for f in (np.array, np.abs))
-    else:
-        matrix = numbers.reshape(shape[0], -1).T
-        exact, terms = (
-            f(x.reshape(-1, 24).astype(np.float64)) @ f(matrix) for f in (np.array, np.abs)
-        )
-    exact, terms = exact + bias, terms + np.abs(bias)
-    # Weights are rounded to fp16, then the result.
-    assert (np.abs(ours.reshape(exact.shape) - exact) <= 2.0**-9.9 * terms).all()
-
-
-def test_int8_weights_that_integers_read_too_stay_integers():
-    builder = ModelBuilder("both")
-    x = builder.input("x", (1, 5, 6, 8), DType.FLOAT32)
-    w = builder.constant("w", np.ones((8, 1, 1, 8), np.int8), Quantization((0.5,), (0,), 0))
-    b = builder.constant("b", np.zeros(8, np.float32))
-    y = builder.tensor("y", (1, 5, 6, 8), DType.FLOAT32)
-    builder.operator("CONV_2D", (x, w, b), (y,), tables.conv_2d())
-    z = builder.tensor("z", (8, 1, 1, 8), DType.INT8, Quantization((0.5,), (0,), 0))
-    builder.operator("RESHAPE", (w,), (z,), tables.reshape((8, 1, 1, 8)))
-    builder.output(y)
-    builder.output(z)
-    assert compiled(builder.build(), float="fp16").partitions == ()
-
-
-def doubling_model(size: tuple[int, int], kernel: tuple[int, int] = (2, 2)) -> bytes:
-    """MediaPipe's custom operator from 5 x 6 pixels to ``size``."""
-    rng = np.random.default_rng(5)
-    builder = ModelBuilder("doubling")
-    x = builder.input("x", (1, 5, 6, 24), DType.FLOAT32)
-    w = builder.constant("w", rng.normal(size=(3, *kernel, 24)).astype(np.float32))
-    b = builder.constant("b", rng.normal(size=3).astype(np.float32))
-    y = builder.tensor("y", (1, *size, 3), DType.FLOAT32)
-    builder.operator("CUSTOM:Convolution2DTransposeBias", (x, w, b), (y,))
-    builder.output(y)
-    return builder.build()
-
-
-def test_mediapipes_transposed_convolution_runs_where_no_runtime_has_it():
-    model = doubling_model((10, 12))
-    graph = read_graph(model)
-    runtime = find_runtime()
-    plugin = runtime.load_delegate(library_path(), {"device": "simulator", "float": "fp16"})
-    interpreter = runtime.interpreter(model, [plugin], threads=1)
-    x = np.random.default_rng(6).normal(size=(1, 5, 6, 24)).astype(np.float16).astype(np.float32)
-    interpreter.set_tensor(0, x)
-    interpreter.invoke()
-    ours = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-    w, b = (graph.tensor(index).constant.astype(np.float64) for index in (1, 2))
-    exact = np.zeros((10, 12, 3))
-    for i in range(2):
-        for j in range(2):
-            exact[i::2, j::2] = x[0] @ w[:, i, j].T + b
-    assert np.abs(ours[0] - exact).max() < 2.0**-9 * np.abs(exact).max()
-
-
-@pytest.mark.parametrize(("size", "kernel"), [((9, 12), (2, 2)), ((10, 12), (3, 2))])
-def test_other_transposed_convolutions_of_mediapipe_are_left_alone(size, kernel):
-    assert rejected(doubling_model(size, kernel), float="fp16") == {"operator_supported"}
 
 
 @pytest.mark.parametrize("operator", [logistic, tanh])
@@ -459,14 +202,6 @@ def test_the_bound_of_a_curve_holds_for_every_fp16(operator, change):
         ends = np.where(x < 0, *curve.ends)
         np.testing.assert_array_equal(ours[beyond], ends[beyond])
     assert np.abs(ours - exact).max() > bound.absolute / 4
-
-
-@needs_models
-@pytest.mark.parametrize("value", ["off", "auto"])
-def test_mediapipe_models(value):
-    result = compiled(MODELS / "float" / "mediapipe_hand_landmark_lite.tflite", float=value)
-    delegated = result.delegated_nodes
-    assert delegated == 0 if value == "off" else delegated > 50
 
 
 @pytest.mark.parametrize(("value", "taken"), [(0.0, True), (-0.0, False), (1.0, False)])
@@ -496,16 +231,6 @@ def test_a_border_is_a_part_of_the_convolution_behind_it():
     builder.output(z)
     (partition,) = compiled(builder.build(), float="fp16").partitions
     assert [layer.nodes for layer in partition.layers] == [(0, 1)]
-
-
-@needs_models
-@pytest.mark.parametrize(
-    "path", sorted((MODELS / "float").glob("mediapipe_*")), ids=lambda p: p.stem
-)
-def test_models_of_mediapipe_are_whole(path):
-    made = compiled(path)
-    assert len(made.partitions) == 1
-    assert {r.op for r in made.rejections} <= {"DEQUANTIZE"}
 
 
 def test_maxima_beyond_a_small_image_stay_on_the_cpu():

@@ -14,12 +14,11 @@ from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
 from delegate.conformance import half_oracle
 from delegate.conformance.half_judge import judged_by
-from delegate.host.library import library_path
-from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Activation, DType, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.options import Options
+from tests.ops.half_models import SIMULATED, half_interpreter, output_for
 from tests.shapes.test_shapes import MEASURED, SHAPES, Shape, measured_shapes
 
 pytestmark = pytest.mark.skipif(not SHAPES.exists(), reason="needs the shared folder's reference/")
@@ -28,7 +27,6 @@ PRODUCT = 512
 VENDOR_TASKS, VENDOR_ROWS = 4, 128
 KERNELS, LANES = 16, 32
 """Of fp16 that the array takes at once: cycles of a row are the groups times the blocks."""
-OPTIONS = {"device": "simulator", "float": "fp16"}
 
 
 def macs(shape: Shape) -> int:
@@ -71,19 +69,14 @@ def product_model(rows: int, inputs: int, outputs: int, op: str = "FULLY_CONNECT
 def outside(model: bytes, judge: half_oracle.Judge) -> list[str]:
     """What the simulator gives beyond the bound of random inputs."""
     graph = read_graph(model)
-    runtime = find_runtime()
-    plugin = runtime.load_delegate(library_path(), OPTIONS)
-    interpreter = runtime.interpreter(model, [plugin], threads=1)
     (index,) = graph.inputs
     x = np.random.default_rng(1).normal(size=graph.tensor(index).shape).astype(np.float32)
-    interpreter.set_tensor(index, x)
-    interpreter.invoke()
-    ours = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    ours = output_for(half_interpreter(model), x)
     return judged_by(judge)(graph, {index: x}, [ours])
 
 
 def is_planned(model: bytes) -> bool:
-    return len(compile_model(model, Options.from_mapping(OPTIONS, {})).partitions) == 1
+    return len(compile_model(model, Options.from_mapping(SIMULATED, {})).partitions) == 1
 
 
 def compute(shape: Shape) -> list[str]:
@@ -118,7 +111,7 @@ def test_the_product_of_512_is_within_the_bound() -> None:
 def test_the_product_of_512_takes_half_as_many_tasks_as_the_vendors(op: str) -> None:
     """As many cycles of the array: the vendor's four tasks of 128 rows, by the formula of both."""
     model = product_model(PRODUCT, PRODUCT, PRODUCT, op)
-    (partition,) = compile_model(model, Options.from_mapping(OPTIONS, {})).partitions
+    (partition,) = compile_model(model, Options.from_mapping(SIMULATED, {})).partitions
     assert [len(layer.tasks) for layer in partition.layers] == [2]
     groups, blocks = PRODUCT // KERNELS, PRODUCT // LANES
     assert partition.estimate.npu_cycles == VENDOR_TASKS * VENDOR_ROWS * groups * blocks

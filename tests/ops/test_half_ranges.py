@@ -1,0 +1,117 @@
+"""Ranges of float nodes that follow from constants: what is left to the CPU for them, and that
+values stay within.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate.builder import options as tables
+from delegate.builder.model_builder import ModelBuilder
+from delegate.model.graph import Activation, DType
+from delegate.ops.shared.half_ranges import half_ranges
+from delegate.partition.rules import facts_of
+from tests.ops.half_models import compiled, half_interpreter, output_for
+
+
+def chain(*layers: tuple[np.ndarray, np.ndarray, Activation]) -> bytes:
+    """Convolutions of one pixel's channels: weights [outputs, inputs], a bias, an activation."""
+    builder = ModelBuilder("chain")
+    x = builder.input("x", (1, 4, 5, layers[0][0].shape[1]), DType.FLOAT32)
+    for number, (weights, bias, activation) in enumerate(layers):
+        w = builder.constant(f"w{number}", weights[:, None, None, :].astype(np.float32))
+        b = builder.constant(f"b{number}", bias.astype(np.float32))
+        y = builder.tensor(f"y{number}", (1, 4, 5, len(weights)), DType.FLOAT32)
+        builder.operator("CONV_2D", (x, w, b), (y,), tables.conv_2d(activation=activation))
+        x = y
+    builder.output(x)
+    return builder.build()
+
+
+def refused(model: bytes) -> list[tuple[int, str]]:
+    return [(r.node, r.rule) for r in compiled(model, float="fp16").rejections]
+
+
+NONE, RELU, RELU6 = Activation.NONE, Activation.RELU, Activation.RELU6
+
+
+def test_what_constants_prove_beyond_the_range_stays_on_the_cpu():
+    ones, zero = np.ones((8, 8)), np.zeros(8)
+    anything = (ones, zero, NONE)
+    assert refused(chain(anything)) == []
+    # Eight numbers from 0 to 6 make 48, times a weight.
+    bounded = (ones, zero, RELU6)
+    assert refused(chain(bounded, (ones * 1300, zero, NONE))) == []
+    assert refused(chain(bounded, (ones * 1400, zero, NONE))) == [(1, "half_range")]
+    assert refused(chain(bounded, (ones * -1400, zero, NONE))) == [(1, "half_range")]
+    assert refused(chain(bounded, (ones * 1400, zero, RELU6))) == []
+    # A constant, whatever the input is, and a bias below which nothing can be.
+    huge = np.where(np.arange(8) == 3, 70000.0, 0.0)
+    assert refused(chain((ones * (np.arange(8) != 3)[:, None], huge, NONE))) == [(0, "half_range")]
+    assert refused(chain((ones, zero, RELU), (ones, huge, NONE))) == [(1, "half_range")]
+    assert refused(chain((ones, zero, RELU), (-ones, huge, NONE))) == []
+    # Nothing is known behind a node of the CPU.
+    layers = bounded, (ones * 1400, zero, NONE), (ones, zero, NONE)
+    assert refused(chain(*layers)) == [(1, "half_range")]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_values_stay_within_the_proven_ranges(seed):
+    """Of a graph of several operators, by the simulator, with ordinary and extreme inputs."""
+    rng = np.random.default_rng(seed)
+    builder = ModelBuilder("ranges")
+    shape = (1, 4, 6, 16)
+    x = builder.input("x", shape, DType.FLOAT32)
+    tensors: list[int] = []
+
+    def made(op: str, inputs, options=None, out=shape) -> int:
+        tensors.append(builder.tensor(f"t{len(tensors)}", out, DType.FLOAT32))
+        builder.operator(op, inputs, (tensors[-1],), options or tables.empty())
+        builder.output(tensors[-1])
+        return tensors[-1]
+
+    def convolved(source: int, op: str, size, options) -> int:
+        w = builder.constant("w", rng.normal(size=size).astype(np.float32))
+        b = builder.constant("b", rng.normal(size=16).astype(np.float32))
+        return made(op, (source, w, b), options)
+
+    first = convolved(x, "CONV_2D", (16, 3, 3, 16), tables.conv_2d(activation=RELU6))
+    second = convolved(first, "CONV_2D", (16, 1, 1, 16), tables.conv_2d())
+    third = convolved(second, "DEPTHWISE_CONV_2D", (1, 3, 3, 16), tables.depthwise_conv_2d())
+    sigmoid = made("LOGISTIC", (third,))
+    swish = made("HARD_SWISH", (second,))
+    total = made("ADD", (second, third), tables.add())
+    product = made("MUL", (sigmoid, total), tables.mul())
+    less = made("SUB", (product, swish), tables.sub())
+    made("MINIMUM", (made("MAXIMUM", (less, total)), second))
+    slope = builder.constant("slope", rng.normal(size=(1, 1, 16)).astype(np.float32))
+    made("PRELU", (less, slope))
+    model = builder.build()
+    result = compiled(model, float="fp16")
+    assert [r.op for r in result.rejections] == []
+    ranges = half_ranges(facts_of(result.graph))
+    assert set(ranges) == set(tensors)
+    interpreter = half_interpreter(model)
+    closest = 0.0
+    for scale in (1e-3, 1.0, 1e9):
+        output_for(interpreter, (rng.normal(size=shape) * scale).astype(np.float32))
+        for tensor in tensors:
+            low, high = ranges[tensor]
+            ours = interpreter.get_tensor(tensor).reshape(-1, 16).astype(np.float64)
+            room = 2.0**-9 * np.maximum(abs(low), abs(high)) + 2.0**-24
+            assert np.isfinite(low).all()
+            assert np.isfinite(high).all()
+            assert (ours >= low - room).all()
+            assert (ours <= high + room).all()
+            closest = max(closest, float((ours.max() / high).max()))
+    assert closest > 0.9
+
+
+def test_relu_ends_where_fp16_does():
+    model = chain((np.eye(8) * 1000, np.zeros(8), RELU), (np.eye(8) - 1, np.zeros(8), NONE))
+    interpreter = half_interpreter(model)
+    for value in (1e3, 1e30, -1e30):
+        ours = output_for(interpreter, np.full((1, 4, 5, 8), value, np.float32))
+        assert not np.isnan(ours).any()
+        assert (ours == (0 if value < 0 else -np.inf)).all()

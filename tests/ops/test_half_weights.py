@@ -1,0 +1,78 @@
+"""int8 weights of float features: the numbers that they stand for, in fp16."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate.builder import options as tables
+from delegate.builder.model_builder import ModelBuilder
+from delegate.model.graph import Activation, DType, Quantization
+from tests.ops.half_models import compiled, half_interpreter, output_for
+
+
+def weighted_model(op: str, weights: np.ndarray, scales: np.ndarray, axis: int) -> bytes:
+    """A node of 5 x 6 pixels of 24 channels in float32 with quantised weights."""
+    builder = ModelBuilder("dynamic range")
+    x = builder.input("x", (1, 5, 6, 24), DType.FLOAT32)
+    zeros = np.zeros(len(scales), np.int64)
+    scaling = Quantization(tuple(map(float, scales)), tuple(map(int, zeros)), axis)
+    w = builder.constant("w", weights, scaling)
+    outputs = weights.shape[axis]
+    b = builder.constant("b", np.linspace(-1, 1, outputs, dtype=np.float32))
+    if op == "FULLY_CONNECTED":
+        shape, made = (30, outputs), tables.fully_connected(Activation.NONE)
+    elif op == "CONV_2D":
+        shape, made = (1, 5, 6, outputs), tables.conv_2d()
+    else:
+        shape, made = (1, 5, 6, outputs), tables.depthwise_conv_2d()
+    y = builder.tensor("y", shape, DType.FLOAT32)
+    builder.operator(op, (x, w, b), (y,), made)
+    builder.output(y)
+    return builder.build()
+
+
+@pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_int8_weights_are_the_numbers_that_they_stand_for(op, per_channel):
+    rng = np.random.default_rng(7)
+    shape, axis = {
+        "CONV_2D": ((17, 1, 1, 24), 0),
+        "DEPTHWISE_CONV_2D": ((1, 1, 1, 24), 3),
+        "FULLY_CONNECTED": ((17, 24), 0),
+    }[op]
+    weights = rng.integers(-127, 128, shape).astype(np.int8)
+    scales = rng.uniform(1e-3, 1, shape[axis] if per_channel else 1).astype(np.float32)
+    model = weighted_model(op, weights, scales, axis)
+    assert compiled(model).partitions == ()
+    assert len(compiled(model, float="fp16").partitions) == 1
+    x = rng.normal(size=(1, 5, 6, 24)).astype(np.float16).astype(np.float32)
+    ours = output_for(half_interpreter(model), x)
+    along = [1] * len(shape)
+    along[axis] = -1
+    numbers = weights * scales.astype(np.float64).reshape(along)
+    bias = np.linspace(-1, 1, shape[axis])
+    if op == "DEPTHWISE_CONV_2D":
+        exact, terms = (f(x) * f(numbers[0]) for f in (np.array, np.abs))
+    else:
+        matrix = numbers.reshape(shape[0], -1).T
+        exact, terms = (
+            f(x.reshape(-1, 24).astype(np.float64)) @ f(matrix) for f in (np.array, np.abs)
+        )
+    exact, terms = exact + bias, terms + np.abs(bias)
+    # Weights are rounded to fp16, then the result.
+    assert (np.abs(ours.reshape(exact.shape) - exact) <= 2.0**-9.9 * terms).all()
+
+
+def test_int8_weights_that_integers_read_too_stay_integers():
+    builder = ModelBuilder("both")
+    x = builder.input("x", (1, 5, 6, 8), DType.FLOAT32)
+    w = builder.constant("w", np.ones((8, 1, 1, 8), np.int8), Quantization((0.5,), (0,), 0))
+    b = builder.constant("b", np.zeros(8, np.float32))
+    y = builder.tensor("y", (1, 5, 6, 8), DType.FLOAT32)
+    builder.operator("CONV_2D", (x, w, b), (y,), tables.conv_2d())
+    z = builder.tensor("z", (8, 1, 1, 8), DType.INT8, Quantization((0.5,), (0,), 0))
+    builder.operator("RESHAPE", (w,), (z,), tables.reshape((8, 1, 1, 8)))
+    builder.output(y)
+    builder.output(z)
+    assert compiled(builder.build(), float="fp16").partitions == ()
