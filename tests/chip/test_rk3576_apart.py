@@ -18,8 +18,7 @@ from delegate.npu.program_reader import parse
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
-from tests.chip.test_rk3576 import FOR_RK3576, check_results
-from tests.chip.test_rk3576_repeats import _decoded
+from tests.chip.rk3576_results import FOR_RK3576, check_results, decoded
 from tests.chip.test_second_chip import simulate
 from tests.ops.function_oracle import kernel_results
 from tests.ops.test_spread import transposed
@@ -41,7 +40,7 @@ def _found(model, values):
     result = compile_model(model, FOR_RK3576)
     assert result.rejections == ()
     (compiled,) = result.partitions
-    list(_decoded(parse(compiled.program)))
+    list(decoded(parse(compiled.program)))
     (found,) = simulate(compiled.program, (values,), RK3576)
     return found
 

@@ -5,8 +5,6 @@ simulator, in programs that a second reading of the map agrees to.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -19,11 +17,8 @@ from delegate.builder.resizing import resize
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.npu.program_reader import parse
-from delegate.options import Options
-from tests.chip.test_rk3576 import check_results
-from tests.chip.test_rk3576_repeats import _decoded
+from tests.chip.rk3576_results import FOR_RK3576, check_results, decoded
 
-FOR_RK3576 = replace(Options(), chip="rk3576")
 SAME = Quantization((0.05,), (3,))
 DTYPES = (DType.INT8, DType.UINT8)
 
@@ -71,7 +66,7 @@ def test_reshapes_that_change_channels(before, after, tasks, dtype, tmp_path):
     compiled = _layers(model)
     (layer,) = (layer for layer in compiled.layers if layer.op == "RESHAPE")
     assert len(layer.tasks) == tasks
-    assert all(_decoded(parse(compiled.program)))
+    assert all(decoded(parse(compiled.program)))
 
 
 @pytest.mark.parametrize(

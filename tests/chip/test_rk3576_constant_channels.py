@@ -16,7 +16,7 @@ from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.options import Options
-from tests.chip.test_rk3576 import check_results
+from tests.chip.rk3576_results import check_results
 from tests.chip.test_second_chip import reference, simulate
 
 CHANNELS = 48

@@ -17,7 +17,7 @@ from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
-from tests.chip.test_rk3576 import FOR_RK3576, check_results
+from tests.chip.rk3576_results import FOR_RK3576, check_results
 from tests.chip.test_second_chip import simulate
 from tests.ops.test_two_values import kernel_result
 

@@ -4,8 +4,6 @@ definition, on both paths of the simulator, and programs that a second reading o
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -18,12 +16,9 @@ from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.npu.program_reader import parse
-from delegate.options import Options
-from tests.chip.test_rk3576 import check_results
+from tests.chip.rk3576_results import FOR_RK3576, check_results, decoded
 from tests.chip.test_second_chip import simulate
-from tests.npu.rk3576_decoder import read
 
-FOR_RK3576 = replace(Options(), chip="rk3576")
 SAME = Quantization((0.05,), (3,))
 
 
@@ -32,16 +27,6 @@ def _compiled(model: bytes):
     assert result.rejections == ()
     (compiled,) = result.partitions
     return compiled
-
-
-def _decoded(program):
-    """Its convolutions, as the second reading has them."""
-    words = program.words()
-    for task in program.tasks:
-        first = task.regcmd_offset // 8
-        body = tuple(int(word) for word in words[first : first + task.regcmd_count - 4])
-        if task.enable_mask & 4:
-            yield read(body)
 
 
 def _repeating(size, channels, factors, dtype=DType.INT8):
@@ -62,7 +47,7 @@ def test_pixels_are_repeated(size, channels, factors):
     (found,) = simulate(compiled.program, (values,), RK3576)
     expected = values.repeat(factors[0], axis=1).repeat(factors[1], axis=2)
     np.testing.assert_array_equal(found.reshape(expected.shape), expected)
-    for task in _decoded(parse(compiled.program)):
+    for task in decoded(parse(compiled.program)):
         assert task.input_size[1] == 1
         assert task.output_size == (task.input_size[0], factors[1])
 

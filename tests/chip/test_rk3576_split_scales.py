@@ -4,8 +4,6 @@ with a shift each, and their sum.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -17,11 +15,8 @@ from delegate.compile.compiler import compile_model
 from delegate.lower.numerics.one_rounding import MOST_DIFFERING
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.npu.program_reader import parse
-from delegate.options import Options
-from tests.chip.test_rk3576 import check_results
+from tests.chip.rk3576_results import FOR_RK3576, check_results
 from tests.chip.test_second_chip import reference, simulate
-
-FOR_RK3576 = replace(Options(), chip="rk3576")
 
 
 def _arithmetic(rng, channels, activation=Activation.NONE) -> Arithmetic:

@@ -41,15 +41,17 @@ if SHARED.is_dir():
 """All with int8 or uint8 tensors; others compile to nothing."""
 
 
-def simulate(program, inputs, chip):
-    """The outputs of a serialised program on the simulator of ``chip``, in the host's types."""
+def simulate(program, inputs, chip, *, plain=False):
+    """The outputs of a serialised program on the simulator of ``chip``, in the host's types;
+    ``plain``: by the path that follows the registers word by word.
+    """
     parsed = parse(program)
     outputs = [np.zeros(b.shape, b.element.dtype) for b in parsed.outputs]
     capture = capture_of_program(parsed, inputs, outputs, "second")
     memory = capture.memory()
     regions = [(b.name, b.dma_address, memory[b.name]) for b in capture.buffers]
     jobs = [[(t.regcmd, t.regcmd_count, t.layer) for t in job.tasks] for job in capture.jobs]
-    _native.simulate(regions, jobs, chip=native_chip(chip))
+    _native.simulate(regions, jobs, chip=native_chip(chip), plain=plain)
     output = next(memory[b.name] for b in capture.buffers if b.name == BufferId.OUTPUT.name.lower())
     return [
         (load(b, output).astype(np.int16) + b.element.offset)
