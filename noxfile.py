@@ -37,6 +37,8 @@ RUNTIMES = {
 TESTS = (
     "tests/hosts/test_behaviour.py",
     "tests/hosts/test_loader.py",
+    "tests/native/test_lifetimes.py",
+    "tests/native/test_new_shapes.py",
     "tests/native/test_plugin.py",
 )
 NUMPY_1 = ("tflite-runtime==2.14.0", "tensorflow-cpu==2.17.1")

@@ -1,35 +1,21 @@
-"""The plugin in a real runtime: create and destroy, options, snapshot, partitions, lifetimes."""
+"""The plugin in a real runtime: create and destroy, options, snapshot, partitions, failures."""
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import gc
 import logging
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 
 import delegate
-import delegate.builder.layers as layers
 from delegate import _native
-from delegate.builder import ModelBuilder
-from delegate.builder.ranges import random_quantization
 from delegate.errors import DelegateError, LoweringError, Rule
-from delegate.model.graph import DType
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
-
-CONV_NODES = (0, 2)
-
-
-def invoke(interpreter, value: int = 3) -> np.ndarray:
-    detail = interpreter.get_input_details()[0]
-    interpreter.set_tensor(detail["index"], np.full(detail["shape"], value, detail["dtype"]))
-    interpreter.invoke()
-    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+from tests.native.inference import CONV_NODES, invoke, invoke_on_cpu
 
 
 def test_create_and_destroy_with_no_options(runtime, monkeypatch):
@@ -158,12 +144,6 @@ def test_a_failing_compiler_means_cpu_and_a_logged_reason(
     assert str(failure) in caplog.text
 
 
-def invoke_on_cpu(runtime, model) -> np.ndarray:
-    interpreter = runtime.Interpreter(model_content=model)
-    interpreter.allocate_tensors()
-    return invoke(interpreter)
-
-
 @pytest.mark.parametrize(
     ("failure", "text"),
     [
@@ -223,204 +203,6 @@ def test_nodes_taken_by_another_delegate_are_reported(runtime, load, compiler, m
     assert (invoke(interpreter) == 128).all()
     assert "another delegate" in caplog.text
     assert "(2 partitions)" in caplog.text
-
-
-def test_several_interpreters_per_delegate(runtime, load, compiler, model):
-    loaded = load()
-    interpreters = [
-        runtime.Interpreter(model_content=model, experimental_delegates=[loaded]) for _ in range(3)
-    ]
-    for interpreter in interpreters:
-        interpreter.allocate_tensors()
-    assert all((invoke(interpreter) == 128).all() for interpreter in interpreters)
-    del loaded, interpreters[0]
-    gc.collect()
-    assert all((invoke(interpreter) == 128).all() for interpreter in interpreters)
-
-
-def test_resize_compiles_again(runtime, load, compiler, model):
-    interpreter = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
-    index = interpreter.get_input_details()[0]["index"]
-    for batch in (3, 1, 2):
-        interpreter.resize_tensor_input(index, (batch, 7, 5, 3))
-        interpreter.allocate_tensors()
-        assert invoke(interpreter).shape == (batch, 7, 5, 5)
-        assert (invoke(interpreter) == 128).all()
-
-
-def resized(runtime, model: bytes, shape, values, **arguments):
-    """The interpreter, and what it gives for ``values``."""
-    interpreter = runtime.Interpreter(model_content=model, **arguments)
-    return interpreter, run_resized(interpreter, shape, values)
-
-
-def run_resized(interpreter, shape, values) -> list[np.ndarray]:
-    index = interpreter.get_input_details()[0]["index"]
-    interpreter.resize_tensor_input(index, shape)
-    interpreter.allocate_tensors()
-    shapes = [tuple(d["shape"]) for d in interpreter.get_output_details()]
-    interpreter.set_tensor(index, values)
-    interpreter.invoke()
-    results = [interpreter.get_tensor(d["index"]).copy() for d in interpreter.get_output_details()]
-    assert [r.shape for r in results] == shapes  # told before the inference
-    return results
-
-
-def kernels(runtime, resolver: str):
-    return {"experimental_op_resolver_type": getattr(runtime.OpResolverType, resolver)}
-
-
-RESOLVERS = ("BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
-
-
-@pytest.mark.parametrize("resolver", RESOLVERS)
-@pytest.mark.parametrize("ops", [("CONV_2D",), ("CONV_2D", "DEPTHWISE_CONV_2D")])
-def test_a_shape_that_does_not_compile_runs_on_the_cpu(
-    runtime, load, compiler, model, caplog, ops, resolver
-):
-    """With the kernels and the results of the runtime alone; shapes that compile run on the NPU
-    before and after.
-    """
-    compiler.ops = ops
-    values = np.random.default_rng(3).integers(0, 256, (9, 7, 5, 3)).astype(np.uint8)
-    arguments = kernels(runtime, resolver)
-    _, (expected,) = resized(runtime, model, values.shape, values, **arguments)
-    interpreter = runtime.Interpreter(
-        model_content=model, experimental_delegates=[load()], **arguments
-    )
-    for _ in range(2):
-        submits = _native.submit_count()
-        (result,) = run_resized(interpreter, values.shape, values)
-        assert _native.submit_count() == submits
-        np.testing.assert_array_equal(result, expected)
-        assert "do not compile for the new shapes and run on the CPU" in caplog.text
-        (result,) = run_resized(interpreter, (1, 7, 5, 3), values[:1])
-        assert _native.submit_count() > submits
-        assert (result == 128).all()
-
-
-def test_strict_makes_a_shape_that_does_not_compile_an_error_and_the_old_one_works_again(
-    runtime, load, compiler, model
-):
-    compiler.ops = ("CONV_2D", "DEPTHWISE_CONV_2D")
-    interpreter = runtime.Interpreter(
-        model_content=model, experimental_delegates=[load(strict="true")]
-    )
-    index = interpreter.get_input_details()[0]["index"]
-    interpreter.resize_tensor_input(index, (9, 7, 5, 3))
-    with pytest.raises(RuntimeError, match=r"nodes \[0, 1, 2\] do not compile for the new shapes"):
-        interpreter.allocate_tensors()
-    interpreter.resize_tensor_input(index, (1, 7, 5, 3))
-    interpreter.allocate_tensors()
-    assert (invoke(interpreter) == 128).all()
-
-
-def test_a_shape_that_neither_takes_is_an_error(runtime, load, compiler, model):
-    interpreter = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
-    index = interpreter.get_input_details()[0]["index"]
-    interpreter.resize_tensor_input(index, (9, 7, 5, 4))  # images and channels
-    with pytest.raises(RuntimeError, match="node 0, left to the CPU, fails to prepare"):
-        interpreter.allocate_tensors()
-
-
-@pytest.mark.parametrize("resolver", RESOLVERS)
-def test_many_nodes_on_the_cpu_add_their_own_tensors(runtime, load, compiler, resolver):
-    """Kernels hold pointers to tensors while they add some: the array must not move then."""
-    rng = np.random.default_rng(7)
-    builder = ModelBuilder("long")
-    quantization = random_quantization(rng, DType.UINT8, None, None)
-    x = builder.input("x", (1, 4, 5, 3), DType.UINT8, quantization)
-    for _ in range(120):
-        x = layers.conv(builder, rng, x, 3, layers.Window(3, 3))
-    builder.output(x)
-    model = builder.build()
-    values = rng.integers(0, 256, (9, 6, 3, 3)).astype(np.uint8)
-    arguments = kernels(runtime, resolver)
-    _, (expected,) = resized(runtime, model, values.shape, values, **arguments)
-    interpreter, (result,) = resized(
-        runtime, model, values.shape, values, experimental_delegates=[load()], **arguments
-    )
-    np.testing.assert_array_equal(result, expected)
-    (result,) = run_resized(interpreter, values[::-1].shape, values[::-1])
-    np.testing.assert_array_equal(result, expected[::-1])
-
-
-def test_a_delegate_destroyed_early_leaves_a_working_interpreter(runtime, load, compiler, model):
-    interpreter = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
-    interpreter.allocate_tensors()
-    interpreter._delegates = None
-    gc.collect()
-    assert (invoke(interpreter) == 128).all()
-    interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], (2, 7, 5, 3))
-    interpreter.allocate_tensors()
-    assert (invoke(interpreter) == 128).all()
-
-
-def test_a_copied_delegate_is_destroyed_twice(runtime, load, compiler, model):
-    loaded = load()
-    interpreter = runtime.Interpreter(model_content=model, experimental_delegates=[loaded])
-    interpreter.allocate_tensors()
-    twin = copy.copy(loaded)
-    del loaded
-    interpreter._delegates = None
-    gc.collect()
-    fresh = runtime.Interpreter(model_content=model, experimental_delegates=[twin])
-    fresh.allocate_tensors()
-    np.testing.assert_array_equal(invoke(fresh), invoke_on_cpu(runtime, model))
-    del twin
-    gc.collect()
-    assert (invoke(interpreter) == 128).all()
-
-
-def test_invoke_completes_while_another_thread_holds_the_gil(runtime, load, compiler, model):
-    compiler.ops = ("CONV_2D", "DEPTHWISE_CONV_2D")
-    interpreter = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
-    interpreter.allocate_tensors()
-    output = interpreter.get_output_details()[0]["index"]
-    holder = ctypes.PyDLL(None)  # keeps the GIL during the call
-    started = threading.Event()
-
-    def run() -> None:
-        started.set()
-        interpreter.invoke()
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(30.0)  # the worker gives the GIL away only inside invoke
-    try:
-        interpreter.tensor(output)().fill(7)
-        worker = threading.Thread(target=run)
-        before = _native.submit_count()
-        worker.start()
-        started.wait()
-        holder.usleep(300_000)
-        submits = _native.submit_count() - before
-        is_complete = bool((interpreter.tensor(output)() == 128).all())
-    finally:
-        sys.setswitchinterval(interval)
-    worker.join()
-    assert submits == 1
-    assert is_complete
-
-
-def test_threads_with_their_own_interpreters(runtime, load, compiler, model):
-    loaded = load()
-    failures: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            interpreter = runtime.Interpreter(model_content=model, experimental_delegates=[loaded])
-            interpreter.allocate_tensors()
-            for _ in range(50):
-                assert (invoke(interpreter) == 128).all()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
 
 
 def test_loading_by_path_finds_the_package_itself(runtime, tmp_path):

@@ -17,8 +17,8 @@ import pytest
 import delegate
 from delegate.host.statistics import Stats
 from delegate.insight.published_stats import published
+from tests.native.inference import CONV_NODES, invoke
 from tests.native.test_end_to_end import small_conv
-from tests.native.test_plugin import CONV_NODES, invoke
 
 
 def grown(before: Stats, after: Stats) -> dict[str, float]:

@@ -1,0 +1,182 @@
+"""Cases of rules of what moves data, and of what is computed under windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from delegate.model.graph import DType, Graph, Padding
+from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
+from delegate.ops.shared.fixed_point import INT32_MAX
+from tests.partition.rule_graphs import (
+    X,
+    averaged,
+    blocks,
+    bordered,
+    cut,
+    enlarged,
+    enlarged_to,
+    halves,
+    interpolated,
+    joined,
+    mirrored,
+    padding,
+    per_tensor,
+    pooled,
+    reshaped,
+    shape_computed,
+    side_by_side,
+    skipping,
+    summed,
+    tall_average,
+    transposed,
+    turned,
+    with_input,
+    with_options,
+    with_output,
+)
+
+MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
+    "pad_rank": [(lambda: with_input(padding(), X, shape=(9, 7, 5)), "[9, 7, 5]")],
+    "pad_amounts_known": [
+        (lambda: padding(top=-1), "[-1, 1]"),
+        (lambda: with_input(padding(), 1, constant=None), "does not hold two constants"),
+        (lambda: with_output(padding(reader=False), shape=(1, 12, 9, 5)), "it gives [1, 11, 9, 5]"),
+    ],
+    "padded_sides_in_range": [(lambda: padding(top=9000), "[9010, 9, 5]")],
+    "pad_value_constant": [
+        (lambda: bordered(quantization=per_tensor(0.5, 4)), "differ"),
+        (lambda: bordered(constant=None), "is [1]"),
+    ],
+    "mirrored_inside": [
+        (lambda: mirrored(9, REFLECT), "[[9, 0], [0, 7], [0, 0]] of [9, 7]"),
+        (lambda: mirrored(10, SYMMETRIC), "[[10, 0], [0, 7], [0, 0]] of [9, 7]"),
+        (lambda: with_options(mirrored(), mode=2), "the mode is 2"),
+    ],
+    "pad_keeps_quantization": [
+        (lambda: with_output(padding(), quantization=per_tensor(2.0, 0)), "differ"),
+    ],
+    "alias_rank": [
+        (lambda: with_input(joined(), 0, shape=(1, 1, 3, 2, 16)), "[1, 1, 3, 2, 16]"),
+        (lambda: with_output(cut(), shape=()), "[]"),
+    ],
+    "int8_parts_keep_quantization": [
+        (lambda: with_input(joined(), 1, quantization=per_tensor(0.25, 3)), "differ"),
+    ],
+    "alias_keeps_quantization": [
+        (lambda: with_output(cut(), quantization=per_tensor(0.5, 4)), "differ"),
+    ],
+    "alias_position_known": [
+        (lambda: joined(axis=4), "the axis is 4"),
+        (lambda: with_output(joined(), shape=(1, 3, 2, 22)), "parts of 21 make"),
+        (lambda: with_input(joined(), 1, shape=(1, 2, 2, 5)), "along axis 3"),
+        (lambda: with_input(cut(), 1, constant=None), "does not hold 4 constants"),
+        (lambda: with_input(cut(), 1, constant=np.zeros(4)), "is INT32"),
+        (lambda: cut(begin=(0, 1, 0, 0)), "do not lie in [1, 3, 2, 32]"),
+        (lambda: with_options(cut(strided=True), shrink_axis_mask=1), "changes the rank"),
+        (lambda: with_output(cut(), shape=(1, 3, 2, 8)), "it gives [1, 3, 2, 9]"),
+        (lambda: with_output(cut(strided=True), shape=(1, 3, 2, 8)), "it gives [1, 3, 2, 9]"),
+        (
+            lambda: with_output(
+                with_input(cut(strided=True), 3, constant=np.array([1, 1, 1, 2], np.int32)),
+                shape=(1, 3, 2, 5),
+            ),
+            "the strides are [1, 1, 1, 2]",
+        ),
+        (lambda: with_input(halves(), 0, constant=np.array([3, 3], np.int32)), "1 constants"),
+    ],
+    "parts_defined": [
+        (
+            lambda: with_input(joined(dtype=DType.UINT8), 1, quantization=per_tensor(1e9, 0)),
+            "no int32 in units of the output's scale",
+        ),
+        (
+            lambda: with_output(joined(dtype=DType.UINT8), quantization=per_tensor(1e-39, 0)),
+            "no int32 in units of the output's scale",
+        ),
+    ],
+    "parts_are_consecutive": [(side_by_side, "takes a part of the rows")],
+    "part_is_reached": [
+        (lambda: cut(begin=(0, 0, 40, 0), size=(1, 3, 2, 32), width=50), "begins at column 40"),
+        (lambda: skipping(9), "the strides are [9, 1]"),
+    ],
+    "resized_to_twice": [(interpolated, "from [3, 2] to [7, 4]")],
+    "block_rank": [(lambda: with_input(blocks(), X, shape=(4, 6, 5)), "[4, 6, 5]")],
+    "block_keeps_quantization": [
+        (lambda: with_output(blocks(), quantization=per_tensor(0.5, 4)), "differ"),
+    ],
+    "block_in_range": [(lambda: blocks(0), "it is 0"), (lambda: blocks(9), "it is 9")],
+    "blocks_fit": [
+        (lambda: blocks(2, (1, 2, 3, 19)), "[1, 2, 3, 19]"),
+        (lambda: blocks(3, (1, 2, 2, 45)), "4 x 6 pixels are no blocks of 3"),
+    ],
+    "transposed_rank": [(lambda: with_input(transposed(), 2, shape=(4, 6, 5)), "[4, 6, 5]")],
+    "transposed_size_known": [
+        (lambda: with_input(transposed(), 0, constant=None), "does not hold 4 constants"),
+        (lambda: transposed((1, 8, 12, 4)), "from 5 to 3 channels"),
+        (lambda: with_output(transposed(), shape=(1, 7, 12, 3)), "not [1, 7, 12, 3]"),
+    ],
+    "transposed_strides": [(lambda: transposed(stride=4), "they are [4, 4]")],
+    "transposed_reaches_outputs": [
+        (lambda: transposed((1, 11, 12, 3)), "to [1, 11, 12, 3]"),
+        (lambda: transposed((1, 8, 12, 3), kernel=31), "the kernel is 31 x 31"),
+    ],
+    "order_possible": [
+        (lambda: reshaped((3, 1, 2, 32)), "[3, 1, 2, 32]"),
+        (lambda: reshaped((1, 1, 4, 48)), "[1, 1, 4, 48]"),
+    ],
+    "transposed_axes": [
+        (lambda: turned((0, 1, 1, 2)), "the axes are [0, 1, 1, 2]"),
+        (lambda: with_output(turned((0, 3, 1, 2)), shape=(1, 32, 2, 3)), "[1, 32, 2, 3]"),
+    ],
+    "new_shape_constant": [(shape_computed, "is computed")],
+    "pool_rank": [
+        (lambda: with_input(pooled(), X, shape=(9, 7, 5)), "[9, 7, 5] and [1, 9, 7, 5]"),
+        (lambda: with_output(pooled(), shape=(1, 9, 7, 4)), "[1, 9, 7, 5] and [1, 9, 7, 4]"),
+        (lambda: with_output(pooled(), shape=(2, 9, 7, 5)), "[2, 9, 7, 5]"),
+    ],
+    "pool_keeps_quantization": [
+        (lambda: with_output(pooled(), quantization=per_tensor(0.25, 3)), "differ"),
+    ],
+    "window_in_range": [
+        (lambda: with_options(pooled(), filter_w=0), "it is 3 x 0, the strides 1 x 1"),
+        (lambda: with_options(pooled(), stride_h=8), "it is 3 x 3, the strides 8 x 1"),
+        # The runtime rounds up in int32: (1 + stride - 1) / stride is the last one that is right.
+        (lambda: with_options(pooled((1, 1, 1, 5)), stride_h=INT32_MAX), "2147483647 x 1"),
+    ],
+    "pooled_sides_in_range": [
+        (lambda: pooled((1, 8192, 1, 1)), "they are [8192, 1, 1]"),
+        (lambda: pooled((1, 1, 1, 8192)), "they are [1, 1, 8192]"),
+    ],
+    "pooled_size_follows": [
+        (lambda: with_output(pooled(), shape=(1, 9, 6, 5)), "is 9 x 6, not 9 x 7"),
+        (lambda: with_options(pooled(), padding=Padding.VALID), "not 7 x 5"),
+    ],
+    "summed_window_in_range": [
+        (tall_average, "it is 32 x 1"),
+    ],
+    "reduced_over_pixels": [
+        (lambda: with_input(averaged(), X, shape=(9, 7, 5)), "it is [9, 7, 5]"),
+        (lambda: with_input(averaged(), 1, constant=None), "the axes are computed"),
+        (lambda: averaged(axes=(1, 3)), "the axes are [1, 3]"),
+        (lambda: averaged(axes=(1, 6)), "the axes are [1, 6]"),
+    ],
+    "reduced_shape_follows": [
+        (lambda: with_options(averaged(), keep_dims=True), "is [1, 5], not [1, 1, 1, 5]"),
+    ],
+    "summed_type": [(summed, "tensor 0 'x' is INT8")],
+    "reduced_sides_in_range": [(lambda: averaged((1, 32, 3, 5)), "they are 32 x 3")],
+    "new_size_known": [
+        (lambda: with_input(enlarged(), 1, constant=None), "does not hold 2 constants"),
+        (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "they give [1, 6, 4, 5], tensor"),
+    ],
+    "resized_sides_in_range": [(lambda: enlarged((1, 4096, 1, 1)), "they are [8192, 2, 1]")],
+    "pixels_repeated": [
+        (lambda: enlarged(factor=9), "from [3, 2] to [27, 18]"),
+        (lambda: with_options(enlarged(factor=3), align_corners=True), "from [3, 2] to [9, 6]"),
+        (lambda: enlarged_to(5, 4), "from [3, 2] to [5, 4]"),
+        (lambda: enlarged_to(2, 4), "from [3, 2] to [2, 4]"),
+    ],
+    "pool_padding_in_range": [(lambda: pooled(size=17), "16 and 16")],
+}
