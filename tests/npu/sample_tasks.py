@@ -34,6 +34,12 @@ def row_entries(w: int, channels: int) -> int:
     return w * full + -(-w * steps // 64)
 
 
+def per_channel(operands: Ref) -> BsStage:
+    """An addend, a multiplier and a zero point of weights for each channel."""
+    memory = Source.MEMORY
+    return BsStage(memory, mul=memory, ow=memory, shift=14, shift_negative=14, operands=operands)
+
+
 def conv_task(
     *,
     h: int = 7,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+
 from delegate.chip.rk3588 import RK3588
 from delegate.insight.capture import replay
 from delegate.insight.program_capture import capture_of_program
-from delegate.lower.lowered import BufferSpec, LoweredPartition
-from delegate.lower.task import BufferId, Ref
+from delegate.lower.lowered import BufferSpec, Layer, LoweredPartition
+from delegate.lower.task import BufferId, ConvTask, ElementwiseTask, Ref
 from delegate.npu.program import build_program
 from tests.npu.sample_programs import binding
 from tests.npu.sample_tasks import align, surface_bytes
@@ -25,6 +27,14 @@ class Constants:
         place = Ref(BufferId.CONSTANTS, len(self.content))
         self.content += data
         return place
+
+
+def layer(name: str, *tasks: ConvTask | ElementwiseTask) -> Layer:
+    return Layer(name, "CONV_2D", (0,), tasks)
+
+
+def random_int8(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.integers(-128, 128, shape, dtype=np.int16).astype(np.int8)
 
 
 def run_and_compare(layers, constants, inputs, outputs, scratch=0):

@@ -17,19 +17,12 @@ from delegate.npu.regcmd import (
     segment_stride_words,
     unpack_word,
 )
-from tests.npu.sample_tasks import add_task, conv_task, surface_bytes
+from tests.npu.sample_tasks import add_task, conv_task, per_channel, surface_bytes
 from tests.npu.test_encode_captures import streams
 from tests.shared_folder import stream_files
 
 OPERANDS = Ref(BufferId.CONSTANTS, 256)
-PER_CHANNEL = BsStage(
-    alu=Source.MEMORY,
-    mul=Source.MEMORY,
-    ow=Source.MEMORY,
-    shift=14,
-    shift_negative=14,
-    operands=OPERANDS,
-)
+PER_CHANNEL = per_channel(OPERANDS)
 
 
 def values(task):
