@@ -80,11 +80,13 @@ def classify(
     from pathlib import Path
 
     from delegate.options import Options
-    from delegate.vision.classification import classify_image
+    from delegate.vision.classification import classify_images
 
     effective = Options.from_mapping(options)
     names = Path(labels) if labels is not None else None
-    return classify_image(Path(image), Path(model), effective, labels=names, top=top).ranked
+    paths = [Path(image)]
+    _, (ranked,) = classify_images(paths, Path(model), effective, labels=names, top=top)
+    return ranked
 
 
 def detect(

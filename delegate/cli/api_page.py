@@ -20,6 +20,7 @@ from delegate.model.partition import Partition
 from delegate.npu.perf import Estimate
 from delegate.partition.supported import SupportedOperator
 from delegate.vision.class_ranking import Ranked
+from delegate.vision.detection.objects import FoundObject
 
 PAGE_PATH = Path("docs/api.md")
 
@@ -30,6 +31,7 @@ _TYPES = (
     Partition,
     Rejection,
     Ranked,
+    FoundObject,
     DeviceInfo,
     Stats,
     ProgramStats,

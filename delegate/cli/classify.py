@@ -60,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
     options = options_from(arguments)
     paths = picture_paths(arguments.images)
     with progress("classifying", len(paths)) as bar:
-        found = classify_images(
+        model, found = classify_images(
             paths,
             arguments.model,
             options,
@@ -70,8 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
             std=arguments.std,
             done=bar.advance,
         )
-    model = found[0].model
-    results = [(path, result.ranked) for path, result in zip(paths, found, strict=True)]
+    results = list(zip(paths, found, strict=True))
     if arguments.csv is not None:
         write_file(arguments.csv, _csv(results).encode("utf-8"))
     if arguments.json:

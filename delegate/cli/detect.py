@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from delegate.cli.command import (
     print_json,
 )
 from delegate.cli.detect_video import add_video_arguments, run_video
-from delegate.cli.detections import FORMATS, detection_list, save_picture
+from delegate.cli.detections import FORMATS, object_document, save_picture
 from delegate.cli.files import write_file
 from delegate.cli.pictures import delegation_facts, picture_paths, warn_of_meaning
 from delegate.cli.table import format_pairs, format_table
@@ -23,7 +24,6 @@ from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
 from delegate.progress import progress
 from delegate.vision.class_ranking import read_label_lines
-from delegate.vision.detection.boxes import Detections
 from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.coco_results import coco_results
 from delegate.vision.detection.detector import (
@@ -34,8 +34,8 @@ from delegate.vision.detection.detector import (
     Thresholds,
     detect,
 )
-from delegate.vision.detection.draw import draw, label_of
-from delegate.vision.detection.objects import check_labels
+from delegate.vision.detection.draw import draw
+from delegate.vision.detection.objects import FoundObject, check_labels, named_objects
 from delegate.vision.detection.placement import Fit
 from delegate.vision.detection.recognise import DECODERS
 from delegate.vision.images import open_image
@@ -149,9 +149,9 @@ def _run(arguments: argparse.Namespace) -> int:
     with progress("detecting", len(paths)) as bar:
         for number, path in enumerate(paths):
             image = first if number == 0 else open_image(path)
-            found = detect(plan, model, image, thresholds)
+            found = named_objects(detect(plan, model, image, thresholds), labels)
             if targets:
-                save_picture(draw(image, found, labels), targets[number])
+                save_picture(draw(image, found), targets[number])
             results.append((path, image.size, found))
             bar.advance()
     if arguments.coco is not None:
@@ -162,11 +162,11 @@ def _run(arguments: argparse.Namespace) -> int:
         ]
         write_file(arguments.coco, json.dumps(entries).encode())
     if arguments.json:
-        documents = [_document(path, size, found, labels) for path, size, found in results]
+        documents = [_document(*result) for result in results]
         head = {"decoder": plan.head.name, **delegation_facts(model)}
         print_json({**(documents[0] if len(documents) == 1 else {}), "images": documents, **head})
     else:
-        _print_tables(arguments.model, plan, model, results, labels)
+        _print_tables(arguments.model, plan, model, results)
         for target in [*targets, *([arguments.coco] if arguments.coco is not None else [])]:
             print(f"wrote {target}")
     warn_of_meaning(arguments.model, model, "boxes")
@@ -189,14 +189,12 @@ def _targets(output: Path | None, paths: list[Path]) -> list[Path]:
     return [output]
 
 
-def _document(
-    path: Path, size: tuple[int, int], found: Detections, labels: list[str] | None
-) -> dict[str, Any]:
+def _document(path: Path, size: tuple[int, int], found: Sequence[FoundObject]) -> dict[str, Any]:
     return {
         "image": str(path),
         "width": size[0],
         "height": size[1],
-        "detections": detection_list(found, labels),
+        "detections": [object_document(one) for one in found],
     }
 
 
@@ -204,8 +202,7 @@ def _print_tables(
     path: Path,
     plan: DetectorPlan,
     model: DelegatedModel,
-    results: list[tuple[Path, tuple[int, int], Detections]],
-    labels: list[str] | None,
+    results: Sequence[tuple[Path, tuple[int, int], Sequence[FoundObject]]],
 ) -> None:
     facts = delegation_facts(model)
     print(
@@ -222,16 +219,8 @@ def _print_tables(
     for image, (w, h), found in results:
         print(f"\n{image} ({w} x {h}): {plural(len(found), 'object')}")
         rows = [
-            (
-                f"{score:.3f}",
-                f"{box[0]:.0f}",
-                f"{box[1]:.0f}",
-                f"{box[2]:.0f}",
-                f"{box[3]:.0f}",
-                int(index),
-                label_of(int(index), labels) or "",
-            )
-            for box, index, score in zip(found.boxes, found.classes, found.scores, strict=True)
+            (f"{one.score:.3f}", *(f"{v:.0f}" for v in one.box), one.index, one.label or "")
+            for one in found
         ]
         if rows:
             headings = ("score", "x1", "y1", "x2", "y2", "class", "label")

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import print_json
-from delegate.cli.detections import FORMATS, detection_list, save_picture
+from delegate.cli.detections import FORMATS, object_document, save_picture
 from delegate.cli.pictures import delegation_facts, warn_of_meaning
 from delegate.cli.table import WIDTH, format_pairs
 from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
 from delegate.options import Options
-from delegate.vision.detection.boxes import Detections
 from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect
-from delegate.vision.detection.draw import draw, label_of
+from delegate.vision.detection.draw import draw
+from delegate.vision.detection.objects import FoundObject, named_objects
 from delegate.vision.video import WRITTEN_SUFFIXES, Frame, VideoFile, VideoSource
 
 if TYPE_CHECKING:
@@ -94,14 +94,14 @@ def run_video(
             _print_head(arguments.model, plan, model)
         try:
             for frame in source.frames(arguments.every, arguments.frames):
-                found = detect(plan, model, frame.image, thresholds)
+                found = named_objects(detect(plan, model, frame.image, thresholds), labels)
                 if output is not None:
-                    output.add(frame, draw(frame.image, found, labels))
+                    output.add(frame, draw(frame.image, found))
                 count += 1
                 if arguments.json:
-                    frames.append(_document(frame, found, labels))
+                    frames.append(_document(frame, found))
                 else:
-                    print(_line(frame, found, labels), flush=True)
+                    print(_line(frame, found), flush=True)
         except KeyboardInterrupt:
             pass  # the way in which the pictures of a camera end
         finally:
@@ -131,23 +131,20 @@ def _print_head(path: Path, plan: DetectorPlan, model: DelegatedModel) -> None:
     print(format_pairs(pairs), flush=True)
 
 
-def _document(frame: Frame, found: Detections, labels: Sequence[str] | None) -> dict[str, Any]:
+def _document(frame: Frame, found: Sequence[FoundObject]) -> dict[str, Any]:
     return {
         "frame": frame.number,
         "time_s": frame.time_s,
         "width": frame.image.width,
         "height": frame.image.height,
-        "detections": detection_list(found, labels),
+        "detections": [object_document(one) for one in found],
     }
 
 
-def _line(frame: Frame, found: Detections, labels: Sequence[str] | None) -> str:
+def _line(frame: Frame, found: Sequence[FoundObject]) -> str:
     """One frame on one line, best objects first, cut to the width of tables."""
     time = "" if frame.time_s is None else f"  {frame.time_s:8.2f} s"
-    names = ", ".join(
-        f"{label_of(int(index), labels) or f'class {index}'} {score:.2f}"
-        for index, score in zip(found.classes, found.scores, strict=True)
-    )
+    names = ", ".join(f"{one.name} {one.score:.2f}" for one in found)
     text = f"frame {frame.number:6d}{time}  {plural(len(found), 'object')}"
     text += f": {names}" if names else ""
     return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."

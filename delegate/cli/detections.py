@@ -1,16 +1,14 @@
-"""Detections in JSON and on drawn pictures; what pictures and videos share."""
+"""Found objects in JSON and on drawn pictures; what pictures and videos share."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delegate.cli.files import write_file
 from delegate.errors import UsageError
-from delegate.vision.detection.boxes import Detections
-from delegate.vision.detection.draw import label_of
+from delegate.vision.detection.objects import FoundObject
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -29,18 +27,15 @@ def save_picture(picture: Image, target: Path) -> None:
     write_file(target, content.getvalue())
 
 
-def detection_list(found: Detections, labels: Sequence[str] | None) -> list[dict[str, Any]]:
-    """The JSON of detections, best first; "points" are [x, y, how sure], "outline" the corners of a
-    box that lies aslant.
+def object_document(found: FoundObject) -> dict[str, Any]:
+    """The JSON of an object; "points" are [x, y, how sure], "outline" the corners of a box that
+    lies aslant.
     """
-    return [
-        {
-            "class": int(found.classes[i]),
-            "label": label_of(int(found.classes[i]), labels),
-            "score": float(found.scores[i]),
-            "box": [float(v) for v in found.boxes[i]],
-            **({} if found.points is None else {"points": found.points[i].tolist()}),
-            **({} if found.outlines is None else {"outline": found.outlines[i].tolist()}),
-        }
-        for i in range(len(found))
-    ]
+    return {
+        "class": found.index,
+        "label": found.label,
+        "score": found.score,
+        "box": found.box,
+        **({"points": found.points} if found.points else {}),
+        **({"outline": found.outline} if found.outline else {}),
+    }

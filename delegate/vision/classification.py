@@ -1,9 +1,8 @@
-"""Classification of a picture: from the files to ranked classes, through the delegate."""
+"""Classification of pictures: from the files to ranked classes, through the delegate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from delegate.errors import ModelError
@@ -13,32 +12,6 @@ from delegate.model.tensor_details import model_details
 from delegate.options import Options
 from delegate.vision.class_ranking import Ranked, class_count, rank, read_labels
 from delegate.vision.images import FLOAT_MEAN, FLOAT_STD, ImageInput, load_image
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Classification:
-    """The best classes, and the model that gave them, ready to run again."""
-
-    model: DelegatedModel
-    ranked: tuple[Ranked, ...]
-
-
-def classify_image(
-    image: Path,
-    model: Path,
-    options: Options,
-    *,
-    labels: Path | None = None,
-    top: int = 5,
-    mean: float = FLOAT_MEAN,
-    std: float = FLOAT_STD,
-) -> Classification:
-    """The ``top`` classes of ``image``; ``mean`` and ``std`` are for models with float inputs.
-
-    Raises ModelError if the model is no classifier, UsageError for a bad picture or label file,
-    DelegateError if no runtime is installed.
-    """
-    return classify_images([image], model, options, labels=labels, top=top, mean=mean, std=std)[0]
 
 
 def classify_images(
@@ -51,9 +24,13 @@ def classify_images(
     mean: float = FLOAT_MEAN,
     std: float = FLOAT_STD,
     done: Callable[[], None] = lambda: None,
-) -> list[Classification]:
-    """``classify_image`` for several pictures, with one loaded model; ``done`` is called after
-    each. The first picture is read before the model is loaded, so that a bad one fails early.
+) -> tuple[DelegatedModel, list[tuple[Ranked, ...]]]:
+    """The model with the delegate, and the ``top`` classes of each picture. ``mean`` and ``std``
+    are for models with float inputs; ``done`` is called after each picture. The first one is read
+    before the model is loaded, so that a bad one fails early.
+
+    Raises ModelError if the model is no classifier, UsageError for a bad picture or label file,
+    DelegateError if no runtime is installed.
     """
     inputs, outputs = model_details(model)
     if len(inputs) != 1 or len(outputs) != 1:
@@ -71,7 +48,6 @@ def classify_images(
         if number:
             pixels = load_image(image, target, mean=mean, std=std)
         scores = delegated.run([pixels])[0]
-        ranked = tuple(rank(scores, delegated.outputs[0], names, top))
-        results.append(Classification(delegated, ranked))
+        results.append(tuple(rank(scores, delegated.outputs[0], names, top)))
         done()
-    return results
+    return delegated, results

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,7 +81,7 @@ class Frame:
     image: Image
 
 
-class VideoSource:
+class VideoSource(AbstractContextManager["VideoSource"]):
     """A file, a camera by its number, or a stream by its address, opened.
 
     Raises UsageError if there is no such source, DelegateError without OpenCV.
@@ -124,15 +124,7 @@ class VideoSource:
                 given += 1
             number += 1
 
-    def __enter__(self) -> VideoSource:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._capture.release()
 
 

@@ -26,6 +26,7 @@ from delegate.vision.detection.mediapipe import (
     HandHead,
     SelfieHead,
 )
+from delegate.vision.detection.objects import named_objects
 from delegate.vision.detection.placement import Fit, Placement, onto_image
 from delegate.vision.detection.recognise import recognise
 from delegate.vision.images import open_image
@@ -171,7 +172,7 @@ def test_a_selfie_is_that_of_the_mirror() -> None:
     assert ours[200, 260]
     assert ours[550, 250]
     assert not ours[100, 450]
-    changed = np.asarray(draw(image, selfies(image), None)) != np.asarray(image)
+    changed = np.asarray(draw(image, named_objects(selfies(image), None))) != np.asarray(image)
     assert changed[ours].any(axis=1).mean() > 0.95
 
 

@@ -24,6 +24,7 @@ from delegate.vision.detection.boxes import (
 from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.coco_results import COCO_CATEGORIES, coco_results, run_lengths
 from delegate.vision.detection.head import OutputTensor
+from delegate.vision.detection.objects import FoundObject
 from delegate.vision.detection.placement import Fit, Placement, onto_image
 from delegate.vision.detection.recognise import recognise
 from delegate.vision.detection.yolo_rows import MASK_WEIGHTS, SegmentHead
@@ -171,7 +172,7 @@ def test_coco_results_read_back(tmp_path: Path) -> None:
         values = np.arange(len(lengths["counts"])) % 2 == 1
         read_back = np.repeat(values, lengths["counts"]).reshape(13, 11).T
         np.testing.assert_array_equal(read_back, whole)
-    found = Detections(np.array([[1.0, 2, 5, 9]]), np.array([79]), np.array([0.5]))
+    found = [FoundObject(79, None, 0.5, (1.0, 2.0, 5.0, 9.0))]
     (entry,) = coco_results(found, Path("a/000000000139.jpg"), 20, 20, 80)
     assert entry == {"image_id": 139, "category_id": 90, "bbox": [1, 2, 4, 7], "score": 0.5}
     assert len(COCO_CATEGORIES) == 80

@@ -123,7 +123,7 @@ def test_objects_of_photographs_are_found(file: str) -> None:
         image = open_image(photograph)
         found = detect(plan, model, image, Thresholds(0.25))
         size = np.array([image.width, image.height] * 2)
-        for index, *box in truth[photograph.name].boxes:
+        for index, *box in truth[photograph.name]:
             if (box[2] - box[0]) * (box[3] - box[1]) < LARGE or index >= (plan.head.classes or 0):
                 continue
             wanted += 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from delegate.errors import UsageError
-from delegate.vision.evaluation.ground_truth import Objects, class_map, classes_of, objects_of
+from delegate.vision.evaluation.ground_truth import class_map, classes_of, objects_of
 from delegate.vision.evaluation.metrics import (
     class_mismatch,
     classification_metrics,
@@ -43,7 +43,7 @@ def row(index: int, score: float, x: float, y: float) -> list[float]:
 def test_average_precision_of_a_case_counted_by_hand() -> None:
     """Class 0: two objects, of which one is found first and one never, AP50 = 51 of 101 recalls.
     Class 1: found after a wrong box, precision 1/2 everywhere."""
-    truth = {"a": Objects((square(0, 0.1, 0.1), square(0, 0.6, 0.6), square(1, 0.1, 0.6)))}
+    truth = {"a": (square(0, 0.1, 0.1), square(0, 0.6, 0.6), square(1, 0.1, 0.6))}
     found = [row(0, 0.9, 0.1, 0.1), row(1, 0.8, 0.6, 0.1), row(1, 0.7, 0.1, 0.6)]
     record = {"image": "a", "width": 100, "height": 100, "ours": found}
     result = detection_metrics([record], truth, {}, 2)
@@ -55,7 +55,7 @@ def test_average_precision_of_a_case_counted_by_hand() -> None:
 def test_classes_are_translated_by_name_and_unknown_ones_left_out() -> None:
     mapping = class_map(["person", "n/a", "hot dog"], ["hot_dog", "Person", "cat"])
     assert mapping == {0: 1, 2: 0}
-    truth = {"a": Objects((square(1, 0.1, 0.1), square(2, 0.5, 0.5)))}
+    truth = {"a": (square(1, 0.1, 0.1), square(2, 0.5, 0.5))}
     record = {"image": "a", "width": 100, "height": 100, "ours": [row(0, 0.9, 0.1, 0.1)]}
     assert detection_metrics([record], truth, mapping, 3)["delegate"]["ap50"] == pytest.approx(1)
 
@@ -63,7 +63,7 @@ def test_classes_are_translated_by_name_and_unknown_ones_left_out() -> None:
 def test_classes_that_are_numbered_otherwise_are_noticed() -> None:
     """An SSD model's numbers have gaps where YOLO's labels have none: 17 and 16 are the dog."""
     places = [(0.1, 0.1), (0.1, 0.4), (0.4, 0.1), (0.4, 0.4), (0.7, 0.7)]
-    truth = {"a": Objects(tuple(square(16 + i, *place) for i, place in enumerate(places)))}
+    truth = {"a": tuple(square(16 + i, *place) for i, place in enumerate(places))}
     shifted = [row(17 + i, 0.9, *place) for i, place in enumerate(places)]
     record = {"image": "a", "width": 100, "height": 100, "ours": shifted}
     assert class_mismatch([record], truth, {}) == (0, 5)
@@ -80,7 +80,7 @@ def test_the_order_of_records_does_not_matter() -> None:
     for number in range(12):
         name = f"{number:02d}"
         spots = rng.uniform(0, 0.8, (4, 2))
-        truth[name] = Objects(tuple(square(int(rng.integers(3)), x, y) for x, y in spots))
+        truth[name] = tuple(square(int(rng.integers(3)), x, y) for x, y in spots)
         found = [row(int(rng.integers(3)), float(np.round(rng.uniform(), 1)), x, y)
                  for x, y in spots + rng.normal(0, 0.03, spots.shape)]  # fmt: skip
         records.append({"image": name, "width": 100, "height": 100, "ours": found})
@@ -97,8 +97,8 @@ def test_truth_from_names_tables_and_text_files(tmp_path: Path) -> None:
     assert classes_of(images, table) == {"007_owl.jpg": 3, "12.png": 4}
     (tmp_path / "12.txt").write_text("5 0.5 0.5 0.2 0.4\n")
     objects = objects_of(images, None)
-    assert objects["007_owl.jpg"].boxes == ()
-    assert objects["12.png"].boxes[0] == pytest.approx((5, 0.4, 0.3, 0.6, 0.7))
+    assert objects["007_owl.jpg"] == ()
+    assert objects["12.png"][0] == pytest.approx((5, 0.4, 0.3, 0.6, 0.7))
 
 
 def test_truth_from_coco(tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_truth_from_coco(tmp_path: Path) -> None:
     path = tmp_path / "coco.json"
     path.write_text(json.dumps(document))
     objects = objects_of([tmp_path / "x.jpg", tmp_path / "y.jpg"], path)
-    assert objects["x.jpg"].boxes[0] == pytest.approx((1, 0.1, 0.1, 0.3, 0.4))
-    assert objects["y.jpg"].boxes == ()
+    assert objects["x.jpg"][0] == pytest.approx((1, 0.1, 0.1, 0.3, 0.4))
+    assert objects["y.jpg"] == ()
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"images": 3}', "[]"])

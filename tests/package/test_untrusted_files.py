@@ -26,7 +26,7 @@ from delegate.host.samples import load_sample
 from delegate.insight.benchmark import FORMAT
 from delegate.insight.capture import load_capture, save_capture
 from delegate.vision.class_ranking import read_label_lines
-from delegate.vision.evaluation.ground_truth import Objects, classes_of, objects_of
+from delegate.vision.evaluation.ground_truth import classes_of, objects_of
 from delegate.vision.evaluation.metrics import classification_metrics, detection_metrics
 from delegate.vision.evaluation.state import StateFile
 from delegate.vision.images import ImageInput, image_to_input, open_image
@@ -188,7 +188,7 @@ def read_state(path: Path) -> None:
 def read_boxes(path: Path) -> None:
     with StateFile(path, "f", has_boxes=True) as state:
         records = [state.records[name] for name in state.records]
-    truth = {r["image"]: Objects(((1, 0.0, 0.0, 0.5, 0.5),)) for r in records}
+    truth = {r["image"]: ((1, 0.0, 0.0, 0.5, 0.5),) for r in records}
     if records:
         detection_metrics(records, truth, {}, None)
 

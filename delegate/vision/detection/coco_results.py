@@ -7,14 +7,16 @@ See "Results format" of cocodataset.org.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.vision.detection.boxes import Detections, Mask
+from delegate.vision.detection.boxes import Mask
 from delegate.vision.detection.candidate import COCO_CLASSES
+from delegate.vision.detection.objects import FoundObject
 
 # COCO's annotations number 80 kinds from 1 to 90; these numbers have none.
 _UNUSED_CATEGORIES = frozenset({12, 26, 29, 30, 45, 66, 68, 69, 71, 83})
@@ -48,21 +50,21 @@ def run_lengths(mask: Mask, image_h: int, image_w: int) -> dict[str, Any]:
 
 
 def coco_results(
-    found: Detections, path: Path, image_h: int, image_w: int, classes: int | None
+    found: Sequence[FoundObject], path: Path, image_h: int, image_w: int, classes: int | None
 ) -> list[dict[str, Any]]:
     """The entries of one picture, best first."""
     entries = []
-    for i in range(len(found)):
-        x1, y1, x2, y2 = (float(v) for v in found.boxes[i])
+    for one in found:
+        x1, y1, x2, y2 = one.box
         entry: dict[str, Any] = {
             "image_id": image_id_of(path),
-            "category_id": category_of(int(found.classes[i]), classes),
+            "category_id": category_of(one.index, classes),
             "bbox": [x1, y1, x2 - x1, y2 - y1],
-            "score": float(found.scores[i]),
+            "score": one.score,
         }
-        if found.points is not None:
-            entry["keypoints"] = [float(v) for v in found.points[i].reshape(-1)]
-        if found.masks is not None:
-            entry["segmentation"] = run_lengths(found.masks[i], image_h, image_w)
+        if one.points:
+            entry["keypoints"] = [value for point in one.points for value in point]
+        if one.mask is not None:
+            entry["segmentation"] = run_lengths(one.mask, image_h, image_w)
         entries.append(entry)
     return entries

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delegate.vision.detection.boxes import Detections, Floats
+from delegate.vision.detection.boxes import Floats
 from delegate.vision.detection.candidate import COCO_POINTS
 from delegate.vision.detection.mediapipe import HAND_POINTS
+from delegate.vision.detection.objects import FoundObject
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -58,15 +59,8 @@ def _text_colour(background: Colour) -> Colour:
     return (0, 0, 0) if 0.299 * r + 0.587 * g + 0.114 * b > 140 else (255, 255, 255)
 
 
-def label_of(index: int, labels: Sequence[str] | None) -> str | None:
-    """The label of a class, None without labels or where the file has an empty or no line."""
-    if labels is None or not 0 <= index < len(labels):
-        return None
-    return labels[index] or None
-
-
-def draw(image: Image, found: Detections, labels: Sequence[str] | None) -> Image:
-    """An RGB copy of ``image`` with what was found; the best ones are drawn last, on top."""
+def draw(image: Image, found: Sequence[FoundObject]) -> Image:
+    """An RGB copy of ``image`` with what was found, the first ones on top."""
     from PIL import ImageFont
     from PIL.ImageDraw import Draw
 
@@ -75,23 +69,19 @@ def draw(image: Image, found: Detections, labels: Sequence[str] | None) -> Image
     short = min(picture.size)
     line = max(2, round(short * _LINE_SHARE))
     font = ImageFont.load_default(max(_LEAST_TEXT_PIXELS, round(short * _TEXT_SHARE)))
-    for number in reversed(range(len(found))):
-        x1, y1, x2, y2 = (float(v) for v in found.boxes[number])
-        index = int(found.classes[number])
-        colour = class_colour(index)
-        if found.outlines is None:
-            canvas.rectangle((x1, y1, x2, y2), outline=colour, width=line)
+    for one in reversed(found):
+        colour = class_colour(one.index)
+        if one.outline:
+            corners = [*one.outline, *one.outline[:2]]
+            canvas.line(corners, fill=colour, width=line, joint="curve")
         else:
-            corners = [(float(x), float(y)) for x, y in found.outlines[number]]
-            canvas.line([*corners, *corners[:2]], fill=colour, width=line, joint="curve")
-        if found.points is not None:
-            _draw_points(canvas, found.points[number], colour, line)
-    for number in reversed(range(len(found))):  # no line may cross a label
-        x1, y1 = (float(v) for v in found.boxes[number][:2])
-        index = int(found.classes[number])
-        colour = class_colour(index)
-        name = label_of(index, labels) or f"class {index}"
-        text = f"{name} {found.scores[number]:.2f}"
+            canvas.rectangle(one.box, outline=colour, width=line)
+        if one.points:
+            _draw_points(canvas, np.array(one.points), colour, line)
+    for one in reversed(found):  # no line may cross a label
+        x1, y1, _, _ = one.box
+        colour = class_colour(one.index)
+        text = f"{one.name} {one.score:.2f}"
         left, top, right, bottom = canvas.textbbox((0, 0), text, font=font)
         w, h = right - left + 2 * line, bottom - top + 2 * line
         x = min(max(x1, 0.0), max(picture.width - w, 0.0))
@@ -101,18 +91,18 @@ def draw(image: Image, found: Detections, labels: Sequence[str] | None) -> Image
     return picture
 
 
-def _with_masks(picture: Image, found: Detections) -> Image:
-    if not found.masks:
-        return picture
+def _with_masks(picture: Image, found: Sequence[FoundObject]) -> Image:
     from PIL.Image import fromarray
 
     pixels = np.array(picture, dtype=np.uint8)
-    for number in reversed(range(len(found))):
-        mask = found.masks[number]
+    for one in reversed(found):
+        mask = one.mask
+        if mask is None:
+            continue
         h, w = mask.pixels.shape
         area = pixels[mask.top : mask.top + h, mask.left : mask.left + w]
         inside = mask.pixels[: area.shape[0], : area.shape[1]]
-        colour = np.array(class_colour(int(found.classes[number])), dtype=np.float64)
+        colour = np.array(class_colour(one.index), dtype=np.float64)
         mixed = area[inside] * (1.0 - _MASK_SHARE) + colour * _MASK_SHARE
         area[inside] = np.rint(mixed).astype(np.uint8)
     return fromarray(pixels)

@@ -13,7 +13,6 @@ from delegate.vision.class_ranking import read_label_lines
 from delegate.vision.detection.boxes import Detections, Mask
 from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect
-from delegate.vision.detection.draw import label_of
 from delegate.vision.detection.recognise import DECODERS
 from delegate.vision.images import open_image
 
@@ -37,9 +36,19 @@ class FoundObject:
     outline: tuple[tuple[float, float], ...] = ()
     mask: Mask | None = None
 
+    @property
+    def name(self) -> str:
+        """What people read: the label, or the class's number."""
+        return self.label or f"class {self.index}"
+
 
 def named_objects(found: Detections, labels: Sequence[str] | None) -> tuple[FoundObject, ...]:
     """Detections one by one, with labels."""
+
+    def label_of(index: int) -> str | None:
+        """None where the file has an empty or no line, too."""
+        return labels[index] or None if labels and 0 <= index < len(labels) else None
+
     objects = []
     for i in range(len(found)):
         index = int(found.classes[i])
@@ -49,7 +58,7 @@ def named_objects(found: Detections, labels: Sequence[str] | None) -> tuple[Foun
         objects.append(
             FoundObject(
                 index,
-                label_of(index, labels),
+                label_of(index),
                 float(found.scores[i]),
                 (x1, y1, x2, y2),
                 tuple((x, y, sure) for x, y, sure in points),

@@ -12,7 +12,6 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,8 @@ Box = tuple[int, float, float, float, float]
 """Class, then x1, y1, x2, y2 as shares of the picture."""
 
 
-@dataclass(frozen=True, slots=True)
-class Objects:
-    """The objects of one picture."""
-
-    boxes: tuple[Box, ...]
+Objects = tuple[Box, ...]
+"""Those of one picture."""
 
 
 def classes_of(images: Sequence[Path], table: Path | None) -> dict[str, int]:
@@ -85,7 +81,7 @@ def objects_of(images: Sequence[Path], annotations: Path | None) -> dict[str, Ob
 
 def _read_yolo(path: Path) -> Objects:
     if not path.exists():
-        return Objects(())
+        return ()
     boxes: list[Box] = []
     for number, line in enumerate(read_text(path, "label file").splitlines(), start=1):
         words = line.split()
@@ -97,7 +93,7 @@ def _read_yolo(path: Path) -> Objects:
             boxes.append(_box(int(words[0]), *(float(word) for word in words[1:5])))
         except ValueError:
             raise UsageError(f"{path}: line {number} is not class x y w h") from None
-    return Objects(tuple(boxes))
+    return tuple(boxes)
 
 
 def _box(index: int, cx: float, cy: float, w: float, h: float) -> Box:
@@ -140,7 +136,7 @@ def _read_coco(images: Sequence[Path], path: Path) -> dict[str, Objects]:
         raise UsageError(
             f"{path}: not a COCO annotation file: {type(error).__name__}: {detail[:_SHOWN]}"
         ) from None
-    return {path.name: Objects(tuple(found.get(path.name, ()))) for path in images}
+    return {path.name: tuple(found.get(path.name, ())) for path in images}
 
 
 def _plain(name: str) -> str:

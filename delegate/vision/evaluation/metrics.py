@@ -54,7 +54,7 @@ def detection_metrics(
     ``classes``: the model's classes as the truth's, empty if they are the same; classes of the
     truth that the model does not have are left out. ``known``: how many classes the model has.
     """
-    possible = {c for objects in truth.values() for c, *_ in objects.boxes}
+    possible = {c for objects in truth.values() for c, *_ in objects}
     if classes:
         possible &= set(classes.values())
     elif known is not None:
@@ -87,7 +87,7 @@ def class_mismatch(
         size = np.array([record["width"], record["height"]] * 2, dtype=np.float64)
         rows = [row for row in record["ours"] if row[1] >= SURE]
         boxes = np.array([row[2:] for row in rows], dtype=np.float64).reshape(-1, 4)
-        for index, *corners in truth[record["image"]].boxes:
+        for index, *corners in truth[record["image"]]:
             near = np.flatnonzero(iou(np.array(corners) * size, boxes) >= _LEAST_OVERLAP)
             if near.size:
                 numbers = [int(rows[i][0]) for i in near]
@@ -145,7 +145,7 @@ def _annotations(
     annotations: list[dict[str, Any]] = []
     for number, record in enumerate(records, start=1):
         w, h = record["width"], record["height"]
-        for index, x1, y1, x2, y2 in truth[record["image"]].boxes:
+        for index, x1, y1, x2, y2 in truth[record["image"]]:
             if index not in possible:
                 continue
             box = [x1 * w, y1 * h, (x2 - x1) * w, (y2 - y1) * h]

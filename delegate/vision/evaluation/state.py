@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from delegate.errors import UsageError
@@ -20,8 +20,8 @@ from delegate.vision.images import MAX_SIDE
 FORMAT = "rk3588-evaluation-1"
 
 
-class StateFile:
-    """Records by picture; ``path`` None keeps them in memory only. A context manager.
+class StateFile(AbstractContextManager["StateFile"]):
+    """Records by picture; ``path`` None keeps them in memory only.
 
     ``has_boxes``: they are of a detector.
     """
@@ -43,15 +43,7 @@ class StateFile:
             except OSError as error:
                 raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
 
-    def __enter__(self) -> StateFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
 
