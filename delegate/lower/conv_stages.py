@@ -24,7 +24,7 @@ from delegate.lower.numerics.requantize import requantize, target_of
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import FORM_IS_KNOWN
-from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source
+from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source, Stages
 from delegate.lower.weights import (
     pack_bias,
     pack_bn_multipliers,
@@ -49,7 +49,7 @@ def conv_stages(
     constants: ConstantPool,
     fused: FusedStages | None = None,
     other: DeviceTensor | None = None,
-) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
+) -> Stages:
     """The DPU stages. ``other``: what ``fused`` adds. Raises LoweringError."""
     if conv.element is Element.FP16:
         from delegate.lower.half.stages import half_conv_stages
@@ -198,7 +198,7 @@ def requantizing_stages(
     cube_channels: int,
     constants: ConstantPool,
     other: DeviceTensor | None = None,
-) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
+) -> Stages:
     """The stages of ``pipeline``. ``bs_operands``: what BS adds, and multiplies with per
     channel. ``other``: the tensor that EW takes.
     """
@@ -207,7 +207,7 @@ def requantizing_stages(
         if conv.chip.forms.operand_blocks
         else _bs_stage(conv, pipeline, bs_operands)
     )
-    return (
+    return Stages(
         bs,
         _bn_stage(pipeline, cube_channels, constants),
         None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants, other),

@@ -13,15 +13,13 @@ from delegate.lower.conv_weights import pack_weights, weights_of_part
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import (
-    BnStage,
-    BsStage,
     CbufPlan,
     ConvTask,
     EwStage,
     FeatureInput,
-    OutConvert,
     OutputCube,
     Source,
+    Stages,
     Weights,
 )
 from delegate.lower.tiling.geometry import Part
@@ -44,7 +42,7 @@ def operand_channels(conv: Convolution) -> int:
 
 def tile_tasks(
     conv: Convolution,
-    stages: tuple[BsStage, BnStage, EwStage | None, OutConvert],
+    stages: Stages,
     constants: ConstantPool,
     region: tuple[range, range] | None = None,
 ) -> list[ConvTask]:
@@ -71,22 +69,25 @@ def tasks_of_plan(
     conv: Convolution,
     plan: TilePlan,
     weights: Weights,
-    stages: tuple[BsStage, BnStage, EwStage | None, OutConvert],
+    stages: Stages,
     core: int,
     other: DeviceTensor | None = None,
 ) -> list[ConvTask]:
     """The tasks of ``plan`` on ``core``, part by part. ``other``: what EW reads beside, if it is a
     tensor.
     """
-    bs, bn, ew, convert = stages
     tasks = []
     for part in dict.fromkeys(tile.part for tile in plan.tiles):
-        part_bs, part_bn = _operands_of_part(bs, bn, part)
+        of_part = _operands_of_part(stages, part)
         for image in range(conv.input_view.images):
             for tile in plan.tiles:
                 if tile.part != part:
                     continue
                 first = image == 0 and tile.first_of_part
+                of_tile = of_part
+                if other is not None:
+                    ew = _operand_of_tile(conv, stages.ew, other, image, tile)
+                    of_tile = of_part._replace(ew=ew)
                 tasks.append(
                     ConvTask(
                         tile=_tile_name(conv, image, tile),
@@ -98,14 +99,6 @@ def tasks_of_plan(
                             weight_reuse=tile.weights_resident and not first,
                         ),
                         output=_output(conv, image, tile),
-                        bs=part_bs,
-                        bn=part_bn,
-                        ew=(
-                            _operand_of_part(ew, part)
-                            if other is None
-                            else _operand_of_tile(conv, ew, other, image, tile)
-                        ),
-                        out_convert=convert,
                         stride_h=conv.stride_h,
                         stride_w=conv.stride_w,
                         dilation_h=conv.dilation_h,
@@ -115,6 +108,7 @@ def tasks_of_plan(
                         spread_h=conv.spread_h,
                         spread_w=conv.spread_w,
                         element=conv.element,
+                        **of_tile._asdict(),
                     )
                 )
     return tasks
@@ -144,9 +138,10 @@ def _span(first: int, count: int) -> str:
     return f"{first}..{first + count - 1}"
 
 
-def _operands_of_part(bs: BsStage, bn: BnStage, part: Part) -> tuple[BsStage, BnStage]:
+def _operands_of_part(stages: Stages, part: Part) -> Stages:
     if part.first == 0:
-        return bs, bn
+        return stages
+    bs, bn, ew = stages.bs, stages.bn, stages.ew
     assert bs.operands is not None
     per_channel = BLOCK_BYTES_PER_CHANNEL if bs.mul is Source.MEMORY else BIAS_BYTES
     if bs.scalars is not None and bs.ow is Source.OFF:
@@ -154,7 +149,9 @@ def _operands_of_part(bs: BsStage, bn: BnStage, part: Part) -> tuple[BsStage, Bn
     bs = replace(bs, operands=bs.operands.moved(part.first * per_channel))
     if bn.operands is not None:
         bn = replace(bn, operands=bn.operands.moved(part.first * MULTIPLIER_BYTES))
-    return bs, bn
+    if ew is not None and ew.operand is not None:
+        ew = replace(ew, operand=ew.operand.moved(part.first * ew.operand_bytes))
+    return stages._replace(bs=bs, bn=bn, ew=ew)
 
 
 def _surface_offset(conv: Convolution, part: Part, surface_stride_bytes: int) -> int:
@@ -238,9 +235,3 @@ def _operand_of_tile(
     operand = other.pixel(_first_output_pixel(conv, image, tile))
     offset = _surface_offset(conv, tile.part, other.surface_stride_bytes)
     return replace(ew, operand=operand.moved(offset))
-
-
-def _operand_of_part(ew: EwStage | None, part: Part) -> EwStage | None:
-    if ew is None or ew.operand is None:
-        return ew
-    return replace(ew, operand=ew.operand.moved(part.first * ew.operand_bytes))

@@ -10,42 +10,37 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES
+from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import INT8_MIN, EwOperation
 from delegate.lower.task import (
     BsStage,
     ElementwiseTask,
     EwStage,
     OutConvert,
-    OutputCube,
     Ref,
     Source,
+    Stages,
 )
+from delegate.lower.tiling.element_wise import map_parts
 
 _UNCHANGED: Final = BsStage(alu=Source.REGISTER, alu_operand=0, mul=Source.REGISTER, mul_operand=1)
-_DIFFERENCE: Final = OutConvert(scale=1, shift=0, offset=INT8_MIN)
-_SUM: Final = OutConvert(scale=1, shift=0, offset=0)
+_DIFFERENCE: Final = OutConvert(offset=INT8_MIN)
 
 
-def summed(
-    tile: str,
-    first: tuple[Ref, int],
-    second: tuple[Ref, int],
-    output: OutputCube,
-    zero_point: int,
-) -> ElementwiseTask:
-    """``output`` from two maps of its size, where they are and what is between their surfaces, all
-    of the same scale and zero point: their sum, exact.
-    """
-    place, stride = second
-    return ElementwiseTask(
-        tile,
-        *first,
-        output,
-        _UNCHANGED,
-        _SUM,
-        ew=EwStage(place, surface_stride_bytes=stride, offset=-zero_point),
-    )
+def sums(
+    chip: Chip, first: DeviceTensor, second: DeviceTensor, target: DeviceTensor
+) -> Iterator[ElementwiseTask]:
+    """``target`` from two maps of its size, all of the same scale and zero point: exact."""
+    for part in map_parts(chip, target.view):
+        ew = EwStage(
+            part.place(second),
+            surface_stride_bytes=second.surface_stride_bytes,
+            offset=-target.zero_point,
+        )
+        task = part.task(first, target, Stages(_UNCHANGED, ew=ew))
+        yield replace(task, tile=f"{task.tile} sum")
 
 
 def by_sums(task: ElementwiseTask, between: Ref) -> Iterator[ElementwiseTask]:
@@ -75,4 +70,4 @@ def by_sums(task: ElementwiseTask, between: Ref) -> Iterator[ElementwiseTask]:
     excess = EwStage(
         between, surface_stride_bytes=surface, offset=-INT8_MIN, scale=1 if is_max else -1
     )
-    yield replace(task, bs=_UNCHANGED, ew=excess, out_convert=_SUM)
+    yield replace(task, bs=_UNCHANGED, ew=excess, out_convert=OutConvert())

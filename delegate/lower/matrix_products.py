@@ -42,22 +42,20 @@ from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
 from delegate.lower.numerics.requantize import requantize
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.partial_sums import PLACES_OF_SUMS, PLAIN
+from delegate.lower.partial_sums import PLACES_OF_SUMS
 from delegate.lower.reorder import keeping_weights
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import TASKS_IN_RANGE
 from delegate.lower.selection import Moving
 from delegate.lower.task import (
-    BnStage,
     BsStage,
     CbufPlan,
     ConvTask,
-    EwStage,
     FeatureInput,
-    OutConvert,
     OutputCube,
     Ref,
     Source,
+    Stages,
     Task,
     Weights,
 )
@@ -66,8 +64,6 @@ from delegate.lower.tiling.input_groups import SUM_BYTES
 from delegate.lower.tiling.sum_passes import SUM_LANES
 from delegate.lower.tiling.tiles import TilePlan, TilingError, plan_tiles
 from delegate.lower.weights import pack_bias
-
-Stages = tuple[BsStage, BnStage, EwStage | None, OutConvert]
 
 HALF_OF_128 = 64
 
@@ -307,7 +303,6 @@ class ProductPlan:
                     element_bytes=SUM_BYTES,
                 ),
                 bs=BsStage(alu=Source.MEMORY, operands=before, operands_used=outputs),
-                out_convert=PLAIN,
                 is_depthwise=False,
             )
             before = self._vector(work, number)

@@ -24,14 +24,7 @@ from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
 from delegate.lower.padding import Mirror
 from delegate.lower.selection import Moving, Selection, bordering, map_bytes, surfaces_written
-from delegate.lower.task import (
-    BsStage,
-    ElementwiseTask,
-    EwStage,
-    OutConvert,
-    Ref,
-    Task,
-)
+from delegate.lower.task import ElementwiseTask, EwStage, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges
 from delegate.lower.tiling.pooling import PooledAxis, Pooling, doublings
 
@@ -195,9 +188,7 @@ class MaxPool:
                 source_surface_stride_bytes=source.surface_stride_bytes,
                 source_line_stride_bytes=line,
                 output=output,
-                bs=BsStage(),
                 ew=replace(ew, operand=first.moved(step.shift_pixels * ATOM_BYTES)),
-                out_convert=OutConvert(scale=1, shift=0, offset=0),
                 element=self.element,
             )
 

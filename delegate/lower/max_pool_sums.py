@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
 
 from delegate.chip.limits import (
     ATOM_BYTES,
@@ -26,12 +25,10 @@ from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MIN, EwOperation
 from delegate.lower.selection import Moving, Selection, bordering, is_depthwise, map_bytes
 from delegate.lower.selection import surfaces_written as selection_writes
-from delegate.lower.task import BsStage, ElementwiseTask, EwStage, OutConvert, OutputCube, Ref, Task
+from delegate.lower.task import ElementwiseTask, EwStage, OutputCube, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube, pixel_chunks
 from delegate.lower.tiling.pooling import PooledAxis
 from delegate.lower.weights import depthwise_channels
-
-_COPY: Final = OutConvert(scale=1, shift=0, offset=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +55,6 @@ class _Chunk:
             source=self.at(source),
             source_surface_stride_bytes=self.bytes,
             output=cube,
-            bs=BsStage(),
-            out_convert=_COPY,
         )
 
 
@@ -204,8 +199,6 @@ class SummedMaxPool(MaxPool):
                 maxima.location.moved(begin * maxima.surface_stride_bytes),
                 maxima.surface_stride_bytes,
                 element_wise_cube(target, (1, 1), surfaces, result),
-                BsStage(),
-                _COPY,
             )
 
     def _strides(self) -> tuple[int, int]:

@@ -30,6 +30,7 @@ from delegate.lower.task import (
     OutConvert,
     Ref,
     Source,
+    Stages,
     Task,
 )
 from delegate.lower.tiling.bands import RowSharing
@@ -109,7 +110,7 @@ def pair_operands(
     return tensors[first], constant_operand(chip, graph.tensor(second), output, constants)
 
 
-def _stages(other: Operand, pipeline: Pipeline) -> tuple[BsStage, BnStage, EwStage, OutConvert]:
+def _stages(other: Operand, pipeline: Pipeline) -> Stages:
     """``pipeline`` with registers for BS and BN, and ``other`` in EW."""
     bs, bn, ew, out = pipeline.bs, pipeline.bn, pipeline.ew, pipeline.out
     assert isinstance(bs.add, int)
@@ -118,7 +119,7 @@ def _stages(other: Operand, pipeline: Pipeline) -> tuple[BsStage, BnStage, EwSta
     assert isinstance(bn.multiply, int)
     assert ew is not None
     is_bypassed = ew.operation in (EwOperation.MAX, EwOperation.MIN)
-    return (
+    return Stages(
         BsStage()
         if is_bypassed
         else BsStage(
@@ -157,22 +158,13 @@ def _task(
     main: DeviceTensor,
     other: Operand,
     target: DeviceTensor,
-    stages: tuple[BsStage, BnStage, EwStage, OutConvert],
+    stages: Stages,
     part: MapPart,
 ) -> ElementwiseTask:
-    bs, bn, ew, convert = stages
+    assert stages.ew is not None
     pixel = 0 if other.is_shared else part.image * other.tensor.view.pixels
     if not other.per_channel:
         pixel += part.chunk.first
-    operand = other.tensor.pixel(pixel).moved(part.surfaces.start * ew.surface_stride_bytes)
-    return ElementwiseTask(
-        tile=part.name(target.view),
-        source=part.place(main),
-        source_surface_stride_bytes=main.surface_stride_bytes,
-        output=part.cube(target),
-        bs=bs,
-        bn=bn,
-        ew=replace(ew, operand=operand),
-        out_convert=convert,
-        core=part.core,
-    )
+    operand = other.tensor.pixel(pixel).moved(part.surfaces.start * stages.ew.surface_stride_bytes)
+    ew = replace(stages.ew, operand=operand)
+    return part.task(main, target, stages._replace(ew=ew))

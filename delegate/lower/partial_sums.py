@@ -30,17 +30,15 @@ from delegate.lower.lowered import Layer
 from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import (
-    BnStage,
     BsStage,
     CbufPlan,
     ConvTask,
     ElementwiseTask,
-    EwStage,
     FeatureInput,
-    OutConvert,
     OutputCube,
     Ref,
     Source,
+    Stages,
     Task,
 )
 from delegate.lower.tiling.geometry import ConvGeometry
@@ -61,9 +59,6 @@ from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_bias, pack_opera
 
 PLACES_OF_SUMS = 2
 """No task overwrites what it reads."""
-
-# The sums as they are.
-PLAIN = OutConvert(scale=1, shift=0, offset=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +204,7 @@ class _Builder:
             operands_used=real if part is None else kernels,
         )
         name = f"sum {index + 1}" if part is None else f"sum {index + 1} half {part}"
-        return self._task(one, pixel, name, output, (bs, BnStage(), None, PLAIN))
+        return self._task(one, pixel, name, output, Stages(bs))
 
     def results(self, pipeline: Pipeline, group: InputGroup) -> Iterator[Task]:
         """The last pass: the operands of BS are the sums."""
@@ -225,7 +220,6 @@ class _Builder:
         cube = align(outputs, conv.chip.groups.dense_kernels)
         last = self._sum_count - 1
         stages = requantizing_stages(conv, pipeline, self._vectors, cube, self._constants)
-        bs, bn, ew, convert = stages
         for pixel in self._pixels:
             operands = self._block(pixel) if conv.per_channel else self._vector(last, pixel)
             output = OutputCube(
@@ -237,14 +231,8 @@ class _Builder:
                 surface_stride_bytes=conv.target.surface_stride_bytes,
                 surfaces_per_group=conv.chip.groups.dense_kernels // CHANNELS_PER_SURFACE,
             )
-            own = replace(bs, operands=operands)
-            yield self._task(
-                Pass(conv.chip.cbuf, group, weights),
-                pixel,
-                "result",
-                output,
-                (own, bn, ew, convert),
-            )
+            own = stages._replace(bs=replace(stages.bs, operands=operands))
+            yield self._task(Pass(conv.chip.cbuf, group, weights), pixel, "result", output, own)
 
     def _copies(self, multipliers: Int64Array) -> Iterator[ElementwiseTask]:
         """The second halves of all blocks, two atoms each, as surfaces of two pixels."""
@@ -270,8 +258,6 @@ class _Builder:
                         surface_stride_bytes=BLOCK_BYTES,
                         surfaces_per_group=1,
                     ),
-                    bs=BsStage(),
-                    out_convert=PLAIN,
                 )
 
     def _vector(self, index: int, pixel: _Pixel) -> Ref:
@@ -287,10 +273,9 @@ class _Builder:
         pixel: _Pixel,
         name: str,
         output: OutputCube,
-        stages: tuple[BsStage, BnStage, EwStage | None, OutConvert],
+        stages: Stages,
     ) -> ConvTask:
         conv, group = self._conv, one.group
-        bs, bn, ew, convert = stages
         last = group.first + group.channels - 1
         return ConvTask(
             tile=f"pixel {pixel.number} {name} input channels {group.first}..{last}",
@@ -302,15 +287,12 @@ class _Builder:
                 weight_reuse=one.is_resident and pixel.number > 0,
             ),
             output=output,
-            bs=bs,
-            bn=bn,
-            ew=ew,
-            out_convert=convert,
             stride_h=conv.stride_h,
             stride_w=conv.stride_w,
             dilation_h=conv.dilation_h,
             dilation_w=conv.dilation_w,
             is_depthwise=False,
+            **stages._asdict(),
         )
 
     def _feature(self, group: InputGroup, pixel: _Pixel) -> FeatureInput:

@@ -24,7 +24,7 @@ from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
 from delegate.lower.resolved import Convolution
 from delegate.lower.square_kernels import square_kernel
-from delegate.lower.task import BnStage, ConvTask, OutConvert
+from delegate.lower.task import BnStage, ConvTask, OutConvert, Stages
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Node
 
@@ -162,8 +162,8 @@ class Moving:
         bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
         # Nothing is rounded; the bit is what every convolution has.
         ties_away, offset = self.chip.has("ties_away"), low if is_clamped else 0
-        plain = OutConvert(scale=1, shift=0, offset=offset, ties_away=ties_away)
-        return tile_tasks(conv, (bs, bn, None, out or plain), self.constants, region)
+        plain = OutConvert(offset=offset, ties_away=ties_away)
+        return tile_tasks(conv, Stages(bs, bn, out_convert=out or plain), self.constants, region)
 
     def convolution(
         self,

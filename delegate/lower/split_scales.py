@@ -7,7 +7,6 @@ channel one part has the result, and what is proven of it is true of the sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,15 +18,13 @@ from delegate.errors import LoweringError
 from delegate.lower.constant_channels import with_results
 from delegate.lower.conv_stages import share_differing
 from delegate.lower.convolution import PlannedConvolution
-from delegate.lower.extrema import summed
+from delegate.lower.extrema import sums
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.one_rounding import MOST_DIFFERING
 from delegate.lower.operation import Memory, Operation, Plan
 from delegate.lower.resolved import Convolution
-from delegate.lower.task import ElementwiseTask
-from delegate.lower.tiling.element_wise import map_parts
 from delegate.lower.weights import depthwise_channels
 
 _MOST_PARTS: Final = 5
@@ -68,7 +65,8 @@ class SplitConvolution:
         for number, conv in enumerate(self.parts[1:], 2):
             is_last = number == len(self.parts)
             tasks += self._part(memory, conv, part).tasks
-            tasks += self._sums(total, part, memory.tensors[result] if is_last else total)
+            target = memory.tensors[result] if is_last else total
+            tasks += sums(conv.chip, total, part, target)
         choice = f"in {len(self.parts)} parts by channels' scales, {layer.choice}"
         return replace(layer, tasks=tuple(tasks), choice=choice)
 
@@ -86,19 +84,6 @@ class SplitConvolution:
     @property
     def _map_bytes(self) -> int:
         return align(self._staged.size_bytes, DMA_ALIGN_BYTES)
-
-    def _sums(
-        self, first: DeviceTensor, second: DeviceTensor, target: DeviceTensor
-    ) -> Iterator[ElementwiseTask]:
-        """``target`` from two maps of its size."""
-        for part in map_parts(self.whole.conv.chip, target.view):
-            yield summed(
-                f"{part.name(target.view)} sum",
-                (part.place(first), first.surface_stride_bytes),
-                (part.place(second), second.surface_stride_bytes),
-                part.cube(target),
-                target.zero_point,
-            )
 
 
 def split_by_scales(found: PlannedConvolution) -> Plan:

@@ -24,6 +24,7 @@ from delegate.lower.task import (
     ElementwiseTask,
     OutConvert,
     Source,
+    Stages,
     TableUse,
     Task,
     is_curve,
@@ -32,8 +33,7 @@ from delegate.lower.tiling.element_wise import map_parts
 
 TABLE_STEPS = 1024
 
-_AS_IT_IS = OutConvert(scale=1, shift=0, offset=0)
-_OUT = OutConvert(scale=1, shift=ENTRY_SCALE.bit_length() - 1, offset=0)
+_OUT = OutConvert(shift=ENTRY_SCALE.bit_length() - 1)
 
 
 def table_tasks(
@@ -42,31 +42,16 @@ def table_tasks(
     """Tasks for every image: ``target`` becomes ``function`` (its results for -128 to 127, as
     int8) of ``source``, whose shape is the same. They may lie in one place.
     """
-    return _tasks(chip, source, target, TableUse((function,), 0))
+    use = TableUse((function,), 0)
+    stages = Stages(_index(use), out_convert=_OUT, table=use)
+    return tuple(part.task(source, target, stages) for part in map_parts(chip, target.view))
 
 
 def copy_tasks(
     chip: Chip, source: DeviceTensor, target: DeviceTensor
 ) -> tuple[ElementwiseTask, ...]:
     """Tasks for every image: ``target`` becomes ``source``, whose shape is the same."""
-    return _tasks(chip, source, target, None)
-
-
-def _tasks(
-    chip: Chip, source: DeviceTensor, target: DeviceTensor, use: TableUse | None
-) -> tuple[ElementwiseTask, ...]:
-    return tuple(
-        ElementwiseTask(
-            tile=part.name(target.view),
-            source=part.place(source),
-            source_surface_stride_bytes=source.surface_stride_bytes,
-            output=part.cube(target),
-            bs=BsStage() if use is None else _index(use),
-            out_convert=_AS_IT_IS if use is None else _OUT,
-            table=use,
-        )
-        for part in map_parts(chip, target.view)
-    )
+    return tuple(part.task(source, target) for part in map_parts(chip, target.view))
 
 
 def _index(use: TableUse) -> BsStage:

@@ -17,7 +17,8 @@ an fp16 (from memory likewise), and nothing is shifted or scaled.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from delegate.chip.element import Element
 from delegate.lower.numerics.pipeline import EwOperation
@@ -234,9 +235,9 @@ class OutConvert:
     ``exponent``: in fp16, behind a table, the result is what was found over 2^exponent.
     """
 
-    scale: int
-    shift: int
-    offset: int
+    scale: int = 1
+    shift: int = 0
+    offset: int = 0
     ties_away: bool = False
     exponent: int = 0
 
@@ -276,6 +277,18 @@ class TableUse:
         return sum(len(function) for function in self.functions[: self.slot])
 
 
+class Stages(NamedTuple):
+    """What the DPU does to each value, in this order, a ``table`` between BN and EW: fields of a
+    task.
+    """
+
+    bs: BsStage = BsStage()
+    bn: BnStage = BnStage()
+    ew: EwStage | None = None
+    out_convert: OutConvert = OutConvert()
+    table: TableUse | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ConvTask:
     """A tile of a dense or depthwise convolution, optionally with a table, and with a fused
@@ -291,19 +304,19 @@ class ConvTask:
     weights: Weights
     cbuf: CbufPlan
     output: OutputCube
-    bs: BsStage
-    out_convert: OutConvert
     is_depthwise: bool
+    bs: BsStage = BsStage()
+    bn: BnStage = BnStage()
+    ew: EwStage | None = None
+    out_convert: OutConvert = OutConvert()
+    table: TableUse | None = None
     stride_h: int = 1
     stride_w: int = 1
     dilation_h: int = 1
     dilation_w: int = 1
-    bn: BnStage = field(default_factory=BnStage)
-    ew: EwStage | None = None
     core: int = 0
     spread_h: int = 1
     spread_w: int = 1
-    table: TableUse | None = None
     element: Element = Element.INT8
 
 
@@ -318,12 +331,12 @@ class ElementwiseTask:
     source: Ref
     source_surface_stride_bytes: int
     output: OutputCube
-    bs: BsStage
-    out_convert: OutConvert
-    bn: BnStage = field(default_factory=BnStage)
+    bs: BsStage = BsStage()
+    bn: BnStage = BnStage()
     ew: EwStage | None = None
-    core: int = 0
+    out_convert: OutConvert = OutConvert()
     table: TableUse | None = None
+    core: int = 0
     source_line_stride_bytes: int | None = None
     element: Element = Element.INT8
 

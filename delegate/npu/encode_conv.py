@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 from delegate.chip.chip import Cbuf, Chip
 from delegate.chip.element import ATOM_BYTES, Element
-from delegate.chip.register_model import BurstLength, ConvMode, CvtOrder, Precision
+from delegate.chip.register_model import BurstLength, CvtOrder, Precision
 from delegate.lower.task import ConvTask, FeatureInput, Source
-from delegate.npu.dpu_task import DpuMode, DpuTask
-from delegate.npu.encode_dpu import table_start, write_dpu, write_pointers
+from delegate.npu.encode_dpu import conv_mode, write_dpu, write_pointers
 from delegate.npu.encode_rdma import write_rdma
 from delegate.npu.regcmd import RegCmdWriter, Segment
 
@@ -45,23 +44,13 @@ def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
     """The segment of ``task``. Raises EncodingError."""
     writer = RegCmdWriter(layer, task.tile)
     writer.refuse(_problems(chip, task))
-    dpu = DpuTask(
-        mode=DpuMode.DEPTHWISE if task.is_depthwise else DpuMode.DENSE,
-        output=task.output,
-        bs=task.bs,
-        bn=task.bn,
-        ew=task.ew,
-        out_convert=task.out_convert,
-        element=task.element,
-        table_start=None if task.table is None else table_start(task.table),
-    )
     # The order is that of the vendor's streams, which write four registers ahead of the pointers
     # and again in their places.
     _write_cbuf(writer, task)
     writer.write("CNA.DCOMP_REGNUM")
     writer.write("CNA.DCOMP_CTRL")
     _write_mode(writer, task)
-    write_pointers(writer, is_cleared=dpu.table_start is not None)
+    write_pointers(writer, is_cleared=task.table is not None)
     _write_mode(writer, task, again=True)
     _write_geometry(writer, task)
     _write_cbuf(writer, task, again=True)
@@ -72,8 +61,8 @@ def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
     writer.write("CNA.CVT_CON5")
     writer.write("CNA.PAD_CON1", PAD_VALUE=_pad_word(task.feature.pad_value, task.is_depthwise))
     _write_core(writer, task)
-    write_dpu(writer, dpu)
-    write_rdma(writer, dpu)
+    write_dpu(writer, task)
+    write_rdma(writer, task)
     return writer.finish(ENABLE_MASK, INT_MASK)
 
 
@@ -148,7 +137,6 @@ def _write_cbuf(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) ->
 
 
 def _write_mode(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) -> None:
-    mode = ConvMode.DEPTHWISE if task.is_depthwise else ConvMode.DENSE
     write = writer.rewrite if again else writer.write
     write(
         "CNA.CONV_CON1",
@@ -156,7 +144,7 @@ def _write_mode(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) ->
         DECONV=max(task.spread_h, task.spread_w) > 1,
         PROC_PRECISION=PRECISIONS[task.element],
         IN_PRECISION=PRECISIONS[task.element],
-        CONV_MODE=mode,
+        CONV_MODE=conv_mode(task),
     )
 
 

@@ -7,10 +7,11 @@ EncodingError.
 
 from __future__ import annotations
 
-from delegate.chip.element import ATOM_BYTES
+from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.register_model import (
     AluAlgorithm,
     BurstLength,
+    ConvMode,
     CvtOrder,
     CvtRounding,
     DpuPrecision,
@@ -25,13 +26,19 @@ from delegate.lower.tables import TABLE_STEPS
 from delegate.lower.task import (
     BnStage,
     BsStage,
+    ConvTask,
+    ElementwiseTask,
     EwStage,
     OutConvert,
     Source,
     TableUse,
+    Task,
 )
-from delegate.npu.dpu_task import PRECISIONS, WIDE_OPERAND_BYTES, DpuMode, DpuTask, problems
+from delegate.npu.dpu_problems import WIDE_OPERAND_BYTES, is_half, problems, writes_sums
 from delegate.npu.regcmd import RegCmdWriter
+
+PRECISIONS = {Element.INT8: DpuPrecision.INT8, Element.FP16: DpuPrecision.FP16}
+"""Element types of tasks, as the DPU and its readers name them."""
 
 OUT_CVT_SHIFT_MAX = 63
 """Only the low six bits of the twelve-bit shift field act (measured on silicon by others)."""
@@ -50,7 +57,7 @@ REGISTER_OPERANDS = 8
 """EW_OP_VALUE_0..7 serve eight channels in turn; a uniform operand is written to all."""
 
 
-def table_start(use: TableUse) -> int:
+def _table_start(use: TableUse) -> int:
     """The value that selects the first entry of the tables."""
     if use.first is None:
         return -TABLE_STEPS // 2 * INDEX_STEP
@@ -68,7 +75,7 @@ def write_pointers(writer: RegCmdWriter, *, is_cleared: bool = False) -> None:
             writer.write(name, POINTER_PP_MODE=1, EXECUTER_PP_EN=1, POINTER_PP_EN=1)
 
 
-def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
+def write_dpu(writer: RegCmdWriter, task: Task) -> None:
     """All DPU registers from FEATURE_MODE_CFG to the end of the tables."""
     writer.refuse(problems(task))
     _write_cube(writer, task)
@@ -76,29 +83,29 @@ def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
     _write_write_out(writer, task)
     _write_x(writer, "BN", task.bn)
     _write_ew(writer, task)
-    _write_out_convert(writer, task.out_convert, to_half=task.is_half)
+    _write_out_convert(writer, task.out_convert, to_half=is_half(task))
     operand = 0 if task.ew is None or task.ew.operand is not None else task.ew.register_operand
     for index in range(REGISTER_OPERANDS):
         writer.write(f"DPU.EW_OP_VALUE_{index}", **{f"EW_OPERAND_{index}": operand})
     stride = task.output.surface_stride_bytes * task.output.surfaces_per_group
     writer.write("DPU.SURFACE_ADD", SURF_ADD=stride)
     writer.write("DPU.UNDOCUMENTED_40C4")
-    _write_tables(writer, task.table_start)
+    _write_tables(writer, task.table)
 
 
-def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
+def _write_cube(writer: RegCmdWriter, task: Task) -> None:
     output = task.output
     writer.write(
         "DPU.FEATURE_MODE_CFG",
         BURST_LEN=BurstLength.BURST_16,
-        CONV_MODE=task.mode.conv_mode,
+        CONV_MODE=conv_mode(task),
         OUTPUT_MODE=OutputMode.MEMORY,
-        FLYING_MODE=task.mode is DpuMode.FLYING,
+        FLYING_MODE=isinstance(task, ElementwiseTask),
     )
     # The shift of negative values is a field of its own, and here.
     writer.write(
         "DPU.DATA_FORMAT",
-        OUT_PRECISION=DpuPrecision.INT32 if task.writes_sums else PRECISIONS[task.element],
+        OUT_PRECISION=DpuPrecision.INT32 if writes_sums(task) else PRECISIONS[task.element],
         IN_PRECISION=PRECISIONS[task.element],
         PROC_PRECISION=PRECISIONS[task.element],
         EW_TRUNCATE_NEG=task.ew.truncate if task.ew else 0,
@@ -117,7 +124,7 @@ def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
     # Both fields hold the same skip (observed in resizing programs).
     writer.write("DPU.DATA_CUBE_NOTCH_ADDR", NOTCH_ADDR_1=gap, NOTCH_ADDR_0=gap)
     # Data from memory has whole surfaces: its cube may not end earlier than what is read.
-    real = output.channels if task.mode is DpuMode.FLYING else output.channels_real
+    real = output.channels if isinstance(task, ElementwiseTask) else output.channels_real
     writer.write("DPU.DATA_CUBE_CHANNEL", ORIG_CHANNEL=real, CHANNEL=output.channels)
 
 
@@ -155,7 +162,7 @@ def _write_x(writer: RegCmdWriter, name: str, stage: BsStage | BnStage) -> None:
     write("RELUX_CMP_VALUE", RELUX_CMP_DAT=stage.relux_max or 0)
 
 
-def _write_write_out(writer: RegCmdWriter, task: DpuTask) -> None:
+def _write_write_out(writer: RegCmdWriter, task: Task) -> None:
     """BS_OW_CFG, BS_OW_OP and the writer's sizes. A convolution without OW term has operand 0."""
     bs, output = task.bs, task.output
     # Surfaces of a write-out line, minus one: of int8 observed, of int32 sums measured by others.
@@ -165,7 +172,7 @@ def _write_write_out(writer: RegCmdWriter, task: DpuTask) -> None:
         SIZE_E_2=size_e,
         SIZE_E_1=size_e,
         SIZE_E_0=size_e,
-        OD_BYPASS=task.mode is DpuMode.FLYING or task.writes_sums or task.is_half,
+        OD_BYPASS=isinstance(task, ElementwiseTask) or writes_sums(task) or is_half(task),
         OW_SRC=_source(bs.ow),
     )
     ow = bs.ow_operand if bs.ow is Source.REGISTER else 0
@@ -174,8 +181,8 @@ def _write_write_out(writer: RegCmdWriter, task: DpuTask) -> None:
     writer.write("DPU.WDMA_SIZE_1", HEIGHT_WDMA=output.height, WIDTH_WDMA=output.width)
 
 
-def _write_ew(writer: RegCmdWriter, task: DpuTask) -> None:
-    ew, looks_up = task.ew, task.table_start is not None
+def _write_ew(writer: RegCmdWriter, task: Task) -> None:
+    ew, looks_up = task.ew, task.table is not None
     if ew is None:
         writer.write(
             "DPU.EW_CFG",
@@ -201,14 +208,14 @@ def _write_ew(writer: RegCmdWriter, task: DpuTask) -> None:
         multiplies = ew.operation is EwOperation.MULTIPLY
         writer.write(
             "DPU.EW_CFG",
-            EW_CVT_TYPE=0 if compares or task.is_half else CvtOrder.ADD_FIRST,
+            EW_CVT_TYPE=0 if compares or is_half(task) else CvtOrder.ADD_FIRST,
             EW_CVT_ROUND=CvtRounding.HALF_EVEN,
             EW_DATA_MODE=data_mode(ew),
             EDATA_SIZE=element_size(ew),
             EW_ALU_ALGO=0 if multiplies else _EW_ALGORITHMS[ew.operation],
             EW_RELUX_EN=ew.relux_max is not None,
             EW_RELU_BYPASS=not ew.relu,
-            EW_OP_CVT_BYPASS=compares or (task.is_half and multiplies),
+            EW_OP_CVT_BYPASS=compares or (is_half(task) and multiplies),
             EW_LUT_BYPASS=not looks_up,
             EW_OP_SRC=OperandSource.MEMORY,
             EW_OP_TYPE=OperandType.MUL if multiplies else OperandType.ALU,
@@ -225,10 +232,11 @@ def _write_ew(writer: RegCmdWriter, task: DpuTask) -> None:
     writer.write("DPU.EW_RELUX_CMP_VALUE", EW_RELUX_CMP_DAT=limit or 0)
 
 
-def _write_tables(writer: RegCmdWriter, start: int | None) -> None:
-    """Nothing to load, and the ranges: LE from ``start`` on, LO where LE ends, LO where both match
+def _write_tables(writer: RegCmdWriter, use: TableUse | None) -> None:
+    """Nothing to load, and the ranges: LE from the start on, LO where LE ends, LO where both match
     and above (settings of the vendor's programs, where LE ends at 0).
     """
+    start = None if use is None else _table_start(use)
     writer.write("DPU.LUT_ACCESS_CFG")
     writer.write("DPU.LUT_ACCESS_DATA")
     priorities = {"LUT_HYBRID_PRIORITY": 1, "LUT_OFLOW_PRIORITY": 1, "LUT_LO_LE_MUX": _LUT_BOTH}
@@ -255,6 +263,11 @@ def _write_out_convert(writer: RegCmdWriter, out: OutConvert, *, to_half: bool) 
     writer.write(
         "DPU.OUT_CVT_SHIFT", CVT_ROUND=rounding, MINUS_EXP=out.exponent, OUT_CVT_SHIFT=out.shift
     )
+
+
+def conv_mode(task: Task) -> ConvMode:
+    is_depthwise = isinstance(task, ConvTask) and task.is_depthwise
+    return ConvMode.DEPTHWISE if is_depthwise else ConvMode.DENSE
 
 
 def data_mode(ew: EwStage | None) -> EwDataMode:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from delegate.lower.task import ElementwiseTask
-from delegate.npu.dpu_task import DpuMode, DpuTask
-from delegate.npu.encode_dpu import table_start, write_dpu, write_pointers
+from delegate.npu.encode_dpu import write_dpu, write_pointers
 from delegate.npu.encode_rdma import write_rdma
 from delegate.npu.regcmd import RegCmdWriter, Segment
 
@@ -24,23 +23,10 @@ def encode_elementwise(layer: str, task: ElementwiseTask) -> Segment:
 
 def write_elementwise(writer: RegCmdWriter, task: ElementwiseTask) -> None:
     """All registers of ``task``."""
-    dpu = DpuTask(
-        mode=DpuMode.FLYING,
-        output=task.output,
-        bs=task.bs,
-        bn=task.bn,
-        ew=task.ew,
-        out_convert=task.out_convert,
-        main=task.source,
-        main_surface_stride_bytes=task.source_surface_stride_bytes,
-        main_line_stride_bytes=task.source_line_stride_bytes,
-        element=task.element,
-        table_start=None if task.table is None else table_start(task.table),
-    )
     channels, lanes = task.output.channels, task.element.lanes  # written at a time
     if channels % lanes or task.output.surfaces_per_group != 1:
         problem = f"= {channels} is not whole groups of {lanes}"
         raise writer.fail("DPU.DATA_CUBE_CHANNEL.CHANNEL", problem)
-    write_pointers(writer, is_cleared=dpu.table_start is not None)
-    write_dpu(writer, dpu)
-    write_rdma(writer, dpu)
+    write_pointers(writer, is_cleared=task.table is not None)
+    write_dpu(writer, task)
+    write_rdma(writer, task)

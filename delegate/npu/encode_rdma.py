@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from delegate.chip.element import ATOM_BYTES
 from delegate.chip.register_model import BurstLength, CombinedRead, OperandData
-from delegate.lower.task import BsStage, OutputCube, Ref, Source
-from delegate.npu.dpu_task import PRECISIONS, DpuMode, DpuTask
-from delegate.npu.encode_dpu import data_mode, element_size
+from delegate.lower.task import BsStage, ElementwiseTask, OutputCube, Ref, Source, Task
+from delegate.npu.dpu_problems import is_half
+from delegate.npu.encode_dpu import PRECISIONS, conv_mode, data_mode, element_size
 from delegate.npu.regcmd import RegCmdWriter
 
 ARBITER_WEIGHT = 1
@@ -24,12 +24,12 @@ class _Reader:
     notch: int
 
 
-def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
+def write_rdma(writer: RegCmdWriter, task: Task) -> None:
     """All DPU_RDMA registers from the cube to EW_SURF_NOTCH."""
     output, ew = task.output, task.ew
     operand = ew.operand if ew is not None else None
     stride = ew.surface_stride_bytes if ew is not None and operand is not None else 0
-    is_flying = task.mode is DpuMode.FLYING
+    is_flying = isinstance(task, ElementwiseTask)
     per_pixel = ew is not None and not ew.per_channel
     main, second = _readers(writer, task)
     writer.write("DPU_RDMA.RDMA_DATA_CUBE_WIDTH", WIDTH=output.width)
@@ -66,8 +66,8 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
         PROC_PRECISION=PRECISIONS[task.element],
         COMB_USE=CombinedRead.ENABLE | CombinedRead.TO_ERDMA if is_combined else 0,
         MRDMA_DISABLE=not (is_flying or is_combined),
-        MRDMA_FP16TOFP32_EN=task.is_half and is_flying,
-        CONV_MODE=task.mode.conv_mode,
+        MRDMA_FP16TOFP32_EN=is_half(task) and is_flying,
+        CONV_MODE=conv_mode(task),
         FLYING_MODE=is_flying,
     )
     writer.write("DPU_RDMA.RDMA_SRC_DMA_CFG", LINE_NOTCH_ADDR=main.gap)
@@ -83,20 +83,20 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
     writer.write("DPU_RDMA.RDMA_EW_SURF_NOTCH", EW_SURF_NOTCH=second.notch)
 
 
-def _readers(writer: RegCmdWriter, task: DpuTask) -> tuple[_Reader, _Reader]:
+def _readers(writer: RegCmdWriter, task: Task) -> tuple[_Reader, _Reader]:
     """MRDMA and ERDMA."""
-    output, ew, main = task.output, task.ew, task.main
-    operand = None if ew is None else ew.operand
+    output, ew = task.output, task.ew
+    main, operand = None, None if ew is None else ew.operand
     rows_bytes = output.height * output.width * ATOM_BYTES
-    main_gap = _row_gap(writer, output, task.main_line_stride_bytes)
-    ew_gap = _row_gap(writer, output, None if ew is None else ew.line_stride_bytes)
-    main_notch = ew_notch = 0
+    main_gap = main_notch = ew_notch = 0
     gaps = (output.height - 1) * ATOM_BYTES  # a surface's notch counts from its last row's end
-    if task.mode is DpuMode.FLYING:
-        main_notch = task.main_surface_stride_bytes - rows_bytes - gaps * main_gap
+    if isinstance(task, ElementwiseTask):
+        main, main_gap = task.source, _row_gap(writer, output, task.source_line_stride_bytes)
+        main_notch = task.source_surface_stride_bytes - rows_bytes - gaps * main_gap
+    ew_gap = _row_gap(writer, output, None if ew is None else ew.line_stride_bytes)
     if ew is not None and operand is not None and not ew.per_channel:
         stride = ew.surface_stride_bytes
-        if task.mode is DpuMode.FLYING:
+        if isinstance(task, ElementwiseTask):
             ew_notch = stride - rows_bytes - gaps * ew_gap
         else:
             # One cube for two readers: MRDMA takes the even surfaces, ERDMA the odd ones, and each

@@ -7,9 +7,7 @@ import numpy as np
 from delegate.lower.numerics.pipeline import table_entries
 from delegate.lower.tables import TABLE_STEPS
 from delegate.lower.task import (
-    BsStage,
     ElementwiseTask,
-    OutConvert,
     OutputCube,
     TableLoad,
     is_curve,
@@ -47,7 +45,7 @@ def encode_load(layer: str, task: TableLoad) -> Segment:
 def copy_of(task: TableLoad) -> ElementwiseTask:
     """An atom, all stages off, as in the vendor's loads."""
     atom = OutputCube(task.target, 1, 1, 16, 16, 16, 1)
-    return ElementwiseTask(task.tile, task.source, 16, atom, BsStage(), OutConvert(1, 0, 0))
+    return ElementwiseTask(task.tile, task.source, 16, atom)
 
 
 def entries_of_tables(writer: RegCmdWriter, functions: tuple[bytes, ...]) -> list[list[int]]:

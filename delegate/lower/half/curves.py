@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.lower.half.bound import ROUNDED
-from delegate.lower.half.maps import HalfStages
 from delegate.lower.half.stages import half_bits
 from delegate.lower.half_bound import HalfBound
 from delegate.lower.numerics.pipeline import INDEX_STEP
-from delegate.lower.task import CURVE_ENTRIES, BnStage, OutConvert, Source, TableUse
+from delegate.lower.task import CURVE_ENTRIES, BnStage, OutConvert, Source, Stages, TableUse
 
 RESULT_BITS = 15
 _MOST_ENTRY = (1 << RESULT_BITS) - 1
@@ -51,13 +50,13 @@ class Curve:
         return np.asarray(np.minimum(found, _MOST_ENTRY))
 
     @property
-    def stages(self) -> HalfStages:
+    def stages(self) -> Stages:
         """Of the task that looks it up."""
         use = TableUse((self.entries.astype("<i2").tobytes(),), 0)
-        return HalfStages(
+        return Stages(
             bn=BnStage(mul=Source.REGISTER, mul_operand=half_bits(self.units)),
             table=use,
-            out_convert=OutConvert(scale=1, shift=0, offset=0, exponent=RESULT_BITS),
+            out_convert=OutConvert(exponent=RESULT_BITS),
         )
 
     @property

@@ -3,45 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.constants import ConstantPool
 from delegate.lower.half.bound import told
-from delegate.lower.half.stages import AS_FP16, half_cube
+from delegate.lower.half.stages import half_cube
 from delegate.lower.half_bound import HalfBound
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operands import require_dense
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.task import BnStage, BsStage, ElementwiseTask, EwStage, OutConvert, TableUse
+from delegate.lower.task import Stages
 from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 
 _SUMMANDS_BYTES = Element.FP16.lanes * Element.FP32.bytes
 """Of a surface's channels, in BS."""
 
 
-@dataclass(frozen=True, slots=True)
-class HalfStages:
-    """What a task does to its main operand; ``ew`` without its operand, if it has one."""
-
-    bs: BsStage = field(default_factory=BsStage)
-    bn: BnStage = field(default_factory=BnStage)
-    ew: EwStage | None = None
-    table: TableUse | None = None
-    out_convert: OutConvert = AS_FP16
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfMapPlan:
-    """``stages`` puts its constants into the pool. The second operand, if there is one, is EW's and
-    has the result's shape; ``has_factors``: it has one pixel, by whose channels BN multiplies.
-    ``bound`` says how far results are from exact ones.
+    """``stages``, EW without its operand, puts its constants into the pool. The second operand, if
+    there is one, is EW's and has the result's shape; ``has_factors``: it has one pixel, by whose
+    channels BN multiplies. ``bound`` says how far results are from exact ones.
     """
 
     planning: Planning
     operation: Operation
-    stages: Callable[[ConstantPool], HalfStages]
+    stages: Callable[[ConstantPool], Stages]
     bound: HalfBound
     has_factors: bool = False
 
@@ -76,19 +65,6 @@ class HalfMapPlan:
                 (other,) = others
                 stride = other.surface_stride_bytes
                 ew = replace(ew, operand=part.place(other), surface_stride_bytes=stride)
-            tasks.append(
-                ElementwiseTask(
-                    tile=part.name(target.view),
-                    source=part.place(main),
-                    source_surface_stride_bytes=main.surface_stride_bytes,
-                    output=half_cube(part.cube(target)),
-                    bs=bs,
-                    bn=bn,
-                    ew=ew,
-                    out_convert=stages.out_convert,
-                    table=stages.table,
-                    core=part.core,
-                    element=Element.FP16,
-                )
-            )
+            task = part.task(main, target, stages._replace(bs=bs, bn=bn, ew=ew))
+            tasks.append(replace(task, output=half_cube(task.output), element=Element.FP16))
         return told(layer_of(planning, operation, tasks), self.bound)

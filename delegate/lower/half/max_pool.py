@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.limits import DMA_ALIGN_BYTES, align
 from delegate.lower.half.bound import told
-from delegate.lower.half.stages import AS_FP16, half_cube
+from delegate.lower.half.stages import half_cube
 from delegate.lower.half_bound import EXACT
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.task import BsStage, ElementwiseTask, EwStage, Ref
+from delegate.lower.task import ElementwiseTask, EwStage, Ref
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges, surfaces_touched
 
 _STEP = 2
@@ -108,8 +108,6 @@ def _larger(
         source=start,
         source_surface_stride_bytes=source.surface_stride_bytes,
         output=half_cube(element_wise_cube(place, size, surfaces, target)),
-        bs=BsStage(),
-        out_convert=AS_FP16,
         ew=EwStage(
             operand=start.moved(apart),
             operand_bytes=Element.FP16.bytes,

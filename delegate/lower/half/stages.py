@@ -10,11 +10,8 @@ from delegate.chip.element import Element
 from delegate.lower.constants import ConstantPool
 from delegate.lower.half.weights import pack_half_bias
 from delegate.lower.resolved import Convolution
-from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, OutputCube, Source
+from delegate.lower.task import BnStage, BsStage, OutputCube, Source, Stages
 from delegate.model.graph import Activation
-
-AS_FP16 = OutConvert(scale=1, shift=0, offset=0)
-"""Rounded once, to the nearest fp16, ties to even."""
 
 RELU6_MOST = 6.0
 
@@ -52,17 +49,17 @@ def half_clamp(activation: Activation) -> BnStage:
     return BnStage(relu=True, relux_max=float_bits(most))
 
 
-def half_conv_stages(
-    conv: Convolution, cube_channels: int, constants: ConstantPool
-) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
-    """BS adds the bias in fp32, BN clamps; each multiplies by one of the factors before."""
+def half_conv_stages(conv: Convolution, cube_channels: int, constants: ConstantPool) -> Stages:
+    """BS adds the bias in fp32, BN clamps; each multiplies by one of the factors before. OUT_CVT
+    rounds to the nearest fp16, ties to even.
+    """
     operands = constants.add(pack_half_bias(conv.bias, cube_channels))
     bs, bn = BsStage(alu=Source.MEMORY, operands=operands), half_clamp(conv.activation)
     if conv.factors != (1.0, 1.0):
         first, second = map(half_bits, conv.factors)
         bs = replace(bs, mul=Source.REGISTER, mul_operand=first)
         bn = replace(bn, mul=Source.REGISTER, mul_operand=second)
-    return bs, bn, None, AS_FP16
+    return Stages(bs, bn)
 
 
 def half_cube(cube: OutputCube) -> OutputCube:

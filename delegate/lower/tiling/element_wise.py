@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import CHANNELS_PER_SURFACE
 from delegate.lower.cost import ddr_cycles
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.task import OutputCube, Ref
+from delegate.lower.task import ElementwiseTask, OutputCube, Ref, Stages
 from delegate.lower.tiling.bands import RowSharing, Share, over_cores
 from delegate.lower.weights import depthwise_channels
+
+_AS_IT_IS: Final = Stages()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,19 @@ class MapPart:
             (self.chunk.height, self.chunk.width),
             self.surfaces,
             target,
+        )
+
+    def task(
+        self, source: DeviceTensor, target: DeviceTensor, stages: Stages = _AS_IT_IS
+    ) -> ElementwiseTask:
+        """``target`` by ``stages`` from ``source``, whose shape is the same."""
+        return ElementwiseTask(
+            tile=self.name(target.view),
+            source=self.place(source),
+            source_surface_stride_bytes=source.surface_stride_bytes,
+            output=self.cube(target),
+            core=self.core,
+            **stages._asdict(),
         )
 
 

@@ -13,7 +13,7 @@ from delegate.chip.element import Element
 from delegate.lower.constants import ConstantPool
 from delegate.lower.half.bound import ROUNDED, hard_swish_bound, moved_bound
 from delegate.lower.half.curves import Curve
-from delegate.lower.half.maps import HalfMapPlan, HalfStages
+from delegate.lower.half.maps import HalfMapPlan
 from delegate.lower.half.stages import (
     HALF_MOST,
     factors_of,
@@ -25,7 +25,7 @@ from delegate.lower.half.weights import pack_half_bias, pack_slopes
 from delegate.lower.half_bound import EXACT
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.task import BnStage, BsStage, EwStage, Source
+from delegate.lower.task import BnStage, BsStage, EwStage, Source, Stages
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Activation, Graph, Node, Tensor
 from delegate.ops.operator import (
@@ -109,7 +109,7 @@ def clamp_record(operator: Operator, activation: Activation) -> Operator:
     """Of a RELU as an operator of its own."""
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        stages = HalfStages(bn=half_clamp(activation))
+        stages = Stages(bn=half_clamp(activation))
         return HalfMapPlan(planning, operation, lambda _: stages, EXACT)
 
     def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
@@ -148,7 +148,7 @@ def hard_swish_record(operator: Operator) -> Operator:
         bn = BnStage(mul=Source.REGISTER, mul_operand=half_bits(second))
         ew = EwStage(operand_bytes=Element.FP16.bytes, operation=EwOperation.MULTIPLY)
         twice = replace(operation, operands=operation.operands[:1] * 2)
-        stages = HalfStages(bs, bn, ew)
+        stages = Stages(bs, bn, ew)
         bound = hard_swish_bound(first * second * _MOST)
         return HalfMapPlan(planning, twice, lambda _: stages, bound)
 
@@ -206,8 +206,8 @@ def _multiplied(
     """By constants in BN."""
     packed = pack_slopes(*_per_lane(planning, operation, exact.astype(np.float16)))
 
-    def stages(constants: ConstantPool) -> HalfStages:
-        return HalfStages(bn=replace(bn, operands=constants.add(packed)))
+    def stages(constants: ConstantPool) -> Stages:
+        return Stages(bn=replace(bn, operands=constants.add(packed)))
 
     return HalfMapPlan(planning, operation, stages, moved_bound(exact))
 
@@ -218,9 +218,9 @@ def _added(
     """Constants, in BS: fp32 as they are."""
     packed = pack_half_bias(*_per_lane(planning, operation, exact.astype(np.float32)))
 
-    def stages(constants: ConstantPool) -> HalfStages:
+    def stages(constants: ConstantPool) -> Stages:
         bs = BsStage(alu=Source.MEMORY, operands=constants.add(packed))
-        return HalfStages(bs=bs, bn=bn)
+        return Stages(bs=bs, bn=bn)
 
     return HalfMapPlan(planning, operation, stages, ROUNDED)
 
@@ -256,7 +256,7 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
             return _added(planning, alone, sign * constant.astype(np.float32), clamp)
         both = replace(planned, operands=(main, other))
         if graph.tensor(other).shape != result:
-            per_channel = HalfStages(bn=replace(clamp, mul=Source.MEMORY))
+            per_channel = Stages(bn=replace(clamp, mul=Source.MEMORY))
             return HalfMapPlan(planning, both, lambda _: per_channel, bound, has_factors=True)
         ew = EwStage(
             operand_bytes=Element.FP16.bytes,
@@ -264,7 +264,7 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
             relu=clamp.relu,
             relux_max=clamp.relux_max,
         )
-        return HalfMapPlan(planning, both, lambda _: HalfStages(ew=ew), bound)
+        return HalfMapPlan(planning, both, lambda _: Stages(ew=ew), bound)
 
     rules = (*half.FIRST, rank_in_range, _operands_meet(operation))
     ranges, spread = half_ranges.of_pair(operation), half_errors.of_pair(operation)

@@ -1,69 +1,32 @@
-"""What the DPU does in one task, as registers are written from it; what of that is refused."""
+"""What no known task of the DPU has, and is refused: BLOCK.REGISTER.FIELD, what is wrong."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from delegate.chip.element import Element
-from delegate.chip.register_model import ConvMode, DpuPrecision
 from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, OutputCube, Ref, Source
+from delegate.lower.task import ConvTask, ElementwiseTask, Source, Task
 
 WIDE_OPERAND_BYTES = 2
 """Of a 16-bit operand."""
 
 INT32_BYTES = 4
 
-PRECISIONS = {Element.INT8: DpuPrecision.INT8, Element.FP16: DpuPrecision.FP16}
-"""Element types of tasks, as the DPU and its readers name them."""
+
+def is_half(task: Task) -> bool:
+    """Whether it computes in floating point."""
+    return task.element is Element.FP16
 
 
-class DpuMode(enum.Enum):
-    """Where the main data comes from."""
-
-    DENSE = "dense"
-    DEPTHWISE = "depthwise"
-    FLYING = "flying"
-
-    @property
-    def conv_mode(self) -> ConvMode:
-        return ConvMode.DEPTHWISE if self is DpuMode.DEPTHWISE else ConvMode.DENSE
+def writes_sums(task: Task) -> bool:
+    """int32 as the stages give it, instead of int8."""
+    return task.output.element_bytes == INT32_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class DpuTask:
-    """What the DPU does in one task. ``main`` and its strides: flying only. ``table_start``: what
-    BN gives for the first entry of the tables; None: they are off.
-    """
-
-    mode: DpuMode
-    output: OutputCube
-    bs: BsStage
-    bn: BnStage
-    ew: EwStage | None
-    out_convert: OutConvert
-    main: Ref | None = None
-    main_surface_stride_bytes: int = 0
-    main_line_stride_bytes: int | None = None
-    table_start: int | None = None
-    element: Element = Element.INT8
-
-    @property
-    def writes_sums(self) -> bool:
-        """int32 as the stages give it, instead of int8."""
-        return self.output.element_bytes == INT32_BYTES
-
-    @property
-    def is_half(self) -> bool:
-        """Computed in floating point."""
-        return self.element is Element.FP16
-
-
-def problems(task: DpuTask) -> Iterator[tuple[str, str]]:
+def problems(task: Task) -> Iterator[tuple[str, str]]:
     """Combinations that no known program has: BLOCK.REGISTER.FIELD, and what is wrong there."""
-    if task.is_half:
+    if is_half(task):
         yield from _half_problems(task)
     elif task.out_convert.exponent:
         yield "DPU.OUT_CVT_SHIFT.MINUS_EXP", "is known with fp16 only"
@@ -74,9 +37,9 @@ def problems(task: DpuTask) -> Iterator[tuple[str, str]]:
     yield from _element_wise_problems(task)
 
 
-def _cube_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
+def _cube_problems(task: Task) -> Iterator[tuple[str, str]]:
     output = task.output
-    least = 0 if task.mode is DpuMode.FLYING else 1
+    least = 0 if isinstance(task, ElementwiseTask) else 1
     if not least <= output.channels_real <= output.channels:
         limits = f"{least}..{output.channels}"
         yield (
@@ -84,13 +47,14 @@ def _cube_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
             f"= {output.channels_real} exceeds the limit {limits}",
         )
     precision = "DPU.DATA_FORMAT.OUT_PRECISION"
-    if output.element_bytes not in ((2,) if task.is_half else (1, INT32_BYTES)):
+    if output.element_bytes not in ((2,) if is_half(task) else (1, INT32_BYTES)):
         yield precision, f"for elements of {output.element_bytes} bytes is used by no known program"
-    if task.writes_sums and (task.mode is not DpuMode.DENSE or task.bs.ow is not Source.OFF):
+    is_dense = isinstance(task, ConvTask) and not task.is_depthwise
+    if writes_sums(task) and not (is_dense and task.bs.ow is Source.OFF):
         yield precision, "= int32 is known of dense convolutions without the sum of inputs only"
 
 
-def _stage_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
+def _stage_problems(task: Task) -> Iterator[tuple[str, str]]:
     """Of BS and BN, of their operands, and of what no stage knows."""
     bs, bn, ew = task.bs, task.bn, task.ew
     memory = [bs.alu, bs.ow, bs.mul].count(Source.MEMORY)
@@ -102,7 +66,7 @@ def _stage_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
         yield "DPU_RDMA.RDMA_BS_BASE_ADDR.BS_BASE_ADDR", disagree
     if (bn.mul is Source.MEMORY) != (bn.operands is not None):
         yield "DPU_RDMA.RDMA_BN_BASE_ADDR.BN_BASE_ADDR", disagree
-    if task.mode is DpuMode.FLYING and bs.ow is not Source.OFF:
+    if isinstance(task, ElementwiseTask) and bs.ow is not Source.OFF:
         yield "DPU.BS_OW_CFG.OD_BYPASS", "= 0 needs sums of inputs, i.e. a convolution"
     for name, stage in (("BS", bs), ("BN", bn), ("EW", ew)):
         if stage is not None and stage.relux_max is not None and not stage.relu:
@@ -112,23 +76,23 @@ def _stage_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
             yield f"DPU.{name}_MUL_CFG.{name}_MUL_SHIFT_VALUE", "needs a multiplier"
 
 
-def _element_wise_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
+def _element_wise_problems(task: Task) -> Iterator[tuple[str, str]]:
     """Of EW, tables and what is read beside the main data."""
     ew, output = task.ew, task.output
-    is_flying = task.mode is DpuMode.FLYING
+    is_flying = isinstance(task, ElementwiseTask)
     is_plain = ew is None or (ew.operation is EwOperation.ADD and not (ew.relu or ew.per_channel))
-    if task.table_start is not None and (not is_plain or (is_flying and ew is not None)):
+    if task.table is not None and (not is_plain or (is_flying and ew is not None)):
         problem = "= 0 is known without an element-wise operation; behind convolutions with a sum"
         yield "DPU.EW_CFG.EW_LUT_BYPASS", problem
     per_pixel = ew is not None and ew.operand is not None and not ew.per_channel
-    if output.row_gap_bytes and (task.main is not None or per_pixel):
+    if output.row_gap_bytes and (is_flying or per_pixel):
         problem = "between output rows, while operands are read without, is no known program"
         yield "DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0", problem
     if ew is None:
         return
     if ew.truncate and ew.operation is not EwOperation.MULTIPLY:
         yield "DPU.EW_CVT_SCALE_VALUE.EW_TRUNCATE", "needs a multiplication"
-    if ew.operand_bytes != 1 and not (ew.per_channel or task.is_half):
+    if ew.operand_bytes != 1 and not (ew.per_channel or is_half(task)):
         problem = f"for {ew.operand_bytes} bytes per pixel is not used by any known program"
         yield "DPU.EW_CFG.EDATA_SIZE", problem
     if ew.line_stride_bytes is not None and not (is_flying and per_pixel):
@@ -138,7 +102,7 @@ def _element_wise_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
         yield "DPU.EW_CFG.EW_OP_SRC", "is memory or register, not both"
 
 
-def _half_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
+def _half_problems(task: Task) -> Iterator[tuple[str, str]]:
     """What has no meaning in floating point."""
     bs, bn, ew, out = task.bs, task.bn, task.ew, task.out_convert
     if any((bs.shift, bs.shift_negative, bn.shift, bn.shift_negative, out.shift)):
@@ -147,7 +111,7 @@ def _half_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
         yield "DPU.OUT_CVT_SCALE.OUT_CVT_SCALE", "of fp16 is 1, without offset"
     if bs.ow is not Source.OFF:
         yield "DPU.BS_OW_CFG.OD_BYPASS", "= 0 is not used with fp16"
-    if (out.exponent > 0) != (task.table_start is not None):
+    if (out.exponent > 0) != (task.table is not None):
         yield "DPU.OUT_CVT_SHIFT.MINUS_EXP", "of fp16 is known behind tables, which need one"
     if bn.prelu and (bn.mul is Source.OFF or bn.alu_operand is not None):
         yield "DPU.BN_CFG.BN_MUL_PRELU", "needs a multiplier and no summand"
