@@ -13,6 +13,7 @@ import numpy as np
 from delegate.conformance import half_oracle
 from delegate.conformance.half_judge import Array, Judge, Terms, clamped
 from delegate.conformance.reference import depth_to_space, mirror_pad, space_to_depth
+from delegate.conformance.reference.arithmetic import Call
 from delegate.model.graph import Activation, Graph, Node
 from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
@@ -137,11 +138,11 @@ def _transposed(_: Graph, node: Node, value_of: ValueOf) -> list[Array]:
     return [value_of(node.inputs[0]).transpose(value_of(node.inputs[1]))]
 
 
-def _by(reference: Callable[[Graph, Node, Mapping[int, Array]], Array]) -> Any:
+def _by(reference: Callable[[Call], Array]) -> Any:
     """Of one that moves integers."""
 
     def moved(graph: Graph, node: Node, value_of: ValueOf) -> list[Array]:
-        return [reference(graph, node, {node.inputs[0]: value_of(node.inputs[0])})]
+        return [reference(Call(graph, node, {node.inputs[0]: value_of(node.inputs[0])}))]
 
     return moved
 

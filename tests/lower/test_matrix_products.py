@@ -13,6 +13,7 @@ from delegate.builder.products import computed_product, covering
 from delegate.chip.element import Element
 from delegate.chip.rk3588 import RK3588
 from delegate.conformance.reference import batch_matmul
+from delegate.conformance.reference.arithmetic import Call
 from delegate.lower.half.weights import pack_dense_half
 from delegate.lower.lowered import LoweredPartition, TensorBinding
 from delegate.lower.lowering import lower_partition
@@ -151,6 +152,6 @@ def test_attention_in_one_partition(rows: int, width: int, points: tuple[int, ..
     found = dict(zip(graph.outputs, run(model, [given]), strict=True))
     products = [node for node in graph.nodes if node.op == "BATCH_MATMUL"]
     for node in products:
-        wanted = np.clip(batch_matmul.reference(graph, node, found), -128, 127)
+        wanted = np.clip(batch_matmul.reference(Call(graph, node, found)), -128, 127)
         assert np.abs(found[node.outputs[0]].astype(int) - wanted).max() <= 1
         assert len(np.unique(wanted)) > 20

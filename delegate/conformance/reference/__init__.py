@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import Array, clamp
+from delegate.conformance.reference.arithmetic import Array, Call, clamp
 from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.ops import OPERATORS
 from delegate.partition.partitioner import node_macs
@@ -41,21 +41,19 @@ def has_reference(op: str) -> bool:
 
 def supports(graph: Graph) -> bool:
     """Whether ``compute`` can run every node of ``graph``."""
-    return all(_covers(graph, node) for node in graph.nodes)
-
-
-def _covers(graph: Graph, node: Node) -> bool:
-    module = _module(node.op)
-    if module is None:
-        return False
-    covered: bool = getattr(module, "is_covered", lambda *_: True)(graph, node)
-    return covered
+    return all(
+        (module := _module(node.op)) is not None
+        and getattr(module, "is_covered", lambda _: True)(Call(graph, node, {}))
+        for node in graph.nodes
+    )
 
 
 def is_undefined(graph: Graph) -> bool:
     """Whether a reference kernel does not define what a node of ``graph`` gives."""
-    nodes = ((_module(node.op), node) for node in graph.nodes)
-    return any(getattr(m, "is_undefined", lambda *_: False)(graph, node) for m, node in nodes)
+    return any(
+        getattr(_module(node.op), "is_undefined", lambda _: False)(Call(graph, node, {}))
+        for node in graph.nodes
+    )
 
 
 def carries_errors(node: Node) -> bool:
@@ -88,7 +86,7 @@ def compute_all(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
         output = graph.tensor(node.outputs[0])
         module = _module(node.op)
         assert module is not None, node.op
-        wide = module.reference(graph, node, values)
+        wide = module.reference(Call(graph, node, values))
         if output.dtype is DType.FLOAT32:
             values[node.outputs[0]] = wide.reshape(output.shape)
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,58 @@ _CLAMPS = {
     Activation.RELU6: (0.0, 6.0),
     Activation.RELU_N1_TO_1: (-1.0, 1.0),
 }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A node that is asked for its result. ``values``: of the tensors that are computed before it,
+    by index; none where only the node's form is asked about. ``place``: of an operand among the
+    node's inputs.
+    """
+
+    graph: Graph
+    node: Node
+    values: Mapping[int, Array]
+
+    @property
+    def places(self) -> range:
+        """Those of all operands."""
+        return range(len(self.node.inputs))
+
+    def operand(self, place: int = 0) -> Tensor:
+        return self.graph.tensor(self.node.inputs[place])
+
+    @property
+    def output(self) -> Tensor:
+        return self.graph.tensor(self.node.outputs[0])
+
+    def quantization(self, place: int = 0) -> Quantization:
+        """An operand's."""
+        return quantization(self.operand(place))
+
+    @property
+    def result(self) -> Quantization:
+        """The result's."""
+        return quantization(self.output)
+
+    def constant(self, place: int) -> Array:
+        found = self.operand(place).constant
+        assert found is not None
+        return found
+
+    def value(self, place: int = 0) -> Array:
+        """An operand's elements, computed or constant."""
+        found = self.values.get(self.node.inputs[place])
+        return self.constant(place) if found is None else found
+
+    def steps(self, place: int = 0) -> Array:
+        """``value`` less the zero point, as int64."""
+        return self.value(place).astype(np.int64) - self.quantization(place).zero_point
+
+    def bias(self) -> Array | int:
+        """The third operand of what is weighted; 0 where there is none."""
+        has_bias = len(self.node.inputs) > 2 and self.node.inputs[2] >= 0
+        return self.constant(2).astype(np.int64) if has_bias else 0
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
@@ -77,71 +130,42 @@ def _round_away(value: float) -> int:
     return math.floor(abs(value) + 0.5) * (1 if value >= 0 else -1)
 
 
-def requantize(graph: Graph, node: Node, acc: Array, *, in_float: bool = False) -> Array:
+def requantize(call: Call, acc: Array, *, in_float: bool = False) -> Array:
     """``acc`` [..., channels] to output levels, before the clamp. ``in_float``: the kernel
     multiplies the scales of one-scale weights in float32; uint8 kernels always do.
     """
-    x, w = graph.tensor(node.inputs[0]), graph.tensor(node.inputs[1])
-    if len(node.inputs) > 2 and node.inputs[2] >= 0:
-        bias = graph.tensor(node.inputs[2]).constant
-        assert bias is not None
-        acc = acc + bias.astype(np.int64)
-    output = quantization(graph.tensor(node.outputs[0]))
-    scales = quantization(w).scales
-    input_scale = quantization(x).scale
-    if len(scales) == 1 and (x.dtype is DType.UINT8 or in_float):
+    scales, input_scale = call.quantization(1).scales, call.quantization().scale
+    if len(scales) == 1 and (call.operand().dtype is DType.UINT8 or in_float):
         products = [float(np.float32(input_scale) * np.float32(scales[0]))]  # a float's product
     else:
         products = [input_scale * scale for scale in scales]
-    pairs = [quantize_multiplier(product / output.scale) for product in products]
+    pairs = [quantize_multiplier(product / call.result.scale) for product in products]
     mantissas, exponents = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
-    return scale_by(acc, mantissas, exponents) + output.zero_point
+    return scale_by(acc + call.bias(), mantissas, exponents) + call.result.zero_point
 
 
-def round_once(graph: Graph, node: Node, acc: Array) -> Array:
+def round_once(call: Call, acc: Array) -> Array:
     """``acc`` [..., channels] to output levels by a real factor, rounded half away from zero."""
-    x, w = (quantization(graph.tensor(index)) for index in node.inputs[:2])
-    output = quantization(graph.tensor(node.outputs[0]))
-    if len(node.inputs) > 2 and node.inputs[2] >= 0:
-        acc = acc + graph.tensor(node.inputs[2]).constant
-    real = acc * (x.scale * np.array(w.scales) / output.scale)
+    scales = np.array(call.quantization(1).scales)
+    real = (acc + call.bias()) * (call.quantization().scale * scales / call.result.scale)
     fraction, whole = np.modf(real)
     whole = whole + np.where(np.abs(fraction) >= 0.5, np.sign(real), 0)
-    return np.asarray(whole.astype(np.int64) + output.zero_point)
+    return np.asarray(whole.astype(np.int64) + call.result.zero_point)
 
 
-def operands(graph: Graph, node: Node, values: Mapping[int, Array]) -> tuple[Array, Array]:
+def operands(call: Call) -> tuple[Array, Array]:
     """Input and weights less their zero points, as float64."""
-    x, w = graph.tensor(node.inputs[0]), graph.tensor(node.inputs[1])
-    assert w.constant is not None
-    features = values[node.inputs[0]].astype(np.float64) - quantization(x).zero_point
-    return features, w.constant.astype(np.float64) - quantization(w).zero_points[0]
+    weights = call.constant(1).astype(np.float64) - call.quantization(1).zero_points[0]
+    return call.steps().astype(np.float64), weights
 
 
-def raw(graph: Graph, index: int, values: Mapping[int, Array]) -> Array:
-    """A computed or constant tensor's values as int64."""
-    array = values.get(index)
-    if array is None:
-        array = graph.tensor(index).constant
-        assert array is not None
-    return array.astype(np.int64)
-
-
-def less_zero_point(graph: Graph, index: int, values: Mapping[int, Array]) -> Array:
-    """``raw`` less the zero point."""
-    return raw(graph, index, values) - quantization(graph.tensor(index)).zero_point
-
-
-def sum_with_signs(
-    graph: Graph, node: Node, values: Mapping[int, Array], signs: tuple[int, int]
-) -> Array:
+def sum_with_signs(call: Call, signs: tuple[int, int]) -> Array:
     """The kernels scale both operands by 2^20 before they add or subtract them."""
-    output = quantization(graph.tensor(node.outputs[0]))
-    scales = [quantization(graph.tensor(index)).scale for index in node.inputs]
+    scales = [call.quantization(place).scale for place in call.places]
     twice = 2 * max(scales)
     total: Array = np.zeros((), np.int64)
-    for index, scale, sign in zip(node.inputs, scales, signs, strict=True):
-        shifted = less_zero_point(graph, index, values) << _SUM_SHIFT
+    for place, scale, sign in zip(call.places, scales, signs, strict=True):
+        shifted = call.steps(place) << _SUM_SHIFT
         total = total + sign * scale_by(shifted, *quantize_multiplier(scale / twice))
-    scaled = scale_by(total, *quantize_multiplier(twice / ((1 << _SUM_SHIFT) * output.scale)))
-    return scaled + output.zero_point
+    factor = quantize_multiplier(twice / ((1 << _SUM_SHIFT) * call.result.scale))
+    return scale_by(total, *factor) + call.result.zero_point

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import Array, operands, requantize
+from delegate.conformance.reference.arithmetic import Array, Call, operands, requantize
 from delegate.conformance.reference.windows import taps
-from delegate.model.graph import Graph, Node
 from delegate.ops.conv_2d import ConvOptions
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.known_options(ConvOptions)
-    features, weights = operands(graph, node, values)
+def reference(call: Call) -> Array:
+    options = call.node.known_options(ConvOptions)
+    features, weights = operands(call)
     outputs, kh, kw, channels = weights.shape
     (rows, columns), tap = taps(options, features, kh, kw)
     acc = np.zeros((features.shape[0] * rows * columns, outputs))
@@ -22,9 +19,9 @@ def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
         for x in range(kw):
             acc += tap(y, x).reshape(-1, channels) @ weights[:, y, x].T
     wide = np.rint(acc).astype(np.int64).reshape(features.shape[0], rows, columns, outputs)
-    return requantize(graph, node, wide)
+    return requantize(call, wide)
 
 
-def is_covered(graph: Graph, node: Node) -> bool:
+def is_covered(call: Call) -> bool:
     """Grouped convolutions are left to the kernels."""
-    return graph.tensor(node.inputs[0]).shape[3] == graph.tensor(node.inputs[1]).shape[3]
+    return call.operand().shape[3] == call.operand(1).shape[3]

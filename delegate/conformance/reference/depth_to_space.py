@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import Array
-from delegate.model.graph import Graph, Node
+from delegate.conformance.reference.arithmetic import Array, Call
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 
 SELECTS = True
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.known_options(DepthToSpaceOptions)
-    x, block = values[node.inputs[0]], options.block
-    result: Array = np.zeros(graph.tensor(node.outputs[0]).shape, x.dtype)
+def reference(call: Call) -> Array:
+    options = call.node.known_options(DepthToSpaceOptions)
+    x, block = call.value(), options.block
+    result: Array = np.zeros(call.output.shape, x.dtype)
     parts = np.split(x, block**2, axis=3)
     for number, part in enumerate(parts):
         row, column = divmod(number, block)

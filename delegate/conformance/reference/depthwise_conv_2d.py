@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import Array, operands, requantize
+from delegate.conformance.reference.arithmetic import Array, Call, operands, requantize
 from delegate.conformance.reference.windows import taps
-from delegate.model.graph import Graph, Node
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.known_options(DepthwiseOptions)
-    features, weights = operands(graph, node, values)
+def reference(call: Call) -> Array:
+    options = call.node.known_options(DepthwiseOptions)
+    features, weights = operands(call)
     _, kh, kw, outputs = weights.shape
     features = np.repeat(features, outputs // features.shape[3], axis=3)
     (rows, columns), tap = taps(options, features, kh, kw)
@@ -22,4 +19,4 @@ def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
     for y in range(kh):
         for x in range(kw):
             acc += tap(y, x) * weights[0, y, x]
-    return requantize(graph, node, np.rint(acc).astype(np.int64))
+    return requantize(call, np.rint(acc).astype(np.int64))

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import Array, quantization
-from delegate.model.graph import Graph, Node
+from delegate.conformance.reference.arithmetic import Array, Call
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
+def reference(call: Call) -> Array:
     """The product of doubles, then rounded to float32."""
-    source = quantization(graph.tensor(node.inputs[0]))
-    steps = values[node.inputs[0]].astype(np.float64) - source.zero_point
-    return np.asarray((steps * source.scale).astype(np.float32))
+    return np.asarray((call.steps() * call.quantization().scale).astype(np.float32))

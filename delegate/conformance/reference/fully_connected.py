@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import Array, operands, requantize, round_once
-from delegate.model.graph import Graph, Node
+from delegate.conformance.reference.arithmetic import Array, Call, operands, requantize, round_once
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    features, weights = operands(graph, node, values)
+def reference(call: Call) -> Array:
+    features, weights = operands(call)
     acc = features.reshape(-1, weights.shape[1]) @ weights.T
-    if graph.rounds_once:
-        return round_once(graph, node, acc)
-    return requantize(graph, node, np.rint(acc).astype(np.int64), in_float=True)
+    if call.graph.rounds_once:
+        return round_once(call, acc)
+    return requantize(call, np.rint(acc).astype(np.int64), in_float=True)
 
 
-def is_undefined(graph: Graph, node: Node) -> bool:
+def is_undefined(call: Call) -> bool:
     """With scales per channel the kernel takes the output's first two dimensions for rows and
     outputs, whatever its rank, and leaves the rest unwritten.
     """
-    quantization = graph.tensor(node.inputs[1]).quantization
+    quantization = call.operand(1).quantization
     is_per_channel = quantization is not None and quantization.is_per_channel
-    return is_per_channel and len(graph.tensor(node.outputs[0]).shape) > 2
+    return is_per_channel and len(call.output.shape) > 2

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import Array
-from delegate.model.graph import Node, Padding
+from delegate.conformance.reference.arithmetic import Array, Call
+from delegate.model.graph import Padding
 from delegate.ops.shared.pooling import PoolOptions
 
 
-def pooled(node: Node, features: Array, reduce: Callable[[Array], Array]) -> Array:
+def pooled(call: Call, reduce: Callable[[Array], Array]) -> Array:
     """``reduce`` of every window: from [images, rows, columns, channels] to [images, channels]."""
-    options = node.known_options(PoolOptions)
+    options, features = call.node.known_options(PoolOptions), call.value()
     images, height, width, channels = features.shape
     is_same = options.padding is Padding.SAME
     rows = _windows(height, options.filter_h, options.stride_h, is_same)

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import (
-    Array,
-    quantization,
-    quantize_multiplier,
-    scale_by,
-)
-from delegate.model.graph import DType, Graph, Node
+from delegate.conformance.reference.arithmetic import Array, Call, quantize_multiplier, scale_by
+from delegate.model.graph import DType
 from delegate.npu.tensor_layout import quantize_multiplies
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    source, target = graph.tensor(node.inputs[0]), quantization(graph.tensor(node.outputs[0]))
-    found = values[node.inputs[0]]
-    if source.dtype is DType.FLOAT32:
-        return _from_float(found, target.scale, target.zero_point)
-    given = quantization(source)
-    multiplier = quantize_multiplier(given.scale / target.scale)
-    return scale_by(found.astype(np.int64) - given.zero_point, *multiplier) + target.zero_point
+def reference(call: Call) -> Array:
+    target = call.result
+    if call.operand().dtype is DType.FLOAT32:
+        return _from_float(call.value(), target.scale, target.zero_point)
+    multiplier = quantize_multiplier(call.quantization().scale / target.scale)
+    return scale_by(call.steps(), *multiplier) + target.zero_point
 
 
 def _from_float(values: Array, scale: float, zero_point: int) -> Array:

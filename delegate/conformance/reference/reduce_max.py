@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import Array
-from delegate.model.graph import Graph, Node
+from delegate.conformance.reference.arithmetic import Array, Call
 
 SELECTS = True
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    return np.asarray(values[node.inputs[0]].astype(np.int64).max(axis=(1, 2)))
+def reference(call: Call) -> Array:
+    return np.asarray(call.value().astype(np.int64).max(axis=(1, 2)))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import Array
-from delegate.model.graph import Graph, Node
+from delegate.conformance.reference.arithmetic import Array, Call
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 
 _ONE = 1 << 10
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.known_options(ResizeBilinearOptions)
-    image = values[node.inputs[0]].astype(np.int64)
-    _, rows, columns, _ = graph.tensor(node.outputs[0]).shape
+def reference(call: Call) -> Array:
+    options = call.node.known_options(ResizeBilinearOptions)
+    image = call.value().astype(np.int64)
+    _, rows, columns, _ = call.output.shape
     y0, y1, dy = _places(options, image.shape[1], rows)
     x0, x1, dx = _places(options, image.shape[2], columns)
     dy = dy[:, np.newaxis, np.newaxis]

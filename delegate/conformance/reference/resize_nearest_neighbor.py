@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import Array
-from delegate.model.graph import Graph, Node
+from delegate.conformance.reference.arithmetic import Array, Call
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 
 SELECTS = True
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.known_options(ResizeNearestOptions)
-    image = values[node.inputs[0]]
-    _, rows, columns, _ = graph.tensor(node.outputs[0]).shape
+def reference(call: Call) -> Array:
+    options = call.node.known_options(ResizeNearestOptions)
+    image = call.value()
+    _, rows, columns, _ = call.output.shape
     y = [_nearest(options, row, image.shape[1], rows) for row in range(rows)]
     x = [_nearest(options, column, image.shape[2], columns) for column in range(columns)]
     return np.asarray(image[:, y][:, :, x].astype(np.int64))

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from delegate.conformance.reference.arithmetic import (
-    Array,
-    less_zero_point,
-    quantization,
-    quantize_multiplier,
-    scale_by,
-)
-from delegate.model.graph import Graph, Node
+from delegate.conformance.reference.arithmetic import Array, Call, quantize_multiplier, scale_by
 
 _SHIFT = 7
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    output = quantization(graph.tensor(node.outputs[0]))
-    scales = [quantization(graph.tensor(index)).scale for index in node.inputs]
+def reference(call: Call) -> Array:
+    scales = [call.quantization(place).scale for place in call.places]
     twice = 2 * max(scales)
     first, second = (
-        scale_by(less_zero_point(graph, index, values) << _SHIFT, *quantize_multiplier(s / twice))
-        for index, s in zip(node.inputs, scales, strict=True)
+        scale_by(call.steps(place) << _SHIFT, *quantize_multiplier(scale / twice))
+        for place, scale in zip(call.places, scales, strict=True)
     )
-    factor = quantize_multiplier(twice**2 / ((1 << 2 * _SHIFT) * output.scale))
-    return scale_by((first - second) ** 2, *factor) + output.zero_point
+    factor = quantize_multiplier(twice**2 / ((1 << 2 * _SHIFT) * call.result.scale))
+    return scale_by((first - second) ** 2, *factor) + call.result.zero_point

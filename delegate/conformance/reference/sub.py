@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from delegate.conformance.reference.arithmetic import Array, sum_with_signs
-from delegate.model.graph import Graph, Node
+from delegate.conformance.reference.arithmetic import Array, Call, sum_with_signs
 
 CARRIES_ERRORS = True
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    return sum_with_signs(graph, node, values, (1, -1))
+def reference(call: Call) -> Array:
+    return sum_with_signs(call, (1, -1))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from delegate.conformance.reference.arithmetic import Array, quantization, scale_by
+from delegate.conformance.reference.arithmetic import Array, Call, scale_by
 from delegate.conformance.reference.mean import image_total
-from delegate.model.graph import DType, Graph, Node
+from delegate.model.graph import DType
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    scaled = scale_by(*image_total(graph, node, values))
-    return scaled + quantization(graph.tensor(node.outputs[0])).zero_point
+def reference(call: Call) -> Array:
+    return scale_by(*image_total(call)) + call.result.zero_point
 
 
-def is_covered(graph: Graph, node: Node) -> bool:
-    return graph.tensor(node.inputs[0]).dtype is DType.UINT8
+def is_covered(call: Call) -> bool:
+    return call.operand().dtype is DType.UINT8

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import Array, operands, requantize
-from delegate.model.graph import Graph, Node, Padding
+from delegate.conformance.reference.arithmetic import Array, Call, operands, requantize
+from delegate.model.graph import Padding
 from delegate.ops.transpose_conv import TransposeConvOptions
 
 
-def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.known_options(TransposeConvOptions)
-    as_convolution = replace(node, inputs=(node.inputs[2], node.inputs[1], *node.inputs[3:]))
-    features, weights = operands(graph, as_convolution, values)
+def reference(call: Call) -> Array:
+    options = call.node.known_options(TransposeConvOptions)
+    _, weights_index, input_index, *bias = call.node.inputs
+    convolution = replace(call.node, inputs=(input_index, weights_index, *bias))
+    as_convolution = replace(call, node=convolution)
+    features, weights = operands(as_convolution)
     outputs, kh, kw, _ = weights.shape
     images, height, width, _ = features.shape
-    _, rows, columns, _ = graph.tensor(node.outputs[0]).shape
+    _, rows, columns, _ = call.output.shape
     top = _left_out(options.padding, rows, kh, options.stride_h)
     left = _left_out(options.padding, columns, kw, options.stride_w)
     # Room for all that kernels reach; the output is cut out of it.
@@ -36,7 +37,7 @@ def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
             )
             acc[place] += features @ weights[:, y, x].T
     cut = acc[:, top : top + rows, left : left + columns]
-    return requantize(graph, as_convolution, np.rint(cut).astype(np.int64))
+    return requantize(as_convolution, np.rint(cut).astype(np.int64))
 
 
 def _left_out(padding: Padding, size: int, kernel: int, stride: int) -> int:
