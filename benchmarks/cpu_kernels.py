@@ -34,13 +34,11 @@ from delegate.builder import (
     layers,
     options,
 )
-from delegate.builder.aliases import concatenation, reshape, slice_of, transpose
 from delegate.builder.functions import function
 from delegate.builder.layers import Arithmetic
-from delegate.builder.padding import pad
-from delegate.builder.pooling import mean, pool
+from delegate.builder.moves import concatenation, pad, reshape, resize, slice_of, transpose
+from delegate.builder.pooling import pool, reduced
 from delegate.builder.ranges import random_quantization
-from delegate.builder.resizing import resize
 from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.host.host_facts import host_facts
@@ -188,7 +186,7 @@ _BODIES: dict[str, Body] = {
     "SOFTMAX": _softmax,
     "MAX_POOL_2D": _pool("MAX_POOL_2D"),
     "AVERAGE_POOL_2D": _pool("AVERAGE_POOL_2D"),
-    "MEAN": lambda b, r, x: mean(b, x, _drawn(b, r, x), keep_dims=True),
+    "MEAN": lambda b, r, x: reduced(b, "MEAN", x, _drawn(b, r, x), keep_dims=True),
     "CONCATENATION": _concatenation,
     "STRIDED_SLICE": _slice,
     "TRANSPOSE": _transpose,

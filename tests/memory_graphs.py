@@ -12,10 +12,10 @@ import os
 import numpy as np
 
 from delegate.builder import layers
-from delegate.builder.aliases import concatenation, slice_of
-from delegate.builder.layers import Window
+from delegate.builder.layers import Window, conv, depthwise
 from delegate.builder.model_builder import ModelBuilder
-from delegate.conformance.random_layers import Numbers, conv, depthwise
+from delegate.builder.moves import concatenation, slice_of
+from delegate.conformance.random_layers import Numbers
 from delegate.model.graph import DType, Padding, Quantization
 
 QUANTIZATION = Quantization((0.05,), (3,))

@@ -1,7 +1,4 @@
-"""Functions of one value: layers and one-operator models.
-
-Comes from: an operator's name and quantisations. Goes to: ``ModelBuilder`` or bytes.
-"""
+"""Adds functions of one value, of two tensors, and others that keep the first operand's shape."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from collections.abc import Sequence
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.options import BuiltinOptions
 from delegate.model.graph import DType, Quantization
+from delegate.model.operator_options import Options
 
 
 def function(
@@ -17,13 +15,11 @@ def function(
     op: str,
     operands: Sequence[int],
     quantization: Quantization,
-    options: BuiltinOptions | None = None,
+    options: Options | BuiltinOptions | None = None,
     dtype: DType | None = None,
 ) -> int:
     """``op`` of ``operands``, whose first has the result's shape and, unless ``dtype`` is given,
     its type.
     """
-    spec = builder.spec(operands[0])
-    result = builder.tensor(op.lower(), spec.shape, dtype or spec.dtype, quantization)
-    builder.operator(op, operands, (result,), options)
-    return result
+    name = op.lower()
+    return builder.result(op, operands, name, None, quantization, dtype=dtype, options=options)

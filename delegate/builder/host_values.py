@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from delegate.builder import options
 from delegate.builder.functions import function
 from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
@@ -20,7 +19,7 @@ def same_values(builder: ModelBuilder, x: int) -> int:
     """A task that changes no value: LEAKY_RELU with the slope 1."""
     quantization = builder.spec(x).quantization
     assert quantization is not None
-    return function(builder, "LEAKY_RELU", (x,), quantization, options.of(LeakyReluOptions(1.0)))
+    return function(builder, "LEAKY_RELU", (x,), quantization, LeakyReluOptions(1.0))
 
 
 def edged_model(

@@ -8,12 +8,14 @@ demands.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder import options
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.ranges import (
     ADD_COVERED_DEVIATIONS,
@@ -24,7 +26,13 @@ from delegate.builder.ranges import (
     uniform_moments,
 )
 from delegate.builder.sparse import Tree, stored
+from delegate.builder.table_writer import TensorSpec
 from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.model.operator_options import Options
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 
 # Largest over smallest scale of a per-channel layer unless told: what trained networks usually
 # show.
@@ -52,6 +60,24 @@ class Arithmetic:
     output_zero_point: int | None = None
     headroom: float = 1.0
     tree: Tree | None = None
+
+    def drawn(
+        self, _rng: np.random.Generator, _x: TensorSpec, _shape: Sequence[int], _axis: int
+    ) -> Arithmetic:
+        return self
+
+
+class Numbers(Protocol):
+    """Says what a layer's numbers shall be once its input and its filter's shape are known, with
+    the outputs along ``axis``.
+    """
+
+    @property
+    def activation(self) -> Activation: ...
+
+    def drawn(
+        self, rng: np.random.Generator, x: TensorSpec, shape: tuple[int, ...], axis: int
+    ) -> Arithmetic: ...
 
 
 DEFAULT_ARITHMETIC = Arithmetic()
@@ -97,32 +123,38 @@ class Window:
         return self.padding, self.sh, self.sw, self.dh, self.dw
 
 
+@dataclass(frozen=True, slots=True)
+class _Weighted:
+    """An operator with a filter, whose ``axis`` is that of the outputs. ``version``: the first that
+    knows int8.
+    """
+
+    op: str
+    options: Options
+    filter_shape: tuple[int, ...]
+    axis: int
+    output_shape: tuple[int, ...]
+    version: int = 3
+    names_absent_bias: bool = False
+
+
 def conv(
     builder: ModelBuilder,
     rng: np.random.Generator,
     x: int,
     oc: int,
     window: Window,
+    arithmetic: Numbers = DEFAULT_ARITHMETIC,
     *,
     groups: int = 1,
-    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
     name: str = "conv",
 ) -> int:
     """CONV_2D: filter OHWI [oc, kh, kw, c / groups], per-channel along axis 0."""
     n, h, w, c = builder.spec(x).shape
-    return _weighted(
-        builder,
-        rng,
-        x,
-        op="CONV_2D",
-        int8_version=3,
-        filter_shape=(oc, window.kh, window.kw, c // groups),
-        axis=0,
-        output_shape=(n, *window.output_size(h, w), oc),
-        operator_options=options.conv_2d(*window.option_values, arithmetic.activation),
-        arithmetic=arithmetic,
-        name=name,
-    )
+    options = ConvOptions(*window.option_values, arithmetic.activation)
+    shapes = (oc, window.kh, window.kw, c // groups), (n, *window.output_size(h, w), oc)
+    layer = _Weighted("CONV_2D", options, shapes[0], 0, shapes[1])
+    return _weighted(builder, rng, x, layer, arithmetic, name)
 
 
 def depthwise(
@@ -130,63 +162,41 @@ def depthwise(
     rng: np.random.Generator,
     x: int,
     window: Window,
+    arithmetic: Numbers = DEFAULT_ARITHMETIC,
     *,
     multiplier: int = 1,
-    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
     name: str = "depthwise",
 ) -> int:
     """DEPTHWISE_CONV_2D: filter 1HWO [1, kh, kw, c * multiplier], per-channel along axis 3."""
     n, h, w, c = builder.spec(x).shape
     oc = c * multiplier
-    return _weighted(
-        builder,
-        rng,
-        x,
-        op="DEPTHWISE_CONV_2D",
-        int8_version=3,
-        filter_shape=(1, window.kh, window.kw, oc),
-        axis=3,
-        output_shape=(n, *window.output_size(h, w), oc),
-        operator_options=options.depthwise_conv_2d(
-            *window.option_values, arithmetic.activation, multiplier
-        ),
-        arithmetic=arithmetic,
-        name=name,
-    )
+    options = DepthwiseOptions(*window.option_values, arithmetic.activation, multiplier)
+    shapes = (1, window.kh, window.kw, oc), (n, *window.output_size(h, w), oc)
+    layer = _Weighted("DEPTHWISE_CONV_2D", options, shapes[0], 3, shapes[1])
+    return _weighted(builder, rng, x, layer, arithmetic, name)
 
 
 def fully_connected(
     builder: ModelBuilder,
     rng: np.random.Generator,
     x: int,
-    *,
     outputs: int,
+    arithmetic: Numbers = DEFAULT_ARITHMETIC,
+    *,
     inputs: int | None = None,
     keep_num_dims: bool = False,
-    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
     name: str = "fully_connected",
 ) -> int:
     """FULLY_CONNECTED: filter [outputs, inputs]; ``inputs`` defaults to the last dimension of
     ``x``."""
     shape = builder.spec(x).shape
     k = inputs if inputs is not None else shape[-1]
-    lead = shape[:-1] if keep_num_dims else (int(np.prod(shape)) // k,)
-    return _weighted(
-        builder,
-        rng,
-        x,
-        op="FULLY_CONNECTED",
-        int8_version=4,
-        names_absent_bias=True,
-        filter_shape=(outputs, k),
-        axis=0,
-        output_shape=(*lead, outputs),
-        operator_options=options.fully_connected(
-            arithmetic.activation, keep_num_dims=keep_num_dims
-        ),
-        arithmetic=arithmetic,
-        name=name,
+    lead = shape[:-1] if keep_num_dims else (math.prod(shape) // k,)
+    options = FullyConnectedOptions(arithmetic.activation, keep_num_dims, 0, False)
+    layer = _Weighted(
+        "FULLY_CONNECTED", options, (outputs, k), 0, (*lead, outputs), 4, names_absent_bias=True
     )
+    return _weighted(builder, rng, x, layer, arithmetic, name)
 
 
 def add(
@@ -220,10 +230,9 @@ def add(
         headroom=headroom,
     )
     shape = np.broadcast_shapes(specs[0].shape, specs[1].shape)
-    y = builder.tensor(name, shape, specs[0].dtype, quantization)
     version = 2 if specs[0].dtype is DType.INT8 else 1
-    builder.operator("ADD", (a, b), (y,), options.add(activation), version=version)
-    return y
+    table = AddOptions(activation)
+    return builder.result("ADD", (a, b), name, shape, quantization, options=table, version=version)
 
 
 def _per_tensor(quantization: Quantization | None) -> tuple[float, int]:
@@ -245,24 +254,17 @@ def _weighted(
     builder: ModelBuilder,
     rng: np.random.Generator,
     x: int,
-    *,
-    op: str,
-    int8_version: int,
-    names_absent_bias: bool = False,
-    filter_shape: tuple[int, ...],
-    axis: int,
-    output_shape: tuple[int, ...],
-    operator_options: options.BuiltinOptions,
-    arithmetic: Arithmetic,
+    layer: _Weighted,
+    numbers: Numbers,
     name: str,
 ) -> int:
     spec = builder.spec(x)
-    dtype = spec.dtype
+    dtype, axis, channels = spec.dtype, layer.axis, layer.filter_shape[layer.axis]
+    arithmetic = numbers.drawn(rng, spec, layer.filter_shape, axis)
     input_scale, input_zero_point = _per_tensor(spec.quantization)
-    channels = filter_shape[axis]
     weights = arithmetic.weights
     if weights is None:
-        weights = _random_weights(rng, dtype, filter_shape)
+        weights = _random_weights(rng, dtype, layer.filter_shape)
     weight_zero_point = arithmetic.weight_zero_point
     if weight_zero_point is None:
         weight_zero_point = 0 if dtype is DType.INT8 else int(rng.integers(110, 147))
@@ -295,12 +297,13 @@ def _weighted(
             bias = _random_bias(rng, deviation)
         bias_quantization = Quantization(tuple(products.tolist()), (0,) * len(scales), 0)
         inputs.append(builder.constant(f"{name}/bias", bias, bias_quantization))
-    elif names_absent_bias:  # as the converter does; convolutions have two inputs instead
+    elif layer.names_absent_bias:  # as the converter does; convolutions have two inputs instead
         inputs.append(-1)
-    y = builder.tensor(name, output_shape, dtype, quantization)
-    version = int8_version if dtype is DType.INT8 else 1
-    builder.operator(op, inputs, (y,), operator_options, version=version)
-    return y
+    version = layer.version if dtype is DType.INT8 else 1
+    return builder.result(
+        layer.op, inputs, name, layer.output_shape, quantization,
+        options=layer.options, version=version,
+    )  # fmt: skip
 
 
 def _weight_scales(

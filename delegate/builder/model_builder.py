@@ -7,12 +7,14 @@ also need models that break them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder.options import BuiltinOptions, empty
+from delegate.builder.options import BuiltinOptions, of
 from delegate.builder.table_writer import (
     BUFFER_ALIGNMENT_BYTES,
     OperatorSpec,
@@ -29,10 +31,12 @@ from delegate.builder.table_writer import (
 )
 from delegate.model.flatbuffer_tables import write_file
 from delegate.model.graph import DType, Quantization, Sparsity
+from delegate.model.operator_options import Options
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_operators import BUILTIN_OPERATORS, CUSTOM
 from delegate.model.tflite_schema import FILE_IDENTIFIER, SCHEMA_VERSION, ModelSlot
 
+NO_NUMBERS: Mapping[str, Any] = MappingProxyType({})
 _DTYPES = {kind: dtype for dtype, kind in NUMPY_TYPES.items()}
 
 
@@ -132,7 +136,7 @@ class ModelBuilder:
         op: str | int,
         inputs: Sequence[int],
         outputs: Sequence[int],
-        options: BuiltinOptions | None = None,
+        options: Options | BuiltinOptions | None = None,
         *,
         version: int = 1,
         custom_options: bytes = b"",
@@ -147,9 +151,40 @@ class ModelBuilder:
             code, custom = BUILTIN_OPERATORS.index(op), ""
         index = self._codes.setdefault((code, custom, version), len(self._codes))
         self._graph.operators.append(
-            OperatorSpec(index, tuple(inputs), tuple(outputs), options or empty(), custom_options)
+            OperatorSpec(index, tuple(inputs), tuple(outputs), of(options), custom_options)
         )
         return len(self._graph.operators) - 1
+
+    def result(
+        self,
+        op: str,
+        operands: Sequence[int],
+        name: str,
+        shape: Sequence[int] | None = None,
+        quantization: Quantization | None = None,
+        *,
+        dtype: DType | None = None,
+        options: Options | BuiltinOptions | None = None,
+        numbers: Mapping[str, Any] = NO_NUMBERS,
+        version: int = 1,
+    ) -> int:
+        """The one result of an operator, which is called ``name``. Shape, type and quantisation are
+        the first operand's unless given. ``numbers``: int32 constants that are operands behind the
+        others.
+        """
+        first = self.spec(operands[0])
+        result = self.tensor(
+            name,
+            first.shape if shape is None else shape,
+            dtype or first.dtype,
+            quantization or first.quantization,
+        )
+        constants = [
+            self.constant(f"{name}/{what}", np.array(values, np.int32))
+            for what, values in numbers.items()
+        ]
+        self.operator(op, (*operands, *constants), (result,), options, version=version)
+        return result
 
     def metadata(self, name: str, content: bytes) -> None:
         self._buffers.append(content)

@@ -17,16 +17,12 @@ from delegate.model.flatbuffer_tables import Items, Value
 from delegate.model.graph import Activation, Padding
 from delegate.model.operator_options import Options, fields_of, file_bytes
 from delegate.ops.add import AddOptions
-from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
-from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.shared.pooling import PoolOptions
-from delegate.ops.shared.reductions import ReducerOptions
-from delegate.ops.strided_slice import StridedSliceOptions
 from delegate.ops.sub import SubOptions
 
 # Numbers in the schema's ``BuiltinOptions`` of operators whose options nobody reads.
@@ -43,8 +39,10 @@ class BuiltinOptions:
     fields: Mapping[int, Value] = field(default_factory=dict)
 
 
-def of(options: Options) -> BuiltinOptions:
-    """The table of an operator of ``delegate.ops``."""
+def of(options: Options | BuiltinOptions | None) -> BuiltinOptions:
+    """The table of an operator of ``delegate.ops``, of another, or none."""
+    if not isinstance(options, Options):
+        return options or BuiltinOptions(0)
     found = {
         row.slot: file_bytes(row, getattr(options, name)) for name, row in fields_of(type(options))
     }
@@ -116,16 +114,8 @@ def softmax(beta: float = 1.0) -> BuiltinOptions:
     return BuiltinOptions(_SOFTMAX, {0: struct.pack("<f", beta)})
 
 
-def concatenation(axis: int, activation: Activation = Activation.NONE) -> BuiltinOptions:
-    return of(ConcatenationOptions(axis, activation))
-
-
 def reshape(new_shape: Sequence[int]) -> BuiltinOptions:
     return BuiltinOptions(_RESHAPE, {0: Items(np.array(new_shape, "<i4").tobytes(), 4, 4)})
-
-
-def reducer(keep_dims: bool = False) -> BuiltinOptions:
-    return of(ReducerOptions(keep_dims))
 
 
 def split(num_splits: int) -> BuiltinOptions:
@@ -136,20 +126,5 @@ def split_v(num_splits: int) -> BuiltinOptions:
     return BuiltinOptions(_SPLIT_V, {0: struct.pack("<i", num_splits)})
 
 
-def strided_slice(
-    begin_mask: int = 0, end_mask: int = 0, ellipsis_mask: int = 0, shrink_axis_mask: int = 0
-) -> BuiltinOptions:
-    return of(StridedSliceOptions(begin_mask, end_mask, ellipsis_mask, 0, shrink_axis_mask))
-
-
-def leaky_relu(alpha: float) -> BuiltinOptions:
-    return of(LeakyReluOptions(alpha))
-
-
 def resize_nearest(align_corners: bool = False, half_pixel_centers: bool = False) -> BuiltinOptions:
     return of(ResizeNearestOptions(align_corners, half_pixel_centers))
-
-
-def empty(union_type: int = 0) -> BuiltinOptions:
-    """Options without fields (PAD, QUANTIZE, TRANSPOSE, ...) or, with 0, no options at all."""
-    return BuiltinOptions(union_type)

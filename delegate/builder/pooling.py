@@ -1,18 +1,18 @@
 """Adds MAX_POOL_2D, AVERAGE_POOL_2D, MEAN, SUM and REDUCE_MAX.
 
 Comes from: a builder and a tensor of it. Goes to: the index of the result, whose quantisation is
-the input's, as the kernels of pooling demand.
+the input's, as the kernels of pooling demand. Version 2 is the first with int8.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from delegate.builder import options
+from delegate.builder.layers import output_size
 from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation, Padding, Quantization
+from delegate.ops.shared.pooling import PoolOptions
+from delegate.ops.shared.reductions import ReducerOptions
 
 
 def pool(
@@ -26,67 +26,28 @@ def pool(
     padding: Padding = Padding.SAME,
     activation: Activation = Activation.NONE,
 ) -> int:
-    """``op`` of ``x``. Version 2 is the first with int8."""
-    spec = builder.spec(x)
-    images, height, width, channels = spec.shape
-    rows = _output(height, filter_h, stride_h, padding)
-    columns = _output(width, filter_w, stride_w, padding)
+    """``op`` of ``x``."""
+    images, height, width, channels = builder.spec(x).shape
+    rows = output_size(height, filter_h, stride_h, 1, padding)
+    columns = output_size(width, filter_w, stride_w, 1, padding)
     shape = (images, rows, columns, channels)
-    y = builder.tensor(op.lower(), shape, spec.dtype, spec.quantization)
-    table = options.pool_2d(padding, stride_h, stride_w, filter_h, filter_w, activation)
-    builder.operator(op, (x,), (y,), table, version=2)
-    return y
+    table = PoolOptions(padding, stride_w, stride_h, filter_w, filter_h, activation)
+    return builder.result(op, (x,), op.lower(), shape, options=table, version=2)
 
 
-def mean(
-    builder: ModelBuilder,
-    x: int,
-    quantization: Quantization,
-    *,
-    keep_dims: bool,
-    axes: Sequence[int] = (1, 2),
-) -> int:
-    """Over the pixels of ``x``."""
-    return _reduced(builder, "MEAN", x, quantization, axes, keep_dims=keep_dims)
-
-
-def total(
-    builder: ModelBuilder,
-    x: int,
-    quantization: Quantization,
-    *,
-    keep_dims: bool,
-    axes: Sequence[int] = (1, 2),
-) -> int:
-    """SUM over the pixels of ``x``."""
-    return _reduced(builder, "SUM", x, quantization, axes, keep_dims=keep_dims)
-
-
-def reduce_max(
-    builder: ModelBuilder, x: int, *, keep_dims: bool, axes: Sequence[int] = (1, 2)
-) -> int:
-    """Over the pixels of ``x``."""
-    quantization = builder.spec(x).quantization
-    return _reduced(builder, "REDUCE_MAX", x, quantization, axes, keep_dims=keep_dims)
-
-
-def _reduced(
+def reduced(
     builder: ModelBuilder,
     op: str,
     x: int,
-    quantization: Quantization | None,
-    axes: Sequence[int],
+    quantization: Quantization | None = None,
     *,
     keep_dims: bool,
+    axes: Sequence[int] = (1, 2),
 ) -> int:
-    spec = builder.spec(x)
-    images, _, _, channels = spec.shape
+    """MEAN, SUM or REDUCE_MAX over the pixels of ``x``, whose quantisation it has unless given."""
+    images, _, _, channels = builder.spec(x).shape
     shape = (images, 1, 1, channels) if keep_dims else (images, channels)
-    y = builder.tensor(op.lower(), shape, spec.dtype, quantization)
-    numbers = builder.constant(f"{op.lower()}/axes", np.array(axes, np.int32))
-    builder.operator(op, (x, numbers), (y,), options.reducer(keep_dims), version=2)
-    return y
-
-
-def _output(size: int, kernel: int, stride: int, padding: Padding) -> int:
-    return -(-size // stride) if padding is Padding.SAME else (size - kernel) // stride + 1
+    return builder.result(
+        op, (x,), op.lower(), shape, quantization,
+        options=ReducerOptions(keep_dims), numbers={"axes": axes}, version=2,
+    )  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder import options
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.ranges import uniform_moments
 from delegate.model.graph import DType, Quantization
@@ -39,10 +38,7 @@ def matrix_product(
     scale = float(np.float32(wanted * output.scale / spec.quantization.scale))
     values = np.ascontiguousarray(np.swapaxes(matrix, -1, -2)) if adj_y else matrix
     y = builder.constant("matrix", values, Quantization((scale,), (zero_point,)))
-    z = builder.tensor("product", (*spec.shape[:-1], matrix.shape[-1]), spec.dtype, output)
-    table = options.of(BatchMatMulOptions(adj_x, adj_y, False))
-    builder.operator("BATCH_MATMUL", (x, y), (z,), table, version=INT8_VERSION)
-    return z
+    return computed_product(builder, x, y, output, adj_x=adj_x, adj_y=adj_y)
 
 
 def computed_product(
@@ -54,15 +50,15 @@ def computed_product(
     adj_x: bool = False,
     adj_y: bool = False,
 ) -> int:
-    """``x`` times ``y``, both computed, of one type."""
+    """``x`` times ``y``, of one type."""
     first, second = (builder.spec(index) for index in (x, y))
-    rows, _ = first.shape[:-3:-1] if adj_x else first.shape[-2:]
+    rows = first.shape[-1:] if adj_x else first.shape[-2:-1]
     columns = second.shape[-2] if adj_y else second.shape[-1]
     lead = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
-    z = builder.tensor("product", (*lead, rows, columns), first.dtype, output)
-    table = options.of(BatchMatMulOptions(adj_x, adj_y, False))
-    builder.operator("BATCH_MATMUL", (x, y), (z,), table, version=INT8_VERSION)
-    return z
+    return builder.result(
+        "BATCH_MATMUL", (x, y), "product", (*lead, *rows, columns), output,
+        options=BatchMatMulOptions(adj_x, adj_y, False), version=INT8_VERSION,
+    )  # fmt: skip
 
 
 def covering(inputs: int, first: Quantization, second: Quantization) -> Quantization:

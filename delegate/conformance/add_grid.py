@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from delegate.builder import layers
+from delegate.builder.layers import conv, depthwise
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
@@ -19,7 +20,7 @@ from delegate.conformance.own_grid import (
     model,
     window_of,
 )
-from delegate.conformance.random_layers import Numbers, conv, depthwise, draw_quantization
+from delegate.conformance.random_layers import TEFLON_NUMBERS, Numbers, draw_quantization
 from delegate.conformance.tolerance import SUM, SUM_ALONE, TIES
 from delegate.model.graph import Activation, Quantization
 
@@ -122,11 +123,13 @@ _OPERANDS: dict[str, Callable[[ModelBuilder, np.random.Generator, int], int]] = 
     "input": lambda _builder, _rng, x: x,
     "other": _other_input,
     "constant": _constant,
-    "conv": lambda builder, rng, x: conv(builder, rng, x, 24, window_of("3x3")),
+    "conv": lambda builder, rng, x: conv(builder, rng, x, 24, window_of("3x3"), TEFLON_NUMBERS),
     "relu6": lambda builder, rng, x: conv(
         builder, rng, x, 24, window_of("1x1"), Numbers(activation=Activation.RELU6)
     ),
-    "depthwise": lambda builder, rng, x: depthwise(builder, rng, x, window_of("3x3")),
+    "depthwise": lambda builder, rng, x: depthwise(
+        builder, rng, x, window_of("3x3"), TEFLON_NUMBERS
+    ),
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.builder import layers
-from delegate.builder.layers import Arithmetic
+from delegate.builder.layers import Arithmetic, conv, depthwise
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.ranges import LIMITS, one_scale
 from delegate.conformance.case import Family
@@ -22,7 +22,7 @@ from delegate.conformance.own_grid import (
     layer_grid,
     window_of,
 )
-from delegate.conformance.random_layers import Numbers, conv, depthwise
+from delegate.conformance.random_layers import Numbers
 from delegate.conformance.tolerance import NONE
 from delegate.model.graph import Activation, DType
 

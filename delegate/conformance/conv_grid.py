@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from delegate.builder.layers import conv
 from delegate.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Grid, Value, grid
@@ -22,7 +23,7 @@ from delegate.conformance.own_grid import (
     window_in,
     window_of,
 )
-from delegate.conformance.random_layers import conv, draw_quantization
+from delegate.conformance.random_layers import draw_quantization
 
 _ODD_CHANNELS = (1, 3, 7, 16, 17, 31, 37, 67)
 _PADDINGS = tuple(PADDINGS)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from delegate.builder.layers import fully_connected
 from delegate.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Family
 from delegate.conformance.grid import Grid, Value
 from delegate.conformance.own_grid import TYPES, layer_grid, numbers_of
-from delegate.conformance.random_layers import fully_connected
 from delegate.model.graph import Activation
 
 # Leading dimensions by rank and number of rows; "1": none, of rank 1.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from delegate.builder.layers import depthwise
 from delegate.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Family
 from delegate.conformance.grid import Grid, Value
@@ -18,7 +19,6 @@ from delegate.conformance.own_grid import (
     pair,
     window_in,
 )
-from delegate.conformance.random_layers import depthwise
 
 
 def _layer(

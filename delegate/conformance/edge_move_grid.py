@@ -11,17 +11,17 @@ from collections.abc import Callable
 import numpy as np
 
 from delegate.builder import layers
-from delegate.builder.aliases import (
+from delegate.builder.functions import function
+from delegate.builder.host_values import same_values
+from delegate.builder.layers import Window
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.moves import (
     concatenation,
     reshape,
     slice_of,
     split,
     transpose,
 )
-from delegate.builder.functions import function
-from delegate.builder.host_values import same_values
-from delegate.builder.layers import Window
-from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import grid

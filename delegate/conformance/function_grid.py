@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder import options
 from delegate.builder.functions import function
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.options import BuiltinOptions
 from delegate.builder.ranges import LIMITS, one_scale
 from delegate.conformance.case import Family
 from delegate.conformance.grid import Value
@@ -30,7 +28,9 @@ from delegate.conformance.own_grid import (
 from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE
 from delegate.model.graph import DType, Quantization
+from delegate.model.operator_options import Options
 from delegate.ops.gelu import GeluOptions
+from delegate.ops.leaky_relu import LeakyReluOptions
 
 _VALUES = "1x1x1x256"
 _DRAWS = tuple(range(12))
@@ -50,12 +50,12 @@ def _symmetric_unit(_: np.random.Generator, dtype: DType, __: Quantization) -> Q
     return Quantization((1 / 128,), ((sum(LIMITS[dtype]) + 1) // 2,))
 
 
-def _any_slope(rng: np.random.Generator) -> BuiltinOptions:
-    return options.leaky_relu(float(np.float32(rng.choice((0.0, 0.01, 0.1, 0.3, 1.7)))))
+def _any_slope(rng: np.random.Generator) -> Options:
+    return LeakyReluOptions(float(np.float32(rng.choice((0.0, 0.01, 0.1, 0.3, 1.7)))))
 
 
-def _either_formula(rng: np.random.Generator) -> BuiltinOptions:
-    return options.of(GeluOptions(bool(rng.integers(2))))
+def _either_formula(rng: np.random.Generator) -> Options:
+    return GeluOptions(bool(rng.integers(2)))
 
 
 def _no_options(_: np.random.Generator) -> None:
@@ -70,7 +70,7 @@ class _Function:
 
     name: str
     result: Callable[[np.random.Generator, DType, Quantization], Quantization] = _drawn_result
-    options: Callable[[np.random.Generator], BuiltinOptions | None] = _no_options
+    options: Callable[[np.random.Generator], Options | None] = _no_options
     has_slope: bool = False
     types: tuple[str, ...] = EIGHT_BITS
 

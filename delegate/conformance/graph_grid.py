@@ -11,12 +11,12 @@ from collections.abc import Callable
 import numpy as np
 
 from delegate.builder import layers
+from delegate.builder.layers import conv, depthwise
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.padding import pad
+from delegate.builder.moves import pad
 from delegate.conformance.case import Family
 from delegate.conformance.grid import Value
 from delegate.conformance.own_grid import TYPES, layer_grid, numbers_of, pair, window_of
-from delegate.conformance.random_layers import conv, depthwise
 from delegate.conformance.tolerance import SUM
 
 

@@ -12,6 +12,7 @@ from delegate.conformance.case import Case
 from delegate.conformance.half_judge import Judge, judged_by
 from delegate.conformance.half_values import constant, inputs_of, numbers
 from delegate.model.graph import DType
+from delegate.model.operator_options import Options
 
 Constants = Callable[[ModelBuilder, np.random.Generator], Iterable[int]]
 
@@ -22,7 +23,7 @@ def operator_case(
     op: str,
     shapes: Sequence[Sequence[int]],
     result: Sequence[int],
-    options: BuiltinOptions | None,
+    options: Options | BuiltinOptions | None,
     spread: str,
     *,
     constants: Constants = lambda *_: (),

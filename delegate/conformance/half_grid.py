@@ -20,6 +20,7 @@ from delegate.conformance.own_grid import PADDINGS, shape_of
 from delegate.conformance.product_grid import LEADS, SIZES, computed_shapes, meets
 from delegate.model.graph import Activation, Padding
 from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 
 _SPREADS = (*SPREADS, "ends")
@@ -74,7 +75,7 @@ def _depthwise(
     return operator_case(
         name, half_oracle.depthwise, "DEPTHWISE_CONV_2D", [shape],
         (1, *window.output_size(*shape[1:3]), outputs),
-        options.depthwise_conv_2d(*window.option_values, activation, multiplier), spread,
+        DepthwiseOptions(*window.option_values, activation, multiplier), spread,
         constants=weights_and_bias((1, kernel, kernel, outputs), outputs, weights, spread),
     )  # fmt: skip
 
@@ -110,7 +111,7 @@ def _matrix_products(
     matrix = (outputs, inputs) if is_turned else (inputs, outputs)
     return operator_case(
         name, half_oracle.matrix_product, "BATCH_MATMUL", [(*lead, inputs)], (*lead, outputs),
-        options.of(BatchMatMulOptions(False, is_turned, False)), spread,
+        BatchMatMulOptions(False, is_turned, False), spread,
         constants=weights_and_bias(matrix, outputs, weights, spread, has_bias=False),
     )  # fmt: skip
 
@@ -128,7 +129,7 @@ def _computed_products(name: str, *, size: str, lead: str, adj: str, spread: str
     return operator_case(
         name, half_oracle.matrix_product, "BATCH_MATMUL", computed_shapes(size, lead, adj),
         (*np.broadcast_shapes(*LEADS[lead]), rows, outputs),
-        options.of(BatchMatMulOptions("x" in adj, "y" in adj, False)), spread, version=2,
+        BatchMatMulOptions("x" in adj, "y" in adj, False), spread, version=2,
     )  # fmt: skip
 
 
@@ -164,7 +165,7 @@ def _transposed(name: str, *, window: str, channels: str, padding: str, spread: 
 
     return operator_case(
         name, half_oracle.transposed, "TRANSPOSE_CONV", [shape], result,
-        options.of(TransposeConvOptions(scheme, stride, stride, activation)), spread,
+        TransposeConvOptions(scheme, stride, stride, activation), spread,
         constants=constants, version=3 if has_bias else 1,
         arrange=lambda x, size, weights, *bias: (size, weights, x, *bias),
     )  # fmt: skip

@@ -22,7 +22,10 @@ from delegate.conformance.half_judge import Judge
 from delegate.conformance.half_values import ACTIVATIONS, SPREADS, constant, numbers
 from delegate.conformance.own_grid import PADDINGS, shape_of
 from delegate.model.graph import Activation, Padding
+from delegate.model.operator_options import Options
+from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
+from delegate.ops.shared.reductions import ReducerOptions
 
 _SPREADS = (*SPREADS, "ends")
 
@@ -127,7 +130,7 @@ _ALPHAS = {"0p3": 0.3, "0": 0.0, "minus2p7": -2.7, "0p0001": 0.0001}
 
 @grid("Half.Leaky/", shape=("1x7x5x3", "2x3x11x33"), alpha=tuple(_ALPHAS), spread=_SPREADS)
 def _leaky(name: str, *, shape: str, alpha: str, spread: str) -> Case:
-    size, table = shape_of(shape), options.leaky_relu(_ALPHAS[alpha])
+    size, table = shape_of(shape), LeakyReluOptions(_ALPHAS[alpha])
     return operator_case(name, half_oracle.leaky, "LEAKY_RELU", [size], size, table, spread)
 
 
@@ -136,18 +139,18 @@ class _Reduced(NamedTuple):
 
     constant: npt.NDArray[np.int32] | None
     shape: Sequence[int]
-    options: BuiltinOptions
+    options: Options | BuiltinOptions | None
 
 
 def _padded(shape: Sequence[int], rng: np.random.Generator) -> _Reduced:
     amounts = np.array([[0, 0], [0, 0], [0, 0], rng.integers(0, 20, 2)], np.int32)
     wider = (*shape[:3], shape[3] + int(amounts.sum()))
-    return _Reduced(amounts, wider, options.empty())
+    return _Reduced(amounts, wider, None)
 
 
 def _mean(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
     axes = np.array([1, 2], np.int32)
-    return _Reduced(axes, (shape[0], 1, 1, shape[3]), options.reducer(True))
+    return _Reduced(axes, (shape[0], 1, 1, shape[3]), ReducerOptions(True))
 
 
 def _pooled(
@@ -180,7 +183,7 @@ def _doubled(*sides: bool) -> Callable[..., _Reduced]:
     def reduce(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
         images, *sizes, channels = shape
         rows, columns = (2 * size - sides[0] for size in sizes)
-        table = options.of(ResizeBilinearOptions(*sides))
+        table = ResizeBilinearOptions(*sides)
         return _Reduced(
             np.array([rows, columns], np.int32), (images, rows, columns, channels), table
         )

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder import aliases, options
+from delegate.builder import moves, options
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.padding import pad
-from delegate.builder.resizing import resize
+from delegate.builder.moves import pad, resize
 from delegate.conformance.case import Case, Family, generator_of
 from delegate.conformance.grid import grid
 from delegate.conformance.own_grid import shape_of
@@ -140,7 +139,7 @@ def _joins(name: str, *, parts: str, axis: int, behind: str, numbers: str) -> Ca
         shapes.append(shape)
 
     move = _Move(
-        lambda builder, given: (aliases.concatenation(builder, given, axis),),
+        lambda builder, given: (moves.concatenation(builder, given, axis),),
         lambda given: (np.concatenate(given, axis),),
     )
     return _case(name, shapes, move, behind, numbers)
@@ -160,7 +159,7 @@ def _cuts(name: str, *, begin: str, size: str, by: str, behind: str, numbers: st
     part = tuple(slice(first, first + count) for first, count in zip(*box, strict=True))
     is_strided = by == "strided"
     move = _Move(
-        lambda builder, given: (aliases.slice_of(builder, given[0], *box, strided=is_strided),),
+        lambda builder, given: (moves.slice_of(builder, given[0], *box, strided=is_strided),),
         lambda given: (given[0][part],),
     )
     return _case(name, [(1, 9, 11, 40)], move, behind, numbers)
@@ -176,7 +175,7 @@ def _cuts(name: str, *, begin: str, size: str, by: str, behind: str, numbers: st
 )
 def _splits(name: str, *, channels: int, count: int, behind: str, numbers: str) -> Case:
     move = _Move(
-        lambda builder, given: aliases.split(builder, given[0], count, 3),
+        lambda builder, given: moves.split(builder, given[0], count, 3),
         lambda given: np.split(given[0], count, 3),
     )
     return _case(name, [(2, 4, 9, channels * count)], move, behind, numbers)
@@ -185,14 +184,14 @@ def _splits(name: str, *, channels: int, count: int, behind: str, numbers: str) 
 def _into_channels(builder: ModelBuilder, x: int) -> int:
     n, h, w, c = builder.spec(x).shape
     y = builder.tensor("blocks", (n, h // 2, w // 2, c * 4), DType.FLOAT32)
-    builder.operator("SPACE_TO_DEPTH", (x,), (y,), options.of(SpaceToDepthOptions(2)))
+    builder.operator("SPACE_TO_DEPTH", (x,), (y,), SpaceToDepthOptions(2))
     return y
 
 
 def _into_pixels(builder: ModelBuilder, x: int) -> int:
     n, h, w, c = builder.spec(x).shape
     y = builder.tensor("blocks", (n, h * 2, w * 2, c // 4), DType.FLOAT32)
-    builder.operator("DEPTH_TO_SPACE", (x,), (y,), options.of(DepthToSpaceOptions(2)))
+    builder.operator("DEPTH_TO_SPACE", (x,), (y,), DepthToSpaceOptions(2))
     return y
 
 
@@ -204,13 +203,13 @@ def _one(build: Callable[[ModelBuilder, int], int], exact: Callable[[Array], Arr
 
 def _reshaped(size: Callable[..., tuple[int, ...]]) -> _Move:
     return _one(
-        lambda builder, x: aliases.reshape(builder, x, size(*builder.spec(x).shape)),
+        lambda builder, x: moves.reshape(builder, x, size(*builder.spec(x).shape)),
         lambda x: x.reshape(size(*x.shape)),
     )
 
 
 def _transposed(*axes: int) -> _Move:
-    return _one(lambda b, x: aliases.transpose(b, x, axes), lambda x: x.transpose(axes))
+    return _one(lambda b, x: moves.transpose(b, x, axes), lambda x: x.transpose(axes))
 
 
 def _padded(*amounts: tuple[int, int], mode: int | None = None) -> _Move:
@@ -239,19 +238,19 @@ _MOVES = {
     "narrower": _reshaped(lambda n, h, w, c: (n, h, w // 2, c * 2)),
     "rows": _reshaped(lambda n, h, w, c: (n, h, 1, w * c)),
     "rank3": _reshaped(lambda n, h, w, c: (n, h * w, c)),
-    "squeeze": _one(lambda b, x: aliases.squeeze(b, x, b.spec(x).shape[1:]), lambda x: x[0]),
+    "squeeze": _one(lambda b, x: moves.squeeze(b, x, b.spec(x).shape[1:]), lambda x: x[0]),
     "expand": _one(
-        lambda b, x: aliases.expand_dims(
-            b, aliases.squeeze(b, x, b.spec(x).shape[1:]), b.spec(x).shape
+        lambda b, x: moves.expand_dims(
+            b, moves.squeeze(b, x, b.spec(x).shape[1:]), b.spec(x).shape
         ),
         lambda x: x,
     ),
     "unpacked": _Move(
-        lambda b, given: aliases.unpack(b, given[0], 1), lambda given: [*given[0].swapaxes(0, 1)]
+        lambda b, given: moves.unpack(b, given[0], 1), lambda given: [*given[0].swapaxes(0, 1)]
     ),
-    "packed": _one(lambda b, x: aliases.pack(b, aliases.unpack(b, x, 1), 1), lambda x: x),
+    "packed": _one(lambda b, x: moves.pack(b, moves.unpack(b, x, 1), 1), lambda x: x),
     "uneven": _Move(
-        lambda b, given: aliases.split_v(b, given[0], (1, b.spec(given[0]).shape[3] - 1), 3),
+        lambda b, given: moves.split_v(b, given[0], (1, b.spec(given[0]).shape[3] - 1), 3),
         lambda given: np.split(given[0], [1], 3),
     ),
     "turn": _transposed(0, 2, 1, 3),

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from delegate.builder import options
-from delegate.builder.aliases import concatenation, reshape, slice_of, split
 from delegate.builder.functions import function
 from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.moves import concatenation, reshape, slice_of, split
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Value, grid
 from delegate.conformance.own_grid import (
@@ -157,7 +156,7 @@ def _blocks(
 ) -> int:
     spec, after = builder.spec(x), _BLOCKS[op].shapes(block=block, **sizes)[1]
     y = builder.tensor("y", after, spec.dtype, spec.quantization)
-    builder.operator(op, (x,), (y,), options.of(_BLOCKS[op].options(block)))
+    builder.operator(op, (x,), (y,), _BLOCKS[op].options(block))
     return y
 
 
@@ -201,7 +200,7 @@ def _transposed(
     zero_points = draw_quantization(rng, dtype).zero_points
     result = Quantization((float(np.float32(spread / 40)),), zero_points)
     y = builder.tensor("y", (1, rows, columns, outputs), dtype, result)
-    table = options.of(TransposeConvOptions(scheme, sh, sw, Activation.NONE))
+    table = TransposeConvOptions(scheme, sh, sw, Activation.NONE)
     builder.operator("TRANSPOSE_CONV", (numbers, weights, x, b), (y,), table, version=3)
     return y
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.builder.aliases import concatenation
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.pooling import mean, pool, reduce_max, total
+from delegate.builder.moves import concatenation
+from delegate.builder.pooling import pool, reduced
 from delegate.conformance.case import Family
 from delegate.conformance.grid import Grid, Value
 from delegate.conformance.own_grid import (
@@ -133,7 +133,7 @@ def _means(
     **_: Value,
 ) -> int:  # fmt: skip
     result = rescaled(builder, rng, x, _RATIOS[ratio])
-    return mean(builder, x, result, keep_dims=keep_dims == 1)
+    return reduced(builder, "MEAN", x, result, keep_dims=keep_dims == 1)
 
 
 _AXES = {"both": (1, 2), "swapped": (2, 1), "negative": (-3, -2), "mixed": (-2, 1)}
@@ -159,7 +159,7 @@ def _sums(
     """
     height, width = pair(size)
     result = rescaled(builder, rng, x, {"all": height * width, "rows": height, "one": 1}[held])
-    return total(builder, x, result, keep_dims=keep_dims == 1, axes=_AXES[axes])
+    return reduced(builder, "SUM", x, result, keep_dims=keep_dims == 1, axes=_AXES[axes])
 
 
 @layer_grid(
@@ -174,7 +174,7 @@ def _sums(
 def _maxima(
     builder: ModelBuilder, _: np.random.Generator, x: int, *, keep_dims: int, **__: Value
 ) -> int:
-    return reduce_max(builder, x, keep_dims=keep_dims == 1)
+    return reduced(builder, "REDUCE_MAX", x, keep_dims=keep_dims == 1)
 
 
 FAMILIES: tuple[Family, ...] = (*_pools(), _pyramids, _means, _sums, _maxima)

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder import layers
-from delegate.builder.layers import Arithmetic, Window
-from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.layers import Arithmetic
 from delegate.builder.ranges import LIMITS, one_scale, uniform_moments
 from delegate.builder.sparse import Tree
+from delegate.builder.table_writer import TensorSpec
 from delegate.model.graph import Activation, DType, Quantization
 
 LEVELS = 255  # values 0..254
@@ -36,28 +35,6 @@ DENSITY = 0.3
 """Of sparse weights."""
 _NEAR_MIDDLE = 40
 _ANYWHERE_SHARE = 0.25
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
-    """What a layer's numbers shall be; None means drawn by the rule above.
-
-    ``bias``: None drawn, False absent, else the value of all channels. ``output``: the output's
-    quantisation. ``multiplier``: a factor on the weights' scales. ``channel_spread``: largest over
-    smallest scale of a per-channel layer. ``tree``: int8 weights are sparse, a third of them there.
-    """
-
-    per_channel: bool = False
-    activation: Activation = Activation.NONE
-    bias: int | bool | None = None
-    output: Quantization | None = None
-    weight_zero_point: int | None = None
-    multiplier: float = 1.0
-    channel_spread: float = CHANNEL_SPREAD
-    tree: Tree | None = None
-
-
-TEFLON_NUMBERS = Numbers()
 
 
 def draw_zero_point(rng: np.random.Generator, dtype: DType) -> int:
@@ -83,115 +60,78 @@ def _draw_weights(
     return rng.integers(-(LEVELS // 2), LEVELS // 2 + 1, shape, dtype=np.int8)
 
 
-def _arithmetic(
-    rng: np.random.Generator,
-    builder: ModelBuilder,
-    x: int,
-    weights_shape: tuple[int, ...],
-    axis: int,
-    numbers: Numbers,
-) -> Arithmetic:
-    spec = builder.spec(x)
-    if spec.quantization is None:
-        raise ValueError("a quantised layer needs a quantised input")
-    weights = _draw_weights(rng, spec.dtype, weights_shape)
-    if numbers.tree is not None:
-        weights = weights * numbers.tree.mask(rng, weights_shape, DENSITY)
-    zero_point = numbers.weight_zero_point
-    if zero_point is None:
-        zero_point = 0 if spec.dtype is DType.INT8 else draw_zero_point(rng, spec.dtype)
-    channels = weights_shape[axis]
-    rows = np.moveaxis(weights.astype(np.float64), axis, 0).reshape(channels, -1) - zero_point
-    bias = rng.integers(BIAS_LOW, BIAS_HIGH, channels, dtype=np.int32)
-    if numbers.bias is not None:
-        bias = np.full(channels, int(numbers.bias), np.int32)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """What a layer's numbers shall be; None means drawn by the rule above.
 
-    x_mean, x_deviation = uniform_moments(spec.dtype, spec.quantization.zero_point)
-    spread = np.ones(channels)
-    if numbers.per_channel:
-        half = math.log(numbers.channel_spread) / 2
-        spread = np.exp(rng.uniform(-half, half, channels))
-    used_bias = np.where(np.abs(bias.astype(np.int64)) < 1 << 24, bias, 0)  # else: meant to clip
-    means = (rows.sum(axis=1) * x_mean + used_bias) * spread
-    variances = (rows**2).sum(axis=1) * x_deviation**2 * spread**2
-    mean = float(means.mean())
-    reach = COVERED_DEVIATIONS * math.sqrt(float(variances.mean() + means.var()))
-    low, high = min(mean - reach, 0.0), max(mean + reach, 0.0)
+    ``bias``: None drawn, False absent, else the value of all channels. ``output``: the output's
+    quantisation. ``multiplier``: a factor on the weights' scales. ``channel_spread``: largest over
+    smallest scale of a per-channel layer. ``tree``: int8 weights are sparse, a third of them there.
+    """
 
-    limits = LIMITS[spec.dtype]
-    output = numbers.output
-    scale = output.scale if output is not None else draw_quantization(rng, spec.dtype).scale
-    span = max(high - low, 1.0)
-    base = scale * (limits[1] - limits[0]) / (span * spec.quantization.scale)
-    output_zero_point = int(np.clip(round(limits[0] - low * 255 / span), *limits))
-    if output is not None:
-        output_zero_point = output.zero_point
-    return Arithmetic(
-        activation=numbers.activation,
-        per_channel=numbers.per_channel,
-        weights=weights,
-        weight_scales=tuple(
-            float(base * numbers.multiplier * s)
-            for s in (spread if numbers.per_channel else spread[:1])
-        ),
-        weight_zero_point=zero_point,
-        bias=bias,
-        has_bias=numbers.bias is not False,
-        output_scale=scale,
-        output_zero_point=output_zero_point,
-        tree=numbers.tree,
-    )
+    per_channel: bool = False
+    activation: Activation = Activation.NONE
+    bias: int | bool | None = None
+    output: Quantization | None = None
+    weight_zero_point: int | None = None
+    multiplier: float = 1.0
+    channel_spread: float = CHANNEL_SPREAD
+    tree: Tree | None = None
 
+    def drawn(
+        self, rng: np.random.Generator, x: TensorSpec, shape: tuple[int, ...], axis: int
+    ) -> Arithmetic:
+        """By the rule above, but for what is given. Raises ValueError for an input of reals."""
+        if x.quantization is None:
+            raise ValueError("a quantised layer needs a quantised input")
+        weights = _draw_weights(rng, x.dtype, shape)
+        if self.tree is not None:
+            weights = weights * self.tree.mask(rng, shape, DENSITY)
+        zero_point = self.weight_zero_point
+        if zero_point is None:
+            zero_point = 0 if x.dtype is DType.INT8 else draw_zero_point(rng, x.dtype)
+        channels = shape[axis]
+        rows = np.moveaxis(weights.astype(np.float64), axis, 0).reshape(channels, -1) - zero_point
+        bias = rng.integers(BIAS_LOW, BIAS_HIGH, channels, dtype=np.int32)
+        if self.bias is not None:
+            bias = np.full(channels, int(self.bias), np.int32)
 
-def conv(
-    builder: ModelBuilder,
-    rng: np.random.Generator,
-    x: int,
-    oc: int,
-    window: Window,
-    numbers: Numbers = TEFLON_NUMBERS,
-    *,
-    groups: int = 1,
-    name: str = "conv",
-) -> int:
-    """CONV_2D; returns its output tensor."""
-    shape = (oc, window.kh, window.kw, builder.spec(x).shape[3] // groups)
-    arithmetic = _arithmetic(rng, builder, x, shape, 0, numbers)
-    return layers.conv(builder, rng, x, oc, window, groups=groups, arithmetic=arithmetic, name=name)
+        x_mean, x_deviation = uniform_moments(x.dtype, x.quantization.zero_point)
+        spread = np.ones(channels)
+        if self.per_channel:
+            half = math.log(self.channel_spread) / 2
+            spread = np.exp(rng.uniform(-half, half, channels))
+        # Larger ones are meant to clip.
+        used_bias = np.where(np.abs(bias.astype(np.int64)) < 1 << 24, bias, 0)
+        means = (rows.sum(axis=1) * x_mean + used_bias) * spread
+        variances = (rows**2).sum(axis=1) * x_deviation**2 * spread**2
+        mean = float(means.mean())
+        reach = COVERED_DEVIATIONS * math.sqrt(float(variances.mean() + means.var()))
+        low, high = min(mean - reach, 0.0), max(mean + reach, 0.0)
+
+        limits = LIMITS[x.dtype]
+        output = self.output
+        scale = output.scale if output is not None else draw_quantization(rng, x.dtype).scale
+        span = max(high - low, 1.0)
+        base = scale * (limits[1] - limits[0]) / (span * x.quantization.scale)
+        output_zero_point = int(np.clip(round(limits[0] - low * 255 / span), *limits))
+        if output is not None:
+            output_zero_point = output.zero_point
+        return Arithmetic(
+            activation=self.activation,
+            per_channel=self.per_channel,
+            weights=weights,
+            weight_scales=tuple(
+                float(base * self.multiplier * s)
+                for s in (spread if self.per_channel else spread[:1])
+            ),
+            weight_zero_point=zero_point,
+            bias=bias,
+            has_bias=self.bias is not False,
+            output_scale=scale,
+            output_zero_point=output_zero_point,
+            tree=self.tree,
+        )
 
 
-def depthwise(
-    builder: ModelBuilder,
-    rng: np.random.Generator,
-    x: int,
-    window: Window,
-    numbers: Numbers = TEFLON_NUMBERS,
-    *,
-    multiplier: int = 1,
-    name: str = "depthwise",
-) -> int:
-    """DEPTHWISE_CONV_2D; returns its output tensor."""
-    shape = (1, window.kh, window.kw, builder.spec(x).shape[3] * multiplier)
-    arithmetic = _arithmetic(rng, builder, x, shape, 3, numbers)
-    return layers.depthwise(
-        builder, rng, x, window, multiplier=multiplier, arithmetic=arithmetic, name=name
-    )
-
-
-def fully_connected(
-    builder: ModelBuilder,
-    rng: np.random.Generator,
-    x: int,
-    outputs: int,
-    numbers: Numbers = TEFLON_NUMBERS,
-    *,
-    inputs: int | None = None,
-    keep_num_dims: bool = False,
-    name: str = "fully_connected",
-) -> int:
-    """FULLY_CONNECTED; returns its output tensor."""
-    k = inputs if inputs is not None else builder.spec(x).shape[-1]
-    return layers.fully_connected(
-        builder, rng, x, outputs=outputs, inputs=inputs, keep_num_dims=keep_num_dims, name=name,
-        arithmetic=_arithmetic(rng, builder, x, (outputs, k), 0, numbers),
-    )  # fmt: skip
+TEFLON_NUMBERS = Numbers()

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.builder.aliases import pack, reshape, split_v, transpose, unpack
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.padding import pad
+from delegate.builder.moves import pack, pad, reshape, split_v, transpose, unpack
 from delegate.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Value, grid

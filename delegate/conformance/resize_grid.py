@@ -6,7 +6,7 @@ import numpy as np
 
 from delegate.builder import options
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.resizing import resize
+from delegate.builder.moves import resize
 from delegate.conformance.case import Family
 from delegate.conformance.grid import Value
 from delegate.conformance.own_grid import EIGHT_BITS, layer_grid, pair
@@ -57,7 +57,7 @@ def _bilinear(
     rows, columns = (
         n * f - aligned * (f - 1) for n, f in zip(pair(size), pair(factor), strict=True)
     )
-    table = options.of(ResizeBilinearOptions(*sides))
+    table = ResizeBilinearOptions(*sides)
     return resize(builder, "RESIZE_BILINEAR", x, rows, columns, table)
 
 

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder import options
+from delegate.builder.layers import conv, depthwise, fully_connected
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.options import BuiltinOptions
 from delegate.builder.sparse import Tree, stored
 from delegate.conformance import half_oracle
 from delegate.conformance.case import Case, Family, generator_of
@@ -22,8 +21,12 @@ from delegate.conformance.grid import grid
 from delegate.conformance.half_judge import Judge, judged_as
 from delegate.conformance.half_values import inputs_of, numbers
 from delegate.conformance.own_grid import numbers_of, one_layer, window_of
-from delegate.conformance.random_layers import DENSITY, Numbers, conv, depthwise, fully_connected
+from delegate.conformance.random_layers import DENSITY, Numbers
 from delegate.model.graph import Activation, DType, Quantization
+from delegate.model.operator_options import Options
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +38,7 @@ class _Layer:
     op: str
     weights: tuple[int, ...]
     outputs_axis: int
-    table: BuiltinOptions
+    table: Options
     judge: Judge
     quantised: Callable[[ModelBuilder, np.random.Generator, int, Numbers], int]
     """Adds it with int8 weights."""
@@ -56,8 +59,8 @@ class _Layer:
 
 
 def _conv(*weights: int) -> _Layer:
-    table = options.conv_2d(activation=Activation.RELU)
     window = window_of(f"{weights[1]}x{weights[2]}")
+    table = ConvOptions(*window.option_values, Activation.RELU)
     return _Layer(
         "CONV_2D", weights, 0, table, half_oracle.convolution,
         lambda builder, rng, x, given: conv(builder, rng, x, weights[0], window, given),
@@ -65,8 +68,8 @@ def _conv(*weights: int) -> _Layer:
 
 
 def _depthwise(*weights: int) -> _Layer:
-    table = options.depthwise_conv_2d(activation=Activation.RELU6)
     window = window_of(f"{weights[1]}x{weights[2]}")
+    table = DepthwiseOptions(*window.option_values, Activation.RELU6, 1)
     return _Layer(
         "DEPTHWISE_CONV_2D", weights, 3, table, half_oracle.depthwise,
         lambda builder, rng, x, given: depthwise(builder, rng, x, window, given),
@@ -74,7 +77,7 @@ def _depthwise(*weights: int) -> _Layer:
 
 
 def _dense(*weights: int) -> _Layer:
-    table = options.fully_connected(Activation.NONE)
+    table = FullyConnectedOptions(Activation.NONE, False, 0, False)
     return _Layer(
         "FULLY_CONNECTED", weights, 0, table, half_oracle.dense,
         lambda builder, rng, x, given: fully_connected(builder, rng, x, weights[0], given),

@@ -12,19 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from delegate.builder import layers
-from delegate.builder.layers import Window
+from delegate.builder.layers import Window, conv, depthwise, fully_connected
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.ranges import LIMITS, one_scale
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid, Numbered
 from delegate.conformance.own_grid import Layer, dtype_of, numbers_of, one_layer
-from delegate.conformance.random_layers import (
-    LEVELS,
-    Numbers,
-    conv,
-    depthwise,
-    fully_connected,
-)
+from delegate.conformance.random_layers import LEVELS, Numbers
 from delegate.conformance.tolerance import LARGE_SUMS, REPEATED_SUM, SUM
 from delegate.model.graph import Padding
 

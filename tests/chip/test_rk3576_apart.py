@@ -9,8 +9,8 @@ import pytest
 
 from delegate.builder import ModelBuilder
 from delegate.builder.layers import Window, conv, depthwise
+from delegate.builder.moves import resize
 from delegate.builder.options import of
-from delegate.builder.resizing import resize
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import Activation, DType, Padding, Quantization

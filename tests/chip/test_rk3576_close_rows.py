@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from delegate.builder import ModelBuilder, options
-from delegate.builder.aliases import concatenation, reshape, transpose
 from delegate.builder.functions import function
 from delegate.builder.layers import Window, conv
+from delegate.builder.moves import concatenation, reshape, resize, transpose
 from delegate.builder.pooling import pool
-from delegate.builder.resizing import resize
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.npu.program_reader import parse

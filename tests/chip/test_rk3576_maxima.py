@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder, options
+from delegate.builder import ModelBuilder
 from delegate.builder.pooling import pool
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
@@ -24,7 +24,7 @@ def test_maxima_and_minima_are_those_of_all_pairs(op, dtype, tmp_path):
     same = Quantization((0.05,), (3,))
     x, y = (builder.input(name, (1, 64, 64, 16), dtype, same) for name in "xy")
     z = builder.tensor("z", (1, 64, 64, 16), dtype, same)
-    builder.operator(op, (x, y), (z,), options.empty())
+    builder.operator(op, (x, y), (z,))
     builder.output(z)
     path = tmp_path / "model.tflite"
     path.write_bytes(builder.build())

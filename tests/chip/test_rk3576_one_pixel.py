@@ -9,7 +9,7 @@ import pytest
 
 from delegate.builder import ModelBuilder
 from delegate.builder.layers import Window, conv, depthwise
-from delegate.builder.options import empty, of
+from delegate.builder.options import of
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import Activation, DType, Quantization
@@ -26,8 +26,8 @@ OPTIONS = {
     "MUL": of(MulOptions(Activation.NONE)),
     "ADD": of(AddOptions(Activation.NONE)),
     "SUB": of(SubOptions(Activation.NONE)),
-    "MAXIMUM": empty(),
-    "MINIMUM": empty(),
+    "MAXIMUM": None,
+    "MINIMUM": None,
 }
 
 
@@ -86,7 +86,7 @@ def test_squeeze_and_excite(channels, size, tmp_path):
     gate = builder.tensor(
         "gate", (1, 1, 1, channels), DType.INT8, Quantization((1 / 256,), (-128,))
     )
-    builder.operator("LOGISTIC", (weighed,), (gate,), empty())
+    builder.operator("LOGISTIC", (weighed,), (gate,))
     product = builder.tensor("product", (1, *size, channels), DType.INT8, scale)
     builder.operator("MUL", (wide, gate), (product,), OPTIONS["MUL"])
     builder.output(conv(builder, rng, product, 24, Window(1, 1)))

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from delegate.builder import ModelBuilder, options
-from delegate.builder.aliases import concatenation
 from delegate.builder.functions import function
 from delegate.builder.layers import Window, conv
-from delegate.builder.resizing import resize
+from delegate.builder.moves import concatenation, resize
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from delegate.builder import ModelBuilder
-from delegate.builder.aliases import concatenation
 from delegate.builder.layers import Arithmetic, Window, conv, depthwise
+from delegate.builder.moves import concatenation
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.lower.numerics.one_rounding import MOST_DIFFERING

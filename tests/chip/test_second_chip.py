@@ -13,7 +13,7 @@ import pytest
 
 from delegate import _native
 from delegate.builder import conv_model
-from delegate.builder.aliases import reshape, transpose
+from delegate.builder.moves import reshape, transpose
 from delegate.chip.chips import every_chip
 from delegate.chip.header import native_chip
 from delegate.chip.rk3588 import RK3588

@@ -7,6 +7,7 @@ import numpy as np
 from delegate.builder import options
 from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
+from delegate.ops.shared.reductions import ReducerOptions
 
 
 def float_classifier(classes: int = 4) -> bytes:
@@ -85,7 +86,7 @@ def constant_detector(*, channels_first: bool = False, classes: int = 3) -> byte
     x = builder.input("image", form, DType.UINT8, Quantization((1 / 255,), (0,)))
     pool = builder.tensor("mean", (1, 3), DType.UINT8, Quantization((1 / 255,), (0,)))
     axes = builder.constant("axes", np.array([2, 3] if channels_first else [1, 2], np.int32))
-    builder.operator("MEAN", [x, axes], [pool], options.reducer(keep_dims=False), version=2)
+    builder.operator("MEAN", [x, axes], [pool], ReducerOptions(keep_dims=False), version=2)
     scale = 1 / 255
     weights = builder.constant(
         "weights",

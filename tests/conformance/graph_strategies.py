@@ -12,9 +12,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from delegate.builder import layers, options
-from delegate.builder.layers import Window
+from delegate.builder.layers import Window, conv, depthwise
 from delegate.builder.model_builder import ModelBuilder
-from delegate.conformance.random_layers import Numbers, conv, depthwise, draw_quantization
+from delegate.conformance.random_layers import Numbers, draw_quantization
 from delegate.model.graph import Activation, DType
 
 _ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6)
@@ -125,7 +125,7 @@ def _append(
         spec = builder.spec(x)
         y = builder.tensor(name, spec.shape, spec.dtype, spec.quantization)
         times = builder.constant(f"{name}/times", np.ones(len(spec.shape), np.int32))
-        builder.operator("TILE", (x, times), (y,), options.empty())
+        builder.operator("TILE", (x, times), (y,), None)
         return y
     if step.kind == "reshape":
         spec = builder.spec(x)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from delegate.builder import options
-from delegate.builder.aliases import concatenation
 from delegate.builder.functions import function
 from delegate.builder.layers import Window, conv
 from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.moves import concatenation
 from delegate.conformance import comparison
 from delegate.lower.lowered import Difference, Layer
 from delegate.model.graph import DType, Quantization

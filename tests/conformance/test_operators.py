@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from delegate.builder import layers
-from delegate.builder.aliases import reshape
 from delegate.builder.functions import function
 from delegate.builder.layers import Arithmetic, Window
 from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.moves import reshape
 from delegate.builder.pooling import pool
 from delegate.conformance.execution import run_case
 from delegate.conformance.operators import inexact_tensors, most_off, operators_off

@@ -61,7 +61,7 @@ def float_twin(graph: Graph, weights: Weights, draw: int = 0) -> bytes:
             made[node.outputs[0]] = made[node.inputs[0]]
             continue
         kind = OPERATORS[node.op].options
-        settings = tables.empty() if kind is None else tables.of(node.known_options(kind))
+        settings = None if kind is None else tables.of(node.known_options(kind))
         inputs, outputs = ([tensor(t) for t in some] for some in (node.inputs, node.outputs))
         builder.operator(node.op, inputs, outputs, settings)
         last = node.outputs[0]

@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder import aliases, layers, options, pooling
+from delegate.builder import layers, moves, options, pooling
+from delegate.builder.moves import pad
 from delegate.builder.options import BuiltinOptions
-from delegate.builder.padding import pad
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from tests.generated import random_graphs
 from tests.generated.random_graphs import CHANNELS, SIDES, Generator, RandomGraph
@@ -90,7 +92,7 @@ def _conv(g: Generator, x: int) -> list[int]:
     strides = window.padding, window.sh, window.sw
     if is_depthwise:
         outputs, kernel, fan_in = c, (1, window.kh, window.kw, c), taps
-        table = options.depthwise_conv_2d(*strides, window.dh, window.dw, g.clamp(), 1)
+        table = DepthwiseOptions(*strides, window.dh, window.dw, g.clamp(), 1)
     else:
         outputs = g.pick(CHANNELS)
         kernel, fan_in = (outputs, window.kh, window.kw, c), taps * c
@@ -123,7 +125,7 @@ def _function(g: Generator, x: int) -> list[int]:
     if op == "PRELU":
         operands = (x, g.numbers_of((1, 1, g.shape(x)[3]), 0.3))
     if op == "LEAKY_RELU":
-        table = options.leaky_relu(0.1)
+        table = LeakyReluOptions(0.1)
     g.read.add(x)
     return [g.made(op, operands, g.shape(x), table)]
 
@@ -140,15 +142,15 @@ def _concat(g: Generator, x: int) -> list[int]:
     if len(parts) < 2:
         return []
     g.read.update(parts)
-    return [aliases.concatenation(g.builder, parts, axis, f"concat{len(g.words)}")]
+    return [moves.concatenation(g.builder, parts, axis, f"concat{len(g.words)}")]
 
 
 def _mean(g: Generator, x: int) -> list[int]:
     """Or the largest value."""
     g.read.add(x)
     if g.chance(0.3):
-        return [pooling.reduce_max(g.builder, x, keep_dims=True)]
-    return [pooling.mean(g.builder, x, g.quantization(), keep_dims=True)]
+        return [pooling.reduced(g.builder, "REDUCE_MAX", x, keep_dims=True)]
+    return [pooling.reduced(g.builder, "MEAN", x, g.quantization(), keep_dims=True)]
 
 
 def _padded(g: Generator, x: int) -> list[int]:

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from delegate.builder import layers, options
 from delegate.builder.functions import function
-from delegate.builder.layers import Window
-from delegate.conformance.random_layers import conv, depthwise
+from delegate.builder.layers import Window, conv, depthwise
 from delegate.model.graph import Padding, Quantization
 from tests.generated import random_graphs
 from tests.generated.random_graphs import MAKERS, SIDES, STEPS, Generator, RandomGraph

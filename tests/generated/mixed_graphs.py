@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from delegate.builder import options
 from delegate.builder.ranges import LIMITS
 from delegate.conformance.random_layers import draw_quantization
 from delegate.model.graph import DType, Quantization
@@ -60,12 +59,12 @@ class MixedGenerator(Generator):
 
     def quantize(self, x: int, kind: DType, quantization: Quantization) -> int:
         y = self.builder.tensor(self.name("quantize"), self.shape(x), kind, quantization)
-        self.builder.operator("QUANTIZE", (x,), (y,), options.empty(), version=2)
+        self.builder.operator("QUANTIZE", (x,), (y,), None, version=2)
         return y
 
     def dequantize(self, x: int) -> int:
         y = self.builder.tensor(self.name("dequantize"), self.shape(x), DType.FLOAT32)
-        self.builder.operator("DEQUANTIZE", (x,), (y,), options.empty(), version=2)
+        self.builder.operator("DEQUANTIZE", (x,), (y,), None, version=2)
         return y
 
     def generate(self) -> None:

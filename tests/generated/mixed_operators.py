@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delegate.builder import aliases, options
+from delegate.builder import moves, options
 from delegate.builder.ranges import LIMITS
-from delegate.model.graph import DType, Quantization
+from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.concatenation import ConcatenationOptions
+from delegate.ops.shared.reductions import ReducerOptions
+from delegate.ops.strided_slice import StridedSliceOptions
 from tests.generated import random_operators
 
 if TYPE_CHECKING:
@@ -54,7 +57,7 @@ def _floating(g: MixedGenerator, x: int) -> list[int]:
     for _ in range(g.pick((0, 0, 1, 2))):
         op = FLOATS[g.pick(len(FLOATS))]
         z = g.builder.tensor(g.name(op.lower()), g.shape(y), DType.FLOAT32)
-        g.builder.operator(op, (y,), (z,), options.empty())
+        g.builder.operator(op, (y,), (z,), None)
         g.read.add(y)
         y = z
         made.append(y)
@@ -139,7 +142,7 @@ def _shape(g: MixedGenerator, x: int) -> list[int]:
         numbers = g.builder.constant(g.name("numbers"), np.array(wanted, np.int32))
         g.builder.operator("RESHAPE", (x, numbers), (y,), options.reshape(wanted))
         return [y]
-    return [aliases.reshape(g.builder, x, new, g.name("reshape"))]
+    return [moves.reshape(g.builder, x, new, g.name("reshape"))]
 
 
 def _primes(size: int) -> list[int]:
@@ -157,7 +160,7 @@ def _turned(g: MixedGenerator, x: int) -> list[int]:
         return []
     axes = [int(a) for a in g.rng.permutation(rank)]
     g.read.add(x)
-    return [aliases.transpose(g.builder, x, axes, g.name("transpose"))]
+    return [moves.transpose(g.builder, x, axes, g.name("transpose"))]
 
 
 def _computed(g: MixedGenerator, x: int) -> list[int]:
@@ -226,7 +229,7 @@ def _joined(g: MixedGenerator, x: int) -> list[int]:
                 and g.builder.spec(t).quantization == spec.quantization]  # fmt: skip
         g.read.update(same)
         place = g.pick(range(len(shape) + 1))
-        return [aliases.pack(g.builder, same, place, g.name("pack"))]
+        return [moves.pack(g.builder, same, place, g.name("pack"))]
     if spec.dtype is DType.INT8:  # of int8 the kernel copies whatever the scales are
         parts = [t for t in parts if g.builder.spec(t).quantization == spec.quantization]
     g.rng.shuffle(parts)
@@ -236,7 +239,7 @@ def _joined(g: MixedGenerator, x: int) -> list[int]:
     quantization = spec.quantization
     y = g.builder.tensor(g.name("concat"), total, spec.dtype, quantization)
     place = axis - len(shape) if g.chance(0.3) else axis
-    table = options.concatenation(place)
+    table = ConcatenationOptions(place, Activation.NONE)
     g.builder.operator("CONCATENATION", tuple(parts), (y,), table, version=2)
     return [y]
 
@@ -263,10 +266,10 @@ def _cut(g: MixedGenerator, x: int) -> list[int]:
         kind64 = np.int64 if g.chance(0.3) else np.int32
         start = g.builder.constant(g.name("begin"), np.array(begin).astype(kind64))
         size = g.builder.constant(g.name("size"), np.array(given).astype(kind64))
-        g.builder.operator("SLICE", (x, start, size), (y,), options.empty(), version=2)
+        g.builder.operator("SLICE", (x, start, size), (y,), None, version=2)
         return [y]
     if kind == 2 and shape[axis] <= 8:
-        return list(aliases.unpack(g.builder, x, axis, g.name("unpack")))
+        return list(moves.unpack(g.builder, x, axis, g.name("unpack")))
     counts = [n for n in (1, 2, 3, 4) if shape[axis] % n == 0]
     if rank > 4:
         return []
@@ -305,7 +308,7 @@ def _strided(g: MixedGenerator, x: int, axis: int) -> list[int]:
         g.builder.constant(g.name(word), np.array(values, np.int32))
         for word, values in (("begin", given), ("end", until), ("steps", steps))
     ]
-    table = options.strided_slice(begin_mask, end_mask, 0, shrink)
+    table = StridedSliceOptions(begin_mask, end_mask, 0, 0, shrink)
     g.builder.operator("STRIDED_SLICE", (x, *numbers), (y,), table, version=2)
     return [y]
 
@@ -339,7 +342,7 @@ def _reduced(g: MixedGenerator, x: int) -> list[int]:
     if g.chance(0.1):
         given.append(given[0])
     numbers = g.builder.constant(g.name("axes"), np.array(given, np.int32))
-    g.builder.operator(op, (x, numbers), (y,), options.reducer(keep), version=2)
+    g.builder.operator(op, (x, numbers), (y,), ReducerOptions(keep), version=2)
     g.read.add(x)
     return [y]
 
@@ -354,7 +357,7 @@ def _padded(g: MixedGenerator, x: int) -> list[int]:
     new = [int(s + a.sum()) for s, a in zip(shape, amounts, strict=True)]
     y = g.builder.tensor(g.name("pad"), new, spec.dtype, spec.quantization)
     numbers = g.builder.constant(g.name("amounts"), amounts.astype(np.int32))
-    g.builder.operator("PAD", (x, numbers), (y,), options.empty(), version=2)
+    g.builder.operator("PAD", (x, numbers), (y,), None, version=2)
     g.read.add(x)
     return [y]
 
@@ -376,7 +379,7 @@ def _weighted(g: MixedGenerator, x: int) -> list[int]:
     how = g.pick(range(4))
     if how == 0:  # by a node of constants
         flat = g.builder.constant(g.name("raw"), values.reshape(-1), weight)
-        weights = aliases.reshape(g.builder, flat, kept, g.name("weights"))
+        weights = moves.reshape(g.builder, flat, kept, g.name("weights"))
     elif how == 1:
         weights = g.builder.input(g.name("input_weights"), kept, spec.dtype, weight)
     else:
@@ -444,7 +447,7 @@ def _tiled(g: MixedGenerator, x: int) -> list[int]:
     y = g.builder.tensor(g.name("tile"), new, spec.dtype, spec.quantization)
     g.builder.operator(
         "TILE", (x, g.builder.constant(g.name("times"), np.array(times, np.int32))), (y,),
-        options.empty(),
+        None,
     )  # fmt: skip
     g.read.add(x)
     return [y]

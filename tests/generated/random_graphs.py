@@ -12,17 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delegate.builder import aliases, layers, options
-from delegate.builder.layers import Window
+from delegate.builder import layers, moves, options
+from delegate.builder.layers import Window, conv, depthwise, fully_connected
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.ranges import LIMITS
-from delegate.conformance.random_layers import (
-    Numbers,
-    conv,
-    depthwise,
-    draw_quantization,
-    fully_connected,
-)
+from delegate.conformance.random_layers import Numbers, draw_quantization
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from tests.generated import random_operators
 
@@ -229,7 +223,7 @@ def _concat(g: Generator, x: int) -> list[int]:
     if len(parts) < 2 or sum(np.prod(g.shape(t)) for t in parts) > MOST_ELEMENTS:
         return []
     g.read.update(parts)
-    return [aliases.concatenation(g.builder, parts, axis, f"concat{len(g.words)}")]
+    return [moves.concatenation(g.builder, parts, axis, f"concat{len(g.words)}")]
 
 
 def _split(g: Generator, x: int) -> list[int]:
@@ -241,7 +235,7 @@ def _split(g: Generator, x: int) -> list[int]:
         return []
     axis, count = axes[g.pick(len(axes))]
     g.read.add(x)
-    return list(aliases.split(g.builder, x, count, axis, f"split{len(g.words)}_"))
+    return list(moves.split(g.builder, x, count, axis, f"split{len(g.words)}_"))
 
 
 def _slice(g: Generator, x: int) -> list[int]:
@@ -256,9 +250,7 @@ def _slice(g: Generator, x: int) -> list[int]:
     g.read.add(x)
     strided = g.chance(0.5)
     if not (g.is_resized or g.is_stretched):
-        return [
-            aliases.slice_of(g.builder, x, begin, size, f"slice{len(g.words)}", strided=strided)
-        ]
+        return [moves.slice_of(g.builder, x, begin, size, f"slice{len(g.words)}", strided=strided)]
     spec = g.builder.spec(x)
     # Without a signature the runtime takes the shape of the output for fixed, and then reads beyond
     # an input that has become smaller.
@@ -268,7 +260,7 @@ def _slice(g: Generator, x: int) -> list[int]:
     )  # fmt: skip
     start = g.builder.constant(f"begin{len(g.words)}", np.array(begin, np.int32))
     sizes = g.builder.constant(f"size{len(g.words)}", np.array([-1, *size[1:]], np.int32))
-    g.builder.operator("SLICE", (x, start, sizes), (y,), options.empty(), version=2)
+    g.builder.operator("SLICE", (x, start, sizes), (y,), None, version=2)
     return [y]
 
 
@@ -284,7 +276,7 @@ def _pad(g: Generator, x: int) -> list[int]:
     amounts = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
     kind = np.int32 if g.chance(0.8) else np.int64
     constant = g.builder.constant(f"amounts{len(g.words)}", amounts.astype(kind))
-    g.builder.operator("PAD", (x, constant), (y,), options.empty(), version=2)
+    g.builder.operator("PAD", (x, constant), (y,), None, version=2)
     g.read.add(x)
     made = [y]
     for _ in range(g.pick((0, 1, 1, 1, 2))):
@@ -311,7 +303,7 @@ def _pool(g: Generator, x: int) -> list[int]:
         g.builder.operator("MAX_POOL_2D", (x,), (y,), pooling, version=2)
     else:
         once = g.builder.constant("once", np.ones(len(spec.shape), np.int32))
-        g.builder.operator("TILE", (x, once), (y,), options.empty())
+        g.builder.operator("TILE", (x, once), (y,), None)
     g.read.add(x)
     return [y]
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delegate.builder import aliases, options, pooling
+from delegate.builder import moves, options, pooling
 from delegate.builder.functions import function
-from delegate.builder.padding import pad
+from delegate.builder.moves import pad, resize
 from delegate.builder.products import matrix_product
 from delegate.builder.ranges import LIMITS
-from delegate.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
@@ -129,9 +128,9 @@ def _reduced(g: Generator, x: int) -> list[int]:
     g.read.add(x)
     if g.chance(0.5):
         if g.dtype is DType.UINT8 and g.chance(0.3):
-            return [pooling.total(g.builder, x, g.quantization(), keep_dims=True)]
-        return [pooling.mean(g.builder, x, g.quantization(), keep_dims=True)]
-    return [pooling.reduce_max(g.builder, x, keep_dims=True)]
+            return [pooling.reduced(g.builder, "SUM", x, g.quantization(), keep_dims=True)]
+        return [pooling.reduced(g.builder, "MEAN", x, g.quantization(), keep_dims=True)]
+    return [pooling.reduced(g.builder, "REDUCE_MAX", x, keep_dims=True)]
 
 
 def _resized(g: Generator, x: int) -> list[int]:
@@ -183,12 +182,12 @@ def _transposed(g: Generator, x: int) -> list[int]:
     """Also with a reshape behind it, as heads have it."""
     axes = [(0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2), (0, 2, 3, 1)][g.pick(range(4))]
     g.read.add(x)
-    y = aliases.transpose(g.builder, x, axes, f"transposed{len(g.words)}")
+    y = moves.transpose(g.builder, x, axes, f"transposed{len(g.words)}")
     if g.is_resized or g.is_stretched or g.chance(0.6):
         return [y]
     n, h, w, c = g.shape(y)
     shape = (n, 1, h, w * c) if g.chance(0.5) else (n, h, 1, w * c)
-    z = aliases.reshape(g.builder, y, shape, f"reshaped{len(g.words)}")
+    z = moves.reshape(g.builder, y, shape, f"reshaped{len(g.words)}")
     g.read.add(y)
     return [y, z] if g.chance(0.3) else [z]
 
@@ -205,7 +204,7 @@ def _reshaped(g: Generator, x: int) -> list[int]:
     else:
         shape = (n, h, 1, w * c) if g.chance(0.5) else (n, w, h, c)
     g.read.add(x)
-    return [aliases.reshape(g.builder, x, shape, f"reshaped{len(g.words)}")]
+    return [moves.reshape(g.builder, x, shape, f"reshaped{len(g.words)}")]
 
 
 def _bordered(g: Generator, x: int) -> list[int]:
@@ -227,7 +226,7 @@ def _uneven(g: Generator, x: int) -> list[int]:
     first = g.pick(range(1, channels))
     g.read.add(x)
     name = f"uneven{len(g.words)}_"
-    return list(aliases.split_v(g.builder, x, (first, channels - first), 3, name))
+    return list(moves.split_v(g.builder, x, (first, channels - first), 3, name))
 
 
 MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {

@@ -17,11 +17,11 @@ from delegate.builder import (
     fully_connected_model,
     options,
 )
-from delegate.builder.aliases import concatenation
 from delegate.builder.functions import function
-from delegate.builder.layers import Window
+from delegate.builder.layers import Window, conv
+from delegate.builder.moves import concatenation
 from delegate.compile.compiler import compile_model
-from delegate.conformance.random_layers import Numbers, conv
+from delegate.conformance.random_layers import Numbers
 from delegate.model.graph import DType, Quantization
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.options import Options

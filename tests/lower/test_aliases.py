@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import delegate
 from delegate.builder import ModelBuilder, layers
-from delegate.builder.aliases import concatenation, slice_of, split
-from delegate.builder.layers import Window
+from delegate.builder.layers import Window, conv, depthwise
+from delegate.builder.moves import concatenation, slice_of, split
 from delegate.compile.compiler import compile_model
-from delegate.conformance.random_layers import Numbers, conv, depthwise
+from delegate.conformance.random_layers import Numbers
 from delegate.host.runtimes import find_runtime
 from delegate.lower.lowering import lower_partition
 from delegate.model.graph import DType, Quantization

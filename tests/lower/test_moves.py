@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import options
-from delegate.builder.aliases import (
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.moves import (
     concatenation,
     pack,
     reshape,
@@ -16,13 +16,13 @@ from delegate.builder.aliases import (
     split_v,
     unpack,
 )
-from delegate.builder.model_builder import ModelBuilder
 from delegate.host.runtimes import find_runtime
-from delegate.model.graph import DType, Quantization
+from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
-from delegate.ops.concatenation import links
+from delegate.ops.concatenation import ConcatenationOptions, links
 from delegate.ops.shared.aliases import are_free
 from delegate.ops.shared.requantized_parts import part_requantized
+from delegate.ops.strided_slice import StridedSliceOptions
 from tests.lower.test_aliases import SAME, TYPES, Net, check
 
 BORDERS = [(4, 1, 80), (1, 1), (15, 17), (16, 15, 33), (31, 1, 16), (3, 3, 3, 3), (48, 16, 16)]
@@ -32,7 +32,7 @@ def quantized(net: Net, x: int, quantization: Quantization) -> int:
     """A function of ``x`` with another quantisation, and nobody's part yet."""
     spec = net.builder.spec(x)
     y = net.builder.tensor(net.name(), spec.shape, spec.dtype, quantization)
-    net.builder.operator("QUANTIZE", (x,), (y,), options.empty())
+    net.builder.operator("QUANTIZE", (x,), (y,), None)
     return y
 
 
@@ -71,7 +71,9 @@ def test_uint8_parts_are_requantised(axis: int, channels: int) -> None:
     shape = list(joined.shape)
     shape[axis] *= len(parts)
     y = net.builder.tensor("joined", shape, DType.UINT8, SAME)
-    net.builder.operator("CONCATENATION", tuple(parts), (y,), options.concatenation(axis))
+    net.builder.operator(
+        "CONCATENATION", tuple(parts), (y,), ConcatenationOptions(axis, Activation.NONE)
+    )
     check(net.model(net.conv(y, 8), y))
 
 
@@ -89,7 +91,7 @@ def test_all_values_of_uint8_parts_are_requantised_as_the_kernel_does(seed: int)
         for n, (s, z) in enumerate(zip(scales, zeros, strict=True))
     ]
     y = builder.tensor("joined", (1, 16, 16, len(parts)), DType.UINT8, whole)
-    builder.operator("CONCATENATION", tuple(parts), (y,), options.concatenation(3))
+    builder.operator("CONCATENATION", tuple(parts), (y,), ConcatenationOptions(3, Activation.NONE))
     builder.output(y)
     graph = read_graph(builder.build())
     interpreter = find_runtime().interpreter(builder.build(), reference_kernels=True)
@@ -166,7 +168,7 @@ def strided(net: Net, x: int, begin: tuple[int, int], steps: tuple[int, int]) ->
     constants = [
         net.builder.constant(f"{name}/{i}", np.array(n, np.int32)) for i, n in enumerate(numbers)
     ]
-    masks = options.strided_slice(begin_mask=0b1001, end_mask=0b1001)
+    masks = StridedSliceOptions(0b1001, 0b1001, 0, 0, 0)
     net.builder.operator("STRIDED_SLICE", (x, *constants), (y,), masks, version=2)
     return y
 

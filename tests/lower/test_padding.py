@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import Arithmetic, ModelBuilder, layers, options
+from delegate.builder import Arithmetic, ModelBuilder, layers
 from delegate.builder.ranges import random_quantization
 from delegate.model.graph import DType, Padding
 from delegate.model.partition import Partition
@@ -24,7 +24,7 @@ def padded_model(rng, pads, *, kernel=(3, 5), stride=(1, 2), is_depthwise=False,
     amounts = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
     shape = (1, 9 + top + bottom, 11 + left + right, 6)
     padded = builder.tensor("padded", shape, DType.INT8, quantization)
-    builder.operator("PAD", (x, builder.constant("amounts", amounts)), (padded,), options.empty())
+    builder.operator("PAD", (x, builder.constant("amounts", amounts)), (padded,), None)
     arithmetic = Arithmetic(per_channel=True)
     (kh, kw), (sh, sw) = kernel, stride
     if is_depthwise:

@@ -9,11 +9,11 @@ import pytest
 
 from delegate.builder import ModelBuilder, options
 from delegate.builder.functions import function
-from delegate.builder.layers import Window
+from delegate.builder.layers import Window, conv
 from delegate.chip.chips import DEFAULT
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
-from delegate.conformance.random_layers import Numbers, conv
+from delegate.conformance.random_layers import Numbers
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
@@ -63,7 +63,7 @@ def two_convolutions(
         n, h, w, c = b.spec(y).shape
         padded = b.tensor("padded", (n, h + top + bottom, w + left + right, c), dtype, SAME)
         amounts = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
-        b.operator("PAD", (y, b.constant("amounts", amounts)), (padded,), options.empty())
+        b.operator("PAD", (y, b.constant("amounts", amounts)), (padded,), None)
         y = padded
     b.output(conv(b, rng, y, kernels[1], second, numbers, name="second"))
     return b.build()

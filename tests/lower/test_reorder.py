@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.builder.aliases import reshape, transpose
+from delegate.builder.moves import reshape, transpose
 from delegate.errors import LoweringError
 from delegate.lower.lowering import lower_partition
 from delegate.lower.order import Order, spots

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from delegate.builder.aliases import expand_dims, reshape, squeeze
+from delegate.builder.moves import expand_dims, reshape, squeeze
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType
 from delegate.options import Options

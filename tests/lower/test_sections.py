@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from delegate.builder import layers, options
-from delegate.builder.aliases import concatenation, slice_of
 from delegate.builder.functions import function
-from delegate.builder.layers import Arithmetic, Window
+from delegate.builder.layers import Arithmetic, Window, conv
 from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.moves import concatenation, slice_of
 from delegate.compile.compiler import CompileResult
-from delegate.conformance.random_layers import Numbers, conv
+from delegate.conformance.random_layers import Numbers
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.options import Options
 from tests.lower.fusion_graphs import FAST, inputs_of, joined, off, references, run
@@ -93,7 +93,7 @@ def test_where_they_fill_what_is_idle(
 def test_not_of_kernels_that_see_neighbours(window: Window) -> None:
     rng = np.random.default_rng(3)
     b = ModelBuilder("neighbours")
-    b.output(conv(b, rng, b.input("x", (1, 24, 24, 24), DType.INT8, SAME), 16, window))
+    b.output(conv(b, rng, b.input("x", (1, 24, 24, 24), DType.INT8, SAME), 16, window, Numbers()))
     exact, result = is_exact(b.build())
     assert exact
     assert not any(in_sections(result))

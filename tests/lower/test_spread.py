@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.builder.aliases import reshape, transpose
 from delegate.builder.functions import function
-from delegate.builder.options import concatenation
+from delegate.builder.moves import reshape, transpose
 from delegate.compile.compiler import CompileResult
 from delegate.lower.lowered import Spread
 from delegate.lower.order import Order
-from delegate.model.graph import DType, Quantization
+from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
 from delegate.ops import OPERATORS
+from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.operator import Lowering
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.seen import Seen
@@ -95,7 +95,9 @@ def test_parts_of_several_scales_are_tables_of_each() -> None:
         y = function(net.builder, "QUANTIZE", (y,), Quantization((scale,), (9,)))
         parts.append(reshape(net.builder, y, (1, 40, 3)))
     joined = net.builder.tensor("joined", (1, 80, 3), DType.UINT8, SAME)
-    net.builder.operator("CONCATENATION", parts, (joined,), concatenation(1), version=2)
+    net.builder.operator(
+        "CONCATENATION", parts, (joined,), ConcatenationOptions(1, Activation.NONE), version=2
+    )
     result = check(net.model(joined))
     assert spreads(result) == [Spread(0, 0, 30, 6, 1), Spread(120, 0, 30, 6, 1)]
 

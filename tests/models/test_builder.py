@@ -18,6 +18,7 @@ from delegate.builder import (
     options,
 )
 from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.ops.concatenation import ConcatenationOptions
 from tests.models.blocks import conv_conv_add_model
 
 interpreter = pytest.importorskip("tflite_runtime.interpreter")
@@ -126,7 +127,7 @@ def test_operators_beyond_the_convenience_builders_run() -> None:
     x = b.input("x", (1, 6, 4, 3), DType.INT8, q)
     paddings = b.constant("paddings", np.array([[0, 0], [1, 1], [2, 0], [0, 0]], np.int32))
     padded = b.tensor("padded", (1, 8, 6, 3), DType.INT8, q)
-    b.operator("PAD", (x, paddings), (padded,), options.empty(22), version=2)
+    b.operator("PAD", (x, paddings), (padded,), options.BuiltinOptions(22), version=2)
     pooled = b.tensor("pooled", (1, 4, 3, 3), DType.INT8, q)
     b.operator(
         "AVERAGE_POOL_2D",
@@ -138,7 +139,13 @@ def test_operators_beyond_the_convenience_builders_run() -> None:
     rectified = b.tensor("rectified", (1, 4, 3, 3), DType.INT8, q)
     b.operator("RELU", (pooled,), (rectified,), version=2)
     joined = b.tensor("joined", (1, 4, 3, 6), DType.INT8, q)
-    b.operator("CONCATENATION", (pooled, rectified), (joined,), options.concatenation(3), version=2)
+    b.operator(
+        "CONCATENATION",
+        (pooled, rectified),
+        (joined,),
+        ConcatenationOptions(3, Activation.NONE),
+        version=2,
+    )
     flat = b.tensor("flat", (1, 72), DType.INT8, q)
     shape = b.constant("shape", np.array([1, 72], np.int32))
     b.operator("RESHAPE", (joined, shape), (flat,), options.reshape((1, 72)))
@@ -147,7 +154,7 @@ def test_operators_beyond_the_convenience_builders_run() -> None:
     likely = b.tensor("likely", (1, 72), DType.INT8, unit)
     b.operator("SOFTMAX", (squashed,), (likely,), options.softmax(), version=2)
     final = b.tensor("final", (1, 72), DType.UINT8, Quantization((1.0 / 256.0,), (0,)))
-    b.operator("QUANTIZE", (likely,), (final,), options.empty(89), version=1)
+    b.operator("QUANTIZE", (likely,), (final,), options.BuiltinOptions(89), version=1)
     b.output(final)
     del rng
     y = run(b.build())

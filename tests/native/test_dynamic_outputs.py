@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 import delegate
-from delegate.builder import layers, options
+from delegate.builder import layers
 from delegate.builder.model_builder import ModelBuilder
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
@@ -26,11 +26,11 @@ def two_slices() -> bytes:
         part = builder.tensor(
             "part", (1, rows, 3, 48), DType.INT8, quantization, shape_signature=(-1, rows, 3, 48)
         )
-        builder.operator("SLICE", (y, begin, size), (part,), options.empty(), version=2)
+        builder.operator("SLICE", (y, begin, size), (part,), None, version=2)
         y = part
     z = builder.tensor("z", builder.spec(y).shape, DType.INT8, quantization)
     once = builder.constant("once", np.ones(4, np.int32))
-    builder.operator("TILE", (y, once), (z,), options.empty())
+    builder.operator("TILE", (y, once), (z,), None)
     builder.output(z)
     return builder.build()
 

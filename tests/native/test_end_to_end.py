@@ -18,8 +18,8 @@ import pytest
 import delegate
 import delegate.builder.layers as layers
 from delegate import _native
-from delegate.builder import ModelBuilder, conv_model, options
-from delegate.builder.aliases import concatenation
+from delegate.builder import ModelBuilder, conv_model
+from delegate.builder.moves import concatenation
 from delegate.builder.ranges import random_quantization
 from delegate.compile.compiler import compile_model
 from delegate.conformance.cut_model import parse
@@ -143,7 +143,7 @@ def sliced_model() -> bytes:
             f"slice{x}", (1, *size[1:]), spec.dtype, spec.quantization, shape_signature=size
         )
         numbers = (builder.constant(f"n{x}_{v}", np.array(v, np.int32)) for v in (begin, size))
-        builder.operator("SLICE", (x, *numbers), (y,), options.empty(), version=2)
+        builder.operator("SLICE", (x, *numbers), (y,), None, version=2)
         x = y
     builder.output(layers.conv(builder, rng, x, 9, layers.Window(1, 1)))
     return builder.build()

@@ -212,7 +212,7 @@ def test_borders_are_of_zeros(value, taken):
     y, z = (builder.tensor(name, (1, 7, 6, 8), DType.FLOAT32) for name in "yz")
     amounts = builder.constant("amounts", np.array([[0, 0], [1, 1], [0, 0], [0, 0]], np.int32))
     number = builder.constant("value", np.array([value], np.float32))
-    builder.operator("PADV2", (x, amounts, number), (y,), tables.empty())
+    builder.operator("PADV2", (x, amounts, number), (y,))
     builder.operator("RELU", (y,), (z,))
     builder.output(z)
     assert rejected(builder.build(), float="fp16") == (set() if taken else {"half_pad_value"})
@@ -226,7 +226,7 @@ def test_a_border_is_a_part_of_the_convolution_behind_it():
     amounts = builder.constant("amounts", np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32))
     weights = builder.constant("w", np.ones((8, 3, 3, 8), np.float32))
     bias = builder.constant("b", np.zeros(8, np.float32))
-    builder.operator("PAD", (x, amounts), (y,), tables.empty())
+    builder.operator("PAD", (x, amounts), (y,))
     builder.operator("CONV_2D", (y, weights, bias), (z,), tables.conv_2d(Padding.VALID))
     builder.output(z)
     (partition,) = compiled(builder.build(), float="fp16").partitions

@@ -67,7 +67,7 @@ def test_values_stay_within_the_proven_ranges(seed):
 
     def made(op: str, inputs, options=None, out=shape) -> int:
         tensors.append(builder.tensor(f"t{len(tensors)}", out, DType.FLOAT32))
-        builder.operator(op, inputs, (tensors[-1],), options or tables.empty())
+        builder.operator(op, inputs, (tensors[-1],), options)
         builder.output(tensors[-1])
         return tensors[-1]
 

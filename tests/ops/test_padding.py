@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.padding import Amounts, pad
+from delegate.builder.moves import Amounts, pad
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC

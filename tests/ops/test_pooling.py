@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.builder.aliases import concatenation
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.pooling import mean, pool, reduce_max, total
+from delegate.builder.moves import concatenation
+from delegate.builder.pooling import pool, reduced
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -84,7 +84,7 @@ def test_every_mean_is_the_reference_kernels(seed: int) -> None:
     builder = ModelBuilder("mean")
     x = builder.input("x", shape, dtype, before)
     axes = ((1, 2), (2, 1), (-3, -2))[rng.integers(3)]
-    builder.output(mean(builder, x, after, keep_dims=bool(rng.integers(2)), axes=axes))
+    builder.output(reduced(builder, "MEAN", x, after, keep_dims=bool(rng.integers(2)), axes=axes))
     compare(builder.build(), rng)
 
 
@@ -103,7 +103,7 @@ def test_every_sum_of_pixels_is_the_reference_kernels(seed: int) -> None:
     builder = ModelBuilder("sum")
     x = builder.input("x", shape, DType.UINT8, before)
     axes = ((1, 2), (2, 1), (-3, -2), (-2, 1))[rng.integers(4)]
-    builder.output(total(builder, x, after, keep_dims=bool(rng.integers(2)), axes=axes))
+    builder.output(reduced(builder, "SUM", x, after, keep_dims=bool(rng.integers(2)), axes=axes))
     compare(builder.build(), rng)
 
 
@@ -124,14 +124,14 @@ def test_whole_images_of_many_channels_are_the_reference_kernels(seed: int) -> N
     if kind == 0:
         y = pool(builder, "AVERAGE_POOL_2D", x, height, width, padding=Padding.VALID)
     elif kind == 1:
-        y = mean(builder, x, quantization, keep_dims=bool(rng.integers(2)))
+        y = reduced(builder, "MEAN", x, quantization, keep_dims=bool(rng.integers(2)))
     elif kind == 2:
         parts = [pool(builder, "AVERAGE_POOL_2D", x, height, width, padding=Padding.VALID)]
         parts.append(pool(builder, "MAX_POOL_2D", x, height, width, padding=Padding.VALID))
         y = concatenation(builder, parts, 3)
     else:
         larger = pool(builder, "MAX_POOL_2D", x, 1, 2)
-        y = mean(builder, larger, quantization, keep_dims=True)
+        y = reduced(builder, "MEAN", larger, quantization, keep_dims=True)
     builder.output(y)
     compare(builder.build(), rng)
 
@@ -157,7 +157,7 @@ def test_every_maximum_of_pixels_is_the_reference_kernels(seed: int) -> None:
     dtype = (DType.INT8, DType.UINT8)[rng.integers(2)]
     builder = ModelBuilder("maximum")
     x = builder.input("x", shape, dtype, Quantization((0.1,), (5,)))
-    builder.output(reduce_max(builder, x, keep_dims=bool(rng.integers(2))))
+    builder.output(reduced(builder, "REDUCE_MAX", x, keep_dims=bool(rng.integers(2))))
     compare(builder.build(), rng)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from delegate.builder import options
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.resizing import resize
+from delegate.builder.moves import resize
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.ops.resize_bilinear import STENCILS, ResizeBilinearOptions, quarters, stencil

@@ -12,11 +12,11 @@ from tflite_runtime.interpreter import Interpreter, OpResolverType
 from delegate._native import Executable
 from delegate.builder import options
 from delegate.builder.functions import function
-from delegate.builder.layers import Window
+from delegate.builder.layers import Window, conv
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.options import BuiltinOptions
 from delegate.compile.compiler import compile_model
-from delegate.conformance.random_layers import Numbers, conv
+from delegate.conformance.random_layers import Numbers
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.multiplication import requantize_product
 from delegate.lower.numerics.tflite import activation_range

@@ -9,19 +9,18 @@ import numpy as np
 from delegate.builder import (
     ModelBuilder,
     add_model,
-    aliases,
     conv_model,
     depthwise_model,
     fully_connected_model,
     layers,
+    moves,
     options,
 )
 from delegate.builder.functions import function as function_of
+from delegate.builder.moves import pad, resize
 from delegate.builder.options import BuiltinOptions
-from delegate.builder.padding import pad
-from delegate.builder.pooling import mean, pool, total
+from delegate.builder.pooling import pool, reduced
 from delegate.builder.products import matrix_product
-from delegate.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
@@ -91,7 +90,7 @@ def padding(
     x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
     amounts = np.array([[0, 0], [top, 1], [1, 1], [0, channels]], np.int32)
     y = b.tensor("y", (1, 10 + top, 9, 5 + channels), DType.INT8, per_tensor(0.5, 3))
-    b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), options.empty())
+    b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), None)
     if reader:
         y = layers.conv(b, np.random.default_rng(0), y, 4, layers.Window(3, 3, padding=scheme))
     b.output(y)
@@ -133,7 +132,7 @@ def joined(
     """A concatenation of [1, 3, 2, parts] along the channels, or of what ``parts`` says."""
     b = ModelBuilder()
     inputs = [b.input(f"x{c}", (1, 3, 2, c), dtype, per_tensor(0.5, 3)) for c in parts]
-    b.output(aliases.concatenation(b, inputs, 3))
+    b.output(moves.concatenation(b, inputs, 3))
     graph = read_graph(b.build())
     return graph if axis == 3 and not changes else with_options(graph, axis=axis, **changes)
 
@@ -148,7 +147,7 @@ def cut(
     """A slice of [1, 3, width, 32]."""
     b = ModelBuilder()
     x = b.input("x", (1, 3, width, 32), DType.INT8, per_tensor(0.5, 3))
-    b.output(aliases.slice_of(b, x, begin, size, strided=strided))
+    b.output(moves.slice_of(b, x, begin, size, strided=strided))
     return read_graph(b.build())
 
 
@@ -180,7 +179,7 @@ def reshaped(shape: tuple[int, ...] = (1, 6, 32)) -> Graph:
     """Of [1, 3, 2, 32], between other nodes."""
     b = ModelBuilder()
     x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
-    y = aliases.reshape(b, function_of(b, "ABS", (x,), per_tensor(0.5, 3)), shape)
+    y = moves.reshape(b, function_of(b, "ABS", (x,), per_tensor(0.5, 3)), shape)
     b.output(function_of(b, "ABS", (y,), per_tensor(0.5, 3)))
     return read_graph(b.build())
 
@@ -189,7 +188,7 @@ def turned(axes: tuple[int, ...]) -> Graph:
     """TRANSPOSE of [1, 3, 2, 32]."""
     b = ModelBuilder()
     x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
-    b.output(aliases.transpose(b, x, axes))
+    b.output(moves.transpose(b, x, axes))
     return read_graph(b.build())
 
 
@@ -207,7 +206,7 @@ def side_by_side() -> Graph:
     """A concatenation of columns."""
     b = ModelBuilder()
     inputs = [b.input(n, (1, 3, 2, 16), DType.INT8, per_tensor(0.5, 3)) for n in "ab"]
-    b.output(aliases.concatenation(b, inputs, 2))
+    b.output(moves.concatenation(b, inputs, 2))
     return read_graph(b.build())
 
 
@@ -221,7 +220,7 @@ def skipping(rows: int) -> Graph:
 def halves() -> Graph:
     b = ModelBuilder()
     x = b.input("x", (2, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
-    for part in aliases.split(b, x, 2, 3):
+    for part in moves.split(b, x, 2, 3):
         b.output(part)
     return read_graph(b.build())
 
@@ -308,14 +307,14 @@ def tall_average() -> Graph:
 def averaged(shape: tuple[int, ...] = (1, 9, 7, 5), axes: tuple[int, ...] = (1, 2)) -> Graph:
     b = ModelBuilder()
     x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
-    b.output(mean(b, x, per_tensor(0.25, 3), keep_dims=False, axes=axes))
+    b.output(reduced(b, "MEAN", x, per_tensor(0.25, 3), keep_dims=False, axes=axes))
     return read_graph(b.build())
 
 
 def summed() -> Graph:
     b = ModelBuilder()
     x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
-    b.output(total(b, x, per_tensor(8.0, 3), keep_dims=True))
+    b.output(reduced(b, "SUM", x, per_tensor(8.0, 3), keep_dims=True))
     return read_graph(b.build())
 
 

@@ -157,7 +157,7 @@ class Small:
         given = [builder.constant("c", np.asarray(c, np.float32)) for c in constants]
         shape = (*self.shape[:3], channels or self.shape[3])
         result = builder.tensor(op, shape, DType.FLOAT32)
-        builder.operator(op, (*self.last, *given), (result,), table or tables.empty())
+        builder.operator(op, (*self.last, *given), (result,), table)
         self.last, self.shape = [result], shape
         return self
 

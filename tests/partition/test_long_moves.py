@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from delegate.builder import aliases, layers
+from delegate.builder import layers, moves
 from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
@@ -32,7 +32,7 @@ def test_a_tensor_beside_itself_again_and_again(tmp_path: Path) -> None:
     x = builder.input("x", (1, 1, 1, 1), DType.INT8, QUANTIZATION)
     y = layers.add(builder, x, x, output_scale=0.1, output_zero_point=3)
     for _ in range(DOUBLINGS):
-        y = aliases.concatenation(builder, (y, y), 3)
+        y = moves.concatenation(builder, (y, y), 3)
     assert _delegated(tmp_path / "m.tflite", builder, y) == DOUBLINGS + 1
 
 
@@ -41,6 +41,6 @@ def test_reshapes_behind_one_another_without_end(tmp_path: Path) -> None:
     x = builder.input("x", (1, 4, 4, 16), DType.INT8, QUANTIZATION)
     y = x
     for number in range(RESHAPES):
-        y = aliases.reshape(builder, y, ((1, 4, 4, 16), (1, 2, 8, 16))[number % 2])
+        y = moves.reshape(builder, y, ((1, 4, 4, 16), (1, 2, 8, 16))[number % 2])
     y = layers.add(builder, y, y, output_scale=0.1, output_zero_point=3)
     assert _delegated(tmp_path / "m.tflite", builder, y) == RESHAPES + 1

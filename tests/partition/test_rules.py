@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import delegate.compile.compiler
-from delegate.builder import ModelBuilder, layers, options
+from delegate.builder import ModelBuilder, layers
 from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError, LoweringError
 from delegate.lower.rules import RULES as LOWERING_RULES
@@ -64,7 +64,7 @@ def padded() -> Graph:
     x = b.input("x", (1, 5, 6, 4), DType.INT8, SCALING)
     amounts = np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)
     y = b.tensor("y", (1, 7, 8, 4), DType.INT8, SCALING)
-    b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), options.empty())
+    b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), None)
     b.output(
         layers.conv(
             b, np.random.default_rng(0), y, 4, layers.Window(3, 3, padding=layers.Padding.VALID)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from delegate.builder import options
-from delegate.builder.aliases import expand_dims, squeeze
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.pooling import mean, pool, reduce_max
-from delegate.builder.resizing import resize
+from delegate.builder.moves import expand_dims, resize, squeeze
+from delegate.builder.pooling import pool, reduced
 from delegate.conformance.cut_model import exposed_model
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Graph, Padding, Quantization
@@ -111,7 +110,7 @@ def reshaped(builder: ModelBuilder, x: int, numbers: tuple[int, ...]) -> int:
     shape = np.zeros(spec.shape).reshape(numbers).shape
     y = builder.tensor("reshaped", shape, spec.dtype, spec.quantization)
     constant = builder.constant("numbers", np.array(numbers, np.int32))
-    builder.operator("RESHAPE", (x, constant), (y,), options.empty())
+    builder.operator("RESHAPE", (x, constant), (y,), None)
     return y
 
 
@@ -123,9 +122,11 @@ MAKERS: dict[str, Callable[[ModelBuilder, int], int]] = {
     "EXPAND_DIMS": lambda b, x: expand_dims(b, x, (1, 1, 1, 6, 16)),
     "SAME": lambda b, x: pool(b, "MAX_POOL_2D", x, 3, 2, 2, 3),
     "VALID": lambda b, x: pool(b, "AVERAGE_POOL_2D", x, 1, 2, 2, 3, Padding.VALID),
-    "MEAN": lambda b, x: mean(b, x, Quantization((0.1,), (0,)), keep_dims=True),
-    "MEAN without pixels": lambda b, x: mean(b, x, Quantization((0.1,), (0,)), keep_dims=False),
-    "REDUCE_MAX": lambda b, x: reduce_max(b, x, keep_dims=False, axes=(-2, 1)),
+    "MEAN": lambda b, x: reduced(b, "MEAN", x, Quantization((0.1,), (0,)), keep_dims=True),
+    "MEAN without pixels": lambda b, x: reduced(
+        b, "MEAN", x, Quantization((0.1,), (0,)), keep_dims=False
+    ),
+    "REDUCE_MAX": lambda b, x: reduced(b, "REDUCE_MAX", x, keep_dims=False, axes=(-2, 1)),
     "RESIZE_NEAREST_NEIGHBOR": lambda b, x: resize(
         b, "RESIZE_NEAREST_NEIGHBOR", x, 4, 12, options.resize_nearest()
     ),
