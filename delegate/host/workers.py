@@ -1,7 +1,8 @@
 """Work spread over processes of this machine: the one place where this package makes processes.
 
 A process has one item at a time; one that dies or takes too long loses that item alone, and another
-takes its place. Workers never see Ctrl-C, which a terminal sends to all: this process ends them.
+takes its place. What it takes to start is not counted as an item's time. Workers never see Ctrl-C,
+which a terminal sends to all: this process ends them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, spawn
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
@@ -58,7 +59,8 @@ def spread(
     """The number and the result of every item, in the order in which they are done.
 
     ``prepare``, items and results are pickled. ``items`` is read as processes get free;
-    ``timeout_s`` is for one of them. Closing the generator ends the processes.
+    ``timeout_s`` is for one of them. Closing the generator ends the processes. Raises DelegateError
+    where a process ends before it has started.
     """
     pool: _Pool[Item, Result] = _Pool(prepare, enumerate(items), timeout_s)
     try:
@@ -88,7 +90,8 @@ class _Worker:
     connection: Connection
     number: int | None = None
     """Of the item that it has."""
-    given: float = 0.0
+    given: float | None = None
+    """When; None while the process starts."""
 
 
 class _Pool(Generic[Item, Result]):
@@ -116,6 +119,10 @@ class _Pool(Generic[Item, Result]):
         while busy := {w.connection: w for w in self._workers if w.number is not None}:
             ready = wait(list(busy), timeout=_POLL_S)
             for connection, worker in busy.items():
+                if worker.given is None:
+                    if connection in ready:
+                        self._begin(worker)
+                    continue
                 if connection in ready:
                     done = self._receive(worker)
                 elif time.monotonic() - worker.given > self._timeout_s:
@@ -152,8 +159,20 @@ class _Pool(Generic[Item, Result]):
 
     def _give(self, worker: _Worker) -> None:
         worker.number, item = next(self._items, (None, None))
-        worker.given = time.monotonic()
+        if worker.given is not None:
+            worker.given = time.monotonic()
         _send(worker, None if worker.number is None else (item,))
+
+    def _begin(self, worker: _Worker) -> None:
+        try:
+            worker.connection.recv()
+        except (EOFError, ConnectionResetError):
+            worker.process.join()
+            raise DelegateError(
+                f"a process of {os.fsdecode(spawn.get_executable())} ended with exit code "
+                f"{worker.process.exitcode} before it had started; one job (--jobs 1) needs none"
+            ) from None
+        worker.given = time.monotonic()
 
     def _receive(self, worker: _Worker) -> tuple[int, Result | Failure]:
         assert worker.number is not None, "it is busy"
@@ -166,12 +185,14 @@ class _Pool(Generic[Item, Result]):
 
     def _replace(self, worker: _Worker, reason: str) -> tuple[int, Failure]:
         assert worker.number is not None, "it is busy"
+        assert worker.given is not None, "it has started"
         elapsed = time.monotonic() - worker.given
         worker.process.join()
         worker.connection.close()
         with starting_processes(), _single_threaded():
             fresh = self._spawn()
             worker.process, worker.connection = fresh.process, fresh.connection
+            worker.given = None
         self._acquaint(worker)
         return worker.number, Failure(reason, is_lost=True, seconds=elapsed)
 
@@ -184,6 +205,7 @@ def _send(worker: _Worker, message: object) -> None:
 def _serve(connection: Connection) -> None:
     with contextlib.suppress(EOFError, ConnectionError):  # nobody wants it any more
         prepare = connection.recv()
+        connection.send(None)  # it has started
         work = _attempt(prepare)
         while (message := connection.recv()) is not None:
             failed = isinstance(work, Failure)

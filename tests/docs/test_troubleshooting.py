@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from multiprocessing import resource_tracker, spawn
 from pathlib import Path
 from types import ModuleType
 
@@ -47,6 +48,9 @@ def produced(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
     uncertain.write_bytes(constant_detector(classes=4))
     video = ("detect", "--video", tmp_path / "none.mp4", "--model", detector)
     monkeypatch.setitem(sys.modules, "cv2", ModuleType("cv2"))
+    resource_tracker.ensure_running()
+    monkeypatch.setattr(spawn, "_python_exe", spawn.get_executable())  # put back at the end
+    spawn.set_executable("/bin/false")
     mistakes = {
         ": no such file": ("compile", tmp_path / "none.tflite"),
         "no such image file": ("classify", tmp_path / "none.png", "--model", MODEL),
@@ -66,6 +70,7 @@ def produced(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
         "no such video file": video,
         "no node of this driver was found": (*start, "--device", "rocket"),
         "unknown option": (*start, "-O", "speed=high"),
+        "before it had started": ("conformance", "--gtest_filter=Joins.*", "--jobs", "2"),
         "strict: node": ("compile", MODEL, "-O", "strict=true"),
     }
     answers = {}

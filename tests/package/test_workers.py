@@ -8,11 +8,11 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from multiprocessing import active_children
+from multiprocessing import active_children, resource_tracker, spawn
 
 import pytest
 
-from delegate.errors import ModelError
+from delegate.errors import DelegateError, ModelError
 from delegate.host.workers import Failure, in_order, spread
 
 
@@ -68,6 +68,36 @@ def test_an_error_of_the_preparation_is_the_result_of_every_item():
         assert isinstance(failure, Failure)
         assert (failure.text, failure.exit_code) == ("no such model", ModelError.exit_code)
         assert failure.error().exit_code == ModelError.exit_code
+
+
+class _Slow:
+    """What takes longer to arrive in a process than an item may take."""
+
+    def __reduce__(self):
+        return _slowly, ()
+
+
+def _slowly() -> Callable[[], Callable[[int], tuple[int, int]]]:
+    time.sleep(4)
+    return functools.partial(_identity, "works")
+
+
+def test_the_time_that_processes_take_to_start_is_no_items():
+    results = list(in_order(spread(_Slow(), range(5), 2, timeout_s=2)))
+    assert [item for item, _ in results] == list(range(5))
+
+
+def test_processes_that_cannot_start_are_one_error_and_not_one_an_item(monkeypatch, tmp_path):
+    """As where Python itself is run by an emulator, which the system does not know."""
+    resource_tracker.ensure_running()
+    foreign = tmp_path / "python"
+    foreign.write_bytes(b"\x7fELF of another machine")
+    foreign.chmod(0o755)
+    monkeypatch.setattr(spawn, "_python_exe", spawn.get_executable())  # put back at the end
+    spawn.set_executable(str(foreign))
+    with pytest.raises(DelegateError, match=rf"^a process of {foreign} .* 255 .*--jobs 1"):
+        done("works")
+    assert not active_children()
 
 
 def test_who_stops_listening_leaves_nobody():
