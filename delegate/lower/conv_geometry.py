@@ -58,14 +58,9 @@ def programmed_kernels(conv: Convolution) -> int:
 def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
     """What the tiler sees of ``conv``."""
     view, out = conv.input_view, conv.output_view
-    rows = Axis(
-        *(view.height, out.height, kh, conv.stride_h, conv.dilation_h, conv.pad_top),
-        spread=conv.spread_h,
-    )
-    columns = Axis(
-        *(view.width, out.width, kw, conv.stride_w, conv.dilation_w, conv.pad_left),
-        spread=conv.spread_w,
-    )
+    steps = zip(conv.strides, conv.dilations, conv.padding, (0, 0), conv.spread, strict=True)
+    sizes = (view.height, out.height, kh), (view.width, out.width, kw)
+    rows, columns = (Axis(*size, *step) for size, step in zip(sizes, steps, strict=True))
     channels = programmed_channels(conv)
     kernels = channels if conv.is_depthwise else programmed_kernels(conv)
     if conv.element is Element.FP16 and not conv.is_depthwise:
@@ -133,7 +128,7 @@ def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | No
     """None of a depthwise or transposed convolution, and of fp16: their sums are not known in
     parts.
     """
-    if conv.is_depthwise or max(conv.spread_h, conv.spread_w) > 1:
+    if conv.is_depthwise or conv.spread != (1, 1):
         return None
     if conv.element is Element.FP16 or not conv.chip.knows("sums_written"):
         return None

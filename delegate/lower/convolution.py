@@ -31,12 +31,11 @@ from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.fused_prover import Added, LookedUp, LookedUpAndAdded
-from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning
+from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
 from delegate.lower.square_kernels import square_kernel
-from delegate.lower.task import TableUse
-from delegate.lower.tiling.bands import RowSharing
+from delegate.lower.task import TableUse, Task
 from delegate.lower.tiling.input_groups import InputGroups
 from delegate.lower.tiling.pixel_rows import rows_text
 from delegate.lower.tiling.sections import in_sections, sections_text
@@ -50,6 +49,7 @@ class PlannedConvolution:
     sections. ``bound``: of results in fp16.
     """
 
+    planning: Planning
     operation: Operation
     conv: Convolution
     plan: tuple[TilePlan, ...] | InputGroups
@@ -91,7 +91,7 @@ class PlannedConvolution:
         found = self._followed_by(planning, plan, tensor)
         if found is not None or self.conv.sections == 1 or self.fused is not None:
             return found
-        whole = planned_convolution(self.operation, self.whole, planning.sharing)
+        whole = planned_convolution(planning, self.operation, self.whole)
         return whole.followed_by(planning, plan, tensor)
 
     def _followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
@@ -120,8 +120,7 @@ class PlannedConvolution:
             operands=(self.operation.operands[0], *(() if other is None else (other,))),
             result=after.result,
         )
-        conv = replace(self.conv, nodes=operation.nodes)
-        return replace(self, operation=operation, conv=conv, fused=fused)
+        return replace(self, operation=operation, fused=fused)
 
     def _has_sections(self, planning: Planning, tensors: Sequence[int | None]) -> bool:
         """Whether ``tensors`` can be seen as ``conv`` sees its own; None: there is none."""
@@ -157,12 +156,39 @@ class PlannedConvolution:
         )
         target = in_sections(memory.tensors[self.operation.result], sections)
         conv = replace(self.conv, source=source, target=target)
-        layer = _lower(conv, self.plan, memory, self.fused, others[0] if others else None)
+        tasks, choice = self._tasks(conv, memory, others[0] if others else None)
+        layer = layer_of(self.planning, self.operation, tasks, choice)
+        if self.fused is not None:
+            return replace(layer, difference=self.fused.difference)
         if self.bound is None:
             return layer
         from delegate.lower.half.bound import told
 
         return told(layer, self.bound)
+
+    def _tasks(
+        self, conv: Convolution, memory: Memory, other: DeviceTensor | None
+    ) -> tuple[list[Task], str]:
+        """Of ``conv``, placed, and what they are. ``other``: what they add to its result."""
+        (kh, kw), fused, constants = kernel_size(conv), self.fused, memory.constants
+        if isinstance(self.plan, InputGroups):
+            from delegate.lower.partial_sums import lower_input_groups
+
+            geometry = geometry_of(conv, kh, kw)
+            return lower_input_groups(conv, geometry, self.plan, constants, memory.work.place)
+        weights = pack_weights(conv, kh, kw, constants)
+        stages = conv_stages(conv, operand_channels(conv), constants, fused, other)
+        if fused is not None and fused.pipeline.table is not None:
+            results = fused.pipeline.table.results.astype(np.int8).tobytes()
+            stages = stages._replace(table=TableUse((results,), 0, first=0))
+        tasks: list[Task] = []
+        for core, plan in enumerate(self.plan):
+            tasks += tasks_of_plan(conv, plan, weights, stages, core, other)
+        seen = folded_text(conv) + sections_text(conv) + rows_text(conv)
+        choice = seen + self.plan[0].choice
+        if len(self.plan) > 1:
+            choice = f"rows over {len(self.plan)} cores; the first: {choice}"
+        return tasks, choice
 
     @property
     def surfaces_read(self) -> int:
@@ -182,13 +208,14 @@ class PlannedConvolution:
 
 
 def planned_convolution(
+    planning: Planning,
     operation: Operation,
     conv: Convolution,
-    sharing: RowSharing | None = None,
     *,
+    is_shared: bool = True,
     has_sections: bool = False,
 ) -> PlannedConvolution:
-    """Tiles the rows of every image, in bands for several cores if ``sharing`` is given and gains.
+    """Tiles the rows of every image, in bands for several cores if that gains and ``is_shared``.
     ``has_sections``: of images, where that is cheaper; tensors need whole surfaces then. Raises
     LoweringError.
     """
@@ -209,9 +236,10 @@ def planned_convolution(
         raise LoweringError(conv.node, FORM_IS_KNOWN, unknown)
     seen, plan = plan_rows(conv, kh, kw, has_sections=has_sections)
     if not isinstance(plan, InputGroups):
+        sharing = planning.sharing if is_shared else None
         bands = bands_of(seen, geometry_of(seen, kh, kw), plan, sharing)
-        return PlannedConvolution(operation, seen, bands, whole=conv)
-    return PlannedConvolution(operation, seen, plan, whole=conv)
+        return PlannedConvolution(planning, operation, seen, bands, whole=conv)
+    return PlannedConvolution(planning, operation, seen, plan, whole=conv)
 
 
 def _unknown_form(conv: Convolution, kh: int, kw: int) -> str:
@@ -219,44 +247,11 @@ def _unknown_form(conv: Convolution, kh: int, kw: int) -> str:
     forms = conv.chip.forms
     pairs = {
         "kernel": (kh, kw),
-        "strides": (conv.stride_h, conv.stride_w),
-        "dilations": (conv.dilation_h, conv.dilation_w),
+        "strides": conv.strides,
+        "dilations": conv.dilations,
     }
     if forms.equal_sides:
         for name, (rows, columns) in pairs.items():
             if rows != columns:
                 return f"{name} {rows} x {columns}"
     return ""
-
-
-def _lower(
-    conv: Convolution,
-    plans: tuple[TilePlan, ...] | InputGroups,
-    memory: Memory,
-    fused: FusedStages | None,
-    other: DeviceTensor | None,
-) -> Layer:
-    kh, kw = kernel_size(conv)
-    constants = memory.constants
-    if isinstance(plans, InputGroups):
-        from delegate.lower.partial_sums import lower_input_groups
-
-        return lower_input_groups(
-            conv, geometry_of(conv, kh, kw), plans, constants, memory.work.place
-        )
-    weights = pack_weights(conv, kh, kw, constants)
-    stages = conv_stages(conv, operand_channels(conv), constants, fused, other)
-    tasks = [
-        task
-        for core, plan in enumerate(plans)
-        for task in tasks_of_plan(conv, plan, weights, stages, core, other)
-    ]
-    if fused is not None and fused.pipeline.table is not None:
-        results = fused.pipeline.table.results
-        use = TableUse((results.astype(np.int8).tobytes(),), 0, first=0)
-        tasks = [replace(task, table=use) for task in tasks]
-    choice = folded_text(conv) + sections_text(conv) + rows_text(conv) + plans[0].choice
-    if len(plans) > 1:
-        choice = f"rows over {len(plans)} cores; the first: {choice}"
-    difference = None if fused is None else fused.difference
-    return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice, difference)

@@ -134,27 +134,24 @@ def fold_convolution(conv: Convolution, source: DeviceTensor) -> Convolution:
     fold = source.fold
     assert fold is not None
     outputs, kh, kw, channels = conv.weights.shape
-    rows = _taps(kh, conv.stride_h, conv.dilation_h, fold.window_h)
-    columns = _taps(kw, conv.stride_w, conv.dilation_w, fold.window_w)
+    windows = fold.window_h, fold.window_w
+    rows, columns = map(_taps, (kh, kw), conv.strides, conv.dilations, windows)
     shape = (outputs, rows.count, columns.count, fold.window_h, fold.window_w, channels)
     weights = np.full(shape, conv.weight_zero_point, np.int8)
     for ky in range(kh):
-        tap_y, dy = divmod(ky * conv.dilation_h, rows.pitch)
+        tap_y, dy = divmod(ky * conv.dilations[0], rows.pitch)
         for kx in range(kw):
-            tap_x, dx = divmod(kx * conv.dilation_w, columns.pitch)
+            tap_x, dx = divmod(kx * conv.dilations[1], columns.pitch)
             weights[:, tap_y, tap_x, dy, dx] = conv.weights[:, ky, kx]
-    is_row_folded, is_column_folded = fold.window_h > 1, fold.window_w > 1
+    folds_rows, folds_columns = (window > 1 for window in windows)
     return replace(
         conv,
         weights=weights.reshape(outputs, rows.count, columns.count, fold.lanes),
         source=source,
         input_view=source.view,
-        stride_h=1 if is_row_folded else conv.stride_h,
-        stride_w=1 if is_column_folded else conv.stride_w,
-        dilation_h=rows.dilation,
-        dilation_w=columns.dilation,
-        pad_top=0 if is_row_folded else conv.pad_top,
-        pad_left=0 if is_column_folded else conv.pad_left,
+        strides=(1 if folds_rows else conv.strides[0], 1 if folds_columns else conv.strides[1]),
+        dilations=(rows.dilation, columns.dilation),
+        padding=(0 if folds_rows else conv.padding[0], 0 if folds_columns else conv.padding[1]),
     )
 
 

@@ -26,7 +26,6 @@ import numpy.typing as npt
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import bs_multipliers, choose_requantization, requantizing_stages
-from delegate.lower.lowered import Layer
 from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import (
@@ -77,8 +76,8 @@ def lower_input_groups(
     plan: InputGroups,
     constants: ConstantPool,
     work: Ref,
-) -> Layer:
-    """Tasks pass by pass, in each of them all pixels. Raises LoweringError."""
+) -> tuple[list[Task], str]:
+    """Tasks pass by pass, in each of them all pixels, and what they are. Raises LoweringError."""
     pipeline, bias = choose_requantization(conv, is_in_parts=True)
     order = kernel_order(conv)
     sums, reach = sum_passes(conv, plan, order, constants)
@@ -90,7 +89,7 @@ def lower_input_groups(
         f"input channels in {len(plan.groups)} groups, {passes} passes per pixel with int32 sums "
         f"between them, {len(tasks)} tasks"
     )
-    return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice)
+    return tasks, choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,10 +286,8 @@ class _Builder:
                 weight_reuse=one.is_resident and pixel.number > 0,
             ),
             output=output,
-            stride_h=conv.stride_h,
-            stride_w=conv.stride_w,
-            dilation_h=conv.dilation_h,
-            dilation_w=conv.dilation_w,
+            strides=conv.strides,
+            dilations=conv.dilations,
             is_depthwise=False,
             **stages._asdict(),
         )

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.lower.task import Pair
 from delegate.model.graph import Activation
 
 
@@ -22,7 +23,8 @@ class Convolution:
 
     ``ratios``: real sx * sw_c / sy, one per output channel; ``rounds_once``: the kernel takes them
     as they are, see ``Graph``. ``input_view``/``output_view`` say how the convolution looks at its
-    tensors: the tensors' own views, or a fully connected reading of the same bytes. ``spread``:
+    tensors: the tensors' own views, or a fully connected reading of the same bytes. ``strides`` to
+    ``spread`` are of rows and of columns: ``padding`` above and on the left, ``spread`` the
     rows and columns that an input pixel takes, of which the others hold its zero point (a
     transposed convolution). ``sections``: of an image, whose channels lie side by side in the
     views, see ``tiling.sections``.
@@ -30,9 +32,6 @@ class Convolution:
 
     chip: Chip
     node: int
-    name: str
-    op: str
-    nodes: tuple[int, ...]
     weights: npt.NDArray[Any]
     weight_zero_point: int
     bias: npt.NDArray[Any]
@@ -46,15 +45,11 @@ class Convolution:
     input_view: View
     output_view: View
     is_depthwise: bool
-    stride_h: int = 1
-    stride_w: int = 1
-    dilation_h: int = 1
-    dilation_w: int = 1
-    pad_top: int = 0
-    pad_left: int = 0
+    strides: Pair = (1, 1)
+    dilations: Pair = (1, 1)
+    padding: Pair = (0, 0)
     rounds_once: bool = False
-    spread_h: int = 1
-    spread_w: int = 1
+    spread: Pair = (1, 1)
     element: Element = Element.INT8
     factors: tuple[float, float] = (1.0, 1.0)
     sections: int = 1

@@ -175,13 +175,10 @@ class Moving:
         is_depthwise: bool,
     ) -> Convolution:
         """Of whole numbers, without a requantisation: ``selection`` without its taps and clamp."""
-        node, channels = self.node, target.view.channels
+        channels = target.view.channels
         conv = Convolution(
             chip=self.chip,
-            node=node.index,
-            name="",
-            op=node.op,
-            nodes=(node.index,),
+            node=self.node.index,
             weights=weights,
             weight_zero_point=0,
             bias=np.zeros(channels, np.int64),
@@ -194,14 +191,10 @@ class Moving:
             target=target,
             input_view=source.view,
             output_view=target.view,
-            stride_h=selection.strides[0],
-            stride_w=selection.strides[1],
-            dilation_h=selection.dilations[0],
-            dilation_w=selection.dilations[1],
-            pad_top=selection.padding[0],
-            pad_left=selection.padding[1],
+            strides=selection.strides,
+            dilations=selection.dilations,
+            padding=selection.padding,
             is_depthwise=is_depthwise,
-            spread_h=selection.spread[0],
-            spread_w=selection.spread[1],
+            spread=selection.spread,
         )
         return square_kernel(conv)

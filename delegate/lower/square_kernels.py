@@ -21,13 +21,13 @@ def square_kernel(conv: Convolution) -> Convolution:
     first = 0 if conv.is_depthwise else 1
     sides = conv.weights.shape[first : first + 2]
     output = conv.output_view
-    stride_h, stride_w = conv.stride_h, conv.stride_w
+    strides = conv.strides
     if output.height == 1:  # it leads nowhere
-        stride_h = stride_w
+        strides = (strides[1], strides[1])
     elif output.width == 1:
-        stride_w = stride_h
+        strides = (strides[0], strides[0])
     # So does the dilation of a single tap.
-    pairs = zip(sides, (conv.dilation_h, conv.dilation_w), strict=True)
+    pairs = zip(sides, conv.dilations, strict=True)
     steps = [dilation if side > 1 else 0 for side, dilation in pairs]
     dilation = gcd(*steps) or 1
     apart = [step // dilation or 1 for step in steps]
@@ -42,11 +42,4 @@ def square_kernel(conv: Convolution) -> Convolution:
             slice(0, (count - 1) * step + 1, step) for count, step in zip(sides, apart, strict=True)
         )
         weights[(slice(None),) * first + (rows, columns)] = conv.weights
-    return replace(
-        conv,
-        weights=weights,
-        stride_h=stride_h,
-        stride_w=stride_w,
-        dilation_h=dilation,
-        dilation_w=dilation,
-    )
+    return replace(conv, weights=weights, strides=strides, dilations=(dilation, dilation))

@@ -23,6 +23,9 @@ from typing import NamedTuple
 from delegate.chip.element import Element
 from delegate.lower.numerics.pipeline import EwOperation
 
+Pair = tuple[int, int]
+"""Of rows, and of columns."""
+
 ATOM_BYTES = 16
 """Bytes of one pixel in one surface."""
 
@@ -310,13 +313,10 @@ class ConvTask:
     ew: EwStage | None = None
     out_convert: OutConvert = OutConvert()
     table: TableUse | None = None
-    stride_h: int = 1
-    stride_w: int = 1
-    dilation_h: int = 1
-    dilation_w: int = 1
+    strides: Pair = (1, 1)
+    dilations: Pair = (1, 1)
     core: int = 0
-    spread_h: int = 1
-    spread_w: int = 1
+    spread: Pair = (1, 1)
     element: Element = Element.INT8
 
 

@@ -87,7 +87,7 @@ def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
         yield "CNA.PAD_CON1.PAD_VALUE", f"= {feature.pad_value} is not an int8"
     if task.element is Element.FP16 and feature.pad_value:
         yield "CNA.PAD_CON1.PAD_VALUE", "for fp16 is 0 in every known program"
-    if min(task.stride_h, task.stride_w) < 1:
+    if min(task.strides) < 1:
         yield "CNA.CONV_CON3.CONV_Y_STRIDE", "is at least 1"
     if task.bs.alu is not Source.MEMORY:
         problem = (
@@ -141,7 +141,7 @@ def _write_mode(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) ->
     write(
         "CNA.CONV_CON1",
         GROUP_LINE_OFF=is_window(task.feature),
-        DECONV=max(task.spread_h, task.spread_w) > 1,
+        DECONV=task.spread != (1, 1),
         PROC_PRECISION=PRECISIONS[task.element],
         IN_PRECISION=PRECISIONS[task.element],
         CONV_MODE=conv_mode(task),
@@ -170,16 +170,16 @@ def feature_grains(feature: FeatureInput, kh: int, stride_h: int) -> int:
 
 def _write_geometry(writer: RegCmdWriter, task: ConvTask) -> None:
     feature, output, weights = task.feature, task.output, task.weights
-    grains = feature_grains(feature, weights.kh, task.stride_h)
+    grains = feature_grains(feature, weights.kh, task.strides[0])
     writer.write("CNA.CONV_CON2", FEATURE_GRAINS=grains)
     writer.write(
         "CNA.CONV_CON3",
-        ATROUS_Y_DILATION=task.dilation_h,
-        ATROUS_X_DILATION=task.dilation_w,
-        DECONV_Y_STRIDE=task.spread_h,
-        DECONV_X_STRIDE=task.spread_w,
-        CONV_Y_STRIDE=task.stride_h,
-        CONV_X_STRIDE=task.stride_w,
+        ATROUS_Y_DILATION=task.dilations[0],
+        ATROUS_X_DILATION=task.dilations[1],
+        DECONV_Y_STRIDE=task.spread[0],
+        DECONV_X_STRIDE=task.spread[1],
+        CONV_Y_STRIDE=task.strides[0],
+        CONV_X_STRIDE=task.strides[1],
     )
     writer.write("CNA.DATA_SIZE0", DATAIN_WIDTH=feature.width, DATAIN_HEIGHT=feature.height)
     writer.write(

@@ -124,10 +124,10 @@ def _write_cna(chip: Chip, writer: RegCmdWriter, task: ConvTask, mode: _Mode) ->
     writer.write("CNA.CONV_CON2", FEATURE_GRAINS=GRAINS)
     writer.write(
         "CNA.CONV_CON3",
-        ATROUS_Y_DILATION=task.dilation_h,
-        ATROUS_X_DILATION=task.dilation_w,
-        CONV_Y_STRIDE=task.stride_h,
-        CONV_X_STRIDE=task.stride_w,
+        ATROUS_Y_DILATION=task.dilations[0],
+        ATROUS_X_DILATION=task.dilations[1],
+        CONV_Y_STRIDE=task.strides[0],
+        CONV_X_STRIDE=task.strides[1],
     )
     writer.write(
         "CNA.CBUF_CON0",
@@ -171,17 +171,17 @@ def _write_fetch(writer: RegCmdWriter, task: ConvTask) -> None:
         "CNA.PAD_CON0",
         PAD_RIGHT=_used_padding(
             task.output.width,
-            task.stride_w,
+            task.strides[1],
             weights.kw,
-            task.dilation_w,
+            task.dilations[1],
             feature.pad_left,
             feature.width,
         ),
         PAD_BOTTOM=_used_padding(
             task.output.height,
-            task.stride_h,
+            task.strides[0],
             weights.kh,
-            task.dilation_h,
+            task.dilations[0],
             feature.pad_top,
             feature.height,
         ),

@@ -21,13 +21,13 @@ def problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
     if weights.kh != weights.kw:
         problem = f"for {weights.kh} x {weights.kw}: sources differ on which side is the height"
         yield "CNA.WEIGHT_SIZE2.WEIGHT_SIDE_1", problem
-    if task.dilation_h != task.dilation_w:
+    if task.dilations[0] != task.dilations[1]:
         problem = "for different dilations: which field is which is not known"
         yield "CNA.CONV_CON3.ATROUS_Y_DILATION", problem
-    if task.stride_h != task.stride_w:
+    if task.strides[0] != task.strides[1]:
         problem = "for different strides is in no known program"
         yield "CNA.CONV_CON3.CONV_Y_STRIDE", problem
-    if (task.spread_h, task.spread_w) != (1, 1):
+    if task.spread != (1, 1):
         yield "CNA.CONV_CON1.CONV_MODE", "of transposed convolutions is not known"
     if feature.line_stride_bytes != feature.width * ATOM_BYTES:
         yield "CNA.DMA_CON1.LINE_STRIDE", "of a part of the columns is not known"

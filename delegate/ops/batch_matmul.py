@@ -16,7 +16,7 @@ from delegate.lower.matrix_products import Factors, pairs_of, planned_product
 from delegate.lower.memory.tensors import View
 from delegate.lower.model_weights import device_weights, real_ratios
 from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.operation import Operation, Plan, Planning, layer_name
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.resolved import Convolution
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
@@ -220,9 +220,6 @@ def _plan_computed(planning: Planning, operation: Operation) -> Plan:
     conv = Convolution(
         chip=planning.chip,
         node=node.index,
-        name=layer_name(graph, node),
-        op=node.op,
-        nodes=operation.nodes,
         weights=np.broadcast_to(np.int8(0), (factors.outputs, 1, 1, factors.inputs)),
         weight_zero_point=second.zero_point,
         bias=np.zeros(factors.outputs, np.int64),

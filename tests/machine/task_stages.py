@@ -58,9 +58,9 @@ class TaskRun:
         x = self._machine.rows(
             f.source, f.height, f.width, f.channels, f.line_stride_bytes, f.surface_stride_bytes
         )
-        x = _spread(x, task.spread_h, task.spread_w, f.pad_value)
-        reach_h = (o.height - 1) * task.stride_h + (w.kh - 1) * task.dilation_h + 1
-        reach_w = (o.width - 1) * task.stride_w + (w.kw - 1) * task.dilation_w + 1
+        x = _spread(x, *task.spread, f.pad_value)
+        reach_h = (o.height - 1) * task.strides[0] + (w.kh - 1) * task.dilations[0] + 1
+        reach_w = (o.width - 1) * task.strides[1] + (w.kw - 1) * task.dilations[1] + 1
         pads = (
             (f.pad_top, max(reach_h - f.pad_top - x.shape[0], 0)),
             (f.pad_left, max(reach_w - f.pad_left - x.shape[1], 0)),
@@ -72,10 +72,10 @@ class TaskRun:
         window = np.zeros_like(acc)
         for ky in range(w.kh):
             for kx in range(w.kw):
-                y0, x0 = ky * task.dilation_h, kx * task.dilation_w
+                y0, x0 = ky * task.dilations[0], kx * task.dilations[1]
                 part = x[
-                    y0 : y0 + (o.height - 1) * task.stride_h + 1 : task.stride_h,
-                    x0 : x0 + (o.width - 1) * task.stride_w + 1 : task.stride_w,
+                    y0 : y0 + (o.height - 1) * task.strides[0] + 1 : task.strides[0],
+                    x0 : x0 + (o.width - 1) * task.strides[1] + 1 : task.strides[1],
                 ]
                 if task.is_depthwise:
                     acc += part[:, :, : self._real] * weights[ky, kx, : self._real]

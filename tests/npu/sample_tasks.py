@@ -108,10 +108,8 @@ def conv_task(
         bs=bs
         or BsStage(alu=Source.MEMORY, ow=Source.REGISTER, operands=Ref(BufferId.CONSTANTS, 0)),
         out_convert=out or OutConvert(scale=0x4000, shift=20, offset=-5),
-        stride_h=stride,
-        stride_w=stride,
-        dilation_h=dilation,
-        dilation_w=dilation,
+        strides=(stride, stride),
+        dilations=(dilation, dilation),
         is_depthwise=depthwise,
         ew=ew,
         **more,  # type: ignore[arg-type]

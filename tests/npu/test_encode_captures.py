@@ -120,10 +120,8 @@ def task_of(value):
             shift=get("DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT"),
             offset=get("DPU.OUT_CVT_OFFSET.OUT_CVT_OFFSET"),
         ),
-        stride_h=get("CNA.CONV_CON3.CONV_Y_STRIDE"),
-        stride_w=get("CNA.CONV_CON3.CONV_X_STRIDE"),
-        dilation_h=get("CNA.CONV_CON3.ATROUS_Y_DILATION"),
-        dilation_w=get("CNA.CONV_CON3.ATROUS_X_DILATION"),
+        strides=(get("CNA.CONV_CON3.CONV_Y_STRIDE"), get("CNA.CONV_CON3.CONV_X_STRIDE")),
+        dilations=(get("CNA.CONV_CON3.ATROUS_Y_DILATION"), get("CNA.CONV_CON3.ATROUS_X_DILATION")),
         is_depthwise=get("CNA.CONV_CON1.CONV_MODE") == 3,
     )
 

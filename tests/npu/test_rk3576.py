@@ -132,10 +132,8 @@ def conv_task(n: Layer) -> ConvTask:
         ),
         bn=BnStage() if n.limits is None else BnStage(relu=True, relux_max=n.limits[1]),
         out_convert=OutConvert(n.scale, n.shift, n.offset),
-        stride_h=n.stride,
-        stride_w=n.stride,
-        dilation_h=n.dilation,
-        dilation_w=n.dilation,
+        strides=(n.stride, n.stride),
+        dilations=(n.dilation, n.dilation),
         is_depthwise=n.is_depthwise,
         core=int(n.second_core),
     )
@@ -178,9 +176,9 @@ def test_registers_are_in_the_order_of_the_vendors_programs():
     ("change", "place"),
     [
         (lambda t: replace(t, weights=replace(t.weights, kw=t.weights.kh + 1)), "WEIGHT_SIDE_1"),
-        (lambda t: replace(t, dilation_w=t.dilation_h + 1), "ATROUS_Y_DILATION"),
-        (lambda t: replace(t, stride_w=t.stride_h + 1), "CONV_Y_STRIDE"),
-        (lambda t: replace(t, spread_h=2), "CONV_MODE"),
+        (lambda t: replace(t, dilations=(1, 2)), "ATROUS_Y_DILATION"),
+        (lambda t: replace(t, strides=(1, 2)), "CONV_Y_STRIDE"),
+        (lambda t: replace(t, spread=(2, 1)), "CONV_MODE"),
         (
             lambda t: replace(t, feature=replace(t.feature, line_stride_bytes=1 << 14)),
             "LINE_STRIDE",

@@ -27,7 +27,7 @@ def _said(task: ConvTask) -> Convolution:
     """What ``task`` says, in the decoder's terms."""
     feature, weights, output = task.feature, task.weights, task.output
     kernel = weights.kh, weights.kw
-    stride, dilation = (task.stride_h, task.stride_w), (task.dilation_h, task.dilation_w)
+    stride, dilation = task.strides, task.dilations
     before = feature.pad_top, feature.pad_left
     inputs, outputs = (feature.height, feature.width), (output.height, output.width)
     behind = [

@@ -40,10 +40,8 @@ def other_rows(conv: Convolution, kh: int, kw: int) -> Iterator[Convolution]:
 
 def _keeps_pixels(conv: Convolution) -> bool:
     """With strides of one pixel, without padding, and not on what the host folds."""
-    strides = conv.stride_h, conv.stride_w, conv.spread_h, conv.spread_w
-    unpadded = conv.pad_top == conv.pad_left == 0
-    is_same = unpadded and conv.input_view.pixels == conv.output_view.pixels
-    return strides == (1, 1, 1, 1) and is_same and conv.source.fold is None
+    is_same = conv.padding == (0, 0) and conv.input_view.pixels == conv.output_view.pixels
+    return conv.strides == conv.spread == (1, 1) and is_same and conv.source.fold is None
 
 
 def row_lengths(chip: Chip, view: View) -> list[int]:

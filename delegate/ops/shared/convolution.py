@@ -14,7 +14,7 @@ from delegate.lower.convolution import planned_convolution
 from delegate.lower.input_fold import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.model_weights import DeviceWeights, leading_padding, real_ratios
-from delegate.lower.operation import Operation, Plan, Planning, layer_name
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.resolved import Convolution
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import Options
@@ -201,9 +201,6 @@ def plan_convolution(
     conv = Convolution(
         chip=planning.chip,
         node=node.index,
-        name=layer_name(graph, node),
-        op=node.op,
-        nodes=operation.nodes,
         weights=weights.values,
         weight_zero_point=weights.zero_point,
         bias=weights.bias,
@@ -217,15 +214,11 @@ def plan_convolution(
         target=target,
         input_view=seen.view,
         output_view=result,
-        stride_h=options.stride_h,
-        stride_w=options.stride_w,
-        dilation_h=options.dilation_h,
-        dilation_w=options.dilation_w,
-        pad_top=padding[0],
-        pad_left=padding[1],
+        strides=(options.stride_h, options.stride_w),
+        dilations=(options.dilation_h, options.dilation_w),
+        padding=padding,
         is_depthwise=is_depthwise,
-        spread_h=spread[0],
-        spread_w=spread[1],
+        spread=spread,
     )
     return _planned(planning, operation, conv, source)
 
@@ -242,14 +235,14 @@ def _planned(
     has_sections = operation.node.index not in planning.writes_groups and all(
         planning.has_whole_surfaces(tensor) for tensor in tensors
     )
-    found = planned_convolution(operation, conv, planning.sharing, has_sections=has_sections)
+    found = planned_convolution(planning, operation, conv, has_sections=has_sections)
     if planning.chip.knows(*TWO_ROUNDINGS):
         return found
     from delegate.lower.split_scales import split_by_scales  # few chips need it
 
     whole = found
     if found.conv.sections > 1:  # parts are of whole images
-        whole = planned_convolution(operation, conv, planning.sharing)
+        whole = planned_convolution(planning, operation, conv)
     split = split_by_scales(whole)
     return found if split is whole else split
 

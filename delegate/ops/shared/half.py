@@ -21,7 +21,7 @@ from delegate.lower.half.rounding import rounded_weights
 from delegate.lower.half.stages import HALF_MOST, half_conv_stages
 from delegate.lower.half.weights import HalfArray
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.operation import Operation, Plan, Planning, layer_name
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import ConvTask
 from delegate.model.graph import Activation, DType, Graph, Node, Padding
@@ -168,8 +168,8 @@ def plan_half_convolution(
     conv = half_convolution(
         planning, operation, options, half, bias, padding, result, is_depthwise=is_depthwise
     )
-    conv = replace(conv, spread_h=spread[0], spread_w=spread[1])
-    found = planned_convolution(operation, conv, planning.sharing)
+    conv = replace(conv, spread=spread)
+    found = planned_convolution(planning, operation, conv)
     return replace(found, bound=convolution_bound(conv, weights))
 
 
@@ -198,8 +198,7 @@ def spread_tasks(
         source=source,
         target=target,
         input_view=source.elements,
-        spread_h=spread[0],
-        spread_w=spread[1],
+        spread=spread,
     )
     return tile_tasks(conv, half_conv_stages(conv, operand_channels(conv), constants), constants)
 
@@ -218,14 +217,10 @@ def half_convolution(
     """A convolution in fp16, whatever its node is. ``weights``: float16; ``padding``: top and left;
     ``result``: as the convolution sees it.
     """
-    graph, node = planning.graph, operation.node
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
     return Convolution(
         chip=planning.chip,
-        node=node.index,
-        name=layer_name(graph, node),
-        op=node.op,
-        nodes=operation.nodes,
+        node=operation.node.index,
         weights=weights,
         weight_zero_point=0,
         bias=bias,
@@ -238,12 +233,9 @@ def half_convolution(
         target=target,
         input_view=source.elements,
         output_view=result,
-        stride_h=options.stride_h,
-        stride_w=options.stride_w,
-        dilation_h=options.dilation_h,
-        dilation_w=options.dilation_w,
-        pad_top=padding[0],
-        pad_left=padding[1],
+        strides=(options.stride_h, options.stride_w),
+        dilations=(options.dilation_h, options.dilation_w),
+        padding=padding,
         is_depthwise=is_depthwise,
         element=Element.FP16,
     )

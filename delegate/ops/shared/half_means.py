@@ -146,10 +146,10 @@ def plan_mean(
         convs.append(conv)
     bound = mean_bound(*convs)
     if count == 1:
-        found = planned_convolution(operation, convs[0], planning.sharing)
+        found = planned_convolution(planning, operation, convs[0])
         return replace(found, bound=bound)
     # On one core: each reads all of what the one before writes.
-    plans = tuple(planned_convolution(operation, conv) for conv in convs)
+    plans = tuple(planned_convolution(planning, operation, conv, is_shared=False) for conv in convs)
     return MeanOfMeansPlan(operation, plans, bound)
 
 
@@ -201,7 +201,7 @@ def _bordered(
         _Step(columns.kernel, columns.stride, columns.output),
         activation,
     )
-    conv = replace(conv, pad_top=rows.before, pad_left=columns.before)
+    conv = replace(conv, padding=(rows.before, columns.before))
     return BorderedMeanPlan(planning, operation, pooling, conv)
 
 
