@@ -39,7 +39,7 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "rounding mode", "rounding.h",
-        "rest > half || (rest == half && (floor & 1) != 0)", "rest >= half",
+        "value + half - 1 + (value >> shift & 1)", "value + half",
     ),
     Mutation(
         "negative shift", "dpu_stages.cpp", "product < 0 ? shift_negative : shift", "shift"
@@ -72,13 +72,9 @@ MUTATIONS = (
              "i < (c->packed.channels - 1) * element"),
     Mutation("pixels between in a transposed convolution", "cna_input.cpp",
              "pad = c->pad_atom();", "pad = {};"),
-    Mutation("padding of averages", "ppu.cpp", "sum += c.pad_value;", "sum += 0;"),
-    Mutation("padding of maxima", "ppu.cpp", "if (!found) best = value;\n        best = c.method "
-             "== PoolingMethod::kMax ? std::max(best, value) : std::min(best, value);\n"
-             "        found = true;\n      },\n      [&] { sum += c.pad_value; });",
-             "best = c.method == PoolingMethod::kMax ? std::max(best, value) : "
-             "std::min(best, value);\n        found = true;\n      },\n"
-             "      [&] { sum += c.pad_value; });"),
+    Mutation("padding of averages", "ppu.cpp", "found.sum += pad;", "found.sum += 0;"),
+    Mutation("padding of maxima", "ppu.cpp", "found.best.value_or(value)",
+             "found.best.value_or(0)"),
     Mutation("order of BN", "dpu_stages.cpp", "int64_t{value} * operands.bn_mul + sum,",
              "(int64_t{value} + sum) * operands.bn_mul,"),
     Mutation("order of BN in the fast path", "kernels_stages.inc",

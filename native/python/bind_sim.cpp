@@ -95,11 +95,11 @@ py::dict as_dict(const sim::TaskCounters& c) {
   d["macs"] = c.macs;
   d["feature_bytes"] = c.feature_bytes;
   d["weight_bytes"] = c.weight_bytes;
-  d["operand_bytes"] = c.operand_bytes;
-  d["mrdma_bytes"] = c.mrdma_bytes;
-  d["brdma_bytes"] = c.brdma_bytes;
-  d["nrdma_bytes"] = c.nrdma_bytes;
-  d["erdma_bytes"] = c.erdma_bytes;
+  d["operand_bytes"] = c.operands.all();
+  d["mrdma_bytes"] = c.operands.mrdma;
+  d["brdma_bytes"] = c.operands.brdma;
+  d["nrdma_bytes"] = c.operands.nrdma;
+  d["erdma_bytes"] = c.operands.erdma;
   d["written_bytes"] = c.written_bytes;
   d["data_banks"] = c.data_banks;
   d["weight_banks"] = c.weight_banks;

@@ -14,13 +14,12 @@ bool overlaps(const AddressPattern& pattern, uint64_t begin, uint64_t end) {
 }
 
 std::string kernel_text(const CnaConfig& c) {
-  return std::to_string(c.weights.kernels) + " kernels of " + std::to_string(c.weights.kh) + "x" +
-         std::to_string(c.weights.kw) + "x" + std::to_string(c.feature.channels);
+  return joined(c.weights.kernels, " kernels of ", c.weights.kh, "x", c.weights.kw, "x",
+                c.feature.channels);
 }
 
 std::string tile_text(const CnaConfig& c) {
-  return std::to_string(c.feature.height) + "x" + std::to_string(c.feature.width) + "x" +
-         std::to_string(c.feature.channels);
+  return joined(c.feature.height, "x", c.feature.width, "x", c.feature.channels);
 }
 
 }  // namespace
@@ -83,8 +82,8 @@ void Cbuf::check_packed(const CnaConfig& c, const BlockView& view) const {
 }
 
 void Cbuf::check_weight_reuse(const CnaConfig& c, const BlockView& view) const {
-  const auto mismatch = [&](const std::string& detail) {
-    view.fault(fault::kReuseMismatch, r::cbuf_con0::kWeightReuse, detail);
+  const auto mismatch = [&](const auto&... detail) {
+    view.fault(fault::kReuseMismatch, r::cbuf_con0::kWeightReuse, detail...);
   };
   if (!weights_.is_valid) {
     mismatch("CBUF holds no complete set of weights: no earlier task of this run left one");
@@ -92,15 +91,15 @@ void Cbuf::check_weight_reuse(const CnaConfig& c, const BlockView& view) const {
   const CnaConfig& old = weights_.config;
   if (kernel_text(old) != kernel_text(c) || old.is_depthwise != c.is_depthwise ||
       old.element != c.element) {
-    mismatch("CBUF holds " + kernel_text(old) + " but the task uses " + kernel_text(c));
+    mismatch("CBUF holds ", kernel_text(old), " but the task uses ", kernel_text(c));
   }
   if (old.weights.address != c.weights.address) {
-    mismatch("CBUF holds the weights of " + hex(old.weights.address) +
-             " but CNA.DCOMP_ADDR0 says " + hex(c.weights.address));
+    mismatch("CBUF holds the weights of ", hex(old.weights.address), " but CNA.DCOMP_ADDR0 says ",
+             hex(c.weights.address));
   }
   if (old.cbuf.weight_banks != c.cbuf.weight_banks) {
-    mismatch("the weights were loaded into " + std::to_string(old.cbuf.weight_banks) +
-             " banks but the task says " + std::to_string(c.cbuf.weight_banks));
+    mismatch("the weights were loaded into ", old.cbuf.weight_banks, " banks but the task says ",
+             c.cbuf.weight_banks);
   }
   if (weights_.is_stale) {
     mismatch(
@@ -110,25 +109,24 @@ void Cbuf::check_weight_reuse(const CnaConfig& c, const BlockView& view) const {
 }
 
 void Cbuf::check_data_reuse(const CnaConfig& c, const BlockView& view) const {
-  const auto mismatch = [&](const std::string& detail) {
-    view.fault(fault::kReuseMismatch, r::cbuf_con0::kDataReuse, detail);
+  const auto mismatch = [&](const auto&... detail) {
+    view.fault(fault::kReuseMismatch, r::cbuf_con0::kDataReuse, detail...);
   };
   if (!data_.is_valid) mismatch("CBUF holds no features: no earlier task of this run left any");
   const FeatureCube& old = data_.config.feature;
   const FeatureCube& now = c.feature;
   if (tile_text(data_.config) != tile_text(c) ||
       data_.config.cbuf.entries_per_row != c.cbuf.entries_per_row) {
-    mismatch("CBUF holds a tile of " + tile_text(data_.config) + " but the task uses " +
-             tile_text(c));
+    mismatch("CBUF holds a tile of ", tile_text(data_.config), " but the task uses ", tile_text(c));
   }
   if (old.address != now.address || old.line_pitch != now.line_pitch ||
       old.surface_pitch != now.surface_pitch) {
-    mismatch("CBUF holds the features of " + hex(old.address) + " but the task names " +
-             hex(now.address) + " or other strides");
+    mismatch("CBUF holds the features of ", hex(old.address), " but the task names ",
+             hex(now.address), " or other strides");
   }
   if (data_.config.cbuf.data_banks != c.cbuf.data_banks) {
-    mismatch("the features were loaded into " + std::to_string(data_.config.cbuf.data_banks) +
-             " banks but the task says " + std::to_string(c.cbuf.data_banks));
+    mismatch("the features were loaded into ", data_.config.cbuf.data_banks,
+             " banks but the task says ", c.cbuf.data_banks);
   }
   if (data_.is_stale) {
     mismatch(

@@ -7,6 +7,7 @@
 #include "sim/element.h"
 #include "sim/memory.h"
 #include "sim/register_file.h"
+#include "sim/rounding.h"
 
 namespace rk3588::sim {
 
@@ -39,7 +40,7 @@ struct InputConverter {
   bool is_on = false;
   bool is_signed = false;
   bool add_first = false;
-  bool half_away = false;
+  Ties ties = Ties::kEven;
   uint32_t channels = 0;  // one bit per lane that is converted
   int16_t scale[4] = {};
   int16_t offset[4] = {};

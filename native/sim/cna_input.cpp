@@ -18,9 +18,9 @@ int8_t convert(const InputConverter& c, uint32_t channel, uint8_t byte) {
   const int64_t scale = c.scale[channel];
   const int64_t offset = c.offset[channel];
   if (c.add_first) {
-    return saturate8(shift_rounded((x + offset) * scale, c.shift[channel], c.half_away));
+    return saturate8(shift_rounded((x + offset) * scale, c.shift[channel], c.ties));
   }
-  return saturate8(shift_rounded(x * scale, c.shift[channel], c.half_away) + offset);
+  return saturate8(shift_rounded(x * scale, c.shift[channel], c.ties) + offset);
 }
 
 void unpack_pixels(CnaConfig* c, const int8_t** feature, std::vector<int8_t>* memory) {
@@ -141,7 +141,7 @@ InputConverter decode_converter(const BlockView& v, const CnaConfig& config) {
   c.is_on = true;
   c.is_signed = r::cvt_con0::kDataSign.raw(con0) != 0;
   c.add_first = r::cvt_con0::kCvtType.raw(con0) != 0;
-  c.half_away = r::cvt_con0::kRoundType.raw(con0) != 0;
+  if (r::cvt_con0::kRoundType.raw(con0) != 0) c.ties = Ties::kAway;
   c.channels = v.word(r::cvt_con5::kOffset);
   c.shift[0] = r::cvt_con0::kCvtTruncate0.raw(con0);
   c.shift[1] = r::cvt_con0::kCvtTruncate1.raw(con0);

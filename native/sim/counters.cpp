@@ -34,7 +34,7 @@ void count_conv(const TaskPlan& task, TaskCounters* c) {
 }
 
 void finish(const Chip& chip, TaskCounters* c) {
-  const uint64_t moved = c->feature_bytes + c->weight_bytes + c->operand_bytes + c->written_bytes;
+  const uint64_t moved = c->feature_bytes + c->weight_bytes + c->operands.all() + c->written_bytes;
   c->ddr_cycles = ceil_div(moved * 10, chip.bus_decibytes_per_cycle);
 }
 
@@ -44,12 +44,7 @@ TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask, const Chip& 
   TaskCounters c;
   c.enable_mask = enable_mask;
   if (task.is_conv) count_conv(task, &c);
-  const ReaderBytes& read = task.operands.bytes;
-  c.mrdma_bytes = read.mrdma;
-  c.brdma_bytes = read.brdma;
-  c.nrdma_bytes = read.nrdma;
-  c.erdma_bytes = read.erdma;
-  c.operand_bytes = read.mrdma + read.brdma + read.nrdma + read.erdma;
+  c.operands = task.operands.bytes;
   const DpuConfig& dpu = task.dpu;
   c.written_bytes = uint64_t{dpu.height} * dpu.width * dpu.surfaces() * kAtomBytes;
   finish(chip, &c);

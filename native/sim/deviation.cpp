@@ -86,8 +86,8 @@ uint32_t word_of(const RegisterFile& registers, uint32_t enable_mask,
   return registers.current(block).value_or_zero(setting.offset);
 }
 
-void round_up(const Deviations& deviations, Deviation wanted, bool is_on, bool* ties_up) {
-  if (is_on && has(deviations, wanted)) *ties_up = true;
+void round_up(const Deviations& deviations, Deviation wanted, bool is_on, Ties* ties) {
+  if (is_on && has(deviations, wanted)) *ties = Ties::kUp;
 }
 
 }  // namespace
@@ -193,7 +193,7 @@ void deviate(const Deviations& deviations, bool is_kicked, DeviationScratch* scr
     plan->cna.cbuf.weight_reuse = false;
   }
   if (has(deviations, Deviation::kNoBnMultiplier) && dpu.bn.mul == Operand::kMemory) {
-    std::fill(plan->operands.bn_mul.begin(), plan->operands.bn_mul.end(), int16_t{1});
+    std::fill(plan->operands.bn.mul.begin(), plan->operands.bn.mul.end(), int16_t{1});
   }
   if (has(deviations, Deviation::kNarrowEwOperand) && dpu.ew.operand_bytes == 2) {
     for (int32_t& operand : plan->operands.ew_channels) operand = static_cast<int8_t>(operand);
@@ -202,13 +202,13 @@ void deviate(const Deviations& deviations, bool is_kicked, DeviationScratch* scr
     dpu.ew.truncate = 0;
     dpu.ew.truncate_negative = 0;
   }
-  if (has(deviations, Deviation::kTiesToEven)) dpu.out.half_away = false;
-  round_up(deviations, Deviation::kTiesUp, !dpu.out.half_away, &dpu.out.ties_up);
-  round_up(deviations, Deviation::kTiesAwayUp, dpu.out.half_away, &dpu.out.ties_up);
-  round_up(deviations, Deviation::kMultiplierUp, dpu.bs.mul != Operand::kOff, &dpu.bs.ties_up);
-  round_up(deviations, Deviation::kMultiplierUp, dpu.bn.mul != Operand::kOff, &dpu.bn.ties_up);
-  round_up(deviations, Deviation::kConversionUp, dpu.ew.convert, &dpu.ew.converts_ties_up);
-  round_up(deviations, Deviation::kTruncationUp, dpu.ew.truncate != 0, &dpu.ew.ties_up);
+  if (has(deviations, Deviation::kTiesToEven)) dpu.out.ties = Ties::kEven;
+  round_up(deviations, Deviation::kTiesUp, dpu.out.ties == Ties::kEven, &dpu.out.ties);
+  round_up(deviations, Deviation::kTiesAwayUp, dpu.out.ties == Ties::kAway, &dpu.out.ties);
+  round_up(deviations, Deviation::kMultiplierUp, dpu.bs.mul != Operand::kOff, &dpu.bs.ties);
+  round_up(deviations, Deviation::kMultiplierUp, dpu.bn.mul != Operand::kOff, &dpu.bn.ties);
+  round_up(deviations, Deviation::kConversionUp, dpu.ew.convert, &dpu.ew.convert_ties);
+  round_up(deviations, Deviation::kTruncationUp, dpu.ew.truncate != 0, &dpu.ew.ties);
   if (has(deviations, Deviation::kNoInputSums)) dpu.ow = Operand::kOff;
   if (has(deviations, Deviation::kPackedRows) && plan->is_conv) {
     FeatureCube& feature = plan->cna.feature;

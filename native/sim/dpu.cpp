@@ -166,7 +166,7 @@ DpuConfig decode_dpu(const BlockView& v, bool is_conv, const Chip& chip) {
   if (r::ew_cfg::kEwBypass.raw(ew_cfg) == 0 && r::ew_cfg::kEwLutBypass.raw(ew_cfg) == 0) {
     c.lut = decode_lut(v);
   }
-  if (c.lut.is_on && c.ew.relu) {
+  if (c.lut.is_on && c.ew.relu.is_on) {
     v.fault(fault::kUnsupportedFeature, r::ew_cfg::kEwReluBypass,
             "ReLU together with the lookup table is not modelled by this simulator; supported "
             "is 1");

@@ -1,16 +1,26 @@
 // DPU: the stages BS, BN, EW and OUT_CVT behind the accumulator, and where the result goes.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "sim/element.h"
 #include "sim/lut.h"
 #include "sim/memory.h"
 #include "sim/register_file.h"
+#include "sim/rounding.h"
 
 namespace rk3588::sim {
 
 enum class Operand { kOff, kRegister, kMemory };
+
+// The end of a stage: negative values become 0, large ones (RELUX) the limit.
+struct Relu {
+  bool is_on = false;
+  bool is_limited = false;
+  int32_t limit = 0;  // in floating point stages the bits of fp32
+};
 
 // BS and BN have the same parts: ALU, MUL with a shift, ReLU or RELUX. BS adds, then multiplies; BN
 // multiplies, then adds, and shifts the sum.
@@ -23,11 +33,8 @@ struct XStage {
   int16_t mul_operand = 0;
   uint32_t shift = 0;           // for products (BN: and sums) >= 0
   uint32_t shift_negative = 0;  // for those < 0
-  bool relu = false;
-  bool relux = false;
-  int32_t relux_max = 0;
-  bool ties_up = false;  // of a worse chip (deviation.h), as in the stages below
-  bool is_off() const { return alu == Operand::kOff && mul == Operand::kOff && !relu; }
+  Ties ties = Ties::kEven;
+  Relu relu;
 };
 
 enum class EwOperation { kOff, kAdd, kMinus, kMax, kMin, kMul };
@@ -37,26 +44,29 @@ struct EwStage {
   Operand source = Operand::kOff;
   uint32_t operand_bytes = 1;  // of one channel in memory
   bool convert = false;        // e' = (e + offset) * scale >> shift
-  bool convert_half_away = false;
-  bool converts_ties_up = false;
+  Ties convert_ties = Ties::kEven;
   int32_t offset = 0;
   int16_t scale = 1;
   uint32_t shift = 0;
   bool mul_prelu = false;
   uint32_t truncate = 0;            // shift of the product, for products >= 0
   uint32_t truncate_negative = 0;   // for products < 0
-  bool ties_up = false;             // of the product's shift
+  Ties ties = Ties::kEven;          // of the product's shift
   std::array<int32_t, 8> values{};  // register operands, by channel % 8
-  bool relu = false;
-  bool relux = false;
-  int32_t relux_max = 0;
+  Relu relu;
+
+  // Whether a value leaves as it came, but for ReLU.
+  template <typename Number>
+  bool passes(Number value) const {
+    return operation == EwOperation::kOff ||
+           (operation == EwOperation::kMul && mul_prelu && value >= 0);
+  }
 };
 
 struct OutStage {
   int16_t scale = 1;
   uint32_t shift = 0;
-  bool half_away = false;
-  bool ties_up = false;
+  Ties ties = Ties::kEven;
   int32_t offset = 0;
   uint32_t minus_exp = 0;  // floating point results are divided by 2^minus_exp
 };
@@ -97,7 +107,8 @@ struct DpuConfig {
 
   // Only the literal stages can.
   bool rounds_ties_up() const {
-    return bs.ties_up || bn.ties_up || ew.ties_up || ew.converts_ties_up || out.ties_up;
+    const Ties all[] = {bs.ties, bn.ties, ew.convert_ties, ew.ties, out.ties};
+    return std::find(std::begin(all), std::end(all), Ties::kUp) != std::end(all);
   }
   uint32_t surfaces() const { return channels / lanes; }
   bool computes_in_float() const { return is_float(proc); }

@@ -27,6 +27,14 @@ struct XNames {
   std::string field(const char* name) const { return prefix + name; }
 };
 
+Relu decode_relu(const BlockView& v, bool is_on, bool is_limited, uint16_t limit, Named enable) {
+  if (is_limited && !is_on) {
+    v.fault(fault::kUnsupportedFeature, enable,
+            "an upper limit without ReLU is not modelled by this simulator");
+  }
+  return {is_on, is_limited, is_limited ? static_cast<int32_t>(v.word(limit)) : 0};
+}
+
 XStage decode_x(const BlockView& v, const XNames& n, uint32_t shift_negative) {
   XStage x;
   const uint32_t cfg = v.word(n.cfg);
@@ -57,13 +65,9 @@ XStage decode_x(const BlockView& v, const XNames& n, uint32_t shift_negative) {
     v.fault(fault::kInvalidValue, {n.cfg, n.field("MUL_PRELU").c_str()},
             "is 1 while the multiplier is bypassed; no known program does that");
   }
-  x.relu = r::bs_cfg::kBsReluBypass.raw(cfg) == 0;
-  x.relux = r::bs_cfg::kBsReluxEn.raw(cfg) != 0;
-  if (x.relux) x.relux_max = r::bs_relux_cmp_value::kBsReluxCmpDat.value(v.word(n.relux));
-  if (x.relux && !x.relu) {
-    v.fault(fault::kUnsupportedFeature, {n.cfg, n.field("RELUX_EN").c_str()},
-            "an upper limit without ReLU is not modelled by this simulator");
-  }
+  x.relu =
+      decode_relu(v, r::bs_cfg::kBsReluBypass.raw(cfg) == 0, r::bs_cfg::kBsReluxEn.raw(cfg) != 0,
+                  n.relux, {n.cfg, n.field("RELUX_EN").c_str()});
   return x;
 }
 
@@ -91,7 +95,7 @@ void decode_ew_operand(const BlockView& v, uint32_t cfg, EwStage* e) {
   e->convert = r::ew_cfg::kEwOpCvtBypass.raw(cfg) == 0;
   const uint32_t scale = v.word(r::ew_cvt_scale_value::kOffset);
   if (e->convert) {
-    e->convert_half_away = r::ew_cfg::kEwCvtRound.raw(cfg) != 0;
+    if (r::ew_cfg::kEwCvtRound.raw(cfg) != 0) e->convert_ties = Ties::kAway;
     e->offset = v.value(r::ew_cvt_offset_value::kEwOpCvtOffset);
     e->scale = r::ew_cvt_scale_value::kEwOpCvtScale.value(scale);
     e->shift = r::ew_cvt_scale_value::kEwOpCvtShift.raw(scale);
@@ -174,15 +178,9 @@ EwStage decode_ew(const BlockView& v, bool in_float) {
               "supported are offset 0, scale 1 and shift 0");
     }
   }
-  e.relu = r::ew_cfg::kEwReluBypass.raw(cfg) == 0;
-  e.relux = r::ew_cfg::kEwReluxEn.raw(cfg) != 0;
-  if (e.relux) {
-    e.relux_max = v.value(r::ew_relux_cmp_value::kEwReluxCmpDat);
-    if (!e.relu) {
-      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kEwReluxEn,
-              "an upper limit without ReLU is not modelled by this simulator");
-    }
-  }
+  e.relu =
+      decode_relu(v, r::ew_cfg::kEwReluBypass.raw(cfg) == 0, r::ew_cfg::kEwReluxEn.raw(cfg) != 0,
+                  r::ew_relux_cmp_value::kOffset, r::ew_cfg::kEwReluxEn);
   return e;
 }
 
@@ -203,7 +201,7 @@ OutStage decode_out(const BlockView& v, const DpuConfig& c) {
   o.offset = v.value(r::out_cvt_offset::kOutCvtOffset);
   o.scale = v.value(r::out_cvt_scale::kOutCvtScale);
   o.shift = v.raw(r::out_cvt_shift::kOutCvtShift);
-  o.half_away = v.raw(r::out_cvt_shift::kCvtRound) != 0;
+  if (v.raw(r::out_cvt_shift::kCvtRound) != 0) o.ties = Ties::kAway;
   if (o.shift > kMaxShift) {
     v.fault(fault::kInvalidValue, r::out_cvt_shift::kOutCvtShift, "is ", o.shift,
             "; shifts go up to 63");

@@ -9,10 +9,11 @@
 namespace rk3588::sim {
 namespace {
 
-float relu_float(float value, bool enabled, bool limited, int32_t limit_bits) {
-  if (!enabled) return value;
+float limited(float value, const Relu& relu) {
+  if (!relu.is_on) return value;
   value = std::max(value, 0.0f);
-  return limited ? std::min(value, float_of_bits(static_cast<uint32_t>(limit_bits))) : value;
+  return relu.is_limited ? std::min(value, float_of_bits(static_cast<uint32_t>(relu.limit)))
+                         : value;
 }
 
 float summand_float(const XStage& stage, int32_t alu) {
@@ -53,7 +54,7 @@ float run_bs_stage(const XStage& stage, float value, const ChannelOperands& oper
   if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
     x *= half_to_float(static_cast<uint16_t>(operands.bs_mul));
   }
-  return relu_float(x, stage.relu, stage.relux, stage.relux_max);
+  return limited(x, stage.relu);
 }
 
 float run_bn_stage(const XStage& stage, float value, const ChannelOperands& operands) {
@@ -62,36 +63,15 @@ float run_bn_stage(const XStage& stage, float value, const ChannelOperands& oper
     x *= half_to_float(static_cast<uint16_t>(operands.bn_mul));
   }
   if (stage.alu != Operand::kOff) x += summand_float(stage, operands.bn_alu);
-  return relu_float(x, stage.relu, stage.relux, stage.relux_max);
+  return limited(x, stage.relu);
 }
 
 float run_ew_stage(const EwStage& stage, float value, int32_t operand) {
-  if (stage.operation == EwOperation::kOff) {
-    return relu_float(value, stage.relu, stage.relux, stage.relux_max);
-  }
   const bool is_half = stage.source == Operand::kMemory && stage.operand_bytes == 2;
   const float e = is_half ? half_to_float(static_cast<uint16_t>(operand))
                           : float_of_bits(static_cast<uint32_t>(operand));
-  switch (stage.operation) {
-    case EwOperation::kOff:
-      break;
-    case EwOperation::kAdd:
-      value += e;
-      break;
-    case EwOperation::kMinus:
-      value -= e;
-      break;
-    case EwOperation::kMax:
-      value = std::max(value, e);
-      break;
-    case EwOperation::kMin:
-      value = std::min(value, e);
-      break;
-    case EwOperation::kMul:
-      if (!(stage.mul_prelu && value >= 0)) value *= e;
-      break;
-  }
-  return relu_float(value, stage.relu, stage.relux, stage.relux_max);
+  if (!stage.passes(value)) value = combined(stage.operation, value, e);
+  return limited(value, stage.relu);
 }
 
 int32_t ew_operand_of(const TaskPlan& task, uint32_t channel, uint64_t pixel) {

@@ -1,6 +1,8 @@
 // The arithmetic of the DPU's stages for one value, as the documentation reads.
 #pragma once
 
+#include <algorithm>
+
 #include "sim/dpu.h"
 #include "sim/rdma.h"
 
@@ -22,6 +24,26 @@ int32_t run_bs_stage(const XStage& stage, int32_t value, const ChannelOperands& 
 // BN: (value * mul + alu) >> shift, the shift by the sign of the sum, saturated to 32 bits, then
 // ReLU/RELUX. The summand counts in units of the product.
 int32_t run_bn_stage(const XStage& stage, int32_t value, const ChannelOperands& operands);
+// What EW's operation makes of two numbers; none: the first.
+template <typename Number>
+Number combined(EwOperation operation, Number x, Number e) {
+  switch (operation) {
+    case EwOperation::kOff:
+      break;
+    case EwOperation::kAdd:
+      return x + e;
+    case EwOperation::kMinus:
+      return x - e;
+    case EwOperation::kMax:
+      return std::max(x, e);
+    case EwOperation::kMin:
+      return std::min(x, e);
+    case EwOperation::kMul:
+      return x * e;
+  }
+  return x;
+}
+
 // The converted operand of EW.
 int32_t convert_ew_operand(const EwStage& stage, int32_t operand);
 int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand);

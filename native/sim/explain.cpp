@@ -96,30 +96,27 @@ void add_registers(const RegisterFile& registers, uint32_t mask, ElementWrite* w
   }
 }
 
-class Recorder {
- public:
-  explicit Recorder(ElementWrite* write) : write_(write) {}
-  void add(const std::string& name, double value) { write_->values.push_back({name, value}); }
+// Values by the names of what gives them.
+struct Recorder {
+  std::vector<std::pair<std::string, double>>& values;
 
- private:
-  ElementWrite* write_;
+  void add(const std::string& name, double value) { values.emplace_back(name, value); }
 };
+
+template <typename Stage>
+Stage without_relu(Stage stage) {
+  stage.relu = {};
+  return stage;
+}
 
 XStage only_alu(XStage x) {
   x.mul = Operand::kOff;
-  x.relu = false;
-  return x;
+  return without_relu(x);
 }
 
 XStage only_mul(XStage x) {
   x.alu = Operand::kOff;
-  x.relu = false;
-  return x;
-}
-
-XStage without_relu(XStage x) {
-  x.relu = false;
-  return x;
+  return without_relu(x);
 }
 
 double operand_number(int32_t alu, int32_t) { return alu; }
@@ -146,7 +143,7 @@ Number record_bs(Recorder& r, const XStage& x, Number value, const ChannelOperan
     r.add("BS.MUL", v);
   }
   v = run_bs_stage(x, value, ops);
-  if (x.relu) r.add("BS.RELU", v);
+  if (x.relu.is_on) r.add("BS.RELU", v);
   return v;
 }
 
@@ -168,13 +165,8 @@ Number record_bn(Recorder& r, const XStage& x, Number value, const ChannelOperan
     r.add("BN.ALU", run_bn_stage(without_relu(x), value, ops));
   }
   value = run_bn_stage(x, value, ops);
-  if (x.relu) r.add("BN.RELU", value);
+  if (x.relu.is_on) r.add("BN.RELU", value);
   return value;
-}
-
-EwStage without_relu(EwStage ew) {
-  ew.relu = false;
-  return ew;
 }
 
 EwStage only_relu(EwStage ew) {
@@ -215,7 +207,7 @@ Number record_stages(const DpuConfig& dpu, Number x, const ChannelOperands& ops,
     x = run_ew_stage(without_relu(dpu.ew), x, ew);
     r.add("EW", x);
   }
-  if (dpu.ew.relu) {
+  if (dpu.ew.relu.is_on) {
     x = run_ew_stage(only_relu(dpu.ew), x, ew);
     r.add("EW.RELU", x);
   }
@@ -267,7 +259,7 @@ void explain_task(const TaskPlan& t, uint32_t enable_mask, const RegisterFile& r
   const std::optional<Place> at = find(t, probe, where);
   if (!at) return;
   ElementWrite write = start(where, address_of(dpu, *at), *at);
-  Recorder r(&write);
+  Recorder r{write.values};
   if (t.is_conv) {
     r.add("CBUF.data banks", t.cna.cbuf.data_banks);
     r.add("CBUF.weight banks", t.cna.cbuf.weight_banks);
@@ -302,7 +294,7 @@ void explain_pooling(const PoolingConfig& c, const PoolingPlan& plan, uint32_t e
           : named_place({c.surfaces * lanes, c.out_height, c.out_width}, probe, where);
   if (!at) return;
   ElementWrite write = start(where, address_of(cube, *at), *at);
-  Recorder r(&write);
+  Recorder r{write.values};
   const uint32_t bytes = kAtomBytes / lanes;
   for (uint32_t k = 0; k < c.kernel_h * c.kernel_w; ++k) {
     const int64_t y = int64_t{at->y} * c.stride_h + k / c.kernel_w - c.pad_top;

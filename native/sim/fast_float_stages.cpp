@@ -13,14 +13,16 @@ constexpr uint32_t kMostMinusExp = 126;
 float number(int32_t bits) { return float_of_bits(static_cast<uint32_t>(bits)); }
 float half_number(int16_t bits) { return half_to_float(static_cast<uint16_t>(bits)); }
 
-HalfXStage x_stage(const XStage& stage) {
-  HalfXStage found;
-  found.has_alu = stage.alu != Operand::kOff;
-  found.has_mul = stage.mul != Operand::kOff;
-  found.prelu = stage.mul_prelu;
-  found.relu = stage.relu;
-  if (stage.relux) found.limit = number(stage.relux_max);
+HalfRelu half_relu(const Relu& relu) {
+  HalfRelu found;
+  found.is_on = relu.is_on;
+  if (relu.is_limited) found.limit = number(relu.limit);
   return found;
+}
+
+HalfXStage x_stage(const XStage& stage) {
+  return {stage.alu != Operand::kOff, stage.mul != Operand::kOff, stage.mul_prelu,
+          half_relu(stage.relu)};
 }
 
 bool reads_half(const OperandCube& cube) { return cube && cube.element_bytes == 2; }
@@ -51,8 +53,7 @@ HalfWriter::HalfWriter(const TaskPlan& task, const HalfKernels& kernels)
   stages_.ew = dpu.ew.operation;
   stages_.ew_per_pixel = reads_pixels(task);
   stages_.ew_prelu = dpu.ew.mul_prelu;
-  stages_.ew_relu = dpu.ew.relu;
-  if (dpu.ew.relux) stages_.ew_limit = number(dpu.ew.relux_max);
+  stages_.ew_relu = half_relu(dpu.ew.relu);
   stages_.out_scale = static_cast<float>(dpu.out.scale);
   stages_.out_power = std::ldexp(1.0f, -static_cast<int>(dpu.out.minus_exp));
   const bool has_half_operand = dpu.ew.source == Operand::kMemory && dpu.ew.operand_bytes == 2;

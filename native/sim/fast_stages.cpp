@@ -13,12 +13,12 @@ constexpr double kInt32Min = -2147483648.0;
 // rounding.
 constexpr int64_t kMaxEwFactor = int64_t{1} << 18;
 
-void set_limits(bool relu, bool relux, int32_t relux_max, double* low, double* high) {
-  *low = relu ? 0.0 : kInt32Min;
+void set_limits(const Relu& relu, double* low, double* high) {
+  *low = relu.is_on ? 0.0 : kInt32Min;
   *high = kInt32Max;
-  if (relux) {
+  if (relu.is_limited) {
     // min(max(x, 0), limit): a negative limit wins over the zero.
-    *high = relux_max;
+    *high = relu.limit;
     *low = std::min(*low, *high);
   }
 }
@@ -36,7 +36,7 @@ bool prepare_ew(const EwStage& ew, const std::vector<int32_t>& channels, TaskSta
   t->ew = ew.operation;
   if (ew.operation == EwOperation::kOff) return true;
   t->ew_convert = ew.convert;
-  t->ew_convert_away = ew.convert_half_away;
+  t->ew_convert_away = ew.convert_ties == Ties::kAway;
   t->ew_offset = ew.offset;
   t->ew_scale = std::ldexp(static_cast<double>(ew.scale), -static_cast<int>(ew.shift));
   t->ew_prelu = ew.mul_prelu;
@@ -80,7 +80,9 @@ class Bounds {
     return is_large;
   }
   // RELUX with a negative limit gives that limit.
-  void include(double value) { largest_ = std::max(largest_, std::abs(value)); }
+  void include(const Relu& relu) {
+    if (relu.is_limited) largest_ = std::max(largest_, std::abs(static_cast<double>(relu.limit)));
+  }
   void add(double summand) { largest_ += summand; }
   void multiply(double factor) { largest_ = largest_ * factor + 1.0; }
   double largest() const { return largest_; }
@@ -122,15 +124,15 @@ void set_limit_flags(const TaskPlan& task, const std::vector<SurfaceStages>& sur
   if (t->has_bs_alu) bounds.add(f.bs_alu);
   t->limit_bs_alu = bounds.exceeds();
   if (t->has_bs_mul) bounds.multiply(f.bs);
-  t->limit_bs = bounds.exceeds() || dpu.bs.relu;
-  if (dpu.bs.relux) bounds.include(dpu.bs.relux_max);
+  t->limit_bs = bounds.exceeds() || dpu.bs.relu.is_on;
+  bounds.include(dpu.bs.relu);
   if (t->has_bn_mul) bounds.multiply(f.bn);
   if (t->has_bn_alu) {
     bounds.add(f.bn_alu);
     if (t->has_bn_mul) bounds.multiply(std::max(t->bn_shift_ge, t->bn_shift_lt));
   }
-  t->limit_bn = bounds.exceeds() || dpu.bn.relu;
-  if (dpu.bn.relux) bounds.include(dpu.bn.relux_max);
+  t->limit_bn = bounds.exceeds() || dpu.bn.relu.is_on;
+  bounds.include(dpu.bn.relu);
   double operand = f.ew;
   if (t->ew_per_pixel) {
     operand = 128.0;
@@ -144,8 +146,8 @@ void set_limit_flags(const TaskPlan& task, const std::vector<SurfaceStages>& sur
     bounds.add(operand);
   }
   t->limit_ew_operation = bounds.exceeds();
-  t->limit_ew = dpu.ew.relu;
-  if (dpu.ew.relux) bounds.include(dpu.ew.relux_max);
+  t->limit_ew = dpu.ew.relu.is_on;
+  bounds.include(dpu.ew.relu);
   bounds.multiply(f.out);
   bounds.add(f.out_offset + 1.0);
   t->limit_out = bounds.exceeds();
@@ -206,11 +208,11 @@ bool prepare_stages(const TaskPlan& task, bool fold_ow, TaskStages* t,
   t->has_bn_mul = dpu.bn.mul != Operand::kOff;
   t->bn_shift_ge = std::ldexp(1.0, -static_cast<int>(dpu.bn.shift));
   t->bn_shift_lt = std::ldexp(1.0, -static_cast<int>(dpu.bn.shift_negative));
-  set_limits(dpu.bs.relu, dpu.bs.relux, dpu.bs.relux_max, &t->bs_low, &t->bs_high);
-  set_limits(dpu.bn.relu, dpu.bn.relux, dpu.bn.relux_max, &t->bn_low, &t->bn_high);
-  set_limits(dpu.ew.relu, dpu.ew.relux, dpu.ew.relux_max, &t->ew_low, &t->ew_high);
+  set_limits(dpu.bs.relu, &t->bs_low, &t->bs_high);
+  set_limits(dpu.bn.relu, &t->bn_low, &t->bn_high);
+  set_limits(dpu.ew.relu, &t->ew_low, &t->ew_high);
   t->ew_per_pixel = dpu.ew.source == Operand::kMemory && static_cast<bool>(task.operands.ew);
-  t->out_away = dpu.out.half_away;
+  t->out_away = dpu.out.ties == Ties::kAway;
   const uint32_t count = (dpu.real_channels + kAtomBytes - 1) / kAtomBytes;
   surfaces->resize(count);
   if (!prepare_ew(dpu.ew, task.operands.ew_channels, t)) return false;

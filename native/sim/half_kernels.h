@@ -20,13 +20,17 @@ inline constexpr int kHalfPixels = 8;
 // fp16 numbers are whole multiples of 2^-24.
 inline constexpr double kHalfUnits = 16777216.0;
 
+struct HalfRelu {
+  bool is_on = false;
+  float limit = std::numeric_limits<float>::infinity();
+};
+
 // BS or BN of a task, in fp32.
 struct HalfXStage {
   bool has_alu = false;
   bool has_mul = false;
   bool prelu = false;
-  bool relu = false;
-  float limit = std::numeric_limits<float>::infinity();
+  HalfRelu relu;
 };
 
 // What all surfaces of a task have in common.
@@ -36,8 +40,7 @@ struct HalfStages {
   EwOperation ew = EwOperation::kOff;
   bool ew_per_pixel = false;
   bool ew_prelu = false;
-  bool ew_relu = false;
-  float ew_limit = std::numeric_limits<float>::infinity();
+  HalfRelu ew_relu;
   float out_scale = 1.0f;
   float out_power = 1.0f;  // 2^-MINUS_EXP
 };

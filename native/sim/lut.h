@@ -36,6 +36,7 @@ class LutTables {
 
 // One table's range [start, end], the step between entries (2^index_shift) and what lies outside.
 struct LutRange {
+  int table = 0;
   int32_t start = 0;
   int32_t end = 0;
   uint32_t index_shift = 0;
@@ -47,8 +48,8 @@ struct LutRange {
 
 struct LutConfig {
   bool is_on = false;
-  LutRange le;
-  LutRange lo;
+  LutRange le{0};
+  LutRange lo{1};
   bool hybrid_lo = false;     // LO wins where both tables hold the value
   bool overflow_lo = false;   // LO's slope above both tables
   bool underflow_lo = false;  // LO's slope below both

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "sim/overlap.h"
 #include "sim/rounding.h"
@@ -105,84 +106,67 @@ void decode_padding(const BlockView& v, PoolingConfig* c) {
   }
 }
 
-// One output element from a window; `load(offset)` reads an element of the input surface.
-class Window {
- public:
-  Window(const PoolingConfig& c, const uint8_t* surface, uint32_t y, uint32_t x)
-      : c_(c), surface_(surface) {
-    top_ = int64_t{y} * c.stride_h - c.pad_top;
-    left_ = int64_t{x} * c.stride_w - c.pad_left;
-  }
+// Of a window of the input: padding counts in the sum, but takes no part in a maximum or minimum,
+// for known programs leave PAD_VALUE 0 there. A window of padding only gives the value itself
+// (assumed).
+template <typename Number>
+struct Pooled {
+  Number sum = 0;
+  std::optional<Number> best;
+};
 
-  // Calls inside(pointer to the atom) or outside() for each of the kernel's pixels.
-  template <typename Inside, typename Outside>
-  void visit(Inside inside, Outside outside) const {
-    for (uint32_t ky = 0; ky < c_.kernel_h; ++ky) {
-      for (uint32_t kx = 0; kx < c_.kernel_w; ++kx) {
-        const int64_t y = top_ + ky;
-        const int64_t x = left_ + kx;
-        if (y >= 0 && y < c_.in_height && x >= 0 && x < c_.in_width) {
-          inside(surface_ + y * c_.src_line_pitch + x * kAtomBytes);
-        } else {
-          outside();
-        }
+// `load` makes a number of the atom of a pixel.
+template <typename Number, typename Load>
+Pooled<Number> pool(const PoolingConfig& c, const uint8_t* surface, uint32_t y, uint32_t x,
+                    Number pad, Load load) {
+  const int64_t top = int64_t{y} * c.stride_h - c.pad_top;
+  const int64_t left = int64_t{x} * c.stride_w - c.pad_left;
+  Pooled<Number> found;
+  for (int64_t iy = top; iy < top + c.kernel_h; ++iy) {
+    for (int64_t ix = left; ix < left + c.kernel_w; ++ix) {
+      if (iy < 0 || iy >= c.in_height || ix < 0 || ix >= c.in_width) {
+        found.sum += pad;
+        continue;
       }
+      const Number value = load(surface + iy * c.src_line_pitch + ix * kAtomBytes);
+      const Number best = found.best.value_or(value);
+      found.sum += value;
+      found.best = c.method == PoolingMethod::kMax ? std::max(best, value) : std::min(best, value);
     }
   }
-
- private:
-  const PoolingConfig& c_;
-  const uint8_t* surface_;
-  int64_t top_;
-  int64_t left_;
-};
+  return found;
+}
 
 // The mean is the sum times both reciprocals in Q16, rounded once, ties away from zero (observed;
 // for windows of even size another rule for exact halves was seen but is unknown, and whether there
 // is a rounding between the two products is assumed not to matter).
 int8_t average(const PoolingConfig& c, int64_t sum) {
   const int64_t product = sum * c.recip_w * c.recip_h;
-  return saturate8(shift_half_away(product, 2 * kRecipFractionBits));
+  return saturate8(shift_rounded(product, 2 * kRecipFractionBits, Ties::kAway));
 }
 
-// Padding takes no part in a maximum or minimum: known programs leave PAD_VALUE 0 there. A window
-// of padding only gives the value itself (assumed).
-int8_t pool_int8(const PoolingConfig& c, const Window& window, uint32_t lane) {
-  int64_t sum = 0;
-  bool found = false;
-  int8_t best = 0;
-  window.visit(
-      [&](const uint8_t* atom) {
-        const auto value = static_cast<int8_t>(atom[lane]);
-        sum += value;
-        if (!found) best = value;
-        best = c.method == PoolingMethod::kMax ? std::max(best, value) : std::min(best, value);
-        found = true;
-      },
-      [&] { sum += c.pad_value; });
-  if (c.method == PoolingMethod::kAverage) return average(c, sum);
-  return found ? best : saturate8(c.pad_value);
+int8_t pool_int8(const PoolingConfig& c, const uint8_t* surface, uint32_t y, uint32_t x,
+                 uint32_t lane) {
+  const auto found = pool<int64_t>(c, surface, y, x, c.pad_value, [lane](const uint8_t* atom) {
+    return static_cast<int8_t>(atom[lane]);
+  });
+  if (c.method == PoolingMethod::kAverage) return average(c, found.sum);
+  return saturate8(found.best.value_or(c.pad_value));
 }
 
-uint16_t pool_half(const PoolingConfig& c, const Window& window, uint32_t lane) {
-  float sum = 0.0f;
-  bool found = false;
-  float best = 0.0f;
-  window.visit(
-      [&](const uint8_t* atom) {
-        const float value =
-            half_to_float(static_cast<uint16_t>(atom[2 * lane] | atom[2 * lane + 1] << 8));
-        sum += value;
-        if (!found) best = value;
-        best = c.method == PoolingMethod::kMax ? std::max(best, value) : std::min(best, value);
-        found = true;
-      },
-      [&] { sum += half_to_float(c.pad_half); });
-  if (c.method != PoolingMethod::kAverage) return found ? float_to_half(best) : c.pad_half;
+uint16_t pool_half(const PoolingConfig& c, const uint8_t* surface, uint32_t y, uint32_t x,
+                   uint32_t lane) {
+  const float pad = half_to_float(c.pad_half);
+  const auto found = pool<float>(c, surface, y, x, pad, [lane](const uint8_t* atom) {
+    return half_to_float(static_cast<uint16_t>(atom[2 * lane] | atom[2 * lane + 1] << 8));
+  });
+  if (c.method != PoolingMethod::kAverage) {
+    return found.best ? float_to_half(*found.best) : c.pad_half;
+  }
   // The reciprocals are fp16 numbers, 65536 / k each.
   const float recip_w = std::ldexp(half_to_float(static_cast<uint16_t>(c.recip_w)), -16);
   const float recip_h = std::ldexp(half_to_float(static_cast<uint16_t>(c.recip_h)), -16);
-  return float_to_half(sum * recip_w * recip_h);
+  return float_to_half(found.sum * recip_w * recip_h);
 }
 
 }  // namespace
@@ -257,9 +241,9 @@ PoolingPlan plan_pooling(const PoolingConfig& c, Memory& memory, const Position&
 double pool_element(const PoolingConfig& c, const PoolingPlan& plan, uint32_t channel, uint32_t y,
                     uint32_t x) {
   const auto lanes = static_cast<uint32_t>(kAtomBytes / element_bytes(c.element));
-  const Window window(c, plan.inputs[channel / lanes], y, x);
-  if (c.element == Element::kInt8) return pool_int8(c, window, channel % lanes);
-  return half_to_float(pool_half(c, window, channel % lanes));
+  const uint8_t* surface = plan.inputs[channel / lanes];
+  if (c.element == Element::kInt8) return pool_int8(c, surface, y, x, channel % lanes);
+  return half_to_float(pool_half(c, surface, y, x, channel % lanes));
 }
 
 void run_pooling(const PoolingConfig& c, const PoolingPlan& plan, ThreadPool* pool) {
@@ -267,15 +251,14 @@ void run_pooling(const PoolingConfig& c, const PoolingPlan& plan, ThreadPool* po
     for (uint32_t y = 0; y < c.out_height; ++y) {
       uint8_t* out = plan.outputs[s] + y * c.dst_line_pitch;
       for (uint32_t x = 0; x < c.out_width; ++x, out += kAtomBytes) {
-        const Window window(c, plan.inputs[s], y, x);
         if (c.element == Element::kInt8) {
           for (uint32_t i = 0; i < kAtomBytes; ++i) {
-            out[i] = static_cast<uint8_t>(pool_int8(c, window, i));
+            out[i] = static_cast<uint8_t>(pool_int8(c, plan.inputs[s], y, x, i));
           }
           continue;
         }
         for (uint32_t i = 0; i < kAtomBytes / 2; ++i) {
-          const uint16_t value = pool_half(c, window, i);
+          const uint16_t value = pool_half(c, plan.inputs[s], y, x, i);
           out[2 * i] = static_cast<uint8_t>(value & 0xff);
           out[2 * i + 1] = static_cast<uint8_t>(value >> 8);
         }

@@ -22,12 +22,6 @@ constexpr uint32_t kBlockMul = 48;
 constexpr uint32_t kPairBlockBytes = 48;
 constexpr uint32_t kPairBlockMul = 32;
 
-uint32_t little_endian(const uint8_t* bytes, int count) {
-  uint32_t value = 0;
-  for (int i = count - 1; i >= 0; --i) value = value << 8 | bytes[i];
-  return value;
-}
-
 void refuse_unsupported(const BlockView& v) {
   v.only(r::rdma_erdma_cfg::kErdmaSurfMode, 0, "a surface series");
   v.only(r::rdma_erdma_cfg::kErdmaNonalign, 0, "unaligned reading");
@@ -45,8 +39,8 @@ void decode_brdma(const BlockView& v, RdmaConfig* c) {
             " is not modelled by this simulator; supported are 0, 1 (dense int32), 4 (dense "
             "int16 multipliers) and 7 (blocks of 8 channels)");
   }
-  c->bs_data = use == kUseAll ? OperandData::kBlocks : operand_data(use);
-  c->bs_address = v.atom_address(r::rdma_bs_base_addr::kOffset);
+  c->bs.data = use == kUseAll ? OperandData::kBlocks : operand_data(use);
+  c->bs.address = v.atom_address(r::rdma_bs_base_addr::kOffset);
 }
 
 void decode_nrdma(const BlockView& v, RdmaConfig* c) {
@@ -57,8 +51,8 @@ void decode_nrdma(const BlockView& v, RdmaConfig* c) {
             " is not modelled by this simulator; supported are 0, 1 (dense int32 summands) and "
             "4 (dense int16 multipliers)");
   }
-  c->bn_data = operand_data(use);
-  c->bn_address = v.atom_address(r::rdma_bn_base_addr::kOffset);
+  c->bn.data = operand_data(use);
+  c->bn.address = v.atom_address(r::rdma_bn_base_addr::kOffset);
 }
 
 void decode_ew_read(const BlockView& v, RdmaConfig* c) {
@@ -142,54 +136,46 @@ std::vector<Number> dense_operands(const uint8_t* data, const DpuConfig& dpu) {
   std::vector<Number> numbers(dpu.channels, 0);
   constexpr int kBytes = sizeof(Number);
   for (uint32_t c = 0; c < dpu.real_channels; ++c) {
-    numbers[c] = static_cast<Number>(little_endian(data + uint64_t{kBytes} * c, kBytes));
+    numbers[c] = static_cast<Number>(load_element(data + uint64_t{kBytes} * c, kBytes));
   }
   return numbers;
 }
 
 uint64_t operand_size(OperandData data, uint32_t channels) {
+  if (data == OperandData::kNone) return 0;
   if (data == OperandData::kSummands) return uint64_t{channels} * sizeof(int32_t);
   if (data == OperandData::kMultipliers) return uint64_t{channels} * sizeof(int16_t);
   const uint32_t block = data == OperandData::kPairBlocks ? kPairBlockBytes : kBlockBytes;
   return uint64_t{(channels + kBlockChannels - 1) / kBlockChannels} * block;
 }
 
-void fetch_bs(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
-              const Position& where, Operands* out) {
-  const AddressPattern pattern{rdma.bs_address, operand_size(rdma.bs_data, dpu.real_channels), 0,
-                               1};
-  const uint8_t* data =
-      memory.read(pattern, where, "DPU_RDMA.RDMA_BS_BASE_ADDR", "the operands of BS");
-  out->reads.push_back(pattern);
-  if (rdma.bs_data == OperandData::kSummands) out->bs.alu = dense_operands<int32_t>(data, dpu);
-  if (rdma.bs_data == OperandData::kMultipliers) out->bs.mul = dense_operands<int16_t>(data, dpu);
-  const bool has_ow = rdma.bs_data == OperandData::kBlocks;
-  if (!has_ow && rdma.bs_data != OperandData::kPairBlocks) return;
-  out->bs.alu.assign(dpu.channels, 0);
-  out->bs.ow.assign(dpu.channels, 0);
-  out->bs.mul.assign(dpu.channels, 0);
+// Returns the bytes read.
+uint64_t fetch_channels(const Memory& memory, const ChannelRead& read, const DpuConfig& dpu,
+                        const Position& where, const char* reg, const char* what, XOperands* out,
+                        std::vector<AddressPattern>* reads) {
+  const AddressPattern pattern{read.address, operand_size(read.data, dpu.real_channels), 0, 1};
+  if (read.data == OperandData::kNone) return 0;
+  const uint8_t* data = memory.read(pattern, where, reg, what);
+  reads->push_back(pattern);
+  if (read.data == OperandData::kSummands) out->alu = dense_operands<int32_t>(data, dpu);
+  if (read.data == OperandData::kMultipliers) out->mul = dense_operands<int16_t>(data, dpu);
+  if (!read.has_blocks()) return pattern.bytes;
+  const bool has_ow = read.data == OperandData::kBlocks;
+  out->alu.assign(dpu.channels, 0);
+  out->ow.assign(dpu.channels, 0);
+  out->mul.assign(dpu.channels, 0);
   for (uint32_t c = 0; c < dpu.real_channels; ++c) {
     const uint8_t* block =
         data + uint64_t{c / kBlockChannels} * (has_ow ? kBlockBytes : kPairBlockBytes);
     const uint32_t lane = c % kBlockChannels;
-    out->bs.alu[c] = static_cast<int32_t>(little_endian(block + 4 * lane, 4));
+    out->alu[c] = load_element(block + 4 * lane, 4);
     const uint8_t* last = block + (has_ow ? kBlockMul : kPairBlockMul);
     if (has_ow) {
-      out->bs.ow[c] = static_cast<int16_t>(little_endian(block + kBlockOw + 2 * lane, 2));
+      out->ow[c] = static_cast<int16_t>(load_element(block + kBlockOw + 2 * lane, 2));
     }
-    out->bs.mul[c] = static_cast<int16_t>(little_endian(last + 2 * lane, 2));
+    out->mul[c] = static_cast<int16_t>(load_element(last + 2 * lane, 2));
   }
-}
-
-void fetch_bn(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
-              const Position& where, Operands* out) {
-  const AddressPattern pattern{rdma.bn_address, operand_size(rdma.bn_data, dpu.real_channels), 0,
-                               1};
-  const uint8_t* data =
-      memory.read(pattern, where, "DPU_RDMA.RDMA_BN_BASE_ADDR", "the operands of BN");
-  out->reads.push_back(pattern);
-  if (rdma.bn_data == OperandData::kSummands) out->bn_alu = dense_operands<int32_t>(data, dpu);
-  if (rdma.bn_data == OperandData::kMultipliers) out->bn_mul = dense_operands<int16_t>(data, dpu);
+  return pattern.bytes;
 }
 
 void require_fetched(bool fetched, const Position& where, const char* reg, const char* operand) {
@@ -197,6 +183,31 @@ void require_fetched(bool fetched, const Position& where, const char* reg, const
   raise(fault::kOperandNotFetched, where, reg, "the stage takes ", operand,
         " from memory, but the task's DPU_RDMA does "
         "not read it");
+}
+
+// Of BS, BN and OW.
+void require_channels_fetched(const RdmaConfig& rdma, const DpuConfig& dpu, const Position& where) {
+  const bool has_blocks = rdma.bs.has_blocks();
+  const struct {
+    Operand source;
+    bool is_fetched;
+    const char* reg;
+    const char* operand;
+  } all[] = {
+      {dpu.bs.alu, has_blocks || rdma.bs.data == OperandData::kSummands, "DPU.BS_CFG.BS_ALU_SRC",
+       "its summand"},
+      {dpu.bs.mul, has_blocks || rdma.bs.data == OperandData::kMultipliers,
+       "DPU.BS_MUL_CFG.BS_MUL_SRC", "its multiplier"},
+      {dpu.ow, rdma.bs.data == OperandData::kBlocks, "DPU.BS_OW_CFG.OW_SRC", "the OW operand"},
+      {dpu.bn.alu, rdma.bn.data == OperandData::kSummands, "DPU.BN_CFG.BN_ALU_SRC", "its summand"},
+      {dpu.bn.mul, rdma.bn.data == OperandData::kMultipliers, "DPU.BN_MUL_CFG.BN_MUL_SRC",
+       "its multiplier"},
+  };
+  for (const auto& each : all) {
+    if (each.source == Operand::kMemory) {
+      require_fetched(each.is_fetched, where, each.reg, each.operand);
+    }
+  }
 }
 
 uint64_t bytes_of(const std::vector<AddressPattern>& reads, size_t first, size_t end) {
@@ -253,34 +264,11 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
 Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
                         const Position& where) {
   Operands out;
-  const bool blocks =
-      rdma.bs_data == OperandData::kBlocks || rdma.bs_data == OperandData::kPairBlocks;
-  if (dpu.bs.alu == Operand::kMemory) {
-    require_fetched(blocks || rdma.bs_data == OperandData::kSummands, where,
-                    "DPU.BS_CFG.BS_ALU_SRC", "its summand");
-  }
-  if (dpu.bs.mul == Operand::kMemory) {
-    require_fetched(blocks || rdma.bs_data == OperandData::kMultipliers, where,
-                    "DPU.BS_MUL_CFG.BS_MUL_SRC", "its multiplier");
-  }
-  if (dpu.ow == Operand::kMemory) {
-    require_fetched(rdma.bs_data == OperandData::kBlocks, where, "DPU.BS_OW_CFG.OW_SRC",
-                    "the OW operand");
-  }
-  if (dpu.bn.alu == Operand::kMemory) {
-    require_fetched(rdma.bn_data == OperandData::kSummands, where, "DPU.BN_CFG.BN_ALU_SRC",
-                    "its summand");
-  }
-  if (dpu.bn.mul == Operand::kMemory) {
-    require_fetched(rdma.bn_data == OperandData::kMultipliers, where, "DPU.BN_MUL_CFG.BN_MUL_SRC",
-                    "its multiplier");
-  }
-  if (rdma.bs_data != OperandData::kNone) fetch_bs(memory, rdma, dpu, where, &out);
-  out.bytes.brdma = bytes_of(out.reads, 0, out.reads.size());
-  if (rdma.bn_data != OperandData::kNone) {
-    fetch_bn(memory, rdma, dpu, where, &out);
-    out.bytes.nrdma = out.reads.back().extent();
-  }
+  require_channels_fetched(rdma, dpu, where);
+  out.bytes.brdma = fetch_channels(memory, rdma.bs, dpu, where, "DPU_RDMA.RDMA_BS_BASE_ADDR",
+                                   "the operands of BS", &out.bs, &out.reads);
+  out.bytes.nrdma = fetch_channels(memory, rdma.bn, dpu, where, "DPU_RDMA.RDMA_BN_BASE_ADDR",
+                                   "the operands of BN", &out.bn, &out.reads);
   // Surfaces without a real channel are not read.
   const auto surfaces = [&](const OperandShape& shape) {
     const uint64_t lanes = kAtomBytes / shape.element_bytes;

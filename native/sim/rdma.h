@@ -11,6 +11,16 @@ namespace rk3588::sim {
 // Per channel: summands (int32) or multipliers (int16) alone, or blocks of 8 channels of all three,
 // or of summands and multipliers.
 enum class OperandData { kNone, kSummands, kMultipliers, kBlocks, kPairBlocks };
+// What BS or BN is given.
+struct ChannelRead {
+  OperandData data = OperandData::kNone;
+  uint64_t address = 0;
+
+  bool has_blocks() const {
+    return data == OperandData::kBlocks || data == OperandData::kPairBlocks;
+  }
+};
+
 enum class EwRead { kOff, kPerChannel, kPerPixel };
 
 // How the pixels of an operand's surface lie in memory and how they become the task's pixels.
@@ -31,10 +41,8 @@ struct OperandShape {
 };
 
 struct RdmaConfig {
-  OperandData bs_data = OperandData::kNone;
-  uint64_t bs_address = 0;
-  OperandData bn_data = OperandData::kNone;
-  uint64_t bn_address = 0;
+  ChannelRead bs;
+  ChannelRead bn;
   uint64_t shifts_address = 0;  // of a chip that reads BS's shifts from memory
   bool reads_main = false;      // MRDMA feeds the DPU (flying mode)
   bool combined = false;  // COMB_USE 5: even surfaces of the EW operand by MRDMA, odd ones by ERDMA
@@ -48,8 +56,8 @@ struct RdmaConfig {
 // Reads and checks the registers against the DPU's sizes; throws Fault.
 RdmaConfig decode_rdma(const BlockView& view, const DpuConfig& dpu, bool is_conv);
 
-// Per-channel operands of BS; 0 from the DPU's real channels on.
-struct BsOperands {
+// Per-channel operands of BS or BN; 0 from the DPU's real channels on.
+struct XOperands {
   std::vector<int32_t> alu;
   std::vector<int16_t> ow;
   std::vector<int16_t> mul;
@@ -75,18 +83,9 @@ struct OperandCube {
 // A little-endian number of 1, 2 or 4 bytes, extended by its sign.
 int32_t load_element(const uint8_t* bytes, uint32_t count);
 
-// Bytes that each reader of DPU_RDMA fetches.
-struct ReaderBytes {
-  uint64_t mrdma = 0;
-  uint64_t brdma = 0;
-  uint64_t nrdma = 0;
-  uint64_t erdma = 0;
-};
-
 struct Operands {
-  BsOperands bs;
-  std::vector<int32_t> bn_alu;        // 0 from the real channels on
-  std::vector<int16_t> bn_mul;        // the same
+  XOperands bs;
+  XOperands bn;
   OperandCube main;                   // flying mode
   OperandCube ew;                     // per pixel
   std::vector<int32_t> ew_channels;   // per channel

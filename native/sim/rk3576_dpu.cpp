@@ -78,9 +78,7 @@ void decode_activation(const BlockView& v, XStage* bn) {
   }
   require_word(v, cfg, kBnClamps);
   require_word(v, dpu::relu_min::kOffset, 0);
-  bn->relu = true;
-  bn->relux = largest != kLargest;
-  bn->relux_max = static_cast<int32_t>(largest);
+  bn->relu = {true, largest != kLargest, static_cast<int32_t>(largest)};
 }
 
 }  // namespace
@@ -141,8 +139,8 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& d) {
   require_word(v, rdma::rdma_data_cube_width::kOffset, d.width - 1);
   require_word(v, rdma::rdma_data_cube_height::kOffset, d.height - 1);
   require_word(v, rdma::rdma_data_cube_channel::kOffset, d.real_channels - 1);
-  c.bs_data = d.is_depthwise ? OperandData::kPairBlocks : OperandData::kBlocks;
-  c.bs_address = v.atom_address(rdma::rdma_bs_base_addr::kOffset);
+  c.bs.data = d.is_depthwise ? OperandData::kPairBlocks : OperandData::kBlocks;
+  c.bs.address = v.atom_address(rdma::rdma_bs_base_addr::kOffset);
   c.shifts_address = v.atom_address(rdma::rdma_bs_scalar_addr::kOffset);
   return c;
 }

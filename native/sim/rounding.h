@@ -11,47 +11,23 @@ constexpr uint32_t align_up(uint32_t value, uint32_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// value / 2^shift rounded to nearest, ties to even. |value| < 2^62, shift <= 63.
-inline int64_t shift_half_even(int64_t value, uint32_t shift) {
-  if (shift == 0) return value;
-  if (shift > 62) return 0;
-  const int64_t floor = value >> shift;
-  const int64_t rest = value & ((int64_t{1} << shift) - 1);
-  const int64_t half = int64_t{1} << (shift - 1);
-  return floor + (rest > half || (rest == half && (floor & 1) != 0) ? 1 : 0);
-}
-
-// The same, ties away from zero.
-inline int64_t shift_half_away(int64_t value, uint32_t shift) {
-  if (shift == 0) return value;
-  if (shift > 62) return 0;
-  const int64_t magnitude = value < 0 ? -value : value;
-  const int64_t rounded = (magnitude + (int64_t{1} << (shift - 1))) >> shift;
-  return value < 0 ? -rounded : rounded;
-}
-
-// The same, ties up: no stage is known to do so, but chips were reported to.
-inline int64_t shift_half_up(int64_t value, uint32_t shift) {
-  if (shift == 0) return value;
-  if (shift > 62) return 0;
-  return (value + (int64_t{1} << (shift - 1))) >> shift;
-}
-
+// What becomes of a number half way between two others. Up: no stage is known to do so, but chips
+// were reported to.
 enum class Ties { kEven, kAway, kUp };
 
+// value / 2^shift rounded to nearest. |value| < 2^62, shift <= 63.
 inline int64_t shift_rounded(int64_t value, uint32_t shift, Ties ties) {
+  if (shift == 0) return value;
+  if (shift > 62) return 0;
+  const int64_t half = int64_t{1} << (shift - 1);
   switch (ties) {
-    case Ties::kAway:
-      return shift_half_away(value, shift);
     case Ties::kUp:
-      return shift_half_up(value, shift);
+      return (value + half) >> shift;
+    case Ties::kAway:
+      return (value + half - (value < 0 ? 1 : 0)) >> shift;
     default:
-      return shift_half_even(value, shift);
+      return (value + half - 1 + (value >> shift & 1)) >> shift;
   }
-}
-
-inline int64_t shift_rounded(int64_t value, uint32_t shift, bool half_away) {
-  return shift_rounded(value, shift, half_away ? Ties::kAway : Ties::kEven);
 }
 
 inline int32_t saturate32(int64_t value) {

@@ -97,6 +97,16 @@ class Fault : public std::runtime_error {
   std::string layer;
 };
 
+// Bytes that each reader of DPU_RDMA fetches.
+struct ReaderBytes {
+  uint64_t mrdma = 0;  // the main operand, or even surfaces of a combined one
+  uint64_t brdma = 0;  // operands of BS
+  uint64_t nrdma = 0;  // operands of BN
+  uint64_t erdma = 0;  // the operand of EW
+
+  uint64_t all() const { return mrdma + brdma + nrdma + erdma; }
+};
+
 // What one task moved and computed. Cycles are estimates by the known cost formulas.
 struct TaskCounters {
   int task = 0;
@@ -105,11 +115,7 @@ struct TaskCounters {
   uint64_t macs = 0;
   uint64_t feature_bytes = 0;  // read by CNA or PPU_RDMA
   uint64_t weight_bytes = 0;
-  uint64_t operand_bytes = 0;  // read by DPU_RDMA, all of:
-  uint64_t mrdma_bytes = 0;    // the main operand, or even surfaces of a combined one
-  uint64_t brdma_bytes = 0;    // operands of BS
-  uint64_t nrdma_bytes = 0;    // operands of BN
-  uint64_t erdma_bytes = 0;    // the operand of EW
+  ReaderBytes operands;
   uint64_t written_bytes = 0;
   uint32_t data_banks = 0;
   uint32_t weight_banks = 0;
