@@ -18,13 +18,16 @@ MAX_ELEMENTS = 1 << 22
 
 @st.composite
 def axes(draw, largest):
-    kernel, dilation = draw(st.integers(1, 9)), draw(st.integers(1, 4))
+    """Of a convolution, or of a transposed one, whose kernel always meets an input."""
+    spread = draw(st.sampled_from([1, 1, 2, 4]))
+    kernel, dilation = draw(st.integers(spread, 9)), draw(st.integers(1, 4 if spread == 1 else 1))
     reach = (kernel - 1) * dilation + 1
     before, after = draw(st.integers(0, reach - 1)), draw(st.integers(0, reach - 1))
-    size = draw(st.integers(max(1, reach - before - after), largest))
-    stride = draw(st.integers(1, 4))
-    outputs = (size + before + after - reach) // stride + 1
-    return Axis(size, outputs, kernel, stride, dilation, before)
+    least = max(1, reach - before - after)
+    size = draw(st.integers((least - 1 + spread - 1) // spread + 1, largest))
+    stride = draw(st.integers(1, 4 if spread == 1 else 1))
+    outputs = ((size - 1) * spread + 1 + before + after - reach) // stride + 1
+    return Axis(size, outputs, kernel, stride, dilation, before, spread=spread)
 
 
 @st.composite
@@ -166,6 +169,18 @@ def test_wide_rows_are_cut_into_columns():
     plan = plan_tiles(plain(3, 5000, 16, 32, 1))
     assert max(tile.columns.input_size for tile in plan.tiles) <= RK3588.limits.feature_size
     assert sum(tile.columns.output_size for tile in plan.tiles) == 5000
+
+
+@pytest.mark.parametrize("is_tall", [True, False])
+def test_pixels_that_lie_apart_count_with_what_is_between_them(is_tall):
+    """1,100 rows or columns fit CBUF and their registers, the 2,199 made of them do not."""
+    long = Axis(1100, 2200, kernel=3, pad=1, spread=2)
+    short = Axis(1, 2, kernel=3, pad=1, spread=2)
+    rows, columns = (long, short) if is_tall else (short, long)
+    geometry = ConvGeometry(rows, columns, channels=16, kernels=32, outputs=32, chip=RK3588)
+    plan = plan_tiles(geometry)
+    check_plan(geometry, plan)
+    assert len(plan.tiles) == 2
 
 
 def test_kernels_too_large_for_a_group_go_by_surfaces():

@@ -51,16 +51,17 @@ def check_tile(geometry, tile):
     if tile.weights_resident:
         assert weights <= tile.weight_banks * geometry.cbuf.bank_bytes
     for axis, window in ((geometry.rows, tile.rows), (geometry.columns, tile.columns)):
-        assert 1 <= window.input_size <= geometry.limits.feature_size
-        assert 0 <= window.pad <= axis.pad
+        assert window.input_size >= 1
+        assert (window.input_size - 1) * axis.spread < geometry.limits.feature_size
+        assert 0 <= window.pad <= max(axis.pad, axis.spread - 1)
         held = range(window.input_start, window.input_start + window.input_size)
         assert held.start >= 0
         assert held.stop <= axis.input_size
         for output in (window.output_start, window.output_start + window.output_size - 1):
             first = output * axis.stride - axis.pad
             for tap in range(axis.kernel):
-                needed = first + tap * axis.dilation
-                assert needed in held or not 0 <= needed < axis.input_size
+                needed, between = divmod(first + tap * axis.dilation, axis.spread)
+                assert between or needed in held or not 0 <= needed < axis.input_size
         # The CNA counts rows and columns from the padding before the tile.
         first = window.output_start * axis.stride - axis.pad
-        assert window.input_start - window.pad == first
+        assert window.input_start * axis.spread - window.pad == first

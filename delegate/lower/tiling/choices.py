@@ -74,7 +74,8 @@ def column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window,
         * geometry.cbuf.entry_bytes
         // (channels * geometry.element_bytes)
     )
-    widest = min(pixels, geometry.limits.feature_size) * axis.spread
+    most_pixels = axis.most_inputs(geometry.limits.feature_size)
+    widest = min(pixels, most_pixels) * axis.spread
     most = (widest + 2 * axis.reach) // axis.stride + 1
     most_tiles = 1 if geometry.chip.forms.equal_sides else axis.wanted
     for count in range(ceil_div(axis.wanted, most), most_tiles + 1):
@@ -89,7 +90,7 @@ def column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window,
         width = max(window.input_size for window in windows)
         entries = geometry.row_entries(width, channels)
         if (
-            width <= geometry.limits.feature_size
+            width <= most_pixels
             and size <= geometry.limits.cube_size
             and entries <= geometry.cbuf.max_row_entries
         ):

@@ -52,6 +52,10 @@ class Axis:
         """Input rows one output row reaches over."""
         return (self.kernel - 1) * self.dilation + 1
 
+    def most_inputs(self, limit: int) -> int:
+        """The most input rows that are at most ``limit`` rows as far apart as they are taken."""
+        return (limit - 1) // self.spread + 1
+
     def window(self, start: int, size: int) -> Window:
         """The input of output rows [start, + size), clipped to the image."""
         first = start * self.stride - self.pad

@@ -119,6 +119,7 @@ def _plans(
     certain to cost more than ``best``.
     """
     widest = max(parts, key=lambda part: part.kernels)
+    most_rows = geometry.rows.most_inputs(geometry.limits.feature_size)
     for columns in column_windows(geometry, widest):
         width = max(window.input_size for window in columns)
         entries = geometry.row_entries(width, geometry.input_channels(widest))
@@ -126,9 +127,7 @@ def _plans(
             found = False
             for banks in choices:
                 height = (geometry.cbuf.banks - banks) * geometry.cbuf.bank_entries // entries
-                for rows in row_windows(
-                    geometry, min(height, geometry.limits.feature_size), columns
-                ):
+                for rows in row_windows(geometry, min(height, most_rows), columns):
                     found = True
                     tiles = len(parts) * len(columns) * len(rows)
                     if best is None or _at_least(geometry, tiles) <= best.cost_cycles:
