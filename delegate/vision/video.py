@@ -34,6 +34,8 @@ and scripts name other files or addresses, which a stranger's file must not open
 FILE_OPTIONS = f"format_whitelist;{','.join(CONTAINERS)}|protocol_whitelist;file"
 """As OpenCV hands them to FFmpeg."""
 OPTIONS_VARIABLE = "OPENCV_FFMPEG_CAPTURE_OPTIONS"
+_DEAF_VERSION = "4.11."
+"""Its condition for taking them is the wrong way round (pull request 26793 of opencv/opencv)."""
 
 DEFAULT_FRAMES_PER_SECOND = 25.0
 """Of a written video whose source does not say its own, as many cameras do not."""
@@ -59,6 +61,11 @@ def _open_file(cv2: Any, path: Path) -> Any:
     """By FFmpeg alone, which can be told what to refuse; a name that begins with / is not taken for
     an address.
     """
+    if str(cv2.__version__).startswith(_DEAF_VERSION):
+        raise DelegateError(
+            f"OpenCV {cv2.__version__} cannot be told which files not to follow: "
+            f"pip install 'opencv-python-headless!={_DEAF_VERSION}*'"
+        )
     before = os.environ.get(OPTIONS_VARIABLE)
     os.environ[OPTIONS_VARIABLE] = FILE_OPTIONS
     try:

@@ -37,6 +37,7 @@ class StandIn(types.ModuleType):
 
     def __init__(self) -> None:
         super().__init__("cv2")
+        self.__version__ = "4.10.0"
         self.rate = RATE
         self.interrupt_at: int | None = None
         self.released = 0
@@ -209,6 +210,14 @@ def test_files_are_opened_by_what_can_refuse_playlists(
     address = f"file://{path}"
     run("detect", "--video", address, "--model", model).assert_refused("no such video file")
     assert not {"hls", "concat", "dash", "sdp", "image2", "lavfi"}.intersection(CONTAINERS)
+
+
+def test_what_follows_playlists_opens_no_file(run: Run, model: Path, camera: StandIn) -> None:
+    camera.__version__ = "4.11.0"
+    outcome = run("detect", "--video", model, "--model", model)
+    outcome.assert_refused("pip install 'opencv-python-headless!=4.11.*'", code=1)
+    assert camera.opened == []
+    assert run("detect", "--video", 0, "--model", model, "--frames", 1).code == 0
 
 
 PLAYLISTS = {
