@@ -9,16 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from delegate.cli.argument_types import natural_number, positive_integer
-from delegate.cli.command import (
-    Command,
-    options_from,
-    print_json,
-    warn,
-    warn_if_on_cpu,
-)
+from delegate.cli.command import Command, options_from, print_json, warn, warn_if_on_cpu
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.nodes import nodes_text
-from delegate.cli.table import format_pairs, format_table, thousands
+from delegate.cli.table import print_pairs, print_table, thousands
 from delegate.errors import UsageError
 from delegate.host.delegation import plural
 from delegate.model.files import read_text
@@ -124,13 +118,8 @@ def _print_tables(document: dict[str, Any]) -> None:
         ),
         ("threads", document["threads"] or "the runtime's default"),
     ]
-    estimate = ours["inference_estimate"]
-    facts.append(
-        (
-            "estimate",
-            f"{estimate['total_us'] / 1e3:.2f} ms per inference on the chip, modelled",
-        )
-    )
+    estimate = ours["inference_estimate"]["total_us"] / 1e3
+    facts.append(("estimate", f"{estimate:.2f} ms per inference on the chip, modelled"))
     if "speedup" in document:
         facts.append(("speed-up", f"{document['speedup']:.2f} times the CPU alone, by medians"))
     if "simulator_ratio" in document:
@@ -143,24 +132,23 @@ def _print_tables(document: dict[str, Any]) -> None:
         )
     if document["memory"] is not None:
         facts.append(("memory", _memory_text(document["memory"])))
-    print(format_pairs(facts))
-    print("\nmeasured, milliseconds:")
+    print_pairs(*facts)
     rows = []
     for name, part in (("delegate", ours), ("CPU alone", cpu)):
         if part is not None:
             steady = [_ms(part["steady"][column]) for column in _COLUMNS]
             rows.append((name, _ms(part["init_ms"]), _ms(part["first_ms"]), *steady))
     headings = ("", "init", "first", "mean", "std", "min", "p50", "p95", "p99", "max")
-    print(format_table(headings, rows, right=range(1, len(headings))))
+    print_table("measured, milliseconds:", headings, rows, right=range(1, len(headings)))
     phases = ours["phases"]
-    print("\nwhere the time of a mean inference goes, milliseconds:")
     phase_rows = [
         ("input conversion", _ms(phases["input_conversion_ms"])),
         ("device: submit and wait", _ms(phases["device_ms"])),
         ("output conversion", _ms(phases["output_conversion_ms"])),
         ("CPU operators and runtime", _ms(phases["cpu_operators_ms"])),
     ]
-    print(format_table(("phase", "mean"), phase_rows, right=(1,)))
+    title = "where the time of a mean inference goes, milliseconds:"
+    print_table(title, ("phase", "mean"), phase_rows, right=(1,))
     _print_operators(ours)
 
 
@@ -174,9 +162,7 @@ def _print_operators(ours: dict[str, Any]) -> None:
         if number < len(gaps) and gaps[number]["nodes"]:
             gap = gaps[number]
             names = ", ".join(dict.fromkeys(gap["ops"]))
-            rows.append(
-                ("CPU", "", "", "", _ms(gap["mean_ms"]), "", nodes_text(gap["nodes"]), names)
-            )
+            rows.append(("CPU", "", "", "", _ms(gap["mean_ms"]), "", _nodes(gap), names))
         if number < len(partitions):
             part = partitions[number]
             times = part["measured"]
@@ -191,15 +177,13 @@ def _print_operators(ours: dict[str, Any]) -> None:
                     _ms(times["output_conversion_ms"]),
                     _ms(times["total_ms"]),
                     thousands(part["estimate"]["cycles"]),
-                    nodes_text(part["nodes"]),
+                    _nodes(part),
                     f"partition {part['partition']}, {plural(part['tasks'], 'task')}",
                 )
             )
-    if not rows:
-        return
-    print("\noperators: measured milliseconds, and apart from them the modelled cycles:")
+    title = "operators: measured milliseconds, and apart from them the modelled cycles:"
     headings = ("on", "in", "device", "out", "total", "est. cycles", "nodes", "what")
-    print(format_table(headings, _narrow(rows), right=(1, 2, 3, 4, 5), last="elide"))
+    print_table(title, headings, rows, right=(1, 2, 3, 4, 5), last="elide")
     for part in partitions:
         if part["row_sharing"]:
             print(f"split_rows, partition {part['partition']}: {part['row_sharing']}")
@@ -208,15 +192,10 @@ def _print_operators(ours: dict[str, Any]) -> None:
 _NODES_WIDTH = 22
 
 
-def _narrow(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
-    """Long lists of nodes cut, so that a line keeps to the width of a page."""
-    narrow = []
-    for row in rows:
-        nodes = str(row[6])
-        if len(nodes) > _NODES_WIDTH:
-            nodes = nodes[: _NODES_WIDTH - 3] + "..."
-        narrow.append((*row[:6], nodes, row[7]))
-    return narrow
+def _nodes(part: dict[str, Any]) -> str:
+    """Its nodes, cut where they are many, so that a line keeps to the width of a page."""
+    text = nodes_text(part["nodes"])
+    return text if len(text) <= _NODES_WIDTH else text[: _NODES_WIDTH - 3] + "..."
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -289,12 +268,12 @@ def _compare(arguments: argparse.Namespace) -> int:
                 f"{letter}  {path}: {document['model']} on {document['delegate']['device']}, "
                 f"version {host['version']}, {host['runtime']} {host['runtime_version']}"
             )
-        print("\nmeasured, milliseconds:")
         table = [
             (n, _ms(a), _ms(b), f"{100 * (b - a) / a:+.1f} %" if a and b is not None else "-")
             for n, a, b in rows
         ]
-        print(format_table(("quantity", "A", "B", "B against A"), table, right=(1, 2, 3)))
+        headings = ("quantity", "A", "B", "B against A")
+        print_table("measured, milliseconds:", headings, table, right=(1, 2, 3))
     if first["model"] != second["model"]:
         warn(f"different models: {first['model']} and {second['model']}")
     return 0

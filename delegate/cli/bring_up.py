@@ -6,14 +6,9 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from delegate.cli.command import (
-    EXIT_MISMATCH,
-    Command,
-    options_from,
-    print_json,
-)
+from delegate.cli.command import EXIT_MISMATCH, Command, options_from, print_json
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import format_table
 from delegate.errors import DeviceError, UsageError
@@ -47,15 +42,8 @@ def _device_name(options: Options) -> str:
 
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.host.chosen_chip import chosen_chip
-    from delegate.insight.bring_up import (
-        KINDS,
-        Step,
-        bring_up,
-        diagnosis,
-        total_steps,
-    )
-    from delegate.insight.doctor import examine
-    from delegate.insight.self_test import board_proofs, feature_table, proofs_text
+    from delegate.insight.bring_up import Step, bring_up, diagnosis, total_steps
+    from delegate.insight.self_test import board_proofs, feature_table
 
     options = options_from(arguments)
     if options.device == "null":
@@ -73,36 +61,49 @@ def _run(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             mark = "passed" if step.passed else "FAILED"
             print(f"{mark}  {step.name}" + (f": {step.error}" if step.error else ""), flush=True)
-    verdict = diagnosis(steps, total, device)
     proofs = board_proofs(options)
-    features = feature_table(chip, steps, proofs)
     document = {
         "device": options.device,
         "chip": chip.name,
         "steps": [asdict(step) for step in steps],
         "not_tried": total - len(steps),
-        "verdict": verdict,
-        "features": features,
+        "verdict": diagnosis(steps, total, device),
+        "features": feature_table(chip, steps, proofs),
     }
     if arguments.output is not None:
-        facts = examine(options, self_test=False)
-        text = json.dumps({**document, "system": facts.as_dict()}, indent=2)
-        write_file(arguments.output, (text + "\n").encode())
+        _write(document, options, arguments.output)
     if arguments.json:
         print_json(document)
     else:
-        tried = {kind: [s.passed for s in steps if s.kind == kind] for kind in KINDS}
-        rows = [(kind, sum(passed), len(passed)) for kind, passed in tried.items()]
-        print(format_table(("kind", "passed", "tried"), rows, right=(1, 2)))
-        for here in ("agreed", "suspect", "not tried"):
-            names = [feature["name"] for feature in features if feature["here"] == here]
-            if names:
-                print(f"features {here}: {', '.join(names)}")
-        if proofs:
-            print(f"proofs: {proofs_text(features)}")
-        print(verdict)
+        _print_summary(document, has_proofs=bool(proofs))
     complete = len(steps) == total and all(step.passed for step in steps)
     return 0 if complete else EXIT_MISMATCH
+
+
+def _write(document: dict[str, Any], options: Options, path: Path) -> None:
+    """The results with the facts about this system."""
+    from delegate.insight.doctor import examine
+
+    system = examine(options, self_test=False).as_dict()
+    text = json.dumps({**document, "system": system}, indent=2) + "\n"
+    write_file(path, text.encode())
+
+
+def _print_summary(document: dict[str, Any], *, has_proofs: bool) -> None:
+    from delegate.insight.bring_up import KINDS
+    from delegate.insight.self_test import proofs_text
+
+    tried = {kind: [s["passed"] for s in document["steps"] if s["kind"] == kind] for kind in KINDS}
+    rows = [(kind, sum(passed), len(passed)) for kind, passed in tried.items()]
+    print(format_table(("kind", "passed", "tried"), rows, right=(1, 2)))
+    features = document["features"]
+    for here in ("agreed", "suspect", "not tried"):
+        names = [feature["name"] for feature in features if feature["here"] == here]
+        if names:
+            print(f"features {here}: {', '.join(names)}")
+    if has_proofs:
+        print(f"proofs: {proofs_text(features)}")
+    print(document["verdict"])
 
 
 COMMAND = Command(

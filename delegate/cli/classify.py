@@ -10,14 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer
-from delegate.cli.command import (
-    Command,
-    options_from,
-    print_json,
-)
+from delegate.cli.command import Command, options_from, print_json
 from delegate.cli.files import write_file
 from delegate.cli.pictures import delegation_facts, picture_paths, warn_of_meaning
-from delegate.cli.table import format_pairs, format_table
+from delegate.cli.table import format_table, print_pairs
 from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
 from delegate.progress import progress
@@ -112,10 +108,8 @@ def _print_tables(path: Path, model: DelegatedModel, results: Results) -> None:
         ("partitions", facts.partitions),
         ("submits", f"{model.submits_per_invoke} per invoke"),
     ]
-    if len(results) == 1:
-        print(format_pairs([("image", results[0][0]), *pairs]))
-    else:
-        print(format_pairs([("images", len(results)), *pairs]))
+    what = ("image", results[0][0]) if len(results) == 1 else ("images", len(results))
+    print_pairs(what, *pairs)
     for image, ranked in results:
         print() if len(results) == 1 else print(f"\n{image}")
         rows = [(f"{e.score:.4f}", e.index, e.label or "") for e in ranked]

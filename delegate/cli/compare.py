@@ -10,14 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from delegate.cli.argument_types import natural_number, positive_integer
-from delegate.cli.command import (
-    EXIT_MISMATCH,
-    Command,
-    options_from,
-    print_json,
-    warn_if_on_cpu,
-)
-from delegate.cli.table import format_pairs, format_table, share, thousands
+from delegate.cli.command import EXIT_MISMATCH, Command, options_from, print_json, warn_if_on_cpu
+from delegate.cli.table import format_table, print_pairs, print_table, share, thousands
 from delegate.conformance.comparison import (
     MAX_ABS_DIFF,
     MIN_EQUAL_IN_TOTAL,
@@ -107,7 +101,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print()
         for sentence in broken:
             print(f"BROKEN: {sentence}")
-        print(format_pairs([("verdict", verdict)]))
+        print_pairs(("verdict", verdict))
     return EXIT_MISMATCH if broken else 0
 
 
@@ -145,7 +139,7 @@ def _print_tables(result: Comparison, per_op: bool) -> None:
     facts: list[tuple[str, object]] = [("inputs", result.samples)]
     if result.top1_agreed is not None:
         facts.append(("best class agrees", f"{result.top1_agreed} of {result.samples}"))
-    print(format_pairs(facts))
+    print_pairs(*facts)
     print()
     rows = [
         (share(o.equal, o.elements), thousands(o.elements), o.max_abs_diff, o.name)
@@ -163,10 +157,9 @@ def _print_tables(result: Comparison, per_op: bool) -> None:
         ("all", share(total.equal, total.elements), thousands(total.elements), total.max_abs_diff,
          plural(len(result.ops), "operator")),
     )  # fmt: skip
-    print()
-    print("every delegated node alone, with TensorFlow Lite's own inputs, against its reference:")
+    title = "every delegated node alone, with TensorFlow Lite's own inputs, against its reference:"
     headings = ("node", "equal", "elements", "max diff", "op")
-    print(format_table(headings, op_rows, right=(0, 1, 2, 3)))
+    print_table(title, headings, op_rows, right=(0, 1, 2, 3))
     print(
         f"contract: max diff {MAX_ABS_DIFF}, at least {_percent(MIN_EQUAL_PER_OP)} % equal per "
         f"operator and {_percent(MIN_EQUAL_IN_TOTAL)} % in total"

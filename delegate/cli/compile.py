@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from delegate.chip.features import Rank
 from delegate.cli.argument_types import natural_number
-from delegate.cli.command import (
-    Command,
-    options_from,
-    print_json,
-    warn,
-)
+from delegate.cli.command import Command, options_from, print_json, warn
 from delegate.cli.files import write_file
 from delegate.cli.nodes import nodes_text
-from delegate.cli.table import format_pairs, format_table, thousands
+from delegate.cli.table import format_table, print_pairs, print_table, thousands
 from delegate.errors import UsageError
 from delegate.host.chosen_chip import chosen_chip
 from delegate.host.delegation import plural, require_all
@@ -161,12 +156,9 @@ def _refuse_overwriting(model: Path, output: Path) -> None:
         raise UsageError(f"-o {output}: is the model itself; give another name")
 
 
-_LAYER_HEADINGS = ("tasks", "cycles", "bytes", "limit", "nodes", "layer")
-
-
-def _layer_rows(partition: dict[str, Any]) -> list[tuple[object, ...]]:
+def _print_layers(partition: dict[str, Any]) -> None:
     """One row per layer: sums of its tasks' estimates, and what limits them."""
-    return [
+    rows = [
         (
             layer["tasks"],
             thousands(layer["cycles"]),
@@ -177,6 +169,8 @@ def _layer_rows(partition: dict[str, Any]) -> list[tuple[object, ...]]:
         )
         for layer in partition["layers"]
     ]
+    headings = ("tasks", "cycles", "bytes", "limit", "nodes", "layer")
+    print(format_table(headings, rows, right=(0, 1, 2), last="elide"))
 
 
 def _print_tables(
@@ -187,23 +181,19 @@ def _print_tables(
     cycles = sum(compiled.estimate.cycles for compiled in result.partitions)
     rates = result.chip.rates
     commands = sum(partition["buffers"]["regcmd"] for partition in document["partitions"])
-    print(
-        format_pairs(
-            [
-                ("model", path),
-                ("delegated", f"{result.delegated_nodes} of {plural(result.total_nodes, 'node')}"),
-                ("partitions", len(result.partitions)),
-                ("tasks", sum(compiled.tasks for compiled in result.partitions)),
-                ("commands", f"{thousands(commands)} bytes"),
-                ("compiled in", f"{result.compile_seconds:.2f} s"),
-                *_headline(document["inference"]),
-                (
-                    "NPU alone",
-                    f"{thousands(cycles)} cycles, {rates.microseconds(cycles) / 1e3:.2f} ms at "
-                    f"{rates.clock_hz / 1e9:g} GHz: modelled, without launches and host",
-                ),
-            ]
-        )
+    npu_alone = (
+        f"{thousands(cycles)} cycles, {rates.microseconds(cycles) / 1e3:.2f} ms at "
+        f"{rates.clock_hz / 1e9:g} GHz: modelled, without launches and host"
+    )
+    print_pairs(
+        ("model", path),
+        ("delegated", f"{result.delegated_nodes} of {plural(result.total_nodes, 'node')}"),
+        ("partitions", len(result.partitions)),
+        ("tasks", sum(compiled.tasks for compiled in result.partitions)),
+        ("commands", f"{thousands(commands)} bytes"),
+        ("compiled in", f"{result.compile_seconds:.2f} s"),
+        *_headline(document["inference"]),
+        ("NPU alone", npu_alone),
     )
     for number, compiled in enumerate(result.partitions):
         estimate = compiled.estimate
@@ -217,14 +207,7 @@ def _print_tables(
             print(f"split_rows: {compiled.sharing}")
         for line in half_bound_lines(document["partitions"][number]["fp16"]):
             print(line)
-        print(
-            format_table(
-                _LAYER_HEADINGS,
-                _layer_rows(document["partitions"][number]),
-                right=(0, 1, 2),
-                last="elide",
-            )
-        )
+        _print_layers(document["partitions"][number])
     _print_differences(document)
     _print_features(document)
     _print_advice(document)
@@ -255,12 +238,9 @@ def _headline(inference: dict[str, Any]) -> list[tuple[str, object]]:
 
 def _print_left(document: dict[str, Any], *, all_nodes: bool) -> None:
     """What the CPU keeps: by operator and rule, what costs most first, or node by node."""
-    if not document["rejections"]:
-        return
     if all_nodes:
-        print("\nleft to the CPU:")
         rejected = [(r["node"], r["op"], r["rule"], r["detail"]) for r in document["rejections"]]
-        print(format_table(("node", "op", "rule", "reason"), rejected, right=(0,)))
+        print_table("left to the CPU:", ("node", "op", "rule", "reason"), rejected, right=(0,))
         return
     rows = []
     for group in document["left_to_cpu"]:
@@ -275,8 +255,8 @@ def _print_left(document: dict[str, Any], *, all_nodes: bool) -> None:
                 group["reasons"][0] + more,
             )
         )
-    print("\nleft to the CPU, with its modelled milliseconds there (--nodes lists every node):")
-    print(format_table(("nodes", "ms", "op", "rule", "reason"), rows, right=(0, 1)))
+    title = "left to the CPU, with its modelled milliseconds there (--nodes lists every node):"
+    print_table(title, ("nodes", "ms", "op", "rule", "reason"), rows, right=(0, 1))
 
 
 def _print_differences(document: dict[str, Any]) -> None:
@@ -287,12 +267,9 @@ def _print_differences(document: dict[str, Any]) -> None:
         for layer in partition["layers"]
         if (found := layer["difference"]) is not None
     ]
-    if not rows:
-        return
-    print()
-    print("one task instead of several (numerics=fast), by proof at most so many LSB off:")
+    title = "one task instead of several (numerics=fast), by proof at most so many LSB off:"
     headings = ("nodes", "most LSB", "differ, modelled", "layer")
-    print(format_table(headings, rows, right=(1, 2), last="elide"))
+    print_table(title, headings, rows, right=(1, 2), last="elide")
 
 
 def _print_features(document: dict[str, Any]) -> None:
@@ -300,16 +277,13 @@ def _print_features(document: dict[str, Any]) -> None:
     names: dict[str, list[str]] = {}
     for feature in document["features"]:
         names.setdefault(feature["rank"], []).append(feature["name"])
-    if not names:
-        return
     unseen = [Rank.ASSUMED.text, Rank.DOCUMENTED.text]
     rows = [
         (len(found), rank, ", ".join(found) if rank in unseen else "")
         for rank, found in names.items()
     ]
-    print()
-    print("features of the hardware (docs/features.md), the least known first:")
-    print(format_table(("count", "evidence", "which"), rows, right=(0,)))
+    title = "features of the hardware (docs/features.md), the least known first:"
+    print_table(title, ("count", "evidence", "which"), rows, right=(0,))
 
 
 def _print_choices(document: dict[str, Any]) -> None:
@@ -319,8 +293,8 @@ def _print_choices(document: dict[str, Any]) -> None:
         for number, partition in enumerate(document["partitions"])
         for layer in partition["layers"]
     ]
-    print("\ntiling (chosen by estimated time, launches included):")
-    print(format_table(("partition", "nodes", "tasks", "choice"), rows, right=(0, 2)))
+    title = "tiling (chosen by estimated time, launches included):"
+    print_table(title, ("partition", "nodes", "tasks", "choice"), rows, right=(0, 2))
 
 
 _PORTS = {
@@ -346,8 +320,8 @@ def _print_counters(document: dict[str, Any]) -> None:
             )
             for layer in partition["layer_counters"]
         ]
-        print(f"\npartition {number}, counted by the simulator (bytes by port, CBUF at most):")
-        print(format_table(headings, rows, right=range(1, len(headings) - 1), last="elide"))
+        title = f"partition {number}, counted by the simulator (bytes by port, CBUF at most):"
+        print_table(title, headings, rows, right=range(1, len(headings) - 1), last="elide")
 
 
 def _print_advice(document: dict[str, Any]) -> None:
@@ -356,7 +330,6 @@ def _print_advice(document: dict[str, Any]) -> None:
     if not costs["tasks"]:
         return
     inference = document["inference"]
-    print("\nmodelled milliseconds of an inference:")
     parts = [
         ("layers limited by arithmetic", costs["npu_limited_us"]),
         ("layers limited by memory", costs["ddr_limited_us"]),
@@ -366,21 +339,20 @@ def _print_advice(document: dict[str, Any]) -> None:
         ("nodes left to the CPU, one Cortex-A76", inference["cpu_us"]),
     ]
     rows = [(what, f"{value / 1e3:.3f}") for what, value in parts]
-    print(format_table(("what dominates", "ms"), rows, right=(1,)))
+    title = "modelled milliseconds of an inference:"
+    print_table(title, ("what dominates", "ms"), rows, right=(1,))
     moves = costs["without_macs"]
     if moves["tasks"]:
         print(
             f"{moves['us'] / 1e3:.3f} ms of it are {plural(moves['tasks'], 'task')} that multiply "
             "no weights (functions, sums, moves):\ndocs/models.md says which exports need fewer"
         )
-    if document["suggestions"]:
-        print("\nwhat would help most:")
-        helps = [
-            (f"{s['at_most_us'] / 1e3:.3f}", s["partitions"], s["nodes"], " and ".join(s["ops"]))
-            for s in document["suggestions"]
-        ]
-        headings = ("ms at most", "partitions", "on the NPU", "if these operators were supported")
-        print(format_table(headings, helps, right=(0, 1, 2)))
+    helps = [
+        (f"{s['at_most_us'] / 1e3:.3f}", s["partitions"], s["nodes"], " and ".join(s["ops"]))
+        for s in document["suggestions"]
+    ]
+    headings = ("ms at most", "partitions", "on the NPU", "if these operators were supported")
+    print_table("what would help most:", headings, helps, right=(0, 1, 2))
 
 
 COMMAND = Command(

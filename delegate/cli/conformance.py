@@ -13,13 +13,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 from delegate.cli.argument_types import natural_number, positive_integer
-from delegate.cli.command import (
-    EXIT_MISMATCH,
-    Command,
-    options_from,
-    print_json,
-    warn,
-)
+from delegate.cli.command import EXIT_MISMATCH, Command, options_from, print_json, warn
 from delegate.cli.files import check_writable, write_file
 from delegate.conformance.gtest_filter import MAX_RANDOM_SEED, Filter, Shard, sampled, shuffled
 from delegate.conformance.gtest_output import Console, print_list

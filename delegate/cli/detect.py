@@ -9,16 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer, share_of_one
-from delegate.cli.command import (
-    Command,
-    options_from,
-    print_json,
-)
+from delegate.cli.command import Command, options_from, print_json
 from delegate.cli.detect_video import add_video_arguments, run_video
 from delegate.cli.detections import FORMATS, object_document, save_picture
 from delegate.cli.files import write_file
 from delegate.cli.pictures import delegation_facts, picture_paths, warn_of_meaning
-from delegate.cli.table import format_pairs, format_table
+from delegate.cli.table import format_table, print_pairs
 from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
@@ -205,16 +201,12 @@ def _print_tables(
     results: Sequence[tuple[Path, tuple[int, int], Sequence[FoundObject]]],
 ) -> None:
     facts = delegation_facts(model)
-    print(
-        format_pairs(
-            [
-                ("model", path),
-                ("decoder", plan.head.name),
-                ("device", facts["device"]),
-                ("delegated", f"{facts['delegated_nodes']} of {facts['total_nodes']} nodes"),
-                ("partitions", facts["partitions"]),
-            ]
-        )
+    print_pairs(
+        ("model", path),
+        ("decoder", plan.head.name),
+        ("device", facts["device"]),
+        ("delegated", f"{facts['delegated_nodes']} of {facts['total_nodes']} nodes"),
+        ("partitions", facts["partitions"]),
     )
     for image, (w, h), found in results:
         print(f"\n{image} ({w} x {h}): {plural(len(found), 'object')}")

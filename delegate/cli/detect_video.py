@@ -11,7 +11,7 @@ from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import print_json
 from delegate.cli.detections import FORMATS, object_document, save_picture
 from delegate.cli.pictures import delegation_facts, warn_of_meaning
-from delegate.cli.table import WIDTH, format_pairs
+from delegate.cli.table import WIDTH, print_pairs
 from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
@@ -122,13 +122,12 @@ def run_video(
 
 def _print_head(path: Path, plan: DetectorPlan, model: DelegatedModel) -> None:
     facts = delegation_facts(model)
-    pairs = [
+    print_pairs(
         ("model", path),
         ("decoder", plan.head.name),
         ("device", facts["device"]),
         ("delegated", f"{facts['delegated_nodes']} of {facts['total_nodes']} nodes"),
-    ]
-    print(format_pairs(pairs), flush=True)
+    )
 
 
 def _document(frame: Frame, found: Sequence[FoundObject]) -> dict[str, Any]:

@@ -10,14 +10,9 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from delegate.cli.command import (
-    EXIT_MISMATCH,
-    Command,
-    options_from,
-    print_json,
-)
+from delegate.cli.command import EXIT_MISMATCH, Command, options_from, print_json
 from delegate.cli.files import write_file
-from delegate.cli.table import WIDTH, format_pairs, format_table
+from delegate.cli.table import WIDTH, format_table, print_pairs
 from delegate.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -53,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _print(facts: Examination) -> None:
     memory = facts.memory_available_bytes
-    pairs = [
+    print_pairs(
         ("version", facts.version),
         ("board", facts.board or "unknown"),
         ("kernel", f"{facts.kernel} ({facts.machine})"),
@@ -61,8 +56,7 @@ def _print(facts: Examination) -> None:
         ("packages", ", ".join(f"{n} {v}" for n, v in facts.packages.items()) or "none"),
         ("memory", "unknown" if memory is None else f"{memory >> 20} MiB available"),
         ("clock", "unknown" if facts.clock_hz is None else f"{facts.clock_hz // 1_000_000} MHz"),
-    ]
-    print(format_pairs(pairs))
+    )
     if facts.nodes:
         rows = [
             (n.path, n.driver or "-", n.version or "-", n.mode or "-", n.group or "-",

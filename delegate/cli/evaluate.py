@@ -9,14 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from delegate.cli.argument_types import positive_integer
-from delegate.cli.command import (
-    Command,
-    options_from,
-    print_json,
-    warn,
-)
+from delegate.cli.command import Command, options_from, print_json, warn
 from delegate.cli.detect import add_decoder_arguments, plan_from
-from delegate.cli.table import format_pairs, format_table
+from delegate.cli.table import format_table, print_pairs
 from delegate.errors import ModelError
 from delegate.model.files import MAX_MODEL_BYTES, read_file
 from delegate.model.tensor_details import model_details
@@ -183,11 +178,8 @@ def _work(arguments: argparse.Namespace, spec: Spec, paths: Sequence[Path]) -> I
 
 
 def _print_tables(document: dict[str, Any]) -> None:
-    print(
-        format_pairs(
-            [(n, document[n]) for n in ("model", "task", "images", "classes") if n in document]
-        )
-    )
+    facts = ("model", "task", "images", "classes")
+    print_pairs(*((name, document[name]) for name in facts if name in document))
     sides = [name for name in ("delegate", "cpu") if name in document]
     names = list(document[sides[0]])
     rows = [(side, *(f"{document[side][name]:.4f}" for name in names)) for side in sides]

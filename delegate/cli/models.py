@@ -11,6 +11,8 @@ from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
 from delegate.vision.zoo import Entry, fetch, find, read_manifest
 
+_NOT_HERE = "not downloaded"
+
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -61,20 +63,11 @@ def _run(arguments: argparse.Namespace) -> int:
         print_json({"models": documents})
     elif arguments.action == "list":
         rows = [
-            (
-                d["name"],
-                d["task"],
-                thousands(d["bytes"]),
-                d["licence"],
-                d["path"] or "not downloaded",
-            )
+            (d["name"], d["task"], thousands(d["bytes"]), d["licence"], d["path"] or _NOT_HERE)
             for d in documents
         ]
-        print(
-            format_table(
-                ("name", "task", "bytes", "licence", "path"), rows, right=(2,), last="keep"
-            )
-        )
+        headings = ("name", "task", "bytes", "licence", "path")
+        print(format_table(headings, rows, right=(2,), last="keep"))
     else:
         print("\n\n".join(_text(document) for document in documents))
     return 0
@@ -89,7 +82,7 @@ def _text(document: dict[str, Any]) -> str:
         ("bytes", thousands(document["bytes"])),
         ("sha256", document["sha256"]),
         ("licence", document["licence"]),
-        ("here", document["path"] or "not downloaded"),
+        ("here", document["path"] or _NOT_HERE),
         *(("source", url) for url in document["sources"]),
     ]
     if expected is not None:

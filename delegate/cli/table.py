@@ -48,10 +48,28 @@ def format_table(
     return "\n".join([line(list(headings)), *(line(row) for row in cells)])
 
 
+def print_table(
+    title: str,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    right: Sequence[int] = (),
+    last: Literal["wrap", "elide", "keep"] = "wrap",
+) -> None:
+    """Prints a table (``format_table``) below its title and an empty line; nothing without rows."""
+    if rows:
+        print(f"\n{title}\n{format_table(headings, rows, right=right, last=last)}")
+
+
 def format_pairs(pairs: Sequence[tuple[str, object]]) -> str:
     """ "name   value" lines with the values aligned."""
     width = max(len(name) for name, _ in pairs)
     return "\n".join(f"{name.ljust(width)}{_GAP}{value}" for name, value in pairs)
+
+
+def print_pairs(*pairs: tuple[str, object]) -> None:
+    """Prints ``format_pairs``."""
+    print(format_pairs(pairs), flush=True)
 
 
 def thousands(number: int | float) -> str:

@@ -7,14 +7,9 @@ import json
 from pathlib import Path
 
 from delegate.cli.argument_types import natural_number, positive_integer
-from delegate.cli.command import (
-    Command,
-    options_from,
-    print_json,
-    warn_if_on_cpu,
-)
+from delegate.cli.command import Command, options_from, print_json, warn_if_on_cpu
 from delegate.cli.files import check_writable, write_file
-from delegate.cli.table import format_pairs
+from delegate.cli.table import print_pairs
 from delegate.progress import progress
 
 _DEFAULT_RUNS = 3
@@ -69,7 +64,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(facts)
     else:
-        print(format_pairs([(name.replace("_", " "), value) for name, value in facts.items()]))
+        print_pairs(*((name.replace("_", " "), value) for name, value in facts.items()))
         print("open it at https://ui.perfetto.dev or chrome://tracing")
     warn_if_on_cpu(arguments.model, model.delegation.delegated_nodes)
     return 0
