@@ -43,5 +43,4 @@ def edged_model(
         op = "DEQUANTIZE" if after[0] is DType.FLOAT32 else "QUANTIZE"
         builder.operator(op, (y,), (result,))
         y = result
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)

@@ -44,8 +44,7 @@ class Arithmetic:
     """What a layer's numbers shall be; None means drawn or derived.
 
     ``weights``/``bias``: arrays in TFLite's layout, else random; ``has_bias`` False leaves the bias
-    out. ``weight_scales``: one or one per channel. ``headroom``: see
-    ``ranges.output_quantization``. ``tree``: weights are sparse, behind DENSIFY.
+    out. ``weight_scales``: one or one per channel. ``tree``: weights are sparse, behind DENSIFY.
     """
 
     activation: Activation = Activation.NONE
@@ -58,7 +57,6 @@ class Arithmetic:
     has_bias: bool = True
     output_scale: float | None = None
     output_zero_point: int | None = None
-    headroom: float = 1.0
     tree: Tree | None = None
 
     def drawn(
@@ -207,7 +205,6 @@ def add(
     activation: Activation = Activation.NONE,
     output_scale: float | None = None,
     output_zero_point: int | None = None,
-    headroom: float = 1.0,
     name: str = "add",
 ) -> int:
     """ADD of two quantised tensors, broadcast by NumPy's rule. ``a`` may be ``b``."""
@@ -227,7 +224,6 @@ def add(
         covered=ADD_COVERED_DEVIATIONS,
         scale=output_scale,
         zero_point=output_zero_point,
-        headroom=headroom,
     )
     shape = np.broadcast_shapes(specs[0].shape, specs[1].shape)
     version = 2 if specs[0].dtype is DType.INT8 else 1
@@ -285,7 +281,6 @@ def _weighted(
         arithmetic.activation,
         scale=arithmetic.output_scale,
         zero_point=arithmetic.output_zero_point,
-        headroom=arithmetic.headroom,
     )
 
     weight_quantization = Quantization(scales, (weight_zero_point,) * len(scales), axis)

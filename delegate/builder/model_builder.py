@@ -222,8 +222,12 @@ class ModelBuilder:
         )
         return len(self._graph.tensors) - 1
 
-    def build(self) -> bytes:
-        """The model's bytes. May be called again after more additions."""
+    def build(self, *outputs: int) -> bytes:
+        """The model's bytes, with ``outputs`` behind those that it has. May be called again after
+        more additions.
+        """
+        for tensor in outputs:
+            self.output(tensor)
         if not self._external:
             return self._write({})
         # Offsets of external buffers are fixed-size fields, so the first pass gives the final size.

@@ -96,12 +96,9 @@ def output_quantization(
     covered: float = COVERED_DEVIATIONS,
     scale: float | None = None,
     zero_point: int | None = None,
-    headroom: float = 1.0,
 ) -> Quantization:
-    """Parameters covering ``mean`` +- ``covered`` * ``deviation`` within the activation's clamp.
-
-    ``headroom`` above 1 widens the range beyond the clamp, so that the clamp itself must act
-    instead of saturation. A given ``zero_point`` shifts the range without changing the scale.
+    """Parameters covering ``mean`` +- ``covered`` * ``deviation`` within the activation's clamp. A
+    given ``zero_point`` shifts the range without changing the scale.
     """
     low, high = LIMITS[dtype]
     clamp_low, clamp_high = _CLAMPS.get(activation, (-math.inf, math.inf))
@@ -109,7 +106,7 @@ def output_quantization(
     real_high = min(max(mean + covered * deviation, 0.0), clamp_high)
     span = real_high - real_low
     if scale is None:
-        scale = span * headroom / (high - low) if span > 0 else 1.0
+        scale = span / (high - low) if span > 0 else 1.0
     if zero_point is None:
         zero_point = min(max(round(low - real_low / scale), low), high)
     return one_scale(scale, zero_point)

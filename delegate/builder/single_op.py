@@ -45,8 +45,7 @@ def conv_model(
     x = builder.input("input", (batch, h, w, ic), dtype, quantization)
     window = Window(kh, kw, sh, sw, dh, dw, padding)
     y = layers.conv(builder, rng, x, oc, window, groups=groups, arithmetic=arithmetic)
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def depthwise_model(
@@ -75,8 +74,7 @@ def depthwise_model(
     x = builder.input("input", (batch, h, w, c), dtype, quantization)
     window = Window(kh, kw, sh, sw, dh, dw, padding)
     y = layers.depthwise(builder, rng, x, window, multiplier=multiplier, arithmetic=arithmetic)
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def fully_connected_model(
@@ -104,8 +102,7 @@ def fully_connected_model(
         keep_num_dims=keep_num_dims,
         arithmetic=arithmetic,
     )
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def add_model(
@@ -119,7 +116,6 @@ def add_model(
     zero_points: tuple[int | None, int | None] = (None, None),
     output_scale: float | None = None,
     output_zero_point: int | None = None,
-    headroom: float = 1.0,
     is_same_tensor: bool = False,
     is_constant: bool = False,
 ) -> bytes:
@@ -148,7 +144,5 @@ def add_model(
         activation=activation,
         output_scale=output_scale,
         output_zero_point=output_zero_point,
-        headroom=headroom,
     )
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)

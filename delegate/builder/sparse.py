@@ -98,10 +98,7 @@ def stored(
         is_sparse=True,
         sparsity=sparsity,
     )
-    made = builder.tensor(name, dense.shape, kind, quantization)
-    builder.operator("DENSIFY", (given,), (made,))
+    made = builder.result("DENSIFY", (given,), name)
     if kind is not DType.FLOAT16:
         return made
-    real = builder.tensor(f"{name} real", dense.shape, DType.FLOAT32)
-    builder.operator("DEQUANTIZE", (made,), (real,))
-    return real
+    return builder.result("DEQUANTIZE", (made,), f"{name} real", dtype=DType.FLOAT32)

@@ -38,10 +38,10 @@ def operator_case(
         builder = ModelBuilder("half")
         inputs = [builder.input(f"x{n}", s, DType.FLOAT32) for n, s in enumerate(shapes)]
         operands = arrange(*inputs, *constants(builder, rng))
-        y = builder.tensor("y", result, DType.FLOAT32)
-        builder.operator(op, operands, (y,), options, version=version)
-        builder.output(y)
-        return builder.build()
+        y = builder.result(
+            op, operands, "y", result, dtype=DType.FLOAT32, options=options, version=version
+        )
+        return builder.build(y)
 
     given = inputs_of(name, shapes, spread)
     return Case(name, "Half", build, inputs=given, outside=judged_by(judge))

@@ -51,17 +51,11 @@ def _drawn(rng: np.random.Generator, shape: Sequence[int], numbers: str) -> npt.
 
 
 def _unit(builder: ModelBuilder, x: int) -> int:
-    spec = builder.spec(x)
-    channels = spec.shape[-1]
+    channels = builder.spec(x).shape[-1]
     weights = np.eye(channels, dtype=np.float32)[:, None, None, :]
-    inputs = [
-        x,
-        builder.constant(f"unit{x}", weights),
-        builder.constant(f"bias{x}", np.zeros(channels, np.float32)),
-    ]
-    y = builder.tensor(f"same{x}", spec.shape, spec.dtype)
-    builder.operator("CONV_2D", inputs, (y,), options.conv_2d())
-    return y
+    unit = builder.constant(f"unit{x}", weights)
+    bias = builder.constant(f"bias{x}", np.zeros(channels, np.float32))
+    return builder.result("CONV_2D", (x, unit, bias), f"same{x}", options=options.conv_2d())
 
 
 def _model(shapes: Sequence[Sequence[int]], move: _Move, behind: str, _: object) -> bytes:
@@ -70,8 +64,7 @@ def _model(shapes: Sequence[Sequence[int]], move: _Move, behind: str, _: object)
     for number, shape in enumerate(shapes):
         x = builder.input(f"x{number}", shape, DType.FLOAT32)
         zero = builder.constant(f"zero{number}", np.zeros(1, np.float32))
-        y = builder.tensor(f"computed{number}", shape, DType.FLOAT32)
-        builder.operator("ADD", (x, zero), (y,), options.add())
+        y = builder.result("ADD", (x, zero), f"computed{number}", options=options.add())
         given.append(y)
     for result in move.build(builder, given):
         is_map = len(builder.spec(result).shape) == 4
@@ -183,16 +176,14 @@ def _splits(name: str, *, channels: int, count: int, behind: str, numbers: str) 
 
 def _into_channels(builder: ModelBuilder, x: int) -> int:
     n, h, w, c = builder.spec(x).shape
-    y = builder.tensor("blocks", (n, h // 2, w // 2, c * 4), DType.FLOAT32)
-    builder.operator("SPACE_TO_DEPTH", (x,), (y,), SpaceToDepthOptions(2))
-    return y
+    shape = (n, h // 2, w // 2, c * 4)
+    return builder.result("SPACE_TO_DEPTH", (x,), "blocks", shape, options=SpaceToDepthOptions(2))
 
 
 def _into_pixels(builder: ModelBuilder, x: int) -> int:
     n, h, w, c = builder.spec(x).shape
-    y = builder.tensor("blocks", (n, h * 2, w * 2, c // 4), DType.FLOAT32)
-    builder.operator("DEPTH_TO_SPACE", (x,), (y,), DepthToSpaceOptions(2))
-    return y
+    shape = (n, h * 2, w * 2, c // 4)
+    return builder.result("DEPTH_TO_SPACE", (x,), "blocks", shape, options=DepthToSpaceOptions(2))
 
 
 def _one(build: Callable[[ModelBuilder, int], int], exact: Callable[[Array], Array]) -> _Move:

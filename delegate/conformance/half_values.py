@@ -39,9 +39,7 @@ def constant(
     if kind == "float32" and not always:
         return builder.constant(name, values)
     half = builder.constant(f"{name} half", values.astype(np.float16))
-    result = builder.tensor(name, values.shape, DType.FLOAT32)
-    builder.operator("DEQUANTIZE", (half,), (result,))
-    return result
+    return builder.result("DEQUANTIZE", (half,), name, dtype=DType.FLOAT32)
 
 
 def inputs_of(

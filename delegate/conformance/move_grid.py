@@ -154,10 +154,8 @@ _BLOCKS = {
 def _blocks(
     builder: ModelBuilder, _: np.random.Generator, x: int, *, op: str, block: int, **sizes: Any
 ) -> int:
-    spec, after = builder.spec(x), _BLOCKS[op].shapes(block=block, **sizes)[1]
-    y = builder.tensor("y", after, spec.dtype, spec.quantization)
-    builder.operator(op, (x,), (y,), _BLOCKS[op].options(block))
-    return y
+    after = _BLOCKS[op].shapes(block=block, **sizes)[1]
+    return builder.result(op, (x,), "y", after, options=_BLOCKS[op].options(block))
 
 
 @layer_grid(
@@ -199,10 +197,10 @@ def _transposed(
     spread = given.scale * max(scales) * 75 * 75 * max(terms, 1.0) ** 0.5
     zero_points = draw_quantization(rng, dtype).zero_points
     result = Quantization((float(np.float32(spread / 40)),), zero_points)
-    y = builder.tensor("y", (1, rows, columns, outputs), dtype, result)
-    table = TransposeConvOptions(scheme, sh, sw, Activation.NONE)
-    builder.operator("TRANSPOSE_CONV", (numbers, weights, x, b), (y,), table, version=3)
-    return y
+    return builder.result(
+        "TRANSPOSE_CONV", (numbers, weights, x, b), "y", (1, rows, columns, outputs), result,
+        dtype=dtype, options=TransposeConvOptions(scheme, sh, sw, Activation.NONE), version=3,
+    )  # fmt: skip
 
 
 FAMILIES: tuple[Family, ...] = (_joins, _cuts, _splits, _reshapes, _blocks, _transposed)

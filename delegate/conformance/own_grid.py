@@ -104,9 +104,7 @@ def model(description: str, body: Body) -> Build:
     def build(rng: np.random.Generator) -> bytes:
         builder = ModelBuilder(description)
         outputs = body(builder, rng)
-        for output in (outputs,) if isinstance(outputs, int) else outputs:
-            builder.output(output)
-        return builder.build()
+        return builder.build(*((outputs,) if isinstance(outputs, int) else outputs))
 
     return build
 

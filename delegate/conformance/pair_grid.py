@@ -61,10 +61,8 @@ class _Operator:
         activation: str = "NONE",
     ) -> int:
         """The operator of two tensors."""
-        y = builder.tensor("y", shape, builder.spec(operands[0]).dtype, result)
         table = self.options(Activation[activation]) if self.options is not None else None
-        builder.operator(self.name, operands, (y,), table)
-        return y
+        return builder.result(self.name, operands, "y", shape, result, options=table)
 
 
 def _largest_square(first: float, second: float) -> float:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder.layers import Arithmetic
+from delegate.builder.layers import CHANNEL_SPREAD, Arithmetic
 from delegate.builder.ranges import LIMITS, one_scale, uniform_moments
 from delegate.builder.sparse import Tree
 from delegate.builder.table_writer import TensorSpec
@@ -29,7 +29,6 @@ from delegate.model.graph import Activation, DType, Quantization
 LEVELS = 255  # values 0..254
 BIAS_LOW, BIAS_HIGH = -20000, 20000
 SCALES = (0.004, 0.06)
-CHANNEL_SPREAD = 8.0
 COVERED_DEVIATIONS = 2.5
 DENSITY = 0.3
 """Of sparse weights."""
@@ -65,8 +64,7 @@ class Numbers:
     """What a layer's numbers shall be; None means drawn by the rule above.
 
     ``bias``: None drawn, False absent, else the value of all channels. ``output``: the output's
-    quantisation. ``multiplier``: a factor on the weights' scales. ``channel_spread``: largest over
-    smallest scale of a per-channel layer. ``tree``: int8 weights are sparse, a third of them there.
+    quantisation. ``tree``: int8 weights are sparse, a third of them there.
     """
 
     per_channel: bool = False
@@ -74,8 +72,6 @@ class Numbers:
     bias: int | bool | None = None
     output: Quantization | None = None
     weight_zero_point: int | None = None
-    multiplier: float = 1.0
-    channel_spread: float = CHANNEL_SPREAD
     tree: Tree | None = None
 
     def drawn(
@@ -99,7 +95,7 @@ class Numbers:
         x_mean, x_deviation = uniform_moments(x.dtype, x.quantization.zero_point)
         spread = np.ones(channels)
         if self.per_channel:
-            half = math.log(self.channel_spread) / 2
+            half = math.log(CHANNEL_SPREAD) / 2
             spread = np.exp(rng.uniform(-half, half, channels))
         # Larger ones are meant to clip.
         used_bias = np.where(np.abs(bias.astype(np.int64)) < 1 << 24, bias, 0)
@@ -121,10 +117,7 @@ class Numbers:
             activation=self.activation,
             per_channel=self.per_channel,
             weights=weights,
-            weight_scales=tuple(
-                float(base * self.multiplier * s)
-                for s in (spread if self.per_channel else spread[:1])
-            ),
+            weight_scales=tuple((base * spread[: channels if self.per_channel else 1]).tolist()),
             weight_zero_point=zero_point,
             bias=bias,
             has_bias=self.bias is not False,

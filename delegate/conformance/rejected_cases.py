@@ -26,10 +26,8 @@ def _float_conv(rng: np.random.Generator) -> bytes:
     x = builder.input("x", (1, 5, 7, 3), DType.FLOAT32)
     weights = builder.constant("w", rng.normal(size=(4, 3, 3, 3)).astype(np.float32))
     bias = builder.constant("b", np.zeros(4, np.float32))
-    y = builder.tensor("y", (1, 5, 7, 4), DType.FLOAT32)
-    builder.operator("CONV_2D", (x, weights, bias), (y,), options.conv_2d())
-    builder.output(y)
-    return builder.build()
+    y = builder.result("CONV_2D", (x, weights, bias), "y", (1, 5, 7, 4), options=options.conv_2d())
+    return builder.build(y)
 
 
 def _hybrid_dense(rng: np.random.Generator) -> bytes:
@@ -38,10 +36,10 @@ def _hybrid_dense(rng: np.random.Generator) -> bytes:
     x = builder.input("x", (1, 40), DType.FLOAT32)
     values = rng.integers(-127, 128, (9, 40)).astype(np.int8)
     weights = builder.constant("w", values, Quantization((0.01,), (0,)))
-    y = builder.tensor("y", (1, 9), DType.FLOAT32)
-    builder.operator("FULLY_CONNECTED", (x, weights, -1), (y,), options.fully_connected())
-    builder.output(y)
-    return builder.build()
+    y = builder.result(
+        "FULLY_CONNECTED", (x, weights, -1), "y", (1, 9), options=options.fully_connected()
+    )
+    return builder.build(y)
 
 
 def _int16_conv(rng: np.random.Generator) -> bytes:
@@ -51,10 +49,10 @@ def _int16_conv(rng: np.random.Generator) -> bytes:
     values = rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8)
     weights = builder.constant("w", values, Quantization((0.01,), (0,)))
     bias = builder.constant("b", np.zeros(4, np.int64), Quantization((1e-5,), (0,)))
-    y = builder.tensor("y", (1, 5, 7, 4), DType.INT16, q)
-    builder.operator("CONV_2D", (x, weights, bias), (y,), options.conv_2d(), version=4)
-    builder.output(y)
-    return builder.build()
+    y = builder.result(
+        "CONV_2D", (x, weights, bias), "y", (1, 5, 7, 4), options=options.conv_2d(), version=4
+    )
+    return builder.build(y)
 
 
 def _activations_as_weights(rng: np.random.Generator) -> bytes:
@@ -62,11 +60,15 @@ def _activations_as_weights(rng: np.random.Generator) -> bytes:
     builder = ModelBuilder("matmul")
     x = builder.input("x", (3, 16), DType.INT8, _Q)
     weights = builder.input("w", (9, 16), DType.INT8, Quantization((0.05,), (0,)))
-    y = builder.tensor("y", (3, 9), DType.INT8, _Q)
-    operator_options = options.fully_connected()
-    builder.operator("FULLY_CONNECTED", (x, weights, -1), (y,), operator_options, version=4)
-    builder.output(y)
-    return builder.build()
+    y = builder.result(
+        "FULLY_CONNECTED",
+        (x, weights, -1),
+        "y",
+        (3, 9),
+        options=options.fully_connected(),
+        version=4,
+    )
+    return builder.build(y)
 
 
 def _dense(rng: np.random.Generator, *, weights: str) -> bytes:
@@ -81,10 +83,10 @@ def _dense(rng: np.random.Generator, *, weights: str) -> bytes:
     else:
         dense = rng.integers(-127, 128, 64).astype(np.int8)
         w = builder.constant("w", dense, quantization, shape=shape, is_sparse=True)
-    y = builder.tensor("y", (1, 8), DType.INT8, _Q)
-    builder.operator("FULLY_CONNECTED", (x, w, -1), (y,), options.fully_connected(), version=7)
-    builder.output(y)
-    return builder.build()
+    y = builder.result(
+        "FULLY_CONNECTED", (x, w, -1), "y", (1, 8), options=options.fully_connected(), version=7
+    )
+    return builder.build(y)
 
 
 def _dynamic_conv(rng: np.random.Generator) -> bytes:
@@ -92,8 +94,7 @@ def _dynamic_conv(rng: np.random.Generator) -> bytes:
     shape, signature = (1, 5, 7, 3), (1, -1, -1, 3)
     x = builder.input("x", shape, DType.INT8, _Q, shape_signature=signature)
     y = layers.conv(builder, rng, x, 4, layers.Window(3, 3))
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def _constant_sum(rng: np.random.Generator) -> bytes:
@@ -102,8 +103,7 @@ def _constant_sum(rng: np.random.Generator) -> bytes:
         builder.constant(name, rng.integers(-128, 128, (1, 3, 2, 5)).astype(np.int8), _Q)
         for name in "ab"
     )
-    builder.output(layers.add(builder, a, b))
-    return builder.build()
+    return builder.build(layers.add(builder, a, b))
 
 
 def _conv(

@@ -168,10 +168,8 @@ def _float_model(
         dense, quantization = real.astype(np.float32), None
     w = stored(builder, "w", dense, quantization, tree=tree)
     b = builder.constant("b", bias)
-    y = builder.tensor("y", (*made.lead, made.outputs), DType.FLOAT32)
-    builder.operator(made.op, (x, w, b), (y,), made.table)
-    builder.output(y)
-    return builder.build()
+    result = (*made.lead, made.outputs)
+    return builder.build(builder.result(made.op, (x, w, b), "y", result, options=made.table))
 
 
 @grid(

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import CaptureError, DeviceError, SimulatorFault, UsageError
+from delegate.host.tally import Tally
 from delegate.insight.capture_manifest import (
     CaptureBuffer,
     CaptureCheck,
@@ -230,19 +231,6 @@ def replay(
     return replace(_compare(capture, images), complaints=tuple(facts["complaints"]))
 
 
-def _differences(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Absolute differences; the same infinity or NaN on both sides is none."""
-    if found.dtype.kind != "f":
-        integers: npt.NDArray[Any] = np.abs(found.astype(np.int64) - expected.astype(np.int64))
-        return integers
-    wide, wanted = found.astype(np.float64), expected.astype(np.float64)
-    same = (wide == wanted) | (np.isnan(wide) & np.isnan(wanted))
-    with np.errstate(invalid="ignore"):
-        diff = np.where(same, 0.0, np.abs(wide - wanted))
-    numbers: npt.NDArray[Any] = np.nan_to_num(diff, nan=np.inf, posinf=np.inf)
-    return numbers
-
-
 def _run_on_npu(
     capture: Capture, images: dict[str, Bytes], device: str, threads: int, timeout_ms: int
 ) -> str | None:
@@ -270,25 +258,23 @@ def _run_on_npu(
 
 
 def _compare(capture: Capture, images: Mapping[str, Bytes]) -> ReplayResult:
-    worst: float = 0
-    equal, elements = 0, 0
+    total = Tally()
     broken: list[str] = []
     for check in capture.checks:
-        found = read_tensor(check, images[check.buffer])
-        diff = _differences(found, capture.expected[check.expected])
-        maximum = diff.max(initial=0).item()
-        same = int(np.count_nonzero(diff == 0))
-        share = same / diff.size
-        if maximum > check.max_abs_diff or share < check.min_equal:
+        tally = Tally()
+        tally.add(read_tensor(check, images[check.buffer]), capture.expected[check.expected])
+        share = tally.equal / tally.elements
+        if tally.max_abs_diff > check.max_abs_diff or share < check.min_equal:
             broken.append(
-                f"{check.expected}: max difference {maximum} (limit {check.max_abs_diff}), "
-                f"{share:.6f} equal (limit {check.min_equal})"
+                f"{check.expected}: max difference {tally.max_abs_diff} (limit "
+                f"{check.max_abs_diff}), {share:.6f} equal (limit {check.min_equal})"
             )
-        worst, equal, elements = max(worst, maximum), equal + same, elements + diff.size
-    if elements == 0:
+        total.merge(tally)
+    if total.elements == 0:
         return ReplayResult(capture.name, True, None, None)
     error = "; ".join(broken) if broken else None
-    return ReplayResult(capture.name, not broken, worst, equal / elements, error)
+    equal = total.equal / total.elements
+    return ReplayResult(capture.name, not broken, total.max_abs_diff, equal, error)
 
 
 def read_tensor(check: CaptureCheck, image: Bytes) -> npt.NDArray[np.generic]:

@@ -45,8 +45,7 @@ class _Row:
         self._rng = np.random.default_rng(_SEED)
 
     def graph(self) -> Graph:
-        self._builder.output(self.last)
-        return read_graph(self._builder.build())
+        return read_graph(self._builder.build(self.last))
 
 
 class _Net(_Row):

@@ -195,7 +195,7 @@ def test_builders_cover_unusual_shapes(dtype: DType) -> None:
 def test_bias_may_be_absent(dtype: DType) -> None:
     """The runtime demands a bias for CONV_2D, so only the other two can be run without one."""
     rng = np.random.default_rng(5)
-    plain = Arithmetic(has_bias=False, output_zero_point=5, headroom=1.5)
+    plain = Arithmetic(has_bias=False, output_zero_point=5)
     assert run(depthwise_model(rng, 5, 3, 2, 3, 3, dtype=dtype, arithmetic=plain)).shape[3] == 2
     assert run(fully_connected_model(rng, (2, 9), 5, dtype, arithmetic=plain)).shape == (2, 5)
     model = conv_model(rng, 5, 3, 2, 3, 3, 3, dtype=dtype, arithmetic=plain)
