@@ -28,7 +28,7 @@ from delegate.lower.task import ElementwiseTask, EwStage, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges
 from delegate.lower.tiling.pooling import PooledAxis, Pooling, doublings
 
-_ALL = (INT8_MIN, INT8_MAX)
+ALL_VALUES = (INT8_MIN, INT8_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class MaxPool:
     chip: Chip
     pooling: Pooling
     gaps: tuple[int, int] = (1, 1)
-    clamp: tuple[int, int] = _ALL
+    clamp: tuple[int, int] = ALL_VALUES
     is_narrow: bool = False
     element: Element = Element.INT8
 
@@ -69,7 +69,7 @@ class MaxPool:
     def ends_with_selection(self) -> bool:
         """Whether a convolution skips pixels, clamps where no border's did, or only copies."""
         shifts = self.row_shifts + self.column_shifts
-        is_clamped = self.clamp != _ALL and not self.pooling.is_padded
+        is_clamped = self.clamp != ALL_VALUES and not self.pooling.is_padded
         return self.strides_left != (1, 1) or is_clamped or not shifts
 
     def surfaces_written(self, channels: int) -> int:
@@ -127,7 +127,7 @@ class MaxPool:
                 yield from self._maxima(name, now, maxima, step)
                 now = maxima
             if self.ends_with_selection:
-                clamp = _ALL if self.pooling.is_padded else self.clamp
+                clamp = ALL_VALUES if self.pooling.is_padded else self.clamp
                 skipping = Selection(strides=self.strides_left, clamp=clamp)
                 yield from moving.select(now.as_bytes, result.as_bytes, skipping)
 

@@ -9,7 +9,7 @@ from delegate.lower.tiling.pooling import PooledAxis
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared.common import no_activation
-from delegate.ops.shared.max_pool import MaxPoolPlan, kind_of
+from delegate.ops.shared.max_pool import plan_max_pool
 from delegate.ops.shared.pooling import (
     GEOMETRY,
     RULES,
@@ -20,18 +20,12 @@ from delegate.ops.shared.pooling import (
 )
 
 
-def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
+def plan(planning: Planning, operation: Operation) -> Plan:
     graph, node = planning.graph, operation.node
     target = planning.tensor(operation.result)
     clamp = activation_range(pool_options(node).activation, target.scale, target.zero_point)
-    pool = kind_of(planning.chip)(
-        planning.chip,
-        pooling_of(graph, node),
-        gaps_of(graph, node),
-        clamp,
-        is_narrow=operation.result in planning.joined,
-    )
-    return MaxPoolPlan(planning, operation, pool)
+    gaps = gaps_of(graph, node)
+    return plan_max_pool(planning, operation, pooling_of(graph, node), gaps, clamp)
 
 
 def gaps_of(graph: Graph, node: Node) -> tuple[int, int]:
@@ -79,19 +73,17 @@ def half(operator: Operator) -> Operator:
     """In fp16."""
     from delegate.lower.half.max_pool import HalfMaxPoolPlan
     from delegate.ops.shared import half, half_errors, half_ranges
-    from delegate.ops.shared.half_moves import ExactPlan
+    from delegate.ops.shared.half_moves import exactly
+
+    def maxima(planning: Planning, operation: Operation) -> Plan:
+        windows = pooling_of(planning.graph, operation.node)
+        return plan_max_pool(planning, operation, windows, element=Element.FP16)
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, node = planning.graph, operation.node
         if _are_pairs(graph, node):
             return HalfMaxPoolPlan(planning, operation)
-        pool = kind_of(planning.chip)(
-            planning.chip,
-            pooling_of(graph, node),
-            is_narrow=operation.result in planning.joined,
-            element=Element.FP16,
-        )
-        return ExactPlan(MaxPoolPlan(planning, operation, pool))
+        return exactly(maxima)(planning, operation)
 
     rules = (*half.FIRST, *GEOMETRY, half_border_inside, no_activation)
     ranges, spread = half_ranges.of_means, half_errors.by_channel

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from delegate.chip.limits import surfaces_of
-from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Mirror
 from delegate.lower.reorder import MOST_TASKS
-from delegate.lower.selection import Moving, surfaces_written
-from delegate.lower.task import Ref, Task
+from delegate.lower.selection import surfaces_written
 from delegate.model.graph import Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import half_records
-from delegate.ops.shared.move_plan import move_plan
 from delegate.ops.shared.padding import GEOMETRY, RULES, pad_amounts, shapes
+from delegate.ops.shared.task_plans import move_plan
 
 REFLECT, SYMMETRIC = range(2)
 
@@ -53,12 +50,14 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     _, rows, columns, _ = pad_amounts(planning.graph, operation.node)
     mirror = Mirror(rows, columns, int(options.mode == REFLECT))
     channels = planning.tensor(operation.result).view.channels
-
-    def tasks(moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref) -> Iterable[Task]:
-        return mirror.tasks(moving, source, target)
-
-    read, written = surfaces_of(channels), surfaces_written(planning.chip, channels)
-    return move_plan(planning, operation, tasks, reads=read, writes=written, by_image=True)
+    return move_plan(
+        planning,
+        operation,
+        lambda moving, source, target, _: mirror.tasks(moving, source, target),
+        reads=surfaces_of(channels),
+        writes=surfaces_written(planning.chip, channels),
+        by_image=True,
+    )
 
 
 OPERATOR = Operator(

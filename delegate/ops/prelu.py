@@ -78,7 +78,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 def _several(planning: Planning, operation: Operation, slopes: Values) -> Plan:
     """``slopes``: the constant's values in the device's int8, each once."""
     from delegate.lower.numerics.slopes import SlopesTarget, requantize_slopes
-    from delegate.ops.shared.slopes import SlopesPlan
+    from delegate.ops.shared.slopes import plan_slopes
 
     graph, node, chip = planning.graph, operation.node, planning.chip
     if not chip.knows("bn_multiplier"):
@@ -91,7 +91,7 @@ def _several(planning: Planning, operation: Operation, slopes: Values) -> Plan:
         tuple(slopes.tolist()),
     )
     found = requantize_slopes(node.index, target, has_ties_away=chip.has("ties_away"))
-    return SlopesPlan(planning, operation, node.inputs[1], found)
+    return plan_slopes(planning, operation, node.inputs[1], found)
 
 
 def half(operator: Operator) -> Operator:

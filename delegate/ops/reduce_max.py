@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from delegate.lower.operation import Operation, Planning
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.ops.operator import Operator, Role
 from delegate.ops.shared import half_records, reductions
-from delegate.ops.shared.max_pool import MaxPoolPlan, kind_of
+from delegate.ops.shared.max_pool import plan_max_pool
 from delegate.ops.shared.pooling import pool_keeps_quantization, pooled_sides_in_range
 
 
-def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
+def plan(planning: Planning, operation: Operation) -> Plan:
     source = planning.tensor(operation.operands[0])
-    pool = kind_of(planning.chip)(
-        planning.chip,
-        reductions.pooled_image(source.view),
-        is_narrow=operation.result in planning.joined,
-        element=source.element,
-    )
-    return MaxPoolPlan(planning, operation, pool)
+    windows = reductions.pooled_image(source.view)
+    return plan_max_pool(planning, operation, windows, element=source.element)
 
 
 OPERATOR = Operator(

@@ -5,7 +5,7 @@ image with its outermost pixels repeated. On a chip of which no program writes p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -13,27 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.limits import surfaces_of
-from delegate.lower.lowered import Layer
-from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image, layer_of
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Mirror, Side
 from delegate.lower.rows_as_surfaces import writes_no_pixels_apart
-from delegate.lower.selection import (
-    Moving,
-    Selection,
-    is_depthwise,
-    kernels,
-    map_bytes,
-    surfaces_written,
-)
+from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, map_bytes
 from delegate.lower.task import Ref, Task
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import resizing
-from delegate.ops.shared.blends import BLENDS, QUARTERS, Blend, BlendPlan, sixteenths
+from delegate.ops.shared.blends import BLENDS, QUARTERS, Blend, plan_blends, sixteenths
+from delegate.ops.shared.task_plans import TaskPlan, move_plan
 
 _MOST_TAPS = 16
 """Of a stencil of rows and columns, of which four meet pixels."""
@@ -140,130 +132,103 @@ def resized_to_twice(facts: GraphFacts, node: Node) -> str | None:
     return f"from {list(before[1:3])} to {list(after[1:3])}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BilinearPlan:
-    """Image by image."""
+Interpolate = Callable[[Moving, DeviceTensor, DeviceTensor, Stencil, Stencil], Iterable[Task]]
+"""The tasks from an image with its border to the result, by the stencils of rows and columns."""
 
-    planning: Planning
-    operation: Operation
 
-    @property
-    def footprint(self) -> Footprint:
-        operation, planning = self.operation, self.planning
-        view = planning.tensor(operation.operands[0]).view
-        reads = ((operation.operands[0], surfaces_of(view.channels)),)
-        written = surfaces_written(planning.chip, view.channels)
-        bordered = (view.height + 2) * (view.width + 2)
-        work = map_bytes(planning.chip, bordered, view.channels)
-        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
+def _plan_stencils(
+    planning: Planning,
+    operation: Operation,
+    interpolate: Interpolate,
+    *,
+    depthwise: bool,
+    reads: int,
+) -> TaskPlan:
+    """Image by image: the border is copied byte by byte, if there is one."""
+    chip, view = planning.chip, planning.tensor(operation.operands[0]).view
+    stencils = _stencils(planning.graph, operation.node, STENCILS)
+    assert stencils is not None  # resized_to_twice ran before
+    rows, columns = stencils
 
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-
-        moving = Moving(self.planning.chip, self.operation.node, memory.constants)
-
-        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
-            return self._image(moving, source, target, memory.work.place)
-
-        images = image_by_image(self.operation, memory, tasks)
-        return layer_of(self.planning, self.operation, images)
-
-    def _image(
-        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
+    def image(
+        moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
-        stencils = _stencils(self.planning.graph, moving.node, STENCILS)
-        assert stencils is not None  # resized_to_twice ran before
-        rows, columns = stencils
         if any((*rows.border, *columns.border)):
             height = source.view.height + sum(rows.border)
             width = source.view.width + sum(columns.border)
-            view = replace(source.view, height=height, width=width)
-            wide = source.alone(view, work)
+            wide = source.alone(replace(source.view, height=height, width=width), work)
             mirror = Mirror(rows.border, columns.border, edge=0)
             yield from mirror.tasks(moving, source.as_bytes, wide.as_bytes)
             source = wide
-        yield from self.interpolated(moving, source, target, rows, columns)
+        yield from interpolate(moving, source, target, rows, columns)
 
-    def interpolated(
-        self,
-        moving: Moving,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        rows: Stencil,
-        columns: Stencil,
+    return move_plan(
+        planning,
+        operation,
+        image,
+        reads=reads,
+        writes=chip.groups.surfaces_written(view.channels, is_depthwise=depthwise),
+        work_bytes=map_bytes(chip, (view.height + 2) * (view.width + 2), view.channels),
+        by_image=True,
+        as_bytes=False,
+    )
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    """Without pixels apart where the chip does not write them."""
+    chip, channels = planning.chip, planning.tensor(operation.operands[0]).view.channels
+    if writes_no_pixels_apart(chip):
+        blends = _stencils(planning.graph, operation.node, BLENDS)
+        assert blends is not None  # resized_to_twice ran before
+        return plan_blends(planning, operation, *blends)
+    depthwise = is_depthwise(chip, channels)
+    summand, out = sixteenths(chip, planning.graph.tensor(operation.result).dtype.element.offset)
+
+    def interpolate(
+        moving: Moving, source: DeviceTensor, target: DeviceTensor, rows: Stencil, columns: Stencil
     ) -> Iterable[Task]:
-        """``target`` from ``source``, which has its border. Raises LoweringError."""
-        chip, channels = moving.chip, source.view.channels
-        taps, depthwise = np.outer(rows.weights, columns.weights), is_depthwise(chip, channels)
-        selection = Selection(
-            padding=(rows.padding, columns.padding), spread=(rows.spread, columns.spread)
-        )
-        offset = self.planning.graph.tensor(self.operation.result).dtype.element.offset
-        summand, out = sixteenths(chip, offset)
+        taps = np.outer(rows.weights, columns.weights)
+        padding, spread = (rows.padding, columns.padding), (rows.spread, columns.spread)
         return moving.move(
-            *(source, target, kernels(taps, channels, depthwise=depthwise), selection),
+            *(source, target, kernels(taps, channels, depthwise=depthwise)),
+            Selection(padding=padding, spread=spread),
             is_depthwise=depthwise,
             summands=np.full(channels, summand, np.int64),
             out=out,
         )
 
-
-class HalfBilinearPlan(BilinearPlan):
-    """Image by image, depthwise: what is in a channel never meets another. The border is copied
-    byte by byte.
-    """
-
-    @property
-    def footprint(self) -> Footprint:
-        operation, chip = self.operation, self.planning.chip
-        channels = self.planning.tensor(operation.result).view.channels
-        read = surfaces_of(depthwise_channels(channels, chip.groups))
-        return replace(
-            super().footprint,
-            reads=((operation.operands[0], read),),
-            writes=chip.groups.surfaces_written(channels, is_depthwise=True),
-        )
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        from delegate.lower.half.bound import sum_bound, told
-
-        return told(super().lower(memory), sum_bound(_MOST_TAPS))
-
-    def interpolated(
-        self,
-        moving: Moving,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        rows: Stencil,
-        columns: Stencil,
-    ) -> Iterable[Task]:
-        """Weights are sixteenths, which fp16 holds."""
-        from delegate.ops.shared.half import spread_tasks
-
-        taps = np.outer(rows.weights, columns.weights) / (QUARTERS * QUARTERS)
-        padding, spread = (rows.padding, columns.padding), (rows.spread, columns.spread)
-        return spread_tasks(
-            self.planning, self.operation, source, target, taps, padding, spread, moving.constants
-        )
-
-
-def plan(planning: Planning, operation: Operation) -> Plan:
-    """Without pixels apart where the chip does not write them."""
-    if not writes_no_pixels_apart(planning.chip):
-        return BilinearPlan(planning, operation)
-    blends = _stencils(planning.graph, operation.node, BLENDS)
-    assert blends is not None  # resized_to_twice ran before
-    return BlendPlan(planning, operation, *blends)
+    return _plan_stencils(
+        planning, operation, interpolate, depthwise=depthwise, reads=surfaces_of(channels)
+    )
 
 
 def half(operator: Operator) -> Operator:
-    """The same stencils in fp16."""
+    """The same stencils in fp16, depthwise: what is in a channel never meets another."""
+    from delegate.lower.half.bound import BoundedPlan, sum_bound
     from delegate.ops.shared import half, half_errors, half_ranges
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        def interpolate(
+            moving: Moving,
+            source: DeviceTensor,
+            target: DeviceTensor,
+            rows: Stencil,
+            columns: Stencil,
+        ) -> Iterable[Task]:
+            """Weights are sixteenths, which fp16 holds."""
+            taps = np.outer(rows.weights, columns.weights) / (QUARTERS * QUARTERS)
+            padding, spread = (rows.padding, columns.padding), (rows.spread, columns.spread)
+            ends, given = (planning, operation, source, target), (taps, padding, spread)
+            return half.spread_tasks(*ends, *given, moving.constants)
+
+        channels = planning.tensor(operation.operands[0]).view.channels
+        read = surfaces_of(depthwise_channels(channels, planning.chip.groups))
+        found = _plan_stencils(planning, operation, interpolate, depthwise=True, reads=read)
+        return BoundedPlan(found, sum_bound(_MOST_TAPS))
 
     rules = (*half.FIRST, *resizing.GEOMETRY, resized_to_twice)
     ranges, spread = half_ranges.of_means, half_errors.by_channel
-    return half.half_record(operator, HalfBilinearPlan, rules, ranges=ranges, spread=spread)
+    return half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
 
 
 OPERATOR = Operator(

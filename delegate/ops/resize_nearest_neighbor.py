@@ -5,7 +5,6 @@ pixels apart and repeats them in between. On a chip of which no program writes p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,16 +12,14 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import surfaces_of
-from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rows_as_surfaces import Repeat, writes_no_pixels_apart
-from delegate.lower.selection import Moving, Selection, surfaces_written
-from delegate.lower.task import Ref, Task
+from delegate.lower.selection import Selection, surfaces_written
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import half_records, resizing
-from delegate.ops.shared.move_plan import move_plan
+from delegate.ops.shared.task_plans import move_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +73,24 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     before, after = (planning.tensor(t).view for t in (operation.operands[0], operation.result))
     if writes_no_pixels_apart(chip):
         repeat = Repeat(chip, before, factors)
-        read, written = repeat.surfaces_read, repeat.surfaces_written
-    else:
-        repeat = None
-        read, written = surfaces_of(after.channels), surfaces_written(chip, after.channels)
+        return move_plan(
+            planning,
+            operation,
+            lambda moving, source, target, _: repeat.tasks(moving, source, target),
+            reads=repeat.surfaces_read,
+            writes=repeat.surfaces_written,
+            by_image=True,
+        )
     padding = (factors[0] - 1, factors[1] - 1)
     selection = Selection(taps=factors, tap=None, padding=padding, spread=factors)
-
-    def tasks(moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref) -> Iterable[Task]:
-        if repeat is not None:
-            return repeat.tasks(moving, source, target)
-        return moving.select(source, target, selection)
-
-    return move_plan(planning, operation, tasks, reads=read, writes=written, by_image=True)
+    return move_plan(
+        planning,
+        operation,
+        lambda moving, source, target, _: moving.select(source, target, selection),
+        reads=surfaces_of(after.channels),
+        writes=surfaces_written(chip, after.channels),
+        by_image=True,
+    )
 
 
 OPERATOR = Operator(

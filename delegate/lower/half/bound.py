@@ -13,7 +13,7 @@ what IEEE 754 says: an infinity or NaN.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -22,6 +22,8 @@ import numpy.typing as npt
 from delegate.lower.half.stages import factors_of
 from delegate.lower.half_bound import HalfBound
 from delegate.lower.lowered import Layer
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.operation import Memory, Plan
 from delegate.lower.resolved import Convolution
 
 _FP32_ROUNDING: Final = 2.0**-24
@@ -33,6 +35,22 @@ def told(layer: Layer, bound: HalfBound) -> Layer:
     """``layer`` with the bound of its results, also in words."""
     note = f"fp16, {bound.text}" + (", " if layer.choice else "")
     return replace(layer, choice=note + layer.choice, bound=bound)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundedPlan:
+    """``plan``, whose results are within ``bound``."""
+
+    plan: Plan
+    bound: HalfBound
+
+    @property
+    def footprint(self) -> Footprint:
+        return self.plan.footprint
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        return told(self.plan.lower(memory), self.bound)
 
 
 ROUNDED: Final = HalfBound(

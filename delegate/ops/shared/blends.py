@@ -15,16 +15,15 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.lower.conv_stages import out_convert
-from delegate.lower.lowered import Layer
-from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.last_rounding import last_roundings
 from delegate.lower.numerics.pipeline import OutCvt, Pipeline
-from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Side
 from delegate.lower.rows_as_surfaces import Repeat
 from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, surfaces_written
-from delegate.lower.task import ConvTask, OutConvert, Ref
+from delegate.lower.task import OutConvert, Ref, Task
+from delegate.ops.shared.task_plans import move_plan
 
 QUARTERS = 4
 
@@ -87,63 +86,38 @@ def sixteenths(chip: Chip, offset: int) -> tuple[int, OutConvert]:
     return offset << shift, out_convert(last)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BlendPlan:
+def plan_blends(planning: Planning, operation: Operation, rows: Blend, columns: Blend) -> Plan:
     """Image by image."""
+    chip, source = planning.chip, planning.tensor(operation.operands[0])
+    channels, factors = source.view.channels, (rows.factor, columns.factor)
+    repeat = Repeat(chip, source.view, factors, ends=columns.ends, is_staged=True)
+    offset = planning.graph.tensor(operation.result).dtype.element.offset
+    summand, out = sixteenths(chip, offset)
+    depthwise = is_depthwise(chip, channels)
 
-    planning: Planning
-    operation: Operation
-    rows: Blend
-    columns: Blend
-
-    @property
-    def _repeat(self) -> Repeat:
-        factors, ends = (self.rows.factor, self.columns.factor), self.columns.ends
-        view = self.planning.tensor(self.operation.operands[0]).view
-        return Repeat(self.planning.chip, view, factors, ends=ends, is_staged=True)
-
-    @property
-    def footprint(self) -> Footprint:
-        operation, chip = self.operation, self.planning.chip
-        source, repeat = self.planning.tensor(operation.operands[0]), self._repeat
-        image = replace(source, view=replace(source.view, images=1))
-        channels = source.view.channels
-        return Footprint(
-            operation.node,
-            ((source.index, repeat.surfaces_read),),
-            operation.result,
-            surfaces_written(chip, channels),
-            work_bytes=repeat.staged_bytes(image),
-            surface_pixels=chip.forms.surface_pixels(is_depthwise(chip, channels)),
-        )
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-
-        moving = Moving(self.planning.chip, self.operation.node, memory.constants)
-
-        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterator[ConvTask]:
-            return self._image(moving, source, target, memory.work.place)
-
-        images = image_by_image(self.operation, memory, tasks)
-        return layer_of(self.planning, self.operation, images)
-
-    def _image(
-        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
-    ) -> Iterator[ConvTask]:
-        repeated = self._repeat.staged(source, work)
-        yield from self._repeat.tasks(moving, source, repeated)
-        channels, view = source.view.channels, target.view
-        offset = self.planning.graph.tensor(self.operation.result).dtype.element.offset
-        summand, out = sixteenths(moving.chip, offset)
-        depthwise = is_depthwise(moving.chip, channels)
-        for rows in self.rows.parts(view.height):
-            taps = np.outer(self.rows.at(rows.start, source.view.height), self.columns.weights)
+    def image(
+        moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
+    ) -> Iterator[Task]:
+        repeated, view = repeat.staged(source, work), target.view
+        yield from repeat.tasks(moving, source, repeated)
+        for part in rows.parts(view.height):
+            taps = np.outer(rows.at(part.start, source.view.height), columns.weights)
             yield from moving.move(
                 *(repeated, target, kernels(taps, channels, depthwise=depthwise)),
-                Selection(padding=(self.rows.ends[0], 0)),
+                Selection(padding=(rows.ends[0], 0)),
                 is_depthwise=depthwise,
                 summands=np.full(channels, summand, np.int64),
                 out=out,
-                region=(rows, range(view.width)),
+                region=(part, range(view.width)),
             )
+
+    return move_plan(
+        planning,
+        operation,
+        image,
+        reads=repeat.surfaces_read,
+        writes=surfaces_written(chip, channels),
+        work_bytes=repeat.staged_bytes(replace(source, view=replace(source.view, images=1))),
+        surface_pixels=chip.forms.surface_pixels(depthwise),
+        by_image=True,
+    )

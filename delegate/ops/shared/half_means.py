@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,27 +15,22 @@ import numpy as np
 from delegate.chip.chip import Chip
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
-from delegate.lower.half.bound import mean_bound, told
+from delegate.lower.half.bound import BoundedPlan, mean_bound, told
 from delegate.lower.half.stages import factors_of, half_conv_stages
 from delegate.lower.half_bound import HalfBound
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.operation import (
-    Memory,
-    Operation,
-    Plan,
-    Planning,
-    image_by_image,
-    layer_of,
-)
+from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image
 from delegate.lower.resolved import Convolution
+from delegate.lower.selection import Moving
 from delegate.lower.task import Task
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.lower.window_sums import counts, regions
 from delegate.model.graph import Activation, Padding
 from delegate.ops.shared import half
 from delegate.ops.shared.convolution import ConvolutionOptions, most_kernel, most_stride
+from delegate.ops.shared.task_plans import TaskPlan
 from delegate.ops.shared.window_sums import summing_footprint
 
 
@@ -94,7 +89,7 @@ class MeanOfMeansPlan:
             self.convs[0].footprint.reads,
             self.operation.result,
             self.convs[-1].surfaces_written,
-            work_bytes=sum(_bytes(tensor) for tensor in self._between),
+            work_bytes=sum(tensor.size_bytes for tensor in self._between),
         )
 
     def lower(self, memory: Memory) -> Layer:
@@ -103,7 +98,7 @@ class MeanOfMeansPlan:
         place = memory.work.place
         for tensor in self._between:
             tensors.append(replace(tensor, location=place))
-            place = place.moved(_bytes(tensor))
+            place = place.moved(tensor.size_bytes)
         tensors.append(memory.tensors[self.operation.result])
         ends = self.operation.operands[0], self.operation.result
         layers = [
@@ -113,10 +108,6 @@ class MeanOfMeansPlan:
         tasks = tuple(task for layer in layers for task in layer.tasks)
         choice = f"means of means, {layers[-1].choice}"
         return told(replace(layers[-1], tasks=tasks, choice=choice), self.bound)
-
-
-def _bytes(tensor: DeviceTensor) -> int:
-    return tensor.view.images * tensor.image_stride_bytes
 
 
 def plan_mean(
@@ -153,27 +144,22 @@ def plan_mean(
     return MeanOfMeansPlan(operation, plans, bound)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BorderedMeanPlan:
-    """Image by image: ``conv`` with the factors of so many pixels as lie within it."""
+def _bordered(
+    planning: Planning, operation: Operation, pooling: Pooling, activation: Activation
+) -> Plan:
+    """Image by image, with the factors of so many pixels as lie within it: those around it count as
+    0 in the sums, and not in their number.
+    """
+    rows, columns = pooling.rows, pooling.columns
+    down, right = (_Step(side.kernel, side.stride, side.output) for side in (rows, columns))
+    whole = _means(planning, operation, down, right, activation)
+    whole = replace(whole, padding=(rows.before, columns.before))
+    inside = [*itertools.product(regions(rows), regions(columns))]
 
-    planning: Planning
-    operation: Operation
-    pooling: Pooling
-    conv: Convolution
-
-    @property
-    def footprint(self) -> Footprint:
-        return summing_footprint(self.planning, self.operation)
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        rows, columns = self.pooling.rows, self.pooling.columns
-        inside = [*itertools.product(regions(rows), regions(columns))]
-
-        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
+    def tasks(memory: Memory, moving: Moving) -> Iterable[Task]:
+        def image(source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
             conv = replace(
-                self.conv,
+                whole,
                 source=source,
                 target=target,
                 input_view=source.elements,
@@ -181,28 +167,13 @@ class BorderedMeanPlan:
             )
             for (row, high), (column, wide) in inside:
                 part = replace(conv, factors=factors_of(high * wide))
-                stages = half_conv_stages(part, operand_channels(part), memory.constants)
-                yield from tile_tasks(part, stages, memory.constants, (row, column))
+                stages = half_conv_stages(part, operand_channels(part), moving.constants)
+                yield from tile_tasks(part, stages, moving.constants, (row, column))
 
-        made = image_by_image(self.operation, memory, tasks)
-        bound = mean_bound(self.conv, counts=counts(self.pooling))
-        return told(layer_of(self.planning, self.operation, made), bound)
+        return image_by_image(operation, memory, image)
 
-
-def _bordered(
-    planning: Planning, operation: Operation, pooling: Pooling, activation: Activation
-) -> Plan:
-    """Pixels around the image count as 0 in the sums, and not in their number."""
-    rows, columns = pooling.rows, pooling.columns
-    conv = _means(
-        planning,
-        operation,
-        _Step(rows.kernel, rows.stride, rows.output),
-        _Step(columns.kernel, columns.stride, columns.output),
-        activation,
-    )
-    conv = replace(conv, padding=(rows.before, columns.before))
-    return BorderedMeanPlan(planning, operation, pooling, conv)
+    found = TaskPlan(planning, operation, summing_footprint(planning, operation), tasks)
+    return BoundedPlan(found, mean_bound(whole, counts=counts(pooling)))
 
 
 def _means(

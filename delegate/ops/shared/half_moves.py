@@ -6,15 +6,13 @@ only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from delegate.lower.half.bound import told
+from delegate.lower.half.bound import BoundedPlan
 from delegate.lower.half_bound import EXACT
-from delegate.lower.lowered import Layer
-from delegate.lower.memory.footprint import Footprint
-from delegate.lower.operation import Memory, Operation, Plan, Planning
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Constraint, Ends, Operator, RangeOf, Ranges, Role
 from delegate.ops.shared import common, half, half_errors, half_ranges
@@ -22,28 +20,13 @@ from delegate.ops.shared import common, half, half_errors, half_ranges
 FIRST = tuple(common.no_activation if rule is half.half_activation else rule for rule in half.FIRST)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExactPlan:
-    """``plan``, which moves bytes."""
-
-    plan: Plan
-
-    @property
-    def footprint(self) -> Footprint:
-        return self.plan.footprint
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        return told(self.plan.lower(memory), EXACT)
-
-
 def exactly(
     plan: Callable[[Planning, Operation], Plan],
-) -> Callable[[Planning, Operation], ExactPlan]:
-    """``plan``, with its bound."""
+) -> Callable[[Planning, Operation], Plan]:
+    """``plan``, which moves bytes, with its bound."""
 
-    def made(planning: Planning, operation: Operation) -> ExactPlan:
-        return ExactPlan(plan(planning, operation))
+    def made(planning: Planning, operation: Operation) -> Plan:
+        return BoundedPlan(plan(planning, operation), EXACT)
 
     return made
 

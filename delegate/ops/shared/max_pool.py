@@ -2,59 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from delegate.chip.chip import Chip
-from delegate.lower.lowered import Layer
-from delegate.lower.max_pool import MaxPool
-from delegate.lower.memory.footprint import Footprint
-from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.selection import Moving
+from delegate.chip.element import Element
+from delegate.lower.max_pool import ALL_VALUES, MaxPool
+from delegate.lower.operation import Operation, Planning
+from delegate.lower.tiling.pooling import Pooling
+from delegate.ops.shared.task_plans import TaskPlan, move_plan
 
 
-def kind_of(chip: Chip) -> type[MaxPool]:
-    """How ``chip`` takes maxima under windows."""
-    if chip.knows("ew_maximum"):
+def plan_max_pool(
+    planning: Planning,
+    operation: Operation,
+    pooling: Pooling,
+    gaps: tuple[int, int] = (1, 1),
+    clamp: tuple[int, int] = ALL_VALUES,
+    element: Element = Element.INT8,
+) -> TaskPlan:
+    """Reads and writes whole surfaces; see ``MaxPool``."""
+    is_narrow = operation.result in planning.joined
+    pool = _kind(planning)(planning.chip, pooling, gaps, clamp, is_narrow, element)
+    channels = planning.tensor(operation.result).view.channels
+    return move_plan(
+        planning,
+        operation,
+        pool.tasks,
+        reads=pool.surfaces_read(channels),
+        writes=pool.surfaces_written(channels),
+        work_bytes=pool.work_bytes(channels),
+        surface_pixels=pool.surface_pixels(channels),
+        as_bytes=False,
+    )
+
+
+def _kind(planning: Planning) -> type[MaxPool]:
+    if planning.chip.knows("ew_maximum"):
         return MaxPool
     from delegate.lower.max_pool_sums import SummedMaxPool  # on demand: one chip's
 
     return SummedMaxPool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MaxPoolPlan:
-    """Reads and writes whole surfaces."""
-
-    planning: Planning
-    operation: Operation
-    pool: MaxPool
-
-    @property
-    def footprint(self) -> Footprint:
-        operation = self.operation
-        channels = self._channels
-        written = self.pool.surfaces_written(channels)
-        reads = ((operation.operands[0], self.pool.surfaces_read(channels)),)
-        return Footprint(
-            operation.node,
-            reads,
-            operation.result,
-            written,
-            work_bytes=self.pool.work_bytes(channels),
-            surface_pixels=self.pool.surface_pixels(channels),
-        )
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        operation, pool = self.operation, self.pool
-        tasks = pool.tasks(
-            Moving(self.planning.chip, operation.node, memory.constants),
-            memory.tensors[operation.operands[0]],
-            memory.tensors[operation.result],
-            memory.work.place,
-        )
-        return layer_of(self.planning, operation, tasks)
-
-    @property
-    def _channels(self) -> int:
-        return self.planning.tensor(self.operation.result).view.channels

@@ -5,17 +5,15 @@ lie inside one another.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.limits import surfaces_of
-from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, device_element, memory_view, whole_channels
 from delegate.lower.moves import Cut, Join, Part
-from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
+from delegate.lower.operation import Memory, Operation, Plan, Planning
 from delegate.lower.selection import Moving, Selection
 from delegate.lower.task import Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
@@ -26,41 +24,29 @@ from delegate.ops.operator import Constraint, Lowering, Movement, Operator, Role
 from delegate.ops.shared import aliases, half_records
 from delegate.ops.shared.common import MOST_TENSORS
 from delegate.ops.shared.links import Link
-from delegate.ops.shared.move_plan import move_plan
 from delegate.ops.shared.requantized_parts import part_requantized
+from delegate.ops.shared.task_plans import TaskPlan, move_plan
 
 Links = Callable[[Graph, Node], tuple[Link, ...]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinPlan:
-    """``links`` of the operation's operands to its result."""
+def _join_plan(planning: Planning, operation: Operation, join: Join) -> TaskPlan:
+    """``join`` makes the result of the operation's operands."""
+    operands, result = operation.operands, operation.result
+    touched = (surfaces_touched(planning.chip, channels) for channels in join.channels)
+    footprint = Footprint(
+        operation.node,
+        tuple(dict(zip(operands, touched, strict=True)).items()),
+        result,
+        join.surfaces_written,
+        work_bytes=join.work_bytes(planning.tensor(result).as_bytes),
+    )
 
-    planning: Planning
-    operation: Operation
-    join: Join
+    def tasks(memory: Memory, moving: Moving) -> Iterable[Task]:
+        sources = [memory.tensors[tensor].as_bytes for tensor in operands]
+        return join.tasks(moving, sources, memory.tensors[result].as_bytes, memory.work.place)
 
-    @property
-    def footprint(self) -> Footprint:
-        operation, chip = self.operation, self.planning.chip
-        touched = (surfaces_touched(chip, channels) for channels in self.join.channels)
-        reads = tuple(dict(zip(operation.operands, touched, strict=True)).items())
-        return Footprint(
-            operation.node,
-            reads,
-            operation.result,
-            self.join.surfaces_written,
-            work_bytes=self.join.work_bytes(self.planning.tensor(operation.result).as_bytes),
-        )
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        operation = self.operation
-        sources = [memory.tensors[tensor].as_bytes for tensor in operation.operands]
-        target = memory.tensors[operation.result].as_bytes
-        moving = Moving(self.planning.chip, operation.node, memory.constants)
-        tasks = self.join.tasks(moving, sources, target, memory.work.place)
-        return layer_of(self.planning, operation, tasks)
+    return TaskPlan(planning, operation, footprint, tasks)
 
 
 def joining(
@@ -79,7 +65,7 @@ def joining(
         parts = tuple(_part(graph, link, part_requantized(graph, link)) for link in found)
         channels = tuple(memory_view(graph.tensor(link.part)).channels for link in found)
         total = whole_channels(graph.tensor(operation.result))
-        return JoinPlan(planning, operation, Join(planning.chip, parts, channels, total))
+        return _join_plan(planning, operation, Join(planning.chip, parts, channels, total))
 
     return Operator(
         name=name,
@@ -113,14 +99,13 @@ def cutting(
         result = graph.tensor(operation.result)
         channels, written = memory_view(result).channels, whole_channels(result)
         cut = Cut(planning.chip, _part(graph, link), channels, written)
-
-        def tasks(
-            moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref
-        ) -> Iterable[Task]:
-            return cut.tasks(moving, source, target)
-
-        read, stored = cut.surfaces_read, cut.surfaces_written
-        return move_plan(planning, operation, tasks, reads=read, writes=stored)
+        return move_plan(
+            planning,
+            operation,
+            lambda moving, source, target, _: cut.tasks(moving, source, target),
+            reads=cut.surfaces_read,
+            writes=cut.surfaces_written,
+        )
 
     return Operator(
         name=name,

@@ -11,7 +11,7 @@ from delegate.lower.padding import Border, Side
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared import common
-from delegate.ops.shared.move_plan import move_plan
+from delegate.ops.shared.task_plans import move_plan
 
 AMOUNTS = 1
 RANK = 4

@@ -29,7 +29,7 @@ from delegate.ops.operator import (
 )
 from delegate.ops.shared import aliases, common, half_records
 from delegate.ops.shared.links import Link, extent
-from delegate.ops.shared.move_plan import move_plan
+from delegate.ops.shared.task_plans import move_plan
 
 ORIGIN = (0, 0, 0, 0)
 MOST_NODES = 8

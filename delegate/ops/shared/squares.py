@@ -11,15 +11,14 @@ from dataclasses import dataclass, replace
 
 from delegate.lower.lowered import Difference, Layer
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import DeviceTensor, unplaced
+from delegate.lower.memory.tensors import unplaced
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
 from delegate.lower.numerics.squares import SquarePipelines, SquareTarget, requantize_squares
 from delegate.lower.operands import Operand
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.pairs import pair_operands, pair_tasks, with_stretched
 from delegate.lower.tables import table_tasks
-from delegate.lower.task import Ref
-from delegate.lower.tiling.element_wise import surfaces_touched
+from delegate.ops.shared.task_plans import map_between
 from delegate.ops.shared.two_values import pair_footprint
 
 _PAIRS = 1 << 16
@@ -36,20 +35,21 @@ class SquaresPlan:
     def footprint(self) -> Footprint:
         result = self.planning.tensor(self.operation.result)
         pair = pair_footprint(self.planning, self.operation)
-        return replace(pair, work_bytes=_MAPS * self._map_bytes(result) + pair.work_bytes)
+        room = map_between(self.planning.chip, result, result.location).size_bytes
+        return replace(pair, work_bytes=_MAPS * room + pair.work_bytes)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         planning, operation = self.planning, self.operation
         chip, graph, node = planning.chip, planning.graph, operation.node
         target, work = memory.tensors[operation.result], memory.work.place
-        ends = range(_MAPS + 1)
-        *maps, behind = (work.moved(end * self._map_bytes(target)) for end in ends)
+        room = map_between(chip, target, work).size_bytes
+        *places, behind = (work.moved(number * room) for number in range(_MAPS + 1))
         before, tensors = with_stretched(chip, node, target.view, memory, behind)
         operands = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
         order = operands[0].index, operands[1].tensor.index
         found = self._pipelines(order)
-        over, under, larger = (self._between(target, place) for place in maps)
+        over, under, larger = (map_between(chip, target, place) for place in places)
         other = Operand(under, per_channel=False, is_shared=under.view.images == 1)
         tasks = (
             *before,
@@ -76,11 +76,3 @@ class SquaresPlan:
             has_ties_away=chip.has("ties_away"),
             has_clamps=chip.knows("ew_relu"),
         )
-
-    def _map_bytes(self, like: DeviceTensor) -> int:
-        return like.view.images * self._between(like, like.location).image_stride_bytes
-
-    def _between(self, like: DeviceTensor, place: Ref) -> DeviceTensor:
-        """A map of the result's shape at ``place``."""
-        touched = surfaces_touched(self.planning.chip, like.view.channels)
-        return replace(like.alone(like.view, place), surfaces=touched)
