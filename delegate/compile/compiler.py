@@ -40,7 +40,7 @@ from delegate.partition.partitioner import (
     select_nodes,
     select_partitions,
 )
-from delegate.partition.plans import PartitionPlan, plan_partition, refused_nodes
+from delegate.partition.plans import PartitionPlan, plan_partition
 from delegate.partition.rules import (
     BOARD_HAS_FEATURES,
     PARTITION_COMPILES,
@@ -262,7 +262,8 @@ def _compile(
     while True:
         partitions = partitions_of(frozenset(supported))
         plans = {one: plans[one] if one in plans else _plan(graph, one) for one in partitions}
-        failed = refused_nodes(plan for plan in plans.values() if plan is not None)
+        known = [plan for plan in plans.values() if plan is not None]
+        failed = [refusal.rejection for plan in known for refusal in plan.refusals]
         if not failed:
             partitions, too_small = select_partitions(
                 graph, partitions, options.min_nodes, options.max_partitions

@@ -13,7 +13,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from delegate.errors import Rejection
 from delegate.lower.memory.places import Place
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
@@ -21,7 +20,7 @@ from delegate.ops.operator import GraphFacts, Movement
 from delegate.ops.shared.aliases import are_free
 from delegate.ops.shared.links import Position, extent, position
 from delegate.ops.shared.reshaping import is_free
-from delegate.partition.rules import ALIAS_IS_FREE, facts_of, refused
+from delegate.partition.rules import ALIAS_IS_FREE, Refusal, facts_of
 
 # More tensors in one piece of memory than any network has; their pairs are compared.
 MAX_GROUP = 256
@@ -35,7 +34,7 @@ class AliasPlan:
     """
 
     places: Mapping[int, Place]
-    rejections: tuple[Rejection, ...]
+    refusals: tuple[Refusal, ...]
     aliases: tuple[Node, ...] = ()
 
 
@@ -60,7 +59,7 @@ def _difference(a: Sequence[int], b: Sequence[int]) -> Position:
 
 def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
     """Joins the tensors of every alias in turn. A node that contradicts the ones before it becomes
-    tasks if it can, else it is rejected, as is one that is not worth it.
+    tasks if it can, else it is refused, as is one that is not worth it.
     """
     facts = facts_of(graph)
     moving = [graph.node(i) for i in partition.nodes if facts.movement(graph.node(i)) is not None]
@@ -68,13 +67,13 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
         return AliasPlan({}, ())
     if len(moving) == len(partition.nodes):
         reason = "no operator of its partition computes anything"
-        return AliasPlan({}, tuple(_rejection(node, reason) for node in moving))
+        return AliasPlan({}, tuple(Refusal(node, ALIAS_IS_FREE, reason) for node in moving))
     copied: set[int] = {
         node.index for node in moving if _can_copy(facts, node) and not _is_free(facts, node)
     }
     while True:
         planner = _Planner(facts, partition, copied)
-        rejections, more = [], set()
+        refusals, more = [], set()
         for node in moving:
             problem = None if node.index in copied else planner.join(node)
             if problem is None:
@@ -82,13 +81,13 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
             if _can_copy(facts, node) and not planner.is_at_edges(node):
                 more.add(node.index)
                 continue
-            rejections.append(_rejection(node, problem))
+            refusals.append(Refusal(node, ALIAS_IS_FREE, problem))
         if not more:
             break
         copied |= more
-    rejections += planner.wasteful_slices()
+    refusals += planner.wasteful_slices()
     aliases = tuple(node for node in moving if node.index not in copied)
-    return AliasPlan(planner.places(), tuple(rejections), aliases)
+    return AliasPlan(planner.places(), tuple(refusals), aliases)
 
 
 def _can_copy(facts: GraphFacts, node: Node) -> bool:
@@ -101,10 +100,6 @@ def _is_free(facts: GraphFacts, node: Node) -> bool:
     if facts.operator(node).order is not None:
         return is_free(facts, node)
     return are_free(facts.graph, facts.links(node))
-
-
-def _rejection(node: Node, problem: str) -> Rejection:
-    return refused(node, ALIAS_IS_FREE, problem)
 
 
 class _Planner:
@@ -181,11 +176,11 @@ class _Planner:
         tensors = {t for link in self._facts.links(node) for t in (link.whole, link.part)}
         return bool(tensors & self._inputs) and tensors <= self._inputs | self._outputs
 
-    def wasteful_slices(self) -> list[Rejection]:
+    def wasteful_slices(self) -> list[Refusal]:
         """Slices of tensors from the CPU of which less than half is read: the host would convert
         more than the slices take on the CPU.
         """
-        rejections = []
+        refusals = []
         for tensor in sorted(self._inputs & self._groups.keys()):
             readers = self._readers.get(tensor, [])
             if any(self._facts.movement(node) is not Movement.CUT for node in readers):
@@ -193,8 +188,8 @@ class _Planner:
             used = sum(self._elements(t) for node in readers for t in node.outputs)
             if 2 * used < self._elements(tensor):
                 problem = f"{used} of {self._elements(tensor)} elements from the CPU are used"
-                rejections += [_rejection(node, problem) for node in readers]
-        return rejections
+                refusals += [Refusal(node, ALIAS_IS_FREE, problem) for node in readers]
+        return refusals
 
     def _elements(self, tensor: int) -> int:
         return math.prod(self._graph.tensor(tensor).shape)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
 from delegate.chip.element import Element
-from delegate.errors import Rejection, Rule
+from delegate.errors import LoweringError, Rejection, Rule
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts, Lowering, is_in_half
@@ -89,6 +89,16 @@ class Refusal:
     node: Node
     rule: Rule
     problem: str
+
+    @property
+    def error(self) -> LoweringError:
+        """For who goes on nevertheless."""
+        return LoweringError(self.node.index, self.rule, self.problem)
+
+    @property
+    def rejection(self) -> Rejection:
+        """Why the node stays on the CPU."""
+        return refused(self.node, self.rule, self.problem)
 
 
 def facts_of(graph: Graph, chip: Chip = DEFAULT) -> GraphFacts:

@@ -7,6 +7,7 @@ what its operator's record says.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from delegate.chip.chip import Chip
@@ -19,11 +20,9 @@ from delegate.ops import record_of
 from delegate.ops.operator import GraphFacts, Lowering
 from delegate.ops.shared.functions import TablePlan
 from delegate.ops.shared.reshaping import reorder_operations
-from delegate.partition.functions import FunctionPlan
 from delegate.partition.pixel_pairs import pair_pixels
 from delegate.partition.plans import PartitionPlan, plan_partition
-from delegate.partition.rules import ALIAS_IS_FREE, RESULT_USED, facts_of
-from delegate.partition.spreading import Applied
+from delegate.partition.rules import RESULT_USED, facts_of
 
 
 def workload_of(
@@ -38,34 +37,35 @@ def workload_of(
     if plan is None or paired is not graph:
         plan = plan_partition(paired, partition)
     edges, joined, functions = plan.edges, plan.joined, plan.functions
-    for refusal in edges.refusals:
-        raise LoweringError(refusal.node.index, refusal.rule, refusal.problem)
+    for refusal in plan.refusals:
+        raise refusal.error
     graph, partition = edges.graph, edges.inner
-    for rejection in joined.rejections:
-        raise LoweringError(rejection.node, ALIAS_IS_FREE, rejection.detail.partition(": ")[2])
-    for refusal in functions.refusals:
-        raise LoweringError(refusal.node.index, refusal.rule, refusal.problem)
     nodes = [graph.node(index) for index in partition.nodes]
     facts = facts_of(graph, chip)
     neighbours = _neighbours(facts, partition, nodes)
     free = {node.index for node in joined.aliases}
-    orders = [node for node in nodes if record_of(graph, node).order is not None]
-    moved = [node for node in orders if node.index not in free]
-    members = {node.index for node in moved}
-    reordered = reorder_operations(facts, moved, members, partition.outputs)
+    moved = [
+        node
+        for node in nodes
+        if record_of(graph, node).order is not None and node.index not in free
+    ]
+    reordered = reorder_operations(facts, moved, partition.outputs)
+    without_tasks = {*free, *functions.within, *(node.index for node in neighbours.values())}
     operations: list[Operation] = []
     for node in nodes:
+        operator = record_of(graph, node)
         if node.index in functions.chains:
-            operations.append(_function(graph, node, functions))
-        elif record_of(graph, node).order is not None:
+            chain, table = functions.chains[node.index], functions.tables[node.index]
+            operations.append(_table(node, chain.nodes, chain.source, node.outputs[0], table))
+        elif operator.order is not None:
             if node.index in reordered:
                 operations.append(reordered[node.index])
-        elif record_of(graph, node).lowering is Lowering.TASKS:
-            if node.index not in functions.within and node.outputs[0] not in neighbours:
-                operations.append(_operation(graph, node, neighbours))
-        elif record_of(graph, node).lowering is Lowering.ALIAS and node.index not in free:
-            operations += [_move(graph, node, result) for result in node.outputs]
-    operations += (_applied(graph, item) for item in edges.functions)
+        elif operator.lowering is not Lowering.HOST and node.index not in without_tasks:
+            operations += (_operation(graph, node, neighbours, t) for t in node.outputs)
+    for item in edges.functions:  # the host has the moves before; of one part
+        made = item.function
+        last = graph.node(made.nodes[-1])
+        operations.append(_table(last, made.nodes, item.source, item.result, made.table))
     return Workload(
         graph,
         partition,
@@ -77,35 +77,11 @@ def workload_of(
     )
 
 
-def _move(graph: Graph, node: Node, result: int) -> Operation:
-    """One result of a node that brings data elsewhere."""
-    operator = record_of(graph, node)
-    assert operator.plan is not None, node.op
-    operands = operator.feature_inputs(node)
-    return Operation(node, (node.index,), operands, result, operator.plan)
-
-
-def _function(graph: Graph, node: Node, functions: FunctionPlan) -> Operation:
-    """The chain that ends with ``node``."""
-    chain = functions.chains[node.index]
-    return Operation(
-        node=node,
-        nodes=chain.nodes,
-        operands=(chain.source,),
-        result=node.outputs[0],
-        plan=partial(TablePlan, function=functions.tables[node.index]),
-    )
-
-
-def _applied(graph: Graph, item: Applied) -> Operation:
-    """A function that the host has the moves before, of one part."""
-    return Operation(
-        node=graph.node(item.function.nodes[-1]),
-        nodes=item.function.nodes,
-        operands=(item.source,),
-        result=item.result,
-        plan=partial(TablePlan, function=item.function.table),
-    )
+def _table(
+    node: Node, nodes: tuple[int, ...], source: int, result: int, function: bytes
+) -> Operation:
+    """``nodes``, of which ``node`` is the last, as a function of ``source``."""
+    return Operation(node, nodes, (source,), result, partial(TablePlan, function=function))
 
 
 def _neighbours(facts: GraphFacts, partition: Partition, nodes: list[Node]) -> Mapping[int, Node]:
@@ -118,23 +94,20 @@ def _neighbours(facts: GraphFacts, partition: Partition, nodes: list[Node]) -> M
     return found
 
 
-def _operation(graph: Graph, node: Node, neighbours: Mapping[int, Node]) -> Operation:
+def _operation(graph: Graph, node: Node, neighbours: Mapping[int, Node], result: int) -> Operation:
+    """One result of ``node``, with the padding before it."""
     operator = record_of(graph, node)
     assert operator.plan is not None, node.op
     operands = operator.feature_inputs(node)
+    made = Operation(node, (node.index,), operands, result, operator.plan, fold=operator.fold)
     before = neighbours.get(operands[0])
-    padding = None
-    if before is not None:
-        pads = record_of(graph, before).pads
-        assert pads is not None, before.op
-        padding = pads(graph, before)
-        operands = (before.inputs[0], *operands[1:])
-    return Operation(
-        node=node,
-        nodes=(node.index,) if before is None else (before.index, node.index),
-        operands=operands,
-        result=node.outputs[0],
-        plan=operator.plan,
-        padding=padding,
-        fold=operator.fold,
+    if before is None:
+        return made
+    pads = record_of(graph, before).pads
+    assert pads is not None, before.op
+    return replace(
+        made,
+        nodes=(before.index, node.index),
+        operands=(before.inputs[0], *operands[1:]),
+        padding=pads(graph, before),
     )

@@ -114,7 +114,7 @@ def test_a_chain_that_is_cut_may_be_too_much_for_one_node() -> None:
     check(model)
     graph = read_graph(model)
     with pytest.raises(LoweringError) as caught:
-        reorder_operations(facts_of(graph), graph.nodes[1:2], {1}, ())
+        reorder_operations(facts_of(graph), graph.nodes[1:2], ())
     assert (caught.value.node, caught.value.rule) == (1, "reordered_alone")
 
 

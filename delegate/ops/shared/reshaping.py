@@ -166,13 +166,14 @@ def order_possible(facts: GraphFacts, node: Node) -> str | None:
 
 
 def reorder_operations(
-    facts: GraphFacts, nodes: Sequence[Node], members: Collection[int], kept: Collection[int]
+    facts: GraphFacts, nodes: Sequence[Node], kept: Collection[int]
 ) -> Mapping[int, Operation]:
     """Of ``nodes``, which are not free, by the last node of each; those in between need none,
     unless their results are to be ``kept``. Raises LoweringError.
     """
     found: dict[int, Operation] = {}
     done: set[int] = set()
+    members = {node.index for node in nodes}
     for node in nodes:
         if node.index in done:
             continue
