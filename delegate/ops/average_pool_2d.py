@@ -63,7 +63,7 @@ def half_window_in_range(facts: GraphFacts, node: Node) -> str | None:
 
 def half(operator: Operator) -> Operator:
     """Means in fp16."""
-    from delegate.ops.shared import half, half_errors, half_means, half_ranges
+    from delegate.ops.shared import half, half_errors, half_means
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         windows = pooling.pooling_of(planning.graph, operation.node)
@@ -71,8 +71,7 @@ def half(operator: Operator) -> Operator:
         return half_means.plan_mean(planning, operation, windows, activation)
 
     rules = (*half.FIRST, *pooling.GEOMETRY, half_window_in_range)
-    ranges, spread = half_ranges.of_means, half_errors.by_channel
-    return half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
+    return half.half_record(operator, plan, rules, half_errors.BY_CHANNEL)
 
 
 OPERATOR = Operator(

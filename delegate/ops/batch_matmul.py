@@ -21,6 +21,7 @@ from delegate.lower.resolved import Convolution
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import (
+    Ends,
     GraphFacts,
     KnownOf,
     Moved,
@@ -255,7 +256,7 @@ def _computed(operator: Operator) -> Operator:
 def _half_computed(operator: Operator) -> Operator:
     """The same in fp16."""
     from delegate.lower.half.bound import sum_bound
-    from delegate.ops.shared import half, half_errors, half_ranges
+    from delegate.ops.shared import half, half_errors
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         factors = _factors(planning.graph, operation.node)
@@ -270,24 +271,25 @@ def _half_computed(operator: Operator) -> Operator:
         groups = -(-factors.inputs // planning.chip.groups.input_lanes)
         return replace(found, bound=sum_bound(groups))
 
-    def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Any:
-        low, high = half_ranges.of_pair(EwOperation.MULTIPLY)(graph, node, range_of)
+    product = half_errors.pair(EwOperation.MULTIPLY)
+
+    def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
+        low, high = product.ranges(graph, node, range_of)
         inputs = _factors(graph, node).inputs
         return low * inputs, high * inputs
 
     def spread(graph: Graph, node: Node, known_of: KnownOf) -> Moved:
-        product = half_errors.of_pair(EwOperation.MULTIPLY)
-        moved, terms = product(graph, node, lambda tensor: half_errors.of_all(known_of(tensor)))
+        moved, terms = product.spread(graph, node, lambda t: half_errors.of_all(known_of(t)))
         inputs = _factors(graph, node).inputs
         return moved * inputs, terms * inputs
 
     rules = (*half.FIRST, *_COMPUTED)
-    return half.half_record(_computed(operator), plan, rules, ranges=ranges, spread=spread)
+    return half.half_record(_computed(operator), plan, rules, half_errors.Proof(ranges, spread))
 
 
 def half(operator: Operator) -> Operator:
     """The same in fp16."""
-    from delegate.ops.shared import half, half_errors, half_ranges
+    from delegate.ops.shared import half, half_errors
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, node = planning.graph, operation.node
@@ -297,17 +299,16 @@ def half(operator: Operator) -> Operator:
             planning, operation, _AS_CONVOLUTION, weights, output_view=view
         )
 
-    def outputs_axis(node: Node) -> int:
-        return -2 if node.known_options(BatchMatMulOptions).adj_y else -1
+    def sums(node: Node) -> half_errors.Proof:
+        return half_errors.sums(0, -2 if node.known_options(BatchMatMulOptions).adj_y else -1)
 
-    def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Any:
-        return half_ranges.of_sums(0, outputs_axis(node))(graph, node, range_of)
-
-    def spread(graph: Graph, node: Node, known_of: KnownOf) -> Moved:
-        return half_errors.of_sums(0, outputs_axis(node))(graph, node, known_of)
+    proof = half_errors.Proof(
+        lambda graph, node, range_of: sums(node).ranges(graph, node, range_of),
+        lambda graph, node, known_of: sums(node).spread(graph, node, known_of),
+    )
 
     rules = (*half.FIRST, *_PRODUCT, half.float_weights)
-    found = half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
+    found = half.half_record(operator, plan, rules, proof)
     return replace(found, computed=_half_computed)
 
 

@@ -92,7 +92,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 def half(operator: Operator) -> Operator:
     """Dense and grouped convolution in fp16."""
-    from delegate.ops.shared import half, half_errors, half_ranges
+    from delegate.ops.shared import half, half_errors
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, node = planning.graph, operation.node
@@ -111,8 +111,7 @@ def half(operator: Operator) -> Operator:
         filter_gives_output_channels,
         *convolution.GEOMETRY,
     )
-    ranges, spread = half_ranges.of_sums(0, 0), half_errors.of_sums(0, 0)
-    return half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
+    return half.half_record(operator, plan, rules, half_errors.sums(0, 0))
 
 
 OPERATOR = Operator(

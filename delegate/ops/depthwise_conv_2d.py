@@ -74,7 +74,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 def half(operator: Operator) -> Operator:
     """The same in fp16."""
-    from delegate.ops.shared import half, half_errors, half_ranges
+    from delegate.ops.shared import half, half_errors
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, node = planning.graph, operation.node
@@ -96,8 +96,7 @@ def half(operator: Operator) -> Operator:
         depth_multiplier_follows,
         *convolution.GEOMETRY,
     )
-    ranges, spread = half_ranges.of_sums(0, 3), half_errors.of_sums(0, 3, is_depthwise=True)
-    return half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
+    return half.half_record(operator, plan, rules, half_errors.sums(0, 3, is_depthwise=True))
 
 
 OPERATOR = Operator(

@@ -138,7 +138,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 def half(operator: Operator) -> Operator:
     """The same in fp16: a matrix product."""
-    from delegate.ops.shared import half, half_errors, half_ranges
+    from delegate.ops.shared import half, half_errors
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         node = operation.node
@@ -158,8 +158,7 @@ def half(operator: Operator) -> Operator:
         half.float_bias,
         rows_divide_input,
     )
-    ranges, spread = half_ranges.of_sums(0, 0), half_errors.of_sums(0, 0)
-    return half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
+    return half.half_record(operator, plan, rules, half_errors.sums(0, 0))
 
 
 OPERATOR = Operator(

@@ -72,7 +72,7 @@ def half_border_inside(facts: GraphFacts, node: Node) -> str | None:
 def half(operator: Operator) -> Operator:
     """In fp16."""
     from delegate.lower.half.max_pool import HalfMaxPoolPlan
-    from delegate.ops.shared import half, half_errors, half_ranges
+    from delegate.ops.shared import half, half_errors
     from delegate.ops.shared.half_moves import exactly
 
     def maxima(planning: Planning, operation: Operation) -> Plan:
@@ -86,8 +86,7 @@ def half(operator: Operator) -> Operator:
         return exactly(maxima)(planning, operation)
 
     rules = (*half.FIRST, *GEOMETRY, half_border_inside, no_activation)
-    ranges, spread = half_ranges.of_means, half_errors.by_channel
-    return half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
+    return half.half_record(operator, plan, rules, half_errors.BY_CHANNEL)
 
 
 OPERATOR = Operator(

@@ -31,15 +31,14 @@ def half_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
 
 def half(operator: Operator) -> Operator:
     """The same in fp16."""
-    from delegate.ops.shared import half, half_errors, half_means, half_ranges
+    from delegate.ops.shared import half, half_errors, half_means
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         windows = reductions.pooled_image(planning.tensor(operation.operands[0]).elements)
         return half_means.plan_mean(planning, operation, windows, Activation.NONE)
 
     rules = (*half.FIRST, *reductions.GEOMETRY, half_sides_in_range)
-    ranges, spread = half_ranges.of_means, half_errors.by_channel
-    return half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
+    return half.half_record(operator, plan, rules, half_errors.BY_CHANNEL)
 
 
 OPERATOR = Operator(

@@ -205,7 +205,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 def half(operator: Operator) -> Operator:
     """The same stencils in fp16, depthwise: what is in a channel never meets another."""
     from delegate.lower.half.bound import BoundedPlan, sum_bound
-    from delegate.ops.shared import half, half_errors, half_ranges
+    from delegate.ops.shared import half, half_errors
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         def interpolate(
@@ -227,8 +227,7 @@ def half(operator: Operator) -> Operator:
         return BoundedPlan(found, sum_bound(_MOST_TAPS))
 
     rules = (*half.FIRST, *resizing.GEOMETRY, resized_to_twice)
-    ranges, spread = half_ranges.of_means, half_errors.by_channel
-    return half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
+    return half.half_record(operator, plan, rules, half_errors.BY_CHANNEL)
 
 
 OPERATOR = Operator(

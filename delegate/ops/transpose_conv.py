@@ -192,7 +192,7 @@ def _apart(planning: Planning, found: Turned, weights: DeviceWeights) -> Plan:
 
 def half(operator: Operator) -> Operator:
     """The same in fp16."""
-    from delegate.ops.shared import half, half_errors, half_ranges
+    from delegate.ops.shared import half, half_errors
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, found = planning.graph, turned(planning.graph, operation)
@@ -209,8 +209,7 @@ def half(operator: Operator) -> Operator:
         convolution.kernel_in_range,
         *GEOMETRY,
     )
-    ranges, spread = half_ranges.of_sums(FEATURE, 0), half_errors.of_sums(FEATURE, 0)
-    return half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
+    return half.half_record(operator, plan, rules, half_errors.sums(FEATURE, 0))
 
 
 GEOMETRY = (transposed_size_known, transposed_strides, transposed_reaches_outputs)

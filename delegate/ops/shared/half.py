@@ -29,14 +29,13 @@ from delegate.ops.operator import (
     Constraint,
     GraphFacts,
     Operator,
-    Ranges,
     Shape,
-    Spread,
     constraint,
     named,
 )
 from delegate.ops.shared import common, convolution
 from delegate.ops.shared.common import weights_of
+from delegate.ops.shared.half_errors import Proof
 from delegate.ops.shared.half_ranges import behind_activation, half_range
 
 ACTIVATIONS: Final = (Activation.NONE, Activation.RELU, Activation.RELU6)
@@ -108,19 +107,15 @@ def half_record(
     operator: Operator,
     plan: Callable[[Planning, Operation], Plan],
     rules: tuple[Constraint, ...],
+    proof: Proof,
     shapes: Callable[[Graph, Node], tuple[Shape, ...]] | None = None,
-    *,
-    ranges: Ranges,
-    spread: Spread,
 ) -> Operator:
-    """``operator`` for float32 tensors: tasks of its own, whatever it is for quantised ones.
-    ``ranges`` and ``spread``: of results before the fused activation.
-    """
+    """``operator`` for float32 tensors: tasks of its own, whatever it is for quantised ones."""
     return replace(
         operator,
         rules=(*rules, half_range),
-        ranges=behind_activation(operator, ranges),
-        spread=spread,
+        ranges=behind_activation(operator, proof.ranges),
+        spread=proof.spread,
         plan=plan,
         function=None,
         fold=None,

@@ -8,7 +8,7 @@ models only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,10 +16,22 @@ import numpy.typing as npt
 
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.model.graph import DType, Graph, Node
-from delegate.ops.operator import Known, KnownOf, Moved, Spread
+from delegate.ops.operator import Known, KnownOf, Moved, Ranges, Spread
+from delegate.ops.shared import half_ranges
 from delegate.ops.shared.half_ranges import bias_behind, kernels
 
 Real = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is proven of results before the fused activation: their ``ranges``, and the ``spread``
+    of operands' errors in them.
+    """
+
+    ranges: Ranges
+    spread: Spread
+
 
 _STEEPEST_HARD_SWISH: Final = 1.5
 """At 3: (2 * 3 + 3) / 6."""
@@ -52,8 +64,12 @@ def by_channel(_: Graph, node: Node, known_of: KnownOf) -> Moved:
     return known.error, known.size
 
 
-def of_sums(feature: int, outputs_axis: int, *, is_depthwise: bool = False) -> Spread:
-    """Of sums as ``half_ranges.of_sums`` has them: every error times the weight that it meets."""
+BY_CHANNEL: Final = Proof(half_ranges.of_means, by_channel)
+"""Of what lies between values of a channel of the first input."""
+
+
+def sums(feature: int, outputs_axis: int, *, is_depthwise: bool = False) -> Proof:
+    """Of ``half_ranges.of_sums``: every error times the weight that it meets."""
 
     def found(graph: Graph, node: Node, known_of: KnownOf) -> Moved:
         weights = np.abs(kernels(graph, node, outputs_axis))
@@ -62,7 +78,7 @@ def of_sums(feature: int, outputs_axis: int, *, is_depthwise: bool = False) -> S
         error, size = (_summed(weights, part, is_depthwise) for part in (known.error, known.size))
         return error, size + bias
 
-    return found
+    return Proof(half_ranges.of_sums(feature, outputs_axis), found)
 
 
 def _summed(weights: Real, values: Real, is_depthwise: bool) -> Real:
@@ -79,7 +95,7 @@ def _summed(weights: Real, values: Real, is_depthwise: bool) -> Real:
     return np.asarray(totals @ one_each)
 
 
-def of_pair(operation: EwOperation) -> Spread:
+def pair(operation: EwOperation) -> Proof:
     """Of a sum, a difference, a product, or the larger or smaller one."""
 
     def found(_: Graph, node: Node, known_of: KnownOf) -> Moved:
@@ -91,7 +107,7 @@ def of_pair(operation: EwOperation) -> Spread:
             return moved, first.size * second.size
         return np.maximum(first.error, second.error), np.maximum(first.size, second.size)
 
-    return found
+    return Proof(half_ranges.of_pair(operation), found)
 
 
 def of_slopes(slopes: Callable[[Graph, Node], npt.NDArray[Any]]) -> Spread:

@@ -40,6 +40,7 @@ from delegate.ops.operator import (
 )
 from delegate.ops.shared import common, half, half_errors, half_ranges
 from delegate.ops.shared.functions import rank_in_range
+from delegate.ops.shared.half_errors import Proof
 from delegate.ops.shared.links import four_dimensions
 
 _SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
@@ -115,8 +116,8 @@ def clamp_record(operator: Operator, activation: Activation) -> Operator:
     def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
         return half_ranges.clamped(half_ranges.of_means(graph, node, range_of), activation)
 
-    spread = half_errors.by_channel
-    return half.half_record(operator, plan, RULES, common.same_shape, ranges=ranges, spread=spread)
+    proof = Proof(ranges, half_errors.by_channel)
+    return half.half_record(operator, plan, RULES, proof, common.same_shape)
 
 
 def curve_record(operator: Operator, curve: Curve) -> Operator:
@@ -127,9 +128,9 @@ def curve_record(operator: Operator, curve: Curve) -> Operator:
         return HalfMapPlan(planning, operation, lambda _: stages, bound)
 
     low, high = sorted(curve.ends)
-    ranges = half_ranges.within(low, high)
     spread = half_errors.of_function(curve.slope, max(-low, high))
-    return half.half_record(operator, plan, RULES, common.same_shape, ranges=ranges, spread=spread)
+    proof = Proof(half_ranges.within(low, high), spread)
+    return half.half_record(operator, plan, RULES, proof, common.same_shape)
 
 
 def hard_swish_record(operator: Operator) -> Operator:
@@ -152,8 +153,8 @@ def hard_swish_record(operator: Operator) -> Operator:
         bound = hard_swish_bound(first * second * _MOST)
         return HalfMapPlan(planning, twice, lambda _: stages, bound)
 
-    ranges, spread = half_ranges.of_hard_swish, half_errors.of_hard_swish
-    return half.half_record(operator, plan, RULES, common.same_shape, ranges=ranges, spread=spread)
+    proof = Proof(half_ranges.of_hard_swish, half_errors.of_hard_swish)
+    return half.half_record(operator, plan, RULES, proof, common.same_shape)
 
 
 @constraint(most=int(HALF_MOST))
@@ -191,8 +192,8 @@ def slopes_record(
         )
 
     every = (*half.FIRST, rank_in_range, *rules)
-    spread = half_errors.of_slopes(slopes)
-    return half.half_record(operator, plan, every, common.same_shape, ranges=ranges, spread=spread)
+    proof = Proof(ranges, half_errors.of_slopes(slopes))
+    return half.half_record(operator, plan, every, proof, common.same_shape)
 
 
 def constant_slopes(graph: Graph, node: Node) -> npt.NDArray[Any]:
@@ -267,5 +268,4 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         return HalfMapPlan(planning, both, lambda _: Stages(ew=ew), bound)
 
     rules = (*half.FIRST, rank_in_range, _operands_meet(operation))
-    ranges, spread = half_ranges.of_pair(operation), half_errors.of_pair(operation)
-    return half.half_record(operator, plan, rules, _broadcast, ranges=ranges, spread=spread)
+    return half.half_record(operator, plan, rules, half_errors.pair(operation), _broadcast)

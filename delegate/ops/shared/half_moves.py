@@ -38,7 +38,9 @@ def moving_record(
     assert operator.plan is not None, operator.name
     rules = (*half.FIRST, *rules)
     moved = exactly(operator.plan)
-    return half.half_record(operator, moved, rules, ranges=ranges, spread=half_errors.of_choice)
+    return half.half_record(
+        operator, moved, rules, half_errors.Proof(ranges, half_errors.of_choice)
+    )
 
 
 def alias_record(operator: Operator, rules: tuple[Constraint, ...]) -> Operator:
