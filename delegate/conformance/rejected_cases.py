@@ -147,7 +147,7 @@ _CASES: dict[str, tuple[Build, str]] = {
     "dense_rank_5": (
         lambda rng: fully_connected_model(rng, (1, 1, 1, 2, 8), 3), "feature_rank",
     ),
-    "add_rank_5": (lambda rng: add_model(rng, (1, 1, 2, 3, 4)), "operand_rank"),
+    "add_rank_5": (lambda rng: add_model(rng, (1, 1, 2, 3, 4)), "rank_in_range"),
 }  # fmt: skip
 
 

@@ -12,13 +12,13 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rules import ROWS_MATCH_PIXELS
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint, named
+from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint
 from delegate.ops.shared import common
 from delegate.ops.shared.common import weights_of
 from delegate.ops.shared.convolution import ConvolutionOptions, plan_convolution
+from delegate.ops.shared.image_rules import feature_rank, other_rank
 
-RANK = 2
-MAX_FEATURE_RANK = 4
+WEIGHTS_RANK = 2
 WEIGHTS_FORMAT_DEFAULT = 0
 
 
@@ -40,20 +40,10 @@ def weights_not_shuffled(facts: GraphFacts, node: Node) -> str | None:
     return "they are shuffled" if is_shuffled else None
 
 
-@constraint(rank=RANK)
+@constraint(rank=WEIGHTS_RANK)
 def weights_rank(facts: GraphFacts, node: Node) -> str | None:
     """Weights must have rank {rank}: outputs, inputs."""
-    weights = weights_of(facts, node)
-    return None if len(weights.shape) == RANK else f"{named(weights)} is {list(weights.shape)}"
-
-
-@constraint(most=MAX_FEATURE_RANK)
-def feature_rank(facts: GraphFacts, node: Node) -> str | None:
-    """Input and output must have rank 1 to {most}."""
-    for tensor in facts.features(node):
-        if not 1 <= len(tensor.shape) <= MAX_FEATURE_RANK:
-            return f"{named(tensor)} is {list(tensor.shape)}"
-    return None
+    return other_rank((weights_of(facts, node),), WEIGHTS_RANK, WEIGHTS_RANK)
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:

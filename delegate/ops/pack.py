@@ -8,6 +8,7 @@ from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Shape
 from delegate.ops.shared import aliases
+from delegate.ops.shared.image_rules import keeps_quantization
 from delegate.ops.shared.links import Link, axis_of, places_along
 from delegate.ops.shared.moving import joining
 
@@ -43,6 +44,6 @@ OPERATOR = joining(
     PackOptions,
     rules=(
         *(rule for rule in aliases.JOINS if rule not in aliases.OF_UINT8_PARTS),
-        aliases.alias_keeps_quantization,
+        keeps_quantization,
     ),
 )

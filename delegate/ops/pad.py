@@ -12,7 +12,8 @@ from delegate.model.graph import Graph, Node, Padding
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import ConvolutionOptions, kernel_size, most_padding
-from delegate.ops.shared.padding import GEOMETRY, RANK, RULES, pad_amounts, plan_border, shapes
+from delegate.ops.shared.image_rules import RANK
+from delegate.ops.shared.padding import GEOMETRY, RULES, pad_amounts, plan_border, shapes
 
 
 def hides(facts: GraphFacts, node: Node) -> bool:

@@ -21,7 +21,8 @@ from delegate.ops.shared.fixed_point import (
     multiplier_of,
     multiply,
 )
-from delegate.ops.shared.functions import TablePlan, rank_in_range, requantized, scale_of
+from delegate.ops.shared.functions import TablePlan, requantized, scale_of
+from delegate.ops.shared.image_rules import rank_in_range
 
 
 @constraint()

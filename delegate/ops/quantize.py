@@ -13,12 +13,13 @@ from delegate.ops.operator import HostValues, Operator, Role, Side, Values
 from delegate.ops.shared import common
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.fixed_point import UndefinedResultError, multiplier_of, multiply
-from delegate.ops.shared.functions import rank_in_range, same_shapes, scale_of
+from delegate.ops.shared.functions import same_shapes, scale_of
 from delegate.ops.shared.host_values import (
     affine_of,
     quantised_or_float32_input,
     quantised_output,
 )
+from delegate.ops.shared.image_rules import rank_in_range
 
 
 def quantize(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:

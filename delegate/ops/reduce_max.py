@@ -5,8 +5,9 @@ from __future__ import annotations
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.ops.operator import Operator, Role
 from delegate.ops.shared import half_records, reductions
+from delegate.ops.shared.image_rules import keeps_quantization
 from delegate.ops.shared.max_pool import plan_max_pool
-from delegate.ops.shared.pooling import pool_keeps_quantization, pooled_sides_in_range
+from delegate.ops.shared.pooling import pooled_sides_in_range
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
@@ -21,7 +22,7 @@ OPERATOR = Operator(
     inputs=(Role.FEATURE, Role.NUMBERS),
     plan=plan,
     shapes=reductions.shapes,
-    rules=(*reductions.RULES, pool_keeps_quantization, pooled_sides_in_range),
+    rules=(*reductions.RULES, keeps_quantization, pooled_sides_in_range),
     half=half_records.moving((*reductions.GEOMETRY, pooled_sides_in_range)),
     needs=("element_wise_alone", "ew_addition"),
 )

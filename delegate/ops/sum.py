@@ -5,8 +5,9 @@ from __future__ import annotations
 from delegate.lower.numerics.means import sum_target
 from delegate.lower.operation import Operation, Planning
 from delegate.model.graph import DType, Node
-from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import image_sums, reductions
+from delegate.ops.shared.common import other_type
 from delegate.ops.shared.window_sums import WindowSumsPlan
 
 
@@ -15,8 +16,7 @@ def summed_type(facts: GraphFacts, node: Node) -> str | None:
     """Input and output must be uint8: tflite-runtime 2.14's reference kernel takes int8 for uint8,
     later ones do not.
     """
-    found = next((t for t in facts.features(node) if t.dtype is not DType.UINT8), None)
-    return None if found is None else f"{named(found)} is {found.dtype.name}"
+    return other_type(facts.features(node), DType.UINT8)
 
 
 def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:

@@ -20,13 +20,13 @@ from delegate.lower.pixels_apart import PixelsApart
 from delegate.lower.rows_as_surfaces import Repeat, writes_no_pixels_apart
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Tensor, read_only
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint, named
+from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint
 from delegate.ops.shared import common, convolution
 from delegate.ops.shared.common import weights_of
+from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.links import LinkError, integers
 
 OUTPUT_SHAPE, FEATURE = 0, 2
-RANK = 4
 _DOUBLING = "CUSTOM:Convolution2DTransposeBias"
 
 
@@ -65,14 +65,6 @@ def _cropped(graph: Graph, node: Node) -> tuple[int, int]:
         for size, kernel, stride in sides
     )
     return top, left
-
-
-@constraint()
-def transposed_rank(facts: GraphFacts, node: Node) -> str | None:
-    """Input, weights and output must have rank 4."""
-    tensors = (*facts.features(node), weights_of(facts, node))
-    wrong = next((t for t in tensors if len(t.shape) != RANK), None)
-    return None if wrong is None else f"{named(wrong)} has the shape {list(wrong.shape)}"
 
 
 @constraint()
@@ -203,7 +195,7 @@ def half(operator: Operator) -> Operator:
 
     rules = (
         *half.FIRST,
-        transposed_rank,
+        convolution.convolution_rank,
         half.float_weights,
         half.float_bias,
         convolution.kernel_in_range,
@@ -224,7 +216,7 @@ OPERATOR = Operator(
     shapes=shapes,
     rules=(
         *common.FIRST,
-        transposed_rank,
+        convolution.convolution_rank,
         *common.WITH_WEIGHTS,
         convolution.kernel_in_range,
         *GEOMETRY,

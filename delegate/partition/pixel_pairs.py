@@ -26,7 +26,8 @@ from delegate.model.partition import Partition
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.operator import ABSENT, GraphFacts
 from delegate.ops.shared.convolution import most_kernel, most_stride
-from delegate.ops.shared.padding import AMOUNTS, RANK, pad_amounts
+from delegate.ops.shared.image_rules import RANK
+from delegate.ops.shared.padding import AMOUNTS, pad_amounts
 from delegate.partition.rules import facts_of
 
 T = TypeVar("T")

@@ -17,6 +17,7 @@ from tests.partition.rule_graphs import (
     cut,
     enlarged,
     enlarged_to,
+    fc,
     halves,
     interpolated,
     joined,
@@ -38,13 +39,30 @@ from tests.partition.rule_graphs import (
 )
 
 MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
-    "pad_rank": [(lambda: with_input(padding(), X, shape=(9, 7, 5)), "[9, 7, 5]")],
+    "image_rank": [
+        (lambda: with_input(padding(), X, shape=(9, 7, 5)), "[9, 7, 5]"),
+        (lambda: with_input(blocks(), X, shape=(4, 6, 5)), "[4, 6, 5]"),
+    ],
+    "output_sides_in_range": [
+        (lambda: padding(top=9000), "[9010, 9, 5]"),
+        (lambda: enlarged((1, 4096, 1, 1)), "they are [8192, 2, 1]"),
+    ],
+    "keeps_quantization": [
+        (lambda: with_output(padding(), quantization=per_tensor(2.0, 0)), "differ"),
+        (lambda: with_output(blocks(), quantization=per_tensor(0.5, 4)), "differ"),
+        (lambda: with_output(pooled(), quantization=per_tensor(0.25, 3)), "differ"),
+        (lambda: with_output(cut(), quantization=per_tensor(0.5, 4)), "differ"),
+    ],
+    "feature_rank": [
+        (lambda: with_input(fc(), X, shape=(1, 1, 1, 2, 12)), "[1, 1, 1, 2, 12]"),
+        (lambda: with_input(joined(), 0, shape=(1, 1, 3, 2, 16)), "[1, 1, 3, 2, 16]"),
+        (lambda: with_output(cut(), shape=()), "[]"),
+    ],
     "pad_amounts_known": [
         (lambda: padding(top=-1), "[-1, 1]"),
         (lambda: with_input(padding(), 1, constant=None), "does not hold two constants"),
         (lambda: with_output(padding(reader=False), shape=(1, 12, 9, 5)), "it gives [1, 11, 9, 5]"),
     ],
-    "padded_sides_in_range": [(lambda: padding(top=9000), "[9010, 9, 5]")],
     "pad_value_constant": [
         (lambda: bordered(quantization=per_tensor(0.5, 4)), "differ"),
         (lambda: bordered(constant=None), "is [1]"),
@@ -54,18 +72,8 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: mirrored(10, SYMMETRIC), "[[10, 0], [0, 7], [0, 0]] of [9, 7]"),
         (lambda: with_options(mirrored(), mode=2), "the mode is 2"),
     ],
-    "pad_keeps_quantization": [
-        (lambda: with_output(padding(), quantization=per_tensor(2.0, 0)), "differ"),
-    ],
-    "alias_rank": [
-        (lambda: with_input(joined(), 0, shape=(1, 1, 3, 2, 16)), "[1, 1, 3, 2, 16]"),
-        (lambda: with_output(cut(), shape=()), "[]"),
-    ],
     "int8_parts_keep_quantization": [
         (lambda: with_input(joined(), 1, quantization=per_tensor(0.25, 3)), "differ"),
-    ],
-    "alias_keeps_quantization": [
-        (lambda: with_output(cut(), quantization=per_tensor(0.5, 4)), "differ"),
     ],
     "alias_position_known": [
         (lambda: joined(axis=4), "the axis is 4"),
@@ -102,16 +110,11 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: skipping(9), "the strides are [9, 1]"),
     ],
     "resized_to_twice": [(interpolated, "from [3, 2] to [7, 4]")],
-    "block_rank": [(lambda: with_input(blocks(), X, shape=(4, 6, 5)), "[4, 6, 5]")],
-    "block_keeps_quantization": [
-        (lambda: with_output(blocks(), quantization=per_tensor(0.5, 4)), "differ"),
-    ],
     "block_in_range": [(lambda: blocks(0), "it is 0"), (lambda: blocks(9), "it is 9")],
     "blocks_fit": [
         (lambda: blocks(2, (1, 2, 3, 19)), "[1, 2, 3, 19]"),
         (lambda: blocks(3, (1, 2, 2, 45)), "4 x 6 pixels are no blocks of 3"),
     ],
-    "transposed_rank": [(lambda: with_input(transposed(), 2, shape=(4, 6, 5)), "[4, 6, 5]")],
     "transposed_size_known": [
         (lambda: with_input(transposed(), 0, constant=None), "does not hold 4 constants"),
         (lambda: transposed((1, 8, 12, 4)), "from 5 to 3 channels"),
@@ -135,9 +138,6 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(pooled(), X, shape=(9, 7, 5)), "[9, 7, 5] and [1, 9, 7, 5]"),
         (lambda: with_output(pooled(), shape=(1, 9, 7, 4)), "[1, 9, 7, 5] and [1, 9, 7, 4]"),
         (lambda: with_output(pooled(), shape=(2, 9, 7, 5)), "[2, 9, 7, 5]"),
-    ],
-    "pool_keeps_quantization": [
-        (lambda: with_output(pooled(), quantization=per_tensor(0.25, 3)), "differ"),
     ],
     "window_in_range": [
         (lambda: with_options(pooled(), filter_w=0), "it is 3 x 0, the strides 1 x 1"),
@@ -171,7 +171,6 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(enlarged(), 1, constant=None), "does not hold 2 constants"),
         (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "they give [1, 6, 4, 5], tensor"),
     ],
-    "resized_sides_in_range": [(lambda: enlarged((1, 4096, 1, 1)), "they are [8192, 2, 1]")],
     "pixels_repeated": [
         (lambda: enlarged(factor=9), "from [3, 2] to [27, 18]"),
         (lambda: with_options(enlarged(factor=3), align_corners=True), "from [3, 2] to [9, 6]"),

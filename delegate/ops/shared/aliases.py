@@ -19,25 +19,9 @@ from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.ops.operator import GraphFacts, constraint, named
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import most_kernel, most_stride
-from delegate.ops.shared.links import RANK, Link, LinkError, four_dimensions
+from delegate.ops.shared.image_rules import feature_rank, keeps_quantization
+from delegate.ops.shared.links import Link, LinkError, four_dimensions
 from delegate.ops.shared.requantized_parts import parts_defined
-
-
-@constraint(most=RANK)
-def alias_rank(facts: GraphFacts, node: Node) -> str | None:
-    """Tensors must have rank 1 to {most}."""
-    for tensor in facts.features(node):
-        if not 1 <= len(tensor.shape) <= RANK:
-            return f"{named(tensor)} has the shape {list(tensor.shape)}"
-    return None
-
-
-@constraint()
-def alias_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
-    """All tensors must have the same scale and zero point."""
-    first, *others = facts.features(node)
-    other = next((t for t in others if t.quantization != first.quantization), None)
-    return None if other is None else f"{named(first)} and {named(other)} differ"
 
 
 @constraint()
@@ -45,7 +29,7 @@ def int8_parts_keep_quantization(facts: GraphFacts, node: Node) -> str | None:
     """All tensors of int8 must have the same scale and zero point, as the runtime demands."""
     if facts.features(node)[0].dtype is DType.UINT8:
         return None
-    return alias_keeps_quantization.check(facts, node)
+    return keeps_quantization.check(facts, node)
 
 
 @constraint()
@@ -119,7 +103,7 @@ OF_UINT8_PARTS = (int8_parts_keep_quantization, parts_defined)
 
 JOINS = (
     *common.QUANTIZATION,
-    alias_rank,
+    feature_rank,
     int8_parts_keep_quantization,
     alias_position_known,
     parts_are_consecutive,
@@ -127,13 +111,13 @@ JOINS = (
 )
 CUTS = (
     *common.QUANTIZATION,
-    alias_rank,
-    alias_keeps_quantization,
+    feature_rank,
+    keeps_quantization,
     alias_position_known,
     part_is_reached,
 )
-HALF_JOINS = (alias_rank, alias_position_known, parts_are_consecutive)
-HALF_CUTS = (alias_rank, alias_position_known, part_is_reached)
+HALF_JOINS = (feature_rank, alias_position_known, parts_are_consecutive)
+HALF_CUTS = (feature_rank, alias_position_known, part_is_reached)
 """Of fp16."""
 
 FIRST = tuple(

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from delegate.model.graph import Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, constraint, named
-from delegate.ops.shared import common
 from delegate.ops.shared.convolution import most_stride
-
-RANK = 4
+from delegate.ops.shared.image_rules import image_rank, of_kept_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +21,6 @@ class BlockOptions(Options):
 def block_of(node: Node, kind: type[BlockOptions]) -> int:
     """Rows, and columns, of a block."""
     return node.known_options(kind).block
-
-
-@constraint()
-def block_rank(facts: GraphFacts, node: Node) -> str | None:
-    """Input and output must have rank 4."""
-    wrong = next((t for t in facts.features(node) if len(t.shape) != RANK), None)
-    return None if wrong is None else f"{named(wrong)} has the shape {list(wrong.shape)}"
-
-
-@constraint()
-def block_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
-    """Input and output must have the same scale and zero point."""
-    before, after = facts.features(node)
-    if before.quantization == after.quantization:
-        return None
-    return f"{named(before)} and {named(after)} differ"
 
 
 @constraint(most=most_stride)
@@ -63,12 +45,6 @@ def blocks_fit(facts: GraphFacts, node: Node) -> str | None:
     return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"
 
 
-GEOMETRY = (block_rank, block_in_range, blocks_fit)
+GEOMETRY = (image_rank, block_in_range, blocks_fit)
 
-RULES = (
-    *common.FIRST,
-    *common.QUANTIZATION,
-    block_rank,
-    block_keeps_quantization,
-    *GEOMETRY[1:],
-)
+RULES = of_kept_values(*GEOMETRY)

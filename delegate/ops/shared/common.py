@@ -8,6 +8,7 @@ earlier ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -151,11 +152,16 @@ def no_eight_bits(tensor: Tensor) -> str | None:
     return None
 
 
+def other_type(tensors: Iterable[Tensor], wanted: DType) -> str | None:
+    """The first of ``tensors`` that is of another type; None: there is none."""
+    found = next((tensor for tensor in tensors if tensor.dtype is not wanted), None)
+    return None if found is None else f"{named(found)} is {found.dtype.name}"
+
+
 @constraint()
 def int8_features(facts: GraphFacts, node: Node) -> str | None:
     """Input and output must be int8: the runtime takes no uint8."""
-    found = next((t for t in facts.features(node) if t.dtype is not DType.INT8), None)
-    return None if found is None else f"{named(found)} is {found.dtype.name}"
+    return other_type(facts.features(node), DType.INT8)
 
 
 @constraint()

@@ -20,8 +20,7 @@ from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import Options
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared.common import weights_of
-
-RANK = 4
+from delegate.ops.shared.image_rules import RANK, other_rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +66,7 @@ def output_and_padding(
 @constraint(rank=RANK)
 def convolution_rank(facts: GraphFacts, node: Node) -> str | None:
     """Input, weights and output must have rank {rank}."""
-    tensors = (*facts.inputs(node)[:2], *facts.outputs(node))
-    wrong = next((t for t in tensors if len(t.shape) != RANK), None)
-    return None if wrong is None else f"{named(wrong)} has the shape {list(wrong.shape)}"
+    return other_rank((*facts.features(node), weights_of(facts, node)), RANK, RANK)
 
 
 @constraint()

@@ -32,17 +32,7 @@ from delegate.ops.shared.fixed_point import (
     multiply,
     round_half_away,
 )
-
-MAX_RANK = 4
-
-
-@constraint(most=MAX_RANK)
-def rank_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Input and output must have rank 0 to {most}."""
-    for tensor in facts.features(node):
-        if len(tensor.shape) > MAX_RANK:
-            return f"{named(tensor)} is {list(tensor.shape)}"
-    return None
+from delegate.ops.shared.image_rules import rank_in_range
 
 
 @constraint()

@@ -44,8 +44,7 @@ ACTIVATIONS: Final = (Activation.NONE, Activation.RELU, Activation.RELU6)
 @constraint()
 def float_features(facts: GraphFacts, node: Node) -> str | None:
     """Inputs and outputs of a node in fp16 must be float32."""
-    wrong = next((t for t in facts.features(node) if t.dtype is not DType.FLOAT32), None)
-    return None if wrong is None else f"{named(wrong)} is {wrong.dtype.name}"
+    return common.other_type(facts.features(node), DType.FLOAT32)
 
 
 @constraint(activations=", ".join(a.name for a in ACTIVATIONS))

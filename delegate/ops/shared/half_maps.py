@@ -39,8 +39,8 @@ from delegate.ops.operator import (
     named,
 )
 from delegate.ops.shared import common, half, half_errors, half_ranges
-from delegate.ops.shared.functions import rank_in_range
 from delegate.ops.shared.half_errors import Proof
+from delegate.ops.shared.image_rules import rank_in_range
 from delegate.ops.shared.links import four_dimensions
 
 _SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)

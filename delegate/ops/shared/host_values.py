@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from delegate.lower.lowered import Affine
 from delegate.model.graph import DType, Graph, Node, Tensor
-from delegate.ops.operator import GraphFacts, constraint, named
-from delegate.ops.shared.common import no_eight_bits
+from delegate.ops.operator import GraphFacts, constraint
+from delegate.ops.shared.common import no_eight_bits, other_type
 
 
 @constraint()
@@ -30,8 +30,7 @@ def quantised_output(facts: GraphFacts, node: Node) -> str | None:
 @constraint()
 def float32_output(facts: GraphFacts, node: Node) -> str | None:
     """The output must be float32."""
-    target = facts.outputs(node)[0]
-    return None if target.dtype is DType.FLOAT32 else f"{named(target)} is {target.dtype.name}"
+    return other_type(facts.outputs(node), DType.FLOAT32)
 
 
 def affine_of(tensor: Tensor) -> Affine:

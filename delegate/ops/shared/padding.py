@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.chip.chip import Chip
 from delegate.chip.limits import surfaces_of
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Border, Side
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
-from delegate.ops.shared import common
+from delegate.ops.shared.image_rules import (
+    RANK,
+    image_rank,
+    of_kept_values,
+    output_sides_in_range,
+)
 from delegate.ops.shared.task_plans import move_plan
 
 AMOUNTS = 1
-RANK = 4
 
 
 def pad_amounts(graph: Graph, node: Node) -> tuple[Side, ...]:
@@ -28,14 +31,6 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     source = graph.tensor(node.inputs[0]).shape
     amounts = pad_amounts(graph, node)
     return (tuple(d + sum(added) for d, added in zip(source, amounts, strict=True)),)
-
-
-@constraint(rank=RANK)
-def pad_rank(facts: GraphFacts, node: Node) -> str | None:
-    """Input and output must have rank {rank}."""
-    tensors = (facts.graph.tensor(node.inputs[0]), *facts.outputs(node))
-    wrong = next((t for t in tensors if len(t.shape) != RANK), None)
-    return None if wrong is None else f"{named(wrong)} has the shape {list(wrong.shape)}"
 
 
 @constraint()
@@ -55,36 +50,9 @@ def pad_amounts_known(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
-def _most_side(chip: Chip) -> int:
-    """What tasks write."""
-    return chip.limits.cube_size
+GEOMETRY = (image_rank, pad_amounts_known, output_sides_in_range)
 
-
-@constraint(most=_most_side)
-def padded_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Height, width and channels of the output must be at most {most}."""
-    _, *sides = facts.outputs(node)[0].shape
-    return f"they are {sides}" if max(sides) > _most_side(facts.chip) else None
-
-
-@constraint()
-def pad_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
-    """Input and output must have the same scale and zero point."""
-    before, after = facts.graph.tensor(node.inputs[0]), facts.outputs(node)[0]
-    if before.quantization == after.quantization:
-        return None
-    return f"{named(before)} and {named(after)} differ"
-
-
-GEOMETRY = (pad_rank, pad_amounts_known, padded_sides_in_range)
-
-RULES = (
-    *common.FIRST,
-    *common.QUANTIZATION,
-    pad_rank,
-    pad_keeps_quantization,
-    *GEOMETRY[1:],
-)
+RULES = of_kept_values(*GEOMETRY)
 
 
 def plan_border(planning: Planning, operation: Operation, value: int) -> Plan:

@@ -9,11 +9,9 @@ from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
-from delegate.ops.shared import common
 from delegate.ops.shared.convolution import most_padding, most_stride, output_and_padding
 from delegate.ops.shared.fixed_point import INT32_MAX
-
-RANK = 4
+from delegate.ops.shared.image_rules import RANK, of_kept_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +64,6 @@ def pool_rank(facts: GraphFacts, node: Node) -> str | None:
         if (images, channels) == (other[0], other[3]):
             return None
     return " and ".join(str(list(shape)) for shape in shapes)
-
-
-@constraint()
-def pool_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
-    """Input and output must have the same scale and zero point."""
-    before, after = facts.features(node)
-    if before.quantization == after.quantization:
-        return None
-    return f"{named(before)} and {named(after)} differ"
 
 
 @constraint(stride=most_stride)
@@ -134,10 +123,4 @@ GEOMETRY = (
     pool_padding_in_range,
 )
 
-RULES = (
-    *common.FIRST,
-    *common.QUANTIZATION,
-    pool_rank,
-    pool_keeps_quantization,
-    *GEOMETRY[1:],
-)
+RULES = of_kept_values(*GEOMETRY)

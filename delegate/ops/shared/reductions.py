@@ -10,8 +10,8 @@ from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared import common
+from delegate.ops.shared.image_rules import RANK
 
-RANK = 4
 PIXEL_AXES = {1, 2}
 AXES = 1
 

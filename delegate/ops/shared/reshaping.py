@@ -27,7 +27,8 @@ from delegate.ops.operator import (
     is_in_half,
     named,
 )
-from delegate.ops.shared import aliases, common, half_records
+from delegate.ops.shared import common, half_records
+from delegate.ops.shared.image_rules import feature_rank, of_kept_values
 from delegate.ops.shared.links import Link, extent
 from delegate.ops.shared.task_plans import move_plan
 
@@ -249,12 +250,6 @@ def reshaping(
         links=links,
         shapes=shapes,
         order=order,
-        rules=(
-            *common.FIRST,
-            *common.QUANTIZATION,
-            aliases.alias_rank,
-            aliases.alias_keeps_quantization,
-            *own,
-        ),
-        half=half_records.alias((aliases.alias_rank, *own)),
+        rules=of_kept_values(feature_rank, *own),
+        half=half_records.alias((feature_rank, *own)),
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from delegate.chip.chip import Chip
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
-from delegate.ops.shared import common
+from delegate.ops.shared.image_rules import of_kept_values, output_sides_in_range
 from delegate.ops.shared.links import LinkError, integers
-from delegate.ops.shared.pooling import pool_keeps_quantization, pool_rank
+from delegate.ops.shared.pooling import pool_rank
 
 SIZES = 1
 
@@ -32,23 +31,6 @@ def new_size_known(facts: GraphFacts, node: Node) -> str | None:
     return f"they give {list(shape)}, {named(output)} is {list(output.shape)}"
 
 
-def _most_side(chip: Chip) -> int:
-    return chip.limits.cube_size
+GEOMETRY = (pool_rank, new_size_known, output_sides_in_range)
 
-
-@constraint(most=_most_side)
-def resized_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Height, width and channels of the output must be at most {most}."""
-    _, *sides = facts.outputs(node)[0].shape
-    return f"they are {sides}" if max(sides) > _most_side(facts.chip) else None
-
-
-GEOMETRY = (pool_rank, new_size_known, resized_sides_in_range)
-
-RULES = (
-    *common.FIRST,
-    *common.QUANTIZATION,
-    pool_rank,
-    pool_keeps_quantization,
-    *GEOMETRY[1:],
-)
+RULES = of_kept_values(*GEOMETRY)

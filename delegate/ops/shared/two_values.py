@@ -35,8 +35,7 @@ from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
 from delegate.ops.shared import common, half_records
 from delegate.ops.shared.functions import activated, weighted_sum
-
-MAX_RANK = 4
+from delegate.ops.shared.image_rules import RANK, rank_in_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +43,6 @@ class SumOptions(Options):
     """Of ADD and SUB."""
 
     activation: Activation = option(FieldKind.ACTIVATION, slot=0, offset=0)
-
-
-@constraint(most=MAX_RANK)
-def operand_rank(facts: GraphFacts, node: Node) -> str | None:
-    """Operands must have rank 0 to {most}."""
-    for tensor in facts.features(node):
-        if len(tensor.shape) > MAX_RANK:
-            return f"{named(tensor)} is {list(tensor.shape)}"
-    return None
 
 
 @constraint()
@@ -92,13 +82,13 @@ def _padded(tensor: Tensor) -> tuple[int, ...]:
 
 
 def _pad(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (1,) * (MAX_RANK - len(shape)) + shape
+    return (1,) * (RANK - len(shape)) + shape
 
 
 RULES = (
     *common.FIRST,
     *common.QUANTIZATION,
-    operand_rank,
+    rank_in_range,
     one_operand_computed,
     one_operand_has_output_shape,
 )

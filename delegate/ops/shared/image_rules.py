@@ -1,0 +1,62 @@
+"""Rules of shapes and scales that operators of several kinds share: ranks, sides, quantisation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from delegate.chip.chip import Chip
+from delegate.model.graph import Node, Tensor
+from delegate.ops.operator import Constraint, GraphFacts, constraint, named
+from delegate.ops.shared import common
+
+RANK = 4
+"""Of an image: batch, height, width and channels. The NPU has no more dimensions."""
+
+
+def other_rank(tensors: Iterable[Tensor], least: int, most: int) -> str | None:
+    """The first of ``tensors`` whose rank is not in the range; None: there is none."""
+    found = next((tensor for tensor in tensors if not least <= len(tensor.shape) <= most), None)
+    return None if found is None else f"{named(found)} has the shape {list(found.shape)}"
+
+
+@constraint(most=RANK)
+def rank_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Inputs and outputs must have rank 0 to {most}."""
+    return other_rank(facts.features(node), 0, RANK)
+
+
+@constraint(most=RANK)
+def feature_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Inputs and outputs must have rank 1 to {most}."""
+    return other_rank(facts.features(node), 1, RANK)
+
+
+@constraint(rank=RANK)
+def image_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Input and output must have rank {rank}."""
+    return other_rank(facts.features(node), RANK, RANK)
+
+
+@constraint()
+def keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
+    """Inputs and outputs must have the same scale and zero point."""
+    first, *others = facts.features(node)
+    other = next((t for t in others if t.quantization != first.quantization), None)
+    return None if other is None else f"{named(first)} and {named(other)} differ"
+
+
+def _most_side(chip: Chip) -> int:
+    """What tasks write."""
+    return chip.limits.cube_size
+
+
+@constraint(most=_most_side)
+def output_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Height, width and channels of the output must be at most {most}."""
+    _, *sides = facts.outputs(node)[0].shape
+    return f"they are {sides}" if max(sides) > _most_side(facts.chip) else None
+
+
+def of_kept_values(rank: Constraint, *geometry: Constraint) -> tuple[Constraint, ...]:
+    """Of operators whose results are among their input's values."""
+    return (*common.FIRST, *common.QUANTIZATION, rank, keeps_quantization, *geometry)
