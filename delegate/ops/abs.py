@@ -10,14 +10,12 @@ from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Values
 from delegate.ops.shared.common import int8_features
 from delegate.ops.shared.fixed_point import multiplier_of, multiply
-from delegate.ops.shared.functions import RULES, scale_of
+from delegate.ops.shared.functions import RULES, scales_of
 
 
 def absolute(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     """The scales are divided as float64; equal ones need no multiplication."""
-    (source, source_zero), (target, target_zero) = (
-        scale_of(graph, t) for t in (node.inputs[0], node.outputs[0])
-    )
+    (source, source_zero), (target, target_zero) = scales_of(graph, node)
     values: Values = np.abs(operands[0] - source_zero)
     if source != target:
         values = multiply(values, multiplier_of(source / target))

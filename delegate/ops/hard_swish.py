@@ -18,7 +18,7 @@ from delegate.ops.shared.fixed_point import (
     multiplier_of,
     towards_zero,
 )
-from delegate.ops.shared.functions import RULES, scale_of
+from delegate.ops.shared.functions import RULES, scales_of
 
 _HIRES_BITS = 7
 _RELUISH_SCALE = 3 / (1 << 15)
@@ -29,8 +29,7 @@ def hard_swish(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     """The kernels' steps in int16: the value times 128, scaled to the output, times the clamped
     and halved one.
     """
-    source, source_zero = scale_of(graph, node.inputs[0])
-    target, target_zero = scale_of(graph, node.outputs[0])
+    (source, source_zero), (target, target_zero) = scales_of(graph, node)
     hires = float32_product(source, over=1 << _HIRES_BITS)
     to_output = multiplier_of(float32_product(hires, over=target))
     to_reluish = multiplier_of(float32_product(hires, over=_RELUISH_SCALE))

@@ -13,7 +13,7 @@ from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint
 from delegate.ops.shared.fixed_point import float32_product, multiplier_of, multiply
-from delegate.ops.shared.functions import RULES, requantized, scale_of
+from delegate.ops.shared.functions import RULES, requantized, scales_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,7 @@ def slope_not_negative(facts: GraphFacts, node: Node) -> str | None:
 
 
 def leaky(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
-    source, source_zero = scale_of(graph, node.inputs[0])
-    target, target_zero = scale_of(graph, node.outputs[0])
+    (source, source_zero), (target, target_zero) = scales_of(graph, node)
     values = operands[0] - source_zero
     slope = multiplier_of(float32_product(source, _alpha(node), over=target))
     below = multiply(np.minimum(values, 0), slope) + target_zero

@@ -13,7 +13,7 @@ from delegate.ops.operator import HostValues, Operator, Role, Side, Values
 from delegate.ops.shared import common
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.fixed_point import UndefinedResultError, multiplier_of, multiply
-from delegate.ops.shared.functions import same_shapes, scale_of
+from delegate.ops.shared.functions import same_shapes, scales_of
 from delegate.ops.shared.host_values import (
     affine_of,
     quantised_or_float32_input,
@@ -24,9 +24,7 @@ from delegate.ops.shared.image_rules import rank_in_range
 
 def quantize(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     """The scales are divided as float64."""
-    (source, source_zero), (target, target_zero) = (
-        scale_of(graph, t) for t in (node.inputs[0], node.outputs[0])
-    )
+    (source, source_zero), (target, target_zero) = scales_of(graph, node)
     return multiply(operands[0] - source_zero, multiplier_of(source / target)) + target_zero
 
 

@@ -24,7 +24,7 @@ from delegate.ops.shared.fixed_point import (
     multiplier_of,
     multiply,
 )
-from delegate.ops.shared.functions import RULES, scale_of
+from delegate.ops.shared.functions import RULES, scales_of
 
 _FRACTION_BITS = 20
 """Of the reciprocal root of a raw value."""
@@ -65,9 +65,7 @@ def _roots() -> Values:
 
 
 def reciprocal_root(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
-    (source, source_zero), (target, target_zero) = (
-        scale_of(graph, t) for t in (node.inputs[0], node.outputs[0])
-    )
+    (source, source_zero), (target, target_zero) = scales_of(graph, node)
     values = operands[0] - source_zero
     if values.min() < 0:
         raise UndefinedResultError(

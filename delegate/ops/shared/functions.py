@@ -53,6 +53,11 @@ def scale_of(graph: Graph, tensor: int) -> tuple[float, int]:
     return quantization.scale, quantization.zero_point
 
 
+def scales_of(graph: Graph, node: Node) -> tuple[tuple[float, int], tuple[float, int]]:
+    """Those of the first input, and those of the output."""
+    return scale_of(graph, node.inputs[0]), scale_of(graph, node.outputs[0])
+
+
 _BOUNDS = {
     Activation.NONE: (None, None),
     Activation.RELU: (0.0, None),
@@ -90,8 +95,7 @@ def float_function(function: Callable[[float], float]) -> Function:
     """Of an operator that the kernels run through a table of their own, made in float32."""
 
     def results(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
-        source, target = scale_of(graph, node.inputs[0]), scale_of(graph, node.outputs[0])
-        return float_table(operands[0], source, target, function)
+        return float_table(operands[0], *scales_of(graph, node), function)
 
     return results
 
@@ -100,9 +104,7 @@ def requantized(graph: Graph, node: Node, values: Values) -> Values:
     """Values without zero point in units of the input, as values of the output, in the way of
     operators that divide the scales as float32.
     """
-    (source, _), (target, zero_point) = (
-        scale_of(graph, t) for t in (node.inputs[0], node.outputs[0])
-    )
+    (source, _), (target, zero_point) = scales_of(graph, node)
     return multiply(values, multiplier_of(float32_product(source, over=target))) + zero_point
 
 
