@@ -35,6 +35,7 @@ from delegate.ops.operator import (
 from delegate.ops.shared import common
 from delegate.ops.shared.common import weights_of
 from delegate.ops.shared.convolution import ConvolutionOptions, plan_convolution
+from delegate.ops.shared.image_rules import other_shape
 
 LEAST_RANK, MOST_RANK = 2, 4
 _COMPUTED_NEEDS = ("convolution", "results_as_weights", "gap_between_rows")
@@ -90,13 +91,7 @@ def one_matrix(facts: GraphFacts, node: Node) -> str | None:
 @constraint()
 def product_shape_follows(facts: GraphFacts, node: Node) -> str | None:
     """The output's shape must follow from the operands'."""
-    x, y = facts.features(node)
-    try:
-        (shape,) = shapes(facts.graph, node)
-    except ValueError as error:
-        return str(error)
-    is_wrong = tuple(y.shape) != tuple(shape)
-    return f"{list(x.shape)} to {list(y.shape)}, not {list(shape)}" if is_wrong else None
+    return other_shape(facts, node)
 
 
 @constraint()
@@ -135,18 +130,6 @@ def computed_product_ranks(facts: GraphFacts, node: Node) -> str | None:
 
 
 @constraint()
-def computed_product_follows(facts: GraphFacts, node: Node) -> str | None:
-    """The output's shape must follow from both operands', whose leading dimensions broadcast."""
-    *_, y = facts.features(node)
-    try:
-        (shape,) = computed_shapes(facts.graph, node)
-    except ValueError as error:
-        return str(error)
-    is_wrong = tuple(y.shape) != tuple(shape)
-    return f"{named(y)} is {list(y.shape)}, not {list(shape)}" if is_wrong else None
-
-
-@constraint()
 def turned_product_meets_its_own(facts: GraphFacts, node: Node) -> str | None:
     """Where the first of two computed operands is transposed (adj_x), the leading dimensions must
     be equal: runtimes take the wrong matrices of a second one that is broadcast.
@@ -162,7 +145,7 @@ _PRODUCT = (
     one_matrix,
     product_shape_follows,
 )
-_COMPUTED = (computed_product_ranks, computed_product_follows, turned_product_meets_its_own)
+_COMPUTED = (computed_product_ranks, product_shape_follows, turned_product_meets_its_own)
 
 
 def macs(graph: Graph, node: Node) -> int:

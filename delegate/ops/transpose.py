@@ -5,6 +5,7 @@ from __future__ import annotations
 from delegate.lower.order import Order
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Role, Shape, constraint
+from delegate.ops.shared.image_rules import other_shape
 from delegate.ops.shared.links import LinkError, integers
 from delegate.ops.shared.reshaping import reshaping
 
@@ -29,12 +30,7 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
 @constraint()
 def transposed_axes(facts: GraphFacts, node: Node) -> str | None:
     """The axes must be constant, each once, and give the output's shape."""
-    try:
-        (shape,) = shapes(facts.graph, node)
-    except LinkError as error:
-        return str(error)
-    found = facts.outputs(node)[0].shape
-    return None if found == shape else f"they give {list(shape)}, the output is {list(found)}"
+    return other_shape(facts, node)
 
 
 def order(graph: Graph, node: Node, given: Order) -> Order | None:

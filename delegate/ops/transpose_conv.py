@@ -23,8 +23,8 @@ from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint
 from delegate.ops.shared import common, convolution
 from delegate.ops.shared.common import weights_of
-from delegate.ops.shared.image_rules import RANK
-from delegate.ops.shared.links import LinkError, integers
+from delegate.ops.shared.image_rules import RANK, other_shape
+from delegate.ops.shared.links import integers
 
 OUTPUT_SHAPE, FEATURE = 0, 2
 _DOUBLING = "CUSTOM:Convolution2DTransposeBias"
@@ -70,15 +70,12 @@ def _cropped(graph: Graph, node: Node) -> tuple[int, int]:
 @constraint()
 def transposed_size_known(facts: GraphFacts, node: Node) -> str | None:
     """The output's shape must be constant, with the input's images and the filter's channels."""
-    try:
-        (shape,) = shapes(facts.graph, node)
-    except LinkError as error:
-        return str(error)
-    feature, output = facts.features(node)
+    feature, output = (tensor.shape for tensor in facts.features(node))
     outputs, _, _, inputs = weights_of(facts, node).shape
-    if (feature.shape[0], outputs, inputs) != (shape[0], shape[3], feature.shape[3]):
-        return f"it is {list(shape)}, the filter is from {inputs} to {outputs} channels"
-    return None if output.shape == shape else f"it is {list(shape)}, not {list(output.shape)}"
+    unlike = other_shape(facts, node)
+    if unlike is None and (feature[0], outputs, inputs) != (output[0], output[3], feature[3]):
+        return f"it is {list(output)}, the filter is from {inputs} to {outputs} channels"
+    return unlike
 
 
 def _most_spread(chip: Chip) -> int:

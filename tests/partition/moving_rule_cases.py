@@ -61,7 +61,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "pad_amounts_known": [
         (lambda: padding(top=-1), "[-1, 1]"),
         (lambda: with_input(padding(), 1, constant=None), "does not hold two constants"),
-        (lambda: with_output(padding(reader=False), shape=(1, 12, 9, 5)), "it gives [1, 11, 9, 5]"),
+        (lambda: with_output(padding(reader=False), shape=(1, 12, 9, 5)), "not [1, 11, 9, 5]"),
     ],
     "pad_value_constant": [
         (lambda: bordered(quantization=per_tensor(0.5, 4)), "differ"),
@@ -118,7 +118,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "transposed_size_known": [
         (lambda: with_input(transposed(), 0, constant=None), "does not hold 4 constants"),
         (lambda: transposed((1, 8, 12, 4)), "from 5 to 3 channels"),
-        (lambda: with_output(transposed(), shape=(1, 7, 12, 3)), "not [1, 7, 12, 3]"),
+        (lambda: with_output(transposed(), shape=(1, 7, 12, 3)), "not [1, 8, 12, 3]"),
     ],
     "transposed_strides": [(lambda: transposed(stride=4), "they are [4, 4]")],
     "transposed_reaches_outputs": [
@@ -169,7 +169,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "reduced_sides_in_range": [(lambda: averaged((1, 32, 3, 5)), "they are 32 x 3")],
     "new_size_known": [
         (lambda: with_input(enlarged(), 1, constant=None), "does not hold 2 constants"),
-        (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "they give [1, 6, 4, 5], tensor"),
+        (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "not [1, 6, 4, 5]"),
     ],
     "pixels_repeated": [
         (lambda: enlarged(factor=9), "from [3, 2] to [27, 18]"),

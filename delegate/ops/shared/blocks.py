@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from delegate.model.graph import Node
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import GraphFacts, constraint, named
+from delegate.ops.operator import GraphFacts, constraint
 from delegate.ops.shared.convolution import most_stride
-from delegate.ops.shared.image_rules import image_rank, of_kept_values
+from delegate.ops.shared.image_rules import image_rank, of_kept_values, other_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,7 @@ def block_in_range(facts: GraphFacts, node: Node) -> str | None:
 @constraint()
 def blocks_fit(facts: GraphFacts, node: Node) -> str | None:
     """Pixels, or channels, must be whole blocks, and the output's shape follow."""
-    before, after = facts.features(node)
-    try:
-        shapes = facts.operator(node).output_shapes(facts.graph, node)
-    except ValueError as problem:
-        return str(problem)
-    if shapes is not None and after.shape == tuple(shapes[0]):
-        return None
-    return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"
+    return other_shape(facts, node)
 
 
 GEOMETRY = (image_rank, block_in_range, blocks_fit)

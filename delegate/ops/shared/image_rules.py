@@ -37,6 +37,18 @@ def image_rank(facts: GraphFacts, node: Node) -> str | None:
     return other_rank(facts.features(node), RANK, RANK)
 
 
+def other_shape(facts: GraphFacts, node: Node) -> str | None:
+    """How the output's shape is not the one that follows from the inputs; None: it is."""
+    try:
+        shapes = facts.operator(node).output_shapes(facts.graph, node)
+    except ValueError as error:
+        return str(error)
+    assert shapes is not None, node.op
+    output, shape = facts.outputs(node)[0], tuple(shapes[0])
+    is_equal = output.shape == shape
+    return None if is_equal else f"{named(output)} is {list(output.shape)}, not {list(shape)}"
+
+
 @constraint()
 def keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
     """Inputs and outputs must have the same scale and zero point."""

@@ -13,6 +13,7 @@ from delegate.ops.shared.image_rules import (
     RANK,
     image_rank,
     of_kept_values,
+    other_shape,
     output_sides_in_range,
 )
 from delegate.ops.shared.task_plans import move_plan
@@ -44,10 +45,7 @@ def pad_amounts_known(facts: GraphFacts, node: Node) -> str | None:
     batch, *sides = pad_amounts(facts.graph, node)
     if any(batch) or min(min(side) for side in sides) < 0:
         return f"it is {[list(batch), *(list(side) for side in sides)]}"
-    (padded,) = shapes(facts.graph, node)
-    if facts.outputs(node)[0].shape != padded:
-        return f"it gives {list(padded)}, the output is {list(facts.outputs(node)[0].shape)}"
-    return None
+    return other_shape(facts, node)
 
 
 GEOMETRY = (image_rank, pad_amounts_known, output_sides_in_range)

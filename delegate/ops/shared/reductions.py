@@ -8,9 +8,9 @@ from delegate.lower.memory.tensors import View
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import GraphFacts, Shape, constraint, named
+from delegate.ops.operator import GraphFacts, Shape, constraint
 from delegate.ops.shared import common
-from delegate.ops.shared.image_rules import RANK
+from delegate.ops.shared.image_rules import RANK, other_shape
 
 PIXEL_AXES = {1, 2}
 AXES = 1
@@ -48,11 +48,7 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
 @constraint()
 def reduced_shape_follows(facts: GraphFacts, node: Node) -> str | None:
     """The output must have a pixel per image, or only its channels."""
-    (shape,) = shapes(facts.graph, node)
-    output = facts.outputs(node)[0]
-    if output.shape == shape:
-        return None
-    return f"{named(output)} is {list(output.shape)}, not {list(shape)}"
+    return other_shape(facts, node)
 
 
 def pooled_image(image: View) -> Pooling:

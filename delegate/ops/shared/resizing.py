@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
-from delegate.ops.operator import GraphFacts, Shape, constraint, named
-from delegate.ops.shared.image_rules import of_kept_values, output_sides_in_range
-from delegate.ops.shared.links import LinkError, integers
+from delegate.ops.operator import GraphFacts, Shape, constraint
+from delegate.ops.shared.image_rules import of_kept_values, other_shape, output_sides_in_range
+from delegate.ops.shared.links import integers
 from delegate.ops.shared.pooling import pool_rank
 
 SIZES = 1
@@ -21,14 +21,7 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
 @constraint()
 def new_size_known(facts: GraphFacts, node: Node) -> str | None:
     """The new height and width must be constants, those of the output."""
-    try:
-        (shape,) = shapes(facts.graph, node)
-    except LinkError as error:
-        return str(error)
-    output = facts.outputs(node)[0]
-    if output.shape == shape:
-        return None
-    return f"they give {list(shape)}, {named(output)} is {list(output.shape)}"
+    return other_shape(facts, node)
 
 
 GEOMETRY = (pool_rank, new_size_known, output_sides_in_range)
