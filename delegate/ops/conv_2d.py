@@ -52,6 +52,13 @@ def filter_gives_output_channels(facts: GraphFacts, node: Node) -> str | None:
     return None if given == channels else f"it gives {given}, the output has {channels}"
 
 
+GEOMETRY = (
+    filter_covers_input_channels,
+    filter_gives_output_channels,
+    *convolution.GEOMETRY,
+)
+
+
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     options = node.known_options(ConvOptions)
     return convolution.convolved(graph, node, options, graph.tensor(node.inputs[1]).shape[0])
@@ -102,15 +109,7 @@ def half(operator: Operator) -> Operator:
         options = node.known_options(ConvOptions)
         return half.plan_half_convolution(planning, operation, options, wide)
 
-    rules = (
-        *half.FIRST,
-        convolution.convolution_rank,
-        half.float_weights,
-        half.float_bias,
-        filter_covers_input_channels,
-        filter_gives_output_channels,
-        *convolution.GEOMETRY,
-    )
+    rules = (*half.FIRST, convolution.convolution_rank, *half.WITH_WEIGHTS, *GEOMETRY)
     return half.half_record(operator, plan, rules, half_errors.sums(0, 0))
 
 
@@ -126,12 +125,5 @@ OPERATOR = Operator(
     pads_input=True,
     needs=("convolution",),
     half=half,
-    rules=(
-        *common.FIRST,
-        convolution.convolution_rank,
-        *common.WITH_WEIGHTS,
-        filter_covers_input_channels,
-        filter_gives_output_channels,
-        *convolution.GEOMETRY,
-    ),
+    rules=(*common.FIRST, convolution.convolution_rank, *common.WITH_WEIGHTS, *GEOMETRY),
 )

@@ -45,6 +45,9 @@ def depth_multiplier_follows(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
+GEOMETRY = (depth_multiplier_follows, *convolution.GEOMETRY)
+
+
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     options = node.known_options(DepthwiseOptions)
     return convolution.convolved(graph, node, options, graph.tensor(node.inputs[1]).shape[3])
@@ -88,14 +91,7 @@ def half(operator: Operator) -> Operator:
             planning, operation, options, weights, is_depthwise=is_depthwise
         )
 
-    rules = (
-        *half.FIRST,
-        convolution.convolution_rank,
-        half.float_weights,
-        half.float_bias,
-        depth_multiplier_follows,
-        *convolution.GEOMETRY,
-    )
+    rules = (*half.FIRST, convolution.convolution_rank, *half.WITH_WEIGHTS, *GEOMETRY)
     return half.half_record(operator, plan, rules, half_errors.sums(0, 3, is_depthwise=True))
 
 
@@ -111,11 +107,5 @@ OPERATOR = Operator(
     pads_input=True,
     needs=("convolution", "depthwise_convolution"),
     half=half,
-    rules=(
-        *common.FIRST,
-        convolution.convolution_rank,
-        *common.WITH_WEIGHTS,
-        depth_multiplier_follows,
-        *convolution.GEOMETRY,
-    ),
+    rules=(*common.FIRST, convolution.convolution_rank, *common.WITH_WEIGHTS, *GEOMETRY),
 )

@@ -46,6 +46,9 @@ def weights_rank(facts: GraphFacts, node: Node) -> str | None:
     return other_rank((weights_of(facts, node),), WEIGHTS_RANK, WEIGHTS_RANK)
 
 
+_RANKS = (weights_not_shuffled, weights_rank, feature_rank)
+
+
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     """Rows of values for every output, or the input's shape with another last dimension."""
     options = node.known_options(FullyConnectedOptions)
@@ -139,15 +142,7 @@ def half(operator: Operator) -> Operator:
             planning, operation, _as_convolution(node), weights, output_view=output_view
         )
 
-    rules = (
-        *half.FIRST,
-        weights_not_shuffled,
-        weights_rank,
-        feature_rank,
-        half.float_weights,
-        half.float_bias,
-        rows_divide_input,
-    )
+    rules = (*half.FIRST, *_RANKS, *half.WITH_WEIGHTS, rows_divide_input)
     return half.half_record(operator, plan, rules, half_errors.sums(0, 0))
 
 
@@ -162,12 +157,5 @@ OPERATOR = Operator(
     follows_runtime=True,
     needs=("convolution",),
     half=half,
-    rules=(
-        *common.FIRST,
-        weights_not_shuffled,
-        weights_rank,
-        feature_rank,
-        *common.WITH_WEIGHTS,
-        rows_divide_input,
-    ),
+    rules=(*common.FIRST, *_RANKS, *common.WITH_WEIGHTS, rows_divide_input),
 )

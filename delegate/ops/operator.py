@@ -9,10 +9,9 @@ the value that breaks the rule ("stride_h is 9").
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -43,10 +42,14 @@ class GraphFacts:
         """The record of a node's operator, which must have one."""
         return self.operators[node.op].of(self.graph, node)
 
+    def known_operator(self, node: Node) -> Operator | None:
+        """The same; None: the NPU does not take it by itself."""
+        return self.operator(node) if node.op in self.operators else None
+
     def movement(self, node: Node) -> Movement | None:
         """How a node without tasks moves data; None: it has tasks, or is none of ours."""
-        operator = self.operators.get(node.op)
-        return None if operator is None else operator.of(self.graph, node).movement
+        operator = self.known_operator(node)
+        return None if operator is None else operator.movement
 
     def options(self, node: Node) -> Options | None:
         """Its options as its operator reads them; None: missing, unknown, or it has none."""
@@ -102,8 +105,7 @@ class GraphFacts:
         """
         found: dict[int, int] = {}
         for node in self.graph.nodes:
-            operator = self.operators.get(node.op)
-            operator = None if operator is None else operator.of(self.graph, node)
+            operator = self.known_operator(node)
             if operator is None or operator.function is None:
                 continue
             read = [t for t in operator.feature_inputs(node) if t != ABSENT]
@@ -344,12 +346,14 @@ class Operator:
     @property
     def in_half(self) -> Operator:
         """The record in fp16, of an operator that has one: made when the first model asks."""
-        return _in_half(self)
+        assert self.half is not None, self.name
+        return _form(self, self.half)
 
     @property
     def of_computed(self) -> Operator:
         """The record for computed weights, likewise."""
-        return _of_computed(self)
+        assert self.computed is not None, self.name
+        return _form(self, self.computed)
 
     def _computes_weights(self, graph: Graph, node: Node) -> bool:
         index = self.weights(node)
@@ -387,13 +391,6 @@ class Operator:
         return tuple(t for i, t in enumerate(node.inputs) if self.role(i) in roles)
 
 
-@functools.cache
-def _in_half(operator: Operator) -> Operator:
-    assert operator.half is not None, operator.name
-    return operator.half(operator)
-
-
-@functools.cache
-def _of_computed(operator: Operator) -> Operator:
-    assert operator.computed is not None, operator.name
-    return operator.computed(operator)
+@cache
+def _form(operator: Operator, made: Callable[[Operator], Operator]) -> Operator:
+    return made(operator)

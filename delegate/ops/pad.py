@@ -37,7 +37,7 @@ def _pads(
     rows: tuple[int, int],
     columns: tuple[int, int],
 ) -> bool:
-    operator = facts.operator(reader) if reader.op in facts.operators else None
+    operator = facts.known_operator(reader)
     if operator is None or not operator.pads_input or reader.inputs[0] != output:
         return False
     options = facts.options(reader)

@@ -112,6 +112,14 @@ def transposed_reaches_outputs(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
+GEOMETRY = (
+    convolution.kernel_in_range,
+    transposed_size_known,
+    transposed_strides,
+    transposed_reaches_outputs,
+)
+
+
 def macs(graph: Graph, node: Node) -> int:
     """One per input element and weight that meets it."""
     outputs, kh, kw, _ = graph.tensor(node.inputs[1]).shape
@@ -190,18 +198,9 @@ def half(operator: Operator) -> Operator:
             planning, found.operation, found.options, found.weights(kernel), spread=found.spread
         )
 
-    rules = (
-        *half.FIRST,
-        convolution.convolution_rank,
-        half.float_weights,
-        half.float_bias,
-        convolution.kernel_in_range,
-        *GEOMETRY,
-    )
+    rules = (*half.FIRST, convolution.convolution_rank, *half.WITH_WEIGHTS, *GEOMETRY)
     return half.half_record(operator, plan, rules, half_errors.sums(FEATURE, 0))
 
-
-GEOMETRY = (transposed_size_known, transposed_strides, transposed_reaches_outputs)
 
 OPERATOR = Operator(
     name="TRANSPOSE_CONV",
@@ -211,13 +210,7 @@ OPERATOR = Operator(
     macs=macs,
     plan=plan,
     shapes=shapes,
-    rules=(
-        *common.FIRST,
-        convolution.convolution_rank,
-        *common.WITH_WEIGHTS,
-        convolution.kernel_in_range,
-        *GEOMETRY,
-    ),
+    rules=(*common.FIRST, convolution.convolution_rank, *common.WITH_WEIGHTS, *GEOMETRY),
     half=half,
     needs=("convolution", "depthwise_convolution"),
 )

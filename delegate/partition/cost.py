@@ -9,7 +9,7 @@ from breaking even, tails of reshapes and tiny functions, and say so.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from delegate.chip.chip import Rates
@@ -126,10 +126,7 @@ def slower_partitions(
     for partition in partitions:
         found = cost(partition)
         if not found.is_worth_it:
-            rejections += _rejections(graph, partition.nodes, found)
+            problem = f"this one takes {found.npu_us:.0f} us instead of {found.cpu_us:.0f} us"
+            nodes = map(graph.node, partition.nodes)
+            rejections += (refused(node, PARTITION_FASTER_ON_NPU, problem) for node in nodes)
     return tuple(rejections)
-
-
-def _rejections(graph: Graph, nodes: Iterable[int], cost: PartitionCost) -> list[Rejection]:
-    problem = f"this one takes {cost.npu_us:.0f} us instead of {cost.cpu_us:.0f} us"
-    return [refused(graph.node(node), PARTITION_FASTER_ON_NPU, problem) for node in nodes]

@@ -66,7 +66,7 @@ def select_partitions(
     """
     large = [p for p in partitions if len(p.nodes) >= min_nodes]
     rejections = [
-        _too_small(graph.node(node), len(p.nodes), min_nodes)
+        refused(graph.node(node), PARTITION_LARGE_ENOUGH, f"it has {len(p.nodes)} of {min_nodes}")
         for p in partitions
         if len(p.nodes) < min_nodes
         for node in p.nodes
@@ -76,19 +76,14 @@ def select_partitions(
     # Stable: among equals the earlier partition wins, and more nodes before fewer.
     ranked = sorted(large, key=lambda p: (-partition_macs(graph, p), -len(p.nodes)))
     kept = set(ranked[:max_partitions])
-    for partition in large:
-        if partition not in kept:
-            rejections += [_too_many(graph.node(node), max_partitions) for node in partition.nodes]
-    return [p for p in large if p in kept], tuple(rejections)
-
-
-def _too_small(node: Node, size: int, min_nodes: int) -> Rejection:
-    return refused(node, PARTITION_LARGE_ENOUGH, f"it has {size} of {min_nodes}")
-
-
-def _too_many(node: Node, max_partitions: int) -> Rejection:
     problem = f"this one is not among the {max_partitions} with most"
-    return refused(node, PARTITION_AMONG_LARGEST, problem)
+    rejections += [
+        refused(graph.node(node), PARTITION_AMONG_LARGEST, problem)
+        for p in large
+        if p not in kept
+        for node in p.nodes
+    ]
+    return [p for p in large if p in kept], tuple(rejections)
 
 
 def partition_macs(graph: Graph, partition: Partition) -> int:

@@ -102,6 +102,10 @@ FIRST: Final = (
 )
 
 
+WITH_WEIGHTS: Final = (float_weights, float_bias)
+"""Instead of ``common.WITH_WEIGHTS``."""
+
+
 def half_record(
     operator: Operator,
     plan: Callable[[Planning, Operation], Plan],

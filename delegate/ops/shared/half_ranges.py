@@ -60,8 +60,7 @@ def _found(facts: GraphFacts) -> dict[int, Ends]:
         return low - _RELATIVE * abs(low) - _ABSOLUTE, high + _RELATIVE * abs(high) + _ABSOLUTE
 
     for node in facts.graph.nodes:
-        operator = facts.operators.get(node.op)
-        operator = None if operator is None else operator.of(facts.graph, node)
+        operator = facts.known_operator(node)
         if operator is None or operator.ranges is None:
             continue
         try:

@@ -160,28 +160,6 @@ class SumPlan(PairPlan):
         return Added(target), second
 
 
-def _sum_plan(
-    planning: Planning, operation: Operation, activation: Activation, signs: tuple[int, int]
-) -> SumPlan:
-    """Of operands that count with ``signs``."""
-
-    def requantize(
-        operands: Sequence[DeviceTensor], target: DeviceTensor, is_swapped: bool
-    ) -> Pipeline:
-        main, other = operands
-        return requantize_sum(
-            operation.node.index,
-            (main.scale, other.scale, target.scale),
-            (main.zero_point, other.zero_point, target.zero_point),
-            activation,
-            (signs[1], signs[0]) if is_swapped else signs,
-            has_ties_away=planning.chip.has("ties_away"),
-            has_clamps=planning.chip.knows("ew_relu"),
-        ).pipeline
-
-    return SumPlan(planning, operation, requantize, activation, signs)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SummedExtremumPlan(PairPlan):
     """Where EW is only known to add."""
@@ -239,8 +217,24 @@ def weighted(
     """The record of ADD or SUB, whose operands count with ``signs``."""
 
     def plan(planning: Planning, operation: Operation) -> SumPlan:
-        activation = operation.node.known_options(options).activation
-        return _sum_plan(planning, operation, activation, signs)
+        node, chip = operation.node, planning.chip
+        activation = node.known_options(options).activation
+
+        def requantize(
+            operands: Sequence[DeviceTensor], target: DeviceTensor, is_swapped: bool
+        ) -> Pipeline:
+            main, other = operands
+            return requantize_sum(
+                node.index,
+                (main.scale, other.scale, target.scale),
+                (main.zero_point, other.zero_point, target.zero_point),
+                activation,
+                (signs[1], signs[0]) if is_swapped else signs,
+                has_ties_away=chip.has("ties_away"),
+                has_clamps=chip.knows("ew_relu"),
+            ).pipeline
+
+        return SumPlan(planning, operation, requantize, activation, signs)
 
     def function(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
         """Of a value with a constant or a function of it: what the kernels give."""
