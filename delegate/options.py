@@ -7,24 +7,32 @@ never accepted and ignored.
 
 Everything else follows from the table: the environment variables, the cache's key, the texts and
 pages, and the parser of processes without Python, which reads the same table as a C++ header
-(``delegate.cli.option_pages`` writes it). A kind is written in both languages, here and in
-``native/loader/option_kinds.cpp``, and accepts the same strings in both: a value is UTF-8 without
-NUL, spaces around it count only in paths, case does not count except in paths, and only ASCII
-letters and digits are letters and digits.
+(``delegate.cli.option_pages`` writes it).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 from delegate.errors import OptionError
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
+from delegate.option_kinds import (
+    Choice,
+    ChoiceOrPath,
+    Cores,
+    Flag,
+    Integer,
+    Kind,
+    Nodes,
+    OptionValue,
+    PathOrOff,
+    closest,
+)
 
 ENVIRONMENT_PREFIX = "RK3588_DELEGATE_"
 
@@ -34,172 +42,6 @@ ORIGIN_DEFAULT = "default"
 
 MAX_TIMEOUT_MS = 3_600_000  # an hour: the slowest simulated model takes minutes
 MAX_COUNT = 1_000_000  # nodes or partitions: far above any model, far below an int32
-
-SPACES = " \t\n\v\f\r"
-# Values travel as "key:value;key:value" (benchmark_model) and "key#value" (GStreamer), so none may
-# need these. Paths are exempt: they are the user's.
-SEPARATORS = ",+" + SPACES
-_SEPARATORS = re.compile(f"[{re.escape(SEPARATORS)}]+")
-
-OptionValue = str | int | bool | tuple[str, ...]
-
-
-def _closest(word: str, candidates: tuple[str, ...]) -> str:
-    import difflib
-
-    found = difflib.get_close_matches(word, candidates, n=1)
-    return f" (did you mean {found[0]!r}?)" if found else ""
-
-
-def _plain(text: str) -> str:
-    """Without spaces around it and in small letters; "" if it is not ASCII."""
-    return text.strip(SPACES).lower() if text.isascii() else ""
-
-
-class Kind(Protocol):
-    """What values an option takes. ``parse`` raises ValueError with what is expected."""
-
-    @property
-    def values(self) -> str:
-        """In words, for tables and messages."""
-
-    def parse(self, text: str) -> OptionValue: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One of some words."""
-
-    words: tuple[str, ...]
-
-    @property
-    def values(self) -> str:
-        return ", ".join(self.words[:-1]) + " or " + self.words[-1]
-
-    def parse(self, text: str) -> str:
-        value = _plain(text)
-        if value not in self.words:
-            raise ValueError(f"{self.values}{_closest(value, self.words)}")
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class Integer:
-    """A decimal number from ``lowest`` (0 or more) to ``highest``; a plus sign may precede it."""
-
-    lowest: int
-    highest: int
-    DIGITS: ClassVar[int] = 12
-
-    @property
-    def values(self) -> str:
-        return f"an integer from {self.lowest} to {self.highest}"
-
-    def parse(self, text: str) -> int:
-        if not re.fullmatch(rf"\+?[0-9]{{1,{self.DIGITS}}}", _plain(text)):
-            raise ValueError(self.values)
-        value = int(text)
-        if not self.lowest <= value <= self.highest:
-            raise ValueError(self.values)
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """true or false, in the usual spellings."""
-
-    TRUE: ClassVar[tuple[str, ...]] = ("1", "true", "yes", "on")
-    FALSE: ClassVar[tuple[str, ...]] = ("0", "false", "no", "off")
-    values = "true or false"
-
-    def parse(self, text: str) -> bool:
-        value = _plain(text)
-        if value not in self.TRUE + self.FALSE:
-            raise ValueError(self.values)
-        return value in self.TRUE
-
-
-@dataclass(frozen=True, slots=True)
-class ChoiceOrPath(Choice):
-    """One of some words, or an absolute path."""
-
-    @property
-    def values(self) -> str:
-        return f"{', '.join(self.words)} or a device path such as /dev/accel/accel0"
-
-    def parse(self, text: str) -> str:
-        value = text.strip(SPACES)
-        return value if value.startswith("/") else Choice.parse(self, text)
-
-
-@dataclass(frozen=True, slots=True)
-class Cores:
-    """auto, all, or some of ``count`` (below 10) cores; the value is a sorted list such as 0,2."""
-
-    count: int
-
-    @property
-    def values(self) -> str:
-        last = self.count - 1
-        return f"auto, all, or cores 0 to {last} as a list (0,2), a range (0-2) or a mask (0x5)"
-
-    def parse(self, text: str) -> str:
-        value = _plain(text)
-        if value in ("auto", "all"):
-            return value
-        core = f"[0-{self.count - 1}]"
-        if re.fullmatch("0x[0-9a-f]{1,3}", value):
-            mask = int(value, 16)
-            cores = {core for core in range(self.count) if mask >> core & 1}
-            if mask >> self.count:
-                raise ValueError(self.values)
-        elif match := re.fullmatch(f"({core})-({core})", value):
-            cores = set(range(int(match[1]), int(match[2]) + 1))
-        else:
-            words = _SEPARATORS.split(value)
-            if not all(re.fullmatch(core, word) for word in words):
-                raise ValueError(self.values)
-            cores = {int(word) for word in words}
-        if not cores:
-            raise ValueError(self.values)
-        return ",".join(str(core) for core in sorted(cores))
-
-
-@dataclass(frozen=True, slots=True)
-class Nodes:
-    """Operator names of TensorFlow Lite, CUSTOM for all custom ones, and node numbers; may be
-    empty. The value is sorted, in capitals, numbers without leading zeros.
-    """
-
-    DIGITS: ClassVar[int] = 9
-    values = "operator names of TensorFlow Lite or node numbers, as ADD,12"
-
-    def parse(self, text: str) -> tuple[str, ...]:
-        if not text.isascii():
-            raise ValueError(self.values)
-        found = set()
-        for word in filter(None, _SEPARATORS.split(text.upper())):
-            if re.fullmatch(f"[0-9]{{1,{self.DIGITS}}}", word):
-                found.add(str(int(word)))
-            elif word in BUILTIN_OPERATORS:
-                found.add(word)
-            else:
-                raise ValueError(
-                    f"{self.values}; {word} is none{_closest(word, BUILTIN_OPERATORS)}"
-                )
-        return tuple(sorted(found))
-
-
-@dataclass(frozen=True, slots=True)
-class PathOrOff:
-    """A path as it stands, or off."""
-
-    values = "a path, or off"
-
-    def parse(self, text: str) -> str:
-        if not text.strip(SPACES):
-            raise ValueError(self.values)
-        return "off" if _plain(text) == "off" else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +70,7 @@ def _option(kind: Kind, default: str, help: str, *, changes_programs: bool = Fal
 
 
 def _unknown(kind: str, key: str, candidates: tuple[str, ...]) -> OptionError:
-    suggestion = _closest(key, candidates)
+    suggestion = closest(key, candidates)
     return OptionError(f"unknown {kind} {key!r}{suggestion}; valid: {', '.join(candidates)}")
 
 
@@ -309,12 +151,14 @@ class Options:
         changes_programs=True,
     )  # fmt: skip
     deny_ops: tuple[str, ...] = _option(
-        Nodes(), "", "nodes that stay on the CPU, to find a bad layer", changes_programs=True
-    )
+        Nodes(BUILTIN_OPERATORS), "", "nodes that stay on the CPU, to find a bad layer",
+        changes_programs=True,
+    )  # fmt: skip
     strict: bool = _option(Flag(), "false", "fail instead of leaving a node to the CPU")
     strict_allows: tuple[str, ...] = _option(
-        Nodes(), "", "nodes that strict leaves to the CPU; checked where the model is compiled"
-    )
+        Nodes(BUILTIN_OPERATORS), "",
+        "nodes that strict leaves to the CPU; checked where the model is compiled",
+    )  # fmt: skip
     strict_allows_us: int = _option(
         Integer(0, MAX_COUNT), "0",
         "how long all others may take there under strict, in modelled microseconds",

@@ -14,18 +14,8 @@ from pathlib import Path
 
 from delegate.chip.generated import rewrite
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
-from delegate.options import (
-    ENVIRONMENT_PREFIX,
-    OPTIONS,
-    SEPARATORS,
-    SPACES,
-    Choice,
-    Cores,
-    Flag,
-    Integer,
-    Nodes,
-    Option,
-)
+from delegate.option_kinds import SEPARATORS, SPACES, Choice, Cores, Flag, Integer, Nodes
+from delegate.options import ENVIRONMENT_PREFIX, OPTIONS, Option
 
 _COMMAND = "python -m delegate.cli.option_pages"
 _HEADING = "| key | values | default | meaning |"

@@ -1,5 +1,5 @@
 // The kinds of options' values: what they accept and what they mean, as the classes of the same
-// names in delegate/options.py. The table of options is options_gen.h.
+// names in delegate/option_kinds.py. The table of options is options_gen.h.
 #pragma once
 
 #include <cstdint>

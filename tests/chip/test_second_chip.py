@@ -29,7 +29,8 @@ from delegate.npu.program_reader import parse
 from delegate.npu.tensor_layout import load
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
-from delegate.options import Cores, Options
+from delegate.option_kinds import Cores
+from delegate.options import Options
 from tests.chip.second_chip import SECOND
 from tests.lower.test_aliases import Net
 from tests.shared_folder import DIGITS, SHARED

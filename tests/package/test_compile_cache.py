@@ -19,7 +19,8 @@ from delegate.compile.cache import SUFFIX, cache_key, compile_cached
 from delegate.compile.compiler import compile_model
 from delegate.log import LOGGER_NAME
 from delegate.model.tflite_reader import read_graph
-from delegate.options import OPTIONS, Choice, Options
+from delegate.option_kinds import Choice
+from delegate.options import OPTIONS, Options
 from tests.shared_folder import MODELS, needs_models
 
 

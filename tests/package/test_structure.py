@@ -17,7 +17,7 @@ from delegate.model.tflite_operators import BUILTIN_OPERATORS
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOORS = (
-    ("errors", "log", "progress", "version", "_native", "chip"),
+    ("errors", "log", "option_kinds", "progress", "version", "_native", "chip"),
     ("model",),
     ("options", "lower"),
     ("ops", "npu", "host"),
