@@ -17,8 +17,7 @@ from delegate.lower.memory.tensors import View
 from delegate.lower.model_weights import device_weights, real_ratios
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.resolved import Convolution
-from delegate.model.graph import Activation, Graph, Node, Padding
+from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import (
     Ends,
@@ -34,12 +33,11 @@ from delegate.ops.operator import (
 )
 from delegate.ops.shared import common
 from delegate.ops.shared.common import weights_of
-from delegate.ops.shared.convolution import ConvolutionOptions, plan_convolution
+from delegate.ops.shared.convolution import AS_IT_IS, convolution_of, plan_convolution
 from delegate.ops.shared.image_rules import other_shape
 
 LEAST_RANK, MOST_RANK = 2, 4
 _COMPUTED_NEEDS = ("convolution", "results_as_weights", "gap_between_rows")
-_AS_CONVOLUTION = ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, Activation.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +173,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return plan_convolution(
         planning,
         operation,
-        _AS_CONVOLUTION,
+        AS_IT_IS,
         replace(given, values=_filters(graph, node, given.values)),
         output_view=_result(planning, operation),
         scales_in_float32=True,
@@ -196,27 +194,15 @@ def _plan_computed(planning: Planning, operation: Operation) -> Plan:
     """Raises LoweringError."""
     graph, node = planning.graph, operation.node
     factors = _factors(graph, node)
-    first, second = (planning.tensor(t) for t in operation.operands)
-    target, output = planning.tensor(operation.result), graph.tensor(operation.result)
-    assert output.quantization is not None
     seen, result = _of_one(factors)
-    x, y = (graph.tensor(t) for t in node.inputs)
-    conv = Convolution(
-        chip=planning.chip,
-        node=node.index,
-        weights=np.broadcast_to(np.int8(0), (factors.outputs, 1, 1, factors.inputs)),
-        weight_zero_point=second.zero_point,
-        bias=np.zeros(factors.outputs, np.int64),
+    weights = np.broadcast_to(np.int8(0), (factors.outputs, 1, 1, factors.inputs))
+    bias = np.zeros(factors.outputs, np.int64)
+    x, y, output = (graph.tensor(t) for t in (*node.inputs, operation.result))
+    conv = replace(
+        convolution_of(planning, operation, AS_IT_IS, weights, bias, result),
+        weight_zero_point=planning.tensor(operation.operands[1]).zero_point,
         ratios=real_ratios(x, y, output, factors.outputs, in_float32=True),
-        per_channel=False,
-        activation=Activation.NONE,
-        output_scale=output.quantization.scale,
-        output_zero_point=target.zero_point,
-        source=first,
-        target=target,
         input_view=seen,
-        output_view=result,
-        is_depthwise=False,
     )
     return planned_product(planning, operation, factors, conv)
 
@@ -246,9 +232,7 @@ def _half_computed(operator: Operator) -> Operator:
         seen, result = _of_one(factors)
         weights = np.zeros((factors.outputs, 1, 1, factors.inputs), np.float16)
         bias = np.zeros(factors.outputs, np.float32)
-        conv = half.half_convolution(
-            planning, operation, _AS_CONVOLUTION, weights, bias, (0, 0), result, is_depthwise=False
-        )
+        conv = convolution_of(planning, operation, AS_IT_IS, weights, bias, result)
         conv = replace(conv, input_view=seen)
         found = planned_product(planning, operation, factors, conv)
         groups = -(-factors.inputs // planning.chip.groups.input_lanes)
@@ -278,9 +262,7 @@ def half(operator: Operator) -> Operator:
         graph, node = planning.graph, operation.node
         weights = _filters(graph, node, half.constant_values(graph, node.inputs[1]))
         view = _result(planning, operation)
-        return half.plan_half_convolution(
-            planning, operation, _AS_CONVOLUTION, weights, output_view=view
-        )
+        return half.plan_half_convolution(planning, operation, AS_IT_IS, weights, output_view=view)
 
     def sums(node: Node) -> half_errors.Proof:
         return half_errors.sums(0, -2 if node.known_options(BatchMatMulOptions).adj_y else -1)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import View
 from delegate.lower.model_weights import device_weights
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rules import ROWS_MATCH_PIXELS
-from delegate.model.graph import Activation, Graph, Node, Padding
+from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint
 from delegate.ops.shared import common
 from delegate.ops.shared.common import weights_of
-from delegate.ops.shared.convolution import ConvolutionOptions, plan_convolution
+from delegate.ops.shared.convolution import AS_IT_IS, ConvolutionOptions, plan_convolution
 from delegate.ops.shared.image_rules import feature_rank, other_rank
 
 WEIGHTS_RANK = 2
@@ -109,7 +109,7 @@ def _kernel(planning: Planning, operation: Operation) -> tuple[tuple[int, int], 
 
 def _as_convolution(node: Node) -> ConvolutionOptions:
     options = node.known_options(FullyConnectedOptions)
-    return ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, options.activation)
+    return replace(AS_IT_IS, activation=options.activation)
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:

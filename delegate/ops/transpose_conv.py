@@ -154,7 +154,7 @@ def turned(graph: Graph, operation: Operation) -> Turned:
     top, left = _cropped(graph, node)
     return Turned(
         replace(operation, node=convolved, padding=(kh - 1 - top, kw - 1 - left)),
-        convolution.ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, options.activation),
+        replace(convolution.AS_IT_IS, activation=options.activation),
         (options.stride_h, options.stride_w),
     )
 

@@ -6,7 +6,11 @@ feature sizes, channels. Splitting a node that exceeds one is left to lowering, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.lower.conv_stages import TWO_ROUNDINGS
@@ -33,6 +37,10 @@ class ConvolutionOptions(Options):
     dilation_h: int
     dilation_w: int
     activation: Activation
+
+
+AS_IT_IS = ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, Activation.NONE)
+"""Every pixel, or what lies under a kernel in each place."""
 
 
 def geometry(facts: GraphFacts, node: Node) -> ConvolutionOptions:
@@ -166,6 +174,46 @@ def paddings(
     return top, left
 
 
+def convolution_of(
+    planning: Planning,
+    operation: Operation,
+    options: ConvolutionOptions,
+    weights: npt.NDArray[Any],
+    bias: npt.NDArray[Any],
+    result: View,
+    padding: tuple[int, int] = (0, 0),
+    *,
+    is_depthwise: bool = False,
+    spread: tuple[int, int] = (1, 1),
+) -> Convolution:
+    """Of the operation's first operand, whatever its node is, without what only quantised weights
+    have. ``result``: as the convolution sees it; ``padding``: top and left.
+    """
+    source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
+    return Convolution(
+        chip=planning.chip,
+        node=operation.node.index,
+        weights=weights,
+        weight_zero_point=0,
+        bias=bias,
+        ratios=np.empty(0),
+        per_channel=False,
+        activation=options.activation,
+        output_scale=target.scale,
+        output_zero_point=target.zero_point,
+        source=source,
+        target=target,
+        input_view=source.elements,
+        output_view=result,
+        strides=(options.stride_h, options.stride_w),
+        dilations=(options.dilation_h, options.dilation_w),
+        padding=padding,
+        is_depthwise=is_depthwise,
+        spread=spread,
+        element=source.element,
+    )
+
+
 def plan_convolution(
     planning: Planning,
     operation: Operation,
@@ -186,36 +234,26 @@ def plan_convolution(
     """
     graph, node = planning.graph, operation.node
     source = source or planning.tensor(operation.operands[0])
-    target = planning.tensor(operation.result)
     seen = source if source.fold is None else host_tensor(source)
-    kh, kw = weights.values.shape[:2] if is_depthwise else weights.values.shape[1:3]
-    result = output_view or target.view
+    values = weights.values
+    kh, kw = values.shape[:2] if is_depthwise else values.shape[1:3]
+    result = output_view or planning.tensor(operation.result).view
     padding = operation.padding or paddings(options, seen.view, result, kh, kw)
-    given, output = graph.tensor(node.inputs[1]), graph.tensor(operation.result)
+    x, given, y = (graph.tensor(t) for t in (*node.inputs[:2], operation.result))
     assert given.quantization is not None
-    assert output.quantization is not None
-    ends = graph.tensor(node.inputs[0]), given, output
-    conv = Convolution(
-        chip=planning.chip,
-        node=node.index,
-        weights=weights.values,
-        weight_zero_point=weights.zero_point,
-        bias=weights.bias,
-        ratios=real_ratios(*ends, result.channels, in_float32=scales_in_float32),
-        rounds_once=rounds_once,
-        per_channel=given.quantization.is_per_channel,
-        activation=options.activation,
-        output_scale=output.quantization.scale,
-        output_zero_point=target.zero_point,
-        source=seen,
-        target=target,
-        input_view=seen.view,
-        output_view=result,
-        strides=(options.stride_h, options.stride_w),
-        dilations=(options.dilation_h, options.dilation_w),
-        padding=padding,
+    bare = convolution_of(
+        *(planning, operation, options, values, weights.bias, result, padding),
         is_depthwise=is_depthwise,
         spread=spread,
+    )
+    conv = replace(
+        bare,
+        weight_zero_point=weights.zero_point,
+        ratios=real_ratios(x, given, y, result.channels, in_float32=scales_in_float32),
+        rounds_once=rounds_once,
+        per_channel=given.quantization.is_per_channel,
+        source=seen,
+        input_view=seen.view,
     )
     return _planned(planning, operation, conv, source)
 

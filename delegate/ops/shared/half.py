@@ -12,19 +12,16 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.element import Element
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
 from delegate.lower.half.bound import convolution_bound
 from delegate.lower.half.rounding import rounded_weights
 from delegate.lower.half.stages import HALF_MOST, half_conv_stages
-from delegate.lower.half.weights import HalfArray
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.resolved import Convolution
 from delegate.lower.task import ConvTask
-from delegate.model.graph import Activation, DType, Graph, Node, Padding
+from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.ops.operator import (
     Constraint,
     GraphFacts,
@@ -163,10 +160,11 @@ def plan_half_convolution(
     if len(node.inputs) > 2 and node.inputs[2] >= 0:
         bias = constant_values(graph, node.inputs[2]).astype(np.float32)
     half = rounded_weights(weights, is_depthwise=is_depthwise, spread=spread)
-    conv = half_convolution(
-        planning, operation, options, half, bias, padding, result, is_depthwise=is_depthwise
+    conv = convolution.convolution_of(
+        *(planning, operation, options, half, bias, result, padding),
+        is_depthwise=is_depthwise,
+        spread=spread,
     )
-    conv = replace(conv, spread=spread)
     found = planned_convolution(planning, operation, conv)
     return replace(found, bound=convolution_bound(conv, weights))
 
@@ -184,56 +182,13 @@ def spread_tasks(
     """``target`` from ``source``, both of one image: every channel by the same ``taps``, rows and
     columns, which fp16 holds, over pixels that lie ``spread`` apart. Raises LoweringError.
     """
-    channels = target.elements.channels
-    plain = convolution.ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, Activation.NONE)
-    weights = np.repeat(taps[:, :, np.newaxis], channels, axis=2).astype(np.float16)
-    bias = np.zeros(channels, np.float32)
     result = target.elements
-    conv = replace(
-        half_convolution(
-            planning, operation, plain, weights, bias, padding, result, is_depthwise=True
-        ),
-        source=source,
-        target=target,
-        input_view=source.elements,
+    weights = np.repeat(taps[:, :, np.newaxis], result.channels, axis=2).astype(np.float16)
+    bias = np.zeros(result.channels, np.float32)
+    whole = convolution.convolution_of(
+        *(planning, operation, convolution.AS_IT_IS, weights, bias, result, padding),
+        is_depthwise=True,
         spread=spread,
     )
+    conv = replace(whole, source=source, target=target, input_view=source.elements)
     return tile_tasks(conv, half_conv_stages(conv, operand_channels(conv), constants), constants)
-
-
-def half_convolution(
-    planning: Planning,
-    operation: Operation,
-    options: convolution.ConvolutionOptions,
-    weights: HalfArray,
-    bias: npt.NDArray[Any],
-    padding: tuple[int, int],
-    result: View,
-    *,
-    is_depthwise: bool,
-) -> Convolution:
-    """A convolution in fp16, whatever its node is. ``weights``: float16; ``padding``: top and left;
-    ``result``: as the convolution sees it.
-    """
-    source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
-    return Convolution(
-        chip=planning.chip,
-        node=operation.node.index,
-        weights=weights,
-        weight_zero_point=0,
-        bias=bias,
-        ratios=np.empty(0),
-        per_channel=False,
-        activation=options.activation,
-        output_scale=1.0,
-        output_zero_point=0,
-        source=source,
-        target=target,
-        input_view=source.elements,
-        output_view=result,
-        strides=(options.stride_h, options.stride_w),
-        dilations=(options.dilation_h, options.dilation_w),
-        padding=padding,
-        is_depthwise=is_depthwise,
-        element=Element.FP16,
-    )

@@ -28,8 +28,12 @@ from delegate.lower.task import Task
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.lower.window_sums import counts, regions
 from delegate.model.graph import Activation, Padding
-from delegate.ops.shared import half
-from delegate.ops.shared.convolution import ConvolutionOptions, most_kernel, most_stride
+from delegate.ops.shared.convolution import (
+    ConvolutionOptions,
+    convolution_of,
+    most_kernel,
+    most_stride,
+)
 from delegate.ops.shared.task_plans import TaskPlan
 from delegate.ops.shared.window_sums import summing_footprint
 
@@ -185,7 +189,5 @@ def _means(
     weights = np.ones((rows.kernel, columns.kernel, view.channels), np.float16)
     bias = np.zeros(view.channels, np.float32)
     result = View(view.images, rows.output, columns.output, view.channels)
-    conv = half.half_convolution(
-        planning, operation, options, weights, bias, (0, 0), result, is_depthwise=True
-    )
+    conv = convolution_of(planning, operation, options, weights, bias, result, is_depthwise=True)
     return replace(conv, factors=factors_of(rows.kernel * columns.kernel))
