@@ -80,13 +80,11 @@ def compile_cached(
     options: Options,
     compile_graph: Callable[[], CompileResult],
     context: str = "",
-    has_own_shapes: Callable[[Partition], bool] = lambda _: True,
 ) -> CachedResult:
     """The partitions of ``graph``: from ``options.cache_dir``, or by ``compile_graph`` and kept.
 
-    ``context``: what else the result depends on, for example who partitions. ``has_own_shapes``:
-    asked of every partition that is compiled. A folder that cannot be used costs a warning, never
-    the result.
+    ``context``: what else the result depends on, for example who partitions. A folder that cannot
+    be used costs a warning, never the result.
     """
     from delegate._native import check_private_folder
 
@@ -101,7 +99,7 @@ def compile_cached(
         if isinstance(error, FileExistsError):
             reason = "it is no folder"
         logger.warning("the cache folder %s is not used: %s", folder, reason)
-        return running_part(compile_graph(), has_own_shapes)
+        return running_part(graph, compile_graph())
     if os.path.lexists(path):
         _release_constants(graph)
     try:
@@ -111,7 +109,7 @@ def compile_cached(
         found = None
     if found is not None:
         return found
-    compiled = running_part(compile_graph(), has_own_shapes)
+    compiled = running_part(graph, compile_graph())
     try:
         _write(path, key, compiled)
     except OSError as error:
@@ -127,15 +125,23 @@ def _release_constants(graph: Graph) -> None:
     release_memory([c for c in constants if c is not None and c.flags.c_contiguous and c.size])
 
 
-def running_part(
-    result: CompileResult, has_own_shapes: Callable[[Partition], bool]
-) -> CachedResult:
-    """What running needs of ``result``."""
+def running_part(graph: Graph, result: CompileResult) -> CachedResult:
+    """What running needs of ``result``, which is that of ``graph``."""
     found = (
-        CachedPartition(item.partition, item.program, has_own_shapes(item.partition), item.bound)
+        CachedPartition(
+            item.partition, item.program, has_own_shapes(graph, item.partition), item.bound
+        )
         for item in result.partitions
     )
     return CachedResult(tuple(found), tuple(result.rejections))
+
+
+def has_own_shapes(graph: Graph, partition: Partition) -> bool:
+    """Whether all results of its nodes have the shapes that ``graph`` says, as far as is known."""
+    from delegate.partition.shapes import following_shapes
+
+    shapes = following_shapes(graph, partition)
+    return all(shape == graph.tensor(index).shape for index, shape in shapes.items())
 
 
 def cache_key(graph: Graph, options: Options, context: str = "") -> str:

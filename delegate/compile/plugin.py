@@ -163,25 +163,19 @@ class Session:
         from delegate.compile.cache import compile_cached, running_part
         from delegate.model.order import find_disorder
 
-        def has_own_shapes(partition: Partition) -> bool:
-            return _has_own_shapes(graph, partition)
+        def compile_graph() -> CompileResult:
+            return compile_context(graph, self.options, preview, without)
 
         if self.options.cache_dir == "off":
-            compiled = compile_context(graph, self.options, preview, without)
-            return running_part(compiled, has_own_shapes)
+            return running_part(graph, compile_graph())
         import json
 
         # Whatever the runtime would make of all nodes stands for how it partitions; of a graph out
         # of order it may not be asked.
         is_ordered = find_disorder(graph) is None
         everything = json.dumps(preview([n.index for n in graph.nodes]) if is_ordered else [])
-        return compile_cached(
-            graph,
-            self.options,
-            lambda: compile_context(graph, self.options, preview, without),
-            context=f"{everything} without {sorted(without)}",
-            has_own_shapes=has_own_shapes,
-        )
+        context = f"{everything} without {sorted(without)}"
+        return compile_cached(graph, self.options, compile_graph, context)
 
     def announce_compiled(self, compiled: int, total: int) -> None:
         """Announces a graph of ``total`` nodes of which ``compiled`` hold programs that were
@@ -258,14 +252,6 @@ def _warn_of_other_delegates(snapshot: Snapshot) -> None:
             "partitions); use experimental_op_resolver_type=BUILTIN_WITHOUT_DEFAULT_DELEGATES",
             taken,
         )
-
-
-def _has_own_shapes(graph: Graph, partition: Partition) -> bool:
-    """Whether all results of its nodes have the shapes that the model says, as far as is known."""
-    from delegate.partition.shapes import following_shapes
-
-    shapes = following_shapes(graph, partition)
-    return all(shape == graph.tensor(index).shape for index, shape in shapes.items())
 
 
 def _recompile_function(

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import delegate
+import delegate.compile.cache
 import delegate.compile.plugin  # before any fork: every case would import it anew
 from delegate.conformance.cut_model import CutModel, cut_model, exposed_model
 from delegate.errors import LoweringError
@@ -140,7 +141,7 @@ def _use_no_programs() -> None:
         raise LoweringError(0, PARTITION_COMPILES, "asked not to")
 
     delegate.compile.plugin.compile_context = compile_once
-    delegate.compile.plugin._has_own_shapes = lambda *_: False
+    delegate.compile.cache.has_own_shapes = lambda *_: False
 
 
 def largest_difference(ours: Array, theirs: Array) -> float:

@@ -31,7 +31,8 @@ COMPILED = {
     "delegate", "delegate._native", "delegate.compile", "delegate.compile.plugin",
     "delegate.errors", "delegate.host", "delegate.host.delegation", "delegate.host.library",
     "delegate.log", "delegate.model", "delegate.model.stored_options",
-    "delegate.model.tflite_operators", "delegate.options", "delegate.version",
+    "delegate.model.tflite_operators", "delegate.option_kinds", "delegate.options",
+    "delegate.version",
 }  # fmt: skip
 FROM_CACHE = COMPILED | {
     "delegate.chip", "delegate.chip.element", "delegate.compile.cache",
