@@ -143,6 +143,65 @@ def test_chips_by_the_names_of_their_boards(tmp_path, names, chip):
     )
 
 
+FAMILIES = {
+    **dict.fromkeys(("rk3588", "rk3582", "rk3583"), "rk3588"),
+    "rk3576": "rk3576",
+    **dict.fromkeys(("rk3562", "rk3566", "rk3568", "rv1103", "rv1106", "rv1126"), ""),
+}
+"""Names that are told on boards without a core, and the chip whose programs they run."""
+
+
+@pytest.mark.parametrize(("name", "chip"), FAMILIES.items())
+def test_families_are_known_by_their_boards_and_cores(tmp_path, name, chip):
+    """Variants with letters behind their name, too."""
+    (tmp_path / "proc/device-tree").mkdir(parents=True)
+    compatible = tmp_path / "proc/device-tree/compatible"
+    for variant in (name, f"{name}s"):
+        compatible.write_text(f"some,board\0rockchip,{variant}\0")
+        assert _native.npu_chip(str(tmp_path)) == (chip or name, chip != "", False)
+    compatible.unlink()
+    for kind in ("rknn-core", "rknpu"):
+        add_core(tmp_path, f"{kind}.npu", f"of:NnpuT(null)Crockchip,{name}-{kind}")
+    assert _native.npu_chip(str(tmp_path)) == (chip or name, chip != "", True)
+
+
+@pytest.mark.parametrize(
+    ("names", "chip"),
+    [
+        ("rockchip,rk3588\0rockchip,rk3576\0", "rk3588"),
+        ("rockchip,rk3576\0rockchip,rk3588\0", "rk3588"),
+        ("rockchip,rk3568\0rockchip,rk3576\0", "rk3576"),
+        ("somebody,rk3576\0rockchip,rk3568\0", "rk3568"),
+        ("somebody,rk3576\0", ""),
+        ("fairvend,rk3576\0rockchip,px30\0", ""),
+    ],
+)
+def test_which_of_a_boards_names_counts(tmp_path, names, chip):
+    """Only Rockchip's own; RK3588's before others, then the last, which is the most general."""
+    (tmp_path / "proc/device-tree").mkdir(parents=True)
+    (tmp_path / "proc/device-tree/compatible").write_text(names)
+    assert _native.npu_chip(str(tmp_path))[0] == chip
+
+
+@pytest.mark.parametrize("others", [("rk3588", "rk3576"), ("rk3576", "rk3588")])
+@pytest.mark.parametrize("board", ["", "rk3588", "rk3576"])
+def test_one_core_of_another_chip_is_enough(tmp_path, others, board):
+    """Whatever the board and the other cores are called, and no driver is believed then."""
+    for number, name in enumerate(("rk3588", *others)):
+        add_core(tmp_path, f"{number}.npu", f"of:NnpuT(null)Crockchip,{name}-rknn-core")
+    if board:
+        (tmp_path / "proc/device-tree").mkdir(parents=True)
+        (tmp_path / "proc/device-tree/compatible").write_text(f"rockchip,{board}\0")
+    assert _native.npu_chip(str(tmp_path)) == ("rk3576", True, False)
+
+
+def test_a_core_of_another_chip_than_the_boards_is_not_believed(tmp_path):
+    add_core(tmp_path, "27700000.npu", "of:NnpuT(null)Crockchip,rk3576-rknn-core")
+    (tmp_path / "proc/device-tree").mkdir(parents=True)
+    (tmp_path / "proc/device-tree/compatible").write_text("rockchip,rk3588\0")
+    assert _native.npu_chip(str(tmp_path)) == ("rk3576", True, False)
+
+
 def test_names():
     assert _native.open_device_name("simulator") == "simulator"
     assert _native.open_device_name("null") == "null"
