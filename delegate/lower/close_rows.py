@@ -19,7 +19,7 @@ import numpy.typing as npt
 from delegate.chip.limits import CHANNELS_PER_SURFACE, surfaces_of
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.order import Step, spots
-from delegate.lower.reorder import MOST_TASKS, POINT, Reorder, window_of
+from delegate.lower.reorder import MOST_TASKS, POINT, Reorder
 from delegate.lower.selection import Moving, Selection
 from delegate.lower.task import Ref, Task
 from delegate.lower.weights import depthwise_channels
@@ -116,9 +116,9 @@ class CloseReorder(Reorder):
             weights = self._weights_of_columns(lane, columns.beside)
             for begin, end in spots(columns.pixels):
                 view = View(1, run.size, 1, weights.shape[3])
-                column = window_of(source, begin, surface, view, 1)
+                column = source.window(view, pixel=begin, surface=surface, row_pixels=1)
                 view = View(1, run.size, side, self.channels)
-                result = window_of(target, end + part, 0, view, side)
+                result = target.window(view, pixel=end + part, row_pixels=side)
                 selection = Selection(padding=(0, side - 1))
                 yield from moving.move(column, result, weights, selection)
 

@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from delegate.chip.limits import ATOM_BYTES, align
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
-from delegate.lower.reorder import window_of
 from delegate.lower.selection import Moving
 from delegate.lower.task import ConvTask, Ref
 
@@ -105,11 +104,13 @@ class MatrixWriter:
                 rest = matrix.columns * matrix.size - atoms[0] * ATOM_BYTES
                 lanes = min(rest, len(atoms) * ATOM_BYTES)
                 view = View(1, real, 1, lanes)
-                window = window_of(matrix.tensor, first, atoms[0], view, 1)
-                assert window.within is not None
-                apart = matrix.tensor.surface_stride_bytes * atoms.step
-                strides = replace(window.within, surface_bytes=apart)
-                window = replace(window, within=strides)
+                window = matrix.tensor.window(
+                    view,
+                    pixel=first,
+                    surface=atoms[0],
+                    row_pixels=1,
+                    surface_bytes=matrix.tensor.surface_stride_bytes * atoms.step,
+                )
                 yield from self._rows(window, first, atoms, np.eye(lanes, dtype=np.int8))
                 if real < together:
                     nothing = self._zeros(matrix.tensor, together - real)
@@ -165,7 +166,7 @@ class MatrixWriter:
         apart = atoms[1] - atoms[0] if len(atoms) > 1 else 0
         view = View(1, len(atoms), max(real, 1), columns * size)
         begin = atoms[0] * per if real else 0
-        window = window_of(matrix.tensor, begin, surface, view, apart * per)
+        window = matrix.tensor.window(view, pixel=begin, surface=surface, row_pixels=apart * per)
         place = self.order.place(first, atoms[0])
         line = None if not apart else self.order.place(first, atoms[1]) - place
         result = replace(

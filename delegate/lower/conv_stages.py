@@ -16,7 +16,12 @@ from delegate.lower.constants import ConstantPool
 from delegate.lower.lowered import Difference
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics import one_rounding
-from delegate.lower.numerics.bounds import TermSums, accumulator_bounds, term_sums
+from delegate.lower.numerics.bounds import (
+    AccumulatorBounds,
+    TermSums,
+    accumulator_bounds,
+    term_sums,
+)
 from delegate.lower.numerics.fused_prover import Following
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Int64Array, Pipeline
 from delegate.lower.numerics.prover import Target
@@ -166,10 +171,23 @@ def choose_requantization(
     ``requantize``. Raises LoweringError.
     """
     sums = term_sums_of(conv)
-    pipeline = requantize(
+    bounds = accumulator_bounds(sums, conv.bias, conv.source.zero_point)
+    pipeline = requantization(conv, bounds, is_in_parts=is_in_parts, most_differing=most_differing)
+    return pipeline, _hardware_bias(conv, sums) + pipeline.bs.add
+
+
+def requantization(
+    conv: Convolution,
+    bounds: AccumulatorBounds,
+    *,
+    is_in_parts: bool = False,
+    most_differing: float = one_rounding.MOST_DIFFERING,
+) -> Pipeline:
+    """The stages for an accumulator within ``bounds``; see ``requantize``. Raises LoweringError."""
+    return requantize(
         conv.node,
         conv.ratios,
-        accumulator_bounds(sums, conv.bias, conv.source.zero_point),
+        bounds,
         per_channel=conv.per_channel,
         rounds_once=conv.rounds_once,
         activation=conv.activation,
@@ -182,7 +200,6 @@ def choose_requantization(
         has_ties_away=conv.chip.has("ties_away"),
         most_differing=most_differing,
     ).pipeline
-    return pipeline, _hardware_bias(conv, sums) + pipeline.bs.add
 
 
 def bs_multipliers(pipeline: Pipeline) -> Int64Array:

@@ -10,6 +10,7 @@ from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_geometry import geometry_of, group_of, kernel_size, programmed_channels
 from delegate.lower.conv_weights import pack_weights, weights_of_part
+from delegate.lower.memory.footprint import BN_OPERAND_BYTES
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import (
@@ -18,19 +19,11 @@ from delegate.lower.task import (
     EwStage,
     FeatureInput,
     OutputCube,
-    Source,
     Stages,
     Weights,
 )
 from delegate.lower.tiling.geometry import Part
 from delegate.lower.tiling.tiles import Tile, TilePlan, TilingError, plan_tiles
-
-# Bytes per channel of the operands that a task's stages read: dense bias, blocks of bias, OW and
-# multiplier (64 bytes for 8 channels), dense BN multipliers.
-BIAS_BYTES = 4
-BLOCK_BYTES_PER_CHANNEL = 8
-PAIR_BLOCK_BYTES_PER_CHANNEL = 6  # of RK3576's depthwise convolutions: bias and multiplier
-MULTIPLIER_BYTES = 2
 
 
 def operand_channels(conv: Convolution) -> int:
@@ -140,12 +133,9 @@ def _operands_of_part(stages: Stages, part: Part) -> Stages:
         return stages
     bs, bn, ew = stages.bs, stages.bn, stages.ew
     assert bs.operands is not None
-    per_channel = BLOCK_BYTES_PER_CHANNEL if bs.mul is Source.MEMORY else BIAS_BYTES
-    if bs.scalars is not None and bs.ow is Source.OFF:
-        per_channel = PAIR_BLOCK_BYTES_PER_CHANNEL
-    bs = replace(bs, operands=bs.operands.moved(part.first * per_channel))
+    bs = replace(bs, operands=bs.operands.moved(part.first * bs.bytes_per_channel))
     if bn.operands is not None:
-        bn = replace(bn, operands=bn.operands.moved(part.first * MULTIPLIER_BYTES))
+        bn = replace(bn, operands=bn.operands.moved(part.first * BN_OPERAND_BYTES))
     if ew is not None and ew.operand is not None:
         ew = replace(ew, operand=ew.operand.moved(part.first * ew.operand_bytes))
     return stages._replace(bs=bs, bn=bn, ew=ew)

@@ -160,11 +160,7 @@ class PlannedConvolution:
         layer = layer_of(self.planning, self.operation, tasks, choice)
         if self.fused is not None:
             return replace(layer, difference=self.fused.difference)
-        if self.bound is None:
-            return layer
-        from delegate.lower.half.bound import told
-
-        return told(layer, self.bound)
+        return layer.within(self.bound)
 
     def _tasks(
         self, conv: Convolution, memory: Memory, other: DeviceTensor | None

@@ -4,7 +4,7 @@ the host converts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
@@ -36,6 +36,13 @@ class Layer:
     choice: str = ""
     difference: Difference | None = None
     bound: HalfBound | None = None
+
+    def within(self, bound: HalfBound | None) -> Layer:
+        """With the bound of its results, also in words; None: as it is."""
+        if bound is None:
+            return self
+        note = f"fp16, {bound.text}" + (", " if self.choice else "")
+        return replace(self, choice=note + self.choice, bound=bound)
 
 
 @dataclass(frozen=True, slots=True)

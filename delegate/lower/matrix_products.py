@@ -32,7 +32,7 @@ from delegate.lower.conv_geometry import (
     group_of,
     programmed_channels,
 )
-from delegate.lower.conv_stages import TWO_ROUNDINGS, packed_operands, requantizing_stages
+from delegate.lower.conv_stages import packed_operands, requantization, requantizing_stages
 from delegate.lower.conv_tasks import operand_channels, tasks_of_plan
 from delegate.lower.half_bound import HalfBound
 from delegate.lower.lowered import Layer
@@ -40,28 +40,23 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
-from delegate.lower.numerics.requantize import requantize
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.partial_sums import PLACES_OF_SUMS
+from delegate.lower.partial_sums import PLACES_OF_SUMS, adding, cube_of_sums
 from delegate.lower.reorder import keeping_weights
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import TASKS_IN_RANGE
 from delegate.lower.selection import Moving
 from delegate.lower.task import (
-    BsStage,
     CbufPlan,
     ConvTask,
     FeatureInput,
-    OutputCube,
     Ref,
-    Source,
     Stages,
     Task,
     Weights,
 )
 from delegate.lower.tiling.geometry import ConvGeometry
 from delegate.lower.tiling.input_groups import SUM_BYTES
-from delegate.lower.tiling.sum_passes import SUM_LANES
 from delegate.lower.tiling.tiles import TilePlan, TilingError, plan_tiles
 from delegate.lower.weights import pack_bias
 
@@ -175,12 +170,7 @@ class ProductPlan:
         choice = "weights made of the second operand"
         if self._addends:
             choice += ", their sums added"
-        layer = layer_of(self.planning, self.operation, tasks, choice)
-        if self.bound is None:
-            return layer
-        from delegate.lower.half.bound import told
-
-        return told(layer, self.bound)
+        return layer_of(self.planning, self.operation, tasks, choice).within(self.bound)
 
     def _tasks(self, memory: Memory) -> Iterator[ConvTask]:
         factors, work, constants = self.factors, memory.work.place, memory.constants
@@ -265,9 +255,8 @@ class ProductPlan:
     def _sums(self, add: Int64Array, work: Ref, constants: ConstantPool) -> Iterator[ConvTask]:
         """``add``, and each kernel's sum times the addends, one after the other."""
         conv, inputs = self.conv, self.factors.inputs
-        group = conv.chip.groups.dense_kernels
         outputs, lanes = conv.output_view.channels, programmed_channels(conv)
-        kernels = align(outputs, group)
+        kernels = align(outputs, conv.chip.groups.dense_kernels)
         before = constants.add(pack_bias(add, kernels)) if self._addends else work
         cbuf = conv.chip.cbuf
         for number, value in enumerate(self._addends):
@@ -292,17 +281,8 @@ class ProductPlan:
                 ),
                 weights=self._packed(work),
                 cbuf=CbufPlan(banks, cbuf.banks - banks, weight_reuse=False),
-                output=OutputCube(
-                    target=self._vector(work, number),
-                    height=1,
-                    width=1,
-                    channels=kernels,
-                    channels_real=outputs,
-                    surface_stride_bytes=ATOM_BYTES,
-                    surfaces_per_group=group // SUM_LANES,
-                    element_bytes=SUM_BYTES,
-                ),
-                bs=BsStage(alu=Source.MEMORY, operands=before, operands_used=outputs),
+                output=cube_of_sums(conv.chip, self._vector(work, number), outputs, outputs),
+                bs=adding(before, outputs),
                 is_depthwise=False,
             )
             before = self._vector(work, number)
@@ -316,17 +296,8 @@ def _pipeline(conv: Convolution) -> Pipeline:
     )
     products = np.multiply.outer(first, second) * conv.input_view.channels
     ones = np.ones(conv.output_view.channels, np.int64)
-    return requantize(
-        conv.node,
-        conv.ratios,
-        AccumulatorBounds(ones * products.min(), ones * products.max()),
-        per_channel=False,
-        activation=conv.activation,
-        output_scale=conv.output_scale,
-        output_zero_point=conv.output_zero_point,
-        rounds_in_bn=conv.chip.has(*TWO_ROUNDINGS),
-        has_ties_away=conv.chip.has("ties_away"),
-    ).pipeline
+    bounds = AccumulatorBounds(ones * products.min(), ones * products.max())
+    return requantization(conv, bounds)
 
 
 def planned_product(

@@ -16,7 +16,7 @@ import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import CHANNELS_PER_SURFACE, surfaces_of
-from delegate.lower.memory.tensors import DeviceTensor, Strides, View
+from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.selection import Moving, Selection, is_depthwise, surfaces_written
 from delegate.lower.tables import copy_tasks, table_tasks
 from delegate.lower.task import ConvTask, ElementwiseTask, Ref, Task
@@ -42,9 +42,7 @@ def _window(tensor: DeviceTensor, begin: tuple[int, int, int, int], view: View) 
     """A box of ``tensor`` that begins at a surface, as a tensor of its own."""
     image, row, column, channel = begin
     first = (image * tensor.view.height + row) * tensor.view.width + column
-    place = tensor.pixel(first).moved(_surface(channel) * tensor.surface_stride_bytes)
-    strides = Strides(tensor.surface_stride_bytes, tensor.image_stride_bytes)
-    return replace(tensor, view=view, location=place, within=strides)
+    return tensor.window(view, pixel=first, surface=_surface(channel))
 
 
 def _copies(

@@ -15,7 +15,6 @@ import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.reorder import window_of
 from delegate.lower.selection import Moving, bordering, map_bytes, surfaces_written
 from delegate.lower.task import Ref, Task
 
@@ -112,8 +111,8 @@ class Mirror:
             given: DeviceTensor, begin: int, size: tuple[int, int], end: int
         ) -> Iterator[Task]:
             view = View(1, *size, source.view.channels)
-            there = window_of(given, begin, 0, view, given.view.width)
-            here = window_of(target, end, 0, view, whole)
+            there = given.window(view, pixel=begin, row_pixels=given.view.width)
+            here = target.window(view, pixel=end, row_pixels=whole)
             yield from moving.select(there, here)
 
         yield from copied(source, 0, (height, width), top * whole + left)

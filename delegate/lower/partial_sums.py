@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.chip import Chip
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import bs_multipliers, choose_requantization, requantizing_stages
@@ -55,6 +56,29 @@ from delegate.lower.tiling.sum_passes import (
     sum_passes,
 )
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_bias, pack_operand_blocks
+
+
+def cube_of_sums(
+    chip: Chip, target: Ref, kernels: int, real: int, stride_bytes: int = ATOM_BYTES
+) -> OutputCube:
+    """int32 of a pixel, ``real`` of those of ``kernels``, in surfaces ``stride_bytes`` apart."""
+    group = chip.groups.dense_kernels
+    return OutputCube(
+        target=target,
+        height=1,
+        width=1,
+        channels=align(kernels, group),
+        channels_real=real,
+        surface_stride_bytes=stride_bytes,
+        surfaces_per_group=group // SUM_LANES,
+        element_bytes=SUM_BYTES,
+    )
+
+
+def adding(operands: Ref, used: int) -> BsStage:
+    """BS that adds int32, the first ``used`` of which matter."""
+    return BsStage(alu=Source.MEMORY, operands=operands, operands_used=used)
+
 
 PLACES_OF_SUMS = 2
 """No task overwrites what it reads."""
@@ -187,21 +211,8 @@ class _Builder:
             real = self._operand_channels // 2
         elif not self._conv.per_channel:
             real = self._conv.output_view.channels
-        output = OutputCube(
-            target=target,
-            height=1,
-            width=1,
-            channels=align(kernels, self._conv.chip.groups.dense_kernels),
-            channels_real=real,
-            surface_stride_bytes=stride,
-            surfaces_per_group=self._conv.chip.groups.dense_kernels // SUM_LANES,
-            element_bytes=SUM_BYTES,
-        )
-        bs = BsStage(
-            alu=Source.MEMORY,
-            operands=before,
-            operands_used=real if part is None else kernels,
-        )
+        output = cube_of_sums(self._conv.chip, target, kernels, real, stride)
+        bs = adding(before, real if part is None else kernels)
         name = f"sum {index + 1}" if part is None else f"sum {index + 1} half {part}"
         return self._task(one, pixel, name, output, Stages(bs))
 

@@ -23,7 +23,7 @@ from delegate.chip.limits import (
     align,
     surfaces_of,
 )
-from delegate.lower.memory.tensors import DeviceTensor, Strides, View
+from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.order import Moves, Step, spots
 from delegate.lower.selection import Moving, is_depthwise, surfaces_written
 from delegate.lower.spare_lanes import spare_copies
@@ -153,9 +153,9 @@ class Reorder:
             for begin, end in spots(loops):
                 view = View(1, rows.size, columns.size + reach - 1, lanes)
                 surface = first_channel // CHANNELS_PER_SURFACE
-                window = window_of(source, begin, surface, view, rows.source)
+                window = source.window(view, pixel=begin, surface=surface, row_pixels=rows.source)
                 view = View(1, *size, self.channels)
-                result = window_of(target, end + part, 0, view, rows.target)
+                result = target.window(view, pixel=end + part, row_pixels=rows.target)
                 if _is_unit(weights) and is_depthwise(self.chip, lanes):
                     yield from moving.select(window, result)
                 else:
@@ -249,13 +249,15 @@ class Reorder:
                 for number in range(loops[0], loops[0] + loops[1]):
                     at = (rows[0], number) if along_pixels else (number, rows[0])
                     view = View(1, rows[1], block[0], block[1])
-                    window = window_of(source, begin + at[0] * BLOCK, at[1], view, apart[0])
-                    place = end + at[1] * BLOCK * cut.target
-                    lanes = block[1] * BLOCK
-                    result = window_of(target, place, at[0], View(1, rows[1], 1, lanes), apart[1])
-                    assert result.within is not None
-                    strides = replace(result.within, surface_bytes=cut.target * ATOM_BYTES)
-                    result = replace(result, within=strides)
+                    first = begin + at[0] * BLOCK
+                    window = source.window(view, pixel=first, surface=at[1], row_pixels=apart[0])
+                    result = target.window(
+                        View(1, rows[1], 1, block[1] * BLOCK),
+                        pixel=end + at[1] * BLOCK * cut.target,
+                        surface=at[0],
+                        row_pixels=apart[1],
+                        surface_bytes=cut.target * ATOM_BYTES,
+                    )
                     yield from moving.move(window, result, _turning_weights(*block))
 
 
@@ -300,16 +302,6 @@ def _pieces(size: int) -> Iterator[tuple[int, int, int]]:
         yield 0, whole, BLOCK
     if rest:
         yield whole, 1, rest
-
-
-def window_of(
-    tensor: DeviceTensor, pixel: int, surface: int, view: View, row_pixels: int
-) -> DeviceTensor:
-    """A map of ``view`` from a pixel of a surface on, its rows ``row_pixels`` apart."""
-    line = row_pixels * ATOM_BYTES if view.height > 1 else None
-    strides = Strides(tensor.surface_stride_bytes, tensor.image_stride_bytes, line)
-    place = tensor.pixel(pixel).moved(surface * tensor.surface_stride_bytes)
-    return replace(tensor, view=view, location=place, within=strides)
 
 
 def _surfaces_moved(chip: Chip, channels: int, *, is_unit: bool) -> int:

@@ -176,6 +176,18 @@ class BsStage:
     scalars: Ref | None = None
     operands_used: int | None = None
 
+    @property
+    def is_in_blocks(self) -> bool:
+        """Whether summands, OW and multipliers lie in ``operands`` beside each other."""
+        return Source.MEMORY in (self.mul, self.ow)
+
+    @property
+    def bytes_per_channel(self) -> int:
+        """Of ``operands``: those of a chip that has the shifts in memory have no OW if unused."""
+        if not self.is_in_blocks:
+            return 4
+        return 8 if self.scalars is None or self.ow is Source.MEMORY else 6
+
 
 @dataclass(frozen=True, slots=True)
 class BnStage:

@@ -31,12 +31,6 @@ _FP16_ROUNDING: Final = 2.0**-11
 _FP16_SUBNORMAL: Final = 2.0**-25
 
 
-def told(layer: Layer, bound: HalfBound) -> Layer:
-    """``layer`` with the bound of its results, also in words."""
-    note = f"fp16, {bound.text}" + (", " if layer.choice else "")
-    return replace(layer, choice=note + layer.choice, bound=bound)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundedPlan:
     """``plan``, whose results are within ``bound``."""
@@ -50,7 +44,7 @@ class BoundedPlan:
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
-        return told(self.plan.lower(memory), self.bound)
+        return self.plan.lower(memory).within(self.bound)
 
 
 ROUNDED: Final = HalfBound(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.constants import ConstantPool
-from delegate.lower.half.bound import told
 from delegate.lower.half.stages import half_cube
 from delegate.lower.half_bound import HalfBound
 from delegate.lower.lowered import Layer
@@ -67,4 +66,4 @@ class HalfMapPlan:
                 ew = replace(ew, operand=part.place(other), surface_stride_bytes=stride)
             task = part.task(main, target, stages._replace(bs=bs, bn=bn, ew=ew))
             tasks.append(replace(task, output=half_cube(task.output), element=Element.FP16))
-        return told(layer_of(planning, operation, tasks), self.bound)
+        return layer_of(planning, operation, tasks).within(self.bound)

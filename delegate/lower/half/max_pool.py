@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.limits import DMA_ALIGN_BYTES, align
-from delegate.lower.half.bound import told
 from delegate.lower.half.stages import half_cube
 from delegate.lower.half_bound import EXACT
 from delegate.lower.lowered import Layer
@@ -57,7 +56,7 @@ class HalfMaxPoolPlan:
         for image in range(source.view.images):
             one, result = source.image(image), target.image(image)
             tasks += self._image(f"image {image} ", one, result, memory.work.place)
-        return told(layer_of(self.planning, operation, tasks), EXACT)
+        return layer_of(self.planning, operation, tasks).within(EXACT)
 
     def _image(
         self, name: str, source: DeviceTensor, target: DeviceTensor, work: Ref

@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from delegate.chip.limits import ATOM_BYTES, surfaces_of
-from delegate.lower.task import ConvTask, Ref, Source, TableLoad, Task
+from delegate.chip.limits import ATOM_BYTES, align, surfaces_of
+from delegate.lower.task import ConvTask, Ref, TableLoad, Task
+from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, SCALAR_BYTES
 from delegate.model.graph import Node
 
-ALU_BYTES = 4
-MUL_BYTES = 2
-BLOCK_CHANNELS = 8
-BLOCK_BYTES = 64
-BLOCK_BYTES_WITHOUT_OW = 48
-SCALAR_BYTES = 16
+BN_OPERAND_BYTES = 2
+"""Of a channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ def accesses(task: Task | TableLoad) -> Iterator[Access]:
     if task.bs.scalars is not None:
         yield Access("the BS scalars", task.bs.scalars, _scalar_bytes(task))
     if task.bn.operands is not None:
-        yield Access("the BN operands", task.bn.operands, output.channels * MUL_BYTES)
+        yield Access("the BN operands", task.bn.operands, output.channels * BN_OPERAND_BYTES)
     if task.ew is not None and task.ew.operand is not None:
         if task.ew.per_channel:
             size = output.channels * task.ew.operand_bytes
@@ -157,19 +154,17 @@ def _map(
 
 
 def _bs_operands(task: Task, start: Ref) -> Access:
-    is_dense = Source.MEMORY not in (task.bs.mul, task.bs.ow)
-    if not is_dense:
-        has_ow = task.bs.scalars is None or task.bs.ow is Source.MEMORY
-        block = BLOCK_BYTES if has_ow else BLOCK_BYTES_WITHOUT_OW
-        blocks = -(-task.output.channels // BLOCK_CHANNELS) * block
-        return Access("the BS operands", start, blocks)
+    size, channels = task.bs.bytes_per_channel, task.output.channels
+    if task.bs.is_in_blocks:
+        whole = align(channels, OPERAND_BLOCK_CHANNELS)
+        return Access("the BS operands", start, whole * size)
     used = task.bs.operands_used
     used = task.output.channels_real if used is None else used
     return Access(
         "the BS operands",
         start,
         ATOM_BYTES,
-        surfaces=task.output.channels * ALU_BYTES // ATOM_BYTES,
+        surfaces=channels * size // ATOM_BYTES,
         surface_stride_bytes=ATOM_BYTES,
-        real=-(-used * ALU_BYTES // ATOM_BYTES),
+        real=-(-used * size // ATOM_BYTES),
     )

@@ -129,22 +129,30 @@ class DeviceTensor:
 
     def part(self, first: int, height: int, width: int) -> DeviceTensor:
         """The pixels of an image from number ``first`` on, as a map of its own."""
-        return replace(
-            self,
-            view=View(1, height, width, self.view.channels),
-            location=self.pixel(first),
-            within=Strides(self.surface_stride_bytes, self.image_stride_bytes),
-        )
+        return self.window(View(1, height, width, self.view.channels), pixel=first)
 
     def surfaces_from(self, first: int, channels: int) -> DeviceTensor:
         """``channels`` from ``first`` on, which begins a surface, as a map of their own."""
-        begin = first // CHANNELS_PER_SURFACE * self.surface_stride_bytes
-        return replace(
-            self,
-            view=replace(self.view, channels=channels),
-            location=self.location.moved(begin),
-            within=Strides(self.surface_stride_bytes, self.image_stride_bytes),
-        )
+        view = replace(self.view, channels=channels)
+        return self.window(view, surface=first // CHANNELS_PER_SURFACE)
+
+    def window(
+        self,
+        view: View,
+        *,
+        pixel: int = 0,
+        surface: int = 0,
+        row_pixels: int = 0,
+        surface_bytes: int | None = None,
+    ) -> DeviceTensor:
+        """A map of ``view`` from a pixel of a surface on. ``row_pixels``: from one row to the next,
+        0: they follow each other; ``surface_bytes``: likewise; None: as far as here.
+        """
+        line = row_pixels * ATOM_BYTES if row_pixels and view.height > 1 else None
+        apart = self.surface_stride_bytes if surface_bytes is None else surface_bytes
+        place = self.pixel(pixel).moved(surface * self.surface_stride_bytes)
+        strides = Strides(apart, self.image_stride_bytes, line)
+        return replace(self, view=view, location=place, within=strides)
 
     def pixel(self, number: int) -> Ref:
         """The first byte of pixel ``number`` in surface 0; pixels are counted row by row over all

@@ -11,7 +11,7 @@ above behind BN or, where channels have units of their own there, behind EW.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,6 +54,12 @@ class Factors:
     ew_bits: Int64Array | None = None
     moved: Operand = 0
     scale: int = UNIT_SCALE
+
+    def for_all(self) -> Factors:
+        """Of one channel, as numbers for all."""
+        names = ("first", "second", "moved")
+        first = {name: int(np.ravel(getattr(self, name))[0]) for name in names}
+        return replace(self, **first, ew_bits=None)
 
     @property
     def steps_per_lsb(self) -> float:

@@ -65,6 +65,7 @@ from delegate.lower.numerics.pipeline import (
     Table,
 )
 from delegate.lower.numerics.prover import Target
+from delegate.lower.numerics.tflite import real_multipliers
 from delegate.model.graph import Activation
 
 MOST_LSB = 2
@@ -73,8 +74,6 @@ MOST_LSB = 2
 _MAX_SHIFT = 63
 # OUT_CVT_SHIFT has six bits.
 _MAX_UNIT_BITS = 63 - UNIT_SHIFT
-# Below the point of a TensorFlow Lite multiplier's mantissa.
-_Q_BITS = 31
 _TRIED_FACTORS = 256
 _FAR_STEPS = 1 << 13
 # Of an int8 operand, on average.
@@ -130,8 +129,7 @@ class _Convolution:
     @property
     def ratios(self) -> FloatArray:
         """LSB per accumulator."""
-        shift = (self.target.exponent - _Q_BITS).astype(np.int32)
-        return np.asarray(np.ldexp(self.target.q.astype(np.float64), shift))
+        return real_multipliers(self.target.q, self.target.exponent)
 
     @property
     def below_zero(self) -> int:

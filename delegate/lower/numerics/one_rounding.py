@@ -29,6 +29,7 @@ from delegate.lower.numerics.factors import (
 )
 from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.numerics.prover import Target
+from delegate.lower.numerics.tflite import real_multipliers
 
 # OUT_CVT_SHIFT: six bits.
 _MAX_SHIFT = 63 - UNIT_SHIFT
@@ -48,20 +49,25 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 def propose(target: Target) -> Factors | None:
     """None where the shifts do not fit."""
-    real = np.ldexp(target.q.astype(np.float64), (target.exponent - 31).astype(np.int32))
+    real = real_multipliers(target.q, target.exponent)
     bits = min(FACTOR_BITS - math.frexp(float(real.max()))[1], _MAX_SHIFT)
     first = np.minimum(np.rint(np.ldexp(real, bits)), LARGEST_FACTOR).astype(np.int64)
-    magnitude = np.maximum(np.abs(target.low), np.abs(target.high))
-    bs_shift = max(0, int((magnitude * first).max()).bit_length() - KEPT_BITS)
+    bs_shift = _bs_shift(target, first)
     if bits < bs_shift:
         return None
     return Factors(first, 1, bs_shift, 0, bits - bs_shift)
 
 
+def _bs_shift(target: Target, first: Int64Array) -> int:
+    """With which every product keeps within KEPT_BITS."""
+    magnitude = np.maximum(np.abs(target.low), np.abs(target.high))
+    return max(0, int((magnitude * first).max()).bit_length() - KEPT_BITS)
+
+
 def propose_for_all(target: Target) -> Factors | None:
     """The same factor for all channels, in a register. ``target`` has one channel, the widest."""
     found = propose(target)
-    return None if found is None else replace(found, first=int(np.ravel(found.first)[0]))
+    return None if found is None else found.for_all()
 
 
 def proposals(target: Target, *, for_all: bool) -> tuple[Factors, ...]:
@@ -76,19 +82,14 @@ def proposals(target: Target, *, for_all: bool) -> tuple[Factors, ...]:
         found += _by_unit(target)
     if target.zero_point <= target.outputs[0]:
         found += [replace(factors, moved=_late(factors, target)) for factors in found]
-    if not for_all:
-        return tuple(found)
-    return tuple(
-        replace(one, first=int(np.ravel(one.first)[0]), moved=int(np.ravel(one.moved)[0]))
-        for one in found
-    )
+    return tuple(one.for_all() if for_all else one for one in found)
 
 
 def by_two_factors(target: Target) -> Iterator[Factors]:
     """With OUT_CVT's scale by which the channels' factors are the nearest to what they stand for,
     in proportion, on the whole.
     """
-    real = np.ldexp(target.q.astype(np.float64), (target.exponent - 31).astype(np.int32))
+    real = real_multipliers(target.q, target.exponent)
     if real.min() <= 0:
         return
     tried = max(_SCALES_TRIED // real.size, _FEWEST_SCALES)
@@ -101,14 +102,13 @@ def by_two_factors(target: Target) -> Iterator[Factors]:
     errors[(nearest.max(axis=1) > LARGEST_FACTOR) | (nearest.min(axis=1) < 1)] = np.inf
     best = int(np.argmin(errors))
     first = nearest[best].astype(np.int64)
-    magnitude = np.maximum(np.abs(target.low), np.abs(target.high))
-    bs_shift = max(0, int((magnitude * first).max()).bit_length() - KEPT_BITS)
+    bs_shift = _bs_shift(target, first)
     if np.isfinite(errors[best]) and bs_shift <= bits <= _MAX_SHIFT + bs_shift:
         yield Factors(first, 1, bs_shift, 0, bits - bs_shift, scale=int(scales[best]))
 
 
 def _by_unit(target: Target) -> Iterator[Factors]:
-    real = np.ldexp(target.q.astype(np.float64), (target.exponent - 31).astype(np.int32))
+    real = real_multipliers(target.q, target.exponent)
     units = -target.exponent[target.q > 0]
     for unit in np.unique(units[(units > 0) & (units <= _MAX_SHIFT)]).tolist():
         bs_shift = FACTOR_BITS - math.frexp(float(np.ldexp(real.max(), unit)))[1]
@@ -122,12 +122,12 @@ def _late(factors: Factors, target: Target) -> Int64Array:
     a unit of the first one early, which is N's unit there and BS's here. Only for nodes without
     results below the zero point: those would be off as much the other way.
     """
-    ratios = np.ldexp(target.q.astype(np.float64), (target.exponent - 31).astype(np.int32))
+    real = real_multipliers(target.q, target.exponent)
     early = np.ldexp(0.5, np.minimum(target.exponent, 0).astype(np.int32))
     if target.ratios is not None:
-        early = np.zeros_like(ratios)
+        early = np.zeros_like(real)
     late = early - 0.5 / factors.steps_per_lsb
-    return np.asarray(np.rint(late / np.maximum(ratios, _LEAST_RATIO)), np.int64)
+    return np.asarray(np.rint(late / np.maximum(real, _LEAST_RATIO)), np.int64)
 
 
 def share_differing(pipeline: Pipeline, target: Target, samples: int = _SAMPLES) -> float:
@@ -137,7 +137,7 @@ def share_differing(pipeline: Pipeline, target: Target, samples: int = _SAMPLES)
     channels = np.arange(0, target.q.size, -(-target.q.size // _SAMPLED_CHANNELS))
     some = target.of(channels)
     stages = pipeline.of(slice(0, None, int(channels[1] - channels[0]) if channels.size > 1 else 1))
-    ratios = np.ldexp(some.q.astype(np.float64), (some.exponent - 31).astype(np.int32))
+    ratios = real_multipliers(some.q, some.exponent)
     least, most = (
         (end - target.zero_point) / np.maximum(ratios, _LEAST_RATIO) for end in target.outputs
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
 from delegate.lower.numerics.prover import Proof, Requantization
-from delegate.lower.numerics.tflite import quantize_multiplier, scaled
+from delegate.lower.numerics.tflite import in_common_units, quantize_multiplier, scaled
 
 INT8_VALUES = np.arange(INT8_MIN, INT8_MAX + 1, dtype=np.int64)
 # TensorFlow Lite adds with so many bits more than the operands have.
@@ -41,11 +41,8 @@ class SumTarget:
     @cached_property
     def results(self) -> Int64Array:
         """[first, second]: of all 65,536 pairs, before the zero point and clamps."""
-        twice = 2.0 * max(self.scales[:2])
-        first, second = (
-            scaled((INT8_VALUES - zero_point) << _SUM_BITS, *quantize_multiplier(scale / twice))
-            for scale, zero_point in zip(self.scales[:2], self.zero_points[:2], strict=True)
-        )
+        operands = self.scales[:2], self.zero_points[:2]
+        twice, first, second = in_common_units(INT8_VALUES, *operands, _SUM_BITS)
         output = quantize_multiplier(twice / ((1 << _SUM_BITS) * self.scales[2]))
         total = self.signs[0] * first[:, np.newaxis] + self.signs[1] * second
         return scaled(total, *output)

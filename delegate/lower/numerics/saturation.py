@@ -13,6 +13,7 @@ import numpy as np
 
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
 from delegate.lower.numerics.prover import Target
+from delegate.lower.numerics.tflite import real_multipliers
 
 # Results this far from zero are saturated wherever the zero point is: twice the outputs' span.
 OUTPUT_LSB = 2 * (INT8_MAX - INT8_MIN + 1)
@@ -24,8 +25,7 @@ def settled(target: Target) -> tuple[Target, Int64Array]:
     """
     # How far the accumulator nearest to zero is from it; negative where the range includes zero.
     nearest = np.maximum(target.low, -target.high)
-    real = np.ldexp(target.q.astype(np.float64), (target.exponent - 31).astype(np.int32))
-    rows = np.flatnonzero(nearest * real > OUTPUT_LSB)
+    rows = np.flatnonzero(nearest * real_multipliers(target.q, target.exponent) > OUTPUT_LSB)
     moved = np.zeros_like(target.q)
     if not rows.size:
         return target, moved

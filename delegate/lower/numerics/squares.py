@@ -22,7 +22,7 @@ from delegate.errors import LoweringError
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.pair_prover import INT8_VALUES
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
-from delegate.lower.numerics.tflite import quantize_multiplier, scaled
+from delegate.lower.numerics.tflite import in_common_units, quantize_multiplier, scaled
 from delegate.lower.rules import WITHIN_ONE_LSB
 from delegate.model.graph import Activation
 
@@ -49,11 +49,8 @@ class SquareTarget:
     @property
     def wanted(self) -> Int64Array:
         """[first, second]: the int8 results of all pairs."""
-        twice = 2.0 * max(self.scales[:2])
-        first, second = (
-            scaled((INT8_VALUES - zero_point) << BITS, *quantize_multiplier(scale / twice))
-            for scale, zero_point in zip(self.scales[:2], self.zero_points[:2], strict=True)
-        )
+        operands = self.scales[:2], self.zero_points[:2]
+        _, first, second = in_common_units(INT8_VALUES, *operands, BITS)
         squares = (first[:, np.newaxis] - second) ** 2
         results = scaled(squares, *quantize_multiplier(self.factor)) + self.zero_points[2]
         return np.asarray(np.clip(results, INT8_MIN, INT8_MAX))

@@ -13,6 +13,7 @@ of them would are excluded by ``wraps``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +53,11 @@ def quantize_multipliers(values: npt.NDArray[np.float64]) -> tuple[Int64Array, I
     return pairs[:, 0], pairs[:, 1]
 
 
+def real_multipliers(q: Int64Array, exponent: Int64Array) -> FloatArray:
+    """The numbers that they stand for."""
+    return np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))
+
+
 def scaled(accumulators: Int64Array, q: int | Int64Array, exponent: int | Int64Array) -> Int64Array:
     """MultiplyByQuantizedMultiplier of accumulators that do not wrap."""
     product = accumulators * np.left_shift(q, np.maximum(exponent, 0))
@@ -60,6 +66,20 @@ def scaled(accumulators: Int64Array, q: int | Int64Array, exponent: int | Int64A
     right = np.maximum(np.negative(exponent), 0)
     result: Int64Array = np.sign(product) * ((rounded + (np.left_shift(1, right) >> 1)) >> right)
     return result
+
+
+def in_common_units(
+    values: Int64Array, scales: Sequence[float], zero_points: Sequence[int], bits: int
+) -> tuple[float, Int64Array, Int64Array]:
+    """Twice the larger scale, of which ADD and others have ``bits`` bits below the point; and what
+    two operands of int8 ``values`` are in those units.
+    """
+    twice = 2.0 * max(scales)
+    first, second = (
+        scaled((values - zero_point) << bits, *quantize_multiplier(scale / twice))
+        for scale, zero_point in zip(scales, zero_points, strict=True)
+    )
+    return twice, first, second
 
 
 def rounded_products(accumulators: Int64Array, ratios: npt.NDArray[np.float64]) -> Int64Array:
@@ -75,7 +95,7 @@ def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Arra
     """[channels, distances]: the least accumulator whose result is ``distances`` from the zero
     point or more; +-2^33 where int32 has none.
     """
-    real = np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))[:, np.newaxis]
+    real = real_multipliers(q, exponent)[:, np.newaxis]
     magnitude = np.where(distances > 0, distances, 1 - distances)
     with np.errstate(divide="ignore"):
         is_far = (magnitude - 0.5) / real > INT32_MAX

@@ -22,6 +22,7 @@ from delegate.lower.numerics.factors import FACTOR_BITS, KEPT_BITS, LARGEST_FACT
 from delegate.lower.numerics.pipeline import FloatArray, Int64Array
 from delegate.lower.numerics.prover import Target
 from delegate.lower.numerics.saturation import OUTPUT_LSB
+from delegate.lower.numerics.tflite import real_multipliers
 
 # The largest power of two in EW's signed 16-bit operand.
 _MAX_EW_BITS = 14
@@ -178,14 +179,13 @@ def propose_for_all(target: Target) -> Factors | None:
     found = propose(target)
     if found is None or (found.ew_bits is not None and found.ew_bits.any()):
         return None
-    first, second, moved = (int(np.ravel(v)[0]) for v in (found.first, found.second, found.moved))
-    return replace(found, first=first, second=second, moved=moved, ew_bits=None)
+    return found.for_all()
 
 
 def _units(target: Target) -> _Units:
     """Channels with one result for every input have no say in the units, unless all are so."""
     q, exponent = target.q, target.exponent
-    ratios = np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))
+    ratios = real_multipliers(q, exponent)
     magnitude = np.maximum(np.maximum(np.abs(target.low), np.abs(target.high)), 1)
     is_constant = (q > 0) & (target.results(target.low) == target.results(target.high))
     is_varying = (q > 0) & ~is_constant

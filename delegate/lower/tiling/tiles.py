@@ -18,7 +18,7 @@ kernels fetch the rows again.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delegate.chip.limits import align
 from delegate.errors import Rule
@@ -261,11 +261,8 @@ def _explained(plan: TilePlan, tried: int) -> TilePlan:
     ]
     shape = " x ".join(cuts) or "one tile"
     weights = "resident" if tile.weights_resident else "streaming"
-    return TilePlan(
-        plan.tiles,
-        plan.cycles,
-        plan.moved_bytes,
-        plan.cost_cycles,
+    choice = (
         f"{shape}, banks {tile.data_banks} data + {tile.weight_banks} weights ({weights}), "
-        f"{plan.cycles} cycles, {plan.moved_bytes} bytes; best of {tried}",
+        f"{plan.cycles} cycles, {plan.moved_bytes} bytes; best of {tried}"
     )
+    return replace(plan, choice=choice)

@@ -15,7 +15,7 @@ import numpy as np
 from delegate.chip.chip import Chip
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
-from delegate.lower.half.bound import BoundedPlan, mean_bound, told
+from delegate.lower.half.bound import BoundedPlan, mean_bound
 from delegate.lower.half.stages import factors_of, half_conv_stages
 from delegate.lower.half_bound import HalfBound
 from delegate.lower.lowered import Layer
@@ -111,7 +111,7 @@ class MeanOfMeansPlan:
         ]
         tasks = tuple(task for layer in layers for task in layer.tasks)
         choice = f"means of means, {layers[-1].choice}"
-        return told(replace(layers[-1], tasks=tasks, choice=choice), self.bound)
+        return replace(layers[-1], tasks=tasks, choice=choice).within(self.bound)
 
 
 def plan_mean(
