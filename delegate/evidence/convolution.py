@@ -16,15 +16,19 @@ _QUARTER: Final = OutConvert(1, 2, 0)
 _PAD: Final = -9
 
 
-def _convolution(b: Bench) -> None:
-    """Two groups of input channels, two groups of kernels, a border, H != W, every input value;
-    OUT_CVT with a scale of 15 bits, ties to even, and an offset.
+def convolution(width: int, rows: int) -> Describe:
+    """Two groups of input channels, two groups of kernels of so many ``rows``, a border on three
+    sides, H != W, every input value; OUT_CVT with a scale of 15 bits, ties to even, and an offset.
     """
-    x, kernels = b.values(48, 4, 5), small_kernels(64, 2, 3, 48)
-    bias = np.arange(64) * 29 - 900
-    sums = dense(padded(x, 1, 1, 0, 1, _PAD), kernels) + column(bias)
-    for out in (_QUARTER, OutConvert(16_385, 16, -7), OutConvert(24_576, 17, 5)):
-        b.conv(x, kernels, sums, out=out, bias=bias, pads=(1, 1, _PAD))
+
+    def describe(b: Bench) -> None:
+        x, kernels = b.values(48, 4, width), small_kernels(64, rows, 3, 48)
+        bias = np.arange(64) * 29 - 900
+        sums = dense(padded(x, 1, 1, 0, 1, _PAD), kernels) + column(bias)
+        for out in (_QUARTER, OutConvert(16_385, 16, -7), OutConvert(24_576, 17, 5)):
+            b.conv(x, kernels, sums, out=out, bias=bias, pads=(1, 1, _PAD))
+
+    return describe
 
 
 def _summand(b: Bench) -> None:
@@ -36,14 +40,23 @@ def _summand(b: Bench) -> None:
         b.conv(x, kernels, dense(x, kernels) + column(bias), out=out, bias=bias)
 
 
-def _depthwise(b: Bench) -> None:
-    x = b.values(64, 4, 5)
-    kernels = (np.arange(3 * 3 * 64).reshape(3, 3, 64) * 11 % 7) - 3
-    sums = depthwise(padded(x, 1, 1, 1, 1, _PAD), kernels)
-    b.conv(x, kernels, sums, out=OutConvert(1, 4, 0), depthwise=True, pads=(1, 1, _PAD))
+def by_channel(*zero_points: int) -> Describe:
+    """Depthwise. ``zero_points``: of the weights, where programs hold one beside each."""
+
+    def describe(b: Bench) -> None:
+        x = b.values(64, 4, 5)
+        kernels = (np.arange(3 * 3 * 64).reshape(3, 3, 64) * 11 % 7) - 3
+        for zero in zero_points:
+            sums = depthwise(padded(x, 1, 1, 1, 1, _PAD), kernels - zero)
+            b.conv(
+                x, kernels, sums, out=OutConvert(1, 4, 0), depthwise=True, zero_point=zero,
+                pads=(1, 1, _PAD),
+            )  # fmt: skip
+
+    return describe
 
 
-def _dilated(rows: int, columns: int) -> Describe:
+def dilated(rows: int, columns: int) -> Describe:
     def describe(b: Bench) -> None:
         x, kernels = b.values(16, 7, 9), small_kernels(32, 3, 3, 16)
         b.conv(
@@ -83,11 +96,11 @@ def _kept_weights(b: Bench) -> None:
 
 
 CONVOLUTION: Final[dict[str, Describe]] = {
-    "convolution": _convolution,
+    "convolution": convolution(width=5, rows=2),
     "summand_per_channel": _summand,
-    "depthwise_convolution": _depthwise,
-    "dilated_columns": _dilated(1, 2),
-    "dilated_rows": _dilated(2, 1),
+    "depthwise_convolution": by_channel(0),
+    "dilated_columns": dilated(1, 2),
+    "dilated_rows": dilated(2, 1),
     "transposed_convolution": _transposed,
     "window_of_columns": _window,
     "kept_weights": _kept_weights,

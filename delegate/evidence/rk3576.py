@@ -7,56 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from delegate.evidence.arithmetic import (
-    Whole,
-    by_sign,
-    column,
-    dense,
-    depthwise,
-    half_even,
-    padded,
-)
+from delegate.evidence.arithmetic import Whole, by_sign, column, dense, half_even
 from delegate.evidence.bench import Bench, Describe, small_kernels
+from delegate.evidence.convolution import by_channel, convolution, dilated
 from delegate.evidence.element_wise import alone, operand, two
 from delegate.evidence.output import lookups
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.task import BnStage, BsStage, OutConvert, Source
 
-_QUARTER: Final = OutConvert(1, 2, 0)
-_PAD: Final = -9
 _INT32: Final = np.iinfo(np.int32)
-_BIAS: Final = np.arange(64) * 29 - 900
-
-
-def _convolution(b: Bench) -> None:
-    """Two groups of input channels, two groups of kernels, a border on three sides, H != W, every
-    input value; OUT_CVT with a scale of 15 bits, ties to even, and an offset.
-    """
-    x, kernels = b.values(48, 4, 6), small_kernels(64, 3, 3, 48)
-    sums = dense(padded(x, 1, 1, 0, 1, _PAD), kernels) + column(_BIAS)
-    for scale, shift, offset in ((1, 2, 0), (16_385, 16, -7), (24_576, 17, 5)):
-        out = OutConvert(scale, shift, offset)
-        b.conv(x, kernels, sums, out=out, bias=_BIAS, pads=(1, 1, _PAD))
-
-
-def _depthwise(b: Bench) -> None:
-    """The second byte of a weight holds a zero point, of either sign."""
-    x = b.values(64, 4, 5)
-    kernels = (np.arange(3 * 3 * 64).reshape(3, 3, 64) * 11 % 7) - 3
-    for zero_point in (0, 2, -3):
-        sums = depthwise(padded(x, 1, 1, 1, 1, _PAD), kernels - zero_point)
-        b.conv(
-            x, kernels, sums, out=OutConvert(1, 4, 0), depthwise=True, zero_point=zero_point,
-            pads=(1, 1, _PAD),
-        )  # fmt: skip
-
-
-def _dilated(b: Bench) -> None:
-    """Rows and columns two apart: no other form is known."""
-    x, kernels = b.values(16, 7, 9), small_kernels(32, 3, 3, 16)
-    b.conv(x, kernels, dense(x, kernels, (2, 2)), out=_QUARTER, dilation=(2, 2))
-
-
 _MULTIPLIERS: Final = np.resize(np.array([1, 2, 3, 127, 128, 255, 4095, 16_385, 32_767]), 32)
 _SHIFT: Final = 14
 
@@ -139,10 +98,10 @@ def _product(b: Bench) -> None:
 
 
 RK3576: Final[dict[str, Describe]] = {
-    "convolution": _convolution,
-    "depthwise_convolution": _depthwise,
-    "dilated_columns": _dilated,
-    "dilated_rows": _dilated,
+    "convolution": convolution(width=6, rows=3),
+    "depthwise_convolution": by_channel(0, 2, -3),  # in the second byte of each weight
+    "dilated_columns": dilated(2, 2),  # no other form is known
+    "dilated_rows": dilated(2, 2),
     "operand_blocks": _operand_blocks,
     "shift_record": _shift_record,
     "activation_clamps": _clamps,

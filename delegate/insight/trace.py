@@ -70,7 +70,7 @@ def chrome_trace(
             part = placed.get(first) if first is not None else None
             title = part.title if part is not None else run.name
             begin, end = run.converted_ns - origin, run.done_ns - origin
-            events += _host_phases(run.name, title, run, origin)
+            events += _host_phases(title, run, origin)
             if part is None:
                 continue
             flow += 1
@@ -152,20 +152,19 @@ def _operators(inference: Inference, result: CompileResult, origin: int) -> Iter
         )  # fmt: skip
 
 
-def _host_phases(name: str, title: str, run: Run, origin: int) -> Iterator[Event]:
-    args = {"program": name, "measured": True}
-    track = (_HOST, _INVOKES)
-    yield _span(title, *track, run.start_ns - origin, run.end_ns - origin, args)
-    yield _span("input conversion", *track, run.start_ns - origin, run.converted_ns - origin, args)
-    if run.submitted_ns is None:
-        yield _span(
-            "submit and wait", *track, run.converted_ns - origin, run.done_ns - origin, args
-        )
-    else:
-        submitted = run.submitted_ns - origin
-        yield _span("submit", *track, run.converted_ns - origin, submitted, args)
-        yield _span("wait", *track, submitted, run.done_ns - origin, args)
-    yield _span("output conversion", *track, run.done_ns - origin, run.end_ns - origin, args)
+def _host_phases(title: str, run: Run, origin: int) -> Iterator[Event]:
+    args = {"program": run.name, "measured": True}
+    between = [("submit and wait", run.converted_ns, run.done_ns)]
+    if run.submitted_ns is not None:
+        handed_over = run.submitted_ns
+        between = [("submit", run.converted_ns, handed_over), ("wait", handed_over, run.done_ns)]
+    for name, begin_ns, end_ns in (
+        (title, run.start_ns, run.end_ns),
+        ("input conversion", run.start_ns, run.converted_ns),
+        *between,
+        ("output conversion", run.done_ns, run.end_ns),
+    ):
+        yield _span(name, _HOST, _INVOKES, begin_ns - origin, end_ns - origin, args)
 
 
 def _flow(number: int, submit_us: float, start_us: float) -> Iterator[Event]:
