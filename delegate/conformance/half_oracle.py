@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from delegate.conformance.half_judge import FP16, FP32, Array, Judge, Terms
-from delegate.conformance.reference.windows import taps
+from delegate.conformance.reference.windows import geometry, taps
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.ops.add import AddOptions
 from delegate.ops.batch_matmul import BatchMatMulOptions
@@ -235,10 +235,8 @@ def transposed(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation
             columns = slice(j, j + (x.shape[2] - 1) * sw + 1, sw)
             for total, (features, factors) in zip(sums, pairs, strict=True):
                 total[:, rows, columns] += features @ factors[:, i, j].T
-    top, left = (
-        max((-(-size // by) - 1) * by + k - size, 0) // 2 if options.padding is Padding.SAME else 0
-        for size, k, by in ((height, kh, sh), (width, kw, sw))
-    )
+    _, top = geometry(height, kh, sh, options.padding)
+    _, left = geometry(width, kw, sw, options.padding)
     bias = _bias(node, values, 3)
     cut = (slice(None), slice(top, top + height), slice(left, left + width))
     groups = kh * kw * -(-channels // _PRODUCTS)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from delegate.conformance.reference.arithmetic import Array, Call
+from delegate.conformance.reference.windows import geometry
 from delegate.model.graph import Padding
 from delegate.ops.shared.pooling import PoolOptions
 
@@ -15,9 +16,8 @@ def pooled(call: Call, reduce: Callable[[Array], Array]) -> Array:
     """``reduce`` of every window: from [images, rows, columns, channels] to [images, channels]."""
     options, features = call.node.known_options(PoolOptions), call.value()
     images, height, width, channels = features.shape
-    is_same = options.padding is Padding.SAME
-    rows = _windows(height, options.filter_h, options.stride_h, is_same)
-    columns = _windows(width, options.filter_w, options.stride_w, is_same)
+    rows = _windows(height, options.filter_h, options.stride_h, options.padding)
+    columns = _windows(width, options.filter_w, options.stride_w, options.padding)
     results = np.empty((images, len(rows), len(columns), channels), np.int64)
     for y, row in enumerate(rows):
         for x, column in enumerate(columns):
@@ -25,8 +25,7 @@ def pooled(call: Call, reduce: Callable[[Array], Array]) -> Array:
     return results
 
 
-def _windows(size: int, kernel: int, stride: int, is_same: bool) -> list[slice]:
-    count = -(-size // stride) if is_same else (size - kernel) // stride + 1
-    before = max((count - 1) * stride + kernel - size, 0) // 2
+def _windows(size: int, kernel: int, stride: int, padding: Padding) -> list[slice]:
+    count, before = geometry(size, kernel, stride, padding)
     starts = [number * stride - before for number in range(count)]
     return [slice(max(start, 0), min(start + kernel, size)) for start in starts]

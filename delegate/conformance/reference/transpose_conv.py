@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from delegate.conformance.reference.arithmetic import Array, Call, operands, requantize
-from delegate.model.graph import Padding
+from delegate.conformance.reference.windows import geometry
 from delegate.ops.transpose_conv import TransposeConvOptions
 
 
@@ -20,8 +20,9 @@ def reference(call: Call) -> Array:
     outputs, kh, kw, _ = weights.shape
     images, height, width, _ = features.shape
     _, rows, columns, _ = call.output.shape
-    top = _left_out(options.padding, rows, kh, options.stride_h)
-    left = _left_out(options.padding, columns, kw, options.stride_w)
+    # Left out before the first result: the padding of the convolution that is transposed.
+    _, top = geometry(rows, kh, options.stride_h, options.padding)
+    _, left = geometry(columns, kw, options.stride_w, options.padding)
     # Room for all that kernels reach; the output is cut out of it.
     reach = (height - 1) * options.stride_h + kh, (width - 1) * options.stride_w + kw
     room = max(reach[0], top + rows), max(reach[1], left + columns)
@@ -38,11 +39,3 @@ def reference(call: Call) -> Array:
             acc[place] += features @ weights[:, y, x].T
     cut = acc[:, top : top + rows, left : left + columns]
     return requantize(as_convolution, np.rint(cut).astype(np.int64))
-
-
-def _left_out(padding: Padding, size: int, kernel: int, stride: int) -> int:
-    """Before the first result: SAME's padding of the convolution that is transposed."""
-    if padding is Padding.VALID:
-        return 0
-    steps = -(-size // stride)
-    return max((steps - 1) * stride + kernel - size, 0) // 2

@@ -1,4 +1,4 @@
-"""The windows of a convolution: which inputs a position of the kernel meets."""
+"""Windows, and which inputs a position of a convolution's kernel meets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from delegate.model.graph import Padding
 from delegate.ops.shared.convolution import ConvolutionOptions
 
 
-def _geometry(size: int, kernel: int, stride: int, dilation: int, same: bool) -> tuple[int, int]:
-    """Output size and padding before."""
+def geometry(
+    size: int, kernel: int, stride: int, padding: Padding, dilation: int = 1
+) -> tuple[int, int]:
+    """How many windows there are along one side, and how far the first begins before the image."""
     reach = (kernel - 1) * dilation + 1
-    output = -(-size // stride) if same else (size - reach) // stride + 1
+    output = -(-size // stride) if padding is Padding.SAME else (size - reach) // stride + 1
     return output, max((output - 1) * stride + reach - size, 0) // 2
 
 
@@ -23,9 +25,9 @@ def taps(
 ) -> tuple[tuple[int, int], Callable[[int, int], Array]]:
     """Output height and width, and the input that a kernel position meets in every output pixel."""
     n, h, w, channels = features.shape
-    same = options.padding is Padding.SAME
-    rows, top = _geometry(h, kh, options.stride_h, options.dilation_h, same)
-    columns, left = _geometry(w, kw, options.stride_w, options.dilation_w, same)
+    scheme = options.padding
+    rows, top = geometry(h, kh, options.stride_h, scheme, options.dilation_h)
+    columns, left = geometry(w, kw, options.stride_w, scheme, options.dilation_w)
     height = (rows - 1) * options.stride_h + (kh - 1) * options.dilation_h + 1
     width = (columns - 1) * options.stride_w + (kw - 1) * options.dilation_w + 1
     padded = np.zeros((n, max(height, top + h), max(width, left + w), channels))
