@@ -46,6 +46,9 @@ from delegate.host.runtimes import find_runtime
 from delegate.insight.cpu_time import FEATURES, FORMAT, features, kernel_class, load_rates
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.mul import MulOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
+from delegate.ops.sub import SubOptions
 
 _BUDGET_S = 0.02
 _FEWEST_RUNS = 4
@@ -165,7 +168,7 @@ def _pad(builder: ModelBuilder, rng: Rng, x: int) -> int:
 
 def _nearest(builder: ModelBuilder, rng: Rng, x: int) -> int:
     _, h, w, _ = builder.spec(x).shape
-    return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, 2 * h, 2 * w, options.resize_nearest())
+    return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, 2 * h, 2 * w, ResizeNearestOptions())
 
 
 def _requantize(builder: ModelBuilder, rng: Rng, x: int) -> int:
@@ -180,8 +183,8 @@ def _dequantize(builder: ModelBuilder, rng: Rng, x: int) -> int:
 
 _BODIES: dict[str, Body] = {
     "ADD": lambda b, r, x: layers.add(b, x, _other(b, x)),
-    "MUL": lambda b, r, x: function(b, "MUL", (x, _other(b, x)), _drawn(b, r, x), options.mul()),
-    "SUB": lambda b, r, x: function(b, "SUB", (x, _other(b, x)), _drawn(b, r, x), options.sub()),
+    "MUL": lambda b, r, x: function(b, "MUL", (x, _other(b, x)), _drawn(b, r, x), MulOptions()),
+    "SUB": lambda b, r, x: function(b, "SUB", (x, _other(b, x)), _drawn(b, r, x), SubOptions()),
     "LOGISTIC": _logistic,
     "SOFTMAX": _softmax,
     "MAX_POOL_2D": _pool("MAX_POOL_2D"),

@@ -13,6 +13,8 @@ from delegate.builder.layers import Arithmetic, Window
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
+from delegate.ops.shared.pooling import PoolOptions
 
 _CHANNEL_STEP = 8
 _PIXEL_SCALE = 1.0 / 128.0
@@ -75,7 +77,7 @@ class _Network:
         pooled = builder.tensor("pooled", (1, 1, 1, c), spec.dtype, spec.quantization)
         builder.operator(
             "AVERAGE_POOL_2D", [x], [pooled],
-            options.pool_2d(Padding.VALID, 1, 1, h, w), version=2,
+            PoolOptions(Padding.VALID, stride_h=1, stride_w=1, filter_h=h, filter_w=w), version=2,
         )  # fmt: skip
         logits = self.conv(pooled, classes, linear=True)
         flat_spec = builder.spec(logits)
@@ -178,5 +180,5 @@ def _upsampled(builder: ModelBuilder, x: int) -> int:
     _, h, w, c = spec.shape
     size = builder.constant("size", np.array([2 * h, 2 * w], np.int32))
     y = builder.tensor("upsampled", (1, 2 * h, 2 * w, c), spec.dtype, spec.quantization)
-    builder.operator("RESIZE_NEAREST_NEIGHBOR", [x, size], [y], options.resize_nearest(), version=2)
+    builder.operator("RESIZE_NEAREST_NEIGHBOR", [x, size], [y], ResizeNearestOptions(), version=2)
     return y

@@ -190,7 +190,7 @@ def fully_connected(
     shape = builder.spec(x).shape
     k = inputs if inputs is not None else shape[-1]
     lead = shape[:-1] if keep_num_dims else (math.prod(shape) // k,)
-    options = FullyConnectedOptions(arithmetic.activation, keep_num_dims, 0, False)
+    options = FullyConnectedOptions(arithmetic.activation, keep_num_dims)
     layer = _Weighted(
         "FULLY_CONNECTED", options, (outputs, k), 0, (*lead, outputs), 4, names_absent_bias=True
     )

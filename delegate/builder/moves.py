@@ -12,8 +12,6 @@ import numpy as np
 
 from delegate.builder import options
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.options import BuiltinOptions
-from delegate.model.graph import Activation
 from delegate.model.operator_options import Options
 from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.mirror_pad import MirrorPadOptions
@@ -31,7 +29,7 @@ def concatenation(
     """``parts`` one after the other along ``axis``."""
     shape = list(builder.spec(parts[0]).shape)
     shape[axis] = sum(builder.spec(part).shape[axis] for part in parts)
-    table = ConcatenationOptions(axis, Activation.NONE)
+    table = ConcatenationOptions(axis)
     return builder.result(
         "CONCATENATION", parts, name, shape, options=table, version=INT8_VERSION
     )  # fmt: skip
@@ -51,7 +49,7 @@ def slice_of(
         box = {"begin": begin, "size": size}
         return builder.result("SLICE", (x,), name, size, numbers=box, version=INT8_VERSION)
     ends = {"begin": begin, "end": np.add(begin, size), "strides": np.ones(len(size))}
-    table = StridedSliceOptions(0, 0, 0, 0, 0)
+    table = StridedSliceOptions()
     return builder.result(
         "STRIDED_SLICE", (x,), name, size, options=table, numbers=ends, version=INT8_VERSION
     )
@@ -173,7 +171,7 @@ def resize(
     x: int,
     rows: int,
     columns: int,
-    table: Options | BuiltinOptions,
+    table: Options,
 ) -> int:
     """``op`` of ``x``. Version 3 has all options, and int8."""
     images, _, _, channels = builder.spec(x).shape

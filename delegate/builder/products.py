@@ -57,7 +57,7 @@ def computed_product(
     lead = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
     return builder.result(
         "BATCH_MATMUL", (x, y), "product", (*lead, *rows, columns), output,
-        options=BatchMatMulOptions(adj_x, adj_y, False), version=INT8_VERSION,
+        options=BatchMatMulOptions(adj_x, adj_y), version=INT8_VERSION,
     )  # fmt: skip
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.options import BuiltinOptions
 from delegate.conformance.case import Case
 from delegate.conformance.half_judge import Judge, judged_by
 from delegate.conformance.half_values import constant, inputs_of, numbers
@@ -23,7 +22,7 @@ def operator_case(
     op: str,
     shapes: Sequence[Sequence[int]],
     result: Sequence[int],
-    options: Options | BuiltinOptions | None,
+    options: Options | None,
     spread: str,
     *,
     constants: Constants = lambda *_: (),

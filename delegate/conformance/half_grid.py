@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from delegate.builder import options
 from delegate.builder.layers import Window
 from delegate.builder.model_builder import ModelBuilder
 from delegate.conformance import half_oracle
@@ -20,7 +19,9 @@ from delegate.conformance.own_grid import PADDINGS, shape_of
 from delegate.conformance.product_grid import LEADS, SIZES, computed_shapes, meets
 from delegate.model.graph import Activation, Padding
 from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 
 _SPREADS = (*SPREADS, "ends")
@@ -50,7 +51,7 @@ def _convolutions(
     return operator_case(
         name, half_oracle.convolution, "CONV_2D", [shape],
         (shape[0], *covered.output_size(*shape[1:3]), oc),
-        options.conv_2d(*covered.option_values, activation), spread,
+        ConvOptions(*covered.option_values, activation), spread,
         constants=weights_and_bias(kernels, oc, weights, spread, has_bias=bool(rng.integers(4))),
     )  # fmt: skip
 
@@ -90,7 +91,7 @@ def _depthwise(
 def _products(name: str, *, rows: int, inputs: int, outputs: int, weights: str) -> Case:
     return operator_case(
         name, half_oracle.dense, "FULLY_CONNECTED", [(rows, inputs)], (rows, outputs),
-        options.fully_connected(), "plain",
+        FullyConnectedOptions(), "plain",
         constants=weights_and_bias((outputs, inputs), outputs, weights),
     )  # fmt: skip
 
@@ -111,7 +112,7 @@ def _matrix_products(
     matrix = (outputs, inputs) if is_turned else (inputs, outputs)
     return operator_case(
         name, half_oracle.matrix_product, "BATCH_MATMUL", [(*lead, inputs)], (*lead, outputs),
-        BatchMatMulOptions(False, is_turned, False), spread,
+        BatchMatMulOptions(False, is_turned), spread,
         constants=weights_and_bias(matrix, outputs, weights, spread, has_bias=False),
     )  # fmt: skip
 
@@ -129,7 +130,7 @@ def _computed_products(name: str, *, size: str, lead: str, adj: str, spread: str
     return operator_case(
         name, half_oracle.matrix_product, "BATCH_MATMUL", computed_shapes(size, lead, adj),
         (*np.broadcast_shapes(*LEADS[lead]), rows, outputs),
-        BatchMatMulOptions("x" in adj, "y" in adj, False), spread, version=2,
+        BatchMatMulOptions("x" in adj, "y" in adj), spread, version=2,
     )  # fmt: skip
 
 

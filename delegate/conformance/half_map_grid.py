@@ -11,9 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder import options
 from delegate.builder.layers import Window
-from delegate.builder.options import BuiltinOptions
 from delegate.conformance import half_oracle
 from delegate.conformance.case import Case, Family, generator_of
 from delegate.conformance.grid import Value, grid
@@ -23,9 +21,13 @@ from delegate.conformance.half_values import ACTIVATIONS, SPREADS, constant, num
 from delegate.conformance.own_grid import PADDINGS, shape_of
 from delegate.model.graph import Activation, Padding
 from delegate.model.operator_options import Options
+from delegate.ops.add import AddOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mul import MulOptions
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
+from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.shared.reductions import ReducerOptions
+from delegate.ops.sub import SubOptions
 
 _SPREADS = (*SPREADS, "ends")
 
@@ -44,16 +46,16 @@ class _Map:
     judge: Judge
     maps: int = 2
     has_slopes: bool = False
-    options: Callable[[Activation], BuiltinOptions | None] = _none
+    options: Callable[[Activation], Options | None] = _none
     takes_any: bool = False
 
 
 _MAPS = {
     item.name: item
     for item in (
-        _Map("ADD", half_oracle.total, options=options.add),
-        _Map("SUB", half_oracle.difference, options=options.sub),
-        _Map("MUL", half_oracle.product, options=options.mul, takes_any=True),
+        _Map("ADD", half_oracle.total, options=AddOptions),
+        _Map("SUB", half_oracle.difference, options=SubOptions),
+        _Map("MUL", half_oracle.product, options=MulOptions, takes_any=True),
         _Map("MAXIMUM", half_oracle.maximum),
         _Map("MINIMUM", half_oracle.minimum),
         _Map("RELU", half_oracle.relu, 1),
@@ -139,7 +141,7 @@ class _Reduced(NamedTuple):
 
     constant: npt.NDArray[np.int32] | None
     shape: Sequence[int]
-    options: Options | BuiltinOptions | None
+    options: Options | None
 
 
 def _padded(shape: Sequence[int], rng: np.random.Generator) -> _Reduced:
@@ -157,7 +159,7 @@ def _pooled(
     shape: Sequence[int], window: Window, activation: Activation = Activation.NONE
 ) -> _Reduced:
     images, height, width, channels = shape
-    table = options.pool_2d(*window.option_values[:3], window.kh, window.kw, activation)
+    table = PoolOptions(window.padding, window.sw, window.sh, window.kw, window.kh, activation)
     return _Reduced(None, (images, *window.output_size(height, width), channels), table)
 
 

@@ -13,15 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder import moves, options
+from delegate.builder import moves
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.moves import pad, resize
 from delegate.conformance.case import Case, Family, generator_of
 from delegate.conformance.grid import grid
 from delegate.conformance.own_grid import shape_of
 from delegate.model.graph import DType, Graph
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 
 Array = npt.NDArray[Any]
@@ -55,7 +58,7 @@ def _unit(builder: ModelBuilder, x: int) -> int:
     weights = np.eye(channels, dtype=np.float32)[:, None, None, :]
     unit = builder.constant(f"unit{x}", weights)
     bias = builder.constant(f"bias{x}", np.zeros(channels, np.float32))
-    return builder.result("CONV_2D", (x, unit, bias), f"same{x}", options=options.conv_2d())
+    return builder.result("CONV_2D", (x, unit, bias), f"same{x}", options=ConvOptions())
 
 
 def _model(shapes: Sequence[Sequence[int]], move: _Move, behind: str, _: object) -> bytes:
@@ -64,7 +67,7 @@ def _model(shapes: Sequence[Sequence[int]], move: _Move, behind: str, _: object)
     for number, shape in enumerate(shapes):
         x = builder.input(f"x{number}", shape, DType.FLOAT32)
         zero = builder.constant(f"zero{number}", np.zeros(1, np.float32))
-        y = builder.result("ADD", (x, zero), f"computed{number}", options=options.add())
+        y = builder.result("ADD", (x, zero), f"computed{number}", options=AddOptions())
         given.append(y)
     for result in move.build(builder, given):
         is_map = len(builder.spec(result).shape) == 4
@@ -257,7 +260,7 @@ _MOVES = {
     "nearest": _one(
         lambda b, x: resize(
             b, "RESIZE_NEAREST_NEIGHBOR", x, 2 * b.spec(x).shape[1], 3 * b.spec(x).shape[2],
-            options.resize_nearest(False, False),
+            ResizeNearestOptions(False, False),
         ),
         lambda x: x.repeat(2, 1).repeat(3, 2),
     ),

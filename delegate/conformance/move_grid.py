@@ -30,7 +30,7 @@ from delegate.conformance.own_grid import (
 )
 from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE, PER_CHANNEL
-from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.model.graph import DType, Padding, Quantization
 from delegate.model.operator_options import Options
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
@@ -199,7 +199,7 @@ def _transposed(
     result = Quantization((float(np.float32(spread / 40)),), zero_points)
     return builder.result(
         "TRANSPOSE_CONV", (numbers, weights, x, b), "y", (1, rows, columns, outputs), result,
-        dtype=dtype, options=TransposeConvOptions(scheme, sh, sw, Activation.NONE), version=3,
+        dtype=dtype, options=TransposeConvOptions(scheme, sh, sw), version=3,
     )  # fmt: skip
 
 

@@ -12,9 +12,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder import options
 from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.options import BuiltinOptions
 from delegate.builder.ranges import one_scale
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Value, grid
@@ -22,6 +20,9 @@ from delegate.conformance.own_grid import EIGHT_BITS, constant, dtype_of, model,
 from delegate.conformance.random_layers import draw_quantization, draw_zero_point
 from delegate.conformance.tolerance import NONE, SQUARES, SUM_ALONE
 from delegate.model.graph import Activation, DType, Quantization
+from delegate.model.operator_options import Options
+from delegate.ops.mul import MulOptions
+from delegate.ops.sub import SubOptions
 
 _ACTIVATIONS = ("NONE", "RELU", "RELU6")
 _PAIRS = (1, 16, 16, 256)
@@ -39,7 +40,7 @@ class _Operator:
 
     name: str
     largest: Callable[[float, float], float] | None = None
-    options: Callable[[Activation], BuiltinOptions] | None = None
+    options: Callable[[Activation], Options] | None = None
     differing: float = NONE
     types: tuple[str, ...] = EIGHT_BITS
 
@@ -72,8 +73,8 @@ def _largest_square(first: float, second: float) -> float:
 
 _SQUARES = _Operator("SQUARED_DIFFERENCE", _largest_square, differing=SQUARES, types=("int8",))
 _ALL = (
-    _Operator("MUL", lambda a, b: 128 * a * b, options.mul),
-    _Operator("SUB", lambda a, b: a + b, options.sub, SUM_ALONE),
+    _Operator("MUL", lambda a, b: 128 * a * b, MulOptions),
+    _Operator("SUB", lambda a, b: a + b, SubOptions, SUM_ALONE),
     _SQUARES,
     _Operator("MAXIMUM"),
     _Operator("MINIMUM"),

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from delegate.builder import layers, options
+from delegate.builder import layers
 from delegate.builder.layers import DEFAULT_ARITHMETIC, Arithmetic
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.single_op import add_model, conv_model, fully_connected_model
 from delegate.conformance.case import Build, Case, Family
 from delegate.conformance.grid import Named
 from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 
 _Q = Quantization((0.05,), (3,))
 
@@ -26,7 +28,7 @@ def _float_conv(rng: np.random.Generator) -> bytes:
     x = builder.input("x", (1, 5, 7, 3), DType.FLOAT32)
     weights = builder.constant("w", rng.normal(size=(4, 3, 3, 3)).astype(np.float32))
     bias = builder.constant("b", np.zeros(4, np.float32))
-    y = builder.result("CONV_2D", (x, weights, bias), "y", (1, 5, 7, 4), options=options.conv_2d())
+    y = builder.result("CONV_2D", (x, weights, bias), "y", (1, 5, 7, 4), options=ConvOptions())
     return builder.build(y)
 
 
@@ -37,7 +39,7 @@ def _hybrid_dense(rng: np.random.Generator) -> bytes:
     values = rng.integers(-127, 128, (9, 40)).astype(np.int8)
     weights = builder.constant("w", values, Quantization((0.01,), (0,)))
     y = builder.result(
-        "FULLY_CONNECTED", (x, weights, -1), "y", (1, 9), options=options.fully_connected()
+        "FULLY_CONNECTED", (x, weights, -1), "y", (1, 9), options=FullyConnectedOptions()
     )
     return builder.build(y)
 
@@ -50,7 +52,7 @@ def _int16_conv(rng: np.random.Generator) -> bytes:
     weights = builder.constant("w", values, Quantization((0.01,), (0,)))
     bias = builder.constant("b", np.zeros(4, np.int64), Quantization((1e-5,), (0,)))
     y = builder.result(
-        "CONV_2D", (x, weights, bias), "y", (1, 5, 7, 4), options=options.conv_2d(), version=4
+        "CONV_2D", (x, weights, bias), "y", (1, 5, 7, 4), options=ConvOptions(), version=4
     )
     return builder.build(y)
 
@@ -65,7 +67,7 @@ def _activations_as_weights(rng: np.random.Generator) -> bytes:
         (x, weights, -1),
         "y",
         (3, 9),
-        options=options.fully_connected(),
+        options=FullyConnectedOptions(),
         version=4,
     )
     return builder.build(y)
@@ -84,7 +86,7 @@ def _dense(rng: np.random.Generator, *, weights: str) -> bytes:
         dense = rng.integers(-127, 128, 64).astype(np.int8)
         w = builder.constant("w", dense, quantization, shape=shape, is_sparse=True)
     y = builder.result(
-        "FULLY_CONNECTED", (x, w, -1), "y", (1, 8), options=options.fully_connected(), version=7
+        "FULLY_CONNECTED", (x, w, -1), "y", (1, 8), options=FullyConnectedOptions(), version=7
     )
     return builder.build(y)
 

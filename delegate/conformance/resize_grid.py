@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.builder import options
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.moves import resize
 from delegate.conformance.case import Family
@@ -12,6 +11,7 @@ from delegate.conformance.grid import Value
 from delegate.conformance.own_grid import EIGHT_BITS, layer_grid, pair
 from delegate.conformance.tolerance import NONE
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 
 _CONVENTIONS = {"corner": (False, False), "aligned": (True, False), "centre": (False, True)}
 
@@ -35,7 +35,7 @@ def _nearest(
     size: str, **__: Value,
 ) -> int:  # fmt: skip
     (h, w), (rows, columns) = pair(size), pair(factor)
-    table = options.resize_nearest(*_CONVENTIONS[convention])
+    table = ResizeNearestOptions(*_CONVENTIONS[convention])
     return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, h * rows, w * columns, table)
 
 

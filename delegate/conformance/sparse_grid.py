@@ -77,7 +77,7 @@ def _depthwise(*weights: int) -> _Layer:
 
 
 def _dense(*weights: int) -> _Layer:
-    table = FullyConnectedOptions(Activation.NONE, False, 0, False)
+    table = FullyConnectedOptions()
     return _Layer(
         "FULLY_CONNECTED", weights, 0, table, half_oracle.dense,
         lambda builder, rng, x, given: fully_connected(builder, rng, x, weights[0], given),

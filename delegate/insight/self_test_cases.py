@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.builder import layers, options
+from delegate.builder import layers
 from delegate.builder.functions import function
 from delegate.builder.layers import Arithmetic, Window
 from delegate.builder.model_builder import ModelBuilder
@@ -20,7 +20,7 @@ from delegate.builder.pooling import pool
 from delegate.builder.products import computed_product, covering
 from delegate.builder.ranges import uniform_moments
 from delegate.chip.chip import Chip
-from delegate.model.graph import Activation, DType, Graph, Padding, Quantization
+from delegate.model.graph import Activation, DType, Graph, Quantization
 from delegate.model.operator_options import Options
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
@@ -28,6 +28,7 @@ from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.sub import SubOptions
 
 _SEED = 588
@@ -113,7 +114,7 @@ class _Net(_Row):
         _, deviation = uniform_moments(DType.INT8, _INPUT_ZERO_POINT)
         scale = self._quantization(self.last).scale * self._quantization(other).scale * deviation
         operands, target = (self.last, other), Quantization((scale,), (5,))
-        return self._behind(function(self._builder, "MUL", operands, target, options.mul()))
+        return self._behind(function(self._builder, "MUL", operands, target, MulOptions()))
 
     def _quantization(self, tensor: int) -> Quantization:
         found = self._builder.spec(tensor).quantization
@@ -141,7 +142,7 @@ class _Net(_Row):
 
     def enlarge(self, factor: int) -> _Net:
         _, h, w, _ = self._builder.spec(self.last).shape
-        sides, table = (h * factor, w * factor), options.resize_nearest()
+        sides, table = (h * factor, w * factor), ResizeNearestOptions()
         return self._behind(
             resize(self._builder, "RESIZE_NEAREST_NEIGHBOR", self.last, *sides, table)
         )
@@ -175,16 +176,16 @@ def _half() -> _HalfNet:
     """A depthwise and a dense convolution, the sum and the difference of both, a PRELU, and a
     product with constants.
     """
-    net, same = _HalfNet(), (Padding.SAME, 1, 1, 1, 1)
+    net = _HalfNet()
     channels = net.channels
-    taps = DepthwiseOptions(*same, Activation.RELU6, 1)
+    taps = DepthwiseOptions(activation=Activation.RELU6)
     first = net.node("DEPTHWISE_CONV_2D", (1, 3, 3, channels), (channels,), options=taps).last
-    kernels = ConvOptions(*same, Activation.NONE)
+    kernels = ConvOptions()
     net.node("CONV_2D", (channels, 1, 1, channels), (channels,), options=kernels)
     net.node("ADD", other=first, options=AddOptions(Activation.RELU))
-    net.node("SUB", other=first, options=SubOptions(Activation.NONE))
+    net.node("SUB", other=first, options=SubOptions())
     net.node("PRELU", (1, 1, channels))
-    return net.node("MUL", (channels,), options=MulOptions(Activation.NONE))
+    return net.node("MUL", (channels,), options=MulOptions())
 
 
 def _add() -> _Net:

@@ -78,9 +78,24 @@ class OptionField:
     default: int | float = 0
 
 
-def option(kind: FieldKind, slot: int, offset: int, default: int | float = 0) -> Any:
-    """A field of an ``Options`` class."""
-    return dataclasses.field(metadata={"option": OptionField(kind, slot, offset, default)})
+_MADE_WITHOUT: Mapping[FieldKind, object] = MappingProxyType(
+    {
+        FieldKind.PADDING: Padding.SAME,
+        FieldKind.ACTIVATION: Activation.NONE,
+        FieldKind.BOOL: False,
+    }
+)
+
+
+def option(
+    kind: FieldKind, slot: int, offset: int, default: int | float = 0, *, usual: int | None = None
+) -> Any:
+    """A field of an ``Options`` class. ``usual``: what it is in options that are made without it,
+    if not the default.
+    """
+    value = _MADE_WITHOUT.get(kind, default if usual is None else usual)
+    field = OptionField(kind, slot, offset, default)
+    return dataclasses.field(default=value, metadata={"option": field})
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ class ConvOptions(convolution.ConvolutionOptions):
     NEEDS_TABLE = True
 
     padding: Padding = option(FieldKind.PADDING, slot=0, offset=0)
-    stride_h: int = option(FieldKind.INT32, slot=2, offset=8)
-    stride_w: int = option(FieldKind.INT32, slot=1, offset=4)
+    stride_h: int = option(FieldKind.INT32, slot=2, offset=8, usual=1)
+    stride_w: int = option(FieldKind.INT32, slot=1, offset=4, usual=1)
     dilation_h: int = option(FieldKind.INT32, slot=5, offset=20, default=1)
     dilation_w: int = option(FieldKind.INT32, slot=4, offset=16, default=1)
     activation: Activation = option(FieldKind.ACTIVATION, slot=3, offset=12)

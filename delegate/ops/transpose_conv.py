@@ -36,8 +36,8 @@ class TransposeConvOptions(Options):
     NEEDS_TABLE = True
 
     padding: Padding = option(FieldKind.PADDING, slot=0, offset=0)
-    stride_h: int = option(FieldKind.INT32, slot=2, offset=8)
-    stride_w: int = option(FieldKind.INT32, slot=1, offset=4)
+    stride_h: int = option(FieldKind.INT32, slot=2, offset=8, usual=1)
+    stride_w: int = option(FieldKind.INT32, slot=1, offset=4, usual=1)
     activation: Activation = option(FieldKind.ACTIVATION, slot=3, offset=12)
 
 

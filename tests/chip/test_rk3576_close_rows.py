@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder, options
+from delegate.builder import ModelBuilder
 from delegate.builder.functions import function
 from delegate.builder.layers import Window, conv
 from delegate.builder.moves import concatenation, reshape, resize, transpose
@@ -16,6 +16,7 @@ from delegate.builder.pooling import pool
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.npu.program_reader import parse
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from tests.chip.rk3576_results import FOR_RK3576, check_results, decoded
 
 SAME = Quantization((0.05,), (3,))
@@ -129,7 +130,7 @@ def test_a_resized_map_beside_an_earlier_one(before, tmp_path):
     early = function(builder, "RELU", (x,), SAME)
     rng = np.random.default_rng(4)
     small = conv(builder, rng, early, before, Window(3, 3, 2, 2))
-    large = resize(builder, "RESIZE_NEAREST_NEIGHBOR", small, 10, 10, options.resize_nearest())
+    large = resize(builder, "RESIZE_NEAREST_NEIGHBOR", small, 10, 10, ResizeNearestOptions())
     given = builder.spec(large).quantization
     early = function(builder, "QUANTIZE", (early,), given)
     whole = concatenation(builder, [large, early], 3)

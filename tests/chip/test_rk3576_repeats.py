@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder, options
+from delegate.builder import ModelBuilder
 from delegate.builder.functions import function
 from delegate.builder.layers import Window, conv
 from delegate.builder.moves import concatenation, resize
@@ -15,6 +15,7 @@ from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.npu.program_reader import parse
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from tests.chip.rk3576_results import FOR_RK3576, check_results, decoded
 from tests.chip.test_second_chip import simulate
 
@@ -33,7 +34,7 @@ def _repeating(size, channels, factors, dtype=DType.INT8):
     x = builder.input("x", (1, *size, channels), dtype, SAME)
     sides = (side * factor for side, factor in zip(size, factors, strict=True))
     name = "RESIZE_NEAREST_NEIGHBOR"
-    builder.output(resize(builder, name, x, *sides, options.resize_nearest()))
+    builder.output(resize(builder, name, x, *sides, ResizeNearestOptions()))
     return builder.build()
 
 

@@ -7,6 +7,9 @@ import numpy as np
 from delegate.builder import options
 from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.shared.reductions import ReducerOptions
 
 
@@ -23,7 +26,7 @@ def float_classifier(classes: int = 4) -> bytes:
         "FULLY_CONNECTED",
         [flat, builder.constant("weights", weights), -1],
         [scores],
-        options.fully_connected(),
+        FullyConnectedOptions(),
     )
     builder.output(scores)
     return builder.build()
@@ -41,7 +44,7 @@ def dynamic_image_model() -> bytes:
     )
     bias = builder.constant("bias", np.zeros(4, np.int32), Quantization((0.5 / 255.0,), (0,)))
     y = builder.tensor("y", (1, 1, 1, 4), DType.INT8, quantization, shape_signature=(1, -1, -1, 4))
-    builder.operator("CONV_2D", [x, weights, bias], [y], options.conv_2d())
+    builder.operator("CONV_2D", [x, weights, bias], [y], ConvOptions())
     builder.output(y)
     return builder.build()
 
@@ -52,13 +55,13 @@ def sum_and_float_layer() -> bytes:
     builder = ModelBuilder("sum_and_float_layer")
     x = builder.input("x", (1, 256), DType.INT8, quantization)
     y = builder.tensor("y", (1, 256), DType.INT8, quantization)
-    builder.operator("ADD", [x, x], [y], options.add())
+    builder.operator("ADD", [x, x], [y], AddOptions())
     wide = builder.tensor("wide", (1, 256), DType.FLOAT32)
     builder.operator("DEQUANTIZE", [y], [wide])
     weights = np.random.default_rng(3).normal(size=(40, 256)).astype(np.float32)
     z = builder.tensor("z", (1, 40), DType.FLOAT32)
     inputs = [wide, builder.constant("weights", weights), -1]
-    builder.operator("FULLY_CONNECTED", inputs, [z], options.fully_connected())
+    builder.operator("FULLY_CONNECTED", inputs, [z], FullyConnectedOptions())
     builder.output(z)
     return builder.build()
 
@@ -71,7 +74,7 @@ def two_input_model() -> bytes:
     a = builder.input("a", shape, DType.INT8, quantization)
     b = builder.input("b", shape, DType.INT8, quantization)
     y = builder.tensor("sum", shape, DType.INT8, Quantization((1.0,), (0,)))
-    builder.operator("ADD", [a, b], [y], options.add())
+    builder.operator("ADD", [a, b], [y], AddOptions())
     builder.output(y)
     return builder.build()
 
@@ -104,7 +107,7 @@ def constant_detector(*, channels_first: bool = False, classes: int = 3) -> byte
     flat = builder.tensor(
         "flat", (1, (4 + classes) * cells), DType.UINT8, Quantization((scale,), (0,))
     )
-    builder.operator("FULLY_CONNECTED", [pool, weights, bias], [flat], options.fully_connected())
+    builder.operator("FULLY_CONNECTED", [pool, weights, bias], [flat], FullyConnectedOptions())
     y = builder.tensor("boxes", (1, 4 + classes, cells), DType.UINT8, Quantization((scale,), (0,)))
     shape = builder.constant("shape", np.array([1, 4 + classes, cells], np.int32))
     builder.operator("RESHAPE", [flat, shape], [y], options.reshape((1, 4 + classes, cells)))

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.builder import options as tables
 from delegate.builder.model_builder import ModelBuilder
 from delegate.cli import main
 from delegate.model.graph import DType
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.mul import MulOptions
 
 
 @pytest.fixture
@@ -22,8 +23,8 @@ def model(tmp_path: Path) -> Path:
     weights = builder.constant("w", np.ones((8, 1, 1, 16), np.float32))
     bias = builder.constant("b", np.zeros(8, np.float32))
     y, z = (builder.tensor(name, (1, 4, 5, 8), DType.FLOAT32) for name in ("sum", "square"))
-    builder.operator("CONV_2D", (x, weights, bias), (y,), tables.conv_2d())
-    builder.operator("MUL", (y, y), (z,), tables.mul())
+    builder.operator("CONV_2D", (x, weights, bias), (y,), ConvOptions())
+    builder.operator("MUL", (y, y), (z,), MulOptions())
     builder.output(y)
     builder.output(z)
     path = tmp_path / "bounded.tflite"

@@ -14,10 +14,14 @@ from delegate.builder import layers, moves, options, pooling
 from delegate.builder.moves import pad
 from delegate.builder.options import BuiltinOptions
 from delegate.model.graph import Activation, DType, Quantization
+from delegate.ops.add import AddOptions
 from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
+from delegate.ops.mul import MulOptions
+from delegate.ops.sub import SubOptions
 from tests.generated import random_graphs
 from tests.generated.random_graphs import CHANNELS, SIDES, Generator, RandomGraph
 
@@ -26,9 +30,9 @@ _MOST_NODES = 9
 _INFERENCES = 3
 _UNARY = ("RELU", "RELU6", "HARD_SWISH", "LOGISTIC", "TANH", "LEAKY_RELU", "ABS", "PRELU")
 _PAIRS: dict[str, Callable[[Activation], BuiltinOptions] | None] = {
-    "ADD": options.add,
-    "SUB": options.sub,
-    "MUL": options.mul,
+    "ADD": AddOptions,
+    "SUB": SubOptions,
+    "MUL": MulOptions,
     "MAXIMUM": None,
     "MINIMUM": None,
 }
@@ -96,7 +100,7 @@ def _conv(g: Generator, x: int) -> list[int]:
     else:
         outputs = g.pick(CHANNELS)
         kernel, fan_in = (outputs, window.kh, window.kw, c), taps * c
-        table = options.conv_2d(*strides, window.dh, window.dw, g.clamp())
+        table = ConvOptions(*strides, window.dh, window.dw, g.clamp())
     weights = g.numbers_of(kernel, 1 / math.sqrt(fan_in))
     bias = g.numbers_of((outputs,), 0.3)
     g.read.add(x)
@@ -185,7 +189,7 @@ def _product(g: Generator, x: int) -> list[int]:
     y = g.made("BATCH_MATMUL", (x, other), (n, h, w, columns), table)
     scale = g.builder.constant(f"scale{len(g.words)}", np.array([1 / c], np.float32))
     g.read.add(y)
-    return [y, g.made("MUL", (y, scale), (n, h, w, columns), options.mul())]
+    return [y, g.made("MUL", (y, scale), (n, h, w, columns), MulOptions())]
 
 
 _SHARED = ("split", "slice", "pooled", "resized", "blocks", "transposed", "reshaped", "uneven")

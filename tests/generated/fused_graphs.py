@@ -4,10 +4,11 @@ a function, a product with their own LOGISTIC (SiLU) or a residual addition behi
 
 from __future__ import annotations
 
-from delegate.builder import layers, options
+from delegate.builder import layers
 from delegate.builder.functions import function
 from delegate.builder.layers import Window, conv, depthwise
 from delegate.model.graph import Padding, Quantization
+from delegate.ops.mul import MulOptions
 from tests.generated import random_graphs
 from tests.generated.random_graphs import MAKERS, SIDES, STEPS, Generator, RandomGraph
 
@@ -70,7 +71,7 @@ def _function(g: Generator, x: int) -> int:
         gate = function(g.builder, "LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
         g.read.update((x, gate))
         pair = (x, gate) if g.chance(0.5) else (gate, x)
-        made = [function(g.builder, "MUL", pair, g.quantization(), options.mul())]
+        made = [function(g.builder, "MUL", pair, g.quantization(), MulOptions())]
     g.words.append("function")
     g.tensors += made
     return made[0]

@@ -11,10 +11,15 @@ import numpy as np
 from delegate.builder import moves, options
 from delegate.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Quantization
+from delegate.ops.add import AddOptions
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.concatenation import ConcatenationOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
+from delegate.ops.mul import MulOptions
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.strided_slice import StridedSliceOptions
+from delegate.ops.sub import SubOptions
 from tests.generated import random_operators
 
 if TYPE_CHECKING:
@@ -203,7 +208,7 @@ def _paired(g: MixedGenerator, x: int) -> list[int]:
         assert spec.quantization is not None
         quantization = spec.quantization
     clamp = random_operators.CLAMPED[g.pick(4)]
-    table = {"ADD": options.add, "SUB": options.sub, "MUL": options.mul}.get(op)
+    table = {"ADD": AddOptions, "SUB": SubOptions, "MUL": MulOptions}.get(op)
     y = g.builder.tensor(g.name(op.lower()), whole, spec.dtype, quantization)
     g.builder.operator(op, pair, (y,), table(clamp) if table else None, version=2)
     g.read.update(pair)
@@ -409,15 +414,13 @@ def _weighted(g: MixedGenerator, x: int) -> list[int]:
             y = g.builder.tensor(
                 f"{g.name('dense')}_{number}", (*lead, count), spec.dtype, quantization
             )
-            table = options.fully_connected(clamp, keep_num_dims=keep)
+            table = FullyConnectedOptions(clamp, keep_num_dims=keep)
             g.builder.operator("FULLY_CONNECTED", inputs, (y,), table, version=4)
         else:
             y = g.builder.tensor(
                 f"{g.name('point')}_{number}", (*shape[:3], count), spec.dtype, quantization
             )
-            g.builder.operator(
-                "CONV_2D", inputs, (y,), options.conv_2d(activation=clamp), version=3
-            )
+            g.builder.operator("CONV_2D", inputs, (y,), ConvOptions(activation=clamp), version=3)
         made.append(y)
     g.read.add(x)
     return made

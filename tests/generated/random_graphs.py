@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delegate.builder import layers, moves, options
+from delegate.builder import layers, moves
 from delegate.builder.layers import Window, conv, depthwise, fully_connected
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.ranges import LIMITS
 from delegate.conformance.random_layers import Numbers, draw_quantization
 from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.ops.shared.pooling import PoolOptions
 from tests.generated import random_operators
 
 CHANNELS = (1, 3, 8, 15, 16, 16, 17, 31, 32, 32, 33, 48, 48, 64, 65, 96)
@@ -299,7 +300,7 @@ def _pool(g: Generator, x: int) -> list[int]:
     rows, columns = min(h, g.pick((1, 2))), min(w, g.pick((1, 2)))
     y = g.builder.tensor(f"pool{len(g.words)}", spec.shape, spec.dtype, spec.quantization)
     if g.chance(0.5):
-        pooling = options.pool_2d(padding=Padding.SAME, filter_h=rows, filter_w=columns)
+        pooling = PoolOptions(padding=Padding.SAME, filter_h=rows, filter_w=columns)
         g.builder.operator("MAX_POOL_2D", (x,), (y,), pooling, version=2)
     else:
         once = g.builder.constant("once", np.ones(len(spec.shape), np.int32))

@@ -18,7 +18,10 @@ from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
+from delegate.ops.mul import MulOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
+from delegate.ops.sub import SubOptions
 
 if TYPE_CHECKING:
     from tests.generated.random_graphs import Generator
@@ -81,8 +84,8 @@ def _pair(g: Generator, x: int) -> list[int]:
     activation = CLAMPED[g.pick(len(CLAMPED))]
     g.read.update(pair)
     if g.chance(0.6):
-        return [function(g.builder, "MUL", pair, g.quantization(), options.mul(activation))]
-    return [function(g.builder, "SUB", pair, g.quantization(), options.sub(activation))]
+        return [function(g.builder, "MUL", pair, g.quantization(), MulOptions(activation))]
+    return [function(g.builder, "SUB", pair, g.quantization(), SubOptions(activation))]
 
 
 def _squares(g: Generator, x: int) -> list[int]:
@@ -143,7 +146,7 @@ def _resized(g: Generator, x: int) -> list[int]:
         return []
     g.read.add(x)
     corners = g.pick(range(3))
-    table = options.resize_nearest(corners == 1, corners == 2)
+    table = ResizeNearestOptions(corners == 1, corners == 2)
     return [resize(g.builder, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table)]
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder, options
+from delegate.builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.add import AddOptions
 from tests.generated.judge import largest_difference, tolerance
 
 NAN, INF = float("nan"), float("inf")
@@ -48,6 +49,6 @@ def test_floats_have_no_steps(
     builder = ModelBuilder("sum")
     pair = [builder.input(name, (1, 4), dtype, quantization) for name in "xy"]
     total = builder.tensor("total", (1, 4), dtype, quantization)
-    builder.operator("ADD", tuple(pair), (total,), options.add())
+    builder.operator("ADD", tuple(pair), (total,), AddOptions())
     builder.output(total)
     assert tolerance(read_graph(builder.build()), 0) == expected

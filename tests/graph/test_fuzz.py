@@ -25,6 +25,7 @@ from delegate.builder import (
 from delegate.errors import ModelError
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import Model, read_model
+from delegate.ops.add import AddOptions
 from delegate.partition.partitioner import partition_graph, select_nodes
 from tests.models.blocks import conv_conv_add_model
 from tests.shared_folder import DIGITS, MODELS, whole_models
@@ -53,7 +54,7 @@ def everything() -> bytes:
     b.constant("far", rng.integers(0, 9, (3, 4), dtype=np.int32), is_external=True)
     b.constant("axis", np.ones((2, 3), np.int8), Quantization((1.0,) * 3, (0,), 1))
     y = b.tensor("y", (1, 4), DType.INT8, q)
-    b.operator("ADD", (x, state), (y,), options.add(), version=2)
+    b.operator("ADD", (x, state), (y,), AddOptions(), version=2)
     z = b.tensor("z", (1, 4), DType.INT8, q)
     b.operator("CUSTOM:Op", (y, -1), (z,), custom_options=b"abc")
     b.operator(209, (z,), (x,), options.reshape((1, 4)))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.builder import ModelBuilder, options
+from delegate.builder import ModelBuilder
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
@@ -111,6 +111,6 @@ def test_convolution_options_come_back(
     padding: Padding, activation: Activation, sh: int, sw: int, dh: int, dw: int
 ) -> None:
     b = ModelBuilder()
-    b.operator("CONV_2D", (), (), options.conv_2d(padding, sh, sw, dh, dw, activation))
+    b.operator("CONV_2D", (), (), ConvOptions(padding, sh, sw, dh, dw, activation))
     (node,) = read_graph(b.build()).nodes
     assert node.options_as(ConvOptions) == ConvOptions(padding, sh, sw, dh, dw, activation)

@@ -14,10 +14,10 @@ from delegate.builder import (
     conv_model,
     depthwise_model,
     fully_connected_model,
-    options,
 )
 from delegate.model.graph import Activation, DType, Graph, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.add import AddOptions
 from delegate.partition.partitioner import partition_graph, select_nodes
 from tests.graph.comparison import assert_same_graph
 from tests.graph.runtime_context import Preview, capture
@@ -113,7 +113,7 @@ def random_model(seed: int) -> bytes:
         near = tensors[-4:]
         a, c = (int(rng.choice(near if rng.random() < 0.7 else tensors)) for _ in range(2))
         if rng.random() < 0.5:
-            b.operator("ADD", (a, c), (y,), options.add(), version=2)
+            b.operator("ADD", (a, c), (y,), AddOptions(), version=2)
         else:
             b.operator("RELU", (a,), (y,), version=2)
         tensors.append(y)

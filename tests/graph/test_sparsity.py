@@ -12,7 +12,6 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from delegate.builder import options as tables
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.sparse import Tree, encoded
 from delegate.compile.cache import cache_key
@@ -25,6 +24,8 @@ from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization, SparseLevel, Sparsity
 from delegate.model.sparsity import dense_values
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
 from delegate.options import Options
 
 SPARSE = [name for name in case_names(None) if name.startswith("Sparse.")]
@@ -87,7 +88,7 @@ def densify_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> 
         builder.operator("DEQUANTIZE", (half,), (made,))
     x = builder.input("x", dense.shape, DType.FLOAT32)
     y = builder.tensor("y", dense.shape, DType.FLOAT32)
-    builder.operator("ADD", (x, made), (y,), tables.add())
+    builder.operator("ADD", (x, made), (y,), AddOptions())
     builder.output(y)
     return builder.build()
 
@@ -128,7 +129,7 @@ def conv_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> byt
         builder.operator("DEQUANTIZE", (half,), (made,))
     b = builder.constant("b", np.zeros(dense.shape[0], np.float32))
     y = builder.tensor("y", (1, 5, 6, dense.shape[0]), DType.FLOAT32)
-    builder.operator("CONV_2D", (x, made, b), (y,), tables.conv_2d())
+    builder.operator("CONV_2D", (x, made, b), (y,), ConvOptions())
     builder.output(y)
     return builder.build()
 

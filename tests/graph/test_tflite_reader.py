@@ -115,7 +115,7 @@ def test_missing_options_are_defaults_where_the_runtime_has_them() -> None:
     node = read_graph(one_op("ADD", None)).nodes[0]
     assert node.options_as(AddOptions) == AddOptions(Activation.NONE)
     assert read_graph(one_op("CONV_2D", None)).nodes[0].options_as(ConvOptions) is None
-    assert read_graph(one_op("CONV_2D", options.add())).nodes[0].options_as(ConvOptions) is None
+    assert read_graph(one_op("CONV_2D", AddOptions())).nodes[0].options_as(ConvOptions) is None
 
 
 def test_unknown_enumerations_leave_no_options() -> None:

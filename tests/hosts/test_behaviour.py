@@ -21,6 +21,7 @@ from delegate.builder.options import BuiltinOptions
 from delegate.builder.ranges import random_quantization
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType
+from delegate.ops.add import AddOptions
 from tests.aot.models import rich_model
 from tests.hosts.conftest import compiled, outputs_of_first_program
 
@@ -201,7 +202,7 @@ def loop_model() -> bytes:
     counter, x = state("body")
     one = builder.constant("one", np.array([1], np.int32))
     following = builder.tensor("following", (1,), DType.INT32)
-    builder.operator("ADD", [counter, one], [following], options.add())
+    builder.operator("ADD", [counter, one], [following], AddOptions())
     builder.output(following)
     builder.output(layers.conv(builder, rng, x, 6, layers.Window(3, 3)))
     return builder.build()

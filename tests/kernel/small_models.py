@@ -23,7 +23,9 @@ from delegate.builder.moves import concatenation
 from delegate.compile.compiler import compile_model
 from delegate.conformance.random_layers import Numbers
 from delegate.model.graph import DType, Quantization
+from delegate.ops.add import AddOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mul import MulOptions
 from delegate.options import Options
 from tests.models.blocks import conv_conv_add_model
 
@@ -73,8 +75,8 @@ def functions_model() -> bytes:
     point = Window(kh=1, kw=1, sh=1, sw=1)
     y = conv(builder, _rng(), x, 32, point, numbers, name="first")
     gate = function(builder, "LOGISTIC", (y,), unit)
-    silu = function(builder, "MUL", (y, gate), quantization, options.mul())
-    total = function(builder, "ADD", (silu, x), Quantization((0.08,), (-2,)), options.add())
+    silu = function(builder, "MUL", (y, gate), quantization, MulOptions())
+    total = function(builder, "ADD", (silu, x), Quantization((0.08,), (-2,)), AddOptions())
     z = conv(builder, _rng(), total, 9, point, numbers, name="second")
     leaky = options.of(LeakyReluOptions(alpha=0.1))
     builder.output(function(builder, "LEAKY_RELU", (z,), Quantization((0.04,), (-70,)), leaky))

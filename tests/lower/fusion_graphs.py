@@ -17,6 +17,7 @@ from delegate.lower.lowered import Layer
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mul import MulOptions
 from delegate.options import Options
 from tests.lower.reference import random_inputs, tflite_outputs, whole_graph
 
@@ -44,7 +45,7 @@ def silu(builder: ModelBuilder, x: int) -> int:
     spec = builder.spec(x)
     assert spec.quantization is not None
     target = Quantization((spec.quantization.scale * 0.6,), (middle(spec.dtype, -120),))
-    return function(builder, "MUL", (x, logistic(builder, x)), target, options.mul())
+    return function(builder, "MUL", (x, logistic(builder, x)), target, MulOptions())
 
 
 def hard_swish(builder: ModelBuilder, x: int) -> int:

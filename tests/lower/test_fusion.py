@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from delegate.builder import layers, options
+from delegate.builder import layers
 from delegate.builder.layers import Arithmetic
 from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.add import AddOptions
+from delegate.ops.sub import SubOptions
 from tests.lower.fusion_graphs import (
     EXACT,
     FAST,
@@ -113,7 +115,7 @@ def summed(
     spec = builder.spec(a)
     zero_point = middle(spec.dtype, 3 if activation is Activation.NONE else -128)
     y = builder.tensor("sum", spec.shape, spec.dtype, Quantization((0.09,), (zero_point,)))
-    make = options.add if op == "ADD" else options.sub
+    make = AddOptions if op == "ADD" else SubOptions
     builder.operator(op, (a, b), (y,), make(activation))
     return y
 
@@ -239,7 +241,7 @@ def test_a_function_and_an_addition_join_together(
     assert spec is not None
     target = Quantization((max(spec.scale, scale) * factor,), (middle(dtype, -31),))
     z = builder.tensor("sum", shape[:4], dtype, target)
-    builder.operator("ADD", (other, y), (z,), options.add())
+    builder.operator("ADD", (other, y), (z,), AddOptions())
     builder.output(z)
     model = builder.build()
     nodes = tuple(range(len(read_graph(model).nodes)))
@@ -317,7 +319,7 @@ def test_as_many_results_differ_as_modelled(name: str) -> None:
         z = builder.tensor(
             "sum", (1, 64, 64, 16), DType.INT8, Quantization((spec.scale * 1.7,), (2,))
         )
-        builder.operator("ADD", (y, other), (z,), options.add())
+        builder.operator("ADD", (y, other), (z,), AddOptions())
         builder.output(z)
     else:
         builder.output(FUNCTIONS[name][0](builder, y))

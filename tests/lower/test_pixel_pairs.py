@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder, options
+from delegate.builder import ModelBuilder
 from delegate.builder.functions import function
 from delegate.builder.layers import Window, conv
 from delegate.chip.chips import DEFAULT
@@ -16,6 +16,7 @@ from delegate.compile.compiler import compile_model
 from delegate.conformance.random_layers import Numbers
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.mul import MulOptions
 from delegate.options import Options
 from delegate.partition.pixel_pairs import pair_pixels
 from delegate.partition.workload import workload_of
@@ -56,7 +57,7 @@ def two_convolutions(
     if has_silu:
         gate = function(b, "LOGISTIC", (y,), SIGMOID[dtype])
         product = b.tensor("product", b.spec(y).shape, dtype, SAME)
-        b.operator("MUL", (y, gate), (product,), options.mul())
+        b.operator("MUL", (y, gate), (product,), MulOptions())
         y = product
     if pads is not None:
         (top, bottom), (left, right) = pads

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from delegate.builder import layers, options
+from delegate.builder import layers
 from delegate.builder.functions import function
 from delegate.builder.layers import Arithmetic, Window, conv
 from delegate.builder.model_builder import ModelBuilder
@@ -15,6 +15,7 @@ from delegate.builder.moves import concatenation, slice_of
 from delegate.compile.compiler import CompileResult
 from delegate.conformance.random_layers import Numbers
 from delegate.model.graph import Activation, DType, Quantization
+from delegate.ops.add import AddOptions
 from delegate.options import Options
 from tests.lower.fusion_graphs import FAST, inputs_of, joined, off, references, run
 from tests.lower.reference import differences
@@ -274,7 +275,7 @@ def test_with_an_addition_or_a_function_in_the_same_task(kernels: int, axis: int
         if has_table:
             y = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
         total = b.tensor("total", b.spec(y).shape, DType.INT8, Quantization((0.09,), (1,)))
-        b.operator("ADD", (y, other), (total,), options.add())
+        b.operator("ADD", (y, other), (total,), AddOptions())
         if axis is not None:
             beside = Numbers(output=Quantization((0.09,), (1,)))
             third = conv(b, rng, x, kernels, Window(3, 3), beside, name="third")

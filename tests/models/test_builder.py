@@ -19,6 +19,7 @@ from delegate.builder import (
 )
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.ops.concatenation import ConcatenationOptions
+from delegate.ops.shared.pooling import PoolOptions
 from tests.models.blocks import conv_conv_add_model
 
 interpreter = pytest.importorskip("tflite_runtime.interpreter")
@@ -133,7 +134,7 @@ def test_operators_beyond_the_convenience_builders_run() -> None:
         "AVERAGE_POOL_2D",
         (padded,),
         (pooled,),
-        options.pool_2d(stride_h=2, stride_w=2, filter_h=2, filter_w=2),
+        PoolOptions(Padding.VALID, stride_h=2, stride_w=2, filter_h=2, filter_w=2),
         version=2,
     )
     rectified = b.tensor("rectified", (1, 4, 3, 3), DType.INT8, q)

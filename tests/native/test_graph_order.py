@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from delegate.builder import options
 from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
+from delegate.ops.add import AddOptions
 
 SHAPE = (1, 4, 4, 16)
 
@@ -61,7 +61,7 @@ def model(nodes: tuple[tuple[tuple[int, int], int], ...]) -> bytes:
     for number in range(1, 1 + max(target for _, target in nodes)):
         builder.tensor(f"t{number}", SHAPE, DType.INT8, quantization)
     for inputs, target in nodes:
-        builder.operator("ADD", inputs, (target,), options.add(), version=2)
+        builder.operator("ADD", inputs, (target,), AddOptions(), version=2)
     builder.output(2)
     return builder.build()
 
@@ -96,7 +96,7 @@ def test_a_compiled_operator_out_of_order_is_refused(tmp_path: Path) -> None:
     quantization = Quantization((0.1,), (0,))
     x = builder.input("x", SHAPE, DType.INT8, quantization)
     y, z, w = (builder.tensor(name, SHAPE, DType.INT8, quantization) for name in "yzw")
-    builder.operator("ADD", (x, x), (y,), options.add(), version=2)
+    builder.operator("ADD", (x, x), (y,), AddOptions(), version=2)
     builder.operator("MAXIMUM", (y, y), (z,), version=2)
     builder.operator("MAXIMUM", (z, z), (w,), version=2)
     builder.output(w)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from delegate.builder import options as tables
 from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Activation, DType
+from delegate.ops.conv_2d import ConvOptions
 from delegate.options import Options
 
 SIMULATED = {"device": "simulator", "float": "fp16"}
@@ -36,7 +36,7 @@ def conv_model(
         w = made
     y = builder.tensor("y", (*shape[:3], weights.shape[0]), DType.FLOAT32)
     b = builder.constant("b", np.zeros(weights.shape[0], np.float32))
-    builder.operator("CONV_2D", (x, w, b), (y,), tables.conv_2d(activation=activation))
+    builder.operator("CONV_2D", (x, w, b), (y,), ConvOptions(activation=activation))
     builder.output(y)
     return builder.build()
 

@@ -14,7 +14,10 @@ from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.lower.task import BufferId
 from delegate.model.graph import Activation, DType, Quantization
+from delegate.ops.add import AddOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mul import MulOptions
+from delegate.ops.sub import SubOptions
 from delegate.options import Options
 from tests.ops.function_oracle import RANGES, kernel_results
 
@@ -49,7 +52,7 @@ def logistic(builder: ModelBuilder, x: int) -> int:
 
 
 def product(builder: ModelBuilder, a: int, b: int, activation: Activation = Activation.NONE) -> int:
-    return function(builder, "MUL", (a, b), scaled(builder, a, 0.9, 4), options.mul(activation))
+    return function(builder, "MUL", (a, b), scaled(builder, a, 0.9, 4), MulOptions(activation))
 
 
 def silu(builder: ModelBuilder, x: int) -> int:
@@ -94,10 +97,10 @@ def test_silu_is_one_table(dtype: DType, shape: tuple[int, ...]) -> None:
 def test_hard_swish_of_four_nodes_is_one_table(dtype: DType) -> None:
     builder, x = start(dtype)
     three = constant(builder, dtype, 100, 0.03)
-    shifted = function(builder, "ADD", (x, three), scaled(builder, x, 1.1, -60), options.add())
+    shifted = function(builder, "ADD", (x, three), scaled(builder, x, 1.1, -60), AddOptions())
     relu6 = function(builder, "RELU6", (shifted,), scaled(builder, x, 0.8, -60))
     sixth = constant(builder, dtype, 85, 1 / 510)
-    part = function(builder, "MUL", (relu6, sixth), scaled(builder, x, 0.2), options.mul())
+    part = function(builder, "MUL", (relu6, sixth), scaled(builder, x, 0.2), MulOptions())
     builder.output(product(builder, x, part, Activation.RELU6))
     assert table_layers(run(builder.build())) == [(0, 1, 2, 3)]
 
@@ -148,7 +151,7 @@ def test_differences_and_prelu_of_constants(dtype: DType, swapped: bool) -> None
         operands.reverse()
     spec = builder.spec(x)
     y = builder.tensor("difference", spec.shape, dtype, scaled(builder, x, 1.3, 9))
-    builder.operator("SUB", operands, (y,), options.sub())
+    builder.operator("SUB", operands, (y,), SubOptions())
     slope = constant(builder, dtype, -77, 0.004)
     builder.output(function(builder, "PRELU", (y, slope), scaled(builder, y, 1.2, -5)))
     assert table_layers(run(builder.build())) == [(0, 1)]

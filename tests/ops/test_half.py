@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from delegate.builder import options as tables
 from delegate.builder.model_builder import ModelBuilder
 from delegate.conformance.execution import run_case
 from delegate.conformance.families import case_names
@@ -19,6 +18,8 @@ from delegate.lower.half.bound import convolution_bound
 from delegate.lower.half_bound import HalfBound
 from delegate.model.graph import Activation, DType, Padding
 from delegate.ops import logistic, tanh
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.shared.pooling import PoolOptions
 from delegate.options import Options
 from tests.ops.half_models import compiled, conv_model, half_interpreter, output_for, rejected
 from tests.shared_folder import MODELS, needs_models
@@ -227,7 +228,7 @@ def test_a_border_is_a_part_of_the_convolution_behind_it():
     weights = builder.constant("w", np.ones((8, 3, 3, 8), np.float32))
     bias = builder.constant("b", np.zeros(8, np.float32))
     builder.operator("PAD", (x, amounts), (y,))
-    builder.operator("CONV_2D", (y, weights, bias), (z,), tables.conv_2d(Padding.VALID))
+    builder.operator("CONV_2D", (y, weights, bias), (z,), ConvOptions(Padding.VALID))
     builder.output(z)
     (partition,) = compiled(builder.build(), float="fp16").partitions
     assert [layer.nodes for layer in partition.layers] == [(0, 1)]
@@ -239,7 +240,7 @@ def test_maxima_beyond_a_small_image_stay_on_the_cpu():
         builder = ModelBuilder("small")
         x = builder.input("x", (1, rows, 9, 8), DType.FLOAT32)
         y = builder.tensor("y", (1, rows, 9, 8), DType.FLOAT32)
-        table = tables.pool_2d(Padding.SAME, filter_h=5, filter_w=3)
+        table = PoolOptions(Padding.SAME, filter_h=5, filter_w=3)
         builder.operator("MAX_POOL_2D", (x,), (y,), table)
         builder.output(y)
         found = rejected(builder.build(), float="fp16")

@@ -7,10 +7,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import options as tables
 from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation, DType
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.mul import MulOptions
 from delegate.ops.shared.half_ranges import half_ranges
+from delegate.ops.sub import SubOptions
 from delegate.partition.rules import facts_of
 from tests.ops.half_models import compiled, half_interpreter, output_for
 
@@ -23,7 +27,7 @@ def chain(*layers: tuple[np.ndarray, np.ndarray, Activation]) -> bytes:
         w = builder.constant(f"w{number}", weights[:, None, None, :].astype(np.float32))
         b = builder.constant(f"b{number}", bias.astype(np.float32))
         y = builder.tensor(f"y{number}", (1, 4, 5, len(weights)), DType.FLOAT32)
-        builder.operator("CONV_2D", (x, w, b), (y,), tables.conv_2d(activation=activation))
+        builder.operator("CONV_2D", (x, w, b), (y,), ConvOptions(activation=activation))
         x = y
     builder.output(x)
     return builder.build()
@@ -76,14 +80,14 @@ def test_values_stay_within_the_proven_ranges(seed):
         b = builder.constant("b", rng.normal(size=16).astype(np.float32))
         return made(op, (source, w, b), options)
 
-    first = convolved(x, "CONV_2D", (16, 3, 3, 16), tables.conv_2d(activation=RELU6))
-    second = convolved(first, "CONV_2D", (16, 1, 1, 16), tables.conv_2d())
-    third = convolved(second, "DEPTHWISE_CONV_2D", (1, 3, 3, 16), tables.depthwise_conv_2d())
+    first = convolved(x, "CONV_2D", (16, 3, 3, 16), ConvOptions(activation=RELU6))
+    second = convolved(first, "CONV_2D", (16, 1, 1, 16), ConvOptions())
+    third = convolved(second, "DEPTHWISE_CONV_2D", (1, 3, 3, 16), DepthwiseOptions())
     sigmoid = made("LOGISTIC", (third,))
     swish = made("HARD_SWISH", (second,))
-    total = made("ADD", (second, third), tables.add())
-    product = made("MUL", (sigmoid, total), tables.mul())
-    less = made("SUB", (product, swish), tables.sub())
+    total = made("ADD", (second, third), AddOptions())
+    product = made("MUL", (sigmoid, total), MulOptions())
+    less = made("SUB", (product, swish), SubOptions())
     made("MINIMUM", (made("MAXIMUM", (less, total)), second))
     slope = builder.constant("slope", rng.normal(size=(1, 1, 16)).astype(np.float32))
     made("PRELU", (less, slope))

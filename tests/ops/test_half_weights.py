@@ -8,6 +8,9 @@ import pytest
 from delegate.builder import options as tables
 from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation, DType, Quantization
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 from tests.ops.half_models import compiled, half_interpreter, output_for
 
 
@@ -21,11 +24,11 @@ def weighted_model(op: str, weights: np.ndarray, scales: np.ndarray, axis: int) 
     outputs = weights.shape[axis]
     b = builder.constant("b", np.linspace(-1, 1, outputs, dtype=np.float32))
     if op == "FULLY_CONNECTED":
-        shape, made = (30, outputs), tables.fully_connected(Activation.NONE)
+        shape, made = (30, outputs), FullyConnectedOptions(Activation.NONE)
     elif op == "CONV_2D":
-        shape, made = (1, 5, 6, outputs), tables.conv_2d()
+        shape, made = (1, 5, 6, outputs), ConvOptions()
     else:
-        shape, made = (1, 5, 6, outputs), tables.depthwise_conv_2d()
+        shape, made = (1, 5, 6, outputs), DepthwiseOptions()
     y = builder.tensor("y", shape, DType.FLOAT32)
     builder.operator(op, (x, w, b), (y,), made)
     builder.output(y)
@@ -70,7 +73,7 @@ def test_int8_weights_that_integers_read_too_stay_integers():
     w = builder.constant("w", np.ones((8, 1, 1, 8), np.int8), Quantization((0.5,), (0,), 0))
     b = builder.constant("b", np.zeros(8, np.float32))
     y = builder.tensor("y", (1, 5, 6, 8), DType.FLOAT32)
-    builder.operator("CONV_2D", (x, w, b), (y,), tables.conv_2d())
+    builder.operator("CONV_2D", (x, w, b), (y,), ConvOptions())
     z = builder.tensor("z", (8, 1, 1, 8), DType.INT8, Quantization((0.5,), (0,), 0))
     builder.operator("RESHAPE", (w,), (z,), tables.reshape((8, 1, 1, 8)))
     builder.output(y)

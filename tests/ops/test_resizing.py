@@ -21,7 +21,7 @@ from tests.ops.test_pooling import CHANNELS, compare
 def nearest(shape: tuple[int, ...], rows: int, columns: int, *convention: bool) -> bytes:
     builder = ModelBuilder("nearest")
     x = builder.input("x", shape, DType.INT8, Quantization((0.05,), (7,)))
-    table = options.resize_nearest(*convention)
+    table = ResizeNearestOptions(*convention)
     builder.output(resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table))
     return builder.build()
 

@@ -10,7 +10,6 @@ import pytest
 from tflite_runtime.interpreter import Interpreter, OpResolverType
 
 from delegate._native import Executable
-from delegate.builder import options
 from delegate.builder.functions import function
 from delegate.builder.layers import Window, conv
 from delegate.builder.model_builder import ModelBuilder
@@ -21,7 +20,10 @@ from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.multiplication import requantize_product
 from delegate.lower.numerics.tflite import activation_range
 from delegate.model.graph import Activation, DType, Quantization
+from delegate.ops.add import AddOptions
+from delegate.ops.mul import MulOptions
 from delegate.ops.shared.fixed_point import float32_product
+from delegate.ops.sub import SubOptions
 from delegate.options import Options
 from tests.ops.function_oracle import RANGES, quantization
 
@@ -35,7 +37,7 @@ RELUS = (Activation.NONE, Activation.RELU, Activation.RELU6)
 
 
 def options_of(op: str, activation: Activation = Activation.NONE) -> BuiltinOptions | None:
-    return {"MUL": options.mul, "SUB": options.sub}.get(op, lambda _: None)(activation)
+    return {"MUL": MulOptions, "SUB": SubOptions}.get(op, lambda _: None)(activation)
 
 
 def quantizations(
@@ -196,7 +198,7 @@ def test_a_sum_with_a_value_per_pixel_is_not_fused() -> None:
     mask = builder.input("mask", (1, 6, 5, 1), DType.INT8, Quantization((0.02,), (-5,)))
     spec = builder.spec(y)
     result = builder.tensor("sum", spec.shape, DType.INT8, spec.quantization)
-    builder.operator("ADD", (y, mask), (result,), options.add())
+    builder.operator("ADD", (y, mask), (result,), AddOptions())
     builder.output(result)
     model = builder.build()
     exact, fast = (compile_model(model, Options(numerics=n)) for n in ("exact", "fast"))

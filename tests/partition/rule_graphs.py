@@ -27,7 +27,9 @@ from delegate.ops import OPERATORS
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
+from delegate.ops.mul import MulOptions
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from tests.models.blocks import function_model
@@ -270,7 +272,7 @@ def two_operands(op: str) -> Graph:
     shape, quantization = (1, 2, 3, 4), per_tensor(1 / 128, 0)
     x = builder.input("input", shape, DType.INT8, quantization)
     other = builder.input("other", shape, DType.INT8, quantization)
-    table = options.mul() if op == "MUL" else None
+    table = MulOptions() if op == "MUL" else None
     builder.output(function_of(builder, op, (x, other), quantization, table))
     return read_graph(builder.build())
 
@@ -351,7 +353,7 @@ def enlarged(shape: tuple[int, ...] = (1, 3, 2, 5), factor: int = 2) -> Graph:
 def enlarged_to(rows: int, columns: int, shape: tuple[int, ...] = (1, 3, 2, 5)) -> Graph:
     b = ModelBuilder()
     x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
-    table = options.resize_nearest()
+    table = ResizeNearestOptions()
     b.output(resize(b, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table))
     return read_graph(b.build())
 

@@ -19,9 +19,14 @@ from delegate.conformance.cut_model import exposed_model
 from delegate.lower.half_bound import half_rounding
 from delegate.model.graph import Activation, DType, Graph, Padding
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.add import AddOptions
 from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.mul import MulOptions
 from delegate.ops.operator import Known
 from delegate.ops.shared.pooling import PoolOptions
+from delegate.ops.sub import SubOptions
 from delegate.options import Options
 from delegate.partition.half import in_half
 from delegate.partition.half_bounds import TensorBound, tensor_bounds
@@ -168,7 +173,7 @@ class Small:
             "CONV_2D",
             np.asarray(weights)[:, np.newaxis, np.newaxis],
             np.full(outputs, bias),
-            table=table or tables.conv_2d(),
+            table=table or ConvOptions(),
             channels=outputs,
         )
 
@@ -224,29 +229,29 @@ NEARLY_REACHED: dict[str, tuple[Callable[[], Small], Range]] = {
             "DEPTHWISE_CONV_2D",
             np.ones((1, 3, 1, 3)),
             np.zeros(3),
-            table=tables.depthwise_conv_2d(),
+            table=DepthwiseOptions(),
         ),
         (0, 1 + 2.0**-10),
     ),
     "the result's rounding": (lambda: Small(1).conv([[1.0]], 1.0), (0, 2.0**-11)),
     "the weights' rounding": (lambda: Small(1).conv([[HALFWAY]]), (0, 1 - 2.0**-11)),
     "a constant's rounding": (
-        lambda: Small(1).made("MUL", [HALFWAY], table=tables.mul()),
+        lambda: Small(1).made("MUL", [HALFWAY], table=MulOptions()),
         (0, 1 - 2.0**-10),
     ),
-    "both factors": (lambda: Small(1, 2).made("MUL", table=tables.mul()), (0, 1.375)),
+    "both factors": (lambda: Small(1, 2).made("MUL", table=MulOptions()), (0, 1.375)),
     "both factors of all products": (lambda: product(4, 7, 3), APART),
     "of a subnormal sum": (lambda: Small(1).conv([[0.5]]), SUBNORMAL),
     "of a subnormal product": (
-        lambda: Small(1).made("MUL", [0.5], table=tables.mul()),
+        lambda: Small(1).made("MUL", [0.5], table=MulOptions()),
         SUBNORMAL,
     ),
     "of a subnormal product of matrices": (lambda: product(8, 1, 8), (0, 2.0**-12)),
     "of a subnormal mean": (averages, SUBNORMAL),
     "the table of LOGISTIC": (lambda: Small(128).made("LOGISTIC"), (-1, 1)),
     "the table of TANH": (lambda: Small(128).made("TANH"), (-1, 1)),
-    "both summands": (lambda: Small(1, 2).made("ADD", table=tables.add()), (0, 1)),
-    "both of a difference": (lambda: Small(1, 2).made("SUB", table=tables.sub()), (-1, 1)),
+    "both summands": (lambda: Small(1, 2).made("ADD", table=AddOptions()), (0, 1)),
+    "both of a difference": (lambda: Small(1, 2).made("SUB", table=SubOptions()), (-1, 1)),
     "the larger": (lambda: Small(1, 2).made("MAXIMUM"), (-1, 2)),
     "a slope": (lambda: Small(1).made("PRELU", [[[3.0]]]), (-1 - 2.0**-10, 1)),
     "HARD_SWISH, the steepest": (lambda: Small(1).made("HARD_SWISH"), (2.5, 3 - 2.0**-9)),
@@ -309,7 +314,7 @@ def product_of_ends(first: Known, second: Known, inputs: int) -> Iterator[tuple[
 
 
 def test_a_clamp_ends_the_growth() -> None:
-    graph, bounds = _of(Small(1).conv([[1000.0]], 0.0, tables.conv_2d(activation=Activation.RELU6)))
+    graph, bounds = _of(Small(1).conv([[1000.0]], 0.0, ConvOptions(activation=Activation.RELU6)))
     bound = bounds[graph.outputs[0]]
     assert 6 <= bound.error <= 6 * (1 + 2.0**-8)
     assert not bound.says_something

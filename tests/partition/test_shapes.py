@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.builder import options
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.moves import expand_dims, resize, squeeze
 from delegate.builder.pooling import pool, reduced
@@ -18,6 +17,7 @@ from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.operator import ABSENT
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.shapes import first_unknown, following_shapes, with_shapes
 from tests.generated.random_graphs import random_graph
@@ -128,7 +128,7 @@ MAKERS: dict[str, Callable[[ModelBuilder, int], int]] = {
     ),
     "REDUCE_MAX": lambda b, x: reduced(b, "REDUCE_MAX", x, keep_dims=False, axes=(-2, 1)),
     "RESIZE_NEAREST_NEIGHBOR": lambda b, x: resize(
-        b, "RESIZE_NEAREST_NEIGHBOR", x, 4, 12, options.resize_nearest()
+        b, "RESIZE_NEAREST_NEIGHBOR", x, 4, 12, ResizeNearestOptions()
     ),
 }
 

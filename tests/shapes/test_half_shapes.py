@@ -17,6 +17,9 @@ from delegate.conformance.half_judge import judged_by
 from delegate.model.graph import Activation, DType, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.options import Options
 from tests.ops.half_models import SIMULATED, half_interpreter, output_for
 from tests.shapes.test_shapes import MEASURED, SHAPES, Shape, measured_shapes
@@ -41,10 +44,10 @@ def conv_model(shape: Shape) -> bytes:
     size = (shape.oc, shape.kh, shape.kw, shape.ic // shape.groups)
     padding = Padding[shape.padding]
     strides = shape.stride, shape.stride
-    op, table = "CONV_2D", tables.conv_2d(padding, *strides)
+    op, table = "CONV_2D", ConvOptions(padding, *strides)
     if shape.is_depthwise:
         size = (1, shape.kh, shape.kw, shape.oc)
-        op, table = "DEPTHWISE_CONV_2D", tables.depthwise_conv_2d(padding, *strides)
+        op, table = "DEPTHWISE_CONV_2D", DepthwiseOptions(padding, *strides)
     w = builder.constant("w", rng.normal(size=size).astype(np.float32))
     y = builder.tensor("y", (shape.batch, *shape.outputs(), shape.oc), DType.FLOAT32)
     builder.operator(op, (x, w), (y,), table)
@@ -59,7 +62,7 @@ def product_model(rows: int, inputs: int, outputs: int, op: str = "FULLY_CONNECT
     x = builder.input("x", (rows, inputs), DType.FLOAT32)
     w = builder.constant("w", rng.normal(size=(outputs, inputs)).astype(np.float32))
     y = builder.tensor("y", (rows, outputs), DType.FLOAT32)
-    dense = tables.fully_connected(Activation.NONE)
+    dense = FullyConnectedOptions(Activation.NONE)
     matrix = tables.of(BatchMatMulOptions(False, True, False))
     builder.operator(op, (x, w), (y,), dense if op == "FULLY_CONNECTED" else matrix)
     builder.output(y)

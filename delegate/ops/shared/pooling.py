@@ -20,10 +20,10 @@ class PoolOptions(Options):
     NEEDS_TABLE = True
 
     padding: Padding = option(FieldKind.PADDING, slot=0, offset=0)
-    stride_w: int = option(FieldKind.INT32, slot=1, offset=4)
-    stride_h: int = option(FieldKind.INT32, slot=2, offset=8)
-    filter_w: int = option(FieldKind.INT32, slot=3, offset=12)
-    filter_h: int = option(FieldKind.INT32, slot=4, offset=16)
+    stride_w: int = option(FieldKind.INT32, slot=1, offset=4, usual=1)
+    stride_h: int = option(FieldKind.INT32, slot=2, offset=8, usual=1)
+    filter_w: int = option(FieldKind.INT32, slot=3, offset=12, usual=1)
+    filter_h: int = option(FieldKind.INT32, slot=4, offset=16, usual=1)
     activation: Activation = option(FieldKind.ACTIVATION, slot=5, offset=20)
 
 
