@@ -83,7 +83,7 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         )
         command.declare(sub)
         sub.add_argument("--debug", action="store_true", help="show tracebacks of errors")
-        sub.set_defaults(run=command.run)
+        sub.set_defaults(run=command.run, parser=sub)
     return parser
 
 
@@ -106,7 +106,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; raises only with ``--debug`` or from argparse."""
     words = sys.argv[1:] if argv is None else argv
     is_known = len(words) > 0 and words[0] in COMMANDS
-    arguments = build_parser(words[:1] if is_known else COMMANDS).parse_args(words)
+    parser = build_parser(words[:1] if is_known else COMMANDS)
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         code: int = arguments.run(arguments)
         if sys.stdout is not None:  # a parent may have closed it

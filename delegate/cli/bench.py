@@ -59,8 +59,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from delegate.cli.pictures import sample_source
     from delegate.insight.benchmark import NULL_DEVICE, Plan, benchmark
 
-    if arguments.save is not None:
-        check_writable(arguments.save)
+    check_writable(arguments.save)
     options = options_from(arguments)
     plan = Plan(arguments.warmup, arguments.runs, arguments.threads, not arguments.no_cpu)
 

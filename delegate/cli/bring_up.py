@@ -48,8 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
     options = options_from(arguments)
     if options.device == "null":
         raise UsageError("device 'null' computes nothing; choose rocket, rknpu or a node")
-    if arguments.output is not None:
-        check_writable(arguments.output)
+    check_writable(arguments.output)
     device = _device_name(options)
     if not arguments.json:
         print(f"device  {device}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer
 from delegate.cli.command import Command, options_from, print_json
-from delegate.cli.files import write_file
+from delegate.cli.files import check_writable, write_file
 from delegate.cli.pictures import delegation_facts, picture_paths, warn_of_meaning
 from delegate.cli.table import format_table, print_pairs
 from delegate.host.delegated import DelegatedModel
@@ -54,6 +54,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     options = options_from(arguments)
+    check_writable(arguments.csv)
     paths = picture_paths(arguments.images)
     with progress("classifying", len(paths)) as bar:
         model, found = classify_images(

@@ -133,5 +133,7 @@ def _in_colour(kind: str) -> str:
 
 
 def _print_line(kind: str, text: str) -> None:
+    if sys.stderr is None:  # a parent may have closed it
+        return
     with contextlib.suppress(OSError):  # if nobody listens, the exit code still tells
         print(f"{PROGRAM}: {_in_colour(kind)}: {' '.join(text.split())}", file=sys.stderr)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from delegate.chip.features import Rank
 from delegate.cli.argument_types import natural_number
 from delegate.cli.command import Command, options_from, print_json, warn
-from delegate.cli.files import write_file
+from delegate.cli.files import check_writable, write_file
 from delegate.cli.nodes import nodes_text
 from delegate.cli.table import format_table, print_pairs, print_table, thousands
 from delegate.errors import UsageError
@@ -87,6 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.chip is not None:
         arguments.option.append(f"chip={arguments.chip}")
     options = options_from(arguments)
+    check_writable(arguments.output, arguments.html)
     chip = chosen_chip(options).name
     if arguments.dump is not None and chip != _DUMPED_CHIP:
         raise UsageError(f"--dump: captures are of {_DUMPED_CHIP}, not {chip}; see option chip")

@@ -110,8 +110,7 @@ def _run(arguments: argparse.Namespace) -> int:
     names = list(Shard.from_environment().takes(names))
     if arguments.verbose:
         arguments.jobs = 1
-    if arguments.summary is not None:
-        check_writable(arguments.summary)
+    check_writable(arguments.summary)
     if models is None:
         warn("no folder of public models (--models): the tests of files are not in the suite")
     code = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from delegate.cli.argument_types import finite_float, nonzero_float, positive_in
 from delegate.cli.command import Command, options_from, print_json
 from delegate.cli.detect_video import add_video_arguments, run_video
 from delegate.cli.detections import FORMATS, object_document, save_picture
-from delegate.cli.files import write_file
+from delegate.cli.files import check_writable, write_file
 from delegate.cli.pictures import delegation_facts, picture_paths, warn_of_meaning
 from delegate.cli.table import format_table, print_pairs
 from delegate.errors import UsageError
@@ -41,13 +42,13 @@ def anchors_from(text: str) -> tuple[tuple[float, float], ...]:
     """ "10x13,16x30" as ((10, 13), (16, 30))."""
     pairs = []
     for item in text.split(","):
-        w, separator, h = item.partition("x")
-        if not separator:
-            raise argparse.ArgumentTypeError(f"{item!r} is not WIDTHxHEIGHT")
-        pair = (finite_float(w), finite_float(h))
-        if min(pair) <= 0:
+        try:
+            w, h = map(float, item.split("x"))
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{item!r} is not WIDTHxHEIGHT") from None
+        if not (0 < w < math.inf and 0 < h < math.inf):
             raise argparse.ArgumentTypeError(f"{item!r} is no size")
-        pairs.append(pair)
+        pairs.append((w, h))
     return tuple(pairs)
 
 
@@ -128,6 +129,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.video is None and (arguments.frames is not None or arguments.every != 1):
         raise UsageError("--frames and --every are for a --video")
     options = options_from(arguments)
+    check_writable(arguments.coco)
     labels = read_label_lines(arguments.labels) if arguments.labels is not None else None
     plan = plan_from(arguments, len(labels) if labels is not None else None)
     if labels is not None:

@@ -85,7 +85,10 @@ def _assemble(arguments: argparse.Namespace) -> int:
         text = read_file(arguments.file, "file", _MAX_FILE_BYTES).decode("utf-8")
     except UnicodeDecodeError:
         raise UsageError(f"{arguments.file}: not text") from None
-    words = assemble(text)
+    try:
+        words = assemble(text)
+    except UsageError as error:
+        raise UsageError(f"{arguments.file}: {error}") from None
     write_file(arguments.assemble, struct.pack(f"<{len(words)}Q", *words))
     if arguments.json:
         print_json({"words": len(words), "output": str(arguments.assemble)})

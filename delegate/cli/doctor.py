@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delegate.cli.command import EXIT_MISMATCH, Command, options_from, print_json
-from delegate.cli.files import write_file
+from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import WIDTH, format_table, print_pairs
 from delegate.errors import DeviceError
 
@@ -30,6 +30,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from delegate.insight.doctor import examine
 
     options = options_from(arguments)
+    check_writable(arguments.report)
     facts = examine(options, self_test=not arguments.no_self_test)
     if arguments.report is not None:
         _write_report(facts, arguments.report)

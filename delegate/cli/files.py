@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -11,16 +12,26 @@ from delegate.errors import UsageError
 _PERMISSIONS = 0o666  # of a new file, before the user's mask
 
 
-def check_writable(path: Path) -> None:
-    """Refuses, before long work, a path that ``write_file`` would refuse after it. UsageError."""
+def check_writable(*paths: Path | None) -> None:
+    """Refuses, before long work, a path that ``write_file`` would refuse after it; None is a file
+    that nobody wants. Raises UsageError.
+    """
+    for path in paths:
+        if path is not None and (reason := _obstacle(path)) is not None:
+            raise UsageError(f"cannot write {path}: {reason}")
+
+
+def _obstacle(path: Path) -> str | None:
     folder = Path(os.path.realpath(path)).parent
-    if path.is_dir():
-        raise UsageError(f"cannot write {path}: Is a directory")
-    if not folder.is_dir():
-        raise UsageError(f"cannot write {path}: No such file or directory")
-    place = path if path.exists() and not path.is_file() else folder
-    if not os.access(place, os.W_OK):
-        raise UsageError(f"cannot write {path}: Permission denied")
+    try:
+        if path.is_dir():
+            return os.strerror(errno.EISDIR)
+        if not folder.is_dir():
+            return os.strerror(errno.ENOENT)
+        place = path if path.exists() and not path.is_file() else folder
+    except OSError as error:  # a folder that this user may not look into
+        return error.strerror
+    return None if os.access(place, os.W_OK) else os.strerror(errno.EACCES)
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -138,6 +139,19 @@ def loaded_runtime() -> Runtime | None:
     return None
 
 
+def _check_numpy(runtime: Runtime) -> None:
+    """Raises DelegateError for a runtime that would break down at its first model, with NumPy's
+    traceback: tflite_runtime up to 2.17 is made for NumPy 1.
+    """
+    made_for = re.match(r"2\.(\d+)\.", runtime.version)
+    is_old = made_for is not None and int(made_for.group(1)) < 18
+    if runtime.name == "tflite_runtime" and is_old and not np.__version__.startswith("1."):
+        raise DelegateError(
+            f"{runtime.version} needs NumPy 1, and {np.__version__} is installed: "
+            "pip install 'numpy<2' (or ai-edge-litert)"
+        )
+
+
 def find_runtime() -> Runtime:
     """The runtime that the process already uses, otherwise the first that can be imported.
 
@@ -149,7 +163,9 @@ def find_runtime() -> Runtime:
     failures = []
     for name in installed_runtimes():
         try:
-            return Runtime(name, importlib.import_module(_MODULES[name]))
+            runtime = Runtime(name, importlib.import_module(_MODULES[name]))
+            _check_numpy(runtime)
+            return runtime
         except Exception as error:  # a broken runtime can raise anything while it is imported
             failures.append(f"{name}: {one_line(error)}")
     if failures:

@@ -267,8 +267,8 @@ def _offset(check: CaptureCheck, element: tuple[int, int, int]) -> int:
     c, h, w = element
     if not (0 <= c < channels and 0 <= h < height and 0 <= w < width):
         raise UsageError(
-            f"element {element} is outside of {check.expected}, which has {channels} channels, "
-            f"{height} rows and {width} columns"
+            f"the element of row {h}, column {w}, channel {c} is outside of {check.expected}, "
+            f"which has {height} rows, {width} columns and {channels} channels"
         )
     pixel = c // check.c2 * check.surface_pixels + h * width + w
     return check.offset + pixel * _ATOM_BYTES + c % check.c2 * np.dtype(check.dtype).itemsize

@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from delegate._native import find_npu_node
+from delegate.errors import DelegateError
+from delegate.host.runtimes import find_runtime
 from tests.cli.conftest import IMAGE, LABELS, MODEL, Run
 from tests.cli.odd_models import dynamic_image_model, float_classifier, two_input_model
 
@@ -91,6 +94,43 @@ def test_label_file_too_long(run: Run, tmp_path: Path) -> None:
 def test_label_file_missing_or_binary(run: Run) -> None:
     run("classify", IMAGE, "--model", MODEL, "--labels", "no.txt").assert_refused("no.txt")
     run("classify", IMAGE, "--model", MODEL, "--labels", IMAGE).assert_refused("no UTF-8 text")
+
+
+def test_unknown_arguments_point_to_the_help_of_their_command(run: Run) -> None:
+    refused = run("classify", IMAGE, "--model", MODEL, "--nowhere")
+    refused.assert_refused(
+        "unrecognized arguments: --nowhere (see rk3588-delegate classify --help)"
+    )
+
+
+@pytest.mark.parametrize("anchors", ["10x", "axb", "10x13x2", "10"])
+def test_anchors_that_are_none(run: Run, anchors: str) -> None:
+    refused = run("detect", IMAGE, "--model", MODEL, "--anchors", anchors)
+    refused.assert_refused(f"'{anchors}' is not WIDTHxHEIGHT")
+
+
+def test_text_that_is_no_program_is_named(run: Run, tmp_path: Path) -> None:
+    text = tmp_path / "stream.txt"
+    text.write_text("nonsense\n")
+    refused = run("disasm", text, "--assemble", tmp_path / "x")
+    refused.assert_refused(f"{text}: line 1: 'nonsense' is not")
+
+
+def test_runtime_that_needs_another_numpy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would print NumPy's traceback with its first model."""
+    runtime = SimpleNamespace(__version__="2.14.0")
+    monkeypatch.setattr("delegate.host.runtimes.loaded_runtime", lambda: None)
+    monkeypatch.setattr("delegate.host.runtimes.installed_runtimes", lambda: ["tflite_runtime"])
+    for name in ("tflite_runtime", "tflite_runtime.interpreter"):
+        monkeypatch.setitem(sys.modules, name, runtime)
+    monkeypatch.setattr("numpy.__version__", "2.4.6")
+    with pytest.raises(DelegateError, match=r"2\.14\.0 needs NumPy 1, .* pip install 'numpy<2'"):
+        find_runtime()
+    monkeypatch.setattr("numpy.__version__", "1.26.4")
+    assert find_runtime().module is runtime
+    runtime.__version__ = "2.18.0"
+    monkeypatch.setattr("numpy.__version__", "2.4.6")
+    assert find_runtime().module is runtime
 
 
 def test_unknown_option_lists_the_valid_ones(run: Run) -> None:

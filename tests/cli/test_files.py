@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -61,17 +62,35 @@ def test_a_folder_without_the_right_to_write_is_named(tmp_path: Path) -> None:
             function(tmp_path / "x")
 
 
+def test_a_folder_that_may_not_be_looked_into_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(path: Path, **_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(UsageError, match=r"cannot write .*x: Permission denied"):
+        check_writable(None, tmp_path / "x")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ("trace", MODEL, "--runs", 10**9, "-o"),
         ("bench", MODEL, "--runs", 10**9, "--save"),
         ("conformance", "--summary"),
+        ("classify", "no.png", "--model", MODEL, "--csv"),
+        ("detect", "no.png", "--model", MODEL, "--coco"),
+        ("compile", MODEL, "-O", "chip=rk3576", "--dump", "dumped", "--html"),
+        ("compile", MODEL, "-O", "chip=rk3576", "--dump", "dumped", "-o"),
+        ("doctor", "--report"),
     ],
 )
 def test_long_work_does_not_begin_without_a_place_for_its_result(
-    run: Run, tmp_path: Path, arguments: tuple[object, ...]
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]
 ) -> None:
+    """What would be refused later, or begun, is not reached."""
+    monkeypatch.setattr("delegate.insight.doctor.examine", None)
     run(*arguments, tmp_path / "none" / "x.json").assert_refused("cannot write", "none/x.json")
 
 
@@ -82,6 +101,14 @@ def test_closed_standard_output_is_no_internal_error() -> None:
     )  # fmt: skip
     assert outcome.returncode == 0
     assert "internal error" not in outcome.stderr
+
+
+def test_closed_standard_error_keeps_the_exit_code() -> None:
+    outcome = subprocess.run(
+        [f'"{sys.executable}" -m delegate compile nowhere.tflite 2>&-'], shell=True, cwd=ROOT,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (outcome.returncode, outcome.stdout) == (2, "")
 
 
 @pytest.mark.parametrize("command", ["classify", "compile", "compare", "bench"])
