@@ -12,10 +12,10 @@ from typing import Any
 from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer, share_of_one
 from delegate.cli.command import Command, options_from, print_json
 from delegate.cli.detect_video import add_video_arguments, run_video
-from delegate.cli.detections import FORMATS, object_document, save_picture
+from delegate.cli.detections import FORMATS, object_document, print_detector, save_picture
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.pictures import delegation_facts, picture_paths, warn_of_meaning
-from delegate.cli.table import format_table, print_pairs
+from delegate.cli.table import format_table
 from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
@@ -202,14 +202,7 @@ def _print_tables(
     model: DelegatedModel,
     results: Sequence[tuple[Path, tuple[int, int], Sequence[FoundObject]]],
 ) -> None:
-    facts = delegation_facts(model)
-    print_pairs(
-        ("model", path),
-        ("decoder", plan.head.name),
-        ("device", facts["device"]),
-        ("delegated", f"{facts['delegated_nodes']} of {facts['total_nodes']} nodes"),
-        ("partitions", facts["partitions"]),
-    )
+    print_detector(path, plan, model, ("partitions", model.delegation.partitions))
     for image, (w, h), found in results:
         print(f"\n{image} ({w} x {h}): {plural(len(found), 'object')}")
         rows = [

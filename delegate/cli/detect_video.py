@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import print_json
-from delegate.cli.detections import FORMATS, object_document, save_picture
+from delegate.cli.detections import FORMATS, object_document, print_detector, save_picture
 from delegate.cli.pictures import delegation_facts, warn_of_meaning
-from delegate.cli.table import WIDTH, print_pairs
+from delegate.cli.table import WIDTH
 from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
@@ -91,7 +91,7 @@ def run_video(
             output = _Output(target, None if rate is None else rate / arguments.every)
         model = DelegatedModel.load(arguments.model, options)
         if not arguments.json:
-            _print_head(arguments.model, plan, model)
+            print_detector(arguments.model, plan, model)
         try:
             for frame in source.frames(arguments.every, arguments.frames):
                 found = named_objects(detect(plan, model, frame.image, thresholds), labels)
@@ -118,16 +118,6 @@ def run_video(
             print(f"wrote {target}")
     warn_of_meaning(arguments.model, model, "boxes")
     return 0
-
-
-def _print_head(path: Path, plan: DetectorPlan, model: DelegatedModel) -> None:
-    facts = delegation_facts(model)
-    print_pairs(
-        ("model", path),
-        ("decoder", plan.head.name),
-        ("device", facts["device"]),
-        ("delegated", f"{facts['delegated_nodes']} of {facts['total_nodes']} nodes"),
-    )
 
 
 def _document(frame: Frame, found: Sequence[FoundObject]) -> dict[str, Any]:

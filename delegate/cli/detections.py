@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delegate.cli.files import write_file
+from delegate.cli.table import print_pairs
 from delegate.errors import UsageError
+from delegate.host.delegated import DelegatedModel
+from delegate.vision.detection.detector import DetectorPlan
 from delegate.vision.detection.objects import FoundObject
 
 if TYPE_CHECKING:
@@ -25,6 +28,20 @@ def save_picture(picture: Image, target: Path) -> None:
     content = io.BytesIO()
     picture.save(content, FORMATS[target.suffix.lower()])
     write_file(target, content.getvalue())
+
+
+def print_detector(
+    path: Path, plan: DetectorPlan, model: DelegatedModel, *more: tuple[str, object]
+) -> None:
+    """What finds the objects, and ``more`` about it."""
+    facts = model.delegation
+    print_pairs(
+        ("model", path),
+        ("decoder", plan.head.name),
+        ("device", model.device),
+        ("delegated", f"{facts.delegated_nodes} of {facts.total_nodes} nodes"),
+        *more,
+    )
 
 
 def object_document(found: FoundObject) -> dict[str, Any]:

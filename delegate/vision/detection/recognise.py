@@ -114,26 +114,19 @@ def _raw_ssd(outputs: Outputs) -> Iterator[Candidate]:
 def _blaze(outputs: Outputs) -> Iterator[Candidate]:
     """Tensors of boxes with points and of scores, of as many rows as a published model's grids."""
     tensors = outputs.tensors
-    if any(len(output.shape) != 3 or output.shape[0] != 1 for output in tensors):
-        return
+    shapes: list[tuple[int, ...]] = [output.shape for output in tensors]
     for model in MODELS:
         if (outputs.input_h, outputs.input_w) != (model.side, model.side):
             continue
         per_grid = tuple((model.side // stride) ** 2 * each for stride, each in model.grids)
         width = BOX_VALUES + 2 * model.points
         for counts in {(model.anchors,), per_grid}:
-            boxes = [_place(tensors, (1, count, width)) for count in counts]
-            scores = [_place(tensors, (1, count, 1)) for count in counts]
-            if len(tensors) != 2 * len(counts) or None in boxes or None in scores:
-                continue
-            known = tuple(place for place in scores if place is not None)
-            head = BlazeHead(
-                model,
-                tuple(place for place in boxes if place is not None),
-                known,
-                tuple(tensors[place] for place in known),
-            )
-            yield Candidate(head, f"MediaPipe's detector of {model.what}", USUAL)
+            boxes, scores = ([(1, count, c) for count in counts] for c in (width, 1))
+            if sorted(shapes) == sorted([*boxes, *scores]):
+                places = tuple(map(shapes.index, scores))
+                likely = tuple(tensors[place] for place in places)
+                head = BlazeHead(model, tuple(map(shapes.index, boxes)), places, likely)
+                yield Candidate(head, f"MediaPipe's detector of {model.what}", USUAL)
 
 
 def _mediapipe(outputs: Outputs) -> Iterator[Candidate]:
@@ -146,7 +139,3 @@ def _mediapipe(outputs: Outputs) -> Iterator[Candidate]:
     if sorted(shapes) == [(1, 1), (1, 1), points, points] and size == sides:
         head = HandHead(shapes.index(points), shapes.index((1, 1)))
         yield Candidate(head, "MediaPipe's landmarks of a hand", USUAL)
-
-
-def _place(tensors: Sequence[OutputTensor], shape: tuple[int, ...]) -> int | None:
-    return next((i for i, output in enumerate(tensors) if output.shape == shape), None)
