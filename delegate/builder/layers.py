@@ -81,14 +81,12 @@ class Numbers(Protocol):
 DEFAULT_ARITHMETIC = Arithmetic()
 
 
-def output_size(
-    size: int, kernel: int, stride: int, dilation: int, padding: Padding, *, name: str = "size"
-) -> int:
+def output_size(size: int, kernel: int, stride: int, dilation: int, padding: Padding) -> int:
     """Rows or columns a convolution produces. Raises ValueError if there is none."""
     reach = (kernel - 1) * dilation + 1
     rows = -(-size // stride) if padding is Padding.SAME else -(-(size - reach + 1) // stride)
     if rows < 1:
-        raise ValueError(f"{name} {size} leaves no output for a kernel that reaches {reach}")
+        raise ValueError(f"size {size} leaves no output for a kernel that reaches {reach}")
     return rows
 
 

@@ -32,11 +32,9 @@ def ends(rng: np.random.Generator, shape: Sequence[int]) -> Floats:
     return np.asarray(rng.choice(np.array(odd, np.float32), tuple(shape)))
 
 
-def constant(
-    builder: ModelBuilder, name: str, values: Floats, kind: str, *, always: bool = False
-) -> int:
+def constant(builder: ModelBuilder, name: str, values: Floats, kind: str) -> int:
     """``values``, or what float16 has of them behind a DEQUANTIZE."""
-    if kind == "float32" and not always:
+    if kind == "float32":
         return builder.constant(name, values)
     half = builder.constant(f"{name} half", values.astype(np.float16))
     return builder.result("DEQUANTIZE", (half,), name, dtype=DType.FLOAT32)

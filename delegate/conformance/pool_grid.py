@@ -11,7 +11,7 @@ from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.moves import concatenation
 from delegate.builder.pooling import pool, reduced
 from delegate.conformance.case import Family
-from delegate.conformance.grid import Grid, Value
+from delegate.conformance.grid import Value
 from delegate.conformance.own_grid import (
     EIGHT_BITS,
     PADDINGS,
@@ -53,45 +53,43 @@ def _has_results(
     return is_settled and fits(window_of(window, padding=padding), *pair(size))
 
 
-def _pools() -> tuple[Grid, ...]:
-    operators = tuple(_OPERATORS)
-    return (
-        layer_grid(
-            "PoolWindows.Op/",
-            differing=NONE,
-            is_in=_has_results,
-            channels=19,
-            operator=operators,
-            window=("1x1", "2x2", "3x3", "5x5", "1x4", "7x2", "9x9", "13x13"),
-            stride=("1x1", "2x2", "1x2", "3x1", "5x7"),
-            padding=tuple(PADDINGS),
-            size=("1x1", "13x13", "7x23", "1x17", "29x3", "20x20"),
-            type=EIGHT_BITS,
-        )(_pool),
-        layer_grid(
-            "PoolChannels.Op/",
-            differing=NONE,
-            is_in=_has_results,
-            size="11x8",
-            operator=operators,
-            channels=(1, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 96, 112, 130, 257),
-            images=(1, 3),
-            form=tuple(_FORMS),
-            type=EIGHT_BITS,
-        )(_pool),
-        layer_grid(
-            "PoolClamps.Op/",
-            differing=NONE,
-            is_in=_has_results,
-            size="7x9",
-            channels=21,
-            operator=operators,
-            activation=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
-            stride=("1x1", "2x2"),
-            zero_point=tuple(range(8)),  # drawn: by the name
-            type=EIGHT_BITS,
-        )(_pool),
-    )
+_windows = layer_grid(
+    "PoolWindows.Op/",
+    differing=NONE,
+    is_in=_has_results,
+    channels=19,
+    operator=tuple(_OPERATORS),
+    window=("1x1", "2x2", "3x3", "5x5", "1x4", "7x2", "9x9", "13x13"),
+    stride=("1x1", "2x2", "1x2", "3x1", "5x7"),
+    padding=tuple(PADDINGS),
+    size=("1x1", "13x13", "7x23", "1x17", "29x3", "20x20"),
+    type=EIGHT_BITS,
+)(_pool)
+
+_channels = layer_grid(
+    "PoolChannels.Op/",
+    differing=NONE,
+    is_in=_has_results,
+    size="11x8",
+    operator=tuple(_OPERATORS),
+    channels=(1, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 96, 112, 130, 257),
+    images=(1, 3),
+    form=tuple(_FORMS),
+    type=EIGHT_BITS,
+)(_pool)
+
+_clamps = layer_grid(
+    "PoolClamps.Op/",
+    differing=NONE,
+    is_in=_has_results,
+    size="7x9",
+    channels=21,
+    operator=tuple(_OPERATORS),
+    activation=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
+    stride=("1x1", "2x2"),
+    zero_point=tuple(range(8)),  # drawn: by the name
+    type=EIGHT_BITS,
+)(_pool)
 
 
 @layer_grid(
@@ -177,4 +175,4 @@ def _maxima(
     return reduced(builder, "REDUCE_MAX", x, keep_dims=keep_dims == 1)
 
 
-FAMILIES: tuple[Family, ...] = (*_pools(), _pyramids, _means, _sums, _maxima)
+FAMILIES: tuple[Family, ...] = (_windows, _channels, _clamps, _pyramids, _means, _sums, _maxima)

@@ -163,7 +163,7 @@ def _json_number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def count(source: Capture | Program, *, chained: bool | None = None) -> tuple[TaskCounters, ...]:
+def count(source: Capture | Program) -> tuple[TaskCounters, ...]:
     """Checks every task of ``source`` and returns what each would do, in order of execution.
 
     Nothing is computed: the work of a task does not depend on values. Raises SimulatorFault.
@@ -171,7 +171,7 @@ def count(source: Capture | Program, *, chained: bool | None = None) -> tuple[Ta
     chip = _chip_of(source)
     if isinstance(source, Program):
         source = _capture(source, [_zeros(b) for b in source.inputs])
-    facts = _run(source, chained, chip, counters=True, dry_run=True)
+    facts = _run(source, None, chip, counters=True, dry_run=True)
     bank_bytes = chip.cbuf.bank_bytes
     return tuple(TaskCounters(**task, bank_bytes=bank_bytes) for task in facts["tasks"])
 
