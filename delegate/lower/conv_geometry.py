@@ -29,12 +29,6 @@ def group_of(conv: Convolution) -> int:
     return conv.chip.groups.outputs(conv.is_depthwise) // conv.element.bytes
 
 
-def kernel_size(conv: Convolution) -> tuple[int, int]:
-    """Rows and columns of the kernel."""
-    kh, kw = conv.weights.shape[:2] if conv.is_depthwise else conv.weights.shape[1:3]
-    return kh, kw
-
-
 def programmed_channels(conv: Convolution) -> int:
     """Input channels a task is programmed with: whole surfaces."""
     channels = conv.input_view.channels
@@ -55,9 +49,10 @@ def programmed_kernels(conv: Convolution) -> int:
     return padded_kernels(outputs, conv.chip)
 
 
-def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
+def geometry_of(conv: Convolution) -> ConvGeometry:
     """What the tiler sees of ``conv``."""
     view, out = conv.input_view, conv.output_view
+    kh, kw = conv.kernel
     steps = zip(conv.strides, conv.dilations, conv.padding, (0, 0), conv.spread, strict=True)
     sizes = (view.height, out.height, kh), (view.width, out.width, kw)
     rows, columns = (Axis(*size, *step) for size, step in zip(sizes, steps, strict=True))
@@ -82,12 +77,12 @@ def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
 
 
 def plan_rows(
-    conv: Convolution, kh: int, kw: int, *, has_sections: bool = False
+    conv: Convolution, *, has_sections: bool = False
 ) -> tuple[Convolution, TilePlan | InputGroups]:
     """Tiles, of rows of the image or of other ones, or with ``has_sections`` of its sections; or
     input channels in groups, where no tile fits. Raises LoweringError.
     """
-    geometry = geometry_of(conv, kh, kw)
+    geometry = geometry_of(conv)
     try:
         tiles = plan_tiles(geometry)
     except TilingError as error:
@@ -103,9 +98,9 @@ def plan_rows(
             ) from error
         return conv, groups
     best = conv
-    for other in _other_forms(conv, kh, kw, len(tiles.tiles), has_sections=has_sections):
+    for other in _other_forms(conv, len(tiles.tiles), has_sections=has_sections):
         try:
-            plan = plan_tiles(geometry_of(other, kh, kw))
+            plan = plan_tiles(geometry_of(other))
         except TilingError:
             continue
         if plan.rank < tiles.rank:
@@ -113,15 +108,13 @@ def plan_rows(
     return best, tiles
 
 
-def _other_forms(
-    conv: Convolution, kh: int, kw: int, tiles: int, *, has_sections: bool
-) -> Iterator[Convolution]:
+def _other_forms(conv: Convolution, tiles: int, *, has_sections: bool) -> Iterator[Convolution]:
     """Ways to see the same memory. ``tiles``: of rows as they are."""
     forms = tuple(sections_of(conv)) if has_sections else ()
     yield from forms
     for form in (conv, *forms):
         if tiles > 1:
-            yield from other_rows(form, kh, kw)
+            yield from other_rows(form)
 
 
 def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | None:

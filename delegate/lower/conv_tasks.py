@@ -8,7 +8,7 @@ from delegate.chip.element import Element
 from delegate.chip.limits import ATOM_BYTES, align
 from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
-from delegate.lower.conv_geometry import geometry_of, group_of, kernel_size, programmed_channels
+from delegate.lower.conv_geometry import geometry_of, group_of, programmed_channels
 from delegate.lower.conv_weights import pack_weights, weights_of_part
 from delegate.lower.memory.footprint import BN_OPERAND_BYTES
 from delegate.lower.memory.tensors import DeviceTensor, View
@@ -42,8 +42,7 @@ def tile_tasks(
     """The tasks of ``conv`` on one core, with stages that are no requantisation. ``region``: rows
     and columns of the output that are wanted; None: all. Raises LoweringError.
     """
-    kh, kw = kernel_size(conv)
-    geometry = geometry_of(conv, kh, kw)
+    geometry = geometry_of(conv)
     if region is not None:
         rows, columns = region
         geometry = replace(
@@ -55,7 +54,7 @@ def tile_tasks(
         plan = plan_tiles(geometry)
     except TilingError as error:
         raise LoweringError(conv.node, error.rule, str(error)) from error
-    return tasks_of_plan(conv, plan, pack_weights(conv, kh, kw, constants), stages, core=0)
+    return tasks_of_plan(conv, plan, pack_weights(conv, constants), stages, core=0)
 
 
 def tasks_of_plan(

@@ -24,16 +24,16 @@ from delegate.lower.weights import (
 )
 
 
-def pack_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) -> Weights:
+def pack_weights(conv: Convolution, constants: ConstantPool) -> Weights:
     """Adds them to ``constants``. Raises LoweringError where the chip has no form for them."""
-    lanes = programmed_channels(conv)
+    (kh, kw), lanes = conv.kernel, programmed_channels(conv)
     if conv.element is Element.FP16:
-        return _pack_half_weights(conv, kh, kw, constants)
+        return _pack_half_weights(conv, constants)
     if conv.is_depthwise:
         packed = _packed_depthwise(conv)
         kernels, per_kernel = 1, len(packed)
     else:
-        group = geometry_of(conv, kh, kw).unit
+        group = geometry_of(conv).unit
         kernels, per_kernel = padded_kernels(conv.weights.shape[0], conv.chip), kh * kw * lanes
         weights = conv.weights
         if conv.chip.forms.whole_kernel_groups:
@@ -54,16 +54,17 @@ def _packed_depthwise(conv: Convolution) -> bytes:
         raise LoweringError(conv.node, FORM_IS_KNOWN, str(error)) from None
 
 
-def _pack_half_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) -> Weights:
+def _pack_half_weights(conv: Convolution, constants: ConstantPool) -> Weights:
     from delegate.lower.half.weights import pack_dense_half, pack_depthwise_half
 
     groups = conv.chip.groups
     if conv.is_depthwise:
-        packed = pack_depthwise_half(conv.weights, groups)
-        return Weights(constants.add(packed), len(packed), len(packed), 1, kh, kw)
-    kernels = programmed_kernels(conv)
-    packed = pack_dense_half(conv.weights, kernels, groups, geometry_of(conv, kh, kw).unit)
-    return Weights(constants.add(packed), len(packed), len(packed) // kernels, kernels, kh, kw)
+        kernels, packed = 1, pack_depthwise_half(conv.weights, groups)
+    else:
+        kernels = programmed_kernels(conv)
+        packed = pack_dense_half(conv.weights, kernels, groups, geometry_of(conv).unit)
+    size = len(packed)
+    return Weights(constants.add(packed), size, size // kernels, kernels, *conv.kernel)
 
 
 def weights_of_part(conv: Convolution, weights: Weights, part: Part) -> Weights:

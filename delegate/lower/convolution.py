@@ -19,7 +19,6 @@ from delegate.lower.conv_geometry import (
     bands_of,
     geometry_of,
     group_of,
-    kernel_size,
     plan_rows,
     programmed_channels,
 )
@@ -166,13 +165,12 @@ class PlannedConvolution:
         self, conv: Convolution, memory: Memory, other: DeviceTensor | None
     ) -> tuple[list[Task], str]:
         """Of ``conv``, placed, and what they are. ``other``: what they add to its result."""
-        (kh, kw), fused, constants = kernel_size(conv), self.fused, memory.constants
+        fused, constants = self.fused, memory.constants
         if isinstance(self.plan, InputGroups):
             from delegate.lower.partial_sums import lower_input_groups
 
-            geometry = geometry_of(conv, kh, kw)
-            return lower_input_groups(conv, geometry, self.plan, constants, memory.work.place)
-        weights = pack_weights(conv, kh, kw, constants)
+            return lower_input_groups(conv, self.plan, constants, memory.work.place)
+        weights = pack_weights(conv, constants)
         stages = conv_stages(conv, operand_channels(conv), constants, fused, other)
         if fused is not None and fused.pipeline.table is not None:
             results = fused.pipeline.table.results.astype(np.int8).tobytes()
@@ -220,29 +218,28 @@ def planned_convolution(
         from delegate.lower.constant_channels import with_constant_channels  # few chips need it
 
         conv = with_constant_channels(conv)
-    kh, kw = kernel_size(conv)
-    if max(kh, kw) > conv.chip.limits.kernel_size:
+    if max(conv.kernel) > conv.chip.limits.kernel_size:
         raise LoweringError(
             conv.node,
             KERNEL_SIZE_IN_RANGE,
-            f"it is {kh} x {kw}, the limit {conv.chip.limits.kernel_size}",
+            f"it is {conv.kernel[0]} x {conv.kernel[1]}, the limit {conv.chip.limits.kernel_size}",
         )
-    unknown = _unknown_form(conv, kh, kw)
+    unknown = _unknown_form(conv)
     if unknown:
         raise LoweringError(conv.node, FORM_IS_KNOWN, unknown)
-    seen, plan = plan_rows(conv, kh, kw, has_sections=has_sections)
+    seen, plan = plan_rows(conv, has_sections=has_sections)
     if not isinstance(plan, InputGroups):
         sharing = planning.sharing if is_shared else None
-        bands = bands_of(seen, geometry_of(seen, kh, kw), plan, sharing)
+        bands = bands_of(seen, geometry_of(seen), plan, sharing)
         return PlannedConvolution(planning, operation, seen, bands, whole=conv)
     return PlannedConvolution(planning, operation, seen, plan, whole=conv)
 
 
-def _unknown_form(conv: Convolution, kh: int, kw: int) -> str:
+def _unknown_form(conv: Convolution) -> str:
     """What no program of the chip is known to have; "" if there is nothing."""
     forms = conv.chip.forms
     pairs = {
-        "kernel": (kh, kw),
+        "kernel": conv.kernel,
         "strides": conv.strides,
         "dilations": conv.dilations,
     }

@@ -108,7 +108,7 @@ class ProductPlan:
 
     @property
     def _geometry(self) -> ConvGeometry:
-        return geometry_of(self.conv, 1, 1)
+        return geometry_of(self.conv)
 
     @property
     def _order(self) -> AtomOrder:
@@ -305,7 +305,7 @@ def planned_product(
 ) -> ProductPlan:
     """``conv``: of one matrix, its weights of any value. Raises LoweringError."""
     try:
-        tiles = plan_tiles(geometry_of(conv, 1, 1))
+        tiles = plan_tiles(geometry_of(conv))
     except TilingError as error:
         raise LoweringError(conv.node, error.rule, str(error)) from error
     return ProductPlan(planning, operation, factors, conv, tiles)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
@@ -24,7 +24,7 @@ from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
 from delegate.lower.padding import Mirror
 from delegate.lower.selection import Moving, Selection, bordering, map_bytes, surfaces_written
-from delegate.lower.task import ElementwiseTask, EwStage, Ref, Task
+from delegate.lower.task import ElementwiseTask, EwStage, Pair, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges
 from delegate.lower.tiling.pooling import PooledAxis, Pooling, doublings
 
@@ -163,34 +163,44 @@ class MaxPool:
     def _maxima(
         self, name: str, source: DeviceTensor, target: DeviceTensor, step: _Step
     ) -> Iterator[Task]:
-        line = step.line_pixels * ATOM_BYTES
-        ew = EwStage(
-            operation=EwOperation.MAX,
-            operand_bytes=self.element.bytes,
-            surface_stride_bytes=source.surface_stride_bytes,
-            line_stride_bytes=line,
-        )
+        apart, line = step.shift_pixels * ATOM_BYTES, step.line_pixels * ATOM_BYTES
+        size = target.view.height, target.view.width
         for surfaces in self._surfaces(target.view.channels):
-            first = source.location.moved(surfaces.start * source.surface_stride_bytes)
-            output = element_wise_cube(
-                target.location.moved(surfaces.start * target.surface_stride_bytes),
-                (target.view.height, target.view.width),
-                surfaces,
-                target,
-            )
-            if self.element is Element.FP16:
-                from delegate.lower.half.stages import half_cube
+            yield larger(name, source, apart, line, target, size, surfaces, self.element)
 
-                output = half_cube(output)
-            yield ElementwiseTask(
-                tile=name,
-                source=first,
-                source_surface_stride_bytes=source.surface_stride_bytes,
-                source_line_stride_bytes=line,
-                output=output,
-                ew=replace(ew, operand=first.moved(step.shift_pixels * ATOM_BYTES)),
-                element=self.element,
-            )
+
+def larger(
+    tile: str,
+    source: DeviceTensor,
+    apart_bytes: int,
+    line_bytes: int,
+    target: DeviceTensor,
+    size: Pair,
+    surfaces: range,
+    element: Element,
+) -> ElementwiseTask:
+    """``size`` of ``target``: the larger of what lies in ``source``, in rows ``line_bytes`` apart,
+    and ``apart_bytes`` behind.
+    """
+    first, place = (
+        tensor.location.moved(surfaces.start * tensor.surface_stride_bytes)
+        for tensor in (source, target)
+    )
+    return ElementwiseTask(
+        tile=tile,
+        source=first,
+        source_surface_stride_bytes=source.surface_stride_bytes,
+        source_line_stride_bytes=line_bytes,
+        output=element_wise_cube(place, size, surfaces, target, element),
+        ew=EwStage(
+            operand=first.moved(apart_bytes),
+            operation=EwOperation.MAX,
+            operand_bytes=element.bytes,
+            surface_stride_bytes=source.surface_stride_bytes,
+            line_stride_bytes=line_bytes,
+        ),
+        element=element,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.lower.constants import ConstantPool
+from delegate.lower.conv_geometry import geometry_of
 from delegate.lower.conv_stages import bs_multipliers, choose_requantization, requantizing_stages
 from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.resolved import Convolution
@@ -41,7 +42,6 @@ from delegate.lower.task import (
     Stages,
     Task,
 )
-from delegate.lower.tiling.geometry import ConvGeometry
 from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputGroups
 from delegate.lower.tiling.sum_passes import (
     BLOCK_BYTES,
@@ -96,7 +96,6 @@ class _Pixel:
 
 def lower_input_groups(
     conv: Convolution,
-    geometry: ConvGeometry,
     plan: InputGroups,
     constants: ConstantPool,
     work: Ref,
@@ -106,7 +105,7 @@ def lower_input_groups(
     order = kernel_order(conv)
     sums, reach = sum_passes(conv, plan, order, constants)
     check_range(conv, bias, reach)
-    builder = _Builder(conv, geometry, order, bias, len(sums), constants, work)
+    builder = _Builder(conv, order, bias, len(sums), constants, work)
     tasks = [*builder.sums(sums), *builder.results(pipeline, plan.groups[-1])]
     passes = len(sums) + 1
     choice = (
@@ -149,7 +148,6 @@ class _Builder:
     def __init__(
         self,
         conv: Convolution,
-        geometry: ConvGeometry,
         order: npt.NDArray[np.int64],
         bias: Int64Array,
         sum_count: int,
@@ -157,7 +155,7 @@ class _Builder:
         work: Ref,
     ) -> None:
         self._conv = conv
-        self._geometry = geometry
+        self._geometry = geometry_of(conv)
         self._constants = constants
         self._kernels = len(order)
         self._sum_count = sum_count

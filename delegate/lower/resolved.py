@@ -53,3 +53,9 @@ class Convolution:
     element: Element = Element.INT8
     factors: tuple[float, float] = (1.0, 1.0)
     sections: int = 1
+
+    @property
+    def kernel(self) -> Pair:
+        """Rows and columns of the kernel."""
+        kh, kw = self.weights.shape[:2] if self.is_depthwise else self.weights.shape[1:3]
+        return kh, kw

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.constants import ConstantPool
-from delegate.lower.half.stages import half_cube
 from delegate.lower.half_bound import HalfBound
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
@@ -64,6 +63,6 @@ class HalfMapPlan:
                 (other,) = others
                 stride = other.surface_stride_bytes
                 ew = replace(ew, operand=part.place(other), surface_stride_bytes=stride)
-            task = part.task(main, target, stages._replace(bs=bs, bn=bn, ew=ew))
-            tasks.append(replace(task, output=half_cube(task.output), element=Element.FP16))
+            own = stages._replace(bs=bs, bn=bn, ew=ew)
+            tasks.append(part.task(main, target, own, Element.FP16))
         return layer_of(planning, operation, tasks).within(self.bound)

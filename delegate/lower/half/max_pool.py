@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.limits import DMA_ALIGN_BYTES, align
-from delegate.lower.half.stages import half_cube
 from delegate.lower.half_bound import EXACT
 from delegate.lower.lowered import Layer
+from delegate.lower.max_pool import larger
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.task import ElementwiseTask, EwStage, Ref
-from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges, surfaces_touched
+from delegate.lower.task import ElementwiseTask, Ref
+from delegate.lower.tiling.element_wise import surface_ranges, surfaces_touched
 
 _STEP = 2
 
@@ -67,53 +66,19 @@ class HalfMaxPoolPlan:
         step = _STEP * source.line_stride_bytes
         size = (view.height, view.width)
         for surfaces in surface_ranges(chip, view.channels):
-            start = source.location.moved(surfaces.start * source.surface_stride_bytes)
-            yield _larger(
-                f"{name}rows", start, source.line_stride_bytes, source, step, halved, size, surfaces
-            )
+            apart = source.line_stride_bytes
+            yield larger(f"{name}rows", source, apart, step, halved, size, surfaces, Element.FP16)
         most = max(1, chip.limits.cube_size // target.view.width)  # rows of the result to a task
         for surfaces in surface_ranges(chip, view.channels):
             for first in range(0, target.view.height, most):
                 rows = min(most, target.view.height - first)
-                start = halved.pixel(first * view.width)
-                start = start.moved(surfaces.start * halved.surface_stride_bytes)
-                place = target.pixel(first * target.view.width)
-                yield _larger(
+                yield larger(
                     f"{name}columns of {rows} rows from {first}",
-                    start,
+                    replace(halved, location=halved.pixel(first * view.width)),
                     ATOM_BYTES,
-                    halved,
                     _STEP * ATOM_BYTES,
-                    replace(target, location=place),
+                    replace(target, location=target.pixel(first * target.view.width)),
                     (rows * target.view.width, 1),
                     surfaces,
+                    Element.FP16,
                 )
-
-
-def _larger(
-    tile: str,
-    start: Ref,
-    apart: int,
-    source: DeviceTensor,
-    step: int,
-    target: DeviceTensor,
-    size: tuple[int, int],
-    surfaces: range,
-) -> ElementwiseTask:
-    """The larger of what lies at ``start`` and ``apart`` bytes behind, in rows ``step`` apart."""
-    place = target.location.moved(surfaces.start * target.surface_stride_bytes)
-    return ElementwiseTask(
-        tile=tile,
-        source=start,
-        source_surface_stride_bytes=source.surface_stride_bytes,
-        output=half_cube(element_wise_cube(place, size, surfaces, target)),
-        ew=EwStage(
-            operand=start.moved(apart),
-            operand_bytes=Element.FP16.bytes,
-            operation=EwOperation.MAX,
-            surface_stride_bytes=source.surface_stride_bytes,
-            line_stride_bytes=step,
-        ),
-        source_line_stride_bytes=step,
-        element=Element.FP16,
-    )

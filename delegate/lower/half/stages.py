@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from delegate.chip.element import Element
 from delegate.lower.constants import ConstantPool
 from delegate.lower.half.weights import pack_half_bias
 from delegate.lower.resolved import Convolution
-from delegate.lower.task import BnStage, BsStage, OutputCube, Source, Stages
+from delegate.lower.task import BnStage, BsStage, Source, Stages
 from delegate.model.graph import Activation
 
 RELU6_MOST = 6.0
@@ -60,23 +59,3 @@ def half_conv_stages(conv: Convolution, cube_channels: int, constants: ConstantP
         bs = replace(bs, mul=Source.REGISTER, mul_operand=first)
         bn = replace(bn, mul=Source.REGISTER, mul_operand=second)
     return Stages(bs, bn)
-
-
-def half_cube(cube: OutputCube) -> OutputCube:
-    """A cube of channels of one byte as one of fp16; see ``memory_view``. Spare lanes of the last
-    surface have a value: they are read.
-    """
-    size = Element.FP16.bytes
-    lanes = Element.FP16.lanes
-    real = -(-cube.channels_real // (size * lanes)) * lanes
-    return OutputCube(
-        target=cube.target,
-        height=cube.height,
-        width=cube.width,
-        channels=cube.channels // size,
-        channels_real=real,
-        surface_stride_bytes=cube.surface_stride_bytes,
-        surfaces_per_group=cube.surfaces_per_group,
-        line_stride_bytes=cube.line_stride_bytes,
-        element_bytes=size,
-    )

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import CHANNELS_PER_SURFACE
+from delegate.chip.element import Element
+from delegate.chip.limits import CHANNELS_PER_SURFACE, align
 from delegate.lower.cost import ddr_cycles
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.task import ElementwiseTask, OutputCube, Ref, Stages
+from delegate.lower.task import ElementwiseTask, OutputCube, Pair, Ref, Stages
 from delegate.lower.tiling.bands import RowSharing, Share, over_cores
 from delegate.lower.weights import depthwise_channels
 
@@ -49,35 +50,40 @@ class MapPart:
         pixel = self.image * tensor.view.pixels + self.chunk.first
         return tensor.pixel(pixel).moved(self.surfaces.start * tensor.surface_stride_bytes)
 
-    def cube(self, target: DeviceTensor) -> OutputCube:
-        """What is written of ``target``."""
-        return element_wise_cube(
-            self.place(target),
-            (self.chunk.height, self.chunk.width),
-            self.surfaces,
-            target,
-        )
-
     def task(
-        self, source: DeviceTensor, target: DeviceTensor, stages: Stages = _AS_IT_IS
+        self,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        stages: Stages = _AS_IT_IS,
+        element: Element = Element.INT8,
     ) -> ElementwiseTask:
         """``target`` by ``stages`` from ``source``, whose shape is the same."""
+        place, size = self.place(target), (self.chunk.height, self.chunk.width)
         return ElementwiseTask(
             tile=self.name(target.view),
             source=self.place(source),
             source_surface_stride_bytes=source.surface_stride_bytes,
-            output=self.cube(target),
+            output=element_wise_cube(place, size, self.surfaces, target, element),
             core=self.core,
+            element=element,
             **stages._asdict(),
         )
 
 
 def element_wise_cube(
-    place: Ref, size: tuple[int, int], surfaces: range, target: DeviceTensor
+    place: Ref,
+    size: Pair,
+    surfaces: range,
+    target: DeviceTensor,
+    element: Element = Element.INT8,
 ) -> OutputCube:
-    """``size`` (rows, columns) of ``surfaces`` of ``target``, from ``place`` on."""
-    channels = len(surfaces) * CHANNELS_PER_SURFACE
-    left = target.view.channels - surfaces.start * CHANNELS_PER_SURFACE
+    """``size`` of ``surfaces`` of ``target``, from ``place`` on. Of fp16 the spare lanes of the
+    last surface have a value: they are read.
+    """
+    channels = len(surfaces) * element.lanes
+    left = target.view.channels // element.bytes - surfaces.start * element.lanes
+    if element is Element.FP16:
+        left = align(left, element.lanes)
     return OutputCube(
         target=place,
         height=size[0],
@@ -86,6 +92,7 @@ def element_wise_cube(
         channels_real=min(max(left, 0), channels),
         surface_stride_bytes=target.surface_stride_bytes,
         surfaces_per_group=1,
+        element_bytes=element.bytes,
     )
 
 

@@ -21,13 +21,12 @@ GRANULES = (16, 4, 1)
 
 def sees_single_pixels(conv: Convolution) -> bool:
     """Whether every pixel of a dense convolution's result comes from the same one of its source."""
-    is_single = not conv.is_depthwise and conv.weights.shape[1:3] == (1, 1)
-    return is_single and _keeps_pixels(conv)
+    return not conv.is_depthwise and conv.kernel == (1, 1) and _keeps_pixels(conv)
 
 
-def other_rows(conv: Convolution, kh: int, kw: int) -> Iterator[Convolution]:
+def other_rows(conv: Convolution) -> Iterator[Convolution]:
     """``conv`` with other row lengths, if its kernel sees single pixels."""
-    if (kh, kw) != (1, 1) or not _keeps_pixels(conv):
+    if conv.kernel != (1, 1) or not _keeps_pixels(conv):
         return
     for width in row_lengths(conv.chip, conv.input_view):
         height = conv.input_view.pixels // width
