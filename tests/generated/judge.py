@@ -35,7 +35,8 @@ find_runtime()
 Array = npt.NDArray[Any]
 
 # Steps that an operator may be off, by the numeric contract; all others move data and are equal.
-SUMS_OF_PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL")
+SUMS_OF_PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL",
+                    "TRANSPOSE_CONV")  # fmt: skip
 TOLERANCE = dict.fromkeys(SUMS_OF_PRODUCTS, 1)
 OF_TWO_VALUES = ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE")  # where no setting is equal
 TOLERANCE |= dict.fromkeys(OF_TWO_VALUES, 1)

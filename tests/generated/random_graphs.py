@@ -109,11 +109,11 @@ class Generator:
         _, h, w, _ = self.shape(x)
         kh, kw = (self.pick((1, 1, 2, 3, 3, 5)) for _ in "hw")
         dh, dw = (self.pick((1, 1, 1, 2, 3)) for _ in "hw")
-        sh, sw = (self.pick((1, 1, 1, 2)) for _ in "hw")
+        sh, sw = (self.pick((1, 1, 1, 1, 2, 2, 3)) for _ in "hw")
         scheme = padding or (Padding.SAME if self.chance(0.6) else Padding.VALID)
         if scheme is Padding.VALID and ((kh - 1) * dh >= h or (kw - 1) * dw >= w):
             return None
-        if max(dh, dw) > 1:
+        if max(dh, dw) > 1 and self.chance(0.7):
             sh = sw = 1
         return Window(kh=kh, kw=kw, sh=sh, sw=sw, dh=dh, dw=dw, padding=scheme)
 

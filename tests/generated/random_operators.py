@@ -5,6 +5,7 @@ values.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,9 +20,11 @@ from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.mul import MulOptions
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.sub import SubOptions
+from delegate.ops.transpose_conv import TransposeConvOptions
 
 if TYPE_CHECKING:
     from tests.generated.random_graphs import Generator
@@ -137,8 +140,13 @@ def _reduced(g: Generator, x: int) -> list[int]:
 
 
 def _resized(g: Generator, x: int) -> list[int]:
-    """By whole factors mostly."""
+    """By whole factors mostly; with values in between to twice the size."""
     _, h, w, _ = g.shape(x)
+    if g.chance(0.3) and 4 * h * w <= MOST_PIXELS:
+        g.read.add(x)
+        where = g.pick(range(3))
+        between = ResizeBilinearOptions(where == 1, where == 2)
+        return [resize(g.builder, "RESIZE_BILINEAR", x, 2 * h, 2 * w, between)]
     rows, columns = (side * g.pick((1, 2, 2, 3)) for side in (h, w))
     if g.chance(0.1):
         rows += 1
@@ -148,6 +156,49 @@ def _resized(g: Generator, x: int) -> list[int]:
     corners = g.pick(range(3))
     table = ResizeNearestOptions(corners == 1, corners == 2)
     return [resize(g.builder, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table)]
+
+
+def _spread(g: Generator, x: int) -> list[int]:
+    """TRANSPOSE_CONV, whose size is a constant of the model."""
+    n, h, w, c = g.shape(x)
+    kernel = [g.pick((1, 2, 3, 3, 4, 5)) for _ in "hw"]
+    strides = [g.pick(range(1, min(side, 4) + 1)) for side in kernel]
+    is_same = g.chance(0.6)
+    rows, columns = (
+        size * stride - g.pick(range(stride)) if is_same else (size - 1) * stride + side
+        for size, side, stride in zip((h, w), kernel, strides, strict=True)
+    )
+    outputs = g.pick((1, 3, 8, 16, 17, 33))
+    if g.is_resized or g.is_stretched or rows * columns > MOST_PIXELS:
+        return []
+    q = g.quantization()
+    low, high = LIMITS[g.dtype]
+    values = g.rng.integers(low + 1, high + 1, (outputs, *kernel, c)).astype(g.dtype.element.dtype)
+    middle = 0 if low else g.pick((0, 119, 128, 255))
+    # About so many products meet in an output, each of some 75 by 75 steps.
+    met = max(c * prod(kernel) / prod(strides), 1.0)
+    base = 40 * q.scale / (g.scale(x) * 75 * 75 * met**0.5)
+    spread = g.rng.uniform(-1.5, 1.5, outputs if g.per_channel else 1)
+    scales = tuple(float(np.float32(base * 2**s)) for s in spread)
+    bias = g.rng.integers(-20000, 20000, outputs).astype(np.int32)
+    zeros = (0,) * len(scales)
+    products = tuple(float(np.float32(g.scale(x)) * np.float32(s)) for s in scales)
+    name = f"spread{len(g.words)}"
+    shape = (n, rows, columns, outputs)
+    inputs = [
+        g.builder.constant(f"{name}/shape", np.array(shape, np.int32)),
+        g.builder.constant(f"{name}/weights", values, Quantization(scales, (middle,) * len(zeros))),
+        x,
+    ]
+    if g.chance(0.7):
+        inputs.append(g.builder.constant(f"{name}/bias", bias, Quantization(products, zeros)))
+    y = g.builder.tensor(name, shape, g.dtype, q)
+    padding = Padding.SAME if is_same else Padding.VALID
+    # Only runtimes from 2.15 on have version 4, which may clamp.
+    table = TransposeConvOptions(padding, *strides, Activation.NONE)
+    g.builder.operator("TRANSPOSE_CONV", inputs, (y,), table, version=3)
+    g.read.add(x)
+    return [y]
 
 
 def _product(g: Generator, x: int) -> list[int]:
@@ -241,6 +292,7 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "pooled": _pooled,
     "reduced": _reduced,
     "resized": _resized,
+    "spread": _spread,
     "blocks": _blocks,
     "transposed": _transposed,
     "reshaped": _reshaped,
@@ -248,5 +300,5 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "uneven": _uneven,
 }
 STEPS: Sequence[str] = (*3 * ("function",), "slopes", *4 * ("pair",), "squares", "extremum",
-                        *2 * ("pooled",), "reduced", "resized", "blocks", *2 * ("transposed",),
-                        "reshaped", "bordered", "uneven")  # fmt: skip
+                        *2 * ("pooled",), "reduced", *2 * ("resized",), *2 * ("spread",), "blocks",
+                        *2 * ("transposed",), "reshaped", "bordered", "uneven")  # fmt: skip
