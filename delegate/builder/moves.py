@@ -30,9 +30,7 @@ def concatenation(
     shape = list(builder.spec(parts[0]).shape)
     shape[axis] = sum(builder.spec(part).shape[axis] for part in parts)
     table = ConcatenationOptions(axis)
-    return builder.result(
-        "CONCATENATION", parts, name, shape, options=table, version=INT8_VERSION
-    )  # fmt: skip
+    return builder.result("CONCATENATION", parts, name, shape, options=table, version=INT8_VERSION)
 
 
 def slice_of(

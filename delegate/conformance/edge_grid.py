@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.builder import layers
-from delegate.builder.host_values import edged_model, same_values
+from delegate.builder.functions import edged_model, same_values
 from delegate.builder.layers import Window
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.ranges import LIMITS, one_scale

@@ -11,8 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from delegate.builder import layers
-from delegate.builder.functions import function
-from delegate.builder.host_values import same_values
+from delegate.builder.functions import function, same_values
 from delegate.builder.layers import Window
 from delegate.builder.model_builder import ModelBuilder
 from delegate.builder.moves import (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.builder.host_values import edged_model
+from delegate.builder.functions import edged_model
 from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model

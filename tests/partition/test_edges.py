@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from delegate.builder import ModelBuilder
-from delegate.builder.functions import function
-from delegate.builder.host_values import edged_model, same_values
+from delegate.builder.functions import edged_model, function, same_values
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.npu.program import parse
