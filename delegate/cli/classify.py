@@ -20,6 +20,7 @@ from delegate.progress import progress
 from delegate.vision.class_ranking import Ranked
 from delegate.vision.classification import classify_images
 from delegate.vision.images import FLOAT_MEAN, FLOAT_STD
+from delegate.vision.placement import Fit, Preparation
 
 _DEFAULT_TOP = 5
 
@@ -63,8 +64,7 @@ def _run(arguments: argparse.Namespace) -> int:
             options,
             labels=arguments.labels,
             top=arguments.top,
-            mean=arguments.mean,
-            std=arguments.std,
+            preparation=Preparation(Fit.STRETCH, arguments.mean, arguments.std),
             done=bar.advance,
         )
     results = list(zip(paths, found, strict=True))

@@ -24,7 +24,8 @@ from delegate.host.delegation import plural
 from delegate.host.samples import Details, Sample, load_sample, random_sample
 from delegate.host.tally import Tally
 from delegate.progress import progress
-from delegate.vision.images import find_images, image_sample
+from delegate.vision.images import find_images
+from delegate.vision.placement import image_sample
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

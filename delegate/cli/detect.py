@@ -33,9 +33,9 @@ from delegate.vision.detection.detector import (
 )
 from delegate.vision.detection.draw import draw
 from delegate.vision.detection.objects import FoundObject, check_labels, named_objects
-from delegate.vision.detection.placement import Fit
 from delegate.vision.detection.recognise import DECODERS
 from delegate.vision.images import open_image
+from delegate.vision.placement import Fit
 
 
 def anchors_from(text: str) -> tuple[tuple[float, float], ...]:

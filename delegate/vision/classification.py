@@ -11,7 +11,8 @@ from delegate.host.delegation import plural
 from delegate.model.tensor_details import model_details
 from delegate.options import Options
 from delegate.vision.class_ranking import Ranked, class_count, rank, read_labels
-from delegate.vision.images import FLOAT_MEAN, FLOAT_STD, ImageInput, load_image
+from delegate.vision.images import ImageInput
+from delegate.vision.placement import LABEL_IMAGE, Preparation, load_image
 
 
 def classify_images(
@@ -21,13 +22,11 @@ def classify_images(
     *,
     labels: Path | None = None,
     top: int = 5,
-    mean: float = FLOAT_MEAN,
-    std: float = FLOAT_STD,
+    preparation: Preparation = LABEL_IMAGE,
     done: Callable[[], None] = lambda: None,
 ) -> tuple[DelegatedModel, list[tuple[Ranked, ...]]]:
-    """The model with the delegate, and the ``top`` classes of each picture. ``mean`` and ``std``
-    are for models with float inputs; ``done`` is called after each picture. The first one is read
-    before the model is loaded, so that a bad one fails early.
+    """The model with the delegate, and the ``top`` classes of each picture. ``done`` is called
+    after each. The first one is read before the model is loaded, so that a bad one fails early.
 
     Raises ModelError if the model is no classifier, UsageError for a bad picture or label file,
     DelegateError if no runtime is installed.
@@ -41,12 +40,12 @@ def classify_images(
     target = ImageInput.from_details(inputs[0])
     classes = class_count(outputs[0])
     names = read_labels(labels, classes) if labels is not None else None
-    pixels = load_image(images[0], target, mean=mean, std=std)
+    pixels = load_image(images[0], target, preparation)
     delegated = DelegatedModel.load(model, options)
     results = []
     for number, image in enumerate(images):
         if number:
-            pixels = load_image(image, target, mean=mean, std=std)
+            pixels = load_image(image, target, preparation)
         scores = delegated.run([pixels])[0]
         results.append(tuple(rank(scores, delegated.outputs[0], names, top)))
         done()

@@ -25,8 +25,8 @@ from delegate.options import Options
 from delegate.vision.detection.boxes import Detections
 from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.detector import DetectorPlan, Thresholds
-from delegate.vision.detection.placement import Fit, Placement
 from delegate.vision.images import pixels_to_input
+from delegate.vision.placement import Fit, Placement
 
 if TYPE_CHECKING:
     Pixels = npt.NDArray[np.uint8]

@@ -1,4 +1,4 @@
-"""From an image file to a model's input tensor.
+"""Image files, and pixels as the numbers of a model's input tensor.
 
 Takes a picture in a common format and the runtime's description of the input; gives an array of the
 input's type, NHWC or, where the input's channels come first, NCHW. Refuses files that are no image,
@@ -25,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import DelegateError, ModelError, UsageError
-from delegate.host.samples import Details, Sample
 from delegate.model.files import open_plain, read_file
 
 if TYPE_CHECKING:
@@ -196,30 +195,6 @@ def pixels_to_input(
     return saturated
 
 
-def image_to_input(
-    image: Image, target: ImageInput, *, mean: float = FLOAT_MEAN, std: float = FLOAT_STD
-) -> npt.NDArray[Any]:
-    """A picture resized bilinearly to the input's size and converted; stretched, not cropped, as
-    label_image does.
-    """
-    from PIL.Image import Resampling
-
-    coloured = image.convert("RGB" if target.c == 3 else "L")
-    resized = coloured.resize((target.w, target.h), Resampling.BILINEAR)
-    pixels = np.asarray(resized, dtype=np.uint8).reshape(target.h, target.w, target.c)
-    return pixels_to_input(pixels, target, mean=mean, std=std)
-
-
-def load_image(
-    path: Path, target: ImageInput, *, mean: float = FLOAT_MEAN, std: float = FLOAT_STD
-) -> npt.NDArray[Any]:
-    """Reads ``path``, turns it upright and makes it the input tensor (``image_to_input``).
-
-    Raises UsageError naming the file.
-    """
-    return image_to_input(open_image(path), target, mean=mean, std=std)
-
-
 def find_images(folder: Path) -> list[Path]:
     """The image files directly in ``folder``, by name. Raises UsageError if there are none."""
     if not folder.is_dir():
@@ -231,10 +206,3 @@ def find_images(folder: Path) -> list[Path]:
     if not found:
         raise UsageError(f"{folder}: holds no image files ({', '.join(IMAGE_SUFFIXES)})")
     return found
-
-
-def image_sample(path: Path, inputs: Details) -> Sample:
-    """One sample from a picture, for models with one image input. Raises ModelError, UsageError."""
-    if len(inputs) != 1:
-        raise ModelError(f"the model has {len(inputs)} inputs; pictures need a model with one")
-    return [load_image(path, ImageInput.from_details(inputs[0]))]

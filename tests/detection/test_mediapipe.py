@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
 from delegate.options import Options
-from delegate.vision.detection.boxes import Detections, iou
+from delegate.vision.detection.boxes import Detections, iou, onto_image
 from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect
 from delegate.vision.detection.draw import draw
@@ -27,9 +27,9 @@ from delegate.vision.detection.mediapipe import (
     SelfieHead,
 )
 from delegate.vision.detection.objects import named_objects
-from delegate.vision.detection.placement import Fit, Placement, onto_image
 from delegate.vision.detection.recognise import recognise
 from delegate.vision.images import open_image
+from delegate.vision.placement import Fit, Placement
 from tests.detection.test_heads import EMPTY
 from tests.shared_folder import MODELS, SHARED, needs_models
 

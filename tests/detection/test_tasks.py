@@ -17,6 +17,7 @@ from delegate.vision.detection.boxes import (
     Detections,
     Mask,
     around,
+    onto_image,
     outline_iou,
     outlines_of,
     suppress,
@@ -25,9 +26,9 @@ from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.coco_results import COCO_CATEGORIES, coco_results, run_lengths
 from delegate.vision.detection.head import OutputTensor
 from delegate.vision.detection.objects import FoundObject
-from delegate.vision.detection.placement import Fit, Placement, onto_image
 from delegate.vision.detection.recognise import recognise
 from delegate.vision.detection.yolo_rows import MASK_WEIGHTS, SegmentHead
+from delegate.vision.placement import Fit, Placement
 from tests.detection.test_heads import CX, CY, EMPTY, N_CELLS, H, W, v8_rows
 
 CLASSES = 7

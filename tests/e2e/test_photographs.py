@@ -14,7 +14,8 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.options import Options
 from delegate.vision.class_ranking import class_count, rank, read_labels
-from delegate.vision.images import ImageInput, find_images, load_image
+from delegate.vision.images import ImageInput, find_images
+from delegate.vision.placement import load_image
 from delegate.vision.zoo import Entry, read_manifest
 from tests.shared_folder import MODELS, SHARED, needs_models
 

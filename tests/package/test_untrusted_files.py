@@ -29,7 +29,8 @@ from delegate.vision.class_ranking import read_label_lines
 from delegate.vision.evaluation.ground_truth import classes_of, objects_of
 from delegate.vision.evaluation.metrics import classification_metrics, detection_metrics
 from delegate.vision.evaluation.state import StateFile
-from delegate.vision.images import ImageInput, image_to_input, open_image
+from delegate.vision.images import ImageInput, open_image
+from delegate.vision.placement import LABEL_IMAGE, place
 from tests.captures.test_files import make_capture
 
 RUNS = int(os.environ.get("RK3588_TEST_MUTATIONS", "200"))
@@ -263,7 +264,7 @@ READERS: dict[str, tuple[str, Mutate, Callable[[Path], object]]] = {
     "capture": ("c.npz", lambda r, f: r.choice([mutate_bytes, with_member, with_manifest])(
         r, capture_bytes(f)), run_capture),
     **{form: (f"p.{form.lower()}", lambda r, _, form=form: mutate_bytes(r, picture(form)),
-              lambda p: image_to_input(open_image(p), TARGET))
+              lambda p: place(open_image(p), TARGET, LABEL_IMAGE))
        for form in ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")},
 }  # fmt: skip
 

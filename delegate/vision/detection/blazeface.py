@@ -15,7 +15,7 @@ import numpy as np
 
 from delegate.vision.detection.boxes import Detections, Floats, best_classes, from_centres
 from delegate.vision.detection.head import OutputTensor, as_probability
-from delegate.vision.detection.placement import Fit, Preparation
+from delegate.vision.placement import Fit, Preparation
 
 BOX_VALUES = 4
 

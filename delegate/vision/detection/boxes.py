@@ -6,14 +6,17 @@ A box is (x1, y1, x2, y2) with x1 <= x2 and y1 <= y2; which pixels it is measure
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from delegate.vision.placement import Placement
+
 MAX_CANDIDATES = 3000
 """Best candidates that suppression looks at; more only cost time."""
+
 
 Floats = npt.NDArray[np.float64]
 
@@ -72,6 +75,19 @@ def best_classes(boxes: Floats, scores: Floats, threshold: float, **more: Any) -
     classes = scores.argmax(axis=1).astype(np.int64)
     best = scores[np.arange(len(scores)), classes]
     return Detections(boxes, classes, best, **more).above(threshold)
+
+
+def onto_image(found: Detections, placement: Placement) -> Detections:
+    """Detections in pixels of the input as detections in pixels of the picture, none empty."""
+    boxes = placement.to_image(found.boxes)
+    visible = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
+    moved = replace(
+        found,
+        boxes=boxes,
+        points=None if found.points is None else placement.points_to_image(found.points),
+        outlines=None if found.outlines is None else placement.points_to_image(found.outlines),
+    )
+    return moved.take(visible)
 
 
 def from_centres(centres: Floats) -> Floats:

@@ -12,14 +12,14 @@ import numpy.typing as npt
 from delegate.errors import ModelError
 from delegate.model.tensor_details import tensor_details
 from delegate.model.tflite_reader import read_graph
-from delegate.vision.detection.boxes import Detections, suppress
+from delegate.vision.detection.boxes import Detections, onto_image, suppress
 from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.head import Head, OutputTensor, real_outputs
 from delegate.vision.detection.mediapipe import SelfieHead
-from delegate.vision.detection.placement import Fit, Placement, Preparation, onto_image, place
 from delegate.vision.detection.recognise import recognise
 from delegate.vision.detection.yolo_rows import SegmentHead
 from delegate.vision.images import ImageInput
+from delegate.vision.placement import Fit, Placement, Preparation, place
 from delegate.vision.zoo import known_decoder
 
 if TYPE_CHECKING:

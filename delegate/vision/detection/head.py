@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from delegate.host.runtimes import dequantize
 from delegate.vision.detection.boxes import Detections, Floats
-from delegate.vision.detection.placement import Preparation
+from delegate.vision.placement import Preparation
 
 Details = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from delegate.vision.detection.boxes import Floats, Mask
-from delegate.vision.detection.placement import Placement
+from delegate.vision.placement import Placement
 
 
 def mask_in_box(

@@ -10,7 +10,7 @@ import numpy as np
 
 from delegate.vision.detection.boxes import Detections, Floats, around
 from delegate.vision.detection.masks import mask_in_box
-from delegate.vision.detection.placement import Fit, Placement, Preparation
+from delegate.vision.placement import Fit, Placement, Preparation
 
 HAND_POINTS = 21
 """The wrist, and four points of each finger from the thumb on."""

@@ -9,10 +9,7 @@ import numpy as np
 
 from delegate.vision.detection.boxes import Detections, Floats, best_classes
 from delegate.vision.detection.head import OutputTensor, as_probability
-from delegate.vision.detection.placement import Fit, Preparation
-
-# label_image and the object detection API's own preprocessing.
-_PREPARATION = Preparation(Fit.STRETCH, 127.5, 127.5)
+from delegate.vision.placement import LABEL_IMAGE, Preparation
 
 # The box coder of the object detection API, and the rule by which it spreads anchors.
 _SCALE_Y, _SCALE_X, _SCALE_H, _SCALE_W = 10.0, 10.0, 5.0, 5.0
@@ -34,7 +31,7 @@ class PostProcessedHead:
     input_w: int
     order: tuple[int, int, int, int]
     name: str = "ssd"
-    preparation: Preparation = _PREPARATION
+    preparation: Preparation = LABEL_IMAGE
     needs_suppression: bool = False
     classes: int | None = None
 
@@ -62,7 +59,7 @@ class RawSsdHead:
     scores_at: int
     anchors: Floats = field(repr=False)
     name: str = "ssd-raw"
-    preparation: Preparation = _PREPARATION
+    preparation: Preparation = LABEL_IMAGE
     needs_suppression: bool = True
 
     @property

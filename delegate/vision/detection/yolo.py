@@ -13,7 +13,7 @@ import numpy as np
 
 from delegate.vision.detection.boxes import Detections, Floats
 from delegate.vision.detection.head import OutputTensor
-from delegate.vision.detection.placement import Fit, Preparation
+from delegate.vision.placement import Fit, Preparation
 
 YOLO_PREPARATION = Preparation(Fit.LETTERBOX, 0.0, 255.0)
 # Darknet trains with letter_box=0, which stretches, and its users' programs do the same.

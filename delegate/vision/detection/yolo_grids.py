@@ -14,7 +14,6 @@ import numpy as np
 from delegate.vision.class_ranking import softmax
 from delegate.vision.detection.boxes import Detections, Floats, best_classes, from_centres
 from delegate.vision.detection.head import OutputTensor, as_probability, sigmoid
-from delegate.vision.detection.placement import Fit, Preparation
 from delegate.vision.detection.yolo import (
     DARKNET_PREPARATION,
     YOLO_PREPARATION,
@@ -22,6 +21,7 @@ from delegate.vision.detection.yolo import (
     cells,
     decode_yolox,
 )
+from delegate.vision.placement import Fit, Preparation
 
 DFL_BINS = 16
 """Bins of the distribution that v8 predicts for each side of a box."""

@@ -21,13 +21,13 @@ from delegate.vision.detection.boxes import (
 )
 from delegate.vision.detection.head import OutputTensor, as_probability
 from delegate.vision.detection.masks import mask_in_box
-from delegate.vision.detection.placement import Placement, Preparation
 from delegate.vision.detection.yolo import (
     YOLO_PREPARATION,
     YOLOX_PREPARATION,
     decode_yolox,
     to_pixels,
 )
+from delegate.vision.placement import Placement, Preparation
 
 MASK_WEIGHTS = 32
 """Prototypes of v8's and v11's segmentation heads (``nm`` of their Segment layer)."""

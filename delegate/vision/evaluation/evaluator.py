@@ -23,8 +23,8 @@ from delegate.vision.class_ranking import probabilities
 from delegate.vision.detection.boxes import Detections
 from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect
-from delegate.vision.detection.placement import Fit
-from delegate.vision.images import FLOAT_MEAN, FLOAT_STD, ImageInput, decode_image, image_to_input
+from delegate.vision.images import FLOAT_MEAN, FLOAT_STD, ImageInput, decode_image
+from delegate.vision.placement import Fit, Preparation, place
 
 BEST = 5
 
@@ -105,7 +105,7 @@ class Evaluator:
                 target = ImageInput.from_details(self._ours.inputs[0])
                 mean = FLOAT_MEAN if self._spec.mean is None else self._spec.mean
                 std = FLOAT_STD if self._spec.std is None else self._spec.std
-                tensor = image_to_input(image, target, mean=mean, std=std)
+                tensor, _ = place(image, target, Preparation(Fit.STRETCH, mean, std))
                 record["ours"] = _best(self._ours.run([tensor])[0], self._ours.outputs[0])
                 if self._theirs is not None:
                     output = self._theirs.run([tensor])[0]

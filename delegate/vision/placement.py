@@ -1,16 +1,24 @@
-"""How a picture is put into a model's input, and how boxes get back onto the picture."""
+"""How a picture is put into a model's input, and how places in the input get back onto it."""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.vision.detection.boxes import Detections, Floats
-from delegate.vision.images import ImageInput, pixels_to_input
+from delegate.errors import ModelError
+from delegate.host.samples import Details, Sample
+from delegate.vision.images import (
+    FLOAT_MEAN,
+    FLOAT_STD,
+    ImageInput,
+    open_image,
+    pixels_to_input,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -41,6 +49,10 @@ class Preparation:
     """The grey around a picture that does not fill the input."""
 
 
+LABEL_IMAGE = Preparation(Fit.STRETCH, FLOAT_MEAN, FLOAT_STD)
+"""What TensorFlow's label_image does, and the object detection API: stretched, not cropped."""
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """``image_h`` x ``image_w`` pixels went into ``h`` x ``w`` ones from (``top``, ``left``)."""
@@ -64,16 +76,16 @@ class Placement:
             return cls(image_h, image_w, 0, 0, h, w)
         return cls(image_h, image_w, (input_h - h) // 2, (input_w - w) // 2, h, w)
 
-    def to_image(self, boxes: Floats) -> Floats:
+    def to_image(self, boxes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Boxes in pixels of the input as boxes in pixels of the picture, cut at its edges."""
         scale_x, scale_y = self.image_w / self.w, self.image_h / self.h
         offset = np.array([self.left, self.top, self.left, self.top])
         scale = np.array([scale_x, scale_y, scale_x, scale_y])
         limit = np.array([self.image_w, self.image_h, self.image_w, self.image_h])
-        moved: Floats = np.clip((boxes - offset) * scale, 0.0, limit)
+        moved: npt.NDArray[np.float64] = np.clip((boxes - offset) * scale, 0.0, limit)
         return moved
 
-    def points_to_image(self, points: Floats) -> Floats:
+    def points_to_image(self, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Points [..., 2 or more] whose first two numbers are x and y in pixels of the input, in
         pixels of the picture, also outside it; further numbers stay.
         """
@@ -104,14 +116,17 @@ def place(
     return tensor, placement
 
 
-def onto_image(found: Detections, placement: Placement) -> Detections:
-    """Detections in pixels of the input as detections in pixels of the picture, none empty."""
-    boxes = placement.to_image(found.boxes)
-    visible = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
-    moved = replace(
-        found,
-        boxes=boxes,
-        points=None if found.points is None else placement.points_to_image(found.points),
-        outlines=None if found.outlines is None else placement.points_to_image(found.outlines),
-    )
-    return moved.take(visible)
+def load_image(
+    path: Path, target: ImageInput, preparation: Preparation = LABEL_IMAGE
+) -> npt.NDArray[Any]:
+    """Reads ``path``, turns it upright and makes it the input tensor. Raises UsageError naming the
+    file.
+    """
+    return place(open_image(path), target, preparation)[0]
+
+
+def image_sample(path: Path, inputs: Details) -> Sample:
+    """One sample from a picture, for models with one image input. Raises ModelError, UsageError."""
+    if len(inputs) != 1:
+        raise ModelError(f"the model has {len(inputs)} inputs; pictures need a model with one")
+    return [load_image(path, ImageInput.from_details(inputs[0]))]
