@@ -65,7 +65,7 @@ from delegate.lower.numerics.pipeline import (
     Table,
 )
 from delegate.lower.numerics.prover import Target
-from delegate.lower.numerics.tflite import real_multipliers
+from delegate.lower.numerics.tflite import ratios_of
 from delegate.model.graph import Activation
 
 MOST_LSB = 2
@@ -129,7 +129,7 @@ class _Convolution:
     @property
     def ratios(self) -> FloatArray:
         """LSB per accumulator."""
-        return real_multipliers(self.target.q, self.target.exponent)
+        return ratios_of(self.target.q, self.target.exponent)
 
     @property
     def below_zero(self) -> int:

@@ -29,7 +29,7 @@ from delegate.lower.numerics.factors import (
 )
 from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.numerics.prover import Target
-from delegate.lower.numerics.tflite import real_multipliers
+from delegate.lower.numerics.tflite import ratios_of
 
 # OUT_CVT_SHIFT: six bits.
 _MAX_SHIFT = 63 - UNIT_SHIFT
@@ -49,7 +49,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 def propose(target: Target) -> Factors | None:
     """None where the shifts do not fit."""
-    real = real_multipliers(target.q, target.exponent)
+    real = ratios_of(target.q, target.exponent)
     bits = min(FACTOR_BITS - math.frexp(float(real.max()))[1], _MAX_SHIFT)
     first = np.minimum(np.rint(np.ldexp(real, bits)), LARGEST_FACTOR).astype(np.int64)
     bs_shift = _bs_shift(target, first)
@@ -89,7 +89,7 @@ def by_two_factors(target: Target) -> Iterator[Factors]:
     """With OUT_CVT's scale by which the channels' factors are the nearest to what they stand for,
     in proportion, on the whole.
     """
-    real = real_multipliers(target.q, target.exponent)
+    real = ratios_of(target.q, target.exponent)
     if real.min() <= 0:
         return
     tried = max(_SCALES_TRIED // real.size, _FEWEST_SCALES)
@@ -108,7 +108,7 @@ def by_two_factors(target: Target) -> Iterator[Factors]:
 
 
 def _by_unit(target: Target) -> Iterator[Factors]:
-    real = real_multipliers(target.q, target.exponent)
+    real = ratios_of(target.q, target.exponent)
     units = -target.exponent[target.q > 0]
     for unit in np.unique(units[(units > 0) & (units <= _MAX_SHIFT)]).tolist():
         bs_shift = FACTOR_BITS - math.frexp(float(np.ldexp(real.max(), unit)))[1]
@@ -122,7 +122,7 @@ def _late(factors: Factors, target: Target) -> Int64Array:
     a unit of the first one early, which is N's unit there and BS's here. Only for nodes without
     results below the zero point: those would be off as much the other way.
     """
-    real = real_multipliers(target.q, target.exponent)
+    real = ratios_of(target.q, target.exponent)
     early = np.ldexp(0.5, np.minimum(target.exponent, 0).astype(np.int32))
     if target.ratios is not None:
         early = np.zeros_like(real)
@@ -137,7 +137,7 @@ def share_differing(pipeline: Pipeline, target: Target, samples: int = _SAMPLES)
     channels = np.arange(0, target.q.size, -(-target.q.size // _SAMPLED_CHANNELS))
     some = target.of(channels)
     stages = pipeline.of(slice(0, None, int(channels[1] - channels[0]) if channels.size > 1 else 1))
-    ratios = real_multipliers(some.q, some.exponent)
+    ratios = ratios_of(some.q, some.exponent)
     least, most = (
         (end - target.zero_point) / np.maximum(ratios, _LEAST_RATIO) for end in target.outputs
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
 from delegate.lower.numerics.prover import Target
-from delegate.lower.numerics.tflite import real_multipliers
+from delegate.lower.numerics.tflite import ratios_of
 
 # Results this far from zero are saturated wherever the zero point is: twice the outputs' span.
 OUTPUT_LSB = 2 * (INT8_MAX - INT8_MIN + 1)
@@ -25,7 +25,7 @@ def settled(target: Target) -> tuple[Target, Int64Array]:
     """
     # How far the accumulator nearest to zero is from it; negative where the range includes zero.
     nearest = np.maximum(target.low, -target.high)
-    rows = np.flatnonzero(nearest * real_multipliers(target.q, target.exponent) > OUTPUT_LSB)
+    rows = np.flatnonzero(nearest * ratios_of(target.q, target.exponent) > OUTPUT_LSB)
     moved = np.zeros_like(target.q)
     if not rows.size:
         return target, moved

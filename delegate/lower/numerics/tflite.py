@@ -53,8 +53,8 @@ def quantize_multipliers(values: npt.NDArray[np.float64]) -> tuple[Int64Array, I
     return pairs[:, 0], pairs[:, 1]
 
 
-def real_multipliers(q: Int64Array, exponent: Int64Array) -> FloatArray:
-    """The numbers that they stand for."""
+def ratios_of(q: Int64Array, exponent: Int64Array) -> FloatArray:
+    """The ratios that they stand for."""
     return np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))
 
 
@@ -95,7 +95,7 @@ def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Arra
     """[channels, distances]: the least accumulator whose result is ``distances`` from the zero
     point or more; +-2^33 where int32 has none.
     """
-    real = real_multipliers(q, exponent)[:, np.newaxis]
+    real = ratios_of(q, exponent)[:, np.newaxis]
     magnitude = np.where(distances > 0, distances, 1 - distances)
     with np.errstate(divide="ignore"):
         is_far = (magnitude - 0.5) / real > INT32_MAX

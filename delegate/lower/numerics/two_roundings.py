@@ -22,7 +22,7 @@ from delegate.lower.numerics.factors import FACTOR_BITS, KEPT_BITS, LARGEST_FACT
 from delegate.lower.numerics.pipeline import FloatArray, Int64Array
 from delegate.lower.numerics.prover import Target
 from delegate.lower.numerics.saturation import OUTPUT_LSB
-from delegate.lower.numerics.tflite import real_multipliers
+from delegate.lower.numerics.tflite import ratios_of
 
 # The largest power of two in EW's signed 16-bit operand.
 _MAX_EW_BITS = 14
@@ -185,7 +185,7 @@ def propose_for_all(target: Target) -> Factors | None:
 def _units(target: Target) -> _Units:
     """Channels with one result for every input have no say in the units, unless all are so."""
     q, exponent = target.q, target.exponent
-    ratios = real_multipliers(q, exponent)
+    ratios = ratios_of(q, exponent)
     magnitude = np.maximum(np.maximum(np.abs(target.low), np.abs(target.high)), 1)
     is_constant = (q > 0) & (target.results(target.low) == target.results(target.high))
     is_varying = (q > 0) & ~is_constant
