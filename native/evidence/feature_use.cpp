@@ -57,7 +57,8 @@ bool loads_table(const TaskRegisters& task) {
 FeatureSet features_of(const Program& program) {
   std::unordered_map<uint32_t, uint32_t> buffers;  // by word
   for (const Reloc& reloc : program.relocs) buffers[reloc.word] = reloc.buffer;
-  const uint8_t* regcmd = program.buffers[static_cast<size_t>(BufferId::kRegcmd)].content.data();
+  const Span<const uint8_t> regcmd =
+      program.buffers[static_cast<size_t>(BufferId::kRegcmd)].content;
   std::optional<std::pair<uint32_t, size_t>> loaded;  // job of the last load, the task behind it
   const FeatureTable& table = feature_table(*program.chip);
   FeatureSet found;
@@ -67,8 +68,11 @@ FeatureSet features_of(const Program& program) {
     registers.core = task.core;
     const uint32_t first = task.regcmd_offset / sizeof(uint64_t);
     for (uint32_t word = first; word < first + task.regcmd_count; ++word) {
-      uint64_t command;
-      std::memcpy(&command, regcmd + size_t{word} * sizeof(command), sizeof(command));
+      uint64_t command = 0;  // as all behind the content
+      const size_t at = size_t{word} * sizeof(command);
+      if (at < regcmd.size()) {
+        std::memcpy(&command, regcmd.data() + at, std::min(sizeof(command), regcmd.size() - at));
+      }
       const auto pointed = buffers.find(word);
       registers.values[{static_cast<uint16_t>(command >> 48), static_cast<uint16_t>(command)}] =
           pointed == buffers.end() ? static_cast<uint32_t>(command >> 16) : pointed->second;

@@ -41,8 +41,7 @@ void move_to_second_banks(const Chip& chip, Span<uint64_t> words) {
   for (uint64_t& command : words) {
     const sim::Word word = sim::decode(command);
     if (word.target != cna::kTarget) continue;
-    const uint64_t value = moved(word.offset, word.value, chip);
-    command = (command & ~(uint64_t{UINT32_MAX} << 16)) | value << 16;
+    command = sim::with_value(command, moved(word.offset, word.value, chip));
   }
 }
 

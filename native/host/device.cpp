@@ -10,17 +10,6 @@
 namespace rk3588 {
 namespace {
 
-// A device that needs no preparation: its submissions call submit().
-class PlainSubmission : public Submission {
- public:
-  PlainSubmission(Device& device, const Submit& submit) : device_(device), submit_(submit) {}
-  void run() override { device_.submit(submit_); }
-
- private:
-  Device& device_;
-  Submit submit_;
-};
-
 std::shared_ptr<Device> open_npu(const std::string& node, const std::string& driver,
                                  const std::string& cores) {
   const Chip& chip = require_chip_of(node, driver);
@@ -118,10 +107,6 @@ std::shared_ptr<Buffer> Device::constants(Span<const uint8_t> content, size_t si
   std::memset(bytes.data() + content.size(), 0, bytes.size() - content.size());
   sync_for_device(*buffer);
   return buffer;
-}
-
-std::unique_ptr<Submission> Device::prepare(const Submit& submit) {
-  return std::make_unique<PlainSubmission>(*this, submit);
 }
 
 std::shared_ptr<Device> DeviceStreams::next() {

@@ -1,6 +1,6 @@
 // What the delegate kernel needs from a device: memory with device addresses, and one submit of
-// jobs. Implemented by the simulator (native/host/sim_device.cpp), the null device, and later by
-// the kernel drivers.
+// jobs. Implemented by the simulator (native/host/sim_device.cpp), the null device and the kernel
+// drivers (native/rocket, native/rknpu).
 #pragma once
 
 #include <atomic>
@@ -41,8 +41,14 @@ class InterruptedRun : public DeviceError {
   using DeviceError::DeviceError;
 };
 
-// Device memory. dma_address fits 32 bits (register fields are 32 bits wide) and is 4096-byte
-// aligned.
+// The unit in which devices have memory.
+inline constexpr size_t kDevicePageBytes = 4096;
+
+constexpr size_t whole_pages(size_t size) {
+  return (size + kDevicePageBytes - 1) / kDevicePageBytes * kDevicePageBytes;
+}
+
+// Device memory. dma_address fits 32 bits (register fields are 32 bits wide) and is that of a page.
 class Buffer {
  public:
   virtual ~Buffer() = default;
@@ -141,11 +147,9 @@ class Device {
   virtual std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size, Spend spend);
   virtual void sync_for_device(Buffer& buffer) = 0;
   virtual void sync_for_cpu(Buffer& buffer) = 0;
-  // Runs everything and returns when it is done; throws DeviceError. Thread-safe.
-  virtual void submit(const Submit& submit) = 0;
   // Checks `submit` and makes it ready. The buffers, with their final content of commands, must
   // outlive the result. Devices with a kernel driver verify every command here. Throws DeviceError.
-  virtual std::unique_ptr<Submission> prepare(const Submit& submit);
+  virtual std::unique_ptr<Submission> prepare(const Submit& submit) = 0;
   // True if a submit that was not carried out is always an error. Kernel drivers drop jobs without
   // a word, so for them the host looks whether the outputs were written.
   virtual bool proves_completion() const { return true; }

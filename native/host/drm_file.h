@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -36,8 +37,15 @@ struct DriverVersion {
   std::string text() const;    // "rknpu 0.9.8"
 };
 
+inline constexpr int64_t kNsPerMs = 1'000'000;
+
 // Nanoseconds of CLOCK_MONOTONIC, the clock of all time-outs.
 int64_t monotonic_ns();
+
+// Such a time as condition variables want it.
+inline std::chrono::steady_clock::time_point monotonic_time(int64_t ns) {
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
+}
 
 class DrmFile {
  public:
@@ -90,12 +98,6 @@ class DrmMapping {
   size_t size_;
   pid_t owner_;
 };
-
-// A DRM driver's buffers are whole pages.
-inline constexpr size_t kDevicePageBytes = 4096;
-constexpr size_t whole_pages(size_t size) {
-  return (size + kDevicePageBytes - 1) / kDevicePageBytes * kDevicePageBytes;
-}
 
 // Throws DeviceError unless [address, address + size) can be reached by 32-bit registers.
 void require_32_bit_address(const std::string& device, uint64_t address, size_t size);

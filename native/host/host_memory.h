@@ -13,15 +13,13 @@
 
 namespace rk3588 {
 
-inline constexpr size_t kPageBytes = 4096;
-
 // A 32-bit device address space with an unmapped page behind every buffer, so that a program that
 // runs past a buffer's end meets nothing instead of its neighbour.
 class AddressSpace {
  public:
   // Throws DeviceError when no gap is large enough.
   uint64_t reserve(size_t size) {
-    const uint64_t need = size + kPageBytes;
+    const uint64_t need = size + kDevicePageBytes;
     const std::lock_guard<std::mutex> lock(mutex_);
     uint64_t address = kFirst;
     for (const auto& [begin, bytes] : used_) {
@@ -48,8 +46,7 @@ class AddressSpace {
 // Page-aligned zeroed memory; takes up no physical memory before it is touched.
 class HostMemory {
  public:
-  explicit HostMemory(size_t size)
-      : size_(size), mapped_((size + kPageBytes - 1) / kPageBytes * kPageBytes) {
+  explicit HostMemory(size_t size) : size_(size), mapped_(whole_pages(size)) {
     void* memory =
         mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
@@ -103,7 +100,7 @@ class HostBuffer : public Buffer {
   uint64_t address_;
 };
 
-// A device whose memory this is: nothing needs to be synchronised.
+// A device whose memory this is: nothing needs to be synchronised, nor made ready.
 class HostDevice : public Device {
  public:
   std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override {
@@ -116,8 +113,24 @@ class HostDevice : public Device {
   }
   void sync_for_device(Buffer&) override {}
   void sync_for_cpu(Buffer&) override {}
+  std::unique_ptr<Submission> prepare(const Submit& submit) override {
+    return std::make_unique<HostSubmission>(*this, submit);
+  }
 
  private:
+  class HostSubmission : public Submission {
+   public:
+    HostSubmission(HostDevice& device, const Submit& submit) : device_(device), submit_(submit) {}
+    void run() override { device_.run(submit_); }
+
+   private:
+    HostDevice& device_;
+    Submit submit_;
+  };
+
+  // Runs everything and returns when it is done; throws DeviceError. Thread-safe.
+  virtual void run(const Submit& submit) = 0;
+
   std::shared_ptr<AddressSpace> space_ = std::make_shared<AddressSpace>();
 };
 

@@ -176,19 +176,8 @@ void refuse_other_chips(const std::string& root, std::vector<NpuNode>* nodes) {
 }  // namespace
 
 const char* name_of(NpuNode::State state) {
-  switch (state) {
-    case NpuNode::State::kUsable:
-      return "usable";
-    case NpuNode::State::kMissing:
-      return "missing";
-    case NpuNode::State::kDenied:
-      return "denied";
-    case NpuNode::State::kFailed:
-      return "failed";
-    case NpuNode::State::kForeign:
-      return "foreign";
-  }
-  return "";
+  constexpr const char* kNames[] = {"usable", "missing", "denied", "failed", "foreign"};
+  return kNames[static_cast<size_t>(state)];
 }
 
 std::vector<NpuNode> find_npu_nodes(const std::string& root) {

@@ -10,7 +10,9 @@ class NullDevice : public HostDevice {
   std::string name() const override { return "null"; }
   bool computes() const override { return false; }
   bool runs(const Chip&) const override { return true; }
-  void submit(const Submit&) override {}
+
+ private:
+  void run(const Submit&) override {}
 };
 
 }  // namespace

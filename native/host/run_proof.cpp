@@ -20,11 +20,12 @@ Place place_of_atom(const std::vector<Buffer*>& memory, uint64_t address) {
 
 }  // namespace
 
-RunProof::RunProof(const Submission& submission, std::vector<std::string> layers,
-                   const std::vector<Buffer*>& memory)
-    : layers_(std::move(layers)) {
+RunProof::RunProof(const Submission& submission, const Submit& submit) {
+  for (const JobRef& job : submit.jobs) {
+    for (const TaskRef& task : job.tasks) layers_.push_back(task.layer);
+  }
   if (submission.proof() != kNoMark) {
-    const Place place = place_of_atom(memory, submission.proof());
+    const Place place = place_of_atom(submit.outputs, submission.proof());
     if (place.buffer == nullptr) throw DeviceError("the proof of a run lies outside its buffers");
     buffer_ = place.buffer;
     last_ = place.bytes;
@@ -32,7 +33,7 @@ RunProof::RunProof(const Submission& submission, std::vector<std::string> layers
   const Span<const uint64_t> targets = submission.task_targets();
   std::map<uint64_t, size_t> last_writer;
   for (size_t i = 0; i < targets.size(); ++i) {
-    targets_.push_back(place_of_atom(memory, targets[i]).bytes);
+    targets_.push_back(place_of_atom(submit.outputs, targets[i]).bytes);
     const auto [entry, is_new] = last_writer.insert({targets[i], i});
     if (is_new) continue;
     targets_[entry->second] = nullptr;

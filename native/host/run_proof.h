@@ -18,11 +18,8 @@ namespace rk3588 {
 
 class RunProof {
  public:
-  // `submission`: its proof, and the first address that each task writes, in order; `layers`: their
-  // names. `memory`: all buffers that tasks write.
-  RunProof(const Submission& submission, std::vector<std::string> layers,
-           const std::vector<Buffer*>& memory);
-
+  // `submission`: of `submit`; its proof, and the first address that each task writes, in order.
+  RunProof(const Submission& submission, const Submit& submit);
   // Before the buffers are given to the device. With `tasks`, marks every task's target, too.
   void mark(bool tasks);
   // The buffer with the mark that every run must overwrite; nullptr: the submission proves itself.

@@ -8,26 +8,14 @@
 #include "host/device_fault.h"
 #include "host/devices.h"
 #include "host/host_memory.h"
+#include "host/stream_verifier.h"
 #include "sim/simulator.h"
 
 namespace rk3588 {
 namespace {
 
-const char* buffer_name(BufferId id) {
-  switch (id) {
-    case BufferId::kRegcmd:
-      return "regcmd";
-    case BufferId::kConstants:
-      return "constants";
-    case BufferId::kScratch:
-      return "scratch";
-    case BufferId::kInput:
-      return "input";
-    case BufferId::kOutput:
-      return "output";
-  }
-  return "buffer";
-}
+constexpr const char* kBufferNames[kBufferCount] = {"regcmd", "constants", "scratch", "input",
+                                                    "output"};
 
 // A layer rarely has work for more, whatever the interpreter was told.
 constexpr unsigned kMostThreads = 16;
@@ -85,21 +73,15 @@ class SimDevice : public HostDevice {
   const Chip& chip() const override { return chip_; }
   bool runs(const Chip&) const override { return true; }
 
-  void submit(const Submit& submit) override {
+ private:
+  void run(const Submit& submit) override {
     std::vector<sim::Region> memory;
     memory.reserve(submit.inputs.size() + submit.outputs.size());
     for (const auto* buffers : {&submit.inputs, &submit.outputs}) {
       for (Buffer* buffer : *buffers) memory.push_back(region(*buffer));
     }
     std::vector<sim::Job> jobs;
-    jobs.reserve(submit.jobs.size());
-    for (const JobRef& job : submit.jobs) {
-      sim::Job& target = jobs.emplace_back();
-      target.tasks.reserve(job.tasks.size());
-      for (const TaskRef& task : job.tasks) {
-        target.tasks.push_back({task.regcmd, task.regcmd_count, task.layer});
-      }
-    }
+    for (const JobRef& job : submit.jobs) jobs.push_back(sim_job(job, 0, job.tasks.size()));
     const unsigned threads = std::min(submit.threads, kMostThreads);
     std::unique_ptr<sim::Simulator> simulator = pool_.take(*submit.chip, threads);
     try {
@@ -111,16 +93,12 @@ class SimDevice : public HostDevice {
     pool_.give_back(std::move(simulator), *submit.chip, threads);
   }
 
- private:
   static sim::Region region(Buffer& buffer) {
     const auto& host = static_cast<const HostBuffer&>(buffer);
-    sim::Region region;
-    region.name = buffer_name(host.id());
-    region.address = buffer.dma_address();
-    region.bytes = buffer.bytes();
     // Programs bring no content for these: whatever a task reads, one before it must have written.
-    if (host.id() == BufferId::kScratch || host.id() == BufferId::kOutput) region.initial_bytes = 0;
-    return region;
+    const bool is_empty = host.id() == BufferId::kScratch || host.id() == BufferId::kOutput;
+    return {kBufferNames[static_cast<size_t>(host.id())], buffer.dma_address(), buffer.bytes(),
+            is_empty ? 0 : UINT64_MAX};
   }
 
   const Chip& chip_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <string>
 
 #include "host/core_banks.h"
@@ -21,7 +22,6 @@ using sim::Word;
 
 constexpr uint32_t kWordBytes = 8;
 constexpr uint32_t kTailWords = 4;
-constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kSegmentAlignment = 64;
 // PC.REGISTER_AMOUNTS holds (words + 1) / 2 - 1 in 16 bits.
 constexpr uint32_t kMaxTaskWords = 131072;
@@ -35,28 +35,15 @@ struct Range {
   Span<uint8_t> bytes;
 };
 
-sim::Job sim_job(const JobRef& job, size_t first, size_t count) {
-  sim::Job result;
-  for (size_t i = first; i < first + count; ++i) {
-    const TaskRef& task = job.tasks[i];
-    result.tasks.push_back({task.regcmd, task.regcmd_count, task.layer});
-  }
-  return result;
-}
-
 // The simulator decodes every task and checks each byte it would touch, without computing.
 std::vector<sim::TaskAccess> dry_run(const Submit& submit, bool outputs_hold_content,
                                      const std::vector<sim::Job>& jobs) {
   std::vector<sim::Region> memory;
   const auto add = [&](Buffer& buffer, bool is_output) {
-    sim::Region region;
-    region.name = is_output ? "written by the device" : "read by the device";
-    region.address = buffer.dma_address();
-    region.bytes = buffer.bytes();
     // Results may lie beside what the host wrote.
-    const bool holds_content = outputs_hold_content || &buffer == submit.host_input;
-    if (is_output && !holds_content) region.initial_bytes = 0;
-    memory.push_back(std::move(region));
+    const bool holds_content = !is_output || outputs_hold_content || &buffer == submit.host_input;
+    memory.push_back({is_output ? "written by the device" : "read by the device",
+                      buffer.dma_address(), buffer.bytes(), holds_content ? UINT64_MAX : 0});
   };
   for (Buffer* buffer : submit.inputs) add(*buffer, false);
   for (Buffer* buffer : submit.outputs) add(*buffer, true);
@@ -175,7 +162,7 @@ class Verifier {
     if (task.regcmd_count % 2 == 0) return;
     const uint64_t behind = task.regcmd + uint64_t{task.regcmd_count} * kWordBytes;
     // The rest of a buffer's last page is zero.
-    if (behind + kWordBytes > segment.end && segment.end % kPageBytes != 0) return;
+    if (behind + kWordBytes > segment.end && segment.end % kDevicePageBytes != 0) return;
     uint64_t word = 1;
     if (behind + kWordBytes <= segment.end) {
       std::memcpy(&word, segment.bytes.data() + (behind - segment.begin), sizeof(word));
@@ -332,17 +319,46 @@ std::vector<sim::TaskAccess> verify_alone(const Submit& submit, size_t job, size
   return dry_run(submit, true, {sim_job(submit.jobs[job], first, count)});
 }
 
-void move_addresses(uint8_t* commands, uint32_t count,
-                    const std::function<uint64_t(uint64_t)>& moved) {
-  for (uint32_t i = 0; i < count; ++i, commands += kWordBytes) {
-    uint64_t command;
-    std::memcpy(&command, commands, kWordBytes);
-    const Word word = decode(command);
-    const regs::Register* reg = sim::registers_of(kRk3588).find(word.target, word.offset);
-    if (reg == nullptr || !reg->is_address) continue;
-    command = (command & ~(uint64_t{UINT32_MAX} << 16)) | moved(command) << 16;
-    std::memcpy(commands, &command, kWordBytes);
+sim::Job sim_job(const JobRef& job, size_t first, size_t count) {
+  sim::Job result;
+  for (size_t i = first; i < first + count; ++i) {
+    const TaskRef& task = job.tasks[i];
+    result.tasks.push_back({task.regcmd, task.regcmd_count, task.layer});
   }
+  return result;
+}
+
+std::vector<JobRef> move_jobs(std::vector<JobRef> jobs, const std::vector<Buffer*>& from,
+                              const std::vector<Buffer*>& to, const SeeAddress& see) {
+  const auto moved = [&](const AddressPlace& place) {
+    return to[place.index]->dma_address() + place.offset;
+  };
+  std::set<uint64_t> seen;  // segments that several tasks share are moved once
+  for (JobRef& job : jobs) {
+    for (TaskRef& task : job.tasks) {
+      const auto segment = find_address(from, task.regcmd);
+      if (!segment || uint64_t{task.regcmd_count} * kWordBytes >
+                          from[segment->index]->bytes().size() - segment->offset) {
+        throw StreamError("the commands of a task lie outside the buffers");
+      }
+      uint8_t* commands = to[segment->index]->bytes().data() + segment->offset;
+      const uint32_t count = seen.insert(task.regcmd).second ? task.regcmd_count : 0;
+      for (uint32_t i = 0; i < count; ++i, commands += kWordBytes) {
+        uint64_t command;
+        std::memcpy(&command, commands, kWordBytes);
+        const Word word = decode(command);
+        const regs::Register* reg = sim::registers_of(kRk3588).find(word.target, word.offset);
+        if (reg == nullptr || !reg->is_address) continue;
+        const auto place = find_address(from, word.value);
+        if (see) see(task, word, place);
+        if (!place) continue;
+        command = sim::with_value(command, moved(*place));
+        std::memcpy(commands, &command, kWordBytes);
+      }
+      task.regcmd = moved(*segment);
+    }
+  }
+  return jobs;
 }
 
 }  // namespace rk3588

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "host/device.h"
+#include "sim/pc.h"
 #include "sim/simulator.h"
-
 namespace rk3588 {
 
 // A stream that must not reach the hardware.
@@ -51,10 +51,15 @@ VerifiedJobs verify_streams(const Submit& submit);
 std::vector<sim::TaskAccess> verify_alone(const Submit& submit, size_t job, size_t first,
                                           size_t count);
 
-// Replaces the address in each of `count` commands that write one by what `moved(command)` gives.
-void move_addresses(uint8_t* commands, uint32_t count,
-                    const std::function<uint64_t(uint64_t)>& moved);
-// The address that a command writes.
-constexpr uint64_t address_in(uint64_t command) { return command >> 16 & UINT32_MAX; }
+// Tasks [first, first + count) of a job, as the simulator takes them.
+sim::Job sim_job(const JobRef& job, size_t first, size_t count);
 
+// Jobs of RK3588 whose commands and data lie in `from`, for copies of these buffers: the commands
+// in the copies get the copies' addresses. One that lies in none of the buffers stays as it is.
+// `see` is told of every command of a task that names an address, and where that was. Throws
+// StreamError if commands lie outside the buffers, and what `see` throws.
+using SeeAddress = std::function<void(const TaskRef& task, const sim::Word& command,
+                                      const std::optional<AddressPlace>& place)>;
+std::vector<JobRef> move_jobs(std::vector<JobRef> jobs, const std::vector<Buffer*>& from,
+                              const std::vector<Buffer*>& to, const SeeAddress& see);
 }  // namespace rk3588

@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "program/binding_conversion.h"
-#include "sim/register_file.h"
-
+#include "sim/pc.h"
 namespace rk3588 {
 namespace {
 
@@ -46,7 +45,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   submit_.timeout_ms = settings.timeout_ms;
   submit_.threads = settings.threads;
   submission_ = device_->prepare(submit_);
-  if (!device_->proves_completion()) require_proof();
+  if (!device_->proves_completion()) proof_ = std::make_unique<RunProof>(*submission_, submit_);
   for (const auto& buffer : buffers_) {
     const bool is_shared = buffer.get() == this->buffer(BufferId::kConstants);
     if (buffer != nullptr && !is_shared) device_->sync_for_device(*buffer);
@@ -62,14 +61,6 @@ Executable::~Executable() {
   if (owner_ != getpid()) {
     static_cast<void>(std::make_unique<std::future<bool>>(std::move(sample_)).release());
   }
-}
-
-void Executable::require_proof() {
-  std::vector<std::string> layers;
-  for (const JobRef& job : submit_.jobs) {
-    for (const TaskRef& task : job.tasks) layers.push_back(task.layer);
-  }
-  proof_ = std::make_unique<RunProof>(*submission_, std::move(layers), submit_.outputs);
 }
 
 void Executable::allocate_and_upload(const Program& program, Spend spend) {
@@ -102,7 +93,7 @@ void Executable::relocate(const Program& program) {
     uint8_t* place = regcmd->bytes().data() + size_t{reloc.word} * sizeof(uint64_t);
     uint64_t word;
     std::memcpy(&word, place, sizeof(word));
-    word = (word & ~(uint64_t{UINT32_MAX} << 16)) | (address << 16);
+    word = sim::with_value(word, address);
     std::memcpy(place, &word, sizeof(word));
   }
 }

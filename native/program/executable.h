@@ -73,7 +73,6 @@ class Executable {
   void make_room_between();
   bool writes_inputs(const Program& program) const;
   void build_submit(const Program& program);
-  void require_proof();
   void give_inputs(Span<const uint8_t* const> inputs);
   void give_marked();
   // Returns how often it was repeated.
@@ -101,13 +100,13 @@ class Executable {
   std::vector<std::vector<uint8_t>> verified_;  // the verifier's outputs
   uint32_t verify_every_ = 0;
   uint32_t unverified_ = 0;  // runs since the last sample
-  std::future<bool> sample_;
   std::shared_ptr<RunStatsHome> stats_ = RunStatsHome::of_process();
   pid_t owner_;
   std::mutex mutex_;
+  std::future<bool> sample_;  // its thread uses the others: destroyed first, which waits for it
 };
 
-// Calls of Device::submit in this process so far.
+// Runs of executables in this process so far.
 uint64_t submit_count();
 
 }  // namespace rk3588

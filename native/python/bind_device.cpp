@@ -33,12 +33,10 @@ std::vector<std::string> run_on_device(const std::vector<py::tuple>& items,
       throw py::value_error("a buffer is (name, address, contiguous uint8 array)");
     }
     arrays.push_back(item[2].cast<Bytes>());
-    RecordedBuffer buffer;
-    buffer.name = item[0].cast<std::string>();
-    buffer.address = item[1].cast<uint64_t>();
     // mutable_data() throws for read-only arrays.
-    buffer.content = {arrays.back().mutable_data(), static_cast<size_t>(arrays.back().size())};
-    buffers.push_back(std::move(buffer));
+    const Span<uint8_t> content(arrays.back().mutable_data(),
+                                static_cast<size_t>(arrays.back().size()));
+    buffers.emplace_back(item[0].cast<std::string>(), item[1].cast<uint64_t>(), content);
   }
   std::vector<JobRef> jobs;
   for (const auto& tasks : job_items) {
@@ -54,7 +52,7 @@ std::vector<std::string> run_on_device(const std::vector<py::tuple>& items,
     written = run_recorded(*opened, buffers, jobs, timeout_ms);
   }
   std::vector<std::string> names;
-  for (const size_t index : written) names.push_back(buffers[index].name);
+  for (const size_t index : written) names.push_back(buffers[index].name());
   return names;
 }
 

@@ -10,7 +10,6 @@
 namespace rk3588 {
 namespace {
 
-constexpr int64_t kNsPerMs = 1'000'000;
 // A job that is about to pass its time-out counts as past it: a submit takes a moment to start.
 constexpr int64_t kMarginNs = 10 * kNsPerMs;
 // How many time-outs a job waits for its core, as one that is queued waits in the driver.
@@ -23,10 +22,6 @@ constexpr int64_t kDefaultDelayMs = 3000;
 constexpr int64_t kMaxDelayMs = 60'000;
 // The IOMMU follows the NPU a moment later.
 constexpr int64_t kSettleNs = 200 * kNsPerMs;
-
-std::chrono::steady_clock::time_point at(int64_t monotonic) {
-  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(monotonic));
-}
 
 int lowest(uint32_t cores) {
   for (int core = 0; core < static_cast<int>(kMaxRknpuCores); ++core) {
@@ -115,7 +110,7 @@ int RknpuCores::acquire(const RknpuCoreChoice& choice, uint32_t timeout_ms) {
       return core == kAbsent ? kAbsent : kBusy;
     }
     const bool rests = is_resting_ && rest_until_ns_ > now;
-    changed_.wait_until(lock, at(rests ? std::min(limit, rest_until_ns_) : limit));
+    changed_.wait_until(lock, monotonic_time(rests ? std::min(limit, rest_until_ns_) : limit));
   }
 }
 
@@ -153,7 +148,7 @@ RknpuCores::Verdict RknpuCores::release(int core, int number) {
 void RknpuCores::finish_rest() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (must_rest(monotonic_ns())) {
-    changed_.wait_until(lock, at(rest_until_ns_));
+    changed_.wait_until(lock, monotonic_time(rest_until_ns_));
   }
 }
 

@@ -26,7 +26,6 @@ class RknpuDevice : public Device {
   std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size, Spend spend) override;
   void sync_for_device(Buffer& buffer) override;
   void sync_for_cpu(Buffer& buffer) override;
-  void submit(const Submit& submit) override { prepare(submit)->run(); }
   std::unique_ptr<Submission> prepare(const Submit& submit) override;
   bool proves_completion() const override { return false; }
   std::shared_ptr<Device> open_stream() override;

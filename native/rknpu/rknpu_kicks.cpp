@@ -16,8 +16,6 @@ namespace {
 
 // What the vendor's runtime waits for one submit.
 constexpr uint32_t kDefaultTimeoutMs = 6000;
-constexpr int64_t kNsPerMs = 1'000'000;
-constexpr uint32_t kEnableDpu = 0x08;
 constexpr uint64_t kSegmentAlignment = 64;
 
 // With the word that is fetched behind an odd number.
@@ -39,7 +37,7 @@ void link_to(uint64_t address, uint32_t count, std::vector<uint64_t>* words) {
   for (uint32_t i = 0; i < count; ++i) {
     const sim::Word word = sim::decode((*words)[i]);
     if (word.target != pc::kTarget || word.offset != pc::base_address::kOffset) continue;
-    (*words)[i] = ((*words)[i] & ~(uint64_t{UINT32_MAX} << 16)) | address << 16;
+    (*words)[i] = sim::with_value((*words)[i], address);
   }
 }
 
@@ -70,7 +68,7 @@ std::unique_ptr<RknpuBuffer> RknpuKicks::make_table(const std::vector<JobRef>& j
       rknpu::Task task;
       task.op_idx = index;
       task.enable_mask = tasks_[index].enable_mask;
-      task.int_mask = (task.enable_mask & kEnableDpu) != 0 ? rknpu::kIntDpu : rknpu::kIntPpu;
+      task.int_mask = (task.enable_mask & sim::kEnableDpu) != 0 ? rknpu::kIntDpu : rknpu::kIntPpu;
       task.int_clear = rknpu::kIntClearAll;
       task.regcfg_amount = source.regcmd_count - rknpu::kTailWords;
       task.regcmd_addr = source.regcmd;

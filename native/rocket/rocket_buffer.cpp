@@ -46,4 +46,9 @@ int RocketBuffer::take_for_host(int64_t deadline_ns) {
   return number;
 }
 
+void RocketBuffer::hold(int64_t deadline_ns, const char* what) {
+  const int number = take_for_host(deadline_ns);
+  if (number != 0) file_->file.fail(what, number);
+}
+
 }  // namespace rk3588

@@ -25,6 +25,8 @@ class RocketBuffer : public Buffer {
   }
   // Waits until `deadline_ns` (monotonic). Returns 0: the host has it, or as RocketFile::wait.
   int take_for_host(int64_t deadline_ns);
+  // The same; throws KernelError. `what`: for the message.
+  void hold(int64_t deadline_ns, const char* what = "PREP_BO");
 
  private:
   std::shared_ptr<RocketFile> file_;

@@ -26,8 +26,7 @@ std::unique_ptr<Buffer> RocketDevice::allocate(size_t size, BufferId) {
 void RocketDevice::sync_for_device(Buffer& buffer) { rocket_buffer(buffer).give_to_device(); }
 
 void RocketDevice::sync_for_cpu(Buffer& buffer) {
-  const int number = rocket_buffer(buffer).take_for_host(monotonic_ns() + kRocketCloseWaitNs);
-  if (number != 0) file_->file.fail("PREP_BO", number);
+  rocket_buffer(buffer).hold(monotonic_ns() + kRocketCloseWaitNs);
 }
 
 std::unique_ptr<Submission> RocketDevice::prepare(const Submit& submit) {

@@ -27,7 +27,6 @@ class RocketDevice : public Device {
   std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override;
   void sync_for_device(Buffer& buffer) override;
   void sync_for_cpu(Buffer& buffer) override;
-  void submit(const Submit& submit) override { prepare(submit)->run(); }
   std::unique_ptr<Submission> prepare(const Submit& submit) override;
   bool proves_completion() const override { return false; }
   std::shared_ptr<Device> open_stream() override;

@@ -146,7 +146,7 @@ int RocketFile::wait(uint32_t handle, int64_t deadline_ns) const {
 
 void RocketFile::take_turn(uint32_t timeout_ms) {
   if (turn_ == nullptr) return;
-  const int64_t deadline = monotonic_ns() + int64_t{timeout_ms} * 1'000'000;
+  const int64_t deadline = monotonic_ns() + timeout_ms * kNsPerMs;
   do {
     if (turn_->take(file.descriptor(), std::min(deadline, monotonic_ns() + kLookNs))) return;
     look_at_abandoned();

@@ -46,7 +46,7 @@ inline constexpr int64_t kRocketSettleNs = 10'000'000;
 
 // The kernel resets a core whose job takes longer than its limit; others' jobs may come first. What
 // is not done after twice that keeps its file open.
-inline constexpr int64_t kRocketCloseWaitNs = 2 * int64_t{rocket::kKernelJobTimeoutMs} * 1'000'000;
+inline constexpr int64_t kRocketCloseWaitNs = 2 * int64_t{rocket::kKernelJobTimeoutMs} * kNsPerMs;
 
 // Shared by its device, buffers and submissions; closed after the last of them. Thread-safe.
 class RocketFile {

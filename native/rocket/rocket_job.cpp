@@ -5,9 +5,9 @@
 namespace rk3588 {
 namespace {
 
-constexpr uint32_t kEnableDpu = 0x08;
-
-bool ends_with_dpu(const RocketTask& task) { return (task.verified.enable_mask & kEnableDpu) != 0; }
+bool ends_with_dpu(const RocketTask& task) {
+  return (task.verified.enable_mask & sim::kEnableDpu) != 0;
+}
 
 }  // namespace
 
@@ -125,8 +125,8 @@ void RocketJob::wait(uint32_t timeout_ms) {
 
 void RocketJob::wait_for_earlier(uint32_t timeout_ms) {
   if (!may_run_) return;
-  const int number = output_->take_for_host(monotonic_ns() + timeout_ms * kNsPerMs);
-  if (number != 0) file_->file.fail("waiting for an earlier run that timed out", number);
+  output_->hold(monotonic_ns() + timeout_ms * kNsPerMs,
+                "waiting for an earlier run that timed out");
   note_done();
 }
 

@@ -13,7 +13,6 @@ namespace rk3588 {
 
 // Far above the kernel's own limit of half a second per job, so that others' jobs may come first.
 inline constexpr uint32_t kRocketTimeoutMs = 10'000;
-inline constexpr int64_t kNsPerMs = 1'000'000;
 struct RocketTask {
   TaskRef task;
   VerifiedTask verified;

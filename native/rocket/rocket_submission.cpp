@@ -35,7 +35,6 @@ struct Mark {
 };
 
 struct Launch {
-  size_t worker = 0;
   std::unique_ptr<RocketJob> job;
   std::vector<Mark> marks;
 };
@@ -53,68 +52,29 @@ struct Epoch {
 
 RocketBuffer* rocket_buffer(Buffer* buffer) { return static_cast<RocketBuffer*>(buffer); }
 
-// A submit that reads the same commands from copies of its buffers.
-class Mirror {
- public:
-  Mirror(const Submit& submit, Worker& worker) : submit_(submit), worker_(worker) {
-    for (Buffer* buffer : submit.inputs) worker.inputs.push_back(copy(*buffer));
-    for (Buffer* buffer : submit.outputs) worker.outputs.push_back(copy(*buffer));
-    for (const JobRef& job : submit.jobs) {
-      JobRef& target = result_.jobs.emplace_back(job);
-      for (TaskRef& task : target.tasks) task = move(task);
-    }
-    result_.inputs.assign(worker.inputs.begin(), worker.inputs.end());
-    result_.outputs.assign(worker.outputs.begin(), worker.outputs.end());
-    result_.timeout_ms = submit.timeout_ms;
-    result_.outputs_hold_content = submit.outputs_hold_content;
-    for (size_t i = 0; i < submit.outputs.size(); ++i) {
-      if (submit.outputs[i] == submit.host_input) result_.host_input = worker.outputs[i];
-    }
-    // Nothing reaches the NPU that was not read as it will be fetched.
-    verify_streams(result_);
-    for (const auto& buffer : worker.copies) buffer->give_to_device();
+// A submit that reads the same commands from copies of its buffers, which become the worker's.
+Submit mirrored(const Submit& submit, Worker* worker) {
+  std::vector<Buffer*> from = submit.inputs;
+  from.insert(from.end(), submit.outputs.begin(), submit.outputs.end());
+  Submit result = submit;
+  std::vector<Buffer*> to;
+  for (Buffer* source : from) {
+    const Span<uint8_t> content = source->bytes();
+    worker->copies.push_back(std::make_unique<RocketBuffer>(worker->file, content.size()));
+    to.push_back(worker->copies.back().get());
+    std::memcpy(to.back()->bytes().data(), content.data(), content.size());
+    if (source == submit.host_input) result.host_input = to.back();
+    if (source == submit.host_output) result.host_output = to.back();
   }
-
-  const Submit& result() const { return result_; }
-
- private:
-  RocketBuffer* copy(Buffer& source) {
-    const Span<uint8_t> content = source.bytes();
-    worker_.copies.push_back(std::make_unique<RocketBuffer>(worker_.file, content.size()));
-    RocketBuffer* target = worker_.copies.back().get();
-    std::memcpy(target->bytes().data(), content.data(), content.size());
-    return target;
-  }
-
-  // Where the copy holds `address` of the submit's buffers; kNoTarget: nowhere.
-  uint64_t moved(uint64_t address) const {
-    if (const auto at = find_address(submit_.inputs, address)) {
-      return worker_.inputs[at->index]->dma_address() + at->offset;
-    }
-    const auto at = find_address(submit_.outputs, address);
-    return at ? worker_.outputs[at->index]->dma_address() + at->offset : kNoTarget;
-  }
-
-  TaskRef move(const TaskRef& task) {
-    TaskRef result = task;
-    result.regcmd = moved(task.regcmd);
-    if (!seen_.insert(task.regcmd).second) return result;
-    const auto at = find_address(worker_.inputs, result.regcmd);
-    if (!at) throw StreamError("the commands of a task lie outside the inputs of its submit");
-    uint8_t* commands = worker_.inputs[at->index]->bytes().data() + at->offset;
-    move_addresses(commands, task.regcmd_count, [this](uint64_t command) {
-      const uint64_t address = moved(address_in(command));
-      // Of a reader that is off, or at the end of a chain.
-      return address == kNoTarget ? address_in(command) : address;
-    });
-    return result;
-  }
-
-  const Submit& submit_;
-  Worker& worker_;
-  Submit result_;
-  std::set<uint64_t> seen_;
-};
+  const auto outputs = to.begin() + static_cast<ptrdiff_t>(submit.inputs.size());
+  result.inputs.assign(to.begin(), outputs);
+  result.outputs.assign(outputs, to.end());
+  result.jobs = move_jobs(submit.jobs, from, to, {});
+  // Nothing reaches the NPU that was not read as it will be fetched.
+  verify_streams(result);
+  for (const auto& buffer : worker->copies) buffer->give_to_device();
+  return result;
+}
 
 class RocketSubmission : public Submission {
  public:
@@ -127,13 +87,9 @@ class RocketSubmission : public Submission {
     for (size_t i = 0; i < plan.workers; ++i) {
       Worker& worker = workers_[i];
       worker.file = std::move(files[i]);
-      if (i > 0) {
-        submits[i] = Mirror(submit, worker).result();
-        continue;
-      }
-      submits[0] = submit;
-      for (Buffer* buffer : submit.inputs) worker.inputs.push_back(rocket_buffer(buffer));
-      for (Buffer* buffer : submit.outputs) worker.outputs.push_back(rocket_buffer(buffer));
+      submits[i] = i == 0 ? submit : mirrored(submit, &worker);
+      for (Buffer* buffer : submits[i].inputs) worker.inputs.push_back(rocket_buffer(buffer));
+      for (Buffer* buffer : submits[i].outputs) worker.outputs.push_back(rocket_buffer(buffer));
     }
     for (const PlannedEpoch& planned : plan.epochs) add_epoch(planned, submit, submits, verified);
     for (size_t i = 1; i < plan.workers; ++i) add_input(plan.host_input[i], i, submit);
@@ -167,7 +123,7 @@ class RocketSubmission : public Submission {
     for (Epoch& epoch : epochs_) {
       for (const Launch& launch : epoch.launches) {
         for (const Mark& mark : launch.marks) {
-          hold(launch.worker, *mark.place.buffer);
+          mark.place.buffer->hold(deadline());
           mark_.put(mark.place.bytes());
         }
       }
@@ -177,8 +133,8 @@ class RocketSubmission : public Submission {
       waited_ns += monotonic_ns() - start;
       for (const Launch& launch : epoch.launches) check_marks(launch);
       for (const Copy& copy : epoch.copies) {
-        hold_place(copy.from);
-        hold_place(copy.to);
+        copy.from.buffer->hold(deadline());
+        copy.to.buffer->hold(deadline());
         std::memcpy(copy.to.bytes(), copy.from.bytes(), copy.size);
       }
     }
@@ -195,7 +151,6 @@ class RocketSubmission : public Submission {
     for (size_t w = 0; w < workers_.size(); ++w) {
       if (planned.workers[w].empty()) continue;
       Launch& launch = epoch.launches.emplace_back();
-      launch.worker = w;
       std::vector<RocketTask> tasks;
       for (const PlannedJob& job : planned.workers[w]) {
         const std::vector<TaskRef>& source = submits[w].jobs[job.job].tasks;
@@ -241,22 +196,9 @@ class RocketSubmission : public Submission {
     return {holder.outputs[at->index], at->offset};
   }
 
-  void hold_place(const Place& place) {
-    for (size_t w = 0; w < workers_.size(); ++w) {
-      for (RocketBuffer* buffer : workers_[w].outputs) {
-        if (buffer == place.buffer) hold(w, *buffer);
-      }
-    }
-  }
-
-  void hold(size_t worker, RocketBuffer& buffer) {
-    const int number = buffer.take_for_host(deadline());
-    if (number != 0) workers_[worker].file->file.fail("PREP_BO", number);
-  }
-
   void check_marks(const Launch& launch) {
     for (const Mark& mark : launch.marks) {
-      hold(launch.worker, *mark.place.buffer);
+      mark.place.buffer->hold(deadline());
       if (mark_.is_at(mark.place.bytes())) throw DeviceError(name() + ": " + unwritten(mark.layer));
     }
   }

@@ -17,10 +17,6 @@ namespace {
 // flock has no time limit of its own: how often it is asked.
 constexpr int64_t kPollNs = 200'000;
 
-std::chrono::steady_clock::time_point at(int64_t monotonic) {
-  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(monotonic));
-}
-
 }  // namespace
 
 std::shared_ptr<RocketTurn> RocketTurn::of(int descriptor) {
@@ -45,7 +41,8 @@ std::shared_ptr<RocketTurn> RocketTurn::of(int descriptor) {
 
 bool RocketTurn::take(int descriptor, int64_t deadline_ns) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (!changed_.wait_until(lock, at(deadline_ns), [this] { return !is_taken_; })) return false;
+  if (!changed_.wait_until(lock, monotonic_time(deadline_ns), [this] { return !is_taken_; }))
+    return false;
   is_taken_ = true;
   lock.unlock();
   while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {

@@ -18,6 +18,11 @@ inline Word decode(uint64_t word) {
           static_cast<uint32_t>(word & 0xffff)};
 }
 
+// The command with another value, of 32 bits.
+inline uint64_t with_value(uint64_t word, uint64_t value) {
+  return (word & ~(uint64_t{UINT32_MAX} << 16)) | value << 16;
+}
+
 // A word of zeros, which does nothing.
 inline constexpr uint32_t kTargetFiller = 0;
 // S_POINTER. Both ping-pong enables and "ping-pong by pointer": what every known program writes

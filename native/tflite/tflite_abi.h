@@ -3,8 +3,8 @@
 // Written by hand from the layout that every runtime since 2.9 shares (tflite-runtime,
 // ai-edge-litert, tensorflow; 64-bit little-endian targets): structs only ever grew at their ends,
 // and no symbol of the runtime is needed because everything is reached through the function
-// pointers of Context. The static_asserts below pin every offset; fields that are never touched are
-// named reserved_*.
+// pointers of Context. The static_asserts below pin the place of every field that is touched, and
+// with it the room of those between.
 #pragma once
 
 #include <cstddef>
@@ -128,14 +128,9 @@ static_assert(sizeof(Tensor) == 112);
 static_assert(offsetof(Tensor, type) == 0);
 static_assert(offsetof(Tensor, data) == 8);
 static_assert(offsetof(Tensor, dims) == 16);
-static_assert(offsetof(Tensor, params) == 24);
 static_assert(offsetof(Tensor, allocation_type) == 32);
 static_assert(offsetof(Tensor, bytes) == 40);
-static_assert(offsetof(Tensor, allocation) == 48);
 static_assert(offsetof(Tensor, name) == 56);
-static_assert(offsetof(Tensor, delegate) == 64);
-static_assert(offsetof(Tensor, buffer_handle) == 72);
-static_assert(offsetof(Tensor, data_is_stale) == 76);
 static_assert(offsetof(Tensor, is_variable) == 77);
 static_assert(offsetof(Tensor, quantization) == 80);
 static_assert(offsetof(Quantization, params) == 8);
@@ -157,14 +152,11 @@ struct Node {
 static_assert(sizeof(Node) == 80);
 static_assert(offsetof(Node, inputs) == 0);
 static_assert(offsetof(Node, outputs) == 8);
-static_assert(offsetof(Node, intermediates) == 16);
 static_assert(offsetof(Node, temporaries) == 24);
 static_assert(offsetof(Node, user_data) == 32);
 static_assert(offsetof(Node, builtin_data) == 40);
 static_assert(offsetof(Node, custom_initial_data) == 48);
 static_assert(offsetof(Node, custom_initial_data_size) == 56);
-static_assert(offsetof(Node, delegate) == 64);
-static_assert(offsetof(Node, might_have_side_effect) == 72);
 
 // Handed over by value, so the runtime reads as many bytes as its own declaration has: the reserved
 // bytes at the end keep a runtime with a longer struct inside ours. They must be zero.
@@ -186,13 +178,9 @@ static_assert(offsetof(Registration, init) == 0);
 static_assert(offsetof(Registration, free) == 8);
 static_assert(offsetof(Registration, prepare) == 16);
 static_assert(offsetof(Registration, invoke) == 24);
-static_assert(offsetof(Registration, profiling_string) == 32);
 static_assert(offsetof(Registration, builtin_code) == 40);
 static_assert(offsetof(Registration, custom_name) == 48);
 static_assert(offsetof(Registration, version) == 56);
-static_assert(offsetof(Registration, registration_external) == 64);
-static_assert(offsetof(Registration, async_kernel) == 72);
-static_assert(offsetof(Registration, inplace_operator) == 80);
 static_assert(offsetof(Registration, reserved) == 88);
 
 struct DelegateParams {
@@ -243,21 +231,13 @@ static_assert(sizeof(Context) == 200);
 static_assert(offsetof(Context, tensors_size) == 0);
 static_assert(offsetof(Context, get_execution_plan) == 8);
 static_assert(offsetof(Context, tensors) == 16);
-static_assert(offsetof(Context, impl) == 24);
 static_assert(offsetof(Context, resize_tensor) == 32);
 static_assert(offsetof(Context, report_error) == 40);
 static_assert(offsetof(Context, add_tensors) == 48);
 static_assert(offsetof(Context, get_node_and_registration) == 56);
 static_assert(offsetof(Context, replace_node_subsets_with_delegate_kernels) == 64);
 static_assert(offsetof(Context, recommended_num_threads) == 72);
-static_assert(offsetof(Context, get_external_context) == 80);
-static_assert(offsetof(Context, set_external_context) == 88);
-static_assert(offsetof(Context, allow_fp32_relax_to_fp16) == 96);
-static_assert(offsetof(Context, profiler) == 104);
-static_assert(offsetof(Context, reserved_allocation) == 112);
-static_assert(offsetof(Context, resize_tensor_explicit) == 144);
 static_assert(offsetof(Context, preview_delegate_partitioning) == 152);
-static_assert(offsetof(Context, reserved_access) == 160);
 static_assert(offsetof(Context, get_model_metadata) == 176);
 
 struct Delegate {
@@ -273,14 +253,8 @@ struct Delegate {
 };
 static_assert(offsetof(Delegate, data) == 0);
 static_assert(offsetof(Delegate, prepare) == 8);
-static_assert(offsetof(Delegate, copy_from_buffer_handle) == 16);
-static_assert(offsetof(Delegate, copy_to_buffer_handle) == 24);
-static_assert(offsetof(Delegate, free_buffer_handle) == 32);
 static_assert(offsetof(Delegate, flags) == 40);
-static_assert(offsetof(Delegate, opaque_delegate_builder) == 48);
 static_assert(offsetof(Delegate, reserved) == 56);
-
-// Builtin parameters: the leading fields that all runtimes share.
 
 using ReportError = void (*)(const char* message);
 
