@@ -182,7 +182,7 @@ std::vector<MissingFeature> FeatureProofs::missing(const Program& program) {
   settle(used);
   std::vector<MissingFeature> found;
   for (size_t i = 0; i < features_.count; ++i) {
-    if (!used[i] || record_.state(features_.features[i].name) == kProved) continue;
+    if (!used[i] || state(i) == kProved) continue;
     found.push_back({features_.features[i].name, reason(i)});
   }
   if (!found.empty()) tell();
@@ -231,15 +231,15 @@ std::vector<std::string> FeatureProofs::states(Wanted wanted) {
   }
   std::vector<std::string> found;
   for (size_t i = 0; i < features_.count; ++i) {
-    const std::string state = record_.state(features_.features[i].name);
-    found.push_back(state.empty() && wanted != Wanted::kNothing ? reason(i) : state);
+    const std::string known = state(i);
+    found.push_back(known.empty() && wanted != Wanted::kNothing ? reason(i) : known);
   }
   return found;
 }
 
 bool FeatureProofs::is_settled(const FeatureSet& features) const {
   for (size_t i = 0; i < features_.count; ++i) {
-    if (features[i] && record_.state(features_.features[i].name).empty()) return false;
+    if (features[i] && state(i).empty()) return false;
   }
   return true;
 }
@@ -270,10 +270,7 @@ void FeatureProofs::prove(size_t number) {
   const PackedProof& proof = proofs_.proofs[number];
   const std::string name = features_.features[proof.feature].name;
   if (!record_.state(name).empty()) return;
-  for (size_t i = 0; i < features_.count; ++i) {
-    if ((proof.rests_on >> i & 1) != 0 && record_.state(features_.features[i].name) != kProved)
-      return;
-  }
+  if (lacking_below(proof) != nullptr) return;
   record_.set(name, kStarted);
   std::string state;
   try {
@@ -284,6 +281,13 @@ void FeatureProofs::prove(size_t number) {
   }
   record_.set(name, state);
   if (state != kProved) cores_.clear();  // a stream whose job hung may stay stuck
+}
+
+const char* FeatureProofs::lacking_below(const PackedProof& proof) const {
+  for (size_t i = 0; i < features_.count; ++i) {
+    if ((proof.rests_on >> i & 1) != 0 && state(i) != kProved) return features_.features[i].name;
+  }
+  return nullptr;
 }
 
 std::string FeatureProofs::outcome(size_t number) {
@@ -309,16 +313,15 @@ std::string FeatureProofs::where() const {
 }
 
 std::string FeatureProofs::reason(size_t feature) const {
-  const std::string state = record_.state(features_.features[feature].name);
-  if (state == kStarted) return "hung: nobody lived to see its proof end";
-  if (!state.empty()) return state;
+  const std::string known = state(feature);
+  if (known == kStarted) return "hung: nobody lived to see its proof end";
+  if (!known.empty()) return known;
   for (size_t number = 0; number < proofs_.count; ++number) {
     const PackedProof& proof = proofs_.proofs[number];
     if (proof.feature != feature) continue;
-    for (size_t i = 0; i < features_.count; ++i) {
-      if ((proof.rests_on >> i & 1) != 0 && record_.state(features_.features[i].name) != kProved) {
-        return std::string("it rests on ") + features_.features[i].name + ", which the board lacks";
-      }
+    const char* lacking = lacking_below(proof);
+    if (lacking != nullptr) {
+      return std::string("it rests on ") + lacking + ", which the board lacks";
     }
   }
   return kNotTried;

@@ -20,8 +20,8 @@
 
 namespace rk3588 {
 
+struct PackedProof;
 struct ProofTable;
-
 struct ProofSettings {
   std::string prove = "auto";  // "auto": of devices with a kernel driver; "off"; "always"
   std::string cache_dir = "off";
@@ -63,6 +63,11 @@ class FeatureProofs : public FeatureGate {
   void settle(const FeatureSet& features);
   void prove(size_t number);
   std::string outcome(size_t number);
+  std::string state(size_t feature) const {
+    return record_.state(features_.features[feature].name);
+  }
+  // The first feature that a proof rests on and the board has not shown; nullptr: none.
+  const char* lacking_below(const PackedProof& proof) const;
   std::string reason(size_t feature) const;
   std::string where() const;
   void tell();

@@ -102,7 +102,7 @@ bool is_cheap(const Run& run) {
     uint64_t moved = 0;
     for (const sim::TaskCounters& t : facts.tasks) {
       macs += t.macs;
-      moved += t.feature_bytes + t.operand_bytes + t.written_bytes;
+      moved += t.feature_bytes + t.operands.all() + t.written_bytes;
     }
     return macs <= kMaxMacs && moved <= kMaxMovedBytes;
   } catch (const sim::Fault&) {

@@ -33,6 +33,14 @@ void count_conv(const TaskPlan& task, TaskCounters* c) {
       std::min<uint64_t>(cna.weights.bytes, uint64_t{cna.cbuf.weight_banks} * chip.cbuf_bank_bytes);
 }
 
+TaskCounters start(uint32_t enable_mask, const Position& where) {
+  TaskCounters c;
+  c.task = where.task;
+  c.layer = where.layer;
+  c.enable_mask = enable_mask;
+  return c;
+}
+
 void finish(const Chip& chip, TaskCounters* c) {
   const uint64_t moved = c->feature_bytes + c->weight_bytes + c->operands.all() + c->written_bytes;
   c->ddr_cycles = ceil_div(moved * 10, chip.bus_decibytes_per_cycle);
@@ -40,9 +48,9 @@ void finish(const Chip& chip, TaskCounters* c) {
 
 }  // namespace
 
-TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask, const Chip& chip) {
-  TaskCounters c;
-  c.enable_mask = enable_mask;
+TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask, const Chip& chip,
+                        const Position& where) {
+  TaskCounters c = start(enable_mask, where);
   if (task.is_conv) count_conv(task, &c);
   c.operands = task.operands.bytes;
   const DpuConfig& dpu = task.dpu;
@@ -51,9 +59,9 @@ TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask, const Chip& 
   return c;
 }
 
-TaskCounters count_pooling(const PoolingConfig& config, uint32_t enable_mask, const Chip& chip) {
-  TaskCounters c;
-  c.enable_mask = enable_mask;
+TaskCounters count_pooling(const PoolingConfig& config, uint32_t enable_mask, const Chip& chip,
+                           const Position& where) {
+  TaskCounters c = start(enable_mask, where);
   c.feature_bytes = uint64_t{config.in_height} * config.in_width * config.surfaces * kAtomBytes;
   c.written_bytes = uint64_t{config.out_height} * config.out_width * config.surfaces * kAtomBytes;
   finish(chip, &c);

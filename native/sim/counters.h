@@ -6,7 +6,8 @@
 
 namespace rk3588::sim {
 
-TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask, const Chip& chip);
-TaskCounters count_pooling(const PoolingConfig& config, uint32_t enable_mask, const Chip& chip);
-
+TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask, const Chip& chip,
+                        const Position& where);
+TaskCounters count_pooling(const PoolingConfig& config, uint32_t enable_mask, const Chip& chip,
+                           const Position& where);
 }  // namespace rk3588::sim

@@ -11,31 +11,48 @@
 namespace rk3588::sim {
 namespace {
 
-struct Name {
-  const char* text;
-  Deviation deviation;
-};
+// 128 too much near 0 and in runs of equal entries.
+constexpr char kTableSpikes[] = "table:spikes";
+// A kick clears the tables.
+constexpr char kTableLost[] = "kept_table:lost";
+// A kick clears the weights in CBUF.
+constexpr char kWeightsLost[] = "kept_weights:lost";
+// BN's multipliers in memory count as 1.
+constexpr char kNoBnMultiplier[] = "bn_multiplier_per_channel:ignored";
+// Of an operand of 16 bits per channel EW reads the low byte.
+constexpr char kNarrowEwOperand[] = "wide_ew_operand:low_byte";
+// EW's shift of products is ignored.
+constexpr char kNoEwTruncation[] = "ew_truncation:ignored";
+// OUT_CVT rounds all ties to even.
+constexpr char kTiesToEven[] = "ties_away:even";
+// The sum of inputs is not added.
+constexpr char kNoInputSums[] = "input_sums:ignored";
+// The rows of a window of columns are read as if they followed each other.
+constexpr char kPackedRows[] = "window_of_columns:packed_rows";
+// Tasks without a convolution write surfaces in pairs.
+constexpr char kWideWrites[] = "element_wise_alone:32_lanes";
+// OUT_CVT rounds ties up instead of to even.
+constexpr char kTiesUp[] = "convolution:ties_up";
+// OUT_CVT rounds ties up instead of away from zero.
+constexpr char kTiesAwayUp[] = "ties_away:up";
+// BS and BN round ties up.
+constexpr char kMultiplierUp[] = "multiplier:ties_up";
+// EW rounds ties of its operand up.
+constexpr char kConversionUp[] = "operand_conversion:ties_up";
+// EW rounds ties of its product up.
+constexpr char kTruncationUp[] = "ew_truncation:ties_up";
+// A convolution behind another runs with the registers of that one.
+constexpr char kStaleBehindConv[] = "convolution:stale_registers";
+// Behind a task without one, with those of the convolution before it.
+constexpr char kStaleBehindAlone[] = "element_wise_alone:stale_registers";
+// The PPU's interrupt never arrives.
+constexpr char kNoPoolingInterrupt[] = "pooling:no_interrupt";
 
-constexpr Name kNames[] = {
-    {"table:spikes", Deviation::kTableSpikes},
-    {"kept_table:lost", Deviation::kTableLost},
-    {"kept_weights:lost", Deviation::kWeightsLost},
-    {"bn_multiplier_per_channel:ignored", Deviation::kNoBnMultiplier},
-    {"wide_ew_operand:low_byte", Deviation::kNarrowEwOperand},
-    {"ew_truncation:ignored", Deviation::kNoEwTruncation},
-    {"ties_away:even", Deviation::kTiesToEven},
-    {"input_sums:ignored", Deviation::kNoInputSums},
-    {"window_of_columns:packed_rows", Deviation::kPackedRows},
-    {"element_wise_alone:32_lanes", Deviation::kWideWrites},
-    {"convolution:ties_up", Deviation::kTiesUp},
-    {"ties_away:up", Deviation::kTiesAwayUp},
-    {"multiplier:ties_up", Deviation::kMultiplierUp},
-    {"operand_conversion:ties_up", Deviation::kConversionUp},
-    {"ew_truncation:ties_up", Deviation::kTruncationUp},
-    {"convolution:stale_registers", Deviation::kStaleBehindConv},
-    {"element_wise_alone:stale_registers", Deviation::kStaleBehindAlone},
-    {"pooling:no_interrupt", Deviation::kNoPoolingInterrupt},
-};
+constexpr const char* kKnown[] = {
+    kTableSpikes,     kTableLost,        kWeightsLost,       kNoBnMultiplier, kNarrowEwOperand,
+    kNoEwTruncation,  kTiesToEven,       kNoInputSums,       kPackedRows,     kWideWrites,
+    kTiesUp,          kTiesAwayUp,       kMultiplierUp,      kConversionUp,   kTruncationUp,
+    kStaleBehindConv, kStaleBehindAlone, kNoPoolingInterrupt};
 
 constexpr int32_t kSpike = 128;   // units of an entry, as reported
 constexpr int32_t kNearZero = 2;  // entries on either side of the value 0
@@ -44,8 +61,8 @@ constexpr uint16_t kPointerOffset = 0x004;  // S_POINTER of a block, which no gr
 constexpr char kHangs[] = ":hangs";
 constexpr uint64_t kResultBuffer = 2;  // a number that stands for memory that tasks write
 
-bool has(const Deviations& deviations, Deviation wanted) {
-  const std::vector<Deviation>& known = deviations.known;
+bool has(const Deviations& deviations, const std::string& wanted) {
+  const std::vector<std::string>& known = deviations.known;
   return std::find(known.begin(), known.end(), wanted) != known.end();
 }
 
@@ -86,7 +103,7 @@ uint32_t word_of(const RegisterFile& registers, uint32_t enable_mask,
   return registers.current(block).value_or_zero(setting.offset);
 }
 
-void round_up(const Deviations& deviations, Deviation wanted, bool is_on, Ties* ties) {
+void round_up(const Deviations& deviations, const char* wanted, bool is_on, Ties* ties) {
   if (is_on && has(deviations, wanted)) *ties = Ties::kUp;
 }
 
@@ -102,10 +119,8 @@ Deviations parse_deviations(const std::string& list, const Chip& chip) {
   Deviations found;
   std::istringstream parts(list);
   for (std::string part; std::getline(parts, part, ',');) {
-    const auto* name = std::find_if(std::begin(kNames), std::end(kNames),
-                                    [&](const Name& item) { return part == item.text; });
-    if (name != std::end(kNames)) {
-      found.known.push_back(name->deviation);
+    if (std::find(std::begin(kKnown), std::end(kKnown), part) != std::end(kKnown)) {
+      found.known.push_back(part);
       continue;
     }
     const size_t colon = part.find(':');
@@ -115,7 +130,7 @@ Deviations parse_deviations(const std::string& list, const Chip& chip) {
     });
     if (feature == end || (!way.empty() && way != kHangs)) {
       std::string all;
-      for (const Name& item : kNames) all += std::string(", ") + item.text;
+      for (const char* known : kKnown) all += std::string(", ") + known;
       throw std::invalid_argument("\"" + part +
                                   "\" is no deviation of a chip; known are a feature, a feature "
                                   "with :hangs" +
@@ -126,16 +141,13 @@ Deviations parse_deviations(const std::string& list, const Chip& chip) {
   return found;
 }
 
-bool ends_pooling(const Deviations& deviations) {
-  return !has(deviations, Deviation::kNoPoolingInterrupt);
-}
+bool ends_pooling(const Deviations& deviations) { return !has(deviations, kNoPoolingInterrupt); }
 
 // The groups of CNA and CORE are out of step: that of the convolution before is taken.
 RegisterFile running_registers(const Deviations& deviations, const RegisterFile& registers,
                                uint32_t enable_mask, std::optional<bool> was_conv) {
   RegisterFile found = registers;
-  const auto deviation =
-      was_conv.value_or(true) ? Deviation::kStaleBehindConv : Deviation::kStaleBehindAlone;
+  const auto deviation = was_conv.value_or(true) ? kStaleBehindConv : kStaleBehindAlone;
   if (!was_conv || (enable_mask & kEnableCna) == 0 || !has(deviations, deviation)) return found;
   for (const Block block : {Block::kCna, Block::kCore}) found.advance(block);
   // Nothing ran in it: there is nothing stale.
@@ -178,39 +190,38 @@ FeatureSet features_of_task(const Chip& chip, const RegisterFile& registers, uin
 void deviate(const Deviations& deviations, bool is_kicked, DeviationScratch* scratch,
              TaskPlan* plan) {
   DpuConfig& dpu = plan->dpu;
-  if (has(deviations, Deviation::kTableSpikes) && dpu.lut.is_on) {
+  if (has(deviations, kTableSpikes) && dpu.lut.is_on) {
     const LutTables& tables = *dpu.lut.tables;
     fill(&scratch->spiked, [&](int table, uint32_t index) { return spiked(tables, table, index); });
     dpu.lut.tables = &scratch->spiked;
   }
-  if (has(deviations, Deviation::kTableLost) && dpu.lut.is_on && is_kicked) {
+  if (has(deviations, kTableLost) && dpu.lut.is_on && is_kicked) {
     dpu.lut.tables = &scratch->empty;
   }
-  if (has(deviations, Deviation::kWeightsLost) && plan->is_conv && is_kicked &&
-      plan->cna.cbuf.weight_reuse) {
+  if (has(deviations, kWeightsLost) && plan->is_conv && is_kicked && plan->cna.cbuf.weight_reuse) {
     scratch->weights.assign(plan->cna.weights.bytes, 0);
     plan->weights = scratch->weights.data();
     plan->cna.cbuf.weight_reuse = false;
   }
-  if (has(deviations, Deviation::kNoBnMultiplier) && dpu.bn.mul == Operand::kMemory) {
+  if (has(deviations, kNoBnMultiplier) && dpu.bn.mul == Operand::kMemory) {
     std::fill(plan->operands.bn.mul.begin(), plan->operands.bn.mul.end(), int16_t{1});
   }
-  if (has(deviations, Deviation::kNarrowEwOperand) && dpu.ew.operand_bytes == 2) {
+  if (has(deviations, kNarrowEwOperand) && dpu.ew.operand_bytes == 2) {
     for (int32_t& operand : plan->operands.ew_channels) operand = static_cast<int8_t>(operand);
   }
-  if (has(deviations, Deviation::kNoEwTruncation)) {
+  if (has(deviations, kNoEwTruncation)) {
     dpu.ew.truncate = 0;
     dpu.ew.truncate_negative = 0;
   }
-  if (has(deviations, Deviation::kTiesToEven)) dpu.out.ties = Ties::kEven;
-  round_up(deviations, Deviation::kTiesUp, dpu.out.ties == Ties::kEven, &dpu.out.ties);
-  round_up(deviations, Deviation::kTiesAwayUp, dpu.out.ties == Ties::kAway, &dpu.out.ties);
-  round_up(deviations, Deviation::kMultiplierUp, dpu.bs.mul != Operand::kOff, &dpu.bs.ties);
-  round_up(deviations, Deviation::kMultiplierUp, dpu.bn.mul != Operand::kOff, &dpu.bn.ties);
-  round_up(deviations, Deviation::kConversionUp, dpu.ew.convert, &dpu.ew.convert_ties);
-  round_up(deviations, Deviation::kTruncationUp, dpu.ew.truncate != 0, &dpu.ew.ties);
-  if (has(deviations, Deviation::kNoInputSums)) dpu.ow = Operand::kOff;
-  if (has(deviations, Deviation::kPackedRows) && plan->is_conv) {
+  if (has(deviations, kTiesToEven)) dpu.out.ties = Ties::kEven;
+  round_up(deviations, kTiesUp, dpu.out.ties == Ties::kEven, &dpu.out.ties);
+  round_up(deviations, kTiesAwayUp, dpu.out.ties == Ties::kAway, &dpu.out.ties);
+  round_up(deviations, kMultiplierUp, dpu.bs.mul != Operand::kOff, &dpu.bs.ties);
+  round_up(deviations, kMultiplierUp, dpu.bn.mul != Operand::kOff, &dpu.bn.ties);
+  round_up(deviations, kConversionUp, dpu.ew.convert, &dpu.ew.convert_ties);
+  round_up(deviations, kTruncationUp, dpu.ew.truncate != 0, &dpu.ew.ties);
+  if (has(deviations, kNoInputSums)) dpu.ow = Operand::kOff;
+  if (has(deviations, kPackedRows) && plan->is_conv) {
     FeatureCube& feature = plan->cna.feature;
     feature.line_pitch = uint64_t{feature.width} * kAtomBytes;
   }
@@ -226,7 +237,7 @@ void write_more(const Deviations& deviations, const FeatureSet& used, const Task
       }
     }
   }
-  if (!has(deviations, Deviation::kWideWrites) || plan.is_conv || plan.writes.size() % 2 == 0) {
+  if (!has(deviations, kWideWrites) || plan.is_conv || plan.writes.size() % 2 == 0) {
     return;
   }
   const uint64_t behind = plan.writes.back().address + plan.dpu.surface_pitch;

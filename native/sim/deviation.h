@@ -12,31 +12,10 @@
 
 namespace rk3588::sim {
 
-enum class Deviation {
-  kTableSpikes,         // 128 too much near 0 and in runs of equal entries
-  kTableLost,           // a kick clears the tables
-  kWeightsLost,         // a kick clears the weights in CBUF
-  kNoBnMultiplier,      // BN's multipliers in memory count as 1
-  kNarrowEwOperand,     // of an operand of 16 bits per channel EW reads the low byte
-  kNoEwTruncation,      // EW's shift of products is ignored
-  kTiesToEven,          // OUT_CVT rounds all ties to even
-  kNoInputSums,         // the sum of inputs is not added
-  kPackedRows,          // the rows of a window of columns are read as if they followed each other
-  kWideWrites,          // tasks without a convolution write surfaces in pairs
-  kTiesUp,              // OUT_CVT rounds ties up instead of to even
-  kTiesAwayUp,          // OUT_CVT rounds ties up instead of away from zero
-  kMultiplierUp,        // BS and BN round ties up
-  kConversionUp,        // EW rounds ties of its operand up
-  kTruncationUp,        // EW rounds ties of its product up
-  kStaleBehindConv,     // a convolution behind another runs with the registers of that one
-  kStaleBehindAlone,    // behind a task without one, with those of the convolution before it
-  kNoPoolingInterrupt,  // the PPU's interrupt never arrives
-};
-
 // What is wrong with a chip. Of any feature (docs/features.md): tasks that use it write zeros, or
 // never end.
 struct Deviations {
-  std::vector<Deviation> known;
+  std::vector<std::string> known;  // deviation.cpp lists them
   FeatureSet absent;
   FeatureSet hanging;
   bool empty() const { return known.empty() && absent.none() && hanging.none(); }

@@ -138,9 +138,9 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
   // Operands that have to be copied take no more room than the output has.
   for (const AddressPattern& output : outputs) memory.check(output, where, dst, "the output");
   plan.operands = fetch_operands(memory, rdma, plan.dpu, where);
-  if (is_rk3576(chip) && plan.is_conv) rk3576::add_shifts(rdma, &plan.operands);
-  if (is_rk3576(chip) && !plan.is_conv) {
-    plan.operands.reads.push_back(rk3576::scalars_of(rdma, alone));
+  if (rdma.scalars.extent() != 0) {
+    plan.operands.reads.push_back(rdma.scalars);
+    if (plan.is_conv) plan.operands.bytes.brdma += rdma.scalars.extent();
   }
   if (is_rk3576(chip) && plan.cna.is_depthwise) rk3576::separate_pairs(where, &plan);
 

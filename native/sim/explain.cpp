@@ -1,7 +1,5 @@
 #include "sim/explain.h"
 
-#include <optional>
-
 #include "sim/dpu_element.h"
 #include "sim/rounding.h"
 
@@ -253,11 +251,12 @@ ElementWrite start(const Position& where, uint64_t address, const Place& at) {
 
 }  // namespace
 
-void explain_task(const TaskPlan& t, uint32_t enable_mask, const RegisterFile& registers,
-                  const Probe& probe, const Position& where, std::vector<ElementWrite>* writes) {
+std::optional<ElementWrite> explain_task(const TaskPlan& t, uint32_t enable_mask,
+                                         const RegisterFile& registers, const Probe& probe,
+                                         const Position& where) {
   const DpuConfig& dpu = t.dpu;
   const std::optional<Place> at = find(t, probe, where);
-  if (!at) return;
+  if (!at) return std::nullopt;
   ElementWrite write = start(where, address_of(dpu, *at), *at);
   Recorder r{write.values};
   if (t.is_conv) {
@@ -280,19 +279,19 @@ void explain_task(const TaskPlan& t, uint32_t enable_mask, const RegisterFile& r
     write.output = output_number(dpu.out_element, run_element(t, ops, at->channel, at->y, at->x));
   }
   add_registers(registers, enable_mask, &write);
-  writes->push_back(std::move(write));
+  return write;
 }
 
-void explain_pooling(const PoolingConfig& c, const PoolingPlan& plan, uint32_t enable_mask,
-                     const RegisterFile& registers, const Probe& probe, const Position& where,
-                     std::vector<ElementWrite>* writes) {
+std::optional<ElementWrite> explain_pooling(const PoolingConfig& c, const PoolingPlan& plan,
+                                            uint32_t enable_mask, const RegisterFile& registers,
+                                            const Probe& probe, const Position& where) {
   const uint32_t lanes = kAtomBytes / element_bytes(c.element);
   const Cube cube{plan.writes, c.dst_line_pitch, c.out_width, c.out_height, lanes};
   const std::optional<Place> at =
       probe.task == Probe::kAnyTask
           ? find(cube, probe.address)
           : named_place({c.surfaces * lanes, c.out_height, c.out_width}, probe, where);
-  if (!at) return;
+  if (!at) return std::nullopt;
   ElementWrite write = start(where, address_of(cube, *at), *at);
   Recorder r{write.values};
   const uint32_t bytes = kAtomBytes / lanes;
@@ -310,7 +309,7 @@ void explain_pooling(const PoolingConfig& c, const PoolingPlan& plan, uint32_t e
   }
   write.output = pool_element(c, plan, at->channel, at->y, at->x);
   add_registers(registers, enable_mask, &write);
-  writes->push_back(std::move(write));
+  return write;
 }
 
 }  // namespace rk3588::sim

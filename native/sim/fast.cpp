@@ -54,7 +54,7 @@ void FastPath::run(const TaskPlan& task) {
   if (task.is_conv && !task.cna.cbuf.weight_reuse) has_packed_weights_ = false;
   const bool depthwise = task.is_conv && task.cna.is_depthwise;
   if (task.dpu.computes_in_float()) {
-    run_float(task, half_kernels_, pool_);
+    run_float(task, *kernels_.half, pool_);
     return;
   }
   if (run_byte_map(task)) return;
@@ -82,15 +82,6 @@ void FastPath::run(const TaskPlan& task) {
   if (is_staged) place_staged(task);
 }
 
-// Where the atoms of pixels that follow each other go; `pixel` counts over the tile.
-int8_t* FastPath::output_pixels(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y,
-                                uint32_t x) {
-  const DpuConfig& dpu = task.dpu;
-  if (dpu.writes_as_computed()) return task.output_atom(surface, y, x);
-  const uint64_t atom = uint64_t{surface} * dpu.height * dpu.width + pixel;
-  return staged_.data() + atom * kAtomBytes;
-}
-
 void FastPath::place_staged(const TaskPlan& task) {
   const DpuConfig& dpu = task.dpu;
   pool_.run(dpu.surfaces(), [&](size_t s) {
@@ -104,47 +95,44 @@ void FastPath::place_staged(const TaskPlan& task) {
   });
 }
 
-// The literal stages of neighbouring pixels of 16 channels.
-void FastPath::store_elements(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y,
-                              uint32_t x, const int32_t* acc, size_t acc_stride,
-                              const int32_t* sums, size_t pixels) const {
+// The literal stages.
+void FastPath::store_elements(const TaskPlan& task, const PixelRun& run) const {
   for (uint32_t lane = 0; lane < kAtomBytes; ++lane) {
-    const uint32_t channel = surface * kAtomBytes + lane;
+    const uint32_t channel = run.surface * kAtomBytes + lane;
     if (channel >= task.dpu.channels) return;
-    if (channel >= task.dpu.real_channels) {
-      for (size_t i = 0; i < pixels; ++i) {
-        store_element(task, channel, y, x + static_cast<uint32_t>(i), pend_bits(task.dpu));
+    const bool is_real = channel < task.dpu.real_channels;
+    ChannelOperands operands;
+    if (is_real) operands = channel_operands(task.dpu, task.operands, channel);
+    for (uint32_t i = 0; i < run.pixels; ++i) {
+      uint32_t bits = pend_bits(task.dpu);
+      if (is_real) {
+        const Accumulated sum{run.acc[i * run.acc_stride + lane], folded_ow_ ? 0 : run.sums[i]};
+        const int32_t value = finish_accumulator(task.core, sum, operands.ow);
+        const uint64_t pixel = uint64_t{run.y} * task.dpu.width + run.x + i;
+        bits = run_integer_element(task.dpu, operands, value, ew_operand_of(task, channel, pixel));
       }
-      continue;
-    }
-    const ChannelOperands operands = channel_operands(task.dpu, task.operands, channel);
-    for (size_t i = 0; i < pixels; ++i) {
-      const Accumulated sum{acc[i * acc_stride + lane], folded_ow_ ? 0 : sums[i]};
-      const int32_t value = finish_accumulator(task.core, sum, operands.ow);
-      const uint32_t bits =
-          run_integer_element(task.dpu, operands, value, ew_operand_of(task, channel, pixel + i));
-      store_element(task, channel, y, x + static_cast<uint32_t>(i), bits);
+      store_element(task, channel, run.y, run.x + i, bits);
     }
   }
 }
 
-// Stages and store of neighbouring pixels; `pixel` counts over the tile. Surfaces that no channel
-// has get the pad value.
-void FastPath::write_pixels(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y,
-                            uint32_t x, const int32_t* acc, size_t acc_stride, const int32_t* sums,
-                            size_t pixels) {
-  if (literal_stages_) {
-    store_elements(task, surface, pixel, y, x, acc, acc_stride, sums, pixels);
-    return;
-  }
-  int8_t* out = output_pixels(task, surface, pixel, y, x);
-  if (surface >= surfaces_.size()) {
-    std::memset(out, task.dpu.pend, pixels * kAtomBytes);
+// Stages and store. Surfaces that no channel has get the pad value.
+void FastPath::write_pixels(const TaskPlan& task, const PixelRun& run) {
+  if (literal_stages_) return store_elements(task, run);
+  const DpuConfig& dpu = task.dpu;
+  const uint64_t pixel = uint64_t{run.y} * dpu.width + run.x;
+  const auto staged = [&] {
+    return staged_.data() + (uint64_t{run.surface} * dpu.height * dpu.width + pixel) * kAtomBytes;
+  };
+  int8_t* out = dpu.writes_as_computed() ? task.output_atom(run.surface, run.y, run.x) : staged();
+  if (run.surface >= surfaces_.size()) {
+    std::memset(out, dpu.pend, run.pixels * kAtomBytes);
     return;
   }
   const int8_t* ew =
-      stages_.ew_per_pixel ? task.operands.ew.surface(surface) + pixel * kAtomBytes : nullptr;
-  kernels_.stages(stages_, surfaces_[surface], acc, acc_stride, sums, ew, out, pixels);
+      stages_.ew_per_pixel ? task.operands.ew.surface(run.surface) + pixel * kAtomBytes : nullptr;
+  kernels_.stages(stages_, surfaces_[run.surface], run.acc, run.acc_stride, run.sums, ew, out,
+                  run.pixels);
 }
 
 void FastPath::pack_weights(const TaskPlan& task) {
@@ -239,16 +227,14 @@ void FastPath::run_dense(const TaskPlan& task) {
       const size_t row = tile / tiles_per_row;
       const size_t begin = tile % tiles_per_row * rows.columns / tiles_per_row;
       const size_t end = (tile % tiles_per_row + 1) * rows.columns / tiles_per_row;
-      const size_t pixel = row * rows.columns + begin;
-      const int pixels = static_cast<int>(end - begin);
-      const int32_t* sums = window_sums_.data() + pixel;
+      const int32_t* sums = window_sums_.data() + row * rows.columns + begin;
       kernels_.dense(window.data + row * rows.input_pitch + begin * kAtomBytes, offsets.data(),
-                     offsets.size(), weights, sums, acc, pixels);
+                     offsets.size(), weights, sums, acc, static_cast<int>(end - begin));
       const size_t surface = group * kTileSurfaces;
       for (size_t s = 0; s < std::min(kTileSurfaces, surfaces - surface); ++s) {
-        write_pixels(task, static_cast<uint32_t>(surface + s), pixel, static_cast<uint32_t>(row),
-                     static_cast<uint32_t>(begin), acc + s * kAtomBytes, kTileChannels, sums,
-                     pixels);
+        write_pixels(task, {static_cast<uint32_t>(surface + s), static_cast<uint32_t>(row),
+                            static_cast<uint32_t>(begin), end - begin, acc + s * kAtomBytes,
+                            kTileChannels, sums});
       }
     }
   });
@@ -290,8 +276,8 @@ void FastPath::run_depthwise(const TaskPlan& task) {
               window.data + s * window.surface_pitch + row * rows.input_pitch + x * kAtomBytes;
           kernels_.depthwise(input, offsets.data(), taps, weights, acc, pixels);
         }
-        write_pixels(task, surface, uint64_t{row} * rows.columns + x, row, static_cast<uint32_t>(x),
-                     acc, kAtomBytes, nullptr, pixels);
+        write_pixels(task,
+                     {surface, row, static_cast<uint32_t>(x), pixels, acc, kAtomBytes, nullptr});
       }
     }
   });
@@ -305,13 +291,13 @@ void FastPath::run_flying(const TaskPlan& task) {
     for (uint32_t row = 0; row < rows.rows; ++row) {
       for (size_t x = 0; x < rows.columns; x += kStepPixels) {
         const size_t pixels = std::min(kStepPixels, rows.columns - x);
-        const uint64_t pixel = uint64_t{row} * rows.columns + x;
         if (surface < surfaces_.size()) {
-          const int8_t* main = task.operands.main.surface(surface) + pixel * kAtomBytes;
+          const int8_t* main =
+              task.operands.main.surface(surface) + (row * rows.columns + x) * kAtomBytes;
           for (size_t i = 0; i < pixels * kAtomBytes; ++i) acc[i] = main[i];
         }
-        write_pixels(task, surface, pixel, row, static_cast<uint32_t>(x), acc, kAtomBytes, nullptr,
-                     pixels);
+        write_pixels(task,
+                     {surface, row, static_cast<uint32_t>(x), pixels, acc, kAtomBytes, nullptr});
       }
     }
   });

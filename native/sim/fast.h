@@ -4,19 +4,27 @@
 
 #include <vector>
 
-#include "sim/half_kernels.h"
 #include "sim/kernels.h"
 #include "sim/task.h"
 #include "sim/thread_pool.h"
 
 namespace rk3588::sim {
 
+// Neighbouring pixels of a surface, from (y, x) of a task's output on, with their accumulators.
+struct PixelRun {
+  uint32_t surface;
+  uint32_t y;
+  uint32_t x;  // beyond the width: of a later row, where these follow each other without a gap
+  size_t pixels;
+  const int32_t* acc;
+  size_t acc_stride;    // values per pixel
+  const int32_t* sums;  // of the pixels' inputs; of no use where they contain the OW term
+};
+
 // Memory that lives as long as the simulator: scratch, and weights in the kernels' order.
 class FastPath {
  public:
-  FastPath(Isa isa, ThreadPool& pool)
-      : kernels_(kernels_for(isa)), half_kernels_(half_kernels_for(isa)), pool_(pool) {}
-
+  FastPath(Isa isa, ThreadPool& pool) : kernels_(kernels_for(isa)), pool_(pool) {}
   // Forgets what earlier runs left.
   void start_run() { has_packed_weights_ = false; }
   // Tasks whose numbers could leave what double precision holds exactly, or with other types than
@@ -29,19 +37,12 @@ class FastPath {
   void run_flying(const TaskPlan& task);
   // True if it did: a task of bytes whose result depends on the byte and its channel only.
   bool run_byte_map(const TaskPlan& task);
-  int8_t* output_pixels(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y,
-                        uint32_t x);
   void place_staged(const TaskPlan& task);
-  void store_elements(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y,
-                      uint32_t x, const int32_t* acc, size_t acc_stride, const int32_t* sums,
-                      size_t pixels) const;
+  void store_elements(const TaskPlan& task, const PixelRun& run) const;
   void pack_weights(const TaskPlan& task);
   void sum_windows(const TaskPlan& task, const struct FeatureWindow& window);
-  void write_pixels(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y, uint32_t x,
-                    const int32_t* acc, size_t acc_stride, const int32_t* sums, size_t pixels);
-
+  void write_pixels(const TaskPlan& task, const PixelRun& run);
   const Kernels& kernels_;
-  const HalfKernels& half_kernels_;
   ThreadPool& pool_;
   TaskStages stages_;
   bool literal_stages_ = false;  // one element after the other, from the kernels' sums

@@ -7,8 +7,6 @@
 #include <limits>
 
 #include "sim/dpu.h"
-#include "sim/simulator.h"
-
 namespace rk3588::sim {
 
 // Channels of a surface.
@@ -87,12 +85,8 @@ struct HalfKernels {
   HalfStagesKernel stages;
 };
 
-// The table of an instruction set that is_available(); kAuto is the best one.
-const HalfKernels& half_kernels_for(Isa isa);
-
 // Defined where the compiler targets the architecture.
 extern const HalfKernels kPortableHalfKernels;
 extern const HalfKernels kAvx2HalfKernels;
-const HalfKernels& avx512_half_kernels();
-
+extern const HalfKernels kAvx512HalfKernels;
 }  // namespace rk3588::sim

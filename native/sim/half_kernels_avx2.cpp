@@ -5,29 +5,23 @@
 
 #include <immintrin.h>
 
+#include <cstring>
+
 namespace rk3588::sim {
 namespace {
 
 #define RK3588_TARGET __attribute__((target("avx2,fma,f16c")))
 
-using Floats = __m256;
+using Floats = float __attribute__((vector_size(kHalfLanes * sizeof(float))));
 
 constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 constexpr int16_t kNan = 0x7e00;
 
-RK3588_TARGET inline Floats load(const float* p) { return _mm256_loadu_ps(p); }
-RK3588_TARGET inline Floats set(float value) { return _mm256_set1_ps(value); }
 RK3588_TARGET inline Floats from_half(const int8_t* atom) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(atom)));
 }
-RK3588_TARGET inline Floats plus(Floats a, Floats b) { return _mm256_add_ps(a, b); }
-RK3588_TARGET inline Floats minus(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
-RK3588_TARGET inline Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
 RK3588_TARGET inline Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }
 RK3588_TARGET inline Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
-RK3588_TARGET inline Floats select_not_negative(Floats sign, Floats yes, Floats no) {
-  return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(sign, _mm256_setzero_ps(), _CMP_GE_OQ));
-}
 RK3588_TARGET inline void store_half(Floats v, const uint16_t* real, const uint16_t* pend,
                                      int8_t* out) {
   const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
@@ -70,12 +64,10 @@ RK3588_TARGET double load_half_values(const int8_t* atoms, ptrdiff_t pitch, size
   return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
-using Doubles = __m256d;
 constexpr int kDoubles = 4;
+using Doubles = double __attribute__((vector_size(kDoubles * sizeof(double))));
 constexpr int kMostPixels = 2;
 
-RK3588_TARGET inline Doubles load(const double* p) { return _mm256_loadu_pd(p); }
-RK3588_TARGET inline Doubles set(double value) { return _mm256_set1_pd(value); }
 RK3588_TARGET inline Doubles multiply_add(Doubles a, Doubles b, Doubles sum) {
   return _mm256_fmadd_pd(a, b, sum);
 }

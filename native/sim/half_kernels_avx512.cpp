@@ -10,17 +10,17 @@
 #endif
 #include <immintrin.h>
 
+#include <cstring>
+
 namespace rk3588::sim {
 namespace {
 
 #define RK3588_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
 
-using Doubles = __m512d;
 constexpr int kDoubles = 8;
+using Doubles = double __attribute__((vector_size(kDoubles * sizeof(double))));
 constexpr int kMostPixels = 8;
 
-RK3588_TARGET inline Doubles load(const double* p) { return _mm512_loadu_pd(p); }
-RK3588_TARGET inline Doubles set(double value) { return _mm512_set1_pd(value); }
 RK3588_TARGET inline Doubles multiply_add(Doubles a, Doubles b, Doubles sum) {
   return _mm512_fmadd_pd(a, b, sum);
 }
@@ -36,12 +36,8 @@ RK3588_TARGET inline uint32_t add_where_sure(Doubles block, Doubles bound, float
 
 }  // namespace
 
-const HalfKernels& avx512_half_kernels() {
-  static const HalfKernels kernels = {kAvx2HalfKernels.load, run_block, kAvx2HalfKernels.depthwise,
-                                      kAvx2HalfKernels.stages};
-  return kernels;
-}
-
+const HalfKernels kAvx512HalfKernels = {kAvx2HalfKernels.load, run_block,
+                                        kAvx2HalfKernels.depthwise, kAvx2HalfKernels.stages};
 }  // namespace rk3588::sim
 
 #endif

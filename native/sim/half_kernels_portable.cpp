@@ -9,52 +9,25 @@ namespace {
 
 #define RK3588_TARGET
 
-struct Floats {
-  float x[kHalfLanes];
-};
-
-template <typename Function>
-inline Floats each(Function function) {
-  Floats result;
-  for (int i = 0; i < kHalfLanes; ++i) result.x[i] = function(i);
-  return result;
-}
+using Floats = float __attribute__((vector_size(kHalfLanes * sizeof(float))));
 
 inline uint16_t half_at(const int8_t* atom, int lane) {
   return static_cast<uint16_t>(static_cast<uint8_t>(atom[2 * lane]) |
                                static_cast<uint8_t>(atom[2 * lane + 1]) << 8);
 }
 
-inline Floats load(const float* p) {
-  return each([&](int i) { return p[i]; });
-}
-inline Floats set(float value) {
-  return each([&](int) { return value; });
-}
 inline Floats from_half(const int8_t* atom) {
-  return each([&](int i) { return half_to_float(half_at(atom, i)); });
+  Floats result;
+  for (int i = 0; i < kHalfLanes; ++i) result[i] = half_to_float(half_at(atom, i));
+  return result;
 }
-inline Floats plus(Floats a, Floats b) {
-  return each([&](int i) { return a.x[i] + b.x[i]; });
-}
-inline Floats minus(Floats a, Floats b) {
-  return each([&](int i) { return a.x[i] - b.x[i]; });
-}
-inline Floats multiply(Floats a, Floats b) {
-  return each([&](int i) { return a.x[i] * b.x[i]; });
-}
-inline Floats smaller(Floats a, Floats b) {
-  return each([&](int i) { return a.x[i] < b.x[i] ? a.x[i] : b.x[i]; });
-}
-inline Floats larger(Floats a, Floats b) {
-  return each([&](int i) { return a.x[i] > b.x[i] ? a.x[i] : b.x[i]; });
-}
-inline Floats select_not_negative(Floats sign, Floats yes, Floats no) {
-  return each([&](int i) { return sign.x[i] >= 0 ? yes.x[i] : no.x[i]; });
-}
+
+inline Floats smaller(Floats a, Floats b) { return a < b ? a : b; }
+inline Floats larger(Floats a, Floats b) { return a > b ? a : b; }
+
 inline void store_half(Floats v, const uint16_t* real, const uint16_t* pend, int8_t* out) {
   for (int i = 0; i < kHalfLanes; ++i) {
-    const int bits = real[i] != 0 ? float_to_half(v.x[i]) : pend[i];
+    const int bits = real[i] != 0 ? float_to_half(v[i]) : pend[i];
     out[2 * i] = static_cast<int8_t>(bits & 0xff);
     out[2 * i + 1] = static_cast<int8_t>(bits >> 8);
   }
@@ -78,40 +51,35 @@ double load_half_values(const int8_t* atoms, ptrdiff_t pitch, size_t surfaces, d
   return squares;
 }
 
-uint32_t run_block(const double* const* inputs, const double* bounds, size_t count,
-                   const double* weights, const double* norms, float* sums, uint16_t* unsure,
-                   int pixels) {
-  uint32_t any = 0;
-  for (int p = 0; p < pixels; ++p) {
-    double block[kHalfKernels] = {};
-    const double* w = weights;
-    for (size_t i = 0; i < count; ++i, w += kHalfKernels) {
-      for (int k = 0; k < kHalfKernels; ++k) block[k] += inputs[p][i] * w[k];
+constexpr int kDoubles = 2;
+using Doubles = double __attribute__((vector_size(kDoubles * sizeof(double))));
+constexpr int kMostPixels = 2;
+
+inline Doubles multiply_add(Doubles a, Doubles b, Doubles sum) { return a * b + sum; }
+
+inline uint32_t add_where_sure(Doubles block, Doubles bound, float* sums) {
+  uint32_t unsure = 0;
+  for (int i = 0; i < kDoubles; ++i) {
+    const auto low = static_cast<float>(block[i] - bound[i]);
+    if (low == static_cast<float>(block[i] + bound[i])) {
+      sums[i] += low;
+    } else {
+      unsure |= 1u << i;
     }
-    unsure[p] = 0;
-    for (int k = 0; k < kHalfKernels; ++k) {
-      const double bound = bounds[p] * norms[k];
-      const auto low = static_cast<float>(block[k] - bound);
-      const auto high = static_cast<float>(block[k] + bound);
-      if (low == high) {
-        sums[p * kHalfKernels + k] += low;
-      } else {
-        unsure[p] = static_cast<uint16_t>(unsure[p] | 1u << k);
-      }
-    }
-    any |= unsure[p];
   }
-  return any;
+  return unsure;
 }
+
+#include "sim/half_block.inc"
 
 void run_half_depthwise(const int8_t* input, const ptrdiff_t* offsets, size_t taps,
                         const float* weights, float* acc, size_t pixels) {
   for (size_t p = 0; p < pixels; ++p, acc += kHalfLanes, input += kAtomBytes) {
-    Floats sum = set(0.0f);
+    Floats sum{};
     for (size_t t = 0; t < taps; ++t) {
-      sum = plus(sum, multiply(from_half(input + offsets[t]), load(weights + t * kHalfLanes)));
+      sum += from_half(input + offsets[t]) * load(weights + t * kHalfLanes);
     }
-    std::memcpy(acc, sum.x, sizeof sum.x);
+    std::memcpy(acc, &sum, sizeof sum);
   }
 }
 

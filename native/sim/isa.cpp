@@ -1,6 +1,5 @@
 #include <stdexcept>
 
-#include "sim/half_kernels.h"
 #include "sim/kernels.h"
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -87,15 +86,6 @@ const Kernels& kernels_for(Isa isa) {
   if (isa == Isa::kNeon) return kNeonKernels;
 #endif
   return kPortableKernels;
-}
-
-const HalfKernels& half_kernels_for(Isa isa) {
-  if (isa == Isa::kAuto) isa = best_isa();
-#ifdef RK3588_SIM_X86
-  if (isa == Isa::kAvx512Vnni) return avx512_half_kernels();
-  if (isa == Isa::kAvx2) return kAvx2HalfKernels;
-#endif
-  return kPortableHalfKernels;
 }
 
 }  // namespace rk3588::sim

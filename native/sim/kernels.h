@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "sim/dpu.h"
+#include "sim/half_kernels.h"
 #include "sim/simulator.h"
 
 namespace rk3588::sim {
@@ -141,6 +142,7 @@ struct Kernels {
   size_t packed_block_bytes;  // what `pack` writes
   SumKernel sum;
   DepthwiseKernel depthwise;
+  const HalfKernels* half;  // of fp16 tasks
 };
 
 // The table of an instruction set that is_available(); kAuto is the best one.

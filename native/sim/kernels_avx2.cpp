@@ -113,7 +113,8 @@ const Kernels kAvx2Kernels = {run_stages,
                               pack_groups<int16_t, 2>,
                               kLanes * kTileChannels * 2,
                               sum_pixels,
-                              run_depthwise};
+                              run_depthwise,
+                              &kAvx2HalfKernels};
 
 }  // namespace rk3588::sim
 

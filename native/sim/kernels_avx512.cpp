@@ -133,8 +133,9 @@ RK3588_TARGET void sum_pixels(const int8_t* input, size_t surface_pitch, size_t 
 
 }  // namespace
 
-const Kernels kAvx512Kernels = {run_stages, dense,        pack, kLanes * kTileChannels,
-                                sum_pixels, run_depthwise};
+const Kernels kAvx512Kernels = {
+    run_stages,         dense, pack, kLanes * kTileChannels, sum_pixels, run_depthwise,
+    &kAvx512HalfKernels};
 
 }  // namespace rk3588::sim
 

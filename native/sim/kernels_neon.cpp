@@ -187,13 +187,15 @@ const Kernels kNeonKernels = {run_stages,
                               pack_groups<int16_t, 1>,
                               kLanes * kTileChannels * 2,
                               sum_pixels,
-                              run_depthwise};
+                              run_depthwise,
+                              &kPortableHalfKernels};
 const Kernels kNeonDotKernels = {run_stages,
                                  dense_tiles<3, dot_tile<3>, dot_tile<1>>,
                                  pack_groups<int8_t, 4>,
                                  kLanes * kTileChannels,
                                  sum_pixels_dot,
-                                 run_depthwise};
+                                 run_depthwise,
+                                 &kPortableHalfKernels};
 
 }  // namespace rk3588::sim
 

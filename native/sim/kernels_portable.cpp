@@ -70,7 +70,6 @@ void sum_pixels(const int8_t* input, size_t surface_pitch, size_t surfaces, size
 }  // namespace
 
 const Kernels kPortableKernels = {
-    run_stages, dense,        pack_groups<int16_t, 1>, kLanes * kTileChannels * 2,
-    sum_pixels, run_depthwise};
-
+    run_stages, dense,         pack_groups<int16_t, 1>, kLanes * kTileChannels * 2,
+    sum_pixels, run_depthwise, &kPortableHalfKernels};
 }  // namespace rk3588::sim

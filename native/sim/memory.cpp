@@ -8,7 +8,6 @@ namespace {
 
 // Register fields for addresses are 32 bits wide.
 constexpr uint64_t kAddressSpaceBytes = uint64_t{1} << 32;
-// Granularity of the never-written check: the atom of a feature map.
 
 std::string range_text(uint64_t begin, uint64_t end) { return hex(begin) + ".." + hex(end); }
 
@@ -65,40 +64,40 @@ const Memory::Mapped& Memory::resolve(const AddressPattern& pattern, const Posit
   return *mapped;
 }
 
+template <typename See>
+void Memory::for_atoms(const Mapped& mapped, const AddressPattern& pattern, See see) {
+  if (mapped.written.empty()) return;
+  const uint64_t start = pattern.address - mapped.begin;
+  for (uint64_t i = 0; i < pattern.count; ++i) {
+    const uint64_t first = (start + i * pattern.pitch) / kAtomBytes;
+    const uint64_t last = (start + i * pattern.pitch + pattern.bytes - 1) / kAtomBytes;
+    see(first, last - first + 1);
+  }
+}
+
 const uint8_t* Memory::read(const AddressPattern& pattern, const Position& where,
                             const std::string& reg, const std::string& what) const {
   if (pattern.extent() == 0) return nullptr;
   const Mapped& mapped = resolve(pattern, where, reg, what);
-  const uint64_t start = pattern.address - mapped.begin;
-  if (!mapped.written.empty()) {
-    for (uint64_t i = 0; i < pattern.count; ++i) {
-      const uint64_t first = (start + i * pattern.pitch) / kAtomBytes;
-      const uint64_t last = (start + i * pattern.pitch + pattern.bytes - 1) / kAtomBytes;
-      const void* hole = std::memchr(mapped.written.data() + first, 0, last - first + 1);
-      if (hole != nullptr) {
-        const uint64_t atom = static_cast<const uint8_t*>(hole) - mapped.written.data();
-        complain(fault::kNeverWrittenMemory, where, reg, what, " reads ",
-                 hex(mapped.begin + atom * kAtomBytes), " in buffer ", mapped.region->name,
-                 ", which nothing has written");
-      }
-    }
-  }
-  return mapped.region->bytes.data() + start;
+  for_atoms(mapped, pattern, [&](uint64_t first, uint64_t count) {
+    const void* hole = std::memchr(mapped.written.data() + first, 0, count);
+    if (hole == nullptr) return;
+    const uint64_t atom = static_cast<const uint8_t*>(hole) - mapped.written.data();
+    complain(fault::kNeverWrittenMemory, where, reg, what, " reads ",
+             hex(mapped.begin + atom * kAtomBytes), " in buffer ", mapped.region->name,
+             ", which nothing has written");
+  });
+  return mapped.region->bytes.data() + (pattern.address - mapped.begin);
 }
 
 uint8_t* Memory::write(const AddressPattern& pattern, const Position& where, const std::string& reg,
                        const std::string& what) {
   if (pattern.extent() == 0) return nullptr;
   Mapped& mapped = const_cast<Mapped&>(resolve(pattern, where, reg, what));
-  const uint64_t start = pattern.address - mapped.begin;
-  if (!mapped.written.empty()) {
-    for (uint64_t i = 0; i < pattern.count; ++i) {
-      const uint64_t first = (start + i * pattern.pitch) / kAtomBytes;
-      const uint64_t last = (start + i * pattern.pitch + pattern.bytes - 1) / kAtomBytes;
-      std::memset(mapped.written.data() + first, 1, last - first + 1);
-    }
-  }
-  return mapped.region->bytes.data() + start;
+  for_atoms(mapped, pattern, [&](uint64_t first, uint64_t count) {
+    std::memset(mapped.written.data() + first, 1, count);
+  });
+  return mapped.region->bytes.data() + (pattern.address - mapped.begin);
 }
 
 bool Memory::same_region(uint64_t first, uint64_t second) const {

@@ -45,6 +45,9 @@ class Memory {
     uint64_t end;
     std::vector<uint8_t> written;  // one per atom of 16 bytes; empty: all content is valid
   };
+  // Calls see(first, count) for the atoms of each range, where somebody asks what was written.
+  template <typename See>
+  static void for_atoms(const Mapped& mapped, const AddressPattern& pattern, See see);
   const Mapped* find(uint64_t address) const;
   const Mapped& resolve(const AddressPattern& pattern, const Position& where,
                         const std::string& reg, const std::string& what) const;

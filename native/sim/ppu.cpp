@@ -204,11 +204,8 @@ PoolingConfig decode_pooling(const BlockView& ppu, const BlockView& rdma) {
     ppu.fault(fault::kInconsistentSizes, p::dst_surf_stride::kOffset, "surfaces ",
               c.dst_surface_pitch, " bytes apart overlap; the tile takes ", tile);
   }
-  const int64_t index_add = ppu.value(p::data_format::kIndexAdd);
-  if (index_add != static_cast<int64_t>(c.dst_surface_pitch)) {
-    ppu.complain(fault::kInconsistentSizes, p::data_format::kIndexAdd, "is ", index_add,
-                 " but PPU.DST_SURF_STRIDE makes it ", c.dst_surface_pitch);
-  }
+  ppu.expect(p::data_format::kIndexAdd, static_cast<int64_t>(c.dst_surface_pitch),
+             "PPU.DST_SURF_STRIDE");
   return c;
 }
 

@@ -43,8 +43,9 @@ struct OperandShape {
 struct RdmaConfig {
   ChannelRead bs;
   ChannelRead bn;
-  uint64_t shifts_address = 0;  // of a chip that reads BS's shifts from memory
-  bool reads_main = false;      // MRDMA feeds the DPU (flying mode)
+  // Numbers of a stage that are the same for all channels, of a chip that reads them from memory.
+  AddressPattern scalars;
+  bool reads_main = false;  // MRDMA feeds the DPU (flying mode)
   bool combined = false;  // COMB_USE 5: even surfaces of the EW operand by MRDMA, odd ones by ERDMA
   EwRead ew = EwRead::kOff;
   uint64_t src_address = 0;

@@ -9,8 +9,8 @@ namespace {
 
 namespace r = regs::dpu_rdma;
 
-OperandShape shape_of(uint32_t height, uint32_t width, uint64_t line_notch, int64_t notch) {
-  OperandShape s;
+OperandShape shape_of(OperandShape s, uint32_t height, uint32_t width, uint64_t line_notch,
+                      int64_t notch) {
   s.height = height;
   s.width = width;
   s.line_pitch = (width + line_notch) * kAtomBytes;
@@ -46,13 +46,6 @@ void decode_unpooling(const BlockView& v, const DpuConfig& dpu, uint32_t* height
     if (!repeat->rows_are_surfaces) *height /= repeat->repeat_h;
     *width /= repeat->repeat_w;
   }
-}
-
-void require_size(const BlockView& v, uint16_t offset, const char* field, uint64_t value,
-                  uint64_t expected) {
-  if (value == expected) return;
-  v.fault(fault::kInconsistentSizes, {offset, field}, "is ", value,
-          " but DPU.DATA_CUBE_* makes it ", expected);
 }
 
 void copy_row(const OperandShape& shape, const int8_t* row, int8_t* out) {
@@ -96,21 +89,20 @@ OperandShape decode_main_shape(const BlockView& v, const DpuConfig& dpu) {
     }
     notch = v.value(r::rdma_surf_notch::kSurfNotchAddr);
   }
-  require_size(v, r::rdma_data_cube_width::kOffset, "WIDTH + 1", uint64_t{width} * repeat.repeat_w,
-               dpu.width);
-  require_size(v, r::rdma_data_cube_height::kOffset, "HEIGHT + 1",
-               uint64_t{height} * (repeat.rows_are_surfaces ? 1 : repeat.repeat_h), dpu.height);
-  OperandShape s = shape_of(height, width, line_notch, notch);
-  s.repeat_h = repeat.repeat_h;
-  s.repeat_w = repeat.repeat_w;
-  s.rows_are_surfaces = repeat.rows_are_surfaces;
-  s.element_bytes = element_bytes(dpu.in);
-  return s;
+  const char* cube = "DPU.DATA_CUBE_*";
+  v.require_equal({r::rdma_data_cube_width::kOffset, "WIDTH + 1"}, int64_t{width} * repeat.repeat_w,
+                  dpu.width, cube);
+  v.require_equal({r::rdma_data_cube_height::kOffset, "HEIGHT + 1"},
+                  int64_t{height} * (repeat.rows_are_surfaces ? 1 : repeat.repeat_h), dpu.height,
+                  cube);
+  repeat.element_bytes = element_bytes(dpu.in);
+  return shape_of(repeat, height, width, line_notch, notch);
 }
 
 OperandShape decode_ew_shape(const BlockView& v, const DpuConfig& dpu) {
   const uint32_t line_notch = v.raw(r::rdma_data_cube_height::kEwLineNotchAddr);
-  return shape_of(dpu.height, dpu.width, line_notch, v.value(r::rdma_ew_surf_notch::kEwSurfNotch));
+  return shape_of({}, dpu.height, dpu.width, line_notch,
+                  v.value(r::rdma_ew_surf_notch::kEwSurfNotch));
 }
 
 OperandCube read_operand(const Memory& memory, const OperandShape& shape, uint64_t even,

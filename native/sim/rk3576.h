@@ -26,15 +26,12 @@ void decode_out(const BlockView& view, bool is_alone, DpuConfig* dpu);
 enum class AloneKind { kSum, kProduct, kCopy, kLookUp, kLoad };
 DpuConfig decode_alone(const BlockView& view, AloneKind* kind);
 RdmaConfig decode_alone_rdma(const BlockView& view, const DpuConfig& dpu, AloneKind kind);
-AddressPattern scalars_of(const RdmaConfig& rdma, AloneKind kind);
 void fetch_scalars(const Memory& memory, const RdmaConfig& rdma, AloneKind kind,
                    const Position& where, DpuConfig* dpu);
 
-// The word of shifts at RDMA_BS_SCALAR_ADDR, to BS; and to what the task reads.
+// The word of shifts at RDMA_BS_SCALAR_ADDR, to BS.
 void fetch_shifts(const Memory& memory, const RdmaConfig& rdma, const Position& where,
                   DpuConfig* dpu);
-void add_shifts(const RdmaConfig& rdma, Operands* operands);
-
 // Depthwise weights have two bytes, which are added. The first ones get the order of one-byte
 // weights; the second ones, which must be the same for all taps of a channel, become its multiple
 // of the sum of inputs: the same results.

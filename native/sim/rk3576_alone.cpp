@@ -11,7 +11,6 @@ namespace {
 namespace dpu = regs::rk3576::dpu;
 namespace rdma = regs::rk3576::dpu_rdma;
 
-constexpr uint32_t kScalarBytes = 16;
 constexpr uint32_t kSummandBytes = 2 * kScalarBytes;
 constexpr int32_t kTableEnd = 512 * 32;
 constexpr uint32_t kIndexShift = 5;
@@ -190,7 +189,8 @@ RdmaConfig decode_alone_rdma(const BlockView& v, const DpuConfig& d, AloneKind k
   const bool used[] = {expected.bs_scalars != 0, expected.bn_scalars != 0};
   for (size_t i = 0; i < std::size(places); ++i) {
     if (used[i]) {
-      c.shifts_address = v.atom_address(places[i]);
+      const uint32_t factor = d.bs.mul == Operand::kOff ? 0 : 2 * kScalarBytes;
+      c.scalars = {v.atom_address(places[i]), kSummandBytes + factor, 0, 1};
     } else {
       require_word(v, places[i], 0);
     }
@@ -208,25 +208,18 @@ RdmaConfig decode_alone_rdma(const BlockView& v, const DpuConfig& d, AloneKind k
   return c;
 }
 
-AddressPattern scalars_of(const RdmaConfig& c, AloneKind kind) {
-  const bool multiplies = kind == AloneKind::kSum || kind == AloneKind::kLookUp;
-  const uint32_t bytes = kSummandBytes + (multiplies ? 2 * kScalarBytes : 0);
-  return {c.shifts_address, kind == AloneKind::kLoad ? 0 : bytes, 0, 1};
-}
-
 void fetch_scalars(const Memory& memory, const RdmaConfig& c, AloneKind kind, const Position& where,
                    DpuConfig* d) {
-  const AddressPattern pattern = scalars_of(c, kind);
-  if (pattern.extent() == 0) return;
+  if (c.scalars.extent() == 0) return;
   const char* reg =
       kind == AloneKind::kLookUp ? "DPU_RDMA.RDMA_BN_SCALAR_ADDR" : "DPU_RDMA.RDMA_BS_SCALAR_ADDR";
-  const uint8_t* record = memory.read(pattern, where, reg, "the numbers of a stage");
+  const uint8_t* record = memory.read(c.scalars, where, reg, "the numbers of a stage");
   d->bs.alu_operand = load_element(record, 4);
   if (load_element(record + kScalarBytes, 4) != d->bs.alu_operand) {
     raise(fault::kUnsupportedFeature, where, reg,
           "a summand whose two copies differ is not modelled by this simulator");
   }
-  if (pattern.extent() == kSummandBytes) return;
+  if (c.scalars.extent() == kSummandBytes) return;
   d->bs.mul_operand = static_cast<int16_t>(load_element(record + kSummandBytes, 2));
   const uint8_t* shifts = record + kSummandBytes + kScalarBytes;
   d->bs.shift = shifts[0] & 0x3fu;

@@ -9,7 +9,6 @@ namespace {
 namespace dpu = regs::rk3576::dpu;
 namespace rdma = regs::rk3576::dpu_rdma;
 
-constexpr uint32_t kScalarBytes = 16;
 constexpr uint32_t kBnOff = 0x903;
 constexpr uint32_t kBnClamps = 0x902;
 
@@ -141,21 +140,15 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& d) {
   require_word(v, rdma::rdma_data_cube_channel::kOffset, d.real_channels - 1);
   c.bs.data = d.is_depthwise ? OperandData::kPairBlocks : OperandData::kBlocks;
   c.bs.address = v.atom_address(rdma::rdma_bs_base_addr::kOffset);
-  c.shifts_address = v.atom_address(rdma::rdma_bs_scalar_addr::kOffset);
+  c.scalars = {v.atom_address(rdma::rdma_bs_scalar_addr::kOffset), kScalarBytes, 0, 1};
   return c;
 }
 
 void fetch_shifts(const Memory& memory, const RdmaConfig& c, const Position& where, DpuConfig* d) {
-  const AddressPattern pattern{c.shifts_address, kScalarBytes, 0, 1};
   const uint8_t* word =
-      memory.read(pattern, where, "DPU_RDMA.RDMA_BS_SCALAR_ADDR", "the shifts of BS");
+      memory.read(c.scalars, where, "DPU_RDMA.RDMA_BS_SCALAR_ADDR", "the shifts of BS");
   d->bs.shift = word[0] & 0x3fu;
   d->bs.shift_negative = word[1] & 0x3fu;
-}
-
-void add_shifts(const RdmaConfig& c, Operands* operands) {
-  operands->reads.push_back({c.shifts_address, kScalarBytes, 0, 1});
-  operands->bytes.brdma += kScalarBytes;
 }
 
 }  // namespace rk3588::sim::rk3576

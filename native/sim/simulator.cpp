@@ -115,12 +115,12 @@ struct Simulator::Impl {
       const RegisterFile& registers = stale ? *stale : run.registers;
       TaskPlan plan = plan_task(end.enable_mask, registers, run.tables, run.memory, run.cbuf,
                                 settings.chip, where);
-      note(run, where, [&] { return count_task(plan, end.enable_mask, settings.chip); });
-      note_access(run, [&] { return access_of(plan); });
+      if (settings.counters) {
+        run.facts.tasks.push_back(count_task(plan, end.enable_mask, settings.chip, where));
+      }
+      if (settings.accesses) note_access(run, access_of(plan));
       if (settings.probe) {
-        explain_task(plan, end.enable_mask, run.registers, *settings.probe, where,
-                     &run.facts.writes);
-        bound_writes(&run.facts, 2 * kMostWrites);
+        note_write(run, explain_task(plan, end.enable_mask, run.registers, *settings.probe, where));
       }
       FeatureSet used;
       if (!deviations.empty()) {
@@ -180,19 +180,13 @@ struct Simulator::Impl {
     return {run.task, layer, settings.lenient ? &run.facts.complaints : nullptr};
   }
 
-  template <typename Count>
-  void note(Run& run, const Position& where, Count count) const {
-    if (!settings.counters) return;
-    TaskCounters counters = count();
-    counters.task = where.task;
-    counters.layer = where.layer;
-    run.facts.tasks.push_back(std::move(counters));
+  static void note_write(Run& run, std::optional<ElementWrite> write) {
+    if (write) run.facts.writes.push_back(std::move(*write));
+    bound_writes(&run.facts, 2 * kMostWrites);
   }
 
-  template <typename Access>
-  void note_access(Run& run, Access access) const {
-    if (!settings.accesses) return;
-    TaskAccess& found = run.facts.accesses.emplace_back(access());
+  static void note_access(Run& run, TaskAccess access) {
+    TaskAccess& found = run.facts.accesses.emplace_back(std::move(access));
     found.inherits = run.registers.inherits();
     found.loads_tables = run.tables.is_whole_load();
     found.looks_up = found.looks_up && !found.loads_tables;
@@ -208,12 +202,13 @@ struct Simulator::Impl {
     const PoolingConfig config = decode_pooling(ppu, rdma);
     const PoolingPlan plan = plan_pooling(config, run.memory, where);
     for (const AddressPattern& pattern : plan.writes) run.cbuf.note_write(pattern);
-    note(run, where, [&] { return count_pooling(config, enable_mask, settings.chip); });
-    note_access(run, [&] { return access_of(plan); });
+    if (settings.counters) {
+      run.facts.tasks.push_back(count_pooling(config, enable_mask, settings.chip, where));
+    }
+    if (settings.accesses) note_access(run, access_of(plan));
     if (settings.probe) {
-      explain_pooling(config, plan, enable_mask, run.registers, *settings.probe, where,
-                      &run.facts.writes);
-      bound_writes(&run.facts, 2 * kMostWrites);
+      note_write(run,
+                 explain_pooling(config, plan, enable_mask, run.registers, *settings.probe, where));
     }
     if (!settings.dry_run) run_pooling(config, plan, settings.plain ? nullptr : &pool);
   }
