@@ -17,6 +17,7 @@ from delegate.lower.memory.tensors import View
 from delegate.lower.model_weights import device_weights, real_ratios
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.resolved import Convolution
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import (
@@ -185,24 +186,27 @@ def _computed_macs(graph: Graph, node: Node) -> int:
     return len(factors.pairs) * factors.rows * factors.inputs * factors.outputs
 
 
-def _of_one(factors: Factors) -> tuple[View, View]:
-    """The first operand and the result of one product."""
-    return View(1, factors.rows, 1, factors.inputs), View(1, factors.rows, 1, factors.outputs)
+def _of_one(
+    planning: Planning, operation: Operation, factors: Factors, kind: type[np.generic]
+) -> Convolution:
+    """One product, with weights of no value and sums in ``kind``."""
+    result = View(1, factors.rows, 1, factors.outputs)
+    weights = np.zeros((), np.float16 if kind is np.float32 else np.int8)
+    filters = np.broadcast_to(weights, (factors.outputs, 1, 1, factors.inputs))
+    bias = np.zeros(factors.outputs, kind)
+    conv = convolution_of(planning, operation, AS_IT_IS, filters, bias, result)
+    return replace(conv, input_view=replace(result, channels=factors.inputs))
 
 
 def _plan_computed(planning: Planning, operation: Operation) -> Plan:
     """Raises LoweringError."""
     graph, node = planning.graph, operation.node
     factors = _factors(graph, node)
-    seen, result = _of_one(factors)
-    weights = np.broadcast_to(np.int8(0), (factors.outputs, 1, 1, factors.inputs))
-    bias = np.zeros(factors.outputs, np.int64)
     x, y, output = (graph.tensor(t) for t in (*node.inputs, operation.result))
     conv = replace(
-        convolution_of(planning, operation, AS_IT_IS, weights, bias, result),
+        _of_one(planning, operation, factors, np.int64),
         weight_zero_point=planning.tensor(operation.operands[1]).zero_point,
         ratios=real_ratios(x, y, output, factors.outputs, in_float32=True),
-        input_view=seen,
     )
     return planned_product(planning, operation, factors, conv)
 
@@ -229,11 +233,7 @@ def _half_computed(operator: Operator) -> Operator:
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         factors = _factors(planning.graph, operation.node)
-        seen, result = _of_one(factors)
-        weights = np.zeros((factors.outputs, 1, 1, factors.inputs), np.float16)
-        bias = np.zeros(factors.outputs, np.float32)
-        conv = convolution_of(planning, operation, AS_IT_IS, weights, bias, result)
-        conv = replace(conv, input_view=seen)
+        conv = _of_one(planning, operation, factors, np.float32)
         found = planned_product(planning, operation, factors, conv)
         groups = -(-factors.inputs // planning.chip.groups.input_lanes)
         return replace(found, bound=sum_bound(groups))

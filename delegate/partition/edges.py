@@ -6,14 +6,15 @@ happens between the edges. A node that the host's conversion does needs no task.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from delegate.lower.operation import Edge
-from delegate.model.graph import Graph, Node
+from delegate.model.graph import Graph
 from delegate.model.partition import Partition
 from delegate.ops import record_of
-from delegate.ops.operator import HostValues, Lowering, Side
+from delegate.ops.operator import Lowering, Side
 from delegate.ops.shared.host_values import is_float32
 from delegate.partition.rules import HOST_CONVERTS, Refusal
 from delegate.partition.spreading import Applied, Placed, SpreadPlan, spread_edges
@@ -43,9 +44,9 @@ def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:
     """Gives the host what it can do; a refusal of nodes that only it can, but not here. What it
     need not do it does only beside nodes with tasks.
     """
-    found = _Finder(graph, partition).find()
+    found = _converted(graph, partition)
     if not _has_tasks(graph, partition, found):
-        found = {index: values for index, values in found.items() if _is_needed(graph, index)}
+        found = {index: edge for index, edge in found.items() if _is_needed(graph, index)}
     refusals = [
         Refusal(graph.node(index), HOST_CONVERTS, _problem(graph, index))
         for index in partition.nodes
@@ -55,23 +56,13 @@ def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:
         problem = "no operator of its partition computes anything"
         refusals += [Refusal(graph.node(i), HOST_CONVERTS, problem) for i in found]
         found = {}
-    outer = {
-        side: {_outer(graph, i, s): i for i, (s, _) in found.items() if s is side} for side in Side
-    }
-
-    def values_at(side: Side, tensor: int) -> Edge:
-        index = outer[side].get(tensor)
-        if index is None:
-            return Edge(tensor, tensor)
-        values = found[index][1]
-        return Edge(tensor, _inner(graph, index, side), values.affine, values.table)
-
-    inputs = [values_at(Side.INPUT, tensor) for tensor in partition.inputs]
-    outputs = [values_at(Side.OUTPUT, tensor) for tensor in partition.outputs]
+    by_outer = {edge.outer: edge for edge in found.values()}
+    inputs = [by_outer.get(tensor) or Edge(tensor, tensor) for tensor in partition.inputs]
+    outputs = [by_outer.get(tensor) or Edge(tensor, tensor) for tensor in partition.outputs]
     inner = Partition(
         tuple(index for index in partition.nodes if index not in found),
-        tuple(dict.fromkeys(item.inner for item in inputs)),
-        tuple(dict.fromkeys(item.inner for item in outputs)),
+        tuple(dict.fromkeys(edge.inner for edge in inputs)),
+        tuple(dict.fromkeys(edge.inner for edge in outputs)),
     )
     moved = SpreadPlan(graph, inner) if refusals else spread_edges(graph, inner)
     return EdgePlan(
@@ -94,58 +85,33 @@ def _edge_at(edge: Edge, placed: Placed | None) -> Edge:
     return replace(edge, inner=placed.tensor, spread=placed.spread, channels=placed.channels)
 
 
-_Found = Mapping[int, tuple[Side, HostValues]]
-
-
-class _Finder:
-    """Nodes at the edges of a partition that the host's conversion can do."""
-
-    def __init__(self, graph: Graph, partition: Partition) -> None:
-        self._graph = graph
-        self._inputs = frozenset(partition.inputs)
-        self._outputs = frozenset(partition.outputs)
-        self._nodes = [graph.node(index) for index in partition.nodes]
-        self._readers: dict[int, int] = {}
-        for node in self._nodes:
-            for tensor in node.inputs:
-                self._readers[tensor] = self._readers.get(tensor, 0) + 1
-
-    def find(self) -> dict[int, tuple[Side, HostValues]]:
-        """By node."""
-        found: dict[int, tuple[Side, HostValues]] = {}
-        converted: set[int] = set()
-        for node in self._nodes:
-            convert = record_of(self._graph, node).host_values
-            side = self._side(node)
-            if convert is None or side is None or node.inputs[0] in converted:
-                continue
-            values = convert(self._graph, node, side)
-            if values is not None:
-                found[node.index] = side, values
-                converted.add(node.outputs[0])
-        return found
-
-    def _side(self, node: Node) -> Side | None:
+def _converted(graph: Graph, partition: Partition) -> dict[int, Edge]:
+    """Nodes at the edges of a partition that the host's conversion can do, and what it does."""
+    nodes = [graph.node(index) for index in partition.nodes]
+    readers = Counter(tensor for node in nodes for tensor in node.inputs)
+    inputs, outputs = frozenset(partition.inputs), frozenset(partition.outputs)
+    converted: set[int] = set()
+    found: dict[int, Edge] = {}
+    for node in nodes:
         source, result = node.inputs[0], node.outputs[0]
-        if source in self._inputs:
-            alone = self._readers[source] == 1 and result not in self._outputs
-            return Side.INPUT if alone else None
-        is_last = result in self._outputs and result not in self._readers
-        return Side.OUTPUT if is_last else None
+        if source in inputs:
+            outer, inner, side = source, result, Side.INPUT
+            is_edge = readers[source] == 1 and result not in outputs
+        else:
+            outer, inner, side = result, source, Side.OUTPUT
+            is_edge = result in outputs and not readers[result]
+        convert = record_of(graph, node).host_values
+        if convert is None or not is_edge or source in converted:
+            continue
+        values = convert(graph, node, side)
+        if values is not None:
+            found[node.index] = Edge(outer, inner, values.affine, values.table)
+            converted.add(result)
+    return found
 
 
-def _outer(graph: Graph, index: int, side: Side) -> int:
-    node = graph.node(index)
-    return node.inputs[0] if side is Side.INPUT else node.outputs[0]
-
-
-def _inner(graph: Graph, index: int, side: Side) -> int:
-    node = graph.node(index)
-    return node.outputs[0] if side is Side.INPUT else node.inputs[0]
-
-
-def _has_tasks(graph: Graph, partition: Partition, found: _Found) -> bool:
-    """Whether anything is left to compute beside what the host does."""
+def _has_tasks(graph: Graph, partition: Partition, found: Collection[int]) -> bool:
+    """Whether anything is left to compute beside what the host does, ``found``."""
     left = (graph.node(index) for index in partition.nodes if index not in found)
     return any(
         record_of(graph, node).lowering is Lowering.TASKS and not _is_needed(graph, node.index)

@@ -10,7 +10,7 @@ that nobody uses any more are dropped and the rest renumbered. Same file and opt
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from delegate.compile.aot.archive import append_archive
@@ -114,8 +114,7 @@ def _bring_inside(root: TableValue, content: memoryview) -> None:
     ]
     tables += [
         (operator, _LARGE_OPTIONS_OFFSET, _LARGE_OPTIONS_SIZE, OperatorSlot.CUSTOM_OPTIONS)
-        for graph in root.children(ModelSlot.SUBGRAPHS)
-        for operator in graph.children(SubGraphSlot.OPERATORS)
+        for operator in _in_subgraphs(root, SubGraphSlot.OPERATORS)
     ]
     for table, offset_slot, size_slot, target in tables:
         offset, size = table.number(offset_slot), table.number(size_slot)
@@ -132,11 +131,22 @@ def _named(root: TableValue, subgraph: int) -> set[int]:
     """Tensors of ``subgraph`` that signatures name."""
     return {
         argument.number(TensorMapSlot.TENSOR_INDEX)
-        for signature in root.children(ModelSlot.SIGNATURE_DEFS)
-        if signature.number(SignatureSlot.SUBGRAPH_INDEX) == subgraph
-        for slot in (SignatureSlot.INPUTS, SignatureSlot.OUTPUTS)
-        for argument in signature.children(slot)
+        for number, argument in _arguments(root)
+        if number == subgraph
     }
+
+
+def _arguments(root: TableValue) -> Iterator[tuple[int, TableValue]]:
+    """Of all signatures, with the number of the subgraph."""
+    for signature in root.children(ModelSlot.SIGNATURE_DEFS):
+        for slot in (SignatureSlot.INPUTS, SignatureSlot.OUTPUTS):
+            for argument in signature.children(slot):
+                yield signature.number(SignatureSlot.SUBGRAPH_INDEX), argument
+
+
+def _in_subgraphs(root: TableValue, slot: int) -> list[TableValue]:
+    """The tables that ``slot`` holds, of all subgraphs."""
+    return [table for graph in root.children(ModelSlot.SUBGRAPHS) for table in graph.children(slot)]
 
 
 def _rewrite_subgraph(
@@ -213,20 +223,13 @@ def _renumber_program(operator: TableValue, numbers: Mapping[int, int]) -> None:
 
 
 def _renumber_signatures(root: TableValue, kept: Sequence[Mapping[int, int]]) -> None:
-    for signature in root.children(ModelSlot.SIGNATURE_DEFS):
-        numbers = kept[signature.number(SignatureSlot.SUBGRAPH_INDEX)]
-        for slot in (SignatureSlot.INPUTS, SignatureSlot.OUTPUTS):
-            for argument in signature.children(slot):
-                tensor = argument.number(TensorMapSlot.TENSOR_INDEX)
-                argument.set_number(TensorMapSlot.TENSOR_INDEX, numbers[tensor], 4)
+    for subgraph, argument in _arguments(root):
+        tensor = kept[subgraph][argument.number(TensorMapSlot.TENSOR_INDEX)]
+        argument.set_number(TensorMapSlot.TENSOR_INDEX, tensor, 4)
 
 
 def _drop_codes(root: TableValue) -> None:
-    operators = [
-        operator
-        for graph in root.children(ModelSlot.SUBGRAPHS)
-        for operator in graph.children(SubGraphSlot.OPERATORS)
-    ]
+    operators = _in_subgraphs(root, SubGraphSlot.OPERATORS)
     used = sorted({operator.number(OperatorSlot.OPCODE_INDEX) for operator in operators})
     codes = root.children(ModelSlot.OPERATOR_CODES)
     root.fields[ModelSlot.OPERATOR_CODES] = [codes[index] for index in used]
@@ -239,11 +242,9 @@ def _drop_codes(root: TableValue) -> None:
 def _drop_buffers(root: TableValue) -> None:
     """Keeps buffer 0, which stands for "no content", and those that something refers to."""
     buffers = root.children(ModelSlot.BUFFERS)
-    owners = [
-        (tensor, int(TensorSlot.BUFFER))
-        for graph in root.children(ModelSlot.SUBGRAPHS)
-        for tensor in graph.children(SubGraphSlot.TENSORS)
-    ] + [(item, int(MetadataSlot.BUFFER)) for item in root.children(ModelSlot.METADATA)]
+    tensors, metadata = _in_subgraphs(root, SubGraphSlot.TENSORS), root.children(ModelSlot.METADATA)
+    owners = [(tensor, int(TensorSlot.BUFFER)) for tensor in tensors]
+    owners += [(item, int(MetadataSlot.BUFFER)) for item in metadata]
     listed = root.integers(ModelSlot.METADATA_BUFFER)
     used = {owner.number(slot) for owner, slot in owners}.union(listed, {0})
     kept = [index for index in sorted(used) if 0 <= index < len(buffers)]
