@@ -14,11 +14,10 @@ from pathlib import Path
 
 from delegate.errors import ModelError
 from delegate.model.files import MAX_MODEL_BYTES, read_file
-from delegate.model.flatbuffer_reader import FlatbufferReader
+from delegate.model.flatbuffer_reader import OFFSET_BYTES, FlatbufferReader
 from delegate.model.tflite_reader import read_graph
 from delegate.model.tflite_schema import FILE_IDENTIFIER, ModelSlot, SubGraphSlot
 
-_OFFSET_BYTES = 4
 _MAX_FILE_BYTES = (1 << 31) - 1  # flatbuffer offsets between tables are limited to this
 
 
@@ -30,7 +29,7 @@ def expose_tensors(path: Path, indices: Iterable[int]) -> bytes:
     """
     graph = read_graph(path)
     content = bytearray(read_file(path, "file", MAX_MODEL_BYTES, error=ModelError))
-    content += bytes(-len(content) % _OFFSET_BYTES)
+    content += bytes(-len(content) % OFFSET_BYTES)
     outputs = list(dict.fromkeys([*graph.outputs, *indices]))
     position = _outputs_field(bytes(content), str(path))
     start = len(content)
@@ -46,7 +45,7 @@ def _outputs_field(content: bytes, source: str) -> int:
     reader = FlatbufferReader(memoryview(content), source)
     root = reader.root(FILE_IDENTIFIER, ".tflite")
     subgraph = next(iter(root.tables(ModelSlot.SUBGRAPHS, "subgraph")))
-    position = subgraph.reference_position(SubGraphSlot.OUTPUTS)
+    position = subgraph.position_of(SubGraphSlot.OUTPUTS, OFFSET_BYTES)
     if not position:
         raise ModelError(f"{source}: the model has no outputs")
     return position

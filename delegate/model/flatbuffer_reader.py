@@ -37,7 +37,7 @@ MAX_TABLES = 1_000_000
 SHARING_FACTOR = 4
 SHARING_MINIMUM_BYTES = 1 << 16
 
-_OFFSET_BYTES = 4
+OFFSET_BYTES = 4
 _IDENTIFIER_BYTES = 4
 _ROOT_BYTES = 8
 _VTABLE_HEADER_BYTES = 4
@@ -73,7 +73,7 @@ class FlatbufferReader:
         """The root table of a file with ``identifier`` in its bytes 4 to 7."""
         if self.size < _ROOT_BYTES:
             raise self.fail(f"truncated: {self.size} bytes are too few for a {format_name} file")
-        found = bytes(self.data[_OFFSET_BYTES : _OFFSET_BYTES + _IDENTIFIER_BYTES])
+        found = bytes(self.data[OFFSET_BYTES : OFFSET_BYTES + _IDENTIFIER_BYTES])
         if found != identifier:
             raise self.fail(
                 f"not a {format_name} file: identifier {identifier!r} expected, found {found!r}"
@@ -82,7 +82,7 @@ class FlatbufferReader:
 
     def follow(self, position: int, where: str) -> int:
         """The absolute position that the unsigned offset at ``position`` points to."""
-        self.check(position, _OFFSET_BYTES, where, _OFFSET_BYTES)
+        self.check(position, OFFSET_BYTES, where, OFFSET_BYTES)
         offset = int(_UINT32.unpack_from(self.data, position)[0])
         target = position + offset
         if offset == 0 or target >= self.size:
@@ -113,7 +113,7 @@ class FlatbufferReader:
         if self._tables_left < 0:
             raise self.corrupt(where, f"more than {MAX_TABLES} tables")
         self.charge(_LEAST_TABLE_BYTES, where)
-        self.check(position, _OFFSET_BYTES, where, _OFFSET_BYTES)
+        self.check(position, OFFSET_BYTES, where, OFFSET_BYTES)
         vtable = position - int(_INT32.unpack_from(self.data, position)[0])
         self.check(vtable, _VTABLE_HEADER_BYTES, where, 2)
         vtable_bytes = int(_UINT16.unpack_from(self.data, vtable)[0])
@@ -121,7 +121,7 @@ class FlatbufferReader:
         if vtable_bytes < _VTABLE_HEADER_BYTES or vtable_bytes % 2:
             raise self.corrupt(where, f"vtable of {vtable_bytes} bytes at byte {vtable}")
         self.check(vtable, vtable_bytes, where)
-        if table_bytes < _OFFSET_BYTES:
+        if table_bytes < OFFSET_BYTES:
             raise self.corrupt(where, f"table of {table_bytes} bytes at byte {position}")
         self.check(position, table_bytes, where)
         return Table(self, position, table_bytes, vtable, vtable_bytes, where)
@@ -141,40 +141,30 @@ class Table:
     vtable_bytes: int
     where: str
 
-    def _field(self, slot: int, count: int) -> int:
-        """Absolute position of the field of ``count`` bytes, 0 if absent."""
+    def position_of(self, slot: int, count: int) -> int:
+        """Absolute position of the field of ``count`` bytes, of a reference its own offset's; 0 if
+        absent.
+        """
         entry = _VTABLE_HEADER_BYTES + 2 * slot
         if entry + 2 > self.vtable_bytes:
             return 0
         offset = int(_UINT16.unpack_from(self.reader.data, self.vtable + entry)[0])
         if offset == 0:
             return 0
-        if offset < _OFFSET_BYTES or offset + count > self.table_bytes:
+        if offset < OFFSET_BYTES or offset + count > self.table_bytes:
             raise self.reader.corrupt(
                 self.where, f"field {slot} lies at {offset} of {self.table_bytes} bytes"
             )
         self.reader.check(self.position + offset, count, self.where, count)
         return self.position + offset
 
-    def number_position(self, slot: int, size_bytes: int) -> int:
-        """Absolute position of a number, 0 if absent."""
-        return self._field(slot, size_bytes)
-
     def has(self, slot: int) -> bool:
-        """Whether the field is there (reference fields: strings, vectors, tables)."""
-        return self.reference_position(slot) != 0
-
-    def reference_position(self, slot: int) -> int:
-        """Absolute position of a reference field's own offset, 0 if absent."""
-        return self._field(slot, _OFFSET_BYTES)
-
-    def has_slot(self, slot: int) -> bool:
         """Whether the field is there, of whatever kind it is."""
-        return self._field(slot, 1) != 0
+        return self.position_of(slot, 1) != 0
 
     def raw_number(self, slot: int, size_bytes: int) -> bytes:
         """The bytes of a number; none if absent."""
-        position = self._field(slot, size_bytes)
+        position = self.position_of(slot, size_bytes)
         return bytes(self.reader.data[position : position + size_bytes]) if position else b""
 
     def raw_vector(self, slot: int, item_bytes: int) -> memoryview:
@@ -189,7 +179,7 @@ class Table:
 
     def value(self, slot: int, fmt: struct.Struct, default: int | float) -> int | float:
         """A field of one number, as ``fmt`` says."""
-        position = self._field(slot, fmt.size)
+        position = self.position_of(slot, fmt.size)
         if not position:
             return default
         found: int | float = fmt.unpack_from(self.reader.data, position)[0]
@@ -211,7 +201,7 @@ class Table:
 
     def table(self, slot: int, name: str) -> Table | None:
         """A child table, called ``name`` in messages."""
-        position = self._field(slot, _OFFSET_BYTES)
+        position = self.position_of(slot, OFFSET_BYTES)
         if not position:
             return None
         where = f"{self.where} {name}"
@@ -219,10 +209,10 @@ class Table:
 
     def tables(self, slot: int, name: str, prefix: str = "") -> Iterator[Table]:
         """The tables of a vector, one by one, called ``prefix name index`` in messages."""
-        start, count = self._vector(slot, _OFFSET_BYTES)
+        start, count = self._vector(slot, OFFSET_BYTES)
         for i in range(count):
             where = f"{prefix}{name} {i}"
-            target = self.reader.follow(start + _OFFSET_BYTES * i, where)
+            target = self.reader.follow(start + OFFSET_BYTES * i, where)
             yield self.reader.table_at(target, where)
 
     def vector(self, slot: int, dtype: np.dtype[np.generic]) -> npt.NDArray[np.generic]:
@@ -248,13 +238,13 @@ class Table:
 
     def _vector(self, slot: int, item_bytes: int) -> tuple[int, int]:
         """First byte and number of items of a vector; (0, 0) if absent."""
-        position = self._field(slot, _OFFSET_BYTES)
+        position = self.position_of(slot, OFFSET_BYTES)
         if not position:
             return 0, 0
         start = self.reader.follow(position, self.where)
-        self.reader.check(start, _OFFSET_BYTES, self.where, _OFFSET_BYTES)
+        self.reader.check(start, OFFSET_BYTES, self.where, OFFSET_BYTES)
         count = int(_UINT32.unpack_from(self.reader.data, start)[0])
-        start += _OFFSET_BYTES
+        start += OFFSET_BYTES
         if count:  # items of more than 8 bytes are structures of such numbers
             self.reader.check(start, 0, self.where, min(item_bytes, _LARGEST_NUMBER_BYTES))
         if start + count * item_bytes > self.reader.size:

@@ -87,7 +87,7 @@ def read_table(table: Table, name: str) -> TableValue:
     kinds = dict(enumerate(tflite_fields.TABLES[name]))
     value = TableValue()
     for slot in range((table.vtable_bytes - _VTABLE_HEADER_BYTES) // 2):
-        if not table.has_slot(slot):
+        if not table.has(slot):
             continue
         if kinds.get(slot, "-") == "-":
             raise _unknown(table, f"field {slot} of {name}")
@@ -148,7 +148,7 @@ def _read_options(table: Table, references: Sequence[str]) -> OptionsValue:
         phase=table.position % _TABLE_ALIGNMENT,
     )
     for slot, kind in enumerate(references):
-        items = _read_items(table, slot, kind) if table.has_slot(slot) else None
+        items = _read_items(table, slot, kind) if table.has(slot) else None
         if items is not None:
             value.references[slot] = items
     return value

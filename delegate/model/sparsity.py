@@ -8,6 +8,7 @@ schema (SparsityParameters). What its text or TensorFlow Lite's reader leaves op
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Final
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from delegate.model.flatbuffer_reader import Table
 from delegate.model.graph import SparseLevel, Sparsity, read_only
-from delegate.model.tensor_content import MAX_RANK, element_count
+from delegate.model.tensor_content import MAX_RANK
 from delegate.model.tflite_schema import (
     SPARSE_FORMATS,
     SPARSE_INDICES,
@@ -81,7 +82,7 @@ def dense_values(
     ValueError.
     """
     sizes = _block_sizes(shape, sparsity)
-    total = element_count(shape)
+    total = math.prod(shape)
     if not 0 < total <= _MOST_ELEMENTS:
         raise ValueError(f"it has {total} elements")
     if content.nbytes % kind.itemsize:

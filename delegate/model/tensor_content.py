@@ -6,6 +6,7 @@ readers, which so agree. Nothing is copied; every view is read-only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -37,20 +38,12 @@ NUMPY_TYPES: Mapping[DType, np.dtype[np.generic]] = MappingProxyType(
 MAX_RANK = 32
 
 
-def element_count(shape: tuple[int, ...]) -> int:
-    """The product of ``shape`` without overflow; negative if a dimension is."""
-    count = 1
-    for dimension in shape:
-        count *= dimension
-    return count
-
-
 def dense_bytes(dtype: DType, shape: tuple[int, ...]) -> int | None:
     """Bytes of a dense tensor; None where the type does not fix them (strings, resources).
 
     int4 is packed two to a byte, the low nibble first; bfloat16 takes two bytes.
     """
-    count = element_count(shape)
+    count = math.prod(shape)
     if dtype is DType.INT4:
         return (count + 1) // 2
     if dtype is DType.BFLOAT16:

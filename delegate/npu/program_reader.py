@@ -86,7 +86,7 @@ def parse(data: bytes) -> Program:
 
 
 def _check_sum(data: bytes, root: Table) -> None:
-    position = root.number_position(Slot.CHECKSUM, CHECKSUM_BYTES)
+    position = root.position_of(Slot.CHECKSUM, CHECKSUM_BYTES)
     if not position:
         raise root.reader.fail("it has no checksum")
     view = memoryview(data)  # slices of bytes would copy megabytes

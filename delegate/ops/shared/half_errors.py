@@ -39,17 +39,9 @@ _STEEPEST_HARD_SWISH: Final = 1.5
 
 def of_choice(graph: Graph, node: Node, known_of: KnownOf) -> Moved:
     """Of what is among the float32 inputs' values, or lies between them, wherever that is."""
-    known = [known_of(t) for t in node.inputs if t >= 0 and _is_float(graph, t)]
-    error, size = (max(float(part.max()) for part in parts) for parts in _parts(known))
-    return np.array([error]), np.array([size])
-
-
-def _is_float(graph: Graph, tensor: int) -> bool:
-    return graph.tensor(tensor).dtype is DType.FLOAT32
-
-
-def _parts(known: list[Any]) -> tuple[list[Real], list[Real]]:
-    return [one.error for one in known], [one.size for one in known]
+    given = (t for t in node.inputs if t >= 0 and graph.tensor(t).dtype is DType.FLOAT32)
+    known = [of_all(known_of(t)) for t in given]
+    return np.max([one.error for one in known], axis=0), np.max([one.size for one in known], axis=0)
 
 
 def of_all(known: Known) -> Known:
