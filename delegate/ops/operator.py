@@ -369,8 +369,10 @@ class Operator:
         """
         if self.shapes is not None:
             return self.shapes(graph, node)
-        if self.function is None:
-            return None
+        return None if self.function is None else self.broadcast_shapes(graph, node)
+
+    def broadcast_shapes(self, graph: Graph, node: Node) -> Sequence[Shape]:
+        """What the operands of ``function`` broadcast to. Raises ValueError."""
         operands = (graph.tensor(t).shape for t in self.feature_inputs(node))
         return (np.broadcast_shapes(*operands),)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from delegate.model.graph import Activation, DType, Graph, Node, Quantization, Tensor
-from delegate.ops.operator import ABSENT, GraphFacts, Role, Shape, constraint, named
+from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint, named
 
 FEATURE_TYPES = (DType.INT8, DType.UINT8)
 TYPE_RANGES = {DType.INT8: (-128, 127), DType.UINT8: (0, 255)}
@@ -59,22 +59,24 @@ def options_known(facts: GraphFacts, node: Node) -> str | None:
     return "they are missing or have an unknown value"
 
 
-def _activation(facts: GraphFacts, node: Node) -> Activation:
-    found: Activation = getattr(facts.options(node), "activation", Activation.NONE)
+def activation_of(operator: Operator, node: Node) -> Activation:
+    """The fused activation, if the operator has one."""
+    options = None if operator.options is None else node.options_as(operator.options)
+    found: Activation = getattr(options, "activation", Activation.NONE)
     return found
 
 
 @constraint(activations=", ".join(a.name for a in ACTIVATIONS))
 def activation_supported(facts: GraphFacts, node: Node) -> str | None:
     """The fused activation must be one of {activations}."""
-    activation = _activation(facts, node)
+    activation = activation_of(facts.operator(node), node)
     return None if activation in ACTIVATIONS else f"it is {activation.name}"
 
 
 @constraint()
 def no_activation(facts: GraphFacts, node: Node) -> str | None:
     """There must be no fused activation, as the runtime demands."""
-    activation = _activation(facts, node)
+    activation = activation_of(facts.operator(node), node)
     return None if activation is Activation.NONE else f"it is {activation.name}"
 
 

@@ -26,7 +26,6 @@ from delegate.ops.operator import (
     Constraint,
     GraphFacts,
     Operator,
-    Shape,
     constraint,
     named,
 )
@@ -47,7 +46,7 @@ def float_features(facts: GraphFacts, node: Node) -> str | None:
 @constraint(activations=", ".join(a.name for a in ACTIVATIONS))
 def half_activation(facts: GraphFacts, node: Node) -> str | None:
     """The fused activation of a node in fp16 must be one of {activations}."""
-    activation = getattr(facts.options(node), "activation", Activation.NONE)
+    activation = common.activation_of(facts.operator(node), node)
     return None if activation in ACTIVATIONS else f"it is {activation.name}"
 
 
@@ -108,7 +107,6 @@ def half_record(
     plan: Callable[[Planning, Operation], Plan],
     rules: tuple[Constraint, ...],
     proof: Proof,
-    shapes: Callable[[Graph, Node], tuple[Shape, ...]] | None = None,
 ) -> Operator:
     """``operator`` for float32 tensors: tasks of its own, whatever it is for quantised ones."""
     return replace(
@@ -122,7 +120,7 @@ def half_record(
         order=None,
         host_values=None,
         half=None,
-        shapes=shapes or operator.shapes,
+        shapes=operator.shapes or operator.broadcast_shapes,
     )
 
 

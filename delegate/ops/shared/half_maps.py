@@ -102,10 +102,6 @@ def computed_same_shape(facts: GraphFacts, node: Node) -> str | None:
 RULES: Final = (*half.FIRST, rank_in_range, computed_same_shape)
 
 
-def _broadcast(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    return (np.broadcast_shapes(*(graph.tensor(t).shape for t in node.inputs)),)
-
-
 def clamp_record(operator: Operator, activation: Activation) -> Operator:
     """Of a RELU as an operator of its own."""
 
@@ -117,7 +113,7 @@ def clamp_record(operator: Operator, activation: Activation) -> Operator:
         return half_ranges.clamped(half_ranges.of_means(graph, node, range_of), activation)
 
     proof = Proof(ranges, half_errors.by_channel)
-    return half.half_record(operator, plan, RULES, proof, common.same_shape)
+    return half.half_record(operator, plan, RULES, proof)
 
 
 def curve_record(operator: Operator, curve: Curve) -> Operator:
@@ -130,7 +126,7 @@ def curve_record(operator: Operator, curve: Curve) -> Operator:
     low, high = sorted(curve.ends)
     spread = half_errors.of_function(curve.slope, max(-low, high))
     proof = Proof(half_ranges.within(low, high), spread)
-    return half.half_record(operator, plan, RULES, proof, common.same_shape)
+    return half.half_record(operator, plan, RULES, proof)
 
 
 def hard_swish_record(operator: Operator) -> Operator:
@@ -154,7 +150,7 @@ def hard_swish_record(operator: Operator) -> Operator:
         return HalfMapPlan(planning, twice, lambda _: stages, bound)
 
     proof = Proof(half_ranges.of_hard_swish, half_errors.of_hard_swish)
-    return half.half_record(operator, plan, RULES, proof, common.same_shape)
+    return half.half_record(operator, plan, RULES, proof)
 
 
 @constraint(most=int(HALF_MOST))
@@ -193,7 +189,7 @@ def slopes_record(
 
     every = (*half.FIRST, rank_in_range, *rules)
     proof = Proof(ranges, half_errors.of_slopes(slopes))
-    return half.half_record(operator, plan, every, proof, common.same_shape)
+    return half.half_record(operator, plan, every, proof)
 
 
 def constant_slopes(graph: Graph, node: Node) -> npt.NDArray[Any]:
@@ -241,9 +237,8 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
     bound = EXACT if operation in _SELECTING else ROUNDED
 
     def plan(planning: Planning, planned: Operation) -> Plan:
-        graph, kind = planning.graph, operator.options
-        options = None if kind is None else planned.node.known_options(kind)
-        clamp = half_clamp(getattr(options, "activation", Activation.NONE))
+        graph = planning.graph
+        clamp = half_clamp(common.activation_of(operator, planned.node))
         result = graph.tensor(planned.result).shape
         main, other = planned.node.inputs
         if graph.tensor(main).constant is not None or graph.tensor(main).shape != result:
@@ -268,4 +263,4 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         return HalfMapPlan(planning, both, lambda _: Stages(ew=ew), bound)
 
     rules = (*half.FIRST, rank_in_range, _operands_meet(operation))
-    return half.half_record(operator, plan, rules, half_errors.pair(operation), _broadcast)
+    return half.half_record(operator, plan, rules, half_errors.pair(operation))

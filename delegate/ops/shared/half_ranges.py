@@ -25,6 +25,7 @@ from delegate.ops.operator import (
     constraint,
     named,
 )
+from delegate.ops.shared.common import activation_of
 
 Range = tuple[float, float]
 
@@ -112,14 +113,6 @@ def behind_activation(operator: Operator, ranges: Ranges) -> Ranges:
     def found(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
         return clamped(ranges(graph, node, range_of), activation_of(operator, node))
 
-    return found
-
-
-def activation_of(operator: Operator, node: Node) -> Activation:
-    """The fused activation, if the operator has one."""
-    options = None if operator.options is None else node.options_as(operator.options)
-    found = getattr(options, "activation", Activation.NONE)
-    assert isinstance(found, Activation)
     return found
 
 
