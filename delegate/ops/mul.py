@@ -16,8 +16,8 @@ from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Operator, Role, Values
 from delegate.ops.shared import half_records
-from delegate.ops.shared.fixed_point import float32_product, multiplier_of, multiply
-from delegate.ops.shared.functions import activated, scale_of
+from delegate.ops.shared.fixed_point import multiplier_of, multiply
+from delegate.ops.shared.functions import activated, product_factor, scale_of
 from delegate.ops.shared.two_values import RULES, PairPlan
 
 
@@ -26,12 +26,6 @@ class MulOptions(Options):
     UNION_TYPE = 21
 
     activation: Activation = option(FieldKind.ACTIVATION, slot=0, offset=0)
-
-
-def _factor(graph: Graph, node: Node) -> float:
-    """From a product of values without zero points to the result."""
-    first, second, result = (scale_of(graph, t)[0] for t in (*node.inputs, node.outputs[0]))
-    return float32_product(first, second, over=result)
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
@@ -44,7 +38,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
         main, other = operands
         return requantize_product(
             node.index,
-            _factor(graph, node),
+            product_factor(graph, node),
             (main.zero_point, other.zero_point, target.zero_point),
             activation_range(options.activation, target.scale, target.zero_point),
             has_ties_away=planning.chip.has("ties_away"),
@@ -58,7 +52,7 @@ def product(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     options = node.known_options(MulOptions)
     zero_points = [scale_of(graph, t)[1] for t in (*node.inputs, node.outputs[0])]
     factors = (operands[0] - zero_points[0]) * (operands[1] - zero_points[1])
-    multiplier = multiplier_of(_factor(graph, node))
+    multiplier = multiplier_of(product_factor(graph, node))
     return activated(
         graph, node, multiply(factors, multiplier) + zero_points[2], options.activation
     )

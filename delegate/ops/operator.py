@@ -99,24 +99,6 @@ class GraphFacts:
         return {tensor: tuple(nodes) for tensor, nodes in found.items()}
 
     @cached_property
-    def sources(self) -> Mapping[int, int]:
-        """The only value that each result of a function follows from, other functions seen through.
-        A tensor that has none, or several, is not in it.
-        """
-        found: dict[int, int] = {}
-        for node in self.graph.nodes:
-            operator = self.known_operator(node)
-            if operator is None or operator.function is None:
-                continue
-            read = [t for t in operator.feature_inputs(node) if t != ABSENT]
-            constants = [self.graph.tensor(t).constant for t in read]
-            computed = [t for t, c in zip(read, constants, strict=True) if c is None]
-            sources = {found.get(t, t) for t in computed}
-            if len(sources) == 1 and all(c is None or c.size == 1 for c in constants):
-                found.update(dict.fromkeys(node.outputs, sources.pop()))
-        return found
-
-    @cached_property
     def disorder(self) -> str | None:
         """What keeps the nodes from running one after the other as they stand; None: nothing."""
         return find_disorder(self.graph)

@@ -21,7 +21,7 @@ from delegate.ops.shared.fixed_point import (
     multiplier_of,
     multiply,
 )
-from delegate.ops.shared.functions import TablePlan, requantized, scale_of
+from delegate.ops.shared.functions import TablePlan, product_factor, requantized, scale_of
 from delegate.ops.shared.image_rules import rank_in_range
 
 
@@ -42,18 +42,12 @@ def slopes_constant(facts: GraphFacts, node: Node) -> str | None:
     return f"{list(feature.shape)} and {list(slope.shape)} give {list(output.shape)}"
 
 
-def _factor(graph: Graph, node: Node) -> float:
-    """From a product of value and slope, both without zero points, to the result."""
-    source, slope, target = (scale_of(graph, t)[0] for t in (*node.inputs, node.outputs[0]))
-    return float32_product(source, slope, over=target)
-
-
 def prelu(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     (_, source_zero), (_, slope_zero) = (scale_of(graph, t) for t in node.inputs)
     target_zero = scale_of(graph, node.outputs[0])[1]
     values = operands[0] - source_zero
     products = np.minimum(values, 0) * (operands[1] - slope_zero)
-    below = multiply(products, multiplier_of(_factor(graph, node))) + target_zero
+    below = multiply(products, multiplier_of(product_factor(graph, node))) + target_zero
     return np.where(values >= 0, requantized(graph, node, np.maximum(values, 0)), below)
 
 
@@ -87,7 +81,7 @@ def _several(planning: Planning, operation: Operation, slopes: Values) -> Plan:
     tensors = (*node.inputs, node.outputs[0])
     source, slope, result = (unplaced(graph, tensor) for tensor in tensors)
     target = SlopesTarget(
-        (float32_product(source.scale, over=result.scale), _factor(graph, node)),
+        (float32_product(source.scale, over=result.scale), product_factor(graph, node)),
         (source.zero_point, slope.zero_point, result.zero_point),
         tuple(slopes.tolist()),
     )

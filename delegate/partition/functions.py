@@ -17,7 +17,7 @@ from delegate.ops import known_record, record_of
 from delegate.ops.operator import Values
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.fixed_point import UndefinedResultError
-from delegate.partition.rules import RESULTS_DEFINED, Refusal, facts_of
+from delegate.partition.rules import RESULTS_DEFINED, Refusal
 
 MOST_NODES = 64
 """Of a chain: more than any network has in a row; every one more is looked at again and again."""
@@ -83,20 +83,12 @@ def _joined(graph: Graph, partition: Partition, wanted: Collection[int]) -> _Joi
 
 def smallest_partition(graph: Graph, node: Node) -> Partition:
     """``node`` by itself, or with what it needs to be a function of one value."""
-    members = {node.index}
-    operator = known_record(graph, node)
-    inputs = _computed(graph, node)
-    if operator is not None and operator.function is not None and len(inputs) > 1:
-        source = facts_of(graph).sources.get(node.outputs[0])
-        producers = {tensor: other for other in graph.nodes for tensor in other.outputs}
-        waiting = [tensor for tensor in inputs if tensor != source]
-        while source is not None and waiting:
-            producer = producers[waiting.pop()]
-            members.add(producer.index)
-            waiting += [t for t in _computed(graph, producer) if t != source]
-        inputs = inputs if source is None else (source,)
-    nodes = tuple(other.index for other in graph.nodes if other.index in members)
-    return Partition(nodes, inputs, node.outputs)
+    if len(_computed(graph, node)) > 1:
+        known = tuple(n.index for n in graph.nodes if known_record(graph, n) is not None)
+        chain = _joined(graph, Partition(known, (), node.outputs), ()).chains.get(node.index)
+        if chain is not None:
+            return partition_of(graph, [graph.node(index) for index in chain.nodes])
+    return partition_of(graph, [node])
 
 
 def partition_of(graph: Graph, nodes: Sequence[Node]) -> Partition:

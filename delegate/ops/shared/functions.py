@@ -58,6 +58,12 @@ def scales_of(graph: Graph, node: Node) -> tuple[tuple[float, int], tuple[float,
     return scale_of(graph, node.inputs[0]), scale_of(graph, node.outputs[0])
 
 
+def product_factor(graph: Graph, node: Node) -> float:
+    """From a product of both inputs, without zero points, to the output."""
+    first, second, result = (scale_of(graph, t)[0] for t in (*node.inputs, node.outputs[0]))
+    return float32_product(first, second, over=result)
+
+
 _BOUNDS = {
     Activation.NONE: (None, None),
     Activation.RELU: (0.0, None),

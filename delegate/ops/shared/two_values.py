@@ -30,12 +30,13 @@ from delegate.lower.stretched import is_copied, stretched
 from delegate.lower.task import ElementwiseTask, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.weights import depthwise_channels
-from delegate.model.graph import Activation, Graph, Node, Tensor
+from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
 from delegate.ops.shared import common, half_records
 from delegate.ops.shared.functions import activated, weighted_sum
-from delegate.ops.shared.image_rules import RANK, rank_in_range
+from delegate.ops.shared.image_rules import rank_in_range
+from delegate.ops.shared.links import four_dimensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +59,17 @@ def one_operand_has_output_shape(facts: GraphFacts, node: Node) -> str | None:
     value, or a broadcast constant.
     """
     shape = facts.outputs(node)[0].shape
-    operands = facts.inputs(node)
-    full = [t for t in operands if t.constant is None and _padded(t) == _pad(shape)]
+    operands, whole = facts.inputs(node), four_dimensions(shape)
+    full = [t for t in operands if t.constant is None and four_dimensions(t.shape) == whole]
     if not full:
         return ", ".join(str(list(tensor.shape)) for tensor in (*operands, *facts.outputs(node)))
     other = operands[1] if full[0] is operands[0] else operands[0]
-    is_broadcast = all(d in (1, o) for d, o in zip(_padded(other), _pad(shape), strict=True))
+    sizes = four_dimensions(other.shape)
+    is_broadcast = all(d in (1, o) for d, o in zip(sizes, whole, strict=True))
     if is_broadcast and other.constant is not None:
         return None
-    images, height, width, channels = _pad(shape)
-    if _padded(other) in {
+    images, height, width, channels = whole
+    if sizes in {
         (i, h, w, c)
         for i in (1, images)
         for h, w in ((1, 1), (height, width))
@@ -75,14 +77,6 @@ def one_operand_has_output_shape(facts: GraphFacts, node: Node) -> str | None:
     }:
         return None
     return f"{named(other)} of shape {list(other.shape)} is to be broadcast to {list(shape)}"
-
-
-def _padded(tensor: Tensor) -> tuple[int, ...]:
-    return _pad(tensor.shape)
-
-
-def _pad(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (1,) * (RANK - len(shape)) + shape
 
 
 RULES = (
