@@ -37,28 +37,20 @@ class FieldKind(enum.Enum):
     FLOAT32 = "float32"
 
 
+_BYTE, _INT32, _FLOAT32 = map(struct.Struct, ("<b", "<i", "<f"))
+_FROM_1 = (FieldKind.PADDING, FieldKind.ENUM_FROM_1)
+_ENUMERATIONS = (*_FROM_1, FieldKind.ACTIVATION, FieldKind.ENUM)
 _IN_FILE: Mapping[FieldKind, struct.Struct] = MappingProxyType(
     {
-        FieldKind.PADDING: struct.Struct("<b"),
-        FieldKind.ACTIVATION: struct.Struct("<b"),
-        FieldKind.ENUM: struct.Struct("<b"),
-        FieldKind.ENUM_FROM_1: struct.Struct("<b"),
-        FieldKind.INT32: struct.Struct("<i"),
-        FieldKind.BOOL: struct.Struct("<b"),
-        FieldKind.FLOAT32: struct.Struct("<f"),
+        **dict.fromkeys((*_ENUMERATIONS, FieldKind.BOOL), _BYTE),
+        FieldKind.INT32: _INT32,
+        FieldKind.FLOAT32: _FLOAT32,
     }
 )
 _IN_STRUCT: Mapping[FieldKind, struct.Struct] = MappingProxyType(
-    {
-        **_IN_FILE,
-        FieldKind.PADDING: struct.Struct("<i"),
-        FieldKind.ACTIVATION: struct.Struct("<i"),
-        FieldKind.ENUM: struct.Struct("<i"),
-        FieldKind.ENUM_FROM_1: struct.Struct("<i"),
-    }
+    {**_IN_FILE, **dict.fromkeys(_ENUMERATIONS, _INT32)}
 )
-_FILE_PADDINGS = MappingProxyType({padding.value - 1: padding for padding in Padding})
-_STRUCT_PADDINGS = MappingProxyType({padding.value: padding for padding in Padding})
+_PADDINGS = MappingProxyType({padding.value - 1: padding for padding in Padding})
 # The file's ActivationFunctionType ends before SIGMOID, which only the runtime has.
 _STRUCT_ACTIVATIONS = MappingProxyType({activation.value: activation for activation in Activation})
 _FILE_ACTIVATIONS = MappingProxyType(
@@ -149,7 +141,6 @@ class FileOptions:
                 else table.value(field.slot, _IN_FILE[field.kind], field.default)
                 for name, field in fields_of(kind)
             },
-            _FILE_PADDINGS,
             _FILE_ACTIVATIONS,
         )
 
@@ -165,23 +156,23 @@ class RuntimeOptions:
             return None
         values = {
             name: _IN_STRUCT[field.kind].unpack_from(self.content, field.offset)[0]
-            - (field.kind is FieldKind.ENUM_FROM_1)
+            - (field.kind in _FROM_1)
             for name, field in fields_of(kind)
         }
-        return _options(kind, values, _STRUCT_PADDINGS, _STRUCT_ACTIVATIONS)
+        return _options(kind, values, _STRUCT_ACTIVATIONS)
 
 
 def _options(
     kind: type[T],
     values: Mapping[str, Any],
-    paddings: Mapping[int, Padding],
     activations: Mapping[int, Activation],
 ) -> T | None:
+    """Of ``values`` as the file numbers them."""
     found: dict[str, Any] = {}
     for name, field in fields_of(kind):
         value = values[name]
         if field.kind is FieldKind.PADDING:
-            value = paddings.get(value)
+            value = _PADDINGS.get(value)
         elif field.kind is FieldKind.ACTIVATION:
             value = activations.get(value)
         elif field.kind is FieldKind.BOOL:
