@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from delegate.chip.element import Element
 from delegate.errors import EncodingError, ProgramError
 from delegate.lower.lowered import BufferSpec, Layer, Spread
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
+from delegate.npu import program_format
 from delegate.npu.format_version import FORMAT_VERSION
 from delegate.npu.program import build_program, parse, serialize
 from delegate.npu.program_reader import open_program
@@ -288,6 +290,29 @@ def test_a_flipped_bit_is_refused_by_the_checksum(data):
         broken[position] ^= 0x10
         with pytest.raises(ProgramError):
             parse(bytes(broken))
+
+
+@pytest.mark.parametrize("name", ["Buffer", "Layer", "Task", "Binding", "Program"])
+def test_tables_are_those_of_the_schema(name):
+    """Writer and reader share one table of fields, which no round trip judges."""
+    schema = Path(program_format.__file__).with_name("program.fbs").read_text(encoding="utf-8")
+    body = re.search(rf"table {name} {{(.*?)}}", schema, re.DOTALL)
+    found = re.findall(r"(\w+):([\w\[\]]+) \(id: (\d+)\)", body[1])
+    assert [int(number) for *_, number in found] == list(range(len(found)))
+    if name == "Program":
+        named = {slot.name.lower(): int(slot) for slot in program_format.Slot}
+        assert named == {field.removeprefix("format_"): int(number) for field, _, number in found}
+        return
+    fields = getattr(program_format, name.upper())
+    expected = [
+        (field.removeprefix("location.").removesuffix("_bytes").replace(".", "_"), kind)
+        for field, kind in fields.items()
+    ]
+    kinds = {"uint8": "<B", "int8": "<b", "uint32": "<I", "int32": "<i", "uint64": "<Q"}
+    kinds["float"] = "<f"
+    assert [(field, kind.value.partition(",")[0]) for field, kind in expected] == [
+        (field, kinds.get(kind, kind)) for field, kind, _ in found
+    ]
 
 
 def test_another_version_is_refused(program, data, monkeypatch):
