@@ -322,24 +322,21 @@ def test_fp16_from_integers():
     np.testing.assert_array_equal(found, (scaled / 128).astype(np.float16))
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_sigmoid_by_tables(plain):
-    """Values times K index the tables, and what they hold becomes fp16 by MINUS_EXP."""
-    c, h, w = 21, 5, 7
-    x = np.random.default_rng(8).normal(size=(24, h, w), scale=4).astype(np.float16)
-    le, lo = sigmoid_tables()
-    memory, program = s.Memory(), s.Program()
-    upload(memory, program, le, lo)
-    t = Elementwise(c=c, h=h, w=w)
+def half_sigmoid(memory: s.Memory, x: np.ndarray, channels: int) -> tuple[s.Registers, np.float16]:
+    """A task from ``x`` [lanes, rows, columns] to "output" by the sigmoid's tables, of which the
+    first ``channels`` lanes count, and the factor that makes indices of values.
+    """
+    lanes, h, w = x.shape
+    t = Elementwise(c=channels, h=h, w=w)
     data = random_elementwise(np.random.default_rng(1), t)
     factor = np.float16(16384 / SIGMOID_RANGE)
-    r = elementwise_registers(t, memory, data, "_unused") | lut_registers() | {
+    registers = elementwise_registers(t, memory, data, "_unused") | lut_registers() | {
         s.DATA_FORMAT: HALF_FORMAT,
         s.RDMA_SRC_BASE: memory.add("x", half_surfaces(x, h * w)),
-        s.DST_BASE_ADDR: memory.add("output", 24 * h * w * 2),
-        s.CUBE_CHANNEL: (c - 1) << 16 | 23,
-        s.WDMA_SIZE_0: 23,
-        s.RDMA_CHANNEL: 23,
+        s.DST_BASE_ADDR: memory.add("output", lanes * h * w * 2),
+        s.CUBE_CHANNEL: (channels - 1) << 16 | lanes - 1,
+        s.WDMA_SIZE_0: lanes - 1,
+        s.RDMA_CHANNEL: lanes - 1,
         s.BS_CFG: 0x53,
         s.BN_CFG: 0x42,
         s.BN_MUL_CFG: int(factor.view(np.uint16)) << 16,
@@ -348,6 +345,18 @@ def test_sigmoid_by_tables(plain):
         s.OUT_SHIFT: 0xF000,
         s.RDMA_FEATURE_MODE: 0x17849,
     }  # fmt: skip
+    return registers, factor
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_sigmoid_by_tables(plain):
+    """Values times K index the tables, and what they hold becomes fp16 by MINUS_EXP."""
+    c, h, w = 21, 5, 7
+    x = np.random.default_rng(8).normal(size=(24, h, w), scale=4).astype(np.float16)
+    le, lo = sigmoid_tables()
+    memory, program = s.Memory(), s.Program()
+    upload(memory, program, le, lo)
+    r, factor = half_sigmoid(memory, x, c)
     program.add(r, s.FLYING, pointer=s.CLEAR)
     s.run(memory, program.place(memory), chained=True, plain=plain)
     index = np.rint(x[:c].astype(np.float32) * np.float32(factor)).astype(np.int64)

@@ -31,9 +31,9 @@ from tests.sim.programs import (
     random_tensors,
     to_surfaces,
 )
-from tests.sim.test_float_oracle import HALF_FORMAT
-from tests.sim.test_lut import SIGMOID_RANGE, sigmoid_tables, upload
-from tests.sim.wide_programs import MAX, half_surfaces, lut_registers, pool_registers
+from tests.sim.test_float_oracle import half_sigmoid
+from tests.sim.test_lut import sigmoid_tables, upload
+from tests.sim.wide_programs import MAX, pool_registers
 
 MOST_WRITES = 256  # that explanations keep
 
@@ -299,24 +299,7 @@ def test_floating_point_stages_with_tables():
     memory, program = s.Memory(), s.Program()
     le, lo = sigmoid_tables()
     upload(memory, program, le, lo)
-    t = Elementwise(c=c, h=1, w=pixels)
-    data = random_elementwise(np.random.default_rng(1), t)
-    factor = np.float16(16384 / SIGMOID_RANGE)
-    r = elementwise_registers(t, memory, data, "_unused") | lut_registers() | {
-        s.DATA_FORMAT: HALF_FORMAT,
-        s.RDMA_SRC_BASE: memory.add("x", half_surfaces(x.reshape(c, 1, pixels), pixels)),
-        s.DST_BASE_ADDR: memory.add("output", c * pixels * 2),
-        s.CUBE_CHANNEL: (c - 1) << 16 | c - 1,
-        s.WDMA_SIZE_0: c - 1,
-        s.RDMA_CHANNEL: c - 1,
-        s.BS_CFG: 0x53,
-        s.BN_CFG: 0x42,
-        s.BN_MUL_CFG: int(factor.view(np.uint16)) << 16,
-        s.OUT_OFFSET: 0,
-        s.OUT_SCALE: 0x10001,
-        s.OUT_SHIFT: 0xF000,
-        s.RDMA_FEATURE_MODE: 0x17849,
-    }  # fmt: skip
+    r, _ = half_sigmoid(memory, x.reshape(c, 1, pixels), c)
     program.add(r, s.FLYING, pointer=s.CLEAR)
     tasks = program.place(memory)
     contents = {n: b.copy() for n, _, b in memory.regions}
