@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -181,3 +182,14 @@ def test_two_processes_never_drive_the_vendor_kernel_at_once(board):
         # The mainline kernel takes any number.
         assert board.work("life", device="rocket", what="run") == {"right": True}
     assert board.work("life", device="rknpu", what="run") == {"right": True}
+
+
+def test_two_processes_without_sysfs_share_the_lock_of_the_node(board):
+    """As in some containers: the device's folder, which both of its nodes share, is not there."""
+    board.add_rknpu()
+    shutil.rmtree(board.root / "sys")
+    with alive(board, "rknpu", "hold"):
+        other = board.python(
+            "-m", "tests.kernel.worker_life", json.dumps({"device": "rknpu", "what": "run"})
+        )
+        assert "another process uses the NPU" in other.stderr

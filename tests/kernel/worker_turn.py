@@ -15,10 +15,11 @@ from tests.kernel.board import ROCKET_NODE
 from tests.kernel.small_models import MODELS
 from tests.kernel.standin_calls import arguments, report, take_violations
 
+# A shared lock: what asks for the node alone has to wait for it, what shares it as well would not.
 _HOLD = """
 import fcntl, sys, time
 with open(sys.argv[1]) as node:
-    fcntl.flock(node, fcntl.LOCK_EX)
+    fcntl.flock(node, fcntl.LOCK_SH)
     print(time.monotonic(), flush=True)
     time.sleep(float(sys.argv[2]))
 """
