@@ -14,11 +14,13 @@ from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.lower.task import BufferId
 from delegate.model.graph import Activation, DType, Quantization
+from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.sub import SubOptions
 from delegate.options import Options
+from delegate.partition.functions import smallest_partition
 from tests.ops.function_oracle import RANGES, kernel_results
 
 TYPES = tuple(RANGES)
@@ -199,6 +201,20 @@ def test_products_of_two_values_have_tasks_of_their_own() -> None:
     result = run(builder.build())
     assert table_layers(result) == []
     assert len(result.partitions[0].layers) == 3
+
+
+def test_a_node_alone_has_with_it_what_it_needs_to_be_a_function() -> None:
+    builder, x = start(DType.INT8)
+    gated = silu(builder, x)
+    builder.output(product(builder, gated, convolved(builder, x)))
+    graph = read_graph(builder.build())
+    alone = {node.op: smallest_partition(graph, node) for node in graph.nodes[:3]}
+    assert [node.op for node in graph.nodes] == ["LOGISTIC", "MUL", "CONV_2D", "MUL"]
+    assert alone["LOGISTIC"].nodes == (0,)
+    assert (alone["MUL"].nodes, alone["MUL"].inputs) == ((0, 1), (x,))
+    assert alone["CONV_2D"].nodes == (2,)
+    of_two = smallest_partition(graph, graph.nodes[3])
+    assert (of_two.nodes, set(of_two.inputs)) == ((3,), set(graph.nodes[3].inputs))
 
 
 def test_a_product_whose_gate_is_denied_is_one_of_two_values() -> None:
