@@ -20,7 +20,7 @@ from delegate.lower.rows_as_surfaces import writes_no_pixels_apart
 from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, map_bytes
 from delegate.lower.task import Ref, Task
 from delegate.lower.weights import depthwise_channels
-from delegate.model.graph import Graph, Node
+from delegate.model.graph import DType, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import resizing
@@ -71,14 +71,19 @@ CORNERS = Stencil((2, 4, 2), 2, 1, (0, 1))
 ALIGNED = Stencil((2, 4, 2), 2, 1, (0, 0))
 
 
+def _ratio(options: ResizeBilinearOptions, size: int, output: int) -> tuple[int, int]:
+    """Rows of the image to rows of the result."""
+    is_aligned = options.align_corners and output > 1
+    return (size - 1, output - 1) if is_aligned else (size, output)
+
+
 def quarters(
     options: ResizeBilinearOptions, size: int, output: int
 ) -> npt.NDArray[np.int64] | None:
     """How much of every row of the image is in each of the result, as the kernels compute it in
     fixed point; None: not in quarters.
     """
-    is_aligned = options.align_corners and output > 1
-    above, below = (size - 1, output - 1) if is_aligned else (size, output)
+    above, below = _ratio(options, size, output)
     scale = ((above << _BITS) + below // 2) // below
     found = np.zeros((output, size), np.int64)
     for row in range(output):
@@ -112,7 +117,14 @@ def _stencils(graph: Graph, node: Node, known: Sequence[_Side]) -> tuple[_Side, 
     options = node.known_options(ResizeBilinearOptions)
     _, *before, _ = graph.tensor(node.inputs[0]).shape
     _, *after, _ = graph.tensor(node.outputs[0]).shape
-    rows, columns = (stencil(options, *sizes, known) for sizes in zip(before, after, strict=True))
+    sides = list(zip(before, after, strict=True))
+    # Kernels of other types compute in float32: no large image is as near to twice its size as
+    # fixed point has it.
+    if graph.tensor(node.inputs[0]).dtype is not DType.INT8:
+        ratios = [_ratio(options, *sizes) for sizes in sides]
+        if any((above << _BITS) % below for above, below in ratios):
+            return None
+    rows, columns = (stencil(options, *sizes, known) for sizes in sides)
     return None if rows is None or columns is None else (rows, columns)
 
 

@@ -79,6 +79,22 @@ def test_the_rule_knows_what_the_kernels_mix(convention: tuple[bool, bool]) -> N
     assert taken >= 12
 
 
+@pytest.mark.parametrize("size", [500, 513, 520, 2047])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=str)
+def test_large_images_are_only_nearly_twice_as_large(size: int, dtype: DType) -> None:
+    """With corners aligned: the fixed point of int8 takes half for it, float32 of uint8 does not,
+    whose nodes stay on the CPU.
+    """
+    exact = bilinear((1, 1, size, 1), 1, 2 * size - 1, dtype, True, False)
+    nearly = bilinear((1, 1, size, 1), 1, 2 * size, dtype, True, False)
+    rng = np.random.default_rng(size)
+    compare(exact, rng)
+    if dtype is DType.INT8 and size > 512:
+        compare(nearly, rng)
+    else:
+        assert not compile_model(nearly, Options()).partitions
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_every_pixel_is_repeated_as_by_the_reference_kernels(seed: int) -> None:
     rng = np.random.default_rng(seed)
