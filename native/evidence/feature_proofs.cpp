@@ -182,7 +182,7 @@ std::vector<MissingFeature> FeatureProofs::missing(const Program& program) {
   settle(used);
   std::vector<MissingFeature> found;
   for (size_t i = 0; i < features_.count; ++i) {
-    if (!used[i] || state(i) == kProved) continue;
+    if (!used[i] || shown(i) == kProved) continue;
     found.push_back({features_.features[i].name, reason(i)});
   }
   if (!found.empty()) tell();
@@ -231,7 +231,7 @@ std::vector<std::string> FeatureProofs::states(Wanted wanted) {
   }
   std::vector<std::string> found;
   for (size_t i = 0; i < features_.count; ++i) {
-    const std::string known = state(i);
+    const std::string known = shown(i);
     found.push_back(known.empty() && wanted != Wanted::kNothing ? reason(i) : known);
   }
   return found;
@@ -239,7 +239,7 @@ std::vector<std::string> FeatureProofs::states(Wanted wanted) {
 
 bool FeatureProofs::is_settled(const FeatureSet& features) const {
   for (size_t i = 0; i < features_.count; ++i) {
-    if (features[i] && state(i).empty()) return false;
+    if (features[i] && shown(i).empty()) return false;
   }
   return true;
 }
@@ -285,7 +285,7 @@ void FeatureProofs::prove(size_t number) {
 
 const char* FeatureProofs::lacking_below(const PackedProof& proof) const {
   for (size_t i = 0; i < features_.count; ++i) {
-    if ((proof.rests_on >> i & 1) != 0 && state(i) != kProved) return features_.features[i].name;
+    if ((proof.rests_on >> i & 1) != 0 && shown(i) != kProved) return features_.features[i].name;
   }
   return nullptr;
 }
@@ -313,7 +313,7 @@ std::string FeatureProofs::where() const {
 }
 
 std::string FeatureProofs::reason(size_t feature) const {
-  const std::string known = state(feature);
+  const std::string known = shown(feature);
   if (known == kStarted) return "hung: nobody lived to see its proof end";
   if (!known.empty()) return known;
   for (size_t number = 0; number < proofs_.count; ++number) {

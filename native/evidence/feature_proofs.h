@@ -63,7 +63,8 @@ class FeatureProofs : public FeatureGate {
   void settle(const FeatureSet& features);
   void prove(size_t number);
   std::string outcome(size_t number);
-  std::string state(size_t feature) const {
+  // As the record has it.
+  std::string shown(size_t feature) const {
     return record_.state(features_.features[feature].name);
   }
   // The first feature that a proof rests on and the board has not shown; nullptr: none.
