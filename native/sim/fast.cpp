@@ -121,10 +121,9 @@ void FastPath::write_pixels(const TaskPlan& task, const PixelRun& run) {
   if (literal_stages_) return store_elements(task, run);
   const DpuConfig& dpu = task.dpu;
   const uint64_t pixel = uint64_t{run.y} * dpu.width + run.x;
-  const auto staged = [&] {
-    return staged_.data() + (uint64_t{run.surface} * dpu.height * dpu.width + pixel) * kAtomBytes;
-  };
-  int8_t* out = dpu.writes_as_computed() ? task.output_atom(run.surface, run.y, run.x) : staged();
+  const uint64_t staged = (uint64_t{run.surface} * dpu.height * dpu.width + pixel) * kAtomBytes;
+  int8_t* out = dpu.writes_as_computed() ? task.output_atom(run.surface, run.y, run.x)
+                                         : staged_.data() + staged;
   if (run.surface >= surfaces_.size()) {
     std::memset(out, dpu.pend, run.pixels * kAtomBytes);
     return;
