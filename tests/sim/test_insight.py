@@ -118,7 +118,7 @@ def test_unknown_tensors_and_elements():
     capture, _, _ = conv_capture()
     with pytest.raises(UsageError, match="it has: 0 \\(expected_0\\)"):
         simulator.explain(capture, "expected_9", (0, 0, 0))
-    with pytest.raises(UsageError, match="37 channels, 9 rows and 7 columns"):
+    with pytest.raises(UsageError, match="9 rows, 7 columns and 37 channels"):
         simulator.explain(capture, 0, (37, 0, 0))
 
 
