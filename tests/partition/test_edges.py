@@ -89,3 +89,13 @@ def test_a_result_may_be_read_as_it_is_and_as_float32() -> None:
     assert nodes == [0]
     assert len({binding.location for binding in outputs}) == 1
     assert [binding.element.dtype.name for binding in outputs] == ["int8", "float32"]
+
+
+def test_what_the_host_made_of_an_input_no_other_node_converts_back() -> None:
+    b = ModelBuilder()
+    made = function(b, "QUANTIZE", (b.input("x", SHAPE, *FLOAT),), INNER[1], dtype=INNER[0])
+    back = function(b, "QUANTIZE", (made,), SIGN_ONLY[1], dtype=SIGN_ONLY[0])
+    nodes, _, (y, _) = edges_of(b.build(back, same_values(b, made)))
+    assert nodes == [1, 2]
+    assert y.element.dtype.name == "uint8"
+    assert (y.table, y.affine) == (b"", None)
