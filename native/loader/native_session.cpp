@@ -61,8 +61,8 @@ class NativeSession : public Session {
                                " of this model, compiled ahead of time, stay on the CPU; compile "
                                "it under strict, which names them, and load it without");
     }
-    if (options_.device == "auto" && streams_.name() == "simulator" && !simulator_announced_) {
-      simulator_announced_ = true;
+    if (options_.device == "auto" && streams_.name() == "simulator" &&
+        !simulator_announced_.exchange(true)) {
       log(LogLevel::kWarning, "no NPU in use: programs run on the embedded simulator");
     }
     log(LogLevel::kInfo, streams_.name() + ": " + std::to_string(claim.claimed) +
