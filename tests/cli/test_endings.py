@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -53,15 +54,19 @@ def test_disk_full_while_dumping_leaves_nothing(tmp_path: Path, existed: bool) -
         assert not folder.exists()
 
 
+def supported_ops_into(stdout: IO[str] | int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "delegate", "supported-ops"],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+
 def test_full_output_device_is_one_line() -> None:
     with open("/dev/full", "w") as full:
-        result = subprocess.run(
-            [sys.executable, "-m", "delegate", "supported-ops"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        result = supported_ops_into(full)
     assert result.returncode == 1
     assert result.stderr.splitlines() == ["rk3588-delegate: error: No space left on device"]
 
@@ -69,13 +74,7 @@ def test_full_output_device_is_one_line() -> None:
 def test_reader_that_goes_away_is_silent() -> None:
     read, write = os.pipe()
     os.close(read)
-    result = subprocess.run(
-        [sys.executable, "-m", "delegate", "supported-ops"],
-        stdout=write,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    result = supported_ops_into(write)
     os.close(write)
     assert result.returncode == 128 + signal.SIGPIPE
     assert result.stderr == ""

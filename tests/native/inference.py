@@ -1,10 +1,20 @@
-"""One inference, and which nodes of the plugin's test model of three layers are convolutions."""
+"""One inference, also beside a thread that keeps the GIL, and which nodes of the plugin's test
+model of three layers are convolutions.
+"""
 
 from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 CONV_NODES = (0, 2)
+
+T = TypeVar("T")
 
 
 def invoke(interpreter, value: int = 3) -> np.ndarray:
@@ -18,3 +28,28 @@ def invoke_on_cpu(runtime, model) -> np.ndarray:
     interpreter = runtime.Interpreter(model_content=model)
     interpreter.allocate_tensors()
     return invoke(interpreter)
+
+
+def seen_beside_invoke(interpreter: Any, microseconds: int, look: Callable[[], T]) -> T:
+    """What ``look`` finds after so long of an invoke by another thread, all the time holding the
+    GIL.
+    """
+    holder = ctypes.PyDLL(None)  # keeps the GIL during the call
+    started = threading.Event()
+
+    def work() -> None:
+        started.set()
+        interpreter.invoke()
+
+    worker = threading.Thread(target=work)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(30.0)  # the worker gives the GIL away only inside invoke
+    try:
+        worker.start()
+        started.wait()
+        holder.usleep(microseconds)
+        found = look()
+    finally:
+        sys.setswitchinterval(interval)
+    worker.join()
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from delegate.model.tflite_schema import ModelSlot, SubGraphSlot, TensorSlot
 from delegate.npu.program_writer import checksum_position
 from delegate.options import Options
 from tests.models.blocks import conv_conv_add_model
+from tests.native.inference import seen_beside_invoke
 from tests.shared_folder import MODELS, needs_models
 
 MOBILENET = MODELS / "mobilenet_v1_0.25_128_quant.tflite"
@@ -267,23 +267,7 @@ def test_invoke_on_the_simulator_needs_no_gil(simulated):
     expected = run(interpreter, 0).copy()
     index = interpreter.get_output_details()[0]["index"]
     interpreter.tensor(index)().fill(0)
-    started = threading.Event()
-
-    def work() -> None:
-        started.set()
-        interpreter.invoke()
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(30.0)  # the worker gives the GIL away only inside invoke
-    try:
-        worker = threading.Thread(target=work)
-        worker.start()
-        started.wait()
-        ctypes.PyDLL(None).usleep(1_000_000)  # with the GIL held
-        actual = interpreter.tensor(index)().copy()
-    finally:
-        sys.setswitchinterval(interval)
-    worker.join()
+    actual = seen_beside_invoke(interpreter, 1_000_000, lambda: interpreter.tensor(index)().copy())
     np.testing.assert_array_equal(actual, expected)
 
 

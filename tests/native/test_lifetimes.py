@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 import gc
-import sys
 import threading
 
 import numpy as np
 
 from delegate import _native
-from tests.native.inference import invoke, invoke_on_cpu
+from tests.native.inference import invoke, invoke_on_cpu, seen_beside_invoke
 
 
 def test_several_interpreters_per_delegate(runtime, load, compiler, model):
@@ -59,27 +57,14 @@ def test_invoke_completes_while_another_thread_holds_the_gil(runtime, load, comp
     interpreter = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
     interpreter.allocate_tensors()
     output = interpreter.get_output_details()[0]["index"]
-    holder = ctypes.PyDLL(None)  # keeps the GIL during the call
-    started = threading.Event()
+    interpreter.tensor(output)().fill(7)
+    before = _native.submit_count()
 
-    def run() -> None:
-        started.set()
-        interpreter.invoke()
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(30.0)  # the worker gives the GIL away only inside invoke
-    try:
-        interpreter.tensor(output)().fill(7)
-        worker = threading.Thread(target=run)
-        before = _native.submit_count()
-        worker.start()
-        started.wait()
-        holder.usleep(300_000)
-        submits = _native.submit_count() - before
+    def seen() -> tuple[int, bool]:
         is_complete = bool((interpreter.tensor(output)() == 128).all())
-    finally:
-        sys.setswitchinterval(interval)
-    worker.join()
+        return _native.submit_count() - before, is_complete
+
+    submits, is_complete = seen_beside_invoke(interpreter, 300_000, seen)
     assert submits == 1
     assert is_complete
 

@@ -5,6 +5,7 @@ NHWC or NCHW, quantised or float, with or without the sigmoid at the end.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -169,7 +170,7 @@ def group_by_stride(outputs: Sequence[GridOutput]) -> dict[int, list[GridOutput]
 
 
 @dataclass(frozen=True, slots=True)
-class _GridHead:
+class _GridHead(ABC):
     """``outputs``: one or several of every grid."""
 
     needs_suppression: ClassVar[bool] = True
@@ -230,9 +231,9 @@ class _GridHead:
     def _scores(self, likely: Floats) -> Floats:
         return likely[:, :1] * likely[:, 1:]
 
+    @abstractmethod
     def _corners(self, where: Floats, stride: int, output: OutputTensor) -> Floats:
         """The boxes of a grid [n, 4] in pixels of the input."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
