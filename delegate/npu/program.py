@@ -32,6 +32,7 @@ from delegate.npu.program_types import (
 from delegate.npu.program_writer import serialize, serialized
 from delegate.npu.regcmd import TAIL_WORDS, Segment, segment_stride_words, tail_words
 from delegate.npu.schedule import ScheduledTask, schedule, with_table_loads
+from delegate.npu.task_form import TaskForm, task_forms
 
 __all__ = [
     "Program",
@@ -60,6 +61,7 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     _check_reuse(lowered, tasks)
     linked = _linked(tasks)
     jobs = _jobs(linked)
+    forms = task_forms(lowered.chip, tasks, segments)
     offsets, size_words = _place(segments)
     buffers = _buffers(lowered, _stream(segments, offsets, linked, size_words))
     _check_extents(lowered, tasks, buffers)
@@ -71,8 +73,10 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
         relocs=tuple(_relocs(segments, offsets, linked)),
         layers=tuple(ProgramLayer(item.name, item.op, item.nodes) for item in lowered.layers),
         tasks=tuple(
-            _program_task(lowered.chip, item, segment, first, job)
-            for item, segment, first, job in zip(tasks, segments, offsets, jobs, strict=True)
+            _program_task(lowered.chip, item, segment, first, job, form)
+            for item, segment, first, job, form in zip(
+                tasks, segments, offsets, jobs, forms, strict=True
+            )
         ),
         inputs=lowered.inputs,
         outputs=lowered.outputs,
@@ -174,7 +178,7 @@ def _stream(
 
 
 def _program_task(
-    chip: Chip, item: ScheduledTask, segment: Segment, first: int, job: int
+    chip: Chip, item: ScheduledTask, segment: Segment, first: int, job: int, form: TaskForm
 ) -> ProgramTask:
     cost = estimate_task(chip, item.task)
     return ProgramTask(
@@ -190,6 +194,7 @@ def _program_task(
         bytes=cost.bytes,
         epoch=item.epoch,
         core=item.task.core,
+        form=" ".join(form.names),
     )
 
 

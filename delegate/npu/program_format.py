@@ -70,6 +70,7 @@ TASK: Fields = {
     "tile": Kind.TEXT,
     **_all(Kind.UINT64, "npu_cycles", "ddr_cycles", "bytes"),
     **_all(Kind.UINT32, "epoch", "core"),
+    "form": Kind.TEXT,
 }
 BINDING: Fields = {
     "tensor": Kind.INT32,

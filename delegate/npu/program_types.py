@@ -51,6 +51,8 @@ class ProgramTask:
     """One launch. ``regcmd_offset`` in bytes; ``regcmd_count`` in words, tail of four included.
 
     A job is what one core does in one epoch; the jobs of an epoch may run at the same time.
+    ``form``: the names of its form and of what it relies on (``delegate.npu.task_form``), separated
+    by spaces.
     """
 
     regcmd_offset: int
@@ -65,6 +67,7 @@ class ProgramTask:
     bytes: int
     epoch: int = 0
     core: int = 0
+    form: str = ""
 
     @property
     def estimate(self) -> Estimate:

@@ -77,7 +77,7 @@ def _size_bytes(program: Program) -> int:
     bindings = len(program.inputs) + len(program.outputs)
     records = len(program.tasks) + len(program.layers) + len(program.relocs) + bindings
     names_bytes = sum(len(layer.name) + 8 * len(layer.nodes) for layer in program.layers)
-    names_bytes += sum(len(task.tile) for task in program.tasks)
+    names_bytes += sum(len(task.tile) + len(task.form) for task in program.tasks)
     content_bytes += sum(len(binding.table) for binding in program.inputs)
     return content_bytes + 4 * names_bytes + _MOST_RECORD_BYTES * (records + 16)
 

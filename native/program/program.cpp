@@ -40,7 +40,8 @@ enum TaskField : unsigned {
   kDdrCycles,
   kBytes,
   kEpoch,
-  kCore
+  kCore,
+  kForm
 };
 enum BindingField : unsigned {
   kTensor,
@@ -208,6 +209,7 @@ class Reader {
       task.epoch = table.scalar<uint32_t>(kEpoch);
       task.core = table.scalar<uint32_t>(kCore);
       require(task.core < program.chip->cores, "a task names an unknown core");
+      task.form = text(table.string(kForm));
       require(i > 0 || task.epoch == 0, "the first task is not in the first epoch");
       if (i > 0) check_order(program.tasks.back(), task);
       program.tasks.push_back(std::move(task));

@@ -19,7 +19,7 @@
 namespace rk3588 {
 
 // The one format that this version writes and reads.
-inline constexpr uint32_t kProgramFormatVersion = 5;
+inline constexpr uint32_t kProgramFormatVersion = 6;
 
 class ProgramError : public std::runtime_error {
  public:
@@ -47,6 +47,7 @@ struct ProgramTask {
   std::string tile;
   uint32_t epoch = 0;
   uint32_t core = 0;
+  std::string form;  // names, separated by spaces
 };
 
 // How the host spreads windows of pixels over channels (Fold of delegate/lower/lowered.py).

@@ -1,0 +1,32 @@
+"""A form: what the registers of a task say, but for its numbers.
+
+Numbers are addresses, sizes, strides, scales, offsets, thresholds and paddings. Everything else is
+a setting: which blocks and stages work, where their operands come from, how they round. A kind
+(``dense_int8``) and its settings together are a form, the unit of evidence: a form is known if
+somebody has run it on silicon.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+Settings = Mapping[str, str]
+Registers = Mapping[int, int]
+"""Values by offset, as one task leaves them; registers that it does not write are absent."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The ``kind`` of a task and its ``settings``, by name."""
+
+    kind: str
+    settings: Settings = field(hash=False)
+
+    @cached_property
+    def name(self) -> str:
+        """The kind and eight digits that stand for the settings; equal forms have equal names."""
+        text = "\n".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
+        return f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
