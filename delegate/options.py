@@ -123,8 +123,9 @@ class Options:
         changes_programs=True,
     )  # fmt: skip
     numerics: str = _option(
-        Choice(("exact", "fast")), "exact",
-        "fast = functions and additions in the tasks of convolutions, at most 2 steps off",
+        Choice(("auto", "exact")), "auto",
+        "auto = within one step, by forms of tasks that have run on silicon; exact = equal to the "
+        "reference kernels wherever that is provable",
         changes_programs=True,
     )  # fmt: skip
     float: str = _option(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from delegate.chip.element import Element
+from delegate.chip.evidence import Evidence
 from delegate.chip.features import Feature
 from delegate.chip.limits import CHANNELS_PER_SURFACE, align
 from delegate.chip.register_model import RegisterMap
@@ -123,7 +124,8 @@ class Forms:
     kernels are programmed, the rest of them with weights of zero. ``equal_sides``: kernels, strides
     and dilations that differ between rows and columns are not proven, nor tiles of columns.
     ``depthwise_surface_pixels``: of what the pixels from one depthwise surface to the next are a
-    multiple, unless there is one pixel.
+    multiple, unless there is one pixel. ``writes_sums``: convolutions can write their int32 sums.
+    ``spreads_pixels``: they can read maps as if zeros lay between the pixels.
     """
 
     depthwise_pairs: bool = False
@@ -131,6 +133,8 @@ class Forms:
     whole_kernel_groups: bool = False
     equal_sides: bool = False
     depthwise_surface_pixels: int = 1
+    writes_sums: bool = True
+    spreads_pixels: bool = True
 
     def surface_pixels(self, is_depthwise: bool) -> int:
         """The same, of any convolution."""
@@ -142,7 +146,8 @@ class Chip:
     """One chip. ``name`` is what Programs are marked with; ``formats`` are the element types
     that convolutions take; ``registers`` say where encoder and simulator find what they write and
     read; ``features`` are all that programs may use of it, with their evidence.
-    ``missing``: names of those that a board has shown not to have, with what it showed.
+    ``missing``: names of forms that a board has shown not to have, with what it showed.
+    ``evidence`` says which stages programs may use; None: any.
     """
 
     name: str
@@ -157,6 +162,7 @@ class Chip:
     forms: Forms = field(default_factory=Forms)
     features: tuple[Feature, ...] = field(default=(), hash=False)
     missing: Mapping[str, str] = field(default_factory=dict, hash=False)
+    evidence: Evidence | None = field(default=None, hash=False, repr=False, compare=False)
 
     def without(self, missing: Mapping[str, str]) -> Chip:
         """This chip on a board that lacks ``missing``: names of features, and reasons."""

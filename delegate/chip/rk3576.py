@@ -56,6 +56,8 @@ RK3576: Final = Chip(
         whole_kernel_groups=True,
         equal_sides=True,
         depthwise_surface_pixels=4,
+        writes_sums=False,
+        spreads_pixels=False,
     ),
     registers=REGISTERS,
     features=FEATURES,

@@ -25,7 +25,7 @@ from delegate.model.graph import Graph
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
 from delegate.npu.band_cost import decide
-from delegate.npu.features_used import task_values
+from delegate.npu.evidence import evidence_for
 from delegate.npu.perf import Estimate, total
 from delegate.npu.program import Program, build_program, serialized
 from delegate.options import Options
@@ -144,7 +144,7 @@ def sharing_of(options: Options, chip: Chip | None = None) -> RowSharing | None:
     """How rows may be shared among cores; None: not at all."""
     chip = chip or chosen_chip(options)
     cores = chip.cores if options.cores in ("auto", "all") else len(options.cores.split(","))
-    if options.split_rows == "off" or cores == 1 or not chip.has("several_cores"):
+    if options.split_rows == "off" or cores == 1:
         return None
     return RowSharing(
         cores, options.split_rows == "always", _is_rocket(options.device), rates=chip.rates
@@ -219,16 +219,14 @@ def _compiled(
 
 
 def _require_features(chip: Chip, program: Program) -> None:
-    """Raises MissingFeatureError for the nodes of all tasks that use a feature the board lacks."""
-    if not chip.missing:
-        return
+    """Raises MissingFeatureError for the nodes of all tasks with a form that the board lacks."""
     nodes: set[int] = set()
     named = ""
-    for task, values in zip(program.tasks, task_values(program), strict=True):
-        for feature in chip.features:
-            if feature.name in chip.missing and feature.is_used(values):
+    for task in program.tasks if chip.missing else ():
+        for name in task.form.split():
+            if name in chip.missing:
                 nodes.update(program.layers[task.layer].nodes)
-                named = named or feature.name
+                named = named or name
     if nodes:
         raise MissingFeatureError(tuple(sorted(nodes)), named, chip.missing[named])
 
@@ -255,6 +253,8 @@ def _compile(
     chip: Chip = DEFAULT,
 ) -> CompileResult:
     start = time.perf_counter()
+    if chip.evidence is None:
+        chip = replace(chip, evidence=evidence_for(chip, is_exact=options.numerics == "exact"))
     sharing = sharing_of(options, chip)
     supported, rejections = select_nodes(graph, options.deny_ops, chip)
     compiled: dict[Partition, CompiledPartition] = {}
@@ -275,7 +275,7 @@ def _compile(
             try:
                 compiled[partition] = compile_partition(
                     graph, partition, sharing, kick_state, chip,
-                    is_fast=options.numerics == "fast", plan=plans[partition],
+                    is_fast=options.numerics != "exact", plan=plans[partition],
                 )  # fmt: skip
             except Exception as error:
                 failed += _rejections(graph, partition, error)

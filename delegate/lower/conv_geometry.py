@@ -123,7 +123,7 @@ def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | No
     """
     if conv.is_depthwise or conv.spread != (1, 1):
         return None
-    if conv.element is Element.FP16 or not conv.chip.knows("sums_written"):
+    if conv.element is Element.FP16 or not conv.chip.forms.writes_sums:
         return None
     # On demand: few models need groups.
     from delegate.lower.tiling.input_groups import plan_input_groups

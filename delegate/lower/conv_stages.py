@@ -13,8 +13,16 @@ import numpy as np
 from delegate.chip.element import Element
 from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
+from delegate.lower.known_stages import (
+    RECORD,
+    SUMMAND,
+    is_known,
+    multiplies_by_register,
+    rounds_twice,
+    table_behind,
+    ties_away,
+)
 from delegate.lower.lowered import Difference
-from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics import one_rounding
 from delegate.lower.numerics.bounds import (
     AccumulatorBounds,
@@ -22,14 +30,14 @@ from delegate.lower.numerics.bounds import (
     accumulator_bounds,
     term_sums,
 )
-from delegate.lower.numerics.fused_prover import Following
-from delegate.lower.numerics.pipeline import Ew, EwOperation, Int64Array, Pipeline
+from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT
+from delegate.lower.numerics.pipeline import Bs, Ew, EwOperation, Int64Array, Pipeline
 from delegate.lower.numerics.prover import Target
-from delegate.lower.numerics.requantize import requantize, target_of
+from delegate.lower.numerics.requantize import Chosen, Ways, requantize, target_of
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.resolved import Convolution
-from delegate.lower.rules import FORM_IS_KNOWN
-from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source, Stages
+from delegate.lower.rules import FORM_IS_KNOWN, MULTIPLIERS_KEEP_BITS
+from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source, Stages, TableUse
 from delegate.lower.weights import (
     pack_bias,
     pack_bn_multipliers,
@@ -38,34 +46,32 @@ from delegate.lower.weights import (
     pack_shifts,
 )
 
-TWO_ROUNDINGS = (
-    "bn_multiplier",
-    "bn_multiplier_per_channel",
-    "ew_product_behind_convolution",
-    "ew_product_per_channel",
-    "wide_ew_operand",
-)
-"""Features of which a board that lacks one gets a single rounding instead."""
-
 
 def conv_stages(
     conv: Convolution,
     cube_channels: int,
     constants: ConstantPool,
-    fused: FusedStages | None = None,
-    other: DeviceTensor | None = None,
+    joined: JoinedStages | None = None,
 ) -> Stages:
-    """The DPU stages. ``other``: what ``fused`` adds. Raises LoweringError."""
+    """The DPU stages, ``joined`` if a function is. Raises LoweringError."""
     if conv.element is Element.FP16:
         from delegate.lower.half.stages import half_conv_stages
 
         return half_conv_stages(conv, cube_channels, constants)
-    if fused is None:
+    if joined is None:
         pipeline, bias = choose_requantization(conv)
     else:
-        pipeline, bias = fused.pipeline, fused.bias
+        pipeline, bias = joined.pipeline, joined.bias
     operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
-    return requantizing_stages(conv, pipeline, operands, cube_channels, constants, other)
+    stages = requantizing_stages(conv, pipeline, operands, cube_channels, constants)
+    if joined is None:
+        return stages
+    # BN takes part even where it adds 0 and multiplies by 1: known tasks have it so.
+    bn = pipeline.bn
+    assert isinstance(bn.multiply, int)
+    index = BnStage(0, Source.REGISTER, bn.multiply, bn.shift, bn.shift)
+    table = TableUse((joined.entries.astype("<i2").tobytes(),), 0)
+    return stages._replace(bn=index, table=table)
 
 
 def packed_operands(
@@ -74,19 +80,44 @@ def packed_operands(
     """What BS adds, and multiplies with per channel, as memory has it."""
     if conv.chip.forms.operand_blocks:
         return _operand_blocks(conv, pipeline, bias, cube_channels)
-    if conv.per_channel:
-        return pack_operand_blocks(bias, bs_multipliers(pipeline), cube_channels)
-    return pack_bias(bias, cube_channels)
+    multipliers = record_multipliers(conv, pipeline)
+    if multipliers is None:
+        return pack_bias(bias, cube_channels)
+    ow = -conv.weight_zero_point
+    return pack_operand_blocks(bias, multipliers, cube_channels, ow=ow)
+
+
+def record_multipliers(conv: Convolution, pipeline: Pipeline) -> Int64Array | None:
+    """What BS multiplies each channel by, if that is in memory; None: a register, or nothing. One
+    number for all channels is in memory, too, where no register is known to do it.
+    """
+    multiply = pipeline.bs.multiply
+    if isinstance(multiply, np.ndarray):
+        return multiply
+    if _is_plain(pipeline.bs) or multiplies_by_register(conv.chip, conv.kind):
+        return None
+    return np.full(conv.output_view.channels, multiply, np.int64)
+
+
+def _is_plain(bs: Bs) -> bool:
+    """Whether BS multiplies by nothing."""
+    return isinstance(bs.multiply, int) and bs.multiply == 1 and bs.shift == 0
 
 
 def adding_stage(
     conv: Convolution, bias: Int64Array, cube_channels: int, constants: ConstantPool
 ) -> BsStage:
-    """BS that adds ``bias`` and nothing else."""
+    """BS that adds ``bias`` and nothing else; by a record whose multipliers, shifted, are 1 where
+    nothing else is known.
+    """
     pipeline = Pipeline()
+    if not is_known(conv.chip, conv.kind, SUMMAND) and is_known(conv.chip, conv.kind, RECORD):
+        pipeline = Pipeline(Bs(multiply=np.full(bias.size, UNIT_SCALE), shift=UNIT_SHIFT))
     operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
     if conv.chip.forms.operand_blocks:
         return _bs_stage_of_blocks(conv, pipeline, operands, constants)
+    if record_multipliers(conv, pipeline) is not None:
+        return _bs_stage(conv, pipeline, operands)
     return BsStage(alu=Source.MEMORY, operands=operands)
 
 
@@ -111,34 +142,34 @@ def _operand_blocks(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FusedStages:
-    """Stages that compute ``following`` behind the convolution; what the BS ALU adds to the array's
-    sums, per channel; and how far the results are from TensorFlow Lite's.
+class JoinedStages:
+    """Stages with a table behind the convolution; what the BS ALU adds to the array's sums, per
+    channel; the tables' entries; and how far the results are from TensorFlow Lite's.
     """
 
-    following: Following
     pipeline: Pipeline
     bias: Int64Array
+    entries: Int64Array
     difference: Difference
 
 
-def fused_stages(conv: Convolution, following: Following) -> FusedStages | None:
-    """None where no stages are proven near enough."""
-    from delegate.lower.numerics.fused import requantize_fused  # on demand: numerics=fast
+def joined_stages(conv: Convolution, function: Int64Array) -> JoinedStages | None:
+    """``function`` of the result, for -128 to 127. None where no known stages are near enough."""
+    from delegate.lower.numerics.looked_up import looked_up
 
     sums = term_sums_of(conv)
     target = target_of_sums(conv, sums)
-    found = requantize_fused(
-        target,
-        following,
-        per_channel=conv.per_channel,
-        clamps_in_bs=conv.chip.has("bs_clamp"),
-    )
-    if found is None:
-        return None
-    bias = _hardware_bias(conv, sums) + found.pipeline.bs.add
-    difference = Difference(found.proof.worst, found.share)
-    return FusedStages(following, found.pipeline, bias, difference)
+    for multiplies in (False, True):
+        if multiplies != conv.per_channel and not multiplies:
+            continue
+        if not is_known(conv.chip, conv.kind, table_behind(multiplies)):
+            continue
+        found = looked_up(target, function, per_channel=conv.per_channel, multiplies=multiplies)
+        if found is not None:
+            difference = Difference(found.worst, found.share)
+            bias = _hardware_bias(conv, sums)
+            return JoinedStages(found.pipeline, bias, found.entries, difference)
+    return None
 
 
 def target_of_sums(conv: Convolution, sums: TermSums) -> Target:
@@ -153,37 +184,45 @@ def target_of_sums(conv: Convolution, sums: TermSums) -> Target:
 
 
 def share_differing(conv: Convolution) -> float:
-    """About how many results differ from TensorFlow Lite's on a chip that multiplies once. Raises
-    LoweringError where no stages are near enough.
+    """About how many results differ from TensorFlow Lite's. Raises LoweringError where no stages
+    are near enough.
     """
-    pipeline, _ = choose_requantization(conv, most_differing=1.0)
-    return one_rounding.share_differing(pipeline, target_of_sums(conv, term_sums_of(conv)))
+    sums = term_sums_of(conv)
+    return _requantized(conv, accumulator_bounds(sums, conv.bias, conv.source.zero_point)).share
 
 
 def choose_requantization(
-    conv: Convolution,
-    *,
-    is_in_parts: bool = False,
-    most_differing: float = one_rounding.MOST_DIFFERING,
+    conv: Convolution, *, is_in_parts: bool = False
 ) -> tuple[Pipeline, Int64Array]:
     """The stages for TensorFlow Lite's accumulator, and what the BS ALU adds to the array's sums
-    per channel. The accumulator's bounds come from the weights themselves. ``most_differing``: see
-    ``requantize``. Raises LoweringError.
+    per channel. The accumulator's bounds come from the weights themselves. Raises LoweringError.
     """
     sums = term_sums_of(conv)
     bounds = accumulator_bounds(sums, conv.bias, conv.source.zero_point)
-    pipeline = requantization(conv, bounds, is_in_parts=is_in_parts, most_differing=most_differing)
+    pipeline = requantization(conv, bounds, is_in_parts=is_in_parts)
     return pipeline, _hardware_bias(conv, sums) + pipeline.bs.add
 
 
 def requantization(
-    conv: Convolution,
-    bounds: AccumulatorBounds,
-    *,
-    is_in_parts: bool = False,
-    most_differing: float = one_rounding.MOST_DIFFERING,
+    conv: Convolution, bounds: AccumulatorBounds, *, is_in_parts: bool = False
 ) -> Pipeline:
-    """The stages for an accumulator within ``bounds``; see ``requantize``. Raises LoweringError."""
+    """The stages for an accumulator within ``bounds``. Raises LoweringError where none are within
+    one LSB, or more results differ than the contract allows.
+    """
+    chosen = _requantized(conv, bounds, is_in_parts=is_in_parts)
+    if chosen.share > one_rounding.MOST_DIFFERING:
+        raise LoweringError(
+            conv.node,
+            MULTIPLIERS_KEEP_BITS,
+            f"about {chosen.share:.1%} of the results would differ: quantise the model with output "
+            "scales nearer together",
+        )
+    return chosen.found.pipeline
+
+
+def _requantized(
+    conv: Convolution, bounds: AccumulatorBounds, *, is_in_parts: bool = False
+) -> Chosen:
     return requantize(
         conv.node,
         conv.ratios,
@@ -194,12 +233,20 @@ def requantization(
         output_scale=conv.output_scale,
         output_zero_point=conv.output_zero_point,
         is_in_parts=is_in_parts,
-        rounds_in_bn=conv.chip.has(*TWO_ROUNDINGS),
-        # Where it is for every node of every model that is compiled, the search is worth its time.
-        is_sampled=not conv.chip.knows(*TWO_ROUNDINGS),
-        has_ties_away=conv.chip.has("ties_away"),
-        most_differing=most_differing,
-    ).pipeline
+        ways=ways_of(conv),
+    )
+
+
+def ways_of(conv: Convolution) -> Ways:
+    """Which ways of requantising are known for tasks of this kind."""
+    chip, kind = conv.chip, conv.kind
+    twice = rounds_twice(chip, kind, per_channel=conv.per_channel)
+    return Ways(
+        rounds_twice=twice,
+        scales_alone=not conv.per_channel and is_known(chip, kind, SUMMAND),
+        # Ties are rare where multipliers have 15 bits; known programs leave them to the even side.
+        ties_away=twice and ties_away(chip, kind, RECORD),
+    )
 
 
 def bs_multipliers(pipeline: Pipeline) -> Int64Array:
@@ -214,10 +261,9 @@ def requantizing_stages(
     bs_operands: Ref,
     cube_channels: int,
     constants: ConstantPool,
-    other: DeviceTensor | None = None,
 ) -> Stages:
     """The stages of ``pipeline``. ``bs_operands``: what BS adds, and multiplies with per
-    channel. ``other``: the tensor that EW takes.
+    channel.
     """
     bs = (
         _bs_stage_of_blocks(conv, pipeline, bs_operands, constants)
@@ -227,7 +273,7 @@ def requantizing_stages(
     return Stages(
         bs,
         _bn_stage(pipeline, cube_channels, constants),
-        None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants, other),
+        None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants),
         out_convert(pipeline),
     )
 
@@ -238,19 +284,9 @@ def out_convert(pipeline: Pipeline) -> OutConvert:
     return OutConvert(out.scale, out.shift, out.offset, ties_away=out.ties_away)
 
 
-def _ew_stage(
-    ew: Ew, cube_channels: int, constants: ConstantPool, other: DeviceTensor | None
-) -> EwStage:
-    """A power of two per channel from memory, a constant from a register, or another tensor."""
-    if ew.operand is None:
-        assert other is not None
-        return EwStage(
-            operand=other.location,
-            surface_stride_bytes=other.surface_stride_bytes,
-            offset=ew.offset,
-            scale=ew.scale,
-            shift=ew.operand_shift,
-        )
+def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
+    """A power of two per channel from memory, or a constant from a register."""
+    assert ew.operand is not None
     if isinstance(ew.operand, int):
         assert ew.operation is EwOperation.ADD
         return EwStage(register_operand=ew.operand, relu=ew.relu, relux_max=ew.relux)
@@ -309,12 +345,12 @@ def _bs_stage(conv: Convolution, pipeline: Pipeline, operands: Ref) -> BsStage:
         relux_max=bs.relux,
         operands=operands,
     )
-    if not isinstance(bs.multiply, int):
-        # Per-channel weights have zero point 0 (TFLite), so the OW operands of the blocks are 0.
+    if record_multipliers(conv, pipeline) is not None:
         return stage
+    assert isinstance(bs.multiply, int)
     return replace(
         stage,
-        mul=Source.REGISTER,
+        mul=Source.OFF if _is_plain(bs) else Source.REGISTER,
         mul_operand=bs.multiply,
         ow=Source.REGISTER,
         ow_operand=-conv.weight_zero_point,

@@ -10,13 +10,13 @@ from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_geometry import geometry_of, group_of, programmed_channels
 from delegate.lower.conv_weights import pack_weights, weights_of_part
+from delegate.lower.known_stages import keeps_weights
 from delegate.lower.memory.footprint import BN_OPERAND_BYTES
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import (
     CbufPlan,
     ConvTask,
-    EwStage,
     FeatureInput,
     OutputCube,
     Stages,
@@ -63,12 +63,10 @@ def tasks_of_plan(
     weights: Weights,
     stages: Stages,
     core: int,
-    other: DeviceTensor | None = None,
 ) -> list[ConvTask]:
-    """The tasks of ``plan`` on ``core``, part by part. ``other``: what EW reads beside, if it is a
-    tensor.
-    """
+    """The tasks of ``plan`` on ``core``, part by part."""
     tasks = []
+    may_keep = keeps_weights(conv.chip, conv.kind, stages, conv.element)
     for part in dict.fromkeys(tile.part for tile in plan.tiles):
         of_part = _operands_of_part(stages, part)
         for image in range(conv.input_view.images):
@@ -76,10 +74,6 @@ def tasks_of_plan(
                 if tile.part != part:
                     continue
                 first = image == 0 and tile.first_of_part
-                of_tile = of_part
-                if other is not None:
-                    ew = _operand_of_tile(conv, stages.ew, other, image, tile)
-                    of_tile = of_part._replace(ew=ew)
                 tasks.append(
                     ConvTask(
                         tile=_tile_name(conv, image, tile),
@@ -88,7 +82,7 @@ def tasks_of_plan(
                         cbuf=CbufPlan(
                             data_banks=tile.data_banks,
                             weight_banks=tile.weight_banks,
-                            weight_reuse=tile.weights_resident and not first,
+                            weight_reuse=may_keep and tile.weights_resident and not first,
                         ),
                         output=_output(conv, image, tile),
                         strides=conv.strides,
@@ -97,7 +91,7 @@ def tasks_of_plan(
                         core=core,
                         spread=conv.spread,
                         element=conv.element,
-                        **of_tile._asdict(),
+                        **of_part._asdict(),
                     )
                 )
     return tasks
@@ -212,12 +206,3 @@ def _line_stride_bytes(tensor: DeviceTensor, view: View) -> int:
         return tensor.line_stride_bytes
     assert tensor.within is None or tensor.within.line_bytes is None
     return view.width * ATOM_BYTES
-
-
-def _operand_of_tile(
-    conv: Convolution, ew: EwStage | None, other: DeviceTensor, image: int, tile: Tile
-) -> EwStage:
-    assert ew is not None
-    operand = other.pixel(_first_output_pixel(conv, image, tile))
-    offset = _surface_offset(conv, tile.part, other.surface_stride_bytes)
-    return replace(ew, operand=operand.moved(offset))

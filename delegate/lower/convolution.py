@@ -8,10 +8,7 @@ CBUF or a register field.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from delegate.chip.element import Element
 from delegate.errors import LoweringError
@@ -22,19 +19,18 @@ from delegate.lower.conv_geometry import (
     plan_rows,
     programmed_channels,
 )
-from delegate.lower.conv_stages import TWO_ROUNDINGS, FusedStages, conv_stages, fused_stages
+from delegate.lower.conv_stages import JoinedStages, conv_stages, joined_stages
 from delegate.lower.conv_tasks import folded_text, operand_channels, tasks_of_plan
 from delegate.lower.conv_weights import pack_weights
 from delegate.lower.half_bound import HalfBound
+from delegate.lower.known_stages import rounds_twice
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.numerics.fused_prover import Added, LookedUp, LookedUpAndAdded
 from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
 from delegate.lower.square_kernels import square_kernel
-from delegate.lower.task import TableUse, Task
+from delegate.lower.task import Task
 from delegate.lower.tiling.input_groups import InputGroups
 from delegate.lower.tiling.pixel_rows import rows_text
 from delegate.lower.tiling.sections import in_sections, sections_text
@@ -53,14 +49,13 @@ class PlannedConvolution:
     conv: Convolution
     plan: tuple[TilePlan, ...] | InputGroups
     whole: Convolution
-    fused: FusedStages | None = None
+    joined: JoinedStages | None = None
     bound: HalfBound | None = None
 
     @property
     def footprint(self) -> Footprint:
         operation = self.operation
-        source, *others = operation.operands
-        reads = ((source, self.surfaces_read), *((t, self.surfaces_written) for t in others))
+        reads = ((operation.operands[0], self.surfaces_read),)
         written = self.surfaces_written
         return Footprint(
             *(operation.node, reads, operation.result, written),
@@ -85,99 +80,55 @@ class PlannedConvolution:
 
         return work_bytes(self.conv)
 
-    def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
+    def followed_by(self, planning: Planning, plan: Follower) -> Plan | None:
         """Both in one task per tile; on whole images, where sections do not allow that."""
-        found = self._followed_by(planning, plan, tensor)
-        if found is not None or self.conv.sections == 1 or self.fused is not None:
+        found = self._followed_by(planning, plan)
+        if found is not None or self.conv.sections == 1 or self.joined is not None:
             return found
         whole = planned_convolution(planning, self.operation, self.whole)
-        return whole.followed_by(planning, plan, tensor)
+        return whole.followed_by(planning, plan)
 
-    def _followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
+    def _followed_by(self, planning: Planning, plan: Follower) -> Plan | None:
         if isinstance(self.plan, InputGroups) or self.conv.element is Element.FP16:
             return None
-        following, other = plan.following(tensor)
-        if not self._has_sections(planning, (plan.operation.result, other)):
+        if self.joined is not None:
             return None
-        if self.fused is not None:
-            before = self.fused.following
-            if not (isinstance(before, LookedUp) and isinstance(following, Added)):
-                return None
-            following = LookedUpAndAdded(before, following)
         result, writes = plan.operation.result, plan.footprint.writes
+        if self.conv.sections > 1 and not planning.has_whole_surfaces(result):
+            return None
         if result in planning.joined and writes != self.surfaces_written:
             return None
-        if other is not None and not self._can_read(planning.tensor(other)):
+        joined = joined_stages(self.conv, plan.results)
+        if joined is None:
             return None
-        fused = fused_stages(self.conv, following)
-        if fused is None:
-            return None
-        after = plan.operation
-        operation = replace(
-            self.operation,
-            nodes=(*self.operation.nodes, *after.nodes),
-            operands=(self.operation.operands[0], *(() if other is None else (other,))),
-            result=after.result,
-        )
-        return replace(self, operation=operation, fused=fused)
-
-    def _has_sections(self, planning: Planning, tensors: Sequence[int | None]) -> bool:
-        """Whether ``tensors`` can be seen as ``conv`` sees its own; None: there is none."""
-        return self.conv.sections == 1 or all(
-            tensor is None or planning.has_whole_surfaces(tensor) for tensor in tensors
-        )
-
-    def _can_read(self, other: DeviceTensor) -> bool:
-        """Whether tasks read what they add: whole rows of whole groups of channels, which is known
-        of dense convolutions.
-        """
-        assert not isinstance(self.plan, InputGroups)
-        if self.conv.is_depthwise:
-            return False
-        out, group = self.conv.output_view, group_of(self.conv)
-        seen = self.whole.output_view
-        has_shape = (other.view.images, other.view.pixels) == (seen.images, seen.pixels)
-        return (
-            has_shape
-            and other.view.channels == seen.channels
-            and all(
-                tile.columns.output_size == out.width and tile.part.first % group == 0
-                for plan in self.plan
-                for tile in plan.tiles
-            )
-        )
+        nodes = (*self.operation.nodes, *plan.operation.nodes)
+        operation = replace(self.operation, nodes=nodes, result=result)
+        return replace(self, operation=operation, joined=joined)
 
     def lower(self, memory: Memory) -> Layer:
         """Packs the constants, chooses the stages and makes the tasks. Raises LoweringError."""
         sections = self.conv.sections
-        source, *others = (
-            in_sections(memory.tensors[t], sections) for t in self.operation.operands
-        )
+        source = in_sections(memory.tensors[self.operation.operands[0]], sections)
         target = in_sections(memory.tensors[self.operation.result], sections)
         conv = replace(self.conv, source=source, target=target)
-        tasks, choice = self._tasks(conv, memory, others[0] if others else None)
+        tasks, choice = self._tasks(conv, memory)
         layer = layer_of(self.planning, self.operation, tasks, choice)
-        if self.fused is not None:
-            return replace(layer, difference=self.fused.difference)
+        if self.joined is not None:
+            return replace(layer, difference=self.joined.difference)
         return layer.within(self.bound)
 
-    def _tasks(
-        self, conv: Convolution, memory: Memory, other: DeviceTensor | None
-    ) -> tuple[list[Task], str]:
-        """Of ``conv``, placed, and what they are. ``other``: what they add to its result."""
-        fused, constants = self.fused, memory.constants
+    def _tasks(self, conv: Convolution, memory: Memory) -> tuple[list[Task], str]:
+        """Tasks of ``conv``, placed, and what they are."""
+        constants = memory.constants
         if isinstance(self.plan, InputGroups):
             from delegate.lower.partial_sums import lower_input_groups
 
             return lower_input_groups(conv, self.plan, constants, memory.work.place)
         weights = pack_weights(conv, constants)
-        stages = conv_stages(conv, operand_channels(conv), constants, fused, other)
-        if fused is not None and fused.pipeline.table is not None:
-            results = fused.pipeline.table.results.astype(np.int8).tobytes()
-            stages = stages._replace(table=TableUse((results,), 0, first=0))
+        stages = conv_stages(conv, operand_channels(conv), constants, self.joined)
         tasks: list[Task] = []
         for core, plan in enumerate(self.plan):
-            tasks += tasks_of_plan(conv, plan, weights, stages, core, other)
+            tasks += tasks_of_plan(conv, plan, weights, stages, core)
         seen = folded_text(conv) + sections_text(conv) + rows_text(conv)
         choice = seen + self.plan[0].choice
         if len(self.plan) > 1:
@@ -214,7 +165,7 @@ def planned_convolution(
     LoweringError.
     """
     conv = square_kernel(conv)
-    if not conv.chip.knows(*TWO_ROUNDINGS):
+    if not rounds_twice(conv.chip, conv.kind, per_channel=True):
         from delegate.lower.constant_channels import with_constant_channels  # few chips need it
 
         conv = with_constant_channels(conv)

@@ -25,7 +25,8 @@ from delegate.lower.task import (
 )
 from delegate.lower.tiling.element_wise import map_parts
 
-_UNCHANGED: Final = BsStage(alu=Source.REGISTER, alu_operand=0, mul=Source.REGISTER, mul_operand=1)
+UNCHANGED: Final = BsStage(alu=Source.REGISTER, alu_operand=0, mul=Source.REGISTER, mul_operand=1)
+"""BS that adds 0 and multiplies by 1."""
 _DIFFERENCE: Final = OutConvert(offset=INT8_MIN)
 
 
@@ -39,7 +40,7 @@ def sums(
             surface_stride_bytes=second.surface_stride_bytes,
             offset=-target.zero_point,
         )
-        task = part.task(first, target, Stages(_UNCHANGED, ew=ew))
+        task = part.task(first, target, Stages(UNCHANGED, ew=ew))
         yield replace(task, tile=f"{task.tile} sum")
 
 
@@ -63,11 +64,11 @@ def by_sums(task: ElementwiseTask, between: Ref) -> Iterator[ElementwiseTask]:
         source=source,
         source_surface_stride_bytes=stride,
         output=replace(output, target=between, surface_stride_bytes=surface),
-        bs=_UNCHANGED,
+        bs=UNCHANGED,
         ew=less,
         out_convert=_DIFFERENCE,
     )
     excess = EwStage(
         between, surface_stride_bytes=surface, offset=-INT8_MIN, scale=1 if is_max else -1
     )
-    yield replace(task, bs=_UNCHANGED, ew=excess, out_convert=OutConvert())
+    yield replace(task, bs=UNCHANGED, ew=excess, out_convert=OutConvert())

@@ -13,7 +13,7 @@ from delegate.chip.element import ATOM_BYTES
 from delegate.chip.limits import CHANNELS_PER_SURFACE
 from delegate.lower.constants import ConstantPool
 from delegate.lower.lowered import Layer
-from delegate.lower.task import ElementwiseTask, EwStage, Source, Task
+from delegate.lower.task import BnStage, BsStage, ElementwiseTask, EwStage, Source, Task
 from delegate.lower.weights import pack_scalars
 
 
@@ -25,10 +25,22 @@ def in_known_forms(layer: Layer, constants: ConstantPool) -> Layer:
 def _known(layer: Layer, constants: ConstantPool) -> Iterator[Task]:
     for task in layer.tasks:
         if isinstance(task, ElementwiseTask):
-            scalars = constants.add(_record(task))
-            yield from _without_gaps(replace(task, bs=replace(task.bs, scalars=scalars)))
+            known = _with_place_in_bs(task)
+            scalars = constants.add(_record(known))
+            yield from _without_gaps(replace(known, bs=replace(known.bs, scalars=scalars)))
         else:
             yield task
+
+
+def _with_place_in_bs(task: ElementwiseTask) -> ElementwiseTask:
+    """The place in tables as summand and factor, in that order: (x + a) * b for x * b + a * b."""
+    if task.table is None or task.bn.alu_operand is None:
+        return task
+    factor = task.bn.mul_operand
+    summand, rest = divmod(task.bn.alu_operand, factor)
+    assert not rest
+    bs = BsStage(Source.REGISTER, summand, Source.REGISTER, factor)
+    return replace(task, bs=bs, bn=BnStage())
 
 
 def _record(task: ElementwiseTask) -> bytes:

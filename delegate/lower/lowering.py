@@ -14,7 +14,7 @@ from delegate.chip.chips import DEFAULT
 from delegate.chip.limits import ATOM_BYTES, DMA_ALIGN_BYTES, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.fusion import Joined, fuse
-from delegate.lower.kick_state import NOTHING_KEPT, TRUSTED, KickState, keep_only
+from delegate.lower.kick_state import TRUSTED, KickState, keep_only
 from delegate.lower.lowered import BufferSpec, Fold, Layer, LoweredPartition, TensorBinding
 from delegate.lower.memory.check import check_memory
 from delegate.lower.memory.in_place import results_in_place
@@ -30,15 +30,6 @@ from delegate.lower.tables import share_loads, uses_tables
 from delegate.lower.task import BufferId, Ref
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
-
-_FUSING = (
-    "ties_away",
-    "ew_addition_behind_convolution",
-    "table_behind_convolution",
-    "sum_behind_table",
-    "table_elsewhere",
-)
-"""What tasks use that take in the functions and additions behind them."""
 
 SHARING_SLACK = 2
 """A core that is a layer ahead of another would have to wait before it may overwrite what that one
@@ -65,7 +56,7 @@ def lower_partition(
     folds = folded_inputs(chip, workload)
     planning = Planning(chip, graph, folds, sharing, places)
     # Tables are loaded by the core that uses them.
-    fuses = is_fast and sharing is None and chip.has(*_FUSING)
+    fuses = is_fast and sharing is None
     plans = _ordered(planning, workload, fuses=fuses)
     footprints = [plan.footprint for plan in plans]
     slack = 0 if sharing is None else SHARING_SLACK
@@ -77,8 +68,6 @@ def lower_partition(
     nodes = [footprint.node for footprint in footprints]
     constants = ConstantPool()
     check_sizes(graph, nodes, _buffers(memory, constants))
-    if not chip.has("kept_weights"):
-        kick_state = NOTHING_KEPT
     lowered = []
     for number, plan in enumerate(_taken_from(plans)):
         layer = plan.lower(_memory_of(memory, constants, number))
@@ -120,7 +109,7 @@ def _plans(planning: Planning, workload: Workload, *, fuses: bool) -> list[Plan]
     known: Joined = {}
     while True:
         kept = (*workload.partition.outputs, *workload.places)
-        plans = fuse(planning, made, kept, known) if fuses else made
+        plans = fuse(made, planning, kept, known) if fuses else made
         missed = unwritten_reads(planning, [plan.footprint for plan in plans])
         if missed <= frozenset(planning.writes_groups):
             return plans

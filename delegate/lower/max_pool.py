@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.chip.limits import ATOM_BYTES, surfaces_of
+from delegate.lower.extrema import UNCHANGED
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
 from delegate.lower.padding import Mirror
 from delegate.lower.selection import Moving, Selection, bordering, map_bytes, surfaces_written
-from delegate.lower.task import ElementwiseTask, EwStage, Pair, Ref, Task
+from delegate.lower.task import BsStage, ElementwiseTask, EwStage, Pair, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges
 from delegate.lower.tiling.pooling import PooledAxis, Pooling, doublings
 
@@ -199,6 +200,7 @@ def larger(
             surface_stride_bytes=source.surface_stride_bytes,
             line_stride_bytes=line_bytes,
         ),
+        bs=BsStage() if element is Element.FP16 else UNCHANGED,
         element=element,
     )
 

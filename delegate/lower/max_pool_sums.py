@@ -1,4 +1,4 @@
-"""Maxima under windows on a chip whose EW is only known to add, and maps only without gaps.
+"""Maxima under windows by tasks that read maps without gaps between rows.
 
 The image is copied into a map with a border. A shift of rows and columns is one of so many pixels
 in memory then, and all surfaces are one row of pixels: where a row, or a surface, ends, neighbours
@@ -19,13 +19,14 @@ from delegate.chip.limits import (
     align,
     surfaces_of,
 )
-from delegate.lower.extrema import by_sums
+from delegate.lower.extrema import UNCHANGED, by_sums
+from delegate.lower.known_stages import is_known, pair
 from delegate.lower.max_pool import MaxPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MIN, EwOperation
 from delegate.lower.selection import Moving, Selection, bordering, is_depthwise, map_bytes
 from delegate.lower.selection import surfaces_written as selection_writes
-from delegate.lower.task import ElementwiseTask, EwStage, OutputCube, Ref, Task
+from delegate.lower.task import ElementwiseTask, EwStage, OutputCube, Ref, Task, TaskKind
 from delegate.lower.tiling.element_wise import element_wise_cube, pixel_chunks
 from delegate.lower.tiling.pooling import PooledAxis
 from delegate.lower.weights import depthwise_channels
@@ -59,7 +60,7 @@ class _Chunk:
 
 
 @dataclass(frozen=True)
-class SummedMaxPool(MaxPool):
+class LinearMaxPool(MaxPool):
     """The same results as ``MaxPool``."""
 
     @property
@@ -178,7 +179,11 @@ class SummedMaxPool(MaxPool):
                 operation=EwOperation.MAX,
                 surface_stride_bytes=chunk.bytes,
             )
-            yield from by_sums(replace(chunk.task(name, now, maxima), ew=ew), between)
+            task = replace(chunk.task(name, now, maxima), bs=UNCHANGED, ew=ew)
+            if is_known(self.chip, TaskKind.ALONE, pair(EwOperation.MAX)):
+                yield task
+            else:
+                yield from by_sums(task, between)
 
     def _copied(self, name: str, source: Ref, target: Ref, count: int) -> Iterator[Task]:
         for chunk in self._chunks(count):

@@ -17,7 +17,7 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
-from delegate.lower.numerics.fused_prover import Following
+from delegate.lower.numerics.pipeline import Int64Array
 from delegate.lower.task import Task
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph, Node
@@ -78,25 +78,22 @@ class Plan(Protocol):
 
 @runtime_checkable
 class Follower(Plan, Protocol):
-    """A plan that computes a result element by element."""
+    """A plan that computes a function of one value, element by element."""
 
     @property
     def operation(self) -> Operation: ...
 
     @property
-    def follows(self) -> tuple[int, ...]:
-        """The operands behind which it can be computed."""
-
-    def following(self, tensor: int) -> tuple[Following, int | None]:
-        """What it computes of ``tensor``, one of those, and the other tensor, if there is one."""
+    def results(self) -> Int64Array:
+        """The function's results, as int8, for -128 to 127."""
 
 
 @runtime_checkable
 class Leader(Plan, Protocol):
     """A plan whose tasks can compute more behind their own result."""
 
-    def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
-        """Both in one; ``tensor`` is the result, and vanishes. None: not within the bound."""
+    def followed_by(self, planning: Planning, plan: Follower) -> Plan | None:
+        """Both in one; the result between them vanishes. None: not within the bound."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -118,14 +118,13 @@ def _stages(other: Operand, pipeline: Pipeline) -> Stages:
     assert isinstance(bn.add, int)
     assert isinstance(bn.multiply, int)
     assert ew is not None
-    is_bypassed = ew.operation in (EwOperation.MAX, EwOperation.MIN)
+    # Vendor's products have no multiplication in BS, its other operators have one.
+    is_product = ew.operation is EwOperation.MULTIPLY
     return Stages(
-        BsStage()
-        if is_bypassed
-        else BsStage(
+        BsStage(
             alu=Source.REGISTER,
             alu_operand=bs.add,
-            mul=Source.REGISTER,
+            mul=Source.OFF if is_product and bs.multiply == 1 else Source.REGISTER,
             mul_operand=bs.multiply,
         ),
         BnStage(alu_operand=bn.add or None, relu=bn.relu)
@@ -150,7 +149,7 @@ def _stages(other: Operand, pipeline: Pipeline) -> Stages:
             relu=ew.relu,
             relux_max=ew.relux,
         ),
-        OutConvert(out.scale, out.shift, out.offset, ties_away=out.ties_away and not is_bypassed),
+        OutConvert(out.scale, out.shift, out.offset, ties_away=out.ties_away),
     )
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.task import Pair
+from delegate.lower.task import Pair, TaskKind
 from delegate.model.graph import Activation
 
 
@@ -53,6 +53,13 @@ class Convolution:
     element: Element = Element.INT8
     factors: tuple[float, float] = (1.0, 1.0)
     sections: int = 1
+
+    @property
+    def kind(self) -> TaskKind:
+        """What evidence takes its tasks for."""
+        if not self.is_depthwise:
+            return TaskKind.DENSE
+        return TaskKind.DEPTHWISE if self.spread == (1, 1) else TaskKind.SPREAD
 
     @property
     def kernel(self) -> Pair:

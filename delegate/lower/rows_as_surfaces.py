@@ -254,4 +254,4 @@ class Repeat:
 
 def writes_no_pixels_apart(chip: Chip) -> bool:
     """Whether ``chip`` has no setting for that."""
-    return not chip.knows("transposed_convolution")
+    return not chip.forms.spreads_pixels

@@ -46,6 +46,10 @@ class Selection:
     clamp: tuple[int, int] = (INT8_MIN, INT8_MAX)
 
 
+_MOST_TAPS: Final = 31
+"""Rows and columns of a kernel (CNA.WEIGHT_SIZE2 has five bits for each)."""
+
+
 def bordering(
     rows: tuple[int, int],
     columns: tuple[int, int],
@@ -61,7 +65,9 @@ def bordering(
     rows as columns, those of the larger border.
     """
     sides = rows, columns
-    dilations = [gcd(*side) or 1 for side in sides]
+    dilations = [1, 1]
+    if max(map(sum, sides)) >= _MOST_TAPS:  # else no task needs to spread its weights
+        dilations = [gcd(*side) or 1 for side in sides]
     if is_square and dilations[0] != dilations[1]:
         dilations = [gcd(*dilations)] * 2
     pairs = list(zip(sides, dilations, strict=True))
@@ -160,9 +166,7 @@ class Moving:
             bias = bias + summands
         bs = adding_stage(conv, bias, operand_channels(conv), self.constants)
         bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
-        # Nothing is rounded; the bit is what every convolution has.
-        ties_away, offset = self.chip.has("ties_away"), low if is_clamped else 0
-        plain = OutConvert(offset=offset, ties_away=ties_away)
+        plain = OutConvert(offset=low if is_clamped else 0)
         return tile_tasks(conv, Stages(bs, bn, out_convert=out or plain), self.constants, region)
 
     def convolution(

@@ -1,11 +1,10 @@
 """Functions of one int8 value as tasks of the DPU alone, exact for each of the 256 values.
 
 Two tables of int16 lie side by side in the DPU, an entry every 32 units: 1,024 steps, the place of
-four functions of 256 values, or of more that convolutions look up in their own tasks, which need
-fewer. BS makes the place in units, ``(x + 128 + start - 512) * 32``, so that a lookup hits an
-entry, never what lies between two. An entry is ``256 f(x) - 64`` and OUT_CVT
+four functions of 256 values. BN makes the place in units, ``x * 32 + (128 + start - 512) * 32``, so
+that a lookup hits an entry, never what lies between two. An entry is ``256 f(x) - 64`` and OUT_CVT
 divides by 256: boards were seen to read entries that are off by up to 128, and any error from -63
-to +128 gives the same result. All settings but the numbers are those of the vendor's programs.
+to +128 gives the same result. All settings are those of the vendor's programs.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import ENTRY_SCALE, FUNCTION_STEPS, INDEX_STEP
 from delegate.lower.task import (
-    BsStage,
-    ConvTask,
+    BnStage,
     ElementwiseTask,
     OutConvert,
     Source,
@@ -43,7 +41,7 @@ def table_tasks(
     int8) of ``source``, whose shape is the same. They may lie in one place.
     """
     use = TableUse((function,), 0)
-    stages = Stages(_index(use), out_convert=_OUT, table=use)
+    stages = Stages(bn=_index(use), out_convert=_OUT, table=use)
     return tuple(part.task(source, target, stages) for part in map_parts(chip, target.view))
 
 
@@ -54,15 +52,10 @@ def copy_tasks(
     return tuple(part.task(source, target) for part in map_parts(chip, target.view))
 
 
-def _index(use: TableUse) -> BsStage:
+def _index(use: TableUse) -> BnStage:
     """From an int8 value to the place of its entry."""
-    first = use.start - TABLE_STEPS // 2
-    return BsStage(
-        alu=Source.REGISTER,
-        alu_operand=first + FUNCTION_STEPS // 2,
-        mul=Source.REGISTER,
-        mul_operand=INDEX_STEP,
-    )
+    first = use.start - TABLE_STEPS // 2 + FUNCTION_STEPS // 2
+    return BnStage(first * INDEX_STEP, Source.REGISTER, INDEX_STEP)
 
 
 def share_loads(layers: Sequence[Layer]) -> tuple[Layer, ...]:
@@ -104,6 +97,4 @@ def _within(task: Task, functions: tuple[bytes, ...]) -> Task:
         return task
     slot = functions.index(task.table.functions[task.table.slot])
     table = replace(task.table, functions=functions, slot=slot)
-    if isinstance(task, ConvTask):
-        return replace(task, table=table)
-    return replace(task, bs=_index(table), table=table)
+    return replace(task, bn=_index(table), table=table)

@@ -271,16 +271,15 @@ class TableUse:
     """A function, looked up behind BN: ``functions[slot]`` are its results, as int8. All
     ``functions`` lie in the DPU's tables at a time, one behind the other.
 
-    ``first``: the function's entry where BN gives 0, and others every 32 units from there. None: BS
-    makes the place in all of the tables, and the results are those of -128 to 127.
+    BN makes the place in all of the tables; the results are those of -128 to 127.
 
-    In fp16 there is one function, a curve, which takes all of the tables: 1,025 int16, 32 units
-    apart, the middle one where BN gives 0, with what is between them interpolated.
+    Behind convolutions and in fp16 there is one function, a curve, which takes all of the tables:
+    1,025 int16, 32 units apart, the middle one where BN gives 0, with what is between them
+    interpolated.
     """
 
     functions: tuple[bytes, ...]
     slot: int
-    first: int | None = None
 
     @property
     def is_curve(self) -> bool:
@@ -375,3 +374,21 @@ class TableLoad:
     source: Ref
     target: Ref
     core: int = 0
+
+
+class TaskKind(enum.Enum):
+    """What evidence tells apart; the element type comes beside it."""
+
+    DENSE = "dense"
+    DEPTHWISE = "depthwise"
+    SPREAD = "depthwise, zeros between pixels"
+    ALONE = "the DPU alone"
+
+
+def kind_of(task: Task) -> TaskKind:
+    """The kind of a task."""
+    if isinstance(task, ElementwiseTask):
+        return TaskKind.ALONE
+    if not task.is_depthwise:
+        return TaskKind.DENSE
+    return TaskKind.DEPTHWISE if task.spread == (1, 1) else TaskKind.SPREAD

@@ -57,11 +57,8 @@ REGISTER_OPERANDS = 8
 """EW_OP_VALUE_0..7 serve eight channels in turn; a uniform operand is written to all."""
 
 
-def _table_start(use: TableUse) -> int:
-    """The value that selects the first entry of the tables."""
-    if use.first is None:
-        return -TABLE_STEPS // 2 * INDEX_STEP
-    return -(use.start + use.first) * INDEX_STEP
+_TABLE_START = -TABLE_STEPS // 2 * INDEX_STEP
+"""The value that selects the first entry of the tables."""
 
 
 def write_pointers(writer: RegCmdWriter, *, is_cleared: bool = False) -> None:
@@ -204,18 +201,17 @@ def _write_ew(writer: RegCmdWriter, task: Task) -> None:
             EW_OP_SRC=OperandSource.REGISTER,
         )
     else:
-        compares = ew.operation in (EwOperation.MAX, EwOperation.MIN)
         multiplies = ew.operation is EwOperation.MULTIPLY
         writer.write(
             "DPU.EW_CFG",
-            EW_CVT_TYPE=0 if compares or is_half(task) else CvtOrder.ADD_FIRST,
+            EW_CVT_TYPE=0 if is_half(task) else CvtOrder.ADD_FIRST,
             EW_CVT_ROUND=CvtRounding.HALF_EVEN,
             EW_DATA_MODE=data_mode(ew),
             EDATA_SIZE=element_size(ew),
             EW_ALU_ALGO=0 if multiplies else _EW_ALGORITHMS[ew.operation],
             EW_RELUX_EN=ew.relux_max is not None,
             EW_RELU_BYPASS=not ew.relu,
-            EW_OP_CVT_BYPASS=compares or (is_half(task) and multiplies),
+            EW_OP_CVT_BYPASS=is_half(task) and multiplies,
             EW_LUT_BYPASS=not looks_up,
             EW_OP_SRC=OperandSource.MEMORY,
             EW_OP_TYPE=OperandType.MUL if multiplies else OperandType.ALU,
@@ -236,7 +232,7 @@ def _write_tables(writer: RegCmdWriter, use: TableUse | None) -> None:
     """Nothing to load, and the ranges: LE from the start on, LO where LE ends, LO where both match
     and above (settings of the vendor's programs, where LE ends at 0).
     """
-    start = None if use is None else _table_start(use)
+    start = None if use is None else _TABLE_START
     writer.write("DPU.LUT_ACCESS_CFG")
     writer.write("DPU.LUT_ACCESS_DATA")
     priorities = {"LUT_HYBRID_PRIORITY": 1, "LUT_OFLOW_PRIORITY": 1, "LUT_LO_LE_MUX": _LUT_BOTH}
@@ -259,7 +255,9 @@ def _write_out_convert(writer: RegCmdWriter, out: OutConvert, *, to_half: bool) 
         raise writer.fail("DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT", problem)
     writer.write("DPU.OUT_CVT_OFFSET", OUT_CVT_OFFSET=out.offset)
     writer.write("DPU.OUT_CVT_SCALE", FP32TOFP16_EN=to_half, OUT_CVT_SCALE=out.scale)
-    rounding = CvtRounding.HALF_AWAY if out.ties_away else CvtRounding.HALF_EVEN
+    # Where nothing is shifted there is nothing to round: the bit stays clear, as in known programs.
+    rounds_away = out.ties_away and out.shift > 0
+    rounding = CvtRounding.HALF_AWAY if rounds_away else CvtRounding.HALF_EVEN
     writer.write(
         "DPU.OUT_CVT_SHIFT", CVT_ROUND=rounding, MINUS_EXP=out.exponent, OUT_CVT_SHIFT=out.shift
     )

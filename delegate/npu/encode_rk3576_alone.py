@@ -117,7 +117,7 @@ def _stage_problems(task: ElementwiseTask) -> Iterator[tuple[str, str]]:
         yield "DPU.BS_CFG.MODE", f"for the multiplier {bs.mul_operand} is in no known program"
     if task.bn != BnStage():
         yield "DPU.BN_CFG.MODE", "for a multiplier, a summand or a clamp is not known here"
-    if task.table is not None and (task.ew is not None or task.table.first is not None):
+    if task.table is not None and task.ew is not None:
         yield "DPU.EW_CFG.MODE", "for another operation behind a table, or its place, is not known"
     if out.ties_away or out.exponent:
         yield "DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT", "with ties away from zero is not known"

@@ -32,7 +32,7 @@ from delegate.npu.program_types import (
 from delegate.npu.program_writer import serialize, serialized
 from delegate.npu.regcmd import TAIL_WORDS, Segment, segment_stride_words, tail_words
 from delegate.npu.schedule import ScheduledTask, schedule, with_table_loads
-from delegate.npu.task_form import TaskForm, task_forms
+from delegate.npu.task_form import KEPT_TABLE, TaskForm, task_forms
 
 __all__ = [
     "Program",
@@ -55,7 +55,7 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     """
     tasks = schedule(lowered.layers, _sizes(lowered))
     if lowered.table_atoms is not None:
-        are_kept = lowered.chip.has("kept_table")
+        are_kept = KEPT_TABLE not in lowered.chip.missing
         tasks = list(with_table_loads(tasks, lowered.table_atoms, are_kept=are_kept))
     segments = [_encode(lowered.chip, lowered.layers[item.layer], item.task) for item in tasks]
     _check_reuse(lowered, tasks)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 from delegate.errors import LoweringError
+from delegate.lower.known_stages import RECORD, multiplies_by_register, ties_away
 from delegate.lower.numerics.averages import AverageTarget, average
 from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rules import AVERAGE_IS_EQUAL
+from delegate.lower.task import TaskKind
 from delegate.lower.window_sums import WindowSums, counts
 from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
@@ -34,8 +36,11 @@ def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
     offset = graph.tensor(operation.result).dtype.element.offset
     windows = pooling.pooling_of(graph, node)
     stages: dict[int, tuple[int, Pipeline]] = {}
+    chip, kind = planning.chip, TaskKind.DEPTHWISE
+    has_register = multiplies_by_register(chip, kind)
+    known = has_register and ties_away(chip, kind, RECORD), not has_register
     for count in sorted(counts(windows)):
-        found = average(AverageTarget(count, offset, clamp), planning.chip.has("ties_away"))
+        found = average(AverageTarget(count, offset, clamp), *known)
         if found is None:
             problem = f"no setting is, of {count} values between {clamp[0]} and {clamp[1]}"
             raise LoweringError(node.index, AVERAGE_IS_EQUAL, problem)

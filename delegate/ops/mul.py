@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from delegate.lower.known_stages import exact_product, is_known, ties_away
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.multiplication import requantize_product
 from delegate.lower.numerics.pipeline import EwOperation, Pipeline
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.task import TaskKind
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Operator, Role, Values
@@ -41,8 +43,8 @@ def plan(planning: Planning, operation: Operation) -> Plan:
             product_factor(graph, node),
             (main.zero_point, other.zero_point, target.zero_point),
             activation_range(options.activation, target.scale, target.zero_point),
-            has_ties_away=planning.chip.has("ties_away"),
-            rounds_in_bn=planning.chip.knows("bn_multiplier"),
+            has_ties_away=ties_away(planning.chip, TaskKind.ALONE, exact_product()),
+            rounds_in_bn=is_known(planning.chip, TaskKind.ALONE, exact_product()),
         ).pipeline
 
     return PairPlan(planning, operation, requantize)

@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from delegate.errors import LoweringError
+from delegate.lower.known_stages import exact_product, is_known, ties_away
 from delegate.lower.memory.tensors import unplaced
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, FORM_IS_KNOWN
+from delegate.lower.task import TaskKind
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
 from delegate.ops.shared import common
@@ -76,7 +78,7 @@ def _several(planning: Planning, operation: Operation, slopes: Values) -> Plan:
     from delegate.ops.shared.slopes import plan_slopes
 
     graph, node, chip = planning.graph, operation.node, planning.chip
-    if not chip.knows("bn_multiplier"):
+    if not is_known(chip, TaskKind.ALONE, exact_product()):
         raise LoweringError(node.index, FORM_IS_KNOWN, f"the slopes have {slopes.size} values")
     tensors = (*node.inputs, node.outputs[0])
     source, slope, result = (unplaced(graph, tensor) for tensor in tensors)
@@ -85,7 +87,9 @@ def _several(planning: Planning, operation: Operation, slopes: Values) -> Plan:
         (source.zero_point, slope.zero_point, result.zero_point),
         tuple(slopes.tolist()),
     )
-    found = requantize_slopes(node.index, target, has_ties_away=chip.has("ties_away"))
+    found = requantize_slopes(
+        node.index, target, has_ties_away=ties_away(chip, TaskKind.ALONE, exact_product())
+    )
     return plan_slopes(planning, operation, node.inputs[1], found)
 
 

@@ -20,7 +20,7 @@ Registers = Mapping[int, int]
 
 @dataclass(frozen=True)
 class Form:
-    """The ``kind`` of a task and its ``settings``, by name."""
+    """The ``kind`` of a task and its ``settings``, by name; those that are not named are 0."""
 
     kind: str
     settings: Settings = field(hash=False)

@@ -47,6 +47,8 @@ def _field(value: int, high: int, low: int) -> int:
     return value >> low & (1 << (high - low + 1)) - 1
 
 
+_ZEROS: Final = ("0x0", "0", "1x1")
+
 Part = tuple[str, int, Callable[[int], str]]
 """A setting's name, the register's offset, and what of its value is no number."""
 
@@ -103,7 +105,9 @@ _PPU_PARTS: Final[tuple[Part, ...]] = (
 
 def form_of(enable_mask: int, registers: Registers) -> Form:
     """The form of the task that starts ``enable_mask`` with ``registers``."""
-    return Form(_kind(enable_mask, registers), dict(_settings(enable_mask, registers)))
+    found = _settings(enable_mask, registers)
+    settings = {name: value for name, value in found if value not in _ZEROS}
+    return Form(_kind(enable_mask, registers), settings)
 
 
 def _kind(mask: int, registers: Registers) -> str:

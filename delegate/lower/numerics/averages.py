@@ -64,17 +64,21 @@ def is_equal(pipeline: Pipeline, target: AverageTarget) -> bool:
 
 
 @cache
-def average(target: AverageTarget, has_ties_away: bool = True) -> Pipeline | None:
-    """None where no setting was found. ``has_ties_away``: see ``last_roundings``."""
+def average(
+    target: AverageTarget, has_ties_away: bool = True, scales_alone: bool = False
+) -> Pipeline | None:
+    """None where no setting was found. ``has_ties_away``: see ``last_roundings``.
+    ``scales_alone``: OUT_CVT's scale is tried alone first.
+    """
     candidates = (
         found
-        for candidate in _candidates(target)
+        for candidate in _candidates(target, scales_alone)
         for found in last_roundings(candidate, has_ties_away=has_ties_away)
     )
     return next((found for found in candidates if is_equal(found, target)), None)
 
 
-def _candidates(target: AverageTarget) -> Iterator[Pipeline]:
+def _candidates(target: AverageTarget, scales_alone: bool) -> Iterator[Pipeline]:
     low, high = target.outputs
     count = target.count
     is_clamped = (low, high) != (INT8_MIN, INT8_MAX)
@@ -82,7 +86,8 @@ def _candidates(target: AverageTarget) -> Iterator[Pipeline]:
     base = low if is_clamped else -target.offset
     reach = max(abs(INT8_MIN - base), abs(INT8_MAX - base)) * count
     largest = min(LARGEST_FACTOR, INT32_MAX // reach)
-    for first in (*range(largest, max(largest - _TRIES, 1), -1), 1):
+    factors = (*range(largest, max(largest - _TRIES, 1), -1), 1)
+    for first in (1, *factors) if scales_alone else factors:
         shift = (first * count).bit_length() + FACTOR_BITS - 1
         scale = _rounded_up(shift, first * count)
         if scale > LARGEST_FACTOR:

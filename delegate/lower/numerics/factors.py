@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from delegate.lower.numerics.pipeline import (
+    INT8_MAX,
+    INT8_MIN,
     INT32_MAX,
     Bn,
     Bs,
@@ -72,7 +74,10 @@ def pipeline_of(
 ) -> Pipeline:
     """``outputs``: the activation's range, in int8."""
     relu, relux, low = False, None, 0
-    if activation is not Activation.NONE:
+    # Where BN has nothing else to do, int8 clamps what it can.
+    is_clamped = isinstance(factors.second, int) and factors.second == 1
+    is_clamped = is_clamped and outputs == (INT8_MIN, INT8_MAX)
+    if activation is not Activation.NONE and not is_clamped:
         relu = True
         if activation is Activation.RELU_N1_TO_1:
             # No channel gets below -2^30: a bound beyond that is as good there, and fits int32.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
 from delegate.lower.numerics.prover import Requantization, Target, prove
 from delegate.lower.numerics.saturation import settled
 from delegate.lower.numerics.tflite import activation_range, quantize_multipliers, wraps
-from delegate.lower.rules import ACCUMULATOR_FITS_INT32, MULTIPLIERS_KEEP_BITS, WITHIN_ONE_LSB
+from delegate.lower.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
 from delegate.model.graph import Activation
 
 Chooser = Callable[[Target], Factors | None]
@@ -28,6 +28,31 @@ PER_CHANNEL: tuple[Chooser, ...] = (
     two_roundings.propose_with_usual_shifts,
     one_rounding.propose,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Which ways of requantising are known. ``rounds_twice``: BN makes the first of two roundings,
+    and EW brings units together. ``scales_alone``: OUT_CVT scales what BS only adds to.
+    ``ties_away``: OUT_CVT rounds ties away from zero.
+    """
+
+    rounds_twice: bool = True
+    scales_alone: bool = False
+    ties_away: bool = True
+
+
+EVERY_WAY = Ways()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """A node's requantisation, and about which ``share`` of its results differs from TensorFlow
+    Lite's; 0 where two roundings make them, whose differences the proof counts.
+    """
+
+    found: Requantization
+    share: float
 
 
 def requantize(
@@ -41,94 +66,108 @@ def requantize(
     output_scale: float,
     output_zero_point: int,
     is_in_parts: bool = False,
-    rounds_in_bn: bool = True,
-    is_sampled: bool = False,
-    has_ties_away: bool = True,
-    most_differing: float = one_rounding.MOST_DIFFERING,
-) -> Requantization:
+    ways: Ways = EVERY_WAY,
+) -> Chosen:
     """``ratios``: real sx * sw_c / sy, one per output channel (all equal if not ``per_channel``);
     ``rounds_once``: the kernel takes them as they are. ``output_zero_point`` in int8.
     ``is_in_parts``: the sum is made of several, whose ranges are checked on their own.
-    ``rounds_in_bn``: BN may make the first of two roundings, and EW bring units together;
-    ``is_sampled``: where it may not, BS may, and what differs least in a sample is taken, if no
-    more than ``most_differing`` of the results do.
-    ``has_ties_away``: see ``last_roundings``. Raises LoweringError where TensorFlow Lite's int32
-    could wrap, or no pipeline is within one LSB.
+    ``ways``: of which the first is taken that rounds twice and is within one LSB, else the first
+    of which few enough results differ, else the one of which the fewest do. Raises LoweringError
+    where TensorFlow Lite's int32 could wrap, or no pipeline is within one LSB.
     """
     outputs = activation_range(activation, output_scale, output_zero_point)
     target = target_of(ratios, bounds, output_zero_point, outputs, rounds_once=rounds_once)
     _check_int32(node, bounds, target.exponent, is_in_parts=is_in_parts)
+    content = (ratios, bounds.low, bounds.high)
+    key = (
+        *(np.ascontiguousarray(array).tobytes() for array in content),
+        *(rounds_once, per_channel, activation, outputs, output_zero_point, ways),
+    )
+    # Planning, splitting and lowering ask the same of a node, and so do other rounds of refusals.
+    found = _known.get(key)
+    if found is None:
+        found = _chosen(target, activation, per_channel, ways)
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = found
+    if isinstance(found, Chosen):
+        return found
+    raise LoweringError(
+        node,
+        WITHIN_ONE_LSB,
+        f"{found}; the ratios are {float(ratios.min()):.3g} to "
+        f"{float(ratios.max()):.3g}: quantise the model with output scales nearer together",
+    )
+
+
+_MOST_KNOWN = 1024
+_known: dict[tuple[object, ...], Chosen | str] = {}
+"""What was found for the same numbers; a text says why nothing was."""
+
+
+def _chosen(target: Target, activation: Activation, per_channel: bool, ways: Ways) -> Chosen | str:
     near, moved = settled(target)
     if not per_channel:
         near = near.widest()
     if not moved.any():
         target = near
+    sample = None if ways.rounds_twice else one_rounding.Sample(target)
     worst = "no stages could be found"
-    for group in _proposals(near, per_channel, rounds_in_bn, is_sampled):
+    best: Chosen | None = None
+    for group in _proposals(near, per_channel, ways):
         pipelines: list[Pipeline] = []
-        for factors in group:
+        for factors in group.factors:
             one = replace(factors, moved=factors.moved + moved) if moved.any() else factors
-            whole = pipeline_of(one, activation, outputs, output_zero_point)
-            pipelines += last_roundings(whole, has_ties_away=has_ties_away)
-        found = _nearest(pipelines, target)
+            whole = pipeline_of(one, activation, target.outputs, target.zero_point)
+            pipelines += last_roundings(whole, has_ties_away=group.ties_away)
+        found = _nearest(pipelines, target, sample)
         if found is None:
             continue
         proof = found.proof
         if proof.is_within_one_lsb:
-            if is_sampled and not rounds_in_bn:
-                _check_share(node, found.pipeline, target, most_differing)
-            return found
-        if proof.is_sound:
+            share = 0.0 if sample is None else sample.share_differing(found.pipeline)
+            if best is None or share < best.share:
+                best = Chosen(found, share)
+            if share <= one_rounding.MOST_DIFFERING:
+                break
+        elif proof.is_sound:
             channel = int(np.argmax(proof.worst))
             place = f"output channel {channel}" if per_channel else "a result"
             worst = f"{place} could be off by {int(proof.worst[channel])} LSB"
-    raise LoweringError(
-        node,
-        WITHIN_ONE_LSB,
-        f"{worst}; the ratios are {float(ratios.min()):.3g} to "
-        f"{float(ratios.max()):.3g}: quantise the model with output scales nearer together",
-    )
+    return best or worst
 
 
-def _check_share(node: int, pipeline: Pipeline, target: Target, most: float) -> None:
-    """No more results may differ than a factor of 15 bits explains."""
-    share = one_rounding.share_differing(pipeline, target)
-    if share > most:
-        raise LoweringError(
-            node,
-            MULTIPLIERS_KEEP_BITS,
-            f"about {share:.1%} of the results would differ: quantise the model with output scales "
-            "nearer together",
-        )
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Factors of one way, of which the nearest are taken."""
+
+    factors: Sequence[Factors]
+    ties_away: bool
 
 
-def _proposals(
-    target: Target, per_channel: bool, rounds_in_bn: bool, is_sampled: bool
-) -> Iterator[Sequence[Factors]]:
-    """Groups of factors, the nearest of which is taken; a later group only if none is near."""
-    if not rounds_in_bn and is_sampled:
-        yield one_rounding.proposals(target, for_all=not per_channel)
+def _proposals(target: Target, per_channel: bool, ways: Ways) -> Iterator[_Group]:
+    """Groups, of which a later one is asked for only if none before it is near."""
+    if ways.rounds_twice:
+        for propose in PER_CHANNEL if per_channel else PER_TENSOR:
+            factors = propose(target)
+            yield _Group(() if factors is None else (factors,), ways.ties_away)
         return
-    choosers = PER_CHANNEL if per_channel else PER_TENSOR
-    if not rounds_in_bn:
-        choosers = (one_rounding.propose if per_channel else one_rounding.propose_for_all,)
-    for propose in choosers:
-        factors = propose(target)
-        yield () if factors is None else (factors,)
+    if ways.scales_alone:
+        yield _Group(one_rounding.scales_alone(target), ways.ties_away)
+    yield _Group(one_rounding.proposals(target, for_all=not per_channel), ways.ties_away)
 
 
-def _nearest(pipelines: Sequence[Pipeline], target: Target) -> Requantization | None:
-    """One within one LSB, if there is any: of two the one with the better proof, of more the one
-    that by a sample differs least.
+def _nearest(
+    pipelines: Sequence[Pipeline], target: Target, sample: one_rounding.Sample | None
+) -> Requantization | None:
+    """One within one LSB, if there is any: that with the best proof, or the one that differs least
+    in ``sample``.
     """
-    if len(pipelines) <= 2:
+    if sample is None:
         found = [Requantization(one, prove(one, target)) for one in pipelines]
         return min(found, key=lambda one: one.proof.rank, default=None)
     first = None
-    samples = one_rounding.COMPARED_SAMPLES
-    for one in sorted(
-        pipelines, key=lambda one: one_rounding.share_differing(one, target, samples)
-    ):
+    for one in sorted(pipelines, key=sample.share_differing):
         proven = Requantization(one, prove(one, target))
         if proven.proof.is_within_one_lsb:
             return proven

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.lower.conv_stages import out_convert
+from delegate.lower.known_stages import SUMMAND, ties_away
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.last_rounding import last_roundings
 from delegate.lower.numerics.pipeline import OutCvt, Pipeline
@@ -22,7 +23,7 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Side
 from delegate.lower.rows_as_surfaces import Repeat
 from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, surfaces_written
-from delegate.lower.task import OutConvert, Ref, Task
+from delegate.lower.task import OutConvert, Ref, Task, TaskKind
 from delegate.ops.shared.task_plans import move_plan
 
 QUARTERS = 4
@@ -82,7 +83,7 @@ def sixteenths(chip: Chip, offset: int) -> tuple[int, OutConvert]:
     shift = (QUARTERS * QUARTERS).bit_length() - 1
     # The sums are below 2^14: the first way is equal.
     whole = Pipeline(out=OutCvt(1, shift, -offset))
-    last = next(last_roundings(whole, has_ties_away=chip.has("ties_away")))
+    last = next(last_roundings(whole, has_ties_away=ties_away(chip, TaskKind.DENSE, SUMMAND)))
     return offset << shift, out_convert(last)
 
 

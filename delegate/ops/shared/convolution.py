@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.lower.conv_stages import TWO_ROUNDINGS
 from delegate.lower.convolution import planned_convolution
 from delegate.lower.input_fold import fold_convolution, host_tensor
+from delegate.lower.known_stages import rounds_twice
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.model_weights import DeviceWeights, leading_padding, real_ratios
 from delegate.lower.operation import Operation, Plan, Planning
@@ -271,9 +271,9 @@ def _planned(
         planning.has_whole_surfaces(tensor) for tensor in tensors
     )
     found = planned_convolution(planning, operation, conv, has_sections=has_sections)
-    if planning.chip.knows(*TWO_ROUNDINGS):
+    if rounds_twice(planning.chip, conv.kind, per_channel=True):
         return found
-    from delegate.lower.split_scales import split_by_scales  # few chips need it
+    from delegate.lower.split_scales import split_by_scales
 
     whole = found
     if found.conv.sections > 1:  # parts are of whole images

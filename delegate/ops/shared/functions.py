@@ -15,7 +15,7 @@ import numpy as np
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
-from delegate.lower.numerics.fused_prover import LookedUp
+from delegate.lower.numerics.pipeline import Int64Array
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.tables import table_tasks
 from delegate.lower.tiling.element_wise import surfaces_touched
@@ -165,11 +165,9 @@ class TablePlan:
         return Footprint(operation.node, reads, operation.result, touched, byte_by_byte=True)
 
     @property
-    def follows(self) -> tuple[int, ...]:
-        return self.operation.operands
-
-    def following(self, tensor: int) -> tuple[LookedUp, None]:
-        return LookedUp(np.frombuffer(self.function, np.int8).astype(np.int64)), None
+    def results(self) -> Int64Array:
+        """The function's results, as int8, for -128 to 127."""
+        return np.frombuffer(self.function, np.int8).astype(np.int64)
 
     def lower(self, memory: Memory) -> Layer:
         operation = self.operation

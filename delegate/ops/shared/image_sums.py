@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from delegate.lower.known_stages import RECORD, rounds_twice, ties_away
 from delegate.lower.numerics.means import requantize_image
 from delegate.lower.numerics.prover import Target
 from delegate.lower.operation import Operation, Planning
+from delegate.lower.task import TaskKind
 from delegate.lower.window_sums import WindowSums
 from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, constraint
@@ -36,8 +38,8 @@ def plan(planning: Planning, operation: Operation, target_of: TargetOf) -> Windo
     pipeline = requantize_image(
         operation.node.index,
         target_of(count, (source.scale, target.scale), zero_points),
-        has_ties_away=planning.chip.has("ties_away"),
-        rounds_in_bn=planning.chip.knows("bn_multiplier"),
+        has_ties_away=ties_away(planning.chip, TaskKind.DEPTHWISE, RECORD),
+        rounds_in_bn=rounds_twice(planning.chip, TaskKind.DEPTHWISE, per_channel=False),
     )
     stages = {count: (-source.zero_point * count, pipeline)}
     sums = WindowSums(reductions.pooled_image(source.view), stages)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from delegate.lower.known_stages import is_known, pair, ties_away
 from delegate.lower.lowered import Difference, Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import unplaced
@@ -18,6 +19,7 @@ from delegate.lower.operands import Operand
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.pairs import pair_operands, pair_tasks, with_stretched
 from delegate.lower.tables import table_tasks
+from delegate.lower.task import TaskKind
 from delegate.ops.shared.task_plans import map_between
 from delegate.ops.shared.two_values import pair_footprint
 
@@ -73,6 +75,6 @@ class SquaresPlan:
         return requantize_squares(
             self.operation.node.index,
             target,
-            has_ties_away=chip.has("ties_away"),
-            has_clamps=chip.knows("ew_relu"),
+            has_ties_away=ties_away(chip, TaskKind.ALONE, pair(EwOperation.ADD)),
+            has_clamps=is_known(chip, TaskKind.ALONE, pair(EwOperation.ADD, relu=True)),
         )

@@ -14,20 +14,18 @@ import numpy.typing as npt
 
 from delegate.chip.limits import surfaces_of
 from delegate.lower.extrema import by_sums
+from delegate.lower.known_stages import is_known, pair, ties_away
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, view_of
 from delegate.lower.numerics.addition import requantize_sum
-from delegate.lower.numerics.fused_prover import Added
-from delegate.lower.numerics.pair_prover import SumTarget
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
-from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Memory, Operation, Planning
 from delegate.lower.pairs import Requantize, lower_pair
 from delegate.lower.selection import map_bytes
 from delegate.lower.stretched import is_copied, stretched
-from delegate.lower.task import ElementwiseTask, Task
+from delegate.lower.task import ElementwiseTask, Task, TaskKind
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Graph, Node
@@ -126,35 +124,6 @@ class PairPlan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SumPlan(PairPlan):
-    """Of operands that count with ``signs``."""
-
-    activation: Activation
-    signs: tuple[int, int]
-
-    @property
-    def follows(self) -> tuple[int, ...]:
-        """Both operands, if they are computed: the one that is left is read pixel by pixel."""
-        graph = self.planning.graph
-        is_computed = all(graph.tensor(t).constant is None for t in self.operation.operands)
-        return self.operation.operands if is_computed else ()
-
-    def following(self, tensor: int) -> tuple[Added, int]:
-        first, second = self.operation.operands
-        signs = self.signs
-        if tensor != first:
-            first, second, signs = second, first, (signs[1], signs[0])
-        a, b, result = (self.planning.tensor(t) for t in (first, second, self.operation.result))
-        target = SumTarget(
-            (a.scale, b.scale, result.scale),
-            (a.zero_point, b.zero_point, result.zero_point),
-            activation_range(self.activation, result.scale, result.zero_point),
-            signs,
-        )
-        return Added(target), second
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class SummedExtremumPlan(PairPlan):
     """Where EW is only known to add."""
 
@@ -191,7 +160,7 @@ def extremum(
         return Pipeline(ew=Ew(which))
 
     def plan(planning: Planning, operation: Operation) -> PairPlan:
-        known = planning.chip.knows("ew_maximum", "ew_minimum")
+        known = is_known(planning.chip, TaskKind.ALONE, pair(which))
         return (PairPlan if known else SummedExtremumPlan)(planning, operation, requantize)
 
     return Operator(
@@ -210,7 +179,7 @@ def weighted(
 ) -> Operator:
     """The record of ADD or SUB, whose operands count with ``signs``."""
 
-    def plan(planning: Planning, operation: Operation) -> SumPlan:
+    def plan(planning: Planning, operation: Operation) -> PairPlan:
         node, chip = operation.node, planning.chip
         activation = node.known_options(options).activation
 
@@ -224,11 +193,11 @@ def weighted(
                 (main.zero_point, other.zero_point, target.zero_point),
                 activation,
                 (signs[1], signs[0]) if is_swapped else signs,
-                has_ties_away=chip.has("ties_away"),
-                has_clamps=chip.knows("ew_relu"),
+                has_ties_away=ties_away(chip, TaskKind.ALONE, pair(EwOperation.ADD)),
+                has_clamps=is_known(chip, TaskKind.ALONE, pair(EwOperation.ADD, relu=True)),
             ).pipeline
 
-        return SumPlan(planning, operation, requantize, activation, signs)
+        return PairPlan(planning, operation, requantize)
 
     def function(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
         """Of a value with a constant or a function of it: what the kernels give."""

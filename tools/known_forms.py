@@ -1,0 +1,97 @@
+"""Makes the table of RK3588's known forms from the recorded and the measured ones.
+
+    python tools/known_forms.py ../shared/forms
+
+Writes ``delegate/chip/forms/known_rk3588.json``: forms of tasks that Mesa's driver or the vendor's
+compiler make, with how many were recorded, and settings that others ran, with their verdicts. What
+is a number in them is left out, equal entries are one, and so are those that differ in numbers
+alone. ``whole``: every setting is given, and those that are not named are 0.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TARGET = Path("delegate/chip/forms/known_rk3588.json")
+
+NUMBERS = frozenset(
+    "PAD_TL OUT_OFF OUT_SHIFT>0 ONEC H<4in stride BS_OW_OP BS_NEG BN_NEG EW_NEG CVT_CON5 pad_value "
+    "BN_ALU_OP LUT_load EW_CVT_OFF BS_posneg_eq BS_MUL.sign BN_MUL.shift EW_CVT_SHIFT EW_CVT_SCALE "
+    "KH<=7 S_POINTER narrow BS_MUL.shift".split()
+)
+"""Settings of the sources that say which numbers a task has."""
+
+
+ZEROS = ("0x0", "0", "1x1")
+"""Of settings: nothing is switched on."""
+
+WHOLE = {
+    "ppu": {"PPU_MODE", "PPU_NOTCH", "PPU_K", "PPU_FMT", "PPU_MISC", "PRDMA_FMT"},
+    "fly": {"FEATURE_MODE", "BS_CFG", "BN_CFG", "EW_CFG", "RDMA_MODE", "BS_OW"},
+    "conv": {"CONV_CON1", "CORE_MISC", "FEATURE_MODE", "BS_CFG", "BN_CFG", "EW_CFG", "BS_OW"},
+}
+"""What an entry of each kind names if it names all."""
+
+
+def rows(folder: Path) -> Iterator[dict[str, Any]]:
+    """Every entry of both sources, without its numbers."""
+    for entry in json.loads((folder / "recorded.json").read_text())["forms"]:
+        yield {
+            "kind": entry["kind"],
+            "source": entry["source"],
+            "verdict": "recorded",
+            "tasks": entry["count"],
+            **_settings(entry),
+        }
+    for entry in json.loads((folder / "measured.json").read_text())["entries"]:
+        is_good = entry["verdict"].startswith(("exact", "within"))
+        yield {
+            "kind": entry["kind"],
+            "source": entry["source"],
+            "verdict": entry["verdict"].split(";")[0],
+            "cause": "" if is_good else entry.get("cause", ""),
+            "what": entry["what"],
+            **_settings(entry),
+        }
+
+
+def _settings(entry: dict[str, Any]) -> dict[str, Any]:
+    found = {name: str(value) for name, value in entry["settings"].items() if name not in NUMBERS}
+    kind = entry["kind"].removesuffix("_fp")
+    is_whole = WHOLE.get(kind, WHOLE["conv"]) <= found.keys()
+    if is_whole:
+        found = {name: value for name, value in found.items() if value not in ZEROS}
+    return {"whole": is_whole, "settings": dict(sorted(found.items()))}
+
+
+def merged(found: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+    """``found``, tasks of equal recorded entries added up."""
+    every: dict[str, dict[str, Any]] = {}
+    for row in found:
+        key = json.dumps({k: v for k, v in row.items() if k != "tasks"}, sort_keys=True)
+        if key in every and "tasks" in row:
+            every[key]["tasks"] += row["tasks"]
+        every.setdefault(key, row)
+    return list(every.values())
+
+
+def text(folder: Path) -> str:
+    """The table's content: a line per entry."""
+    lines = [json.dumps(row, sort_keys=True) for row in merged(rows(folder))]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    TARGET.write_text(text(Path(arguments[0])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
