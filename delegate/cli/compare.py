@@ -20,6 +20,8 @@ from delegate.conformance.comparison import (
     Comparison,
 )
 from delegate.conformance.parallel_comparison import compare_in_processes
+from delegate.conformance.tolerance import share_of
+from delegate.host.chosen_chip import chosen_chip
 from delegate.host.delegation import plural
 from delegate.host.samples import Details, Sample, load_sample, random_sample
 from delegate.host.tally import Tally
@@ -85,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
             jobs=arguments.jobs,
             done=bar.advance,
         )
-    broken = result.violations()
+    broken = result.violations(share_of(chosen_chip(options).name, options.numerics))
     if (
         arguments.images is not None
         and result.top1_agreed is not None
@@ -120,7 +122,7 @@ def _verdict(result: Comparison, broken: list[str], delegated: int) -> str:
     if not delegated:
         return "nothing was delegated: the runtime's own results differ from run to run"
     if any(op.difference is not None for op in result.ops):
-        return "within the bounds of numerics=fast"
+        return "within the contract of numerics=auto"
     return "within the contract: no operator is off by more than one step"
 
 

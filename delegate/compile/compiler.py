@@ -167,14 +167,17 @@ def compile_partition(
     kick_state: KickState = TRUSTED,
     chip: Chip = DEFAULT,
     *,
-    is_fast: bool = False,
+    numerics: str = "exact",
     plan: PartitionPlan | None = None,
 ) -> CompiledPartition:
     """Lowers, encodes and serialises one partition, for several cores if ``sharing`` is given and
-    that is faster by estimate. ``is_fast``: see ``lower_partition``; ``plan``: see ``workload_of``.
+    that is faster by estimate. ``numerics``: the option; ``plan``: see ``workload_of``.
     Raises LoweringError naming the node.
     """
-    compiled, content = _compiled(graph, partition, sharing, kick_state, chip, is_fast, plan)
+    joins = numerics != "exact"
+    if chip.evidence is None:
+        chip = replace(chip, evidence=evidence_for(chip, is_exact=not joins))
+    compiled, content = _compiled(graph, partition, sharing, kick_state, chip, joins, plan)
     # A third copy of the weights, that of the Program, is gone by now.
     return replace(compiled, program=bytes(content))
 
@@ -185,7 +188,7 @@ def _compiled(
     sharing: RowSharing | None,
     kick_state: KickState,
     chip: Chip,
-    is_fast: bool,
+    joins: bool,
     plan: PartitionPlan | None,
 ) -> tuple[CompiledPartition, bytearray]:
     """What ``compile_partition`` gives, and apart from it the serialised Program."""
@@ -193,7 +196,7 @@ def _compiled(
     workload = workload_of(graph, partition, chip, plan)
     lowered = lower_partition(
         workload, name, None, kick_state, chip,
-        is_fast=is_fast, when_lowered=lambda nodes: _make_room(graph, nodes),
+        joins=joins, when_lowered=lambda nodes: _make_room(graph, nodes),
     )  # fmt: skip
     program = build_program(lowered, COMPILER)
     text = ""
@@ -275,7 +278,7 @@ def _compile(
             try:
                 compiled[partition] = compile_partition(
                     graph, partition, sharing, kick_state, chip,
-                    is_fast=options.numerics != "exact", plan=plans[partition],
+                    numerics=options.numerics, plan=plans[partition],
                 )  # fmt: skip
             except Exception as error:
                 failed += _rejections(graph, partition, error)

@@ -114,7 +114,7 @@ class Comparison:
 
     def violations(self, differing: float = 0.0) -> list[str]:
         """What breaks the numeric contract, one sentence each; empty if it holds. ``differing``:
-        the share of an operator's elements that may differ on the chip, if more than on RK3588.
+        the share of an operator's elements that may differ, see ``tolerance.share_of``.
         """
         broken = []
         per_op, in_total = MIN_EQUAL_PER_OP, MIN_EQUAL_IN_TOTAL
@@ -220,7 +220,7 @@ class _Operator:
         else:
             partition = partition_of(graph, nodes)
         compiled = compile_partition(
-            graph, partition, chip=chosen_chip(options), is_fast=difference is not None
+            graph, partition, chip=chosen_chip(options), numerics=options.numerics
         )
         self._nodes, self._difference = nodes, difference
         self._executable = Executable(compiled.program, options.device, options.timeout_ms)

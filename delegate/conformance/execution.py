@@ -24,7 +24,7 @@ from delegate.conformance.families import find_case
 from delegate.conformance.operators import inexact_tensors, most_off, operators_off
 from delegate.conformance.outcome import Oracle, Outcome, Status
 from delegate.conformance.skips import CHIP_SKIPS, FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REFUSES
-from delegate.conformance.tolerance import CHIP, most_differing
+from delegate.conformance.tolerance import most_differing, share_of
 from delegate.errors import DelegateError, ModelError, Rejection, UsageError
 from delegate.host.chosen_chip import chosen_chip
 from delegate.host.delegation import Delegation, collect_delegations
@@ -172,8 +172,9 @@ def _judge_integers(
     broken = []
     if facts.max_abs_diff > MAX_ABS_DIFF:
         broken += _blame(prepared, options, ours, theirs, facts.max_abs_diff, delegation)
-    of_chip = CHIP.get(chosen_chip(options).name, 0.0) if inexact_tensors(prepared.graph) else 0.0
-    share = max(prepared.case.differing, of_chip)
+    share = prepared.case.differing
+    if inexact_tensors(prepared.graph):
+        share = max(share, share_of(chosen_chip(options).name, options.numerics))
     differing, most = tally.elements - tally.equal, most_differing(share, tally.elements)
     if differing > most:
         broken.append(f"{differing} of {tally.elements} elements differ; at most {most} may")
@@ -263,7 +264,7 @@ def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
     facts = _compared(_facts(case, delegation), Oracle.TFLITE, result.ops_total())
     submits = comparer.model.submits_per_invoke or 0
     facts = replace(facts, submits=submits, rules=_rules(rejected))
-    broken = result.violations(CHIP.get(chosen_chip(options).name, 0.0))
+    broken = result.violations(share_of(chosen_chip(options).name, options.numerics))
     return _verdict(facts, broken + _submits_broken(facts, delegation), rejected)
 
 

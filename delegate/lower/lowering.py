@@ -43,11 +43,11 @@ def lower_partition(
     kick_state: KickState = TRUSTED,
     chip: Chip = DEFAULT,
     *,
-    is_fast: bool = False,
+    joins: bool = False,
     when_lowered: Callable[[Sequence[int]], None] = lambda _: None,
 ) -> LoweredPartition:
     """Lowers all operations of ``workload`` for ``chip``, for several of its cores if ``sharing``
-    is given, relying on no more than ``kick_state`` between the kicks of a job. ``is_fast``: with
+    is given, relying on no more than ``kick_state`` between the kicks of a job. ``joins``: with
     operations joined to convolutions where that changes results a little. ``when_lowered`` is told
     the nodes of each layer that is done: their constants are read no more. Raises LoweringError for
     a node that does not fit the hardware.
@@ -56,7 +56,7 @@ def lower_partition(
     folds = folded_inputs(chip, workload)
     planning = Planning(chip, graph, folds, sharing, places)
     # Tables are loaded by the core that uses them.
-    fuses = is_fast and sharing is None
+    fuses = joins and sharing is None
     plans = _ordered(planning, workload, fuses=fuses)
     footprints = [plan.footprint for plan in plans]
     slack = 0 if sharing is None else SHARING_SLACK
