@@ -84,11 +84,19 @@ class LoweringError(DelegateError):
 
 
 class MissingFeatureError(DelegateError):
-    """Tasks of ``nodes`` use a feature of the NPU that the board has shown not to have."""
+    """Tasks of ``nodes`` have a form that the board has shown not to have."""
 
-    def __init__(self, nodes: tuple[int, ...], feature: str, reason: str) -> None:
+    def __init__(self, nodes: tuple[int, ...], form: str, reason: str) -> None:
         self.nodes = nodes
-        super().__init__(f"its tasks use {feature}, which this board does not have ({reason})")
+        super().__init__(f"its tasks have the form {form}, which failed on this board ({reason})")
+
+
+class UnknownFormError(DelegateError):
+    """Tasks of ``nodes`` have forms that nobody has run; the text says which settings."""
+
+    def __init__(self, nodes: tuple[int, ...], problem: str) -> None:
+        self.nodes = nodes
+        super().__init__(problem)
 
 
 class EncodingError(DelegateError):

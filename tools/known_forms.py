@@ -18,10 +18,22 @@ from typing import Any
 
 TARGET = Path("delegate/chip/forms/known_rk3588.json")
 
+CONFIRMED = (
+    ("fly_fp", "BN clamps below and above, fp16", {"BN_CFG": "0x92"}),
+    ("fly_fp", "BN multiplies values below 0 by a register, fp16", {"BN_CFG": "0x62"}),
+    ("fly_fp", "BS adds, multiplies and clamps, fp16", {"BS_CFG": "0x20080"}),
+)
+"""Settings that the table of features in ``reference/silicon.md`` (section 1: bs_clamp,
+bn_upper_limit, fp16_slopes) says passed on a board by the same registers, in words."""
+CONFIRMING = "allbilly/rk3588:examples/expt (reference/silicon.md, section 1)"
+
 NUMBERS = frozenset(
-    "PAD_TL OUT_OFF OUT_SHIFT>0 ONEC H<4in stride BS_OW_OP BS_NEG BN_NEG EW_NEG CVT_CON5 pad_value "
-    "BN_ALU_OP LUT_load EW_CVT_OFF BS_posneg_eq BS_MUL.sign BN_MUL.shift EW_CVT_SHIFT EW_CVT_SCALE "
-    "KH<=7 S_POINTER narrow BS_MUL.shift".split()
+    {
+        *("PAD_TL", "OUT_OFF", "OUT_SHIFT>0", "ONEC", "H<4in", "stride", "BS_OW_OP", "BS_NEG"),
+        *("BN_NEG", "EW_NEG", "CVT_CON5", "pad_value", "BN_ALU_OP", "LUT_load", "EW_CVT_OFF"),
+        *("BS_posneg_eq", "BS_MUL.sign", "BN_MUL.shift", "EW_CVT_SHIFT", "EW_CVT_SCALE"),
+        *("KH<=7", "S_POINTER", "narrow", "BS_MUL.shift"),
+    }
 )
 """Settings of the sources that say which numbers a task has."""
 
@@ -57,6 +69,9 @@ def rows(folder: Path) -> Iterator[dict[str, Any]]:
             "what": entry["what"],
             **_settings(entry),
         }
+    for kind, what, settings in CONFIRMED:
+        row = {"kind": kind, "source": CONFIRMING, "verdict": "exact", "cause": "", "what": what}
+        yield {**row, "whole": False, "settings": settings}
 
 
 def _settings(entry: dict[str, Any]) -> dict[str, Any]:

@@ -27,3 +27,8 @@ class Evidence(Protocol):
         ``delegate.lower.task``, and an ``Element``. ``keeps_weights``: in CBUF, from the task
         before.
         """
+
+    def refusal(self, task: Any, /) -> str:
+        """Why a program may not have a task of a form (``delegate.npu.task_form.TaskForm``); empty:
+        it may.
+        """

@@ -13,13 +13,20 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
-from delegate.errors import EncodingError, LoweringError, MissingFeatureError, Rejection
+from delegate.errors import (
+    EncodingError,
+    LoweringError,
+    MissingFeatureError,
+    Rejection,
+    UnknownFormError,
+)
 from delegate.host.chosen_chip import chosen_chip
 from delegate.log import get_logger
 from delegate.lower.half_bound import widest
 from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowered import Layer
 from delegate.lower.lowering import lower_partition
+from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
 from delegate.model.partition import Partition
@@ -318,6 +325,9 @@ def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Re
     elif isinstance(error, MissingFeatureError):
         nodes, name = error.nodes, BOARD_HAS_FEATURES.name
         detail = f"{BOARD_HAS_FEATURES.sentence}: {error}"
+    elif isinstance(error, UnknownFormError):
+        nodes, name = error.nodes, FORM_IS_KNOWN.name
+        detail = f"{FORM_IS_KNOWN.sentence}: {error}"
     elif isinstance(error, EncodingError):
         nodes, name = error.nodes, REGISTERS_HOLD_VALUES.name
         detail = f"{REGISTERS_HOLD_VALUES.sentence}: {error}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,12 @@ from delegate.conformance.cut_model import exposed_model
 from delegate.conformance.families import find_case
 from delegate.conformance.operators import inexact_tensors, most_off, operators_off
 from delegate.conformance.outcome import Oracle, Outcome, Status
-from delegate.conformance.skips import CHIP_SKIPS, FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REFUSES
+from delegate.conformance.skips import (
+    FILE_ABSENT,
+    OTHER_OPERATORS,
+    RUNTIME_REFUSES,
+    known_skips,
+)
 from delegate.conformance.tolerance import most_differing, share_of
 from delegate.errors import DelegateError, ModelError, Rejection, UsageError
 from delegate.host.chosen_chip import chosen_chip
@@ -139,7 +145,7 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     try:
         interpreter, delegation = _load(prepared.model, options, prepared.graph)
     except ModelError as error:
-        if chosen_chip(options).name not in CHIP_SKIPS:
+        if not _known_skips(options):
             raise
         return _skipped(case, str(error), RUNTIME_REFUSES)
     rejected = _judged_rejections(case, delegation, options)
@@ -181,7 +187,7 @@ def _judge_integers(
     broken += _submits_broken(facts, delegation)
     if prepared.case.build is not None:
         is_whole = delegation.delegated_nodes == delegation.total_nodes
-        if not is_whole and chosen_chip(options).name not in CHIP_SKIPS:
+        if not is_whole and not _known_skips(options):
             broken += map(_sentence, delegation.rejections)
         if is_whole or not rejected:
             broken += _not_one_partition(delegation)
@@ -277,12 +283,16 @@ def _check_refusal(prepared: Prepared, options: Options) -> Outcome:
     return _judge_rejections(facts, prepared.case, list(result.rejections), options)
 
 
+def _known_skips(options: Options) -> Mapping[str, str]:
+    return known_skips(chosen_chip(options).name, options.numerics)
+
+
 def _judged_rejections(case: Case, delegation: Delegation, options: Options) -> list[Rejection]:
     """Of the operators that the suite is about; where a chip knows less, of all that the suite
     made, and of models of which nothing is left.
     """
     is_all = case.build is not None or not delegation.delegated_nodes
-    if chosen_chip(options).name in CHIP_SKIPS and is_all:
+    if _known_skips(options) and is_all:
         return list(delegation.rejections)
     return concerned(delegation.rejections)
 
@@ -293,15 +303,15 @@ def _judge_rejections(
     """A skip with the rule; of a case that must be rejected: a success by one of its rules, or a
     skip where the chip rejects more.
     """
-    of_chip = CHIP_SKIPS.get(chosen_chip(options).name, {})
-    is_of_chip = bool(rejections) and all(r.rule in of_chip for r in rejections)
+    known = _known_skips(options)
+    is_of_chip = bool(rejections) and all(r.rule in known for r in rejections)
     if not case.rejected_by or is_of_chip:
         message = _sentences(rejections)
         return replace(facts, status=Status.SKIPPED, rules=_rules(rejections), message=message)
     wanted = " or ".join(case.rejected_by)
     if not rejections:
         return _verdict(facts, [f"delegated, but must be rejected by {wanted}"], [])
-    wrong = [r for r in rejections if r.rule not in (*case.rejected_by, *of_chip)]
+    wrong = [r for r in rejections if r.rule not in (*case.rejected_by, *known)]
     broken = [f"{_sentence(r)} (must be rejected by {wanted})" for r in wrong[:1]]
     return _verdict(replace(facts, rules=_rules(rejections)), broken, [])
 

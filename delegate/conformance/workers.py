@@ -26,12 +26,12 @@ class Settings:
 
     def work(self) -> Work:
         from delegate.conformance.execution import run_case
-        from delegate.conformance.skips import judge, read_skips
+        from delegate.conformance.skips import judge, known_skips, read_skips
 
         options = Options.from_mapping(self.options)
         skips = read_skips()
-        chip = chosen_chip(options).name
-        return lambda name: judge(run_case(name, self.models, options), skips, chip)
+        known = known_skips(chosen_chip(options).name, options.numerics)
+        return lambda name: judge(run_case(name, self.models, options), skips, known)
 
 
 def run_in_processes(

@@ -57,9 +57,9 @@ class Convolution:
     @property
     def kind(self) -> TaskKind:
         """What evidence takes its tasks for."""
-        if not self.is_depthwise:
-            return TaskKind.DENSE
-        return TaskKind.DEPTHWISE if self.spread == (1, 1) else TaskKind.SPREAD
+        if self.spread == (1, 1):
+            return TaskKind.DEPTHWISE if self.is_depthwise else TaskKind.DENSE
+        return TaskKind.SPREAD if self.is_depthwise else TaskKind.SPREAD_DENSE
 
     @property
     def kernel(self) -> Pair:

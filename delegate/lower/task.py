@@ -382,13 +382,5 @@ class TaskKind(enum.Enum):
     DENSE = "dense"
     DEPTHWISE = "depthwise"
     SPREAD = "depthwise, zeros between pixels"
+    SPREAD_DENSE = "dense, zeros between pixels"
     ALONE = "the DPU alone"
-
-
-def kind_of(task: Task) -> TaskKind:
-    """The kind of a task."""
-    if isinstance(task, ElementwiseTask):
-        return TaskKind.ALONE
-    if not task.is_depthwise:
-        return TaskKind.DENSE
-    return TaskKind.DEPTHWISE if task.spread == (1, 1) else TaskKind.SPREAD

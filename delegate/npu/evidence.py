@@ -13,7 +13,6 @@ from typing import Final
 from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.evidence import Standing
-from delegate.chip.forms.form import Form
 from delegate.chip.forms.known import Items, KnownForms, known_rk3588, stages_of
 from delegate.errors import EncodingError
 from delegate.lower.task import (
@@ -31,10 +30,13 @@ from delegate.lower.task import (
     Weights,
 )
 from delegate.npu.encode import encode_task
-from delegate.npu.task_form import form_of
+from delegate.npu.task_form import KEPT_TABLE, TaskForm, form_of
 
 _PLACE: Final = Ref(BufferId.CONSTANTS, 0)
 _MAP: Final = Ref(BufferId.SCRATCH, 0)
+_FLOAT: Final = "_fp"
+_KNOWN_RELATIONS: Final = frozenset({KEPT_TABLE})
+"""Tables of one submit served tasks of the next on the same core (measured, ``silicon.md``)."""
 _SIDE: Final = 4
 """Rows and columns of the tasks that stand for stages."""
 
@@ -84,15 +86,19 @@ class FormEvidence:
             return Standing.REFUSED
         return Standing.WHOLE if self.is_exact else self.known.standing_of_stages(form)
 
-    def refusal(self, form: Form) -> str:
-        """Why a program may not have a task of ``form``; empty: it may."""
+    def refusal(self, task: TaskForm) -> str:
+        """Why a program may not have such a task; empty: it may. Float models have no other way for
+        some of their operators: there what nobody has run is taken, and is the first to be proved.
+        """
         if self.known is None:
             return ""
-        seen = self.known.refusal(form)
-        if seen or self.is_exact:
+        seen = self.known.refusal(task.form)
+        if seen or self.is_exact or task.form.kind.endswith(_FLOAT):
             return seen
-        unknown = ", ".join(f"{name} {value}" for name, value in self.known.unknown(form))
-        return f"nobody has run a task of its kind ({form.kind}) with {unknown}" if unknown else ""
+        unknown = [f"{name} {value}" for name, value in self.known.unknown(task.form)]
+        unknown += [name for name in task.relies_on if name not in _KNOWN_RELATIONS]
+        kind = task.form.kind
+        return f"nobody has run a task of kind {kind} with {', '.join(unknown)}" if unknown else ""
 
 
 def evidence_for(chip: Chip, *, is_exact: bool) -> FormEvidence:
@@ -175,7 +181,8 @@ def _task(chip: Chip, kind: TaskKind, element: Element, stages: Stages) -> Task:
     cube = OutputCube(
         _MAP, _SIDE, _SIDE, channels, channels, surface, channels // lanes, None, element.bytes
     )
-    pixels = _SIDE // 2 if kind is TaskKind.SPREAD else _SIDE
+    is_spread = kind in (TaskKind.SPREAD, TaskKind.SPREAD_DENSE)
+    pixels = _SIDE // 2 if is_spread else _SIDE
     feature = FeatureInput(
         source=_MAP, height=pixels, width=pixels, channels=channels, channels_real=channels,
         line_stride_bytes=pixels * ATOM_BYTES, surface_stride_bytes=pixels * pixels * ATOM_BYTES,
@@ -187,7 +194,7 @@ def _task(chip: Chip, kind: TaskKind, element: Element, stages: Stages) -> Task:
     weights = Weights(_PLACE, size * kernels, size, kernels, 1, 1)
     banks = chip.cbuf.data_banks or 1
     cbuf = CbufPlan(banks, chip.cbuf.weight_banks if chip.cbuf.data_banks else 1, False)
-    spread = (2, 2) if kind is TaskKind.SPREAD else (1, 1)
+    spread = (2, 2) if is_spread else (1, 1)
     return ConvTask(
         "", feature, weights, cbuf, cube, is_depthwise, *stages, spread=spread, element=element
     )

@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from delegate.chip.chip import Chip
-from delegate.errors import EncodingError, ProgramError
+from delegate.errors import EncodingError, ProgramError, UnknownFormError
 from delegate.lower.lowered import Layer, LoweredPartition
 from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import BufferId, ConvTask, TableLoad, Task
@@ -61,7 +61,8 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     _check_reuse(lowered, tasks)
     linked = _linked(tasks)
     jobs = _jobs(linked)
-    forms = task_forms(lowered.chip, tasks, segments)
+    forms = list(task_forms(lowered.chip, tasks, segments))
+    _check_forms(lowered, tasks, forms)
     offsets, size_words = _place(segments)
     buffers = _buffers(lowered, _stream(segments, offsets, linked, size_words))
     _check_extents(lowered, tasks, buffers)
@@ -120,6 +121,25 @@ def _check_reuse(lowered: LoweredPartition, tasks: Sequence[ScheduledTask]) -> N
                 place = f"layer {layer.name}, tile {task.tile}: CNA.CBUF_CON0.WEIGHT_REUSE"
                 problem = f"{place} needs the weights of another task before it"
                 raise EncodingError(problem, layer.nodes)
+
+
+def _check_forms(
+    lowered: LoweredPartition, tasks: Sequence[ScheduledTask], forms: Sequence[TaskForm]
+) -> None:
+    """Every task has a form that the evidence allows."""
+    evidence = lowered.chip.evidence
+    if evidence is None:
+        return
+    problem, nodes = "", set[int]()
+    reasons: dict[TaskForm, str] = {}
+    for item, form in zip(tasks, forms, strict=True):
+        if form not in reasons:
+            reasons[form] = evidence.refusal(form)
+        if reasons[form]:
+            problem = problem or reasons[form]
+            nodes.update(lowered.layers[item.layer].nodes)
+    if problem:
+        raise UnknownFormError(tuple(sorted(nodes)), problem)
 
 
 def _check_extents(

@@ -190,4 +190,7 @@ def _means(
     bias = np.zeros(view.channels, np.float32)
     result = View(view.images, rows.output, columns.output, view.channels)
     conv = convolution_of(planning, operation, options, weights, bias, result, is_depthwise=True)
-    return replace(conv, factors=factors_of(rows.kernel * columns.kernel))
+    count = rows.kernel * columns.kernel
+    if count.bit_count() == 1:  # a weight of 1 / count makes the very same products
+        return replace(conv, weights=conv.weights / np.float16(count))
+    return replace(conv, factors=factors_of(count))
