@@ -11,10 +11,13 @@ from delegate.chip.features import Rank
 from delegate.cli.argument_types import natural_number
 from delegate.cli.command import Command, options_from, print_json, warn
 from delegate.cli.files import check_writable, write_file
+from delegate.cli.inference_text import headline
 from delegate.cli.nodes import nodes_text
 from delegate.cli.table import format_table, print_pairs, print_table, thousands
 from delegate.errors import UsageError
+from delegate.host.chosen_driver import drivers_at
 from delegate.host.delegation import plural, require_all
+from delegate.host.npu_clock import clocks_hz
 from delegate.progress import progress
 
 if TYPE_CHECKING:
@@ -86,16 +89,19 @@ def _run(arguments: argparse.Namespace) -> int:
     inputs = input_range(*(arguments.inputs or INPUTS))
     cpu = A76 if arguments.cpu_rates is None else load_rates(arguments.cpu_rates)
     result, files = _compile(arguments, options)
+    drivers = drivers_at(options.device, result.chip, clocks_hz())
     if arguments.dump is not None:
         files += _dump(arguments, result)
     if arguments.html is not None:
         from delegate.insight.compile_report.document import page_document
         from delegate.insight.compile_report.html import render_page
 
-        page = render_page(page_document(result, arguments.model.name, cpu))
+        page = render_page(page_document(result, arguments.model.name, cpu, drivers))
         write_file(arguments.html, page.encode("utf-8"))
         files.append(arguments.html)
-    document = compile_document(result, counters=arguments.counters, cpu=cpu, inputs=inputs)
+    document = compile_document(
+        result, counters=arguments.counters, cpu=cpu, inputs=inputs, drivers=drivers
+    )
     if arguments.json:
         print_json(document)
     else:
@@ -185,7 +191,7 @@ def _print_tables(
         ("tasks", sum(compiled.tasks for compiled in result.partitions)),
         ("commands", f"{thousands(commands)} bytes"),
         ("compiled in", f"{result.compile_seconds:.2f} s"),
-        *_headline(document["inference"]),
+        *headline(document["inference"]),
         ("NPU alone", npu_alone),
     )
     for number, compiled in enumerate(result.partitions):
@@ -205,28 +211,6 @@ def _print_tables(
     _print_features(document)
     _print_advice(document)
     _print_left(document, all_nodes=all_nodes)
-
-
-def _headline(inference: dict[str, Any]) -> list[tuple[str, object]]:
-    """The whole inference in a line, and inferences per second."""
-    whole = inference["total_us"]
-    if not whole:
-        return []
-    rates = [
-        f"{rate:.0f} per second with {plural(int(count), 'interpreter')}"
-        for count, rate in inference["frames_per_second"].items()
-    ]
-    facts: list[tuple[str, object]] = [
-        (
-            "inference",
-            f"{whole / 1e3:.2f} ms modelled, of it {inference['cpu_us'] / 1e3:.2f} ms on the CPU "
-            f"(alone {inference['cpu_alone_us'] / 1e3:.2f}; {inference['cpu']})",
-        ),
-        ("", ", ".join(rates)),
-    ]
-    if inference["unmodelled"]:
-        facts.append(("not in it", f"{', '.join(inference['unmodelled'])} on the CPU"))
-    return facts
 
 
 def _print_left(document: dict[str, Any], *, all_nodes: bool) -> None:
@@ -322,18 +306,22 @@ def _print_advice(document: dict[str, Any]) -> None:
     costs = document["costs"]
     if not costs["tasks"]:
         return
-    inference = document["inference"]
-    parts = [
-        ("layers limited by arithmetic", costs["npu_limited_us"]),
-        ("layers limited by memory", costs["ddr_limited_us"]),
-        (f"launching {plural(costs['tasks'], 'task')}", inference["launches_us"]),
-        (f"{plural(costs['submits'], 'submit')}", inference["submits_us"]),
-        ("conversion of inputs and outputs", inference["conversion_us"]),
-        ("nodes left to the CPU, one Cortex-A76", inference["cpu_us"]),
-    ]
-    rows = [(what, f"{value / 1e3:.3f}") for what, value in parts]
-    title = "modelled milliseconds of an inference:"
-    print_table(title, ("what dominates", "ms"), rows, right=(1,))
+    names = {
+        "npu_us": "arithmetic and memory of tasks",
+        "launches_us": f"launching {plural(costs['tasks'], 'task')}",
+        "submits_us": plural(costs["submits"], "submit"),
+        "conversion_us": "conversion of inputs and outputs",
+        "cpu_us": "nodes left to the CPU, one Cortex-A76",
+    }
+    ranges = document["inference"]["ranges"]
+    rows = [(what, *(f"{us / 1e3:.3f}" for us in ranges[name])) for name, what in names.items()]
+    title = "modelled milliseconds of an inference, at best and at worst:"
+    print_table(title, ("what dominates", "best", "worst"), rows, right=(1, 2))
+    limits = [costs["npu_limited_us"], costs["ddr_limited_us"]]
+    print(
+        f"by cycles {limits[0] / sum(limits):.0%} of the tasks' time are layers limited by "
+        f"arithmetic, {limits[1] / sum(limits):.0%} layers limited by memory"
+    )
     moves = costs["without_macs"]
     if moves["tasks"]:
         print(
