@@ -65,8 +65,11 @@ class LinearMaxPool(MaxPool):
 
     @property
     def ends_with_selection(self) -> bool:
-        """Else single pixels are copied."""
-        return (self.pooling.rows.output, self.pooling.columns.output) != (1, 1)
+        """Else single pixels are copied, or rows without what lies between them."""
+        if (self.pooling.rows.output, self.pooling.columns.output) == (1, 1):
+            return False
+        strides = self.pooling.rows.stride, self.pooling.columns.stride
+        return self.chip.forms.equal_sides or strides != (1, 1)
 
     def surfaces_written(self, channels: int) -> int:
         if self.ends_with_selection:
@@ -85,6 +88,8 @@ class LinearMaxPool(MaxPool):
         """Whether convolutions are; also where dense kernels are too large, as either kind fetches
         and writes as many channels.
         """
+        if not self.chip.cbuf.weight_slice_bytes:
+            return is_depthwise(self.chip, channels)
         groups = self.chip.groups
         lanes = depthwise_channels(channels, groups)
         weights = groups.dense_kernels * lanes * self._side**2
@@ -102,8 +107,8 @@ class LinearMaxPool(MaxPool):
         first, second, between = (work.moved(number * room) for number in range(3))
         rows, columns = self.pooling.rows.output, self.pooling.columns.output
         view, depthwise = View(1, *self._size, channels), self._is_depthwise(channels)
-        # Spare surfaces too, which the last convolution may fetch.
-        written, read = (n * view.pixels for n in (surfaces_of(channels), self._fetched(channels)))
+        written = surfaces_of(channels) * view.pixels
+        read = self._pixels_read(channels, view)
         shifts = self._pixel_shifts()
         for image in range(source.view.images):
             name = f"image {image}"
@@ -112,7 +117,8 @@ class LinearMaxPool(MaxPool):
                 source.image(image), bordered, self._border(), depthwise=depthwise
             )
             now, left = first, read + sum(shifts)
-            if shifts:  # what the last pixels' neighbours are does not matter, but they have to be
+            # What the last pixels' neighbours are does not matter, but they have to be.
+            if shifts and left > written:
                 end = first.moved(written * ATOM_BYTES)
                 yield from self._copied(f"{name} end", first, end, left - written)
             for number, shift in enumerate(shifts, start=1):
@@ -127,7 +133,7 @@ class LinearMaxPool(MaxPool):
                 taken = Selection(taps=(self._side, self._side), strides=self._strides())
                 yield from moving.select(maxima, result, taken, depthwise=depthwise)
             else:
-                yield from self._pixel(f"{name} result", maxima, result)
+                yield from self._cropped(f"{name} result", maxima, result)
 
     @cached_property
     def _side(self) -> int:
@@ -163,6 +169,10 @@ class LinearMaxPool(MaxPool):
         return map_bytes(self.chip, _product(self._size), channels) + behind
 
     def _fetched(self, channels: int) -> int:
+        """Surfaces that convolutions read."""
+        is_dense = not self.chip.cbuf.weight_slice_bytes and not self._is_depthwise(channels)
+        if is_dense:
+            return surfaces_of(channels)
         return depthwise_channels(channels, self.chip.groups) // CHANNELS_PER_SURFACE
 
     def _pixel_shifts(self) -> tuple[int, ...]:
@@ -194,8 +204,19 @@ class LinearMaxPool(MaxPool):
         for chunk in pixel_chunks(self.chip, view):
             yield _Chunk(chunk.first, chunk.height, chunk.width)
 
-    def _pixel(self, name: str, maxima: DeviceTensor, result: DeviceTensor) -> Iterator[Task]:
-        """The first pixel of ``maxima``."""
+    def _pixels_read(self, channels: int, view: View) -> int:
+        """As far as the last task reads the maxima: a convolution whole groups of channels."""
+        if self.ends_with_selection:
+            return self._fetched(channels) * view.pixels
+        rows, columns = self.pooling.rows.output, self.pooling.columns.output
+        surfaces = self._surfaces(channels)[-1].stop
+        return (surfaces - 1) * view.pixels + (rows - 1) * view.width + columns
+
+    def _cropped(self, name: str, maxima: DeviceTensor, result: DeviceTensor) -> Iterator[Task]:
+        """The first pixels of the first rows of ``maxima``."""
+        size = self.pooling.rows.output, self.pooling.columns.output
+        is_gapless = size[1] == maxima.view.width or size[0] == 1
+        line = None if is_gapless else maxima.view.width * ATOM_BYTES
         for surfaces in self._surfaces(result.view.channels):
             begin = surfaces.start
             target = result.location.moved(begin * result.surface_stride_bytes)
@@ -203,7 +224,8 @@ class LinearMaxPool(MaxPool):
                 name,
                 maxima.location.moved(begin * maxima.surface_stride_bytes),
                 maxima.surface_stride_bytes,
-                element_wise_cube(target, (1, 1), surfaces, result),
+                element_wise_cube(target, size, surfaces, result),
+                source_line_stride_bytes=line,
             )
 
     def _strides(self) -> tuple[int, int]:

@@ -165,7 +165,8 @@ class Moving:
         if summands is not None:
             bias = bias + summands
         bs = adding_stage(conv, bias, operand_channels(conv), self.constants)
-        bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
+        # Both clamps: BN with the lower one alone is known of dense convolutions only.
+        bn = BnStage(relu=is_clamped, relux_max=high - low if is_clamped else None)
         plain = OutConvert(offset=low if is_clamped else 0)
         return tile_tasks(conv, Stages(bs, bn, out_convert=out or plain), self.constants, region)
 

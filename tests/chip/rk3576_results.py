@@ -19,7 +19,7 @@ from delegate.options import Options
 from tests.chip.test_second_chip import reference, simulate
 from tests.npu.rk3576_decoder import read
 
-FOR_RK3576 = replace(Options(), chip="rk3576")
+FOR_RK3576 = replace(Options(numerics="exact"), chip="rk3576")
 
 
 def check_results(model: bytes, tmp_path: Path, *, most_off: int = 1) -> None:

@@ -65,7 +65,7 @@ def test_constant_channels_are_equal(is_depthwise, activation, reach, tmp_path):
 
 def _constants_of(path: Path, folder: Path):
     """What the simulator and the reference kernels give in the constant channels."""
-    result = compile_model(path, replace(Options(), chip="rk3576"))
+    result = compile_model(path, replace(Options(numerics="exact"), chip="rk3576"))
     values = reference(path, result.graph, folder)
     shape = result.graph.tensor(result.graph.inputs[0]).shape
     given = values[result.graph.inputs[0]].reshape(shape)
@@ -116,5 +116,5 @@ def test_what_wraps_in_tensorflow_lite_is_no_constant():
         x = builder.input("x", (1, 4, 5, 16), DType.INT8, Quantization((INPUT_SCALE,), (-3,)))
         rng = np.random.default_rng(1)
         builder.output(conv(builder, rng, x, 16, Window(1, 1), arithmetic=arithmetic))
-        result = compile_model(builder.build(), replace(Options(), chip="rk3576"))
+        result = compile_model(builder.build(), replace(Options(numerics="exact"), chip="rk3576"))
         assert bool(result.partitions) is is_taken

@@ -91,9 +91,9 @@ def reference_of(path, result, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 def test_operators_are_within_a_step_of_the_reference(path, tmp_path):
-    result = compile_model(path, Options(), chip=SECOND)
+    result = compile_model(path, Options(numerics="exact"), chip=SECOND)
     graph = result.graph
-    assert result.delegated_nodes == compile_model(path, Options()).delegated_nodes
+    assert result.delegated_nodes == compile_model(path, Options(numerics="exact")).delegated_nodes
     values = reference_of(path, result, tmp_path)
     different = total = 0
     for compiled in result.partitions:
@@ -123,7 +123,7 @@ def test_operators_are_within_a_step_of_the_reference(path, tmp_path):
 @pytest.mark.parametrize("path", MODELS[:4], ids=lambda path: path.stem)
 def test_the_chips_disagree_about_programs_but_not_about_results(path):
     programs = [
-        [c.program for c in compile_model(path, Options(), chip=chip).partitions]
+        [c.program for c in compile_model(path, Options(numerics="exact"), chip=chip).partitions]
         for chip in (RK3588, SECOND)
     ]
     rng = np.random.default_rng(1)
@@ -146,7 +146,9 @@ def test_elements_are_reordered_for_the_chip(channels):
     y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
     y = reshape(net.builder, net.add(y, y), (1, channels, 1, 60))
     graph = read_graph(net.model(net.add(y, y)))
-    results = [compile_model(graph, Options(), chip=chip) for chip in (RK3588, SECOND)]
+    results = [
+        compile_model(graph, Options(numerics="exact"), chip=chip) for chip in (RK3588, SECOND)
+    ]
     ours, theirs = (parse(one.program) for r in results for one in r.partitions)
     assert all(r.rejections == () for r in results)
     rng = np.random.default_rng(3)
@@ -158,7 +160,7 @@ def test_elements_are_reordered_for_the_chip(channels):
 
 
 def test_devices_refuse_programs_of_another_chip():
-    (compiled, *_) = compile_model(DIGITS, Options(), chip=SECOND).partitions
+    (compiled, *_) = compile_model(DIGITS, Options(numerics="exact"), chip=SECOND).partitions
     with pytest.raises(ProgramError, match='for chip "second", which this library does not know'):
         _native.Executable(compiled.program, device="simulator")
 
@@ -170,8 +172,8 @@ def test_rules_and_their_sentences_follow_the_chip():
         (conv_model(rng, 9, 9, 16, 16, 5, 5), "kernel_in_range", "1 to 3: the kernel is 5 x 5"),
         (conv_model(rng, 9, 9, 16, 16, 1, 1, 3, 3), "strides_in_range", "1 to 2: they are 3"),
     ):
-        assert compile_model(model, Options()).rejections == ()
-        (rejection,) = compile_model(model, Options(), chip=narrow).rejections
+        assert compile_model(model, Options(numerics="exact")).rejections == ()
+        (rejection,) = compile_model(model, Options(numerics="exact"), chip=narrow).rejections
         assert rejection.rule == rule
         assert sentence in rejection.detail
 

@@ -302,7 +302,7 @@ def test_compare_blames_no_difference_between_kernels_on_the_delegate(
     model.write_bytes(sum_and_float_layer())
     reference = ReferenceModel.load(model, reference_kernels=True)
     sample = random_sample(reference.inputs, 0)
-    fast = DelegatedModel.load(model, Options.from_mapping({}, {})).run(sample)
+    fast = DelegatedModel.load(model, Options.from_mapping({"numerics": "exact"}, {})).run(sample)
     assert (fast[0] != reference.run(sample)[0]).any(), "this runtime's kernels do not differ"
     for arguments in ((), ("--reference", "builtin")):
         outcome = run("compare", model, "--json", *arguments)
@@ -321,7 +321,7 @@ def test_compare_with_the_default_kernels(run: Run) -> None:
 
 def test_reference_tensors_are_not_overwritten_by_operators_in_place(run: Run) -> None:
     """ADD works in place on an input: read afterwards, that input would be the sum."""
-    comparer = Comparer(MODEL, Options.from_mapping({}, {}), per_op=True)
+    comparer = Comparer(MODEL, Options.from_mapping({"numerics": "exact"}, {}), per_op=True)
     result = comparer.compare_one(random_sample(comparer.inputs, 5))
     assert [op.max_abs_diff for op in result.ops if op.op == "ADD"] == [0]
 

@@ -96,7 +96,8 @@ def test_page_of_a_large_detector(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_graph_is_folded_searched_and_no_wider_than_the_page(width: int, tmp_path: Path) -> None:
     """The script below does what a reader does, and leaves what it saw in the document."""
     result = compile_model(
-        MODELS / "yolov8n_640_int8_per_channel.tflite", Options.from_mapping({}, {})
+        MODELS / "yolov8n_640_int8_per_channel.tflite",
+        Options.from_mapping({"numerics": "exact"}, {}),
     )
     page = render_page(page_document(result, "yolo"))
     steps = """<script>
@@ -154,7 +155,7 @@ def hostile_model() -> bytes:
 def test_names_of_a_model_cannot_become_markup(tmp_path: Path) -> None:
     path = tmp_path / "hostile.tflite"
     path.write_bytes(hostile_model())
-    result = compile_model(path, Options.from_mapping({}, {}))
+    result = compile_model(path, Options.from_mapping({"numerics": "exact"}, {}))
     page = render_page(page_document(result, HOSTILE))
     assert "onerror" in page
     assert "<img" not in page
@@ -167,7 +168,7 @@ def test_names_of_a_model_cannot_become_markup(tmp_path: Path) -> None:
 def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
     path = tmp_path / "hostile.tflite"
     path.write_bytes(hostile_model())
-    result = compile_model(path, Options.from_mapping({}, {}))
+    result = compile_model(path, Options.from_mapping({"numerics": "exact"}, {}))
     page = tmp_path / "page.html"
     page.write_text(render_page(page_document(result, HOSTILE)), encoding="utf-8")
     dom, said = rendered(page, tmp_path, width=400)
@@ -192,7 +193,9 @@ def test_suggestions_are_what_partitioning_gives() -> None:
 
 @needs_models
 def test_costs_include_loads_of_tables() -> None:
-    result = compile_model(MODELS / "yolov8n_224_int8.tflite", Options.from_mapping({}, {}))
+    result = compile_model(
+        MODELS / "yolov8n_224_int8.tflite", Options.from_mapping({"numerics": "exact"}, {})
+    )
     compiled = page_document(result, "")["compile"]
     costs, partitions = compiled["costs"], compiled["partitions"]
     cycles = sum(p["estimate"]["cycles"] for p in partitions)
@@ -201,7 +204,7 @@ def test_costs_include_loads_of_tables() -> None:
 
 
 def test_costs_and_memory_add_up() -> None:
-    result = compile_model(MODEL, Options.from_mapping({}, {}))
+    result = compile_model(MODEL, Options.from_mapping({"numerics": "exact"}, {}))
     document = page_document(result, "")
     costs = document["compile"]["costs"]
     cycles = sum(p["estimate"]["cycles"] for p in document["compile"]["partitions"])

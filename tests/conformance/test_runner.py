@@ -74,7 +74,7 @@ def test_the_grid_of_teflon_is_complete_under_its_names(names):
 
 def test_names_without_a_file_are_skipped_and_say_so():
     for name in ("Models.Op/yolox_127", "Models.Op/yolox_yolox"):
-        outcome = run_case(name, None, Options.from_mapping({}, {}))
+        outcome = run_case(name, None, Options.from_mapping({"numerics": "exact"}, {}))
         assert (outcome.status, outcome.rules) == (Status.SKIPPED, (FILE_ABSENT,))
         assert judge(outcome, read_skips()) == outcome
     with pytest.raises(UsageError):
@@ -94,7 +94,9 @@ def test_names_without_a_file_are_skipped_and_say_so():
     ],
 )
 def test_names_of_teflon_run_the_public_files(name, status, rules):
-    outcome = run_case(name, MODELS, Options.from_mapping({"device": "simulator"}, {}))
+    outcome = run_case(
+        name, MODELS, Options.from_mapping({"numerics": "exact", "device": "simulator"}, {})
+    )
     assert (outcome.status, outcome.rules) == (status, rules), outcome.message
     assert outcome.max_abs_diff == 0
     assert judge(outcome, read_skips()) == outcome

@@ -38,7 +38,7 @@ IMAGES = SHARED / "images"
 PORTRAIT = IMAGES / "grace_hopper.bmp"
 HANDS = {"000000000113": 3, "000000000110": 2, "000000000165": 3}
 """Photographs with palms, and how many are found, at the least."""
-SIMULATOR = Options.from_mapping({"device": "simulator"}, {})
+SIMULATOR = Options.from_mapping({"numerics": "exact", "device": "simulator"}, {})
 
 
 def outputs_of(*shapes: tuple[int, ...]) -> list[OutputTensor]:

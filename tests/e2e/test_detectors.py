@@ -63,7 +63,7 @@ def detections(case: Case, photographs: list[Path], *, is_equal: bool) -> int:
     path = MODELS / case.file
     plan = DetectorPlan.read(path, Hints(classes=case.classes))
     assert plan.head.name == case.decoder
-    options = Options.from_mapping({"device": "simulator"}, {})
+    options = Options.from_mapping({"numerics": "exact", "device": "simulator"}, {})
     ours = DelegatedModel.load(path, options, reference_kernels=True)
     assert ours.delegation.delegated_nodes > 0
     theirs = ReferenceModel.load(path, reference_kernels=True)
@@ -115,7 +115,9 @@ def test_objects_of_photographs_are_found(file: str) -> None:
     part is the delegate's."""
     path = MODELS / file
     plan = DetectorPlan.read(path, Hints())
-    model = DelegatedModel.load(path, Options.from_mapping({"device": "simulator"}, {}))
+    model = DelegatedModel.load(
+        path, Options.from_mapping({"numerics": "exact", "device": "simulator"}, {})
+    )
     photographs = find_images(PHOTOGRAPHS)[:20]
     truth = objects_of(photographs, None)
     wanted = matched = 0

@@ -14,7 +14,7 @@ from tests.shared_folder import MODELS, needs_models
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "models" / "digits" / "digits_int8.tflite"
-SIMULATOR = Options.from_mapping({"device": "simulator"}, {})
+SIMULATOR = Options.from_mapping({"numerics": "exact", "device": "simulator"}, {})
 
 # Prints how many threads the process gains when the model runs.
 THREADS = """

@@ -41,7 +41,7 @@ class ImageSource:
 def compare(entry: Entry, images: list[Path], *, per_op: bool, reference: bool) -> Comparison:
     result, delegated = compare_in_processes(
         MODELS / entry.file,
-        Options.from_mapping({"device": "simulator"}, {}),
+        Options.from_mapping({"numerics": "exact", "device": "simulator"}, {}),
         [ImageSource(path) for path in images],
         per_op=per_op,
         reference_kernels=reference,
@@ -57,7 +57,9 @@ def compare(entry: Entry, images: list[Path], *, per_op: bool, reference: bool) 
 def test_photograph_gets_its_label_in_one_submit_per_partition(entry: Entry) -> None:
     expected = entry.expected
     assert expected is not None
-    model = DelegatedModel.load(MODELS / entry.file, Options.from_mapping({}, {}))
+    model = DelegatedModel.load(
+        MODELS / entry.file, Options.from_mapping({"numerics": "exact"}, {})
+    )
     assert model.delegation.delegated_nodes == expected.delegated_nodes
     assert model.delegation.total_nodes == expected.total_nodes
     assert model.delegation.partitions == expected.partitions

@@ -46,7 +46,9 @@ DRAWS = 2.0
 
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_every_node_is_one_rounding_from_exact(count: int) -> None:
-    options = Options.from_mapping({"float": "fp16", "only_faster": "false"}, {})
+    options = Options.from_mapping(
+        {"numerics": "exact", "float": "fp16", "only_faster": "false"}, {}
+    )
     result = compile_model(exposed_model(MODEL.read_bytes()), options)
     graph = result.graph
     (made,) = result.partitions
@@ -76,7 +78,7 @@ def test_masks_are_as_near_as_a_rounding_of_each_tensor_lets_them_be(count: int)
     """
     graph = in_half(read_graph(MODEL), "fp16")
     (given,), (mask,) = graph.inputs, graph.outputs
-    options = Options.from_mapping({"float": "fp16"}, {})
+    options = Options.from_mapping({"numerics": "exact", "float": "fp16"}, {})
     (partition,) = compile_model(MODEL, options).partitions
     npu = Executable(partition.program, "simulator")
     size = graph.tensor(given).shape[1], graph.tensor(given).shape[2]

@@ -224,7 +224,10 @@ def test_native_code_finds_the_same_features(chip: Chip) -> None:
     programs = [serialize(item.program) for item, _ in proofs_of(chip)]
     models = [random_graph(seed).content for seed in range(25)]
     for model in [*models, *whole_models()[:4]]:
-        programs += [item.program for item in compile_model(model, Options(), chip=chip).partitions]
+        programs += [
+            item.program
+            for item in compile_model(model, Options(numerics="exact"), chip=chip).partitions
+        ]
     for program in programs:
         expected = [use.feature.name for use in features_of(chip, [parse(program)])]
         assert _native.features_of(program) == expected

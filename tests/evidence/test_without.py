@@ -87,7 +87,9 @@ def test_what_can_be_replaced_stays_on_the_npu(name: str):
 
 def test_rows_are_not_shared_among_cores_that_disturb_each_other():
     graph = GRAPHS["row tiles"]
-    options = Options.from_mapping({"device": "null", "split_rows": "always", "cores": "all"}, {})
+    options = Options.from_mapping(
+        {"numerics": "exact", "device": "null", "split_rows": "always", "cores": "all"}, {}
+    )
     assert "several_cores" in used(compile_model(graph, options))
     result = compile_model(graph, options, chip=RK3588.without({"several_cores": "failed"}))
     assert result.rejections == ()

@@ -29,7 +29,7 @@ from delegate.ops.conv_2d import ConvOptions
 from delegate.options import Options
 
 SPARSE = [name for name in case_names(None) if name.startswith("Sparse.")]
-OPTIONS = Options.from_mapping({"device": "simulator", "float": "fp16"}, {})
+OPTIONS = Options.from_mapping({"numerics": "exact", "device": "simulator", "float": "fp16"}, {})
 
 
 def sparse(seed: int, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
@@ -169,14 +169,18 @@ def test_int8_weights_of_float_features_are_delegated() -> None:
 
 @pytest.mark.parametrize("name", SPARSE[::29])
 def test_int8_layers_of_sparse_weights_are_as_the_kernels_say(name: str) -> None:
-    outcome = run_case(name, None, Options.from_mapping({"device": "simulator"}, {}))
+    outcome = run_case(
+        name, None, Options.from_mapping({"numerics": "exact", "device": "simulator"}, {})
+    )
     assert (outcome.status, outcome.message) == (Status.OK, "")
     assert outcome.delegated_nodes == outcome.total_nodes == 1
 
 
 @pytest.mark.parametrize("wanted", ["off", "auto", "fp16"])
 def test_integers_are_constants_of_programs_whatever_floats_are(wanted: str) -> None:
-    options = Options.from_mapping({"device": "simulator", "float": wanted}, {})
+    options = Options.from_mapping(
+        {"numerics": "exact", "device": "simulator", "float": wanted}, {}
+    )
     made = compile_model(prepare(SPARSE[0], None).graph, options)
     assert [len(one.partition.inputs) for one in made.partitions] == [1]
     assert [r.rule for r in made.rejections] == ["sparse_constant"]

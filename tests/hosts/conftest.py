@@ -92,7 +92,7 @@ def host(host_program: Path, tmp_path: Path) -> Host:
 
 def compiled(model: bytes | Path) -> bytes:
     """``model`` compiled ahead of time with the default options."""
-    return compile_ahead_of_time(model, Options()).content
+    return compile_ahead_of_time(model, Options(numerics="exact")).content
 
 
 def outputs_of_first_program(model: bytes, most: int | None = None) -> bytes:

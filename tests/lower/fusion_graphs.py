@@ -22,7 +22,7 @@ from delegate.options import Options
 from tests.lower.reference import random_inputs, tflite_outputs, whole_graph
 
 FAST = Options.from_mapping({"numerics": "fast"}, {})
-EXACT = Options.from_mapping({}, {})
+EXACT = Options.from_mapping({"numerics": "exact"}, {})
 MOST_LSB = 2
 TYPES = (DType.INT8, DType.UINT8)
 LOWEST = {DType.INT8: -128, DType.UINT8: 0}

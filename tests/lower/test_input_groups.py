@@ -76,7 +76,7 @@ def test_groups_cover_the_channels_and_fit(geometry, passes, copies):
 
 def compiled(model):
     graph = read_graph(model)
-    result = compile_model(graph, Options())
+    result = compile_model(graph, Options(numerics="exact"))
     assert result.rejections == ()
     (partition,) = result.partitions
     return graph, partition
@@ -237,7 +237,7 @@ def test_sums_that_could_leave_int32_are_refused():
     bias = np.full(40, 2**31 - 1 - 10**6, np.int32)
     arithmetic = Arithmetic(bias=bias, output_scale=1e6)
     graph = read_graph(fully_connected_model(RNG(11), (1, 25089), 40, arithmetic=arithmetic))
-    (rejection,) = compile_model(graph, Options()).rejections
+    (rejection,) = compile_model(graph, Options(numerics="exact")).rejections
     assert rejection.rule == "accumulator_fits_int32"
 
 

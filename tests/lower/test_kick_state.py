@@ -36,7 +36,9 @@ REAL = [
 def captures(model: bytes | Path, state: KickState) -> list[Capture]:
     """The model's partitions with random inputs, and the simulator's results of one run."""
     found = []
-    for compiled in compile_model(model, Options.from_mapping({}, {}), state).partitions:
+    for compiled in compile_model(
+        model, Options.from_mapping({"numerics": "exact"}, {}), state
+    ).partitions:
         executable = _native.Executable(compiled.program, device="simulator")
         inputs = random_inputs(executable, 1)
         found.append(
@@ -66,7 +68,7 @@ def results_of_a_forgetful_chip(capture: Capture) -> bool:
 
 def reuses(model: bytes | Path, state: KickState) -> int:
     """Tasks that take weights from CBUF."""
-    result = compile_model(model, Options.from_mapping({}, {}), state)
+    result = compile_model(model, Options.from_mapping({"numerics": "exact"}, {}), state)
     return sum(
         isinstance(task, ConvTask) and task.cbuf.weight_reuse
         for compiled in result.partitions

@@ -32,7 +32,7 @@ def lowered(monkeypatch, content):
         patch.setattr(
             lowering, "check_memory", lambda *given: (original(*given), seen.append(given))
         )
-        compile_model(read_graph(content), Options())
+        compile_model(read_graph(content), Options(numerics="exact"))
     return seen
 
 
@@ -106,7 +106,7 @@ def test_steps_that_read_what_an_earlier_one_left_are_refused(monkeypatch, surfa
 def test_sums_of_kernels_that_make_whole_blocks_are_right(monkeypatch, number):
     """Per channel: 96 channels are sorted as 128 kernels, 32 as 64."""
     assert not changed_layers(monkeypatch, "crowded", moved(1), [number])[0]
-    result = compile_model(read_graph(memory_graph(number)), Options())
+    result = compile_model(read_graph(memory_graph(number)), Options(numerics="exact"))
     assert TASKS_KEEP_MEMORY.name not in {rejection.rule for rejection in result.rejections}
 
 
@@ -146,7 +146,7 @@ def test_tensors_on_top_of_each_other_are_refused(monkeypatch):
         graph = read_graph(memory_graph(number))
         with monkeypatch.context() as patch:
             patch.setattr(placement, "place_spans", on_top)
-            result = compile_model(graph, Options())
+            result = compile_model(graph, Options(numerics="exact"))
         if any(rejection.rule == TASKS_KEEP_MEMORY.name for rejection in result.rejections):
             refused.add(number)
         elif number in crowded:
@@ -176,7 +176,7 @@ def test_a_footprint_that_forgets_spare_lanes_is_refused(monkeypatch):
     monkeypatch.setattr(staged, "in_write_order", one_surface_less)
     rules = set()
     for number in range(GRAPHS):
-        result = compile_model(read_graph(memory_graph(number)), Options())
+        result = compile_model(read_graph(memory_graph(number)), Options(numerics="exact"))
         rules.update(rejection.rule for rejection in result.rejections)
     assert TASKS_KEEP_MEMORY.name in rules
 
@@ -208,7 +208,7 @@ def test_no_error_of_the_compiler_fails_the_model(monkeypatch, stage, error):
         return original(*given, **more)
 
     monkeypatch.setattr(compiler, stage, fails_once)
-    result = compile_model(graph, Options())
+    result = compile_model(graph, Options(numerics="exact"))
     rejected = {rejection.node: rejection.rule for rejection in result.rejections}
     assert rejected
     delegated = {node for item in result.partitions for node in item.partition.nodes}

@@ -134,7 +134,9 @@ def test_another_chip() -> None:
     ):
         model = points(np.random.default_rng(shape), shape, kernels)
         arrays = inputs_of(model)
-        result, ours = run(model, Options.from_mapping({"chip": "rk3576"}, {}), arrays)
+        result, ours = run(
+            model, Options.from_mapping({"numerics": "exact", "chip": "rk3576"}, {}), arrays
+        )
         difference = off(ours[0], references(model, arrays)[0])
         assert difference.max() <= 1
         assert difference.mean() < 0.01
@@ -159,7 +161,9 @@ def test_another_chip_splits_scales_of_whole_images() -> None:
         )
         b.output(layers.conv(b, rng, x, 48, POINT, arithmetic=arithmetic))
         arrays = inputs_of(b.build())
-        result, ours = run(b.build(), Options.from_mapping({"chip": "rk3576"}, {}), arrays)
+        result, ours = run(
+            b.build(), Options.from_mapping({"numerics": "exact", "chip": "rk3576"}, {}), arrays
+        )
         (layer,) = result.partitions[0].layers
         assert ("parts by channels' scales" in layer.choice) is is_far
         assert (TEXT in layer.choice) is not is_far

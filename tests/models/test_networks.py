@@ -83,7 +83,9 @@ def test_every_delegated_operator_keeps_the_contract(
         per_channel=per_channel,
     )  # fmt: skip
     path = written(tmp_path, content)
-    comparer = Comparer(path, Options.from_mapping({"device": "simulator"}, {}), per_op=True)
+    comparer = Comparer(
+        path, Options.from_mapping({"numerics": "exact", "device": "simulator"}, {}), per_op=True
+    )
     result = comparer.compare([random_sample(comparer.inputs, 3)])
     assert len(result.ops) >= 15
     assert result.violations() == []

@@ -205,7 +205,7 @@ def test_results_have_the_shapes_that_the_runtime_gives_whatever_the_file_says(
 def test_executable_gives_the_same_bytes_as_the_runtime(simulated, tmp_path):
     path = tmp_path / "conv.tflite"
     path.write_bytes(small_conv())
-    result = compile_model(path, Options.from_mapping({}, {}))
+    result = compile_model(path, Options.from_mapping({"numerics": "exact"}, {}))
     (compiled,) = result.partitions
     executable = _native.Executable(compiled.program, device="simulator")
     interpreter = simulated(model_path=str(path))
@@ -221,7 +221,7 @@ def test_a_fault_names_its_place(monkeypatch, simulated, tmp_path):
     """A command of the serialised program is spoiled: error of run and of invoke."""
     path = tmp_path / "conv.tflite"
     path.write_bytes(small_conv())
-    (compiled,) = compile_model(path, Options.from_mapping({}, {})).partitions
+    (compiled,) = compile_model(path, Options.from_mapping({"numerics": "exact"}, {})).partitions
     enable = (0x0081 << 48 | 0x1D << 16 | 0x0008).to_bytes(8, "little")
     assert compiled.program.count(enable) == 1
     data = resealed(bytearray(compiled.program.replace(enable, bytes(8))))
@@ -277,7 +277,7 @@ import numpy as np
 from delegate import _native
 from delegate.compile.compiler import compile_model
 from delegate.options import Options
-(compiled,) = compile_model(sys.argv[1], Options.from_mapping({}, {})).partitions
+(compiled,) = compile_model(sys.argv[1], Options.from_mapping({"numerics": "exact"}, {})).partitions
 executable = _native.Executable(compiled.program, device="simulator")
 ((_, _, shape, dtype),) = executable.inputs
 before = executable.run([np.ones(shape, dtype)])[0]
@@ -321,7 +321,7 @@ def test_hostile_programs_fault_and_never_crash(tmp_path, seed):
     """Commands and tables of a real program, spoiled, with a correct checksum."""
     path = tmp_path / "conv.tflite"
     path.write_bytes(small_conv())
-    (compiled,) = compile_model(path, Options.from_mapping({}, {})).partitions
+    (compiled,) = compile_model(path, Options.from_mapping({"numerics": "exact"}, {})).partitions
     rng = np.random.default_rng(seed)
     faults = 0
     for _ in range(100):

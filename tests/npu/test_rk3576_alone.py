@@ -153,7 +153,6 @@ def test_a_load_copies_an_atom_and_fills_both_tables():
             lambda t: replace(t, out_convert=replace(t.out_convert, ties_away=True)),
             "OUT_CVT_SHIFT",
         ),
-        (3, lambda t: replace(t, table=replace(t.table, first=0)), "EW_CFG"),
     ],
 )
 def test_what_is_in_no_known_program_is_refused(seed, change, place):

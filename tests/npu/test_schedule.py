@@ -47,7 +47,9 @@ def collide(one, other) -> bool:
 
 @pytest.mark.parametrize("cores", ["all", "0,1"])
 def test_tasks_of_a_stage_on_other_cores_are_independent(cores: str) -> None:
-    options = Options.from_mapping({"split_rows": "always", "cores": cores}, {})
+    options = Options.from_mapping(
+        {"numerics": "exact", "split_rows": "always", "cores": cores}, {}
+    )
     compiled = compile_model(DIGITS, options).partitions[0]
     tasks = schedule(compiled.layers, SIZES)
     assert len({item.task.core for item in tasks}) == (3 if cores == "all" else 2)
@@ -59,7 +61,7 @@ def test_tasks_of_a_stage_on_other_cores_are_independent(cores: str) -> None:
 
 
 def test_order_of_conflicting_tasks_is_that_of_the_layers() -> None:
-    options = Options.from_mapping({"split_rows": "always"}, {})
+    options = Options.from_mapping({"numerics": "exact", "split_rows": "always"}, {})
     compiled = compile_model(DIGITS, options).partitions[0]
     tasks = schedule(compiled.layers, SIZES)
     for before, after in itertools.combinations(tasks, 2):
@@ -70,7 +72,7 @@ def test_order_of_conflicting_tasks_is_that_of_the_layers() -> None:
 
 
 def test_without_the_option_programs_are_for_one_core() -> None:
-    compiled = compile_model(DIGITS, Options.from_mapping({}, {})).partitions[0]
+    compiled = compile_model(DIGITS, Options.from_mapping({"numerics": "exact"}, {})).partitions[0]
     assert compiled.sharing == ""
     assert {(task.epoch, task.core, task.job) for task in parse(compiled.program).tasks} == {
         (0, 0, 0)
@@ -79,7 +81,9 @@ def test_without_the_option_programs_are_for_one_core() -> None:
 
 def test_large_layers_are_shared_and_small_ones_are_not() -> None:
     rng = np.random.default_rng(3)
-    options = Options.from_mapping({"split_rows": "auto", "device": "rknpu"}, {})
+    options = Options.from_mapping(
+        {"numerics": "exact", "split_rows": "auto", "device": "rknpu"}, {}
+    )
     large = compile_model(conv_model(rng, 160, 160, 64, 64, 3, 3), options).partitions[0]
     assert "1 of 1 layers over 3 cores" in large.sharing
     assert max(task.core for task in parse(large.program).tasks) == 2
@@ -91,14 +95,25 @@ def test_large_layers_are_shared_and_small_ones_are_not() -> None:
 def test_the_same_layer_on_rocket_stays_on_one_core() -> None:
     """Every core would need copies of all buffers."""
     rng = np.random.default_rng(3)
-    options = Options.from_mapping({"split_rows": "auto", "device": "rocket"}, {})
+    options = Options.from_mapping(
+        {"numerics": "exact", "split_rows": "auto", "device": "rocket"}, {}
+    )
     large = compile_model(conv_model(rng, 160, 160, 64, 64, 3, 3), options).partitions[0]
     assert large.sharing.startswith("one core")
 
 
 def test_one_core_cannot_share() -> None:
-    assert sharing_of(Options.from_mapping({"split_rows": "auto", "cores": "1"}, {})) is None
-    two = sharing_of(Options.from_mapping({"split_rows": "auto", "cores": "0,2", "device": "null"}))
+    assert (
+        sharing_of(
+            Options.from_mapping({"numerics": "exact", "split_rows": "auto", "cores": "1"}, {})
+        )
+        is None
+    )
+    two = sharing_of(
+        Options.from_mapping(
+            {"numerics": "exact", "split_rows": "auto", "cores": "0,2", "device": "null"}
+        )
+    )
     assert two == RowSharing(2, rates=RK3588.rates)
 
 
@@ -116,7 +131,9 @@ def test_a_single_band_is_never_worth_it() -> None:
     [("core", 3, "for core 3 of 3"), ("epoch", 7, "another epoch"), ("core", 2, "another core")],
 )
 def test_impossible_stages_and_cores_are_refused(field: str, value: int, words: str) -> None:
-    compiled = compile_model(DIGITS, Options.from_mapping({"split_rows": "always"}, {}))
+    compiled = compile_model(
+        DIGITS, Options.from_mapping({"numerics": "exact", "split_rows": "always"}, {})
+    )
     program = parse(compiled.partitions[0].program)
     jobs = [task.job for task in program.tasks]
     index = next(i for i in range(1, len(jobs)) if jobs[i] == jobs[i - 1])

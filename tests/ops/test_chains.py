@@ -69,7 +69,7 @@ def constant(builder: ModelBuilder, dtype: DType, value: int, scale: float) -> i
 
 def run(model: bytes, seed: int = 0) -> CompileResult:
     """Compiles, runs on the simulator and compares with the reference kernels, all delegated."""
-    result = compile_model(model, Options())
+    result = compile_model(model, Options(numerics="exact"))
     assert not result.rejections
     (compiled,) = result.partitions
     executable = Executable(compiled.program, "simulator")
@@ -138,7 +138,7 @@ def test_additions_of_one_value_are_equal_for_all_its_values(dtype: DType, other
         )  # fmt: skip
         builder.output(y)
         model = builder.build()
-        (compiled,) = compile_model(model, Options()).partitions
+        (compiled,) = compile_model(model, Options(numerics="exact")).partitions
         values = (np.arange(256) + low).astype(kind).reshape(1, 16, 16, 1)
         results = Executable(compiled.program, "simulator").run([values])
         np.testing.assert_array_equal(results[0], kernel_results(model, values))
@@ -230,7 +230,7 @@ def test_a_product_that_is_clamped_at_minus_one_is_a_function_or_stays_on_the_cp
     gate = logistic(builder, x)
     y = product(builder, x, gate, Activation.RELU_N1_TO_1)
     builder.output(product(builder, y, convolved(builder, x), Activation.RELU_N1_TO_1))
-    result = compile_model(builder.build(), Options())
+    result = compile_model(builder.build(), Options(numerics="exact"))
     assert [(r.node, r.rule) for r in result.rejections] == [(3, "product_clamped_at_zero")]
     assert table_layers(result) == [(0, 1)]
 
@@ -256,7 +256,7 @@ def test_the_same_function_is_loaded_once() -> None:
         y = function(builder, "RELU", (y,), quantization)
         z = convolved(builder, y)
         builder.output(z)
-    result = compile_model(builder.build(), Options())
+    result = compile_model(builder.build(), Options(numerics="exact"))
     tables = table_layers(result)
     assert result.partitions[0].tasks == 6 + len(tables) + 1
 
@@ -293,7 +293,9 @@ def test_every_job_loads_what_it_uses(cores: str) -> None:
         )
     builder.output(convolved(builder, x))
     model = builder.build()
-    split = Options(cores=cores, split_rows="always" if cores == "all" else "auto")
+    split = Options(
+        numerics="exact", cores=cores, split_rows="always" if cores == "all" else "auto"
+    )
     program = compile_model(model, split).partitions[0].program
     values = np.random.default_rng(5).integers(-128, 128, (1, 64, 48, 24)).astype(np.int8)
     (ours,) = Executable(program, "simulator").run([values])

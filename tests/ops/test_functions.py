@@ -59,7 +59,7 @@ def test_all_256_results_are_the_reference_kernels(op: str, types: tuple[DType, 
     for draw in range(DRAWS):
         source, target = quantizations(op, rng, types)
         model = function_model(op, (types[0], source), (types[1], target), options_of(op, rng))
-        result = compile_model(model, Options())
+        result = compile_model(model, Options(numerics="exact"))
         if not result.partitions:
             assert result.rejections[0].rule in {"results_defined", "int8_features"}
             refused += 1
@@ -107,7 +107,7 @@ def test_a_tie_is_decided_by_the_last_bit_of_the_c_librarys_tanh() -> None:
     target = Quantization((1 / 128,), (128,))
     model = function_model("TANH", (DType.UINT8, source), (DType.UINT8, target), None)
     expected = kernel_results(model, all_values(DType.UINT8))
-    (compiled,) = compile_model(model, Options()).partitions
+    (compiled,) = compile_model(model, Options(numerics="exact")).partitions
     (ours,) = Executable(compiled.program, "simulator").run(
         [all_values(DType.UINT8).reshape(1, 1, 1, 256)]
     )
@@ -124,7 +124,7 @@ def test_roots_behind_what_gives_nothing_below_the_zero_point(first: str) -> Non
     alone = function_model("RSQRT", (DType.INT8, between), (DType.INT8, target))
     with pytest.raises(RuntimeError, match="positive values"):
         kernel_results(alone, all_values(DType.INT8))
-    (rejection,) = compile_model(alone, Options()).rejections
+    (rejection,) = compile_model(alone, Options(numerics="exact")).rejections
     assert rejection.rule == "results_defined"
     assert "below the zero point" in rejection.detail
     builder = ModelBuilder("roots")
@@ -132,7 +132,7 @@ def test_roots_behind_what_gives_nothing_below_the_zero_point(first: str) -> Non
     x = function(builder, first, (x,), between)
     builder.output(function(builder, "RSQRT", (x,), target))
     model = builder.build()
-    (compiled,) = compile_model(model, Options()).partitions
+    (compiled,) = compile_model(model, Options(numerics="exact")).partitions
     (ours,) = Executable(compiled.program, "simulator").run(
         [all_values(DType.INT8).reshape(1, 1, 1, 256)]
     )

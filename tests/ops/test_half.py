@@ -29,7 +29,9 @@ CASES = [name for name in case_names(None) if name.startswith("Half.")]
 
 @pytest.mark.parametrize("name", CASES[::11])
 def test_results_are_within_the_bound(name):
-    outcome = run_case(name, None, Options.from_mapping({"device": "simulator"}, {}))
+    outcome = run_case(
+        name, None, Options.from_mapping({"numerics": "exact", "device": "simulator"}, {})
+    )
     assert outcome.status is Status.OK, outcome.message
 
 
@@ -38,7 +40,9 @@ def test_the_judge_notices_what_is_just_outside():
     from delegate.conformance.execution import load_and_invoke, prepare
 
     prepared = prepare(name, None)
-    options = Options.from_mapping({"device": "simulator", "float": "fp16"}, {})
+    options = Options.from_mapping(
+        {"numerics": "exact", "device": "simulator", "float": "fp16"}, {}
+    )
     (ours,), _ = load_and_invoke(prepared, options)
     judge = prepared.case.outside
     assert judge(prepared.graph, prepared.inputs, [ours]) == []

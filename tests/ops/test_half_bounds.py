@@ -18,7 +18,7 @@ from delegate.conformance.families import case_names
 from delegate.conformance.half_judge import clamped, exact_terms
 from delegate.options import Options
 
-OPTIONS = Options.from_mapping({"device": "simulator", "float": "fp16"}, {})
+OPTIONS = Options.from_mapping({"numerics": "exact", "device": "simulator", "float": "fp16"}, {})
 NAMES = [name for name in case_names(None) if name.startswith("Half.")]
 LARGEST = float(np.finfo(np.float16).max)
 KINDS = sorted({name.split("/")[0] for name in NAMES})

@@ -40,7 +40,7 @@ def test_rounding_saturation_and_odd_numbers_are_the_kernels(scale: float, dtype
         inner = dtype, Quantization((float(np.float32(scale)),), (zero_point,))
         values = float_values(inner[1].scale, zero_point, dtype).reshape(1, 16, 16, 16)
         model = edged_model(values.shape, inner, before=FLOAT, after=FLOAT)
-        (compiled,) = compile_model(model, Options()).partitions
+        (compiled,) = compile_model(model, Options(numerics="exact")).partitions
         (ours,) = Executable(compiled.program, "simulator").run([values])
         expected = kernel_results(model, values)
         np.testing.assert_array_equal(ours.view(np.int32), expected.view(np.int32))
@@ -65,7 +65,7 @@ SEVERAL_BLOCKS = ((1, 67, 33, 35), (2, 41, 5, 123), (3, 9, 2, 600), (1, 300, 7, 
 def test_any_shape_and_unaligned_memory(shape: tuple[int, ...]) -> None:
     inner = DType.INT8, Quantization((0.1,), (5,))
     model = edged_model(shape, inner, before=FLOAT, after=FLOAT)
-    (compiled,) = compile_model(model, Options()).partitions
+    (compiled,) = compile_model(model, Options(numerics="exact")).partitions
     rng = np.random.default_rng(1)
     memory = np.empty(int(np.prod(shape)) * 4 + 1, np.uint8)
     values = memory[1:].view(np.float32).reshape(shape)
@@ -81,7 +81,7 @@ def test_float32_is_fp16_on_the_device_in_any_shape(shape: tuple[int, ...]) -> N
     y = builder.tensor("y", shape, DType.FLOAT32)
     builder.operator("RELU", (x,), (y,))
     builder.output(y)
-    options = Options.from_mapping({"float": "fp16"}, {})
+    options = Options.from_mapping({"numerics": "exact", "float": "fp16"}, {})
     (compiled,) = compile_model(builder.build(), options).partitions
     values = np.random.default_rng(1).normal(0, 1, shape).astype(np.float32)
     large = np.random.default_rng(2).random(shape) < 0.001  # most blocks have none
@@ -95,7 +95,7 @@ def test_a_compiled_model_converts_as_well(tmp_path: Path) -> None:
     inner = DType.UINT8, Quantization((0.1,), (5,))
     model = edged_model((1, 9, 7, 5), inner, before=FLOAT, after=FLOAT)
     path = tmp_path / "compiled.tflite"
-    path.write_bytes(compile_ahead_of_time(model, Options()).content)
+    path.write_bytes(compile_ahead_of_time(model, Options(numerics="exact")).content)
     runtime = find_runtime()
     plugin = runtime.load_delegate(library_path(), {"device": "simulator"})
     interpreter = runtime.interpreter(path, [plugin])
@@ -112,7 +112,7 @@ def test_a_value_far_beyond_the_type_is_the_kernels_without_others_that_have_no_
 ) -> None:
     inner = DType.UINT8, Quantization((1.0,), (zero_point,))
     model = edged_model((1, 1, 4, 16), inner, before=FLOAT, after=FLOAT)
-    (compiled,) = compile_model(model, Options()).partitions
+    (compiled,) = compile_model(model, Options(numerics="exact")).partitions
     for step in (2.0**31 - 128, -(2.0**31) + 128, 2.0**30, 1e9):
         values = np.full((1, 1, 4, 16), step, np.float32)
         (ours,) = Executable(compiled.program, "simulator").run([values])

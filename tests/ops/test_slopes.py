@@ -57,7 +57,7 @@ def test_all_256_results_of_every_channel_are_the_reference_kernels(
     dtype: DType, seed: int
 ) -> None:
     model, values = drawn(np.random.default_rng([seed, len(dtype.name)]), dtype)
-    result = compile_model(model, Options())
+    result = compile_model(model, Options(numerics="exact"))
     assert not result.rejections
     (ours,) = Executable(result.partitions[0].program, "simulator").run([values])
     np.testing.assert_array_equal(ours, kernel_results(model, values))
@@ -69,7 +69,7 @@ def test_ties_of_the_first_rounding_make_one_step_seldom(seed: int) -> None:
     shows where the second rounding has a tie, too, with slopes of both signs.
     """
     model, values = drawn(np.random.default_rng(seed), DType.INT8, has_powers=True)
-    result = compile_model(model, Options())
+    result = compile_model(model, Options(numerics="exact"))
     assert not result.rejections
     (ours,) = Executable(result.partitions[0].program, "simulator").run([values])
     off = np.abs(ours.astype(int) - kernel_results(model, values))
@@ -83,7 +83,7 @@ def tasks_of(dtype: DType, slopes: list[int], zero_point: int) -> int:
     kind = all_values(dtype).dtype
     array = np.resize(np.array(slopes, kind), (1, 1, 16))
     model = prelu_model(dtype, array, (*scales, Quantization((0.1,), (3,))), 16)
-    (partition,) = compile_model(model, Options()).partitions
+    (partition,) = compile_model(model, Options(numerics="exact")).partitions
     return len(partition.layers[0].tasks)
 
 

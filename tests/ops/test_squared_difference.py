@@ -46,7 +46,7 @@ def test_all_pairs_with_one_scale_are_the_reference_kernels(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(16))
 def test_all_pairs_with_two_scales_are_within_a_step_and_counted(seed: int) -> None:
     model = squares(drawn(np.random.default_rng(seed), has_one_scale=False), (PAIRS, PAIRS))
-    result = compile_model(model, Options())
+    result = compile_model(model, Options(numerics="exact"))
     if result.rejections:
         assert result.rejections[0].rule == "within_one_lsb"
         return
@@ -99,6 +99,8 @@ def test_what_the_kernel_aborts_at_stays_on_the_cpu() -> None:
         Quantization((1.0,), (0,)),
         Quantization((2.0**-12,), (0,)),
     )
-    (rejection,) = compile_model(squares(types, ((1, 2, 3, 4),) * 2), Options()).rejections
+    (rejection,) = compile_model(
+        squares(types, ((1, 2, 3, 4),) * 2), Options(numerics="exact")
+    ).rejections
     assert rejection.rule == "accumulator_fits_int32"
     assert "the kernel asks for a factor below 1" in rejection.detail

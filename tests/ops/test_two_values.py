@@ -80,7 +80,7 @@ def kernel_result(model: bytes, inputs: list[Array]) -> Array:
 
 
 def simulated(model: bytes, inputs: list[Array]) -> Array:
-    result = compile_model(model, Options())
+    result = compile_model(model, Options(numerics="exact"))
     assert not result.rejections, result.rejections
     (partition,) = result.partitions
     (found,) = Executable(partition.program, "simulator").run(inputs)

@@ -36,7 +36,7 @@ def _warnings_are_seen(caplog):
 
 @pytest.fixture
 def options(tmp_path):
-    return Options.from_mapping({"cache_dir": str(tmp_path / "cache")}, {})
+    return Options.from_mapping({"numerics": "exact", "cache_dir": str(tmp_path / "cache")}, {})
 
 
 def run(graph, options):
@@ -45,7 +45,7 @@ def run(graph, options):
 
     def compile_graph():
         calls.append(1)
-        return compile_model(graph, Options())
+        return compile_model(graph, Options(numerics="exact"))
 
     return compile_cached(graph, options, compile_graph), bool(calls)
 
@@ -73,8 +73,8 @@ def test_another_graph_or_option_has_another_key(options):
         cache_key(graph_of(2), options),
         cache_key(graph, options, "another runtime"),
         cache_key(replace(graph, rounds_once=True), options),
-        cache_key(graph, Options.from_mapping({"deny_ops": "ADD"}, {})),
-        cache_key(graph, Options.from_mapping({"min_nodes": "2"}, {})),
+        cache_key(graph, Options.from_mapping({"numerics": "exact", "deny_ops": "ADD"}, {})),
+        cache_key(graph, Options.from_mapping({"numerics": "exact", "min_nodes": "2"}, {})),
     }
     assert len(keys) == 6
     assert cache_key(graph_of(), options) in keys
@@ -167,7 +167,9 @@ def test_a_folder_that_others_may_write_is_not_used(options, mode, caplog):
 def test_a_folder_below_one_that_others_may_write_is_not_used(tmp_path, caplog):
     open_folder = tmp_path / "open"
     open_folder.mkdir()
-    options = Options.from_mapping({"cache_dir": str(open_folder / "cache")}, {})
+    options = Options.from_mapping(
+        {"numerics": "exact", "cache_dir": str(open_folder / "cache")}, {}
+    )
     os.chmod(open_folder, 0o777)
     assert run(graph_of(), options)[1]
     assert f"others may write {open_folder}" in caplog.text
@@ -218,7 +220,7 @@ def test_every_source_file_is_in_the_key(options, tmp_path, monkeypatch):
 def test_options_that_do_not_count_do_not_change_programs():
     """Of the others, every value that is offered is tried on a model with several partitions."""
     graph = graph_of()
-    plain = compile_model(graph, Options())
+    plain = compile_model(graph, Options(numerics="exact"))
     for option in OPTIONS:
         kind = option.kind
         words = kind.words if isinstance(kind, Choice) else ("1",)
@@ -254,7 +256,7 @@ def test_links_and_folders_are_not_followed(options, tmp_path):
 )
 def test_a_folder_that_cannot_be_made_costs_a_warning_only(tmp_path, caplog, place, reason):
     (tmp_path / "file").write_text("")
-    options = Options.from_mapping({"cache_dir": str(tmp_path / place)}, {})
+    options = Options.from_mapping({"numerics": "exact", "cache_dir": str(tmp_path / place)}, {})
     result, was_compiled = run(graph_of(), options)
     assert was_compiled
     assert len(result.partitions) == 1

@@ -53,8 +53,10 @@ def test_never_slower_than_the_cpu_alone_or_one_partition(case, times, fixed):
 
 def test_a_model_of_one_tiny_layer_stays_on_the_cpu_only_if_asked():
     graph = read_graph(conv_model(np.random.default_rng(1), 4, 4, 3, 8, 3, 3))
-    assert compile_model(graph, Options()).delegated_nodes == 1
-    result = compile_model(graph, Options.from_mapping({"only_faster": "true"}, {}))
+    assert compile_model(graph, Options(numerics="exact")).delegated_nodes == 1
+    result = compile_model(
+        graph, Options.from_mapping({"numerics": "exact", "only_faster": "true"}, {})
+    )
     assert result.delegated_nodes == 0
     (rejection,) = result.rejections
     assert rejection.rule == "partition_faster_on_npu"
@@ -113,5 +115,7 @@ def test_a_tail_is_delegated_where_its_driver_makes_it_worth_it():
 @needs_models
 def test_a_mobilenet_is_faster_on_the_npu():
     path = MODELS / "mobilenet_v1_1.0_224_quant.tflite"
-    result = compile_model(path, Options.from_mapping({"only_faster": "true"}, {}))
+    result = compile_model(
+        path, Options.from_mapping({"numerics": "exact", "only_faster": "true"}, {})
+    )
     assert result.delegated_nodes >= 27

@@ -53,7 +53,7 @@ def dense(shape: tuple[int, ...], columns: int) -> Graph:
     ],
 )
 def test_fully_connected_nodes_read_pixels_or_images(graph: Graph, rule: str, detail: str) -> None:
-    (rejection,) = compile_model(graph, Options()).rejections
+    (rejection,) = compile_model(graph, Options(numerics="exact")).rejections
     assert rejection.rule == rule
     assert detail in rejection.detail
 
@@ -92,7 +92,7 @@ def test_what_the_compiler_does_not_foresee_costs_nodes(monkeypatch, error, rule
         raise error
 
     monkeypatch.setattr(delegate.compile.compiler, "build_program", fails)
-    result = compile_model(padded(), Options())
+    result = compile_model(padded(), Options(numerics="exact"))
     assert not result.partitions
     assert rule in {rejection.rule for rejection in result.rejections}
     assert dataclasses.asdict(result.rejections[0])["detail"]

@@ -58,7 +58,7 @@ CASES = {
 def test_split_layers_equal_the_reference(name):
     model = CASES[name]()
     graph = read_graph(model)
-    result = compile_model(graph, Options())
+    result = compile_model(graph, Options(numerics="exact"))
     assert result.rejections == ()
     (compiled,) = result.partitions
     assert compiled.tasks > 1
@@ -70,7 +70,7 @@ def test_split_layers_equal_the_reference(name):
 
 def test_rows_of_another_length_save_tasks():
     graph = read_graph(conv_model(RNG(1), 4, 8400, 16, 24, 1, 1))
-    (compiled,) = compile_model(graph, Options()).partitions
+    (compiled,) = compile_model(graph, Options(numerics="exact")).partitions
     assert compiled.layers[0].choice.startswith("pixels as ")
     assert compiled.tasks == 2  # 33,600 pixels of 16 bytes in eleven banks
 
@@ -78,14 +78,14 @@ def test_rows_of_another_length_save_tasks():
 def test_too_many_tasks_are_refused_with_their_number():
     """Every pixel of a layer with split input channels takes tasks of its own."""
     graph = read_graph(conv_model(RNG(1), 47, 45, 3001, 20, 3, 3))
-    (rejection,) = compile_model(graph, Options()).rejections
+    (rejection,) = compile_model(graph, Options(numerics="exact")).rejections
     assert rejection.rule == "tasks_in_range"
     assert f"{47 * 45 * 2} tasks; the limit is 4095" in rejection.detail
 
 
 def test_buffers_of_gigabytes_are_refused_before_any_work():
     graph = read_graph(conv_model(RNG(1), 8191, 8191, 1, 17, 1, 1))
-    (rejection,) = compile_model(graph, Options()).rejections
+    (rejection,) = compile_model(graph, Options(numerics="exact")).rejections
     assert rejection.rule == "buffers_in_range"
     assert "OUTPUT needs 2146959424 bytes" in rejection.detail
 
@@ -93,6 +93,6 @@ def test_buffers_of_gigabytes_are_refused_before_any_work():
 def test_a_window_that_fits_no_bank_is_refused_with_its_size():
     """Rows between the taps of a dilated kernel are held too: no split of the channels helps."""
     graph = read_graph(conv_model(RNG(1), 258, 259, 16, 20, 9, 9, 1, 1, 32, 32, Padding.VALID))
-    (rejection,) = compile_model(graph, Options()).rejections
+    (rejection,) = compile_model(graph, Options(numerics="exact")).rejections
     assert rejection.rule == "tile_fits_cbuf"
     assert "257 input rows (65 CBUF entries each)" in rejection.detail

@@ -25,7 +25,7 @@ PLAIN = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "PAD")
 
 @pytest.mark.parametrize("path", whole_models(), ids=lambda path: path.stem)
 def test_bytes_are_near_the_floor(path):
-    result = compile_model(path, Options())
+    result = compile_model(path, Options(numerics="exact"))
     moved = sum(item.estimate.bytes for item in result.partitions)
     floor = sum(bytes_floor(layer) for item in result.partitions for layer in item.layers)
     has_goal = path.stem == "yolov8n_640_int8_per_channel"
@@ -35,7 +35,7 @@ def test_bytes_are_near_the_floor(path):
     if path.stem in WITHIN_BOUNDS:
         # The other compilers' programs hold convolutions and additions only.
         others = tuple(op for op in OPERATORS if op not in PLAIN)
-        plain = compile_model(path, Options(deny_ops=others)).partitions
+        plain = compile_model(path, Options(numerics="exact", deny_ops=others)).partitions
         assert sum(item.tasks for item in plain) <= bound.tasks
         assert sum(item.estimate.cycles for item in plain) <= bound.cycles
 
@@ -53,7 +53,7 @@ def test_mobilenet_v2_joined_is_within_its_budget():
 
 def test_every_layer_says_why_it_is_tiled_so():
     path = next(path for path in whole_models() if "mobilenet_v1" in path.stem)
-    result = compile_model(path, Options())
+    result = compile_model(path, Options(numerics="exact"))
     layers = [layer for item in result.partitions for layer in item.layers]
     choices = [layer.choice for layer in layers if layer.op in PLAIN]
     assert choices

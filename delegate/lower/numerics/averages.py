@@ -96,7 +96,7 @@ def _candidates(target: AverageTarget, scales_alone: bool) -> Iterator[Pipeline]
         limit = (high - base) * count * first
         yield Pipeline(
             Bs(-base * count, first),
-            Bn(relu=is_clamped, relux=limit if is_clamped and high < INT8_MAX else None),
+            Bn(relu=is_clamped, relux=limit if is_clamped else None),
             None,
             OutCvt(scale, shift, base),
         )
