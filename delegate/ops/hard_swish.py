@@ -12,7 +12,7 @@ from delegate.ops.shared.fixed_point import (
     INT16_MAX,
     INT32_MAX,
     UndefinedResultError,
-    divide_by_power,
+    divide_by_power16,
     float32_product,
     high_product16,
     multiplier_of,
@@ -23,6 +23,8 @@ from delegate.ops.shared.functions import RULES, scales_of
 _HIRES_BITS = 7
 _RELUISH_SCALE = 3 / (1 << 15)
 """Of the int16 that holds relu6(x + 3) / 6, between -1 and 1."""
+_MOST_LEFT = 31
+"""The kernel multiplies by 2 to the power of one less, as an int32."""
 
 
 def hard_swish(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
@@ -35,6 +37,8 @@ def hard_swish(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     to_reluish = multiplier_of(float32_product(hires, over=_RELUISH_SCALE))
     if to_output.shift > 0:
         raise UndefinedResultError("the output's scale is less than 1/128 of the input's")
+    if to_reluish.shift > _MOST_LEFT:
+        raise UndefinedResultError(f"the input's scale {source} shifts values out of int32")
     values = (operands[0] - source_zero) << _HIRES_BITS
     preshift = high_product16(values, _in_16_bits(to_output.fraction))
     reluish = values
@@ -43,10 +47,10 @@ def hard_swish(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     reluish = high_product16(reluish, _in_16_bits(to_reluish.fraction))
     if to_reluish.shift > 0:
         reluish = _saturated(reluish << 1)
-    reluish = divide_by_power(reluish, max(-to_reluish.shift, 0))
+    reluish = divide_by_power16(reluish, max(-to_reluish.shift, 0))
     reluish = (reluish + (1 << 15)) >> 1
     product = towards_zero(reluish * preshift, 15)
-    return divide_by_power(product, -to_output.shift) + target_zero
+    return divide_by_power16(product, -to_output.shift) + target_zero
 
 
 def _in_16_bits(fraction: int) -> int:

@@ -19,6 +19,10 @@ VERDICTS = {
 }
 
 
+LEFT_TO_THE_CPU = {"cycle", "rsqrt_large_multiplier", "hard_swish_coarse_output"}
+"""Nodes whose results TensorFlow Lite's kernels leave undefined, but for the first."""
+
+
 @pytest.mark.skipif(not (SHARED / "regressions").is_dir(), reason=f"{SHARED} has no regressions")
 def test_no_old_defect_is_back(run: Run) -> None:
     files = sorted((SHARED / "regressions").glob("*.tflite"))
@@ -30,4 +34,4 @@ def test_no_old_defect_is_back(run: Run) -> None:
         assert outcome.code == 0, file
         assert outcome.json["verdict"] in (VERDICTS.get(file.stem, "equal"), "equal"), file
         delegated = {op["op"] for op in outcome.json["ops"]}
-        assert bool(delegated) == (file.stem != "cycle"), file
+        assert bool(delegated) == (file.stem not in LEFT_TO_THE_CPU), file

@@ -4,6 +4,8 @@ many quantisations, by its own arithmetic and by the program on the simulator.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,34 @@ def test_all_256_results_are_the_reference_kernels(op: str, types: tuple[DType, 
         compared += 1
     is_taken = "int8_features" not in {rule.name for rule in OPERATORS[op].rules}
     assert compared >= DRAWS / 2 or (not is_taken and types[0] is DType.UINT8), refused
+
+
+SCALES = 10.0 ** np.array([-30, -12, -7, -4, -2, 0, 2, 4, 6, 7.2, 9, 12])
+"""Of inputs and outputs, each with each: multipliers shift by all that int32 bears, and by more."""
+
+
+@pytest.mark.parametrize("op", [op for op in UNARY if op != "LOGISTIC"])
+def test_extreme_scales_are_the_kernels_or_refused(op: str) -> None:
+    """LOGISTIC has one scale of the output."""
+    rng = np.random.default_rng(sum(op.encode()))
+    taken = 0
+    for sources, targets in itertools.product(SCALES, repeat=2):
+        source, target = (
+            quantization(rng, DType.INT8, scale * rng.uniform(1, 2)) for scale in (sources, targets)
+        )
+        if op == "RSQRT":
+            source = Quantization(source.scales, (RANGES[DType.INT8][0],))
+        model = function_model(op, (DType.INT8, source), (DType.INT8, target), options_of(op, rng))
+        result = compile_model(model, Options())
+        if not result.partitions:
+            assert result.rejections[0].rule == "results_defined"
+            continue
+        executable = Executable(result.partitions[0].program, "simulator")
+        (ours,) = executable.run([all_values(DType.INT8).reshape(1, 1, 1, 256)])
+        expected = kernel_results(model, all_values(DType.INT8))
+        np.testing.assert_array_equal(ours, expected, f"{source} to {target}")
+        taken += 1
+    assert taken >= len(SCALES) ** 2 / 3
 
 
 def test_a_tie_is_decided_by_the_last_bit_of_the_c_librarys_tanh() -> None:

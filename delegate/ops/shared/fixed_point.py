@@ -17,17 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import DelegateError
-from delegate.lower.numerics.tflite import quantize_multiplier, scaled
+from delegate.lower.numerics.tflite import quantize_multiplier, scaled, wraps
 
 Values = npt.NDArray[np.int64]
 
 INT16_MAX = (1 << 15) - 1
 INT32_MAX = (1 << 31) - 1
+_INT16_BITS = 16
 _FRACTION_BITS = 31
 _KEPT_TABLES = 128
 """More than a detector has: each is asked for again and again while a model is planned."""
-_MOST_SHIFT = 30
-"""Of a multiplier: beyond, the kernels take the largest one, and below -31 zero."""
 
 
 class UndefinedResultError(DelegateError):
@@ -43,11 +42,8 @@ class Multiplier:
 
 
 def multiplier_of(factor: float) -> Multiplier:
-    """The nearest multiplier of a factor of at least 0."""
-    fraction, shift = quantize_multiplier(factor)
-    if shift > _MOST_SHIFT:
-        return Multiplier(INT32_MAX, _MOST_SHIFT)
-    return Multiplier(fraction, shift)
+    """The nearest multiplier of a factor of at least 0; its shift may be any above -32."""
+    return Multiplier(*quantize_multiplier(factor))
 
 
 def float32_product(*factors: float, over: float) -> float:
@@ -74,8 +70,7 @@ def multiply(values: Values, by: Multiplier) -> Values:
     """Values times a multiplier in two roundings: to a high product, half away from zero for
     positive ones and up for negative ones; then the shift to the right, half away from zero.
     """
-    shifted = values << max(by.shift, 0)
-    if np.abs(shifted).max(initial=0) > INT32_MAX:
+    if wraps(values, np.array(by.shift)).any():
         raise UndefinedResultError(f"values shifted by {by.shift} leave int32")
     return scaled(values, by.fraction, by.shift)
 
@@ -102,9 +97,11 @@ def towards_zero(values: Values, bits: int) -> Values:
     return np.where(values >= 0, values >> bits, -(-values >> bits))
 
 
-def divide_by_power(values: Values, exponent: int) -> Values:
-    """``values / 2^exponent``, half away from zero."""
-    mask = (1 << exponent) - 1
+def divide_by_power16(values: Values, exponent: int) -> Values:
+    """``values / 2^exponent``, half away from zero, in gemmlowp's steps of int16: from exponent 16
+    on its mask is -1, and the result 1 for values of 0 and more, -1 for others.
+    """
+    mask = (1 << exponent) - 1 if exponent < _INT16_BITS else -1
     threshold = (mask >> 1) + (values < 0)
     return (values >> exponent) + ((values & mask) > threshold)
 
