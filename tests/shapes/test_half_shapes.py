@@ -22,9 +22,8 @@ from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.options import Options
 from tests.ops.half_models import SIMULATED, half_interpreter, output_for
-from tests.shapes.test_shapes import MEASURED, SHAPES, Shape, measured_shapes
+from tests.shapes.test_shapes import MEASURED, Shape, measured_shapes
 
-pytestmark = pytest.mark.skipif(not SHAPES.exists(), reason="needs the shared folder's reference/")
 QUICK_MACS = 2_000_000
 PRODUCT = 512
 VENDOR_TASKS, VENDOR_ROWS = 4, 128

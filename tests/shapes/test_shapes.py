@@ -1,15 +1,20 @@
 """Convolutions that others measured on silicon, and those of real models: planned and computed.
 
+shapes.csv lists both: ``measured`` are the distinct shapes of a sweep in fp16 by allbilly/rk3588
+(217 shapes and 43 of an earlier run, all of which pass on a board), ``models`` are convolutions of
+MobileNet, MobileDet and Inception, with the stride and padding that their sizes imply.
+
 int8: the program runs on the simulator and must equal a direct NumPy convolution with TensorFlow
 Lite's two roundings. fp16: planned at the level of tiles.
 """
 
 from __future__ import annotations
 
-import functools
+import csv
 import json
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +32,9 @@ from delegate.options import Options
 from tests.lower.tile_checks import check_plan
 from tests.shared_folder import SHARED
 
-SHAPES = SHARED / "reference" / "shapes217.json"
+REFERENCE = SHARED / "reference" / "shapes217.json"
+REFERENCE_SHAPES = 217
+FILE = Path(__file__).with_name("shapes.csv")
 # Distinct geometries of the file, so that a reader that loses some is seen.
 MEASURED, MODELS = 192, 202
 
@@ -65,64 +72,41 @@ class Shape:
         return max(rows, 0) // 2, max(columns, 0) // 2
 
 
-@functools.cache
-def document():
-    return json.loads(SHAPES.read_text())
+def shapes_of(name: str) -> list[Shape]:
+    """Return one of the lists of shapes.csv: ``measured`` or ``models``."""
+    with FILE.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row.pop("list") == name]
+    return [
+        Shape(**{key: value if key == "padding" else int(value) for key, value in row.items()})
+        for row in rows
+    ]
 
 
 def measured_shapes() -> list[Shape]:
-    entries = document()["shapes"] + document()["seed000_shapes"]
-    return sorted(
-        {
-            Shape(
-                s["batch"], s["in_h"], s["in_w"], s["in_c"], s["out_c"], s["kh"], s["kw"],
-                s["groups"],
-            )
-            for s in entries
-        }
-    )  # fmt: skip
-
-
-def model_shapes() -> list[Shape]:
-    return sorted({model_shape(entry) for entry in document()["teflon_model_convs"]})
-
-
-def model_shape(entry) -> Shape:
-    n, h, w, ic = map(int, entry["input_nhwc"].split("x"))
-    oc, kh, kw, lanes = map(int, entry["weight_ohwi"].split("x"))
-    _, oh, ow, channels = map(int, entry["output_nhwc"].split("x"))
-    groups = int(entry["groups"])
-    # Two entries lack one side, which the runtime that listed them did not know: a first layer of
-    # stride 2 and a 1 x 1 head.
-    if h == 0:
-        n, h, w, ic = 1, 2 * oh, 2 * ow, lanes
-    if oh == 0:
-        oh, ow, channels = h, w, oc
-    for stride in range(1, 5):
-        for padding in ("SAME", "VALID"):
-            shape = Shape(n, h, w, ic, channels, kh, kw, groups, stride, padding)
-            fits = padding == "SAME" or (kh <= h and kw <= w)
-            if fits and shape.outputs() == (oh, ow):
-                return shape
-    raise AssertionError(entry)
+    return shapes_of("measured")
 
 
 def all_shapes() -> list[Shape]:
-    return measured_shapes() + model_shapes() if SHAPES.is_file() else []
+    return measured_shapes() + shapes_of("models")
 
 
-needs_shapes = pytest.mark.skipif(
-    not SHAPES.is_file(), reason=f"no shape list: {SHAPES} does not exist"
-)
+@pytest.mark.skipif(not REFERENCE.is_file(), reason=f"no reference: {REFERENCE} does not exist")
+def test_the_measured_shapes_are_the_references():
+    document = json.loads(REFERENCE.read_text(encoding="utf-8"))
+    fields = ("batch", "in_h", "in_w", "in_c", "out_c", "kh", "kw", "groups", "stride")
+    entries = document["shapes"] + document["seed000_shapes"]
+    assert len(document["shapes"]) == REFERENCE_SHAPES
+    assert {entry["padding"] for entry in entries} == {"valid"}
+    assert {Shape(*(entry[field] for field in fields)) for entry in entries} == set(
+        measured_shapes()
+    )
 
 
-@needs_shapes
 def test_the_list_is_whole():
-    assert len(measured_shapes()) == MEASURED
-    assert len(model_shapes()) == MODELS
+    assert len(set(measured_shapes())) == MEASURED
+    assert len(set(shapes_of("models"))) == MODELS
 
 
-@needs_shapes
 @pytest.mark.parametrize("shape", all_shapes(), ids=str)
 def test_fp16_is_planned(shape):
     (oh, ow), (top, left) = shape.outputs(), shape.leading()
@@ -143,7 +127,6 @@ def test_fp16_is_planned(shape):
     check_plan(geometry, plan_tiles(geometry))
 
 
-@needs_shapes
 @pytest.mark.parametrize("shape", all_shapes(), ids=str)
 def test_int8_equals_numpy(shape):
     rng = np.random.default_rng([shape.h, shape.w, shape.ic, shape.oc, shape.kh])
