@@ -161,11 +161,13 @@ def run_on_device(
     device: str,
     timeout_ms: int = 0,
     cores: str = "auto",
+    chip: str = "rk3588",
 ) -> list[str]:
     """Runs recorded jobs on a device, addresses moved to where its buffers are there.
 
     ``buffers``: name, recorded address, writable contiguous bytes. ``jobs``: tasks as (address of
-    the commands, 64-bit words, layer name). Returns the names of the buffers that tasks write,
+    the commands, 64-bit words, layer name). ``chip``: the chip that the commands are for, which
+    the device must be. Returns the names of the buffers that tasks write,
     whose arrays hold the results. Raises DeviceError.
     """
 

@@ -14,17 +14,12 @@ from delegate.cli.files import check_writable, write_file
 from delegate.cli.nodes import nodes_text
 from delegate.cli.table import format_table, print_pairs, print_table, thousands
 from delegate.errors import UsageError
-from delegate.host.chosen_chip import chosen_chip
 from delegate.host.delegation import plural, require_all
 from delegate.progress import progress
 
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
     from delegate.options import Options
-
-
-_DUMPED_CHIP = "rk3588"
-"""Captures say of no chip that they are for it."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,9 +83,6 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.option.append(f"chip={arguments.chip}")
     options = options_from(arguments)
     check_writable(arguments.output, arguments.html)
-    chip = chosen_chip(options).name
-    if arguments.dump is not None and chip != _DUMPED_CHIP:
-        raise UsageError(f"--dump: captures are of {_DUMPED_CHIP}, not {chip}; see option chip")
     inputs = input_range(*(arguments.inputs or INPUTS))
     cpu = A76 if arguments.cpu_rates is None else load_rates(arguments.cpu_rates)
     result, files = _compile(arguments, options)

@@ -58,6 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _capture_text(capture: Capture) -> Iterator[str]:
     """The tasks of a capture, each under a comment that says which one it is."""
+    from delegate.chip.chips import registers_of
     from delegate.npu.disasm import disassemble
 
     memory = capture.memory()
@@ -70,7 +71,8 @@ def _capture_text(capture: Capture) -> Iterator[str]:
                 start = task.regcmd - buffer.dma_address
                 if start >= 0 and start + size_bytes <= buffer.size:
                     stream = memory[buffer.name][start : start + size_bytes].tobytes()
-                    yield disassemble(struct.unpack(f"<{task.regcmd_count}Q", stream))
+                    words = struct.unpack(f"<{task.regcmd_count}Q", stream)
+                    yield disassemble(words, registers_of(capture.chip))
                     break
             else:
                 raise CaptureError(

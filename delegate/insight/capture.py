@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.chips import DEFAULT, chip_named
 from delegate.errors import CaptureError, DeviceError, SimulatorFault, UsageError
 from delegate.host.tally import Tally
 from delegate.insight.capture_manifest import (
@@ -83,6 +84,7 @@ class Capture:
     chained: bool = False
     source: str = ""
     inputs: tuple[Mapping[str, Any], ...] = ()
+    chip: str = DEFAULT.name
 
     def __post_init__(self) -> None:
         manifest = self.manifest()
@@ -128,6 +130,13 @@ class Capture:
     def regions(self, memory: Mapping[str, Bytes]) -> list[tuple[str, int, Bytes]]:
         """Buffers with their bytes, as the native part takes them."""
         return [(b.name, b.dma_address, memory[b.name]) for b in self.buffers]
+
+    @property
+    def native_chip(self) -> dict[str, str | int]:
+        """The chip of the commands, as the native part takes it."""
+        from delegate.chip.header import native_chip
+
+        return native_chip(chip_named(self.chip))
 
     @property
     def task_rows(self) -> list[list[tuple[int, int, str]]]:
@@ -225,6 +234,7 @@ def replay(
             threads=threads,
             kernel=kernel,
             lenient=lenient,
+            chip=capture.native_chip,
         )
     except SimulatorFault as fault:
         return ReplayResult(capture.name, False, None, None, str(fault))
@@ -240,8 +250,10 @@ def _run_on_npu(
     before, simulated, jobs = capture.memory(), capture.memory(), capture.task_rows
     try:
         # What the simulator refuses must not reach the NPU.
-        simulate(capture.regions(simulated), jobs, threads=threads)
-        written = run_on_device(capture.regions(images), jobs, device, timeout_ms)
+        simulate(capture.regions(simulated), jobs, threads=threads, chip=capture.native_chip)
+        written = run_on_device(
+            capture.regions(images), jobs, device, timeout_ms, chip=capture.chip
+        )
     except DeviceError as error:
         return str(error)
     for name in written:

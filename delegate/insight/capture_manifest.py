@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from delegate.chip.chips import DEFAULT, NAMES
 from delegate.errors import CaptureError
 
 FORMAT = "npu-capture-1"
@@ -93,6 +94,10 @@ Record = TypeVar("Record", CaptureBuffer, CaptureTask, CaptureCheck)
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
+    """What the file holds as JSON. ``chip``: the chip of the commands; files of other drivers name
+    none and are the default's.
+    """
+
     name: str
     source: str
     chained: bool
@@ -100,6 +105,7 @@ class Manifest:
     jobs: tuple[CaptureJob, ...]
     checks: tuple[CaptureCheck, ...]
     inputs: tuple[Mapping[str, Any], ...] = ()
+    chip: str = DEFAULT.name
 
     def validate(self) -> None:
         """Raises CaptureError unless all addresses lie in buffers and all numbers are in range."""
@@ -240,6 +246,9 @@ def manifest_from_json(text: bytes) -> Manifest:
     inputs = _member(top, what, "inputs", "list", [])
     if not all(isinstance(item, dict) for item in inputs):
         raise CaptureError("the manifest: inputs holds something that is no JSON object")
+    chip = _member(top, what, "chip", "str", DEFAULT.name)
+    if chip not in NAMES:
+        raise CaptureError(f"its chip is {chip!r}; known are {', '.join(NAMES)}")
     return Manifest(
         name=_member(top, what, "name", "str", ""),
         source=_member(top, what, "source", "str", ""),
@@ -248,6 +257,7 @@ def manifest_from_json(text: bytes) -> Manifest:
         jobs=tuple(jobs),
         checks=tuple(checks),
         inputs=tuple(inputs),
+        chip=chip,
     )
 
 

@@ -73,6 +73,7 @@ def capture_of_program(
         checks=tuple(checks),
         expected=arrays,
         inputs=tuple(_input(binding) for binding in program.inputs),
+        chip=program.chip,
     )
 
 

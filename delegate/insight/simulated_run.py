@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chip import Chip
-from delegate.chip.chips import DEFAULT, chip_named
+from delegate.chip.chips import chip_named
 from delegate.errors import UsageError
 from delegate.insight.capture import Capture, CaptureCheck
 from delegate.lower.lowered import TensorBinding
@@ -168,11 +167,10 @@ def count(source: Capture | Program) -> tuple[TaskCounters, ...]:
 
     Nothing is computed: the work of a task does not depend on values. Raises SimulatorFault.
     """
-    chip = _chip_of(source)
     if isinstance(source, Program):
         source = _capture(source, [_zeros(b) for b in source.inputs])
-    facts = _run(source, None, chip, counters=True, dry_run=True)
-    bank_bytes = chip.cbuf.bank_bytes
+    facts = _run(source, None, counters=True, dry_run=True)
+    bank_bytes = chip_named(source.chip).cbuf.bank_bytes
     return tuple(TaskCounters(**task, bank_bytes=bank_bytes) for task in facts["tasks"])
 
 
@@ -193,7 +191,7 @@ def explain(
     check = _check(capture, tensor)
     base = next(b.dma_address for b in capture.buffers if b.name == check.buffer)
     address = base + _offset(check, element)
-    facts = _run(capture, chained, _chip_of(source), probe=address)
+    facts = _run(capture, chained, probe=address)
     return Explanation(address, _writes(facts), facts["earlier_writes"])
 
 
@@ -213,7 +211,7 @@ def explain_task(
     if task < 0 or min(element) < 0 or max(task, *element) >= _PROBE_LIMIT:
         raise UsageError(f"no task {task} with an element {element}")
     capture = _capture(source, inputs)
-    writes = _writes(_run(capture, chained, _chip_of(source), probe=(task, *element)))
+    writes = _writes(_run(capture, chained, probe=(task, *element)))
     if not writes:
         tasks = sum(len(job.tasks) for job in capture.jobs)
         raise UsageError(
@@ -229,11 +227,6 @@ def _writes(facts: dict[str, Any]) -> tuple[ElementWrite, ...]:
         return ElementWrite(**{**found, **lists})
 
     return tuple(map(write, facts["writes"]))
-
-
-def _chip_of(source: Capture | Program) -> Chip:
-    """Captures are of the default's programs."""
-    return chip_named(source.chip) if isinstance(source, Program) else DEFAULT
 
 
 def _capture(source: Capture | Program, inputs: Sequence[npt.NDArray[Any]] | None) -> Capture:
@@ -274,17 +267,14 @@ def _offset(check: CaptureCheck, element: tuple[int, int, int]) -> int:
     return check.offset + pixel * _ATOM_BYTES + c % check.c2 * np.dtype(check.dtype).itemsize
 
 
-def _run(
-    capture: Capture, chained: bool | None, chip: Chip = DEFAULT, **how: Any
-) -> dict[str, Any]:
+def _run(capture: Capture, chained: bool | None, **how: Any) -> dict[str, Any]:
     from delegate._native import simulate
-    from delegate.chip.header import native_chip
 
     order = capture.chained if chained is None else chained
     return simulate(
         capture.regions(capture.memory()),
         capture.task_rows,
         chained=order,
-        chip=native_chip(chip),
+        chip=capture.native_chip,
         **how,
     )

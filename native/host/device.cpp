@@ -49,11 +49,7 @@ std::shared_ptr<Device> open_found(const NpuNode& node, const std::string& cores
 }
 
 const Chip& asked_chip(const DeviceSettings& settings) {
-  if (settings.chip == "auto") return kRk3588;
-  for (const Chip* chip : kChips) {
-    if (chip->name == settings.chip) return *chip;
-  }
-  throw DeviceError("unknown chip \"" + settings.chip + "\"");
+  return settings.chip == "auto" ? kRk3588 : chip_named(settings.chip);
 }
 
 std::shared_ptr<Device> open_auto(const DeviceSettings& settings) {
@@ -113,6 +109,13 @@ std::shared_ptr<Device> DeviceStreams::next() {
   if (!is_taken_.exchange(true)) return device_;
   std::shared_ptr<Device> stream = device_->open_stream();
   return stream != nullptr ? stream : device_;
+}
+
+const Chip& chip_named(const std::string& name) {
+  for (const Chip* chip : kChips) {
+    if (chip->name == name) return *chip;
+  }
+  throw DeviceError("unknown chip \"" + name + "\"");
 }
 
 std::vector<int> parse_cores(const std::string& cores, const Chip& chip) {

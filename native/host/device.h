@@ -184,6 +184,9 @@ struct DeviceSettings {
   std::string chip = "auto";
 };
 
+// Throws DeviceError unless there is a chip of this name.
+const Chip& chip_named(const std::string& name);
+
 // "auto", "rocket", "rknpu", "simulator", "null" or the path of a device node. Throws DeviceError;
 // a device that exists but fails is never replaced by another, nor one of another chip.
 std::shared_ptr<Device> open_device(const std::string& name, const DeviceSettings& settings = {});

@@ -7,21 +7,24 @@
 #include "chip/registers_gen.h"
 #include "host/run_proof.h"
 #include "host/stream_verifier.h"
+#include "sim/register_file.h"
 
 namespace rk3588 {
 namespace {
 
 namespace regs = sim::regs;
 
-bool is_target(const sim::Word& word) {
-  return (word.target == regs::dpu::kTarget && word.offset == regs::dpu::dst_base_addr::kOffset) ||
+bool is_target(const sim::Word& word, const Chip& chip) {
+  return (word.target == regs::dpu::kTarget &&
+          word.offset == sim::registers_of(chip).dpu_target_offset) ||
          (word.target == regs::ppu::kTarget && word.offset == regs::ppu::dst_base_addr::kOffset);
 }
 
 }  // namespace
 
 std::vector<size_t> run_recorded(Device& device, std::vector<RecordedBuffer>& recorded,
-                                 const std::vector<JobRef>& jobs, uint32_t timeout_ms) {
+                                 const std::vector<JobRef>& jobs, const Chip& chip,
+                                 uint32_t timeout_ms) {
   std::vector<Buffer*> from;
   std::vector<std::unique_ptr<Buffer>> buffers;
   std::vector<Buffer*> to;
@@ -40,12 +43,13 @@ std::vector<size_t> run_recorded(Device& device, std::vector<RecordedBuffer>& re
       throw StreamError("a recorded command names an address outside the recorded buffers" +
                         (task.layer.empty() ? std::string() : " (" + task.layer + ")"));
     }
-    if (place && is_target(word)) written.insert(place->index);
+    if (place && is_target(word, chip)) written.insert(place->index);
   };
   Submit submit;
+  submit.chip = &chip;
   submit.timeout_ms = timeout_ms;
   submit.outputs_hold_content = true;
-  submit.jobs = move_jobs(jobs, from, to, note);
+  submit.jobs = move_jobs(jobs, from, to, chip, note);
   for (size_t i = 0; i < to.size(); ++i) {
     (written.count(i) != 0 ? submit.outputs : submit.inputs).push_back(to[i]);
   }

@@ -25,10 +25,11 @@ class RecordedBuffer : public Buffer {
   Span<uint8_t> content_;
 };
 
-// Runs `jobs`, whose tasks have recorded addresses. Returns the indices of the buffers that tasks
-// write; only their contents change. Throws DeviceError: an address outside the buffers, a stream
-// that does not verify, and whatever the device meets.
+// Runs `jobs`, commands for `chip` whose tasks have recorded addresses. Returns the indices of the
+// buffers that tasks write; only their contents change. Throws DeviceError: an address outside the
+// buffers, a stream that does not verify, and whatever the device meets.
 std::vector<size_t> run_recorded(Device& device, std::vector<RecordedBuffer>& buffers,
-                                 const std::vector<JobRef>& jobs, uint32_t timeout_ms);
+                                 const std::vector<JobRef>& jobs, const Chip& chip,
+                                 uint32_t timeout_ms);
 
 }  // namespace rk3588

@@ -329,7 +329,9 @@ sim::Job sim_job(const JobRef& job, size_t first, size_t count) {
 }
 
 std::vector<JobRef> move_jobs(std::vector<JobRef> jobs, const std::vector<Buffer*>& from,
-                              const std::vector<Buffer*>& to, const SeeAddress& see) {
+                              const std::vector<Buffer*>& to, const Chip& chip,
+                              const SeeAddress& see) {
+  const sim::RegisterTable& known = sim::registers_of(chip);
   const auto moved = [&](const AddressPlace& place) {
     return to[place.index]->dma_address() + place.offset;
   };
@@ -347,7 +349,7 @@ std::vector<JobRef> move_jobs(std::vector<JobRef> jobs, const std::vector<Buffer
         uint64_t command;
         std::memcpy(&command, commands, kWordBytes);
         const Word word = decode(command);
-        const regs::Register* reg = sim::registers_of(kRk3588).find(word.target, word.offset);
+        const regs::Register* reg = known.find(word.target, word.offset);
         if (reg == nullptr || !reg->is_address) continue;
         const auto place = find_address(from, word.value);
         if (see) see(task, word, place);

@@ -54,12 +54,13 @@ std::vector<sim::TaskAccess> verify_alone(const Submit& submit, size_t job, size
 // Tasks [first, first + count) of a job, as the simulator takes them.
 sim::Job sim_job(const JobRef& job, size_t first, size_t count);
 
-// Jobs of RK3588 whose commands and data lie in `from`, for copies of these buffers: the commands
+// Jobs of `chip` whose commands and data lie in `from`, for copies of these buffers: the commands
 // in the copies get the copies' addresses. One that lies in none of the buffers stays as it is.
 // `see` is told of every command of a task that names an address, and where that was. Throws
 // StreamError if commands lie outside the buffers, and what `see` throws.
 using SeeAddress = std::function<void(const TaskRef& task, const sim::Word& command,
                                       const std::optional<AddressPlace>& place)>;
 std::vector<JobRef> move_jobs(std::vector<JobRef> jobs, const std::vector<Buffer*>& from,
-                              const std::vector<Buffer*>& to, const SeeAddress& see);
+                              const std::vector<Buffer*>& to, const Chip& chip,
+                              const SeeAddress& see);
 }  // namespace rk3588

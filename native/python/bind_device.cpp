@@ -25,7 +25,7 @@ using TaskTuple = std::tuple<uint64_t, uint32_t, std::string>;
 std::vector<std::string> run_on_device(const std::vector<py::tuple>& items,
                                        const std::vector<std::vector<TaskTuple>>& job_items,
                                        const std::string& device, uint32_t timeout_ms,
-                                       const std::string& cores) {
+                                       const std::string& cores, const std::string& chip) {
   std::vector<Bytes> arrays;
   std::vector<RecordedBuffer> buffers;
   for (const py::tuple& item : items) {
@@ -49,7 +49,7 @@ std::vector<std::string> run_on_device(const std::vector<py::tuple>& items,
   {
     const py::gil_scoped_release release;
     const std::shared_ptr<Device> opened = open_device(device, {cores, false});
-    written = run_recorded(*opened, buffers, jobs, timeout_ms);
+    written = run_recorded(*opened, buffers, jobs, chip_named(chip), timeout_ms);
   }
   std::vector<std::string> names;
   for (const size_t index : written) names.push_back(buffers[index].name());
@@ -117,11 +117,13 @@ py::tuple chip_of_npu(const std::string& root) {
 }  // namespace
 
 void bind_devices(py::module_& module) {
-  module.def("run_on_device", &run_on_device, py::arg("buffers"), py::arg("jobs"),
-             py::arg("device"), py::arg("timeout_ms") = 0, py::arg("cores") = "auto",
-             "Runs recorded jobs on a device: (name, recorded address, writable uint8 array) and\n"
-             "tasks as (address of the commands, 64-bit words, layer name). Returns the names of\n"
-             "the buffers that tasks write, whose arrays hold the results. Raises DeviceError.");
+  module.def(
+      "run_on_device", &run_on_device, py::arg("buffers"), py::arg("jobs"), py::arg("device"),
+      py::arg("timeout_ms") = 0, py::arg("cores") = "auto", py::arg("chip") = "rk3588",
+      "Runs recorded jobs on a device: (name, recorded address, writable uint8 array) and\n"
+      "tasks as (address of the commands, 64-bit words, layer name); chip: that the commands\n"
+      "are for, and the device must be. Returns the names of the buffers\n"
+      "that tasks write, whose arrays hold the results. Raises DeviceError.");
   module.def("features_of", &features_of_program, py::arg("program"),
              "Names of the features of the hardware that a serialised Program uses.");
   module.def("prove_features", &prove_features, py::arg("device"), py::arg("cache_dir") = "off",

@@ -69,7 +69,7 @@ Submit mirrored(const Submit& submit, Worker* worker) {
   const auto outputs = to.begin() + static_cast<ptrdiff_t>(submit.inputs.size());
   result.inputs.assign(to.begin(), outputs);
   result.outputs.assign(outputs, to.end());
-  result.jobs = move_jobs(submit.jobs, from, to, {});
+  result.jobs = move_jobs(submit.jobs, from, to, *submit.chip, {});
   // Nothing reaches the NPU that was not read as it will be fetched.
   verify_streams(result);
   for (const auto& buffer : worker->copies) buffer->give_to_device();

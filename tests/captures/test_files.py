@@ -190,6 +190,7 @@ def manifest_error(saved: Path, path: Path, change: Any) -> str:
 
 MANIFEST_FAULTS = {
     "format": (lambda m: m.update(format="npu-capture-9"), "npu-capture-1"),
+    "chip": (lambda m: m.update(chip="rk3566"), "known are rk3588, rk3576"),
     "no buffers": (lambda m: m.pop("buffers"), "buffers is missing"),
     "buffer type": (lambda m: m["buffers"].__setitem__(0, 5), "no JSON object|not a JSON object"),
     "same names": (lambda m: m["buffers"][1].update(name="input"), "two buffers"),

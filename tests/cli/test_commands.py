@@ -167,6 +167,27 @@ def test_dump_is_replayed_both_ways_and_disassembled(run: Run, tmp_path: Path) -
     )
 
 
+def test_a_dump_of_the_other_chip_runs_on_a_simulator_of_it(run: Run, tmp_path: Path) -> None:
+    command = ("compile", MODEL, *TWO_PARTITIONS, "--chip", "rk3576", "--dump", tmp_path)
+    assert run(*command).code == 0
+    files = sorted(tmp_path.iterdir())
+    for order in ((), ("--chained",), ("--kernel", "rknpu")):
+        captures = run("replay", *files, *order, "--json").json["captures"]
+        assert [(c["passed"], c["complaints"]) for c in captures] == [(True, [])] * 2
+    assert "CNA.CONV_CON1" in run("disasm", files[0]).out
+    assert "word 0x" not in run("disasm", files[0]).out
+    element = ("--element", "0,0,0")
+    explained = run("explain", files[1], *element, "--json").json
+    assert explained["traces"][-1]["output"] == explained["expected"]
+    arrays = dict(np.load(files[0]))
+    manifest = json.loads(arrays["manifest"].tobytes())
+    assert manifest.pop("chip") == "rk3576"
+    arrays["manifest"] = np.frombuffer(json.dumps(manifest).encode(), np.uint8)
+    np.savez(tmp_path / "unnamed.npz", **arrays)
+    (taken_for_rk3588,) = run("replay", tmp_path / "unnamed.npz", "--json").json["captures"]
+    assert not taken_for_rk3588["passed"]
+
+
 def test_dump_of_a_seed_is_the_same_every_time(run: Run, tmp_path: Path) -> None:
     contents = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):

@@ -81,8 +81,8 @@ def test_a_folder_that_may_not_be_looked_into_is_named(
         ("conformance", "--summary"),
         ("classify", "no.png", "--model", MODEL, "--csv"),
         ("detect", "no.png", "--model", MODEL, "--coco"),
-        ("compile", MODEL, "-O", "chip=rk3576", "--dump", "dumped", "--html"),
-        ("compile", MODEL, "-O", "chip=rk3576", "--dump", "dumped", "-o"),
+        ("compile", MODEL, "--dump", "dumped", "--image", "no.png", "--html"),
+        ("compile", MODEL, "--dump", "dumped", "--image", "no.png", "-o"),
         ("doctor", "--report"),
     ],
 )

@@ -106,6 +106,19 @@ def test_a_model_compiled_for_the_other_chip_is_refused(board: Board, driver: st
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
+def test_dumps_replay_on_the_chip_that_they_are_for(board: Board, driver: str):
+    files = {chip: board.root / chip / "partition_0.npz" for chip in ("rk3588", "rk3576")}
+    for chip, path in files.items():
+        done = command(board, "compile", CLASSIFY[3], "--chip", chip, "--dump", str(path.parent))
+        assert done.returncode == 0, done.stderr
+    board.add_rk3576(driver)
+    done = command(board, "replay", *map(str, files.values()), "--device", driver, "--json")
+    other, own = json.loads(done.stdout)["captures"]
+    assert own["passed"], own["error"]
+    assert "commands for chip rk3588" in other["error"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
 def test_the_boards_proofs_are_the_chips(board: Board, driver: str):
     """On one core, then on both at the same time; what is proved is not asked again."""
     board.add_rk3576(driver)
