@@ -13,7 +13,13 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
-from delegate.errors import EncodingError, LoweringError, MissingFeatureError, Rejection
+from delegate.errors import (
+    EncodingError,
+    LoweringError,
+    MissingFeatureError,
+    Rejection,
+    is_memory_exhausted,
+)
 from delegate.host.chosen_chip import chosen_chip
 from delegate.log import get_logger
 from delegate.lower.half_bound import widest
@@ -309,7 +315,8 @@ def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Re
     """
     nodes: tuple[int, ...] = ()
     name = PARTITION_COMPILES.name
-    detail = f"{PARTITION_COMPILES.sentence}: {type(error).__name__}: {error}"
+    problem = "memory ran out: " if is_memory_exhausted(error) else ""
+    detail = f"{PARTITION_COMPILES.sentence}: {problem}{type(error).__name__}: {error}"
     if isinstance(error, LoweringError):
         nodes, name, detail = (error.node,), error.rule, error.detail
     elif isinstance(error, MissingFeatureError):
