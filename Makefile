@@ -29,7 +29,7 @@ LITERT_TESTS := tests/native tests/cli tests/package tests/e2e tests/aot tests/h
 help:
 	@echo 'make demo         classify a picture through the delegate'
 	@echo 'make test         lint, types, tests under tflite-runtime and ai-edge-litert'
-	@echo 'make test-alone   tests that depend on ../shared, in a copy of this tree without it'
+	@echo 'make test-alone   all tests in a copy of this tree, with no ../shared beside it'
 	@echo 'make conformance  the whole operator suite against the reference kernels'
 	@echo 'make conformance-half  the families of float operators, in fp16 against float64'
 	@echo 'make random-graphs   GRAPHS random models (default 20000) against the reference kernels'
@@ -104,9 +104,8 @@ format: $(VENV)/installed
 test-litert: $(LITERT)/installed
 	$(LITERT)/bin/python -m pytest $(PYTEST_FLAGS) -q -m 'not slow and not exhaustive' $(LITERT_TESTS)
 
-# Where ../shared is, the tests that depend on it run a second time as in a clone without it.
 test-alone: $(VENV)/installed
-	if [ -d ../shared ]; then $(BIN)/python tools/alone.py -q $(PYTEST_FLAGS); fi
+	$(BIN)/python tools/alone.py $(PYTEST_FLAGS) -m 'not exhaustive'
 
 # What CI runs of the suite: the same cases every time, of every family.
 conformance-sample: $(VENV)/installed
@@ -195,9 +194,11 @@ fuzz: $(VENV)/installed
 	nice -n 19 $(FUZZ)/fuzz_stream $(FUZZ)/corpus $(FUZZ)/seeds -artifact_prefix=$(FUZZ)/failed- \
 		-runs=$(FUZZ_RUNS) -max_len=16384 -timeout=20 -print_final_stats=1
 
+# Where ../shared is, every test runs as in a clone without it, and those that read it here, too.
 test: lint sanitize test-litert conformance-sample $(VENV)/installed
-	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m 'not exhaustive'
-	$(MAKE) test-alone
+	if [ -d ../shared ]; then $(MAKE) test-alone; fi
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) \
+		-m "not exhaustive$$(if [ -d ../shared ]; then echo ' and shared'; fi)"
 
 # docs/emulated_board.md. Exit code 3: a kernel or packages are not to be had.
 board: $(VENV)/installed

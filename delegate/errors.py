@@ -7,6 +7,7 @@ line prints that line and exits with ``exit_code``; a traceback is shown only wi
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 
 
@@ -14,6 +15,15 @@ class DelegateError(Exception):
     """Base of all errors raised on purpose by this package."""
 
     exit_code = 1
+
+
+def is_memory_exhausted(error: BaseException) -> bool:
+    """Whether memory ran out: libraries that cannot be loaded for it say so in words alone."""
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or (isinstance(error, ImportError) and "failed to map segment" in str(error))
+    )
 
 
 class UsageError(DelegateError):

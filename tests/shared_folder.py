@@ -1,7 +1,7 @@
 """What tests read from the folder beside the repository, and what stands in where it is absent.
 
-Nothing else in ``tests`` knows where that folder is: ``tools/alone.py`` runs the tests that import
-this file again in a copy of the tree that has none.
+Nothing else in ``tests`` knows where that folder is. ``make test`` runs the whole suite in a copy
+of the tree that has none (``tools/alone.py``), and here the tests that read it (``-m shared``).
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Runs tests in a copy of this tree that has no ``../shared`` beside it, as everybody's clone.
+"""Runs pytest in a copy of this tree that has no ``../shared`` beside it, as everybody's clone.
 
     python tools/alone.py [PYTEST OPTIONS]
 
-The tests that read that folder, and those of rooms whose answers depend on it (commands, package,
-documents, conformance), slow ones left out. The copy is what git would commit, with the native
-library of this environment, in build/alone; its own environment is this one plus the copy, so that
-child processes import the copy, too. Exit code: pytest's.
+The copy is what git would commit, with the native library of this environment, in build/alone; its
+own environment is this one plus the copy, so that child processes import the copy, too. Exit code:
+pytest's.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ import numpy
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "alone"
-ROOMS = ("tests/cli", "tests/conformance", "tests/docs", "tests/package")
 NATIVE = ("_native*.so", "librk3588_delegate.so")
 
 
@@ -70,17 +68,6 @@ def make_environment(folder: Path, copy: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def tests_of(copy: Path) -> list[str]:
-    """Test files that read the folder beside the repository, and the rooms that depend on it."""
-    readers = [
-        str(path.relative_to(copy))
-        for path in sorted((copy / "tests").rglob("test_*.py"))
-        if "tests.shared_folder" in path.read_text(encoding="utf-8")
-        and not str(path.relative_to(copy)).startswith(ROOMS)
-    ]
-    return [*ROOMS, *readers]
-
-
 def main() -> int:
     """Returns pytest's exit code."""
     parser = argparse.ArgumentParser(
@@ -91,8 +78,7 @@ def main() -> int:
     make_copy(copy)
     python = make_environment(FOLDER / "environment", copy)
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    selection = ["-m", "not slow and not exhaustive", *tests_of(copy)]
-    command = [str(python), "-m", "pytest", *given, *selection]
+    command = [str(python), "-m", "pytest", *given]
     environment = {**os.environ, "PATH": tools}
     return subprocess.run(command, check=False, cwd=copy, env=environment).returncode
 

@@ -43,7 +43,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if facts.is_healthy:
         return 0
     needs_npu = options.device not in ("auto", "simulator", "null")
-    has_node = any(node.state != "foreign" for node in facts.nodes)
+    has_node = any(node.state not in ("foreign", "missing") for node in facts.nodes)
     return DeviceError.exit_code if needs_npu and not has_node else EXIT_MISMATCH
 
 

@@ -20,6 +20,7 @@ from delegate.errors import (
     MissingFeatureError,
     Rejection,
     UnknownFormError,
+    is_memory_exhausted,
 )
 from delegate.host.chosen_chip import chosen_chip
 from delegate.host.chosen_driver import driver_name, drivers_of
@@ -319,7 +320,8 @@ def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Re
     """
     nodes: tuple[int, ...] = ()
     name = PARTITION_COMPILES.name
-    detail = f"{PARTITION_COMPILES.sentence}: {type(error).__name__}: {error}"
+    problem = "memory ran out: " if is_memory_exhausted(error) else ""
+    detail = f"{PARTITION_COMPILES.sentence}: {problem}{type(error).__name__}: {error}"
     if isinstance(error, LoweringError):
         nodes, name, detail = (error.node,), error.rule, error.detail
     elif isinstance(error, MissingFeatureError):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from delegate.errors import DelegateError
+from delegate.errors import DelegateError, is_memory_exhausted
 from delegate.host.delegation import Delegation, announce
 from delegate.log import configure, get_logger
 from delegate.model.stored_options import STORED
@@ -105,7 +105,14 @@ class Session:
         except Exception as error:
             if self.options.strict:
                 raise
-            if isinstance(error, DelegateError):
+            if is_memory_exhausted(error):
+                logger.warning(
+                    "nothing delegated: memory ran out while the model was compiled (%s); give "
+                    "the process more, or compile ahead of time: rk3588-delegate compile MODEL -o "
+                    "OUT.tflite",
+                    str(error) or type(error).__name__,
+                )
+            elif isinstance(error, DelegateError):
                 logger.warning("nothing delegated: %s", error)
             else:
                 logger.exception("nothing delegated: internal error: %s", error)

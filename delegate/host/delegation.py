@@ -98,7 +98,11 @@ def announce(delegation: Delegation, options: Options) -> None:
 
 @functools.cache  # more than one interpreter of a process says nothing new
 def _announce_simulator() -> None:
-    get_logger().warning("no NPU in use: programs run on the embedded simulator")
+    from delegate._native import find_npu_nodes
+
+    text = "no NPU in use: programs run on the embedded simulator"
+    problems = [problem for *_, state, problem in find_npu_nodes() if state == "missing"]
+    get_logger().warning("%s", "; ".join([text, *problems[:1]]))
 
 
 @functools.cache

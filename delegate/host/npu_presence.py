@@ -166,12 +166,6 @@ def _absence(cores: Cores, device: str) -> Finding:
             "what they wait for: sudo cat /sys/kernel/debug/devices_deferred; dmesg | grep -i -e "
             "rocket -e npu -e iommu (it needs CONFIG_ROCKCHIP_IOMMU and the NPU's power domains)",
         )  # fmt: skip
-    if cores.driver == "rocket":
-        return Finding(
-            "problem", "driver rocket has the NPU's cores, but there is no node in /dev/accel",
-            "in a container that was started before the driver was loaded: start it again with "
-            "--device /dev/accel/accel0; otherwise check udev",
-        )  # fmt: skip
     if cores.driver == "rknpu":
         return Finding(
             "problem", "the device tree is the vendor's, but no node of driver rknpu was found",
@@ -186,16 +180,12 @@ def _absence(cores: Cores, device: str) -> Finding:
 def _node_findings(node: Node, is_other_chip: bool) -> Iterator[Finding]:
     if node.state == "foreign":
         yield Finding("ok", f"{node.path} is no NPU of Rockchip's: driver {node.driver or '-'}")
-    elif node.state == "missing":
-        yield Finding(
-            "problem", f"driver {node.driver} is bound but {node.path} does not exist",
-            f"in a container: start it again with --device {node.path} (a driver loaded after its "
-            "start adds no node there); otherwise check udev",
-        )  # fmt: skip
-    elif node.state == "failed" and (
-        is_other_chip or (node.driver == "rknpu" and Path(node.path).name == "rknpu")
+    elif node.state == "missing" or (
+        node.state == "failed"
+        and (is_other_chip or (node.driver == "rknpu" and Path(node.path).name == "rknpu"))
     ):
-        # A driver of another chip, or the vendor's node without DRM: permissions would not help.
+        # No node, a driver of another chip, or the vendor's node without DRM: permissions would
+        # not help.
         text, _, remedy = (node.problem or "").partition("; ")
         yield Finding("problem", text, remedy)
     elif node.state == "denied" or not node.accessible:

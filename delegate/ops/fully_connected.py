@@ -78,6 +78,20 @@ def rows_divide_input(facts: GraphFacts, node: Node) -> str | None:
     return f"{list(x.shape)} to {list(y.shape)} with weights {list(weights)}"
 
 
+@constraint()
+def kernel_stays_inside(facts: GraphFacts, node: Node) -> str | None:
+    """Scales per channel need an output of rank 2, or a second dimension up to the outputs: else
+    kernels of 2.14 leave their memory.
+    """
+    weights, shape = weights_of(facts, node), facts.outputs(node)[0].shape
+    assert weights.quantization is not None  # weights_type ran before
+    # Kernels that round once came after those that take dimensions 0 and 1 for rows and outputs.
+    if facts.graph.rounds_once or not weights.quantization.is_per_channel:
+        return None
+    is_inside = len(shape) > 1 and shape[1] <= weights.shape[0]
+    return None if is_inside else f"it is {list(shape)}, with {weights.shape[0]} outputs"
+
+
 def macs(graph: Graph, node: Node) -> int:
     """One per output element and column of the weights."""
     _, columns = graph.tensor(node.inputs[1]).shape
@@ -157,5 +171,7 @@ OPERATOR = Operator(
     follows_runtime=True,
     needs=("convolution",),
     half=half,
-    rules=(*common.FIRST, *_RANKS, *common.WITH_WEIGHTS, rows_divide_input),
-)
+    rules=(
+        *common.FIRST, *_RANKS, *common.WITH_WEIGHTS, rows_divide_input, kernel_stays_inside,
+    ),
+)  # fmt: skip

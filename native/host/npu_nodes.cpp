@@ -161,6 +161,27 @@ void find_misc(const fs::path& root, std::vector<NpuNode>* nodes) {
   nodes->push_back({path, kRknpuDriver, "", NpuNode::State::kFailed, rknpu_misc_problem(path)});
 }
 
+// Cores that rocket has taken, though no class shows a device of theirs.
+void find_bound_cores(const fs::path& root, std::vector<NpuNode>* nodes) {
+  const bool is_known = std::any_of(nodes->begin(), nodes->end(), [](const NpuNode& node) {
+    return node.state != NpuNode::State::kForeign;
+  });
+  if (is_known) return;
+  std::error_code error;
+  for (fs::directory_iterator it(root / "sys/bus/platform/devices", error), end;
+       !error && it != end; it.increment(error)) {
+    const bool is_core = it->path().extension() == ".npu";
+    if (!is_core || link_name(it->path() / "driver") != kRocketDriver) continue;
+    const std::string folder = (root / "dev/accel").string();
+    nodes->push_back({folder, kRocketDriver, "", NpuNode::State::kMissing,
+                      "driver rocket has the NPU's cores, but there is no node of it in " + folder +
+                          "; in a container that was started before the driver was loaded: start "
+                          "it again with --device " +
+                          folder + "; otherwise check udev"});
+    return;
+  }
+}
+
 void refuse_other_chips(const std::string& root, std::vector<NpuNode>* nodes) {
   if (nodes->empty()) return;
   const NpuChip found = find_npu_chip(root);
@@ -185,8 +206,16 @@ std::vector<NpuNode> find_npu_nodes(const std::string& root) {
   find_accel(root, &nodes);
   find_drm(root, &nodes);
   find_misc(root, &nodes);
+  find_bound_cores(root, &nodes);
   refuse_other_chips(root, &nodes);
   return nodes;
+}
+
+std::string missing_npu_problem(const std::string& root) {
+  for (const NpuNode& node : find_npu_nodes(root)) {
+    if (node.state == NpuNode::State::kMissing) return node.problem;
+  }
+  return {};
 }
 
 bool is_rknpu_misc_node(const std::string& path) {

@@ -15,7 +15,7 @@ namespace rk3588 {
 struct NpuNode {
   enum class State {
     kUsable,   // its driver said rocket or rknpu
-    kMissing,  // the kernel has the device, /dev has no node
+    kMissing,  // the kernel has the device, or its cores a driver, but /dev has no node
     kDenied,   // no permission to open it
     kFailed,   // opening or asking failed, a build of a driver that is not supported, or a chip
                // that nothing can run on
@@ -38,6 +38,10 @@ const char* name_of(NpuNode::State state);
 // for their card. `root` is the directory that holds dev/ and sys/. Opens nodes to ask their
 // drivers, but none that sysfs says is another driver's. Never throws for what it finds.
 std::vector<NpuNode> find_npu_nodes(const std::string& root);
+
+// Why there is no node of an NPU that the kernel has, in one line with a remedy; "" if it has none,
+// or its node.
+std::string missing_npu_problem(const std::string& root);
 
 // Whether a path is the vendor driver's node without DRM, which dispatches requests by number
 // alone: a DRM request would be taken for another one.

@@ -57,7 +57,10 @@ Delegate* create(const char* const* keys, const char* const* values, size_t coun
     if (is_python_running()) {
       const PythonPlugin plugin = find_python_plugin();
       if (plugin.create != nullptr) return forward(plugin, keys, values, count, report);
-      no_compiler = {"the compiler cannot be imported (" + plugin.problem + ")", true};
+      no_compiler = {tells_of_memory(plugin.problem)
+                         ? "memory ran out while the compiler was loaded (" + plugin.problem + ")"
+                         : "the compiler cannot be imported (" + plugin.problem + ")",
+                     true};
     }
     const NativeOptions options = read_native_options(keys, values, count);
     return make_delegate(make_native_session(options, std::move(no_compiler)));

@@ -8,6 +8,7 @@
 #include "evidence/feature_proofs.h"
 #include "host/device.h"
 #include "host/devices.h"
+#include "host/npu_nodes.h"
 #include "host/run_stats.h"
 #include "tflite/compiled_operator.h"
 
@@ -46,8 +47,10 @@ class NativeSession : public Session {
     const std::string left = std::to_string(claim.total - claim.claimed) + " of " +
                              std::to_string(claim.total) + " nodes";
     if (claim.claimed == 0 && claim.total > 0) {
+      const std::string what =
+          no_compiler_.is_failure ? "" : "this model was not compiled ahead of time and ";
       const std::string text =
-          "this model was not compiled ahead of time and " + no_compiler_.reason + ": " + left +
+          what + no_compiler_.reason + ": " + left +
           " stay on the CPU; make a compiled model with: rk3588-delegate compile MODEL -o "
           "OUT.tflite";
       if (options_.strict) throw std::runtime_error("strict: " + text);
@@ -63,7 +66,9 @@ class NativeSession : public Session {
     }
     if (options_.device == "auto" && streams_.name() == "simulator" &&
         !simulator_announced_.exchange(true)) {
-      log(LogLevel::kWarning, "no NPU in use: programs run on the embedded simulator");
+      const std::string problem = missing_npu_problem("/");
+      log(LogLevel::kWarning, "no NPU in use: programs run on the embedded simulator" +
+                                  (problem.empty() ? problem : "; " + problem));
     }
     log(LogLevel::kInfo, streams_.name() + ": " + std::to_string(claim.claimed) +
                              " compiled operators; " + left + " stay on the CPU");

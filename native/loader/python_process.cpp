@@ -62,6 +62,7 @@ struct Python {
     Object trace = nullptr;
     fetch(&type, &value, &trace);
     std::string result = value == nullptr ? "unknown error" : string_of(text(value));
+    if (result.empty()) result = string_of(text(type));  // "<class 'MemoryError'>"
     clear();
     for (Object object : {type, value, trace}) {
       if (object != nullptr) forget(object);
@@ -94,6 +95,13 @@ std::string module_path(const Python& python, std::string* problem) {
 }
 
 }  // namespace
+
+bool tells_of_memory(const std::string& problem) {
+  for (const char* words : {"MemoryError", "failed to map segment", "annot allocate memory"}) {
+    if (problem.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
 
 bool is_python_running() {
   const auto is_initialized = find<int (*)()>("Py_IsInitialized");

@@ -19,6 +19,10 @@ struct PythonPlugin {
   std::string problem;
 };
 
+// Whether a problem is that memory ran out, by the words of Python, of the loader of libraries and
+// of the C library.
+bool tells_of_memory(const std::string& problem);
+
 bool is_python_running();
 
 // The shared libpythonX.Y that a process without Python is to load, or null: RK3588_LIBPYTHON.

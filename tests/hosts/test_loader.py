@@ -98,11 +98,22 @@ def test_copy_runs_compiled_models_where_the_package_is_absent(tmp_path):
     assert ran.stdout.startswith("False ")
 
 
-def test_missing_compiler_is_explained(tmp_path):
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        ("ImportError('not this one')", "the compiler cannot be imported (not this one)"),
+        ("MemoryError", "memory ran out while the compiler was loaded (<class 'MemoryError'>)"),
+        (
+            "ImportError('x.so: failed to map segment')",
+            "memory ran out while the compiler was loaded (x.so: failed to map segment)",
+        ),
+    ],
+)
+def test_missing_compiler_is_explained(tmp_path, failure, told):
     copy = tmp_path / "librk3588_delegate.so"
     shutil.copy(delegate.library_path(), copy)
     (tmp_path / "delegate").mkdir()
-    (tmp_path / "delegate" / "__init__.py").write_text("raise ImportError('not this one')\n")
+    (tmp_path / "delegate" / "__init__.py").write_text(f"raise {failure}\n")
     (tmp_path / "model.tflite").write_bytes(rich_model())
     from delegate.host.runtimes import find_runtime
 
@@ -114,4 +125,5 @@ def test_missing_compiler_is_explained(tmp_path):
         text=True, timeout=60, check=False,
     )  # fmt: skip
     assert ran.returncode == 1, "a device was asked for by name"
-    assert "the compiler cannot be imported (not this one)" in ran.stderr
+    assert f"{told}: " in ran.stderr
+    assert "not compiled ahead of time" not in ran.stderr

@@ -333,5 +333,34 @@ def test_doctor_says_why_there_is_no_node(board: Board):
     for name in CORES:
         bind(board.root, name, "rocket")
     text, remedy = verdict()
-    assert "no node in /dev/accel" in text
+    assert "there is no node of it in /dev/accel" in text
     assert "started before the driver was loaded" in remedy
+    assert "--device /dev/accel;" in remedy  # accel0 may be another device's
+
+
+@pytest.mark.parametrize("shown", ["class", "cores"])
+def test_who_simulates_beside_a_bound_driver_is_told_why(board: Board, shown: str):
+    """A container without the node: accel0 is another device, the NPU's is accel1."""
+    if shown == "class":
+        board.add_rocket()
+        (board.root / ROCKET_NODE).write_text("driver=intel_vpu\nversion=1.0.0\n")
+        board.add_second_rocket()
+        (board.root / "dev/accel/accel1").unlink()
+        wanted = "start it again with --device /dev/accel/accel1"
+    else:
+        add_cores(board.root, bound=3)
+        wanted = "start it again with --device /dev/accel;"
+    done = board.python("-c", _LOADED)
+    assert done.returncode == 0, done.stderr
+    assert "no NPU in use: programs run on the embedded simulator; " in done.stderr
+    assert wanted in done.stderr
+    facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)
+    assert wanted.removesuffix(";") in facts["next_step"]
+
+
+_LOADED = f"""
+from tflite_runtime.interpreter import Interpreter, load_delegate
+import delegate
+made = load_delegate(delegate.library_path())
+Interpreter({str(DIGITS / "digits_int8.tflite")!r}, experimental_delegates=[made])
+"""

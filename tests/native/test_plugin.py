@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import gc
 import logging
 import subprocess
@@ -116,6 +117,18 @@ def test_preview_names_the_edges_without_constants(runtime, load, compiler, mode
     with pytest.raises(RuntimeError, match="only while preparing"):
         compiler.previews[0]([0])
     del interpreter
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [MemoryError(), OSError(errno.ENOMEM, "no"), ImportError("x.so: failed to map segment")],
+)
+def test_memory_that_runs_out_is_called_that(runtime, load, compiler, model, failure, caplog):
+    compiler.fail = failure
+    with caplog.at_level(logging.WARNING, "delegate"):
+        runtime.Interpreter(model_content=model, experimental_delegates=[load()])
+    assert "nothing delegated: memory ran out while the model was compiled" in caplog.text
+    assert "internal error" not in caplog.text
 
 
 @pytest.mark.parametrize("ops", [(), ("CONV_2D", "DEPTHWISE_CONV_2D"), ("DEPTHWISE_CONV_2D",)])

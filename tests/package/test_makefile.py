@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = [".venv", ".venv-litert"]
+FILES = ("Makefile", "pyproject.toml", "CMakeLists.txt")
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def clone(tmp_path):
     """The files that installations depend on, with both environments installed."""
     if shutil.which("make") is None:
         pytest.skip("no make")
-    for name in ("Makefile", "pyproject.toml", "CMakeLists.txt"):
+    for name in FILES:
         shutil.copy(ROOT / name, tmp_path)
     for name in ("native/loader", "delegate/lower/tiling"):
         (tmp_path / name).mkdir(parents=True)
@@ -64,3 +65,17 @@ def test_modules_that_moved_are_installed_again(clone, change):
 def test_a_module_that_changed_is_not(clone):
     (clone / "delegate/lower/tiling/tiles.py").write_text("TILES = 1\n")
     assert installs(clone) == []
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_all_tests_run_in_a_copy_where_the_shared_folder_is(clone, is_beside):
+    tree = clone / "some" / "tree"
+    tree.mkdir(parents=True)
+    for name in FILES:
+        shutil.copy(clone / name, tree)
+    if is_beside:
+        tree.with_name("shared").mkdir()
+    command = ["make", "-n", "PYTHON=python3", "test"]
+    told = subprocess.run(command, cwd=tree, check=True, capture_output=True, text=True).stdout
+    assert ("tools/alone.py" in told) == is_beside
+    assert "-m pytest" in told

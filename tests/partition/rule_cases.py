@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from delegate.builder import Arithmetic
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from tests.partition.moving_rule_cases import MOVING
 from tests.partition.rule_graphs import (
@@ -214,6 +215,16 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(fc(), X, shape=(2, 13)), "[2, 13] to [2, 5] with weights [5, 12]"),
         (lambda: with_output(fc(), shape=(3, 5)), "[2, 12] to [3, 5]"),
         (lambda: with_output(fc(), shape=(5, 2)), "[2, 12] to [5, 2]"),
+    ],
+    "kernel_stays_inside": [
+        (
+            lambda: fc((12,), keep_num_dims=True, arithmetic=Arithmetic(per_channel=True)),
+            "it is [5], with 5 outputs",
+        ),
+        (
+            lambda: fc((1, 6, 12), keep_num_dims=True, arithmetic=Arithmetic(per_channel=True)),
+            "it is [1, 6, 5], with 5 outputs",
+        ),
     ],
     "one_operand_computed": [
         (

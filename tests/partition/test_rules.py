@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import delegate.compile.compiler
-from delegate.builder import ModelBuilder, layers
+from delegate.builder import Arithmetic, ModelBuilder, fully_connected_model, layers
 from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError, LoweringError
 from delegate.lower.rules import RULES as LOWERING_RULES
@@ -56,6 +56,19 @@ def test_fully_connected_nodes_read_pixels_or_images(graph: Graph, rule: str, de
     (rejection,) = compile_model(graph, Options(numerics="exact")).rejections
     assert rejection.rule == rule
     assert detail in rejection.detail
+
+
+def test_rows_that_the_first_kernel_leaves_out_are_computed() -> None:
+    """Within its memory, or by kernels that came later, whatever the dimensions."""
+    kept = {"keep_num_dims": True, "arithmetic": Arithmetic(per_channel=True)}
+    rng = np.random.default_rng(0)
+    inside = read_graph(fully_connected_model(rng, (1, 5, 12), 5, **kept))
+    assert compile_model(inside, Options()).rejections == ()
+    beyond = read_graph(fully_connected_model(rng, (1, 6, 12), 5, **kept))
+    (rejection,) = compile_model(beyond, Options()).rejections
+    assert rejection.rule == "kernel_stays_inside"
+    later = dataclasses.replace(beyond, rounds_once=True)
+    assert compile_model(later, Options()).rejections == ()
 
 
 def padded() -> Graph:

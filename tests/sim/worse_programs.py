@@ -450,7 +450,7 @@ def halves(m: Maker) -> None:
         r = m.task()
         r |= {s.BS_CFG: 0x53, s.BN_CFG: 0x53, s.EW_CFG: 0x383, s.OUT_SCALE: 1, s.OUT_SHIFT: 0}
         r |= {s.DATA_FORMAT: negative, s.OUT_OFFSET: 0}
-        r |= {at: 1 << 16 | 1 << 8 for at in (s.BS_MUL_CFG, s.BN_MUL_CFG)}
+        r |= dict.fromkeys((s.BS_MUL_CFG, s.BN_MUL_CFG), 1 << 16 | 1 << 8)
         r |= {s.EW_CVT_SCALE: 1 << 22 | 1, s.NRDMA_CFG: 0, s.ERDMA_CFG: 1}
         r |= {s.EW_OP_VALUE_0 + 4 * i: 1 for i in range(8)}
         away = m.pick(0, 1) << 30
