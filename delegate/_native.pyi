@@ -155,6 +155,11 @@ def simulate(
     SimulatorFault, UnsupportedByDevice.
     """
 
+def deviations() -> list[tuple[str, str, str, str]]:
+    """Ways in which a simulated chip can be worse (test hook): name, kind of task, stage, and what
+    such a task does. Names joined by commas make a chip with all of them.
+    """
+
 def run_on_device(
     buffers: Sequence[tuple[str, int, npt.NDArray[np.uint8]]],
     jobs: Sequence[Sequence[tuple[int, int, str]]],

@@ -75,8 +75,7 @@ MUTATIONS = (
     Mutation("padding of averages", "ppu.cpp", "found.sum += pad;", "found.sum += 0;"),
     Mutation("padding of maxima", "ppu.cpp", "found.best.value_or(value)",
              "found.best.value_or(0)"),
-    Mutation("order of BN", "dpu_stages.cpp", "int64_t{value} * operands.bn_mul + sum,",
-             "(int64_t{value} + sum) * operands.bn_mul,"),
+    Mutation("order of BN", "dpu_decode_stages.cpp", "x.multiplies_first = true;", ""),
     Mutation("order of BN in the fast path", "kernels_stages.inc",
              "if (t.has_bn_mul) v *= load(s.bn_ge + i * kWidth);\n"
              "    v += load(s.bn_alu + i * kWidth);",

@@ -9,8 +9,7 @@
 //   reset      the core loses its state while the task runs, as after a drop of its supply
 //   slow       this task and all others take VALUE ms more (until the file changes)
 //   forget     every task finds CBUF and registers empty (until the file changes)
-//   deviate    the chip lacks or spoils features, VALUE as RK3588_SIM_BREAK (until the file
-//   changes)
+//   deviate    the chip is worse, VALUE as RK3588_SIM_BREAK (until the file changes)
 #pragma once
 
 #include <string>

@@ -6,6 +6,7 @@
 
 #include "bindings.h"
 #include "host/device_fault.h"
+#include "sim/deviation.h"
 #include "sim/simulator.h"
 
 namespace py = pybind11;
@@ -172,9 +173,20 @@ py::dict simulate(const std::vector<py::tuple>& region_items,
   return as_dict(facts);
 }
 
+py::list deviations() {
+  py::list found;
+  for (const sim::Deviation& each : sim::known_deviations()) {
+    found.append(py::make_tuple(each.name(), each.kind, each.stage, each.what));
+  }
+  return found;
+}
+
 }  // namespace
 
 void bind_simulator(py::module_& module) {
+  module.def("deviations", &deviations,
+             "Ways in which a simulated chip can be worse (test hook): name, kind of task, stage, "
+             "and what such a task does.");
   module.def("simulate", &simulate, py::arg("regions"), py::arg("jobs"), py::arg("chained") = false,
              py::arg("threads") = 0, py::arg("plain") = false, py::arg("isa") = "auto",
              py::arg("kernel") = "", py::arg("lenient") = false, py::arg("counters") = false,

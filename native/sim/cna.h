@@ -101,7 +101,7 @@ struct CnaConfig {
   // Rows of the window's reach from its first row; columns alike.
   uint32_t reach_h() const { return (weights.kh - 1) * dilation_h + 1; }
   uint32_t reach_w() const { return (weights.kw - 1) * dilation_w + 1; }
-  // Rows and columns of the input with what a transposed convolution inserts.
+  // Rows and columns of the input as in memory with what a transposed convolution inserts.
   uint32_t virtual_height() const { return (feature.height - 1) * deconv.stride_h + 1; }
   uint32_t virtual_width() const { return (feature.width - 1) * deconv.stride_w + 1; }
   // Kernels or channels of a weight group.

@@ -67,7 +67,6 @@ void insert_pads(CnaConfig* c, const int8_t** feature, std::vector<int8_t>* memo
   f.width = width;
   f.line_pitch = uint64_t{width} * kAtomBytes;
   f.surface_pitch = f.line_pitch * height;
-  c->deconv = {true, 1, 1};
   memory->swap(spread);
   *feature = memory->data();
 }

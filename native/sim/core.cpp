@@ -80,7 +80,7 @@ Accumulated accumulate(const CnaConfig& cna, const int8_t* feature, const int8_t
 // so, and ties to even miss the known results of such programs more often than they allow.
 int32_t finish_accumulator(const CoreConfig& core, const Accumulated& sum, int16_t ow) {
   const int64_t value = int64_t{sum.products} + int64_t{ow} * sum.inputs;
-  return saturate32(shift_rounded(value, core.truncate, Ties::kAway));
+  return saturate32(shift_rounded(value, core.truncate, core.ties));
 }
 
 }  // namespace rk3588::sim

@@ -12,6 +12,7 @@ inline constexpr uint64_t kMaxProducts = (uint64_t{1} << 31) / (128 * 128) - 1;
 struct CoreConfig {
   bool sums_inputs = false;  // QD_EN: the window's inputs are summed for the OW term
   uint32_t truncate = 0;
+  Ties ties = Ties::kAway;  // of that shift
 };
 
 // Reads and checks the registers against CNA and DPU; throws Fault.

@@ -11,240 +11,225 @@
 namespace rk3588::sim {
 namespace {
 
-// 128 too much near 0 and in runs of equal entries.
-constexpr char kTableSpikes[] = "table:spikes";
-// A kick clears the tables.
-constexpr char kTableLost[] = "kept_table:lost";
-// A kick clears the weights in CBUF.
-constexpr char kWeightsLost[] = "kept_weights:lost";
-// BN's multipliers in memory count as 1.
-constexpr char kNoBnMultiplier[] = "bn_multiplier_per_channel:ignored";
-// Of an operand of 16 bits per channel EW reads the low byte.
-constexpr char kNarrowEwOperand[] = "wide_ew_operand:low_byte";
-// EW's shift of products is ignored.
-constexpr char kNoEwTruncation[] = "ew_truncation:ignored";
-// OUT_CVT rounds all ties to even.
-constexpr char kTiesToEven[] = "ties_away:even";
-// The sum of inputs is not added.
-constexpr char kNoInputSums[] = "input_sums:ignored";
-// The rows of a window of columns are read as if they followed each other.
-constexpr char kPackedRows[] = "window_of_columns:packed_rows";
-// Tasks without a convolution write surfaces in pairs.
-constexpr char kWideWrites[] = "element_wise_alone:32_lanes";
-// OUT_CVT rounds ties up instead of to even.
-constexpr char kTiesUp[] = "convolution:ties_up";
-// OUT_CVT rounds ties up instead of away from zero.
-constexpr char kTiesAwayUp[] = "ties_away:up";
-// BS and BN round ties up.
-constexpr char kMultiplierUp[] = "multiplier:ties_up";
-// EW rounds ties of its operand up.
-constexpr char kConversionUp[] = "operand_conversion:ties_up";
-// EW rounds ties of its product up.
-constexpr char kTruncationUp[] = "ew_truncation:ties_up";
-// A convolution behind another runs with the registers of that one.
-constexpr char kStaleBehindConv[] = "convolution:stale_registers";
-// Behind a task without one, with those of the convolution before it.
-constexpr char kStaleBehindAlone[] = "element_wise_alone:stale_registers";
-// The PPU's interrupt never arrives.
-constexpr char kNoPoolingInterrupt[] = "pooling:no_interrupt";
+constexpr const char* kKinds[kTaskKinds] = {
+    "dense",          "depthwise",       "transposed", "alone",   "fp16_dense",
+    "fp16_depthwise", "fp16_transposed", "fp16_alone", "pooling", "all"};
 
-constexpr const char* kKnown[] = {
-    kTableSpikes,     kTableLost,        kWeightsLost,       kNoBnMultiplier, kNarrowEwOperand,
-    kNoEwTruncation,  kTiesToEven,       kNoInputSums,       kPackedRows,     kWideWrites,
-    kTiesUp,          kTiesAwayUp,       kMultiplierUp,      kConversionUp,   kTruncationUp,
-    kStaleBehindConv, kStaleBehindAlone, kNoPoolingInterrupt};
+// Of chips whose registers, PPU or cores go wrong; the stand-in's cores are its own.
+constexpr char kRegisters[] = "registers";
+constexpr char kOfConvBefore[] = "of_the_one_before";
+constexpr char kOfConvBehindAlone[] = "of_the_one_before_behind_alone";
+constexpr char kTask[] = "task";
+constexpr char kHangs[] = "hangs";
 
-constexpr int32_t kSpike = 128;   // units of an entry, as reported
-constexpr int32_t kNearZero = 2;  // entries on either side of the value 0
-constexpr int kTables = 2;
-constexpr uint16_t kPointerOffset = 0x004;  // S_POINTER of a block, which no group holds
-constexpr char kHangs[] = ":hangs";
-constexpr uint64_t kResultBuffer = 2;  // a number that stands for memory that tasks write
-
-bool has(const Deviations& deviations, const std::string& wanted) {
-  const std::vector<std::string>& known = deviations.known;
-  return std::find(known.begin(), known.end(), wanted) != known.end();
+Ways make_ways() {
+  Ways ways;
+  const StageWays task(kTask, &ways);
+  task.add(kHangs, kDpuTasks, "never ends", [](WorseTask& t) { t.hangs = true; });
+  task.add(kHangs, bit(TaskKind::kPooling), "raises no interrupt", nullptr);
+  task.add("zeros", kDpuTasks, "writes zeros", [](WorseTask& t) { t.writes_zeros = true; });
+  const StageWays registers(kRegisters, &ways);
+  registers.add(kOfConvBefore, kConvs,
+                "right behind another convolution runs with that one's registers of CNA and CORE",
+                nullptr);
+  registers.add(kOfConvBehindAlone, kConvs,
+                "behind a task of the DPU alone runs with CNA's and CORE's registers of the "
+                "convolution before it",
+                nullptr);
+  const StageWays cores("cores", &ways);
+  cores.add("disturb", bit(TaskKind::kAll), "is spoilt while another core is at work", nullptr);
+  cores.add("disturb_and_hang", bit(TaskKind::kAll), "never ends if another core is at work",
+            nullptr);
+  add_input_ways(&ways);
+  add_x_ways(&ways);
+  add_ew_ways(&ways);
+  add_table_ways(&ways);
+  add_output_ways(&ways);
+  return ways;
 }
 
-// Writes all entries of both tables.
-template <typename Entry>
-void fill(LutTables* tables, Entry entry) {
-  const Position nowhere{};
-  for (int table = 0; table < kTables; ++table) {
-    // LUT_ACCESS_TYPE write (bit 17), LUT_TABLE_ID (bit 16).
-    tables->configure(0x20000U | static_cast<uint32_t>(table) << 16, nowhere);
-    for (uint32_t index = 0; index < kLutEntries; ++index) {
-      tables->push(static_cast<uint16_t>(entry(table, index)), nowhere);
-    }
+const Ways& all_ways() {
+  static const Ways ways = make_ways();
+  return ways;
+}
+
+TaskKind kind_of(bool is_half, bool is_conv, bool is_transposed, bool is_depthwise) {
+  const int first = static_cast<int>(is_half ? TaskKind::kHalfDense : TaskKind::kDense);
+  const TaskKind kind = !is_conv        ? TaskKind::kAlone
+                        : is_transposed ? TaskKind::kTransposed
+                        : is_depthwise  ? TaskKind::kDepthwise
+                                        : TaskKind::kDense;
+  return static_cast<TaskKind>(first + static_cast<int>(kind));
+}
+
+// What the task leaves for those behind it.
+struct Noted {
+  XOperands bs;
+  XOperands bn;
+  std::vector<int32_t> ew;
+};
+
+template <typename Numbers>
+void keep(Numbers found, Numbers* kept) {
+  if (!found.empty()) *kept = std::move(found);
+}
+
+void keep(XOperands found, XOperands* kept) {
+  keep(std::move(found.alu), &kept->alu);
+  keep(std::move(found.ow), &kept->ow);
+  keep(std::move(found.mul), &kept->mul);
+}
+
+// Before the task: what it loads.
+void note_loads(const WorseTask& t) {
+  LeftBehind& left = t.left;
+  if (t.loads_table) {
+    left.table_reader = left.task + 1;
+    left.older_tables = left.tables;
+    left.tables = t.tables;
   }
-}
-
-// The value 0 is the last entry of LE and the first of LO.
-bool is_near_zero(int table, uint32_t index) {
-  return table == 0 ? index + kNearZero >= kLutEntries : index < kNearZero;
-}
-
-int32_t spiked(const LutTables& tables, int table, uint32_t index) {
-  const int32_t entry = tables.at(table, index);
-  const bool is_flat = index > 0 && tables.at(table, index - 1) == tables.at(table, index);
-  if (!is_flat && !is_near_zero(table, index)) return entry;
-  return std::min<int32_t>(entry + kSpike, INT16_MAX);
-}
-
-// What a task leaves in the register of a setting; 0 in those of blocks that it does not start.
-uint32_t word_of(const RegisterFile& registers, uint32_t enable_mask,
-                 const FeatureSetting& setting) {
-  if (setting.target == regs::enable::kTarget) return enable_mask;
-  Block block;
-  if (!block_of_target(setting.target, &block) || !starts(enable_mask, block)) return 0;
-  if ((setting.offset & 0xfff) == kPointerOffset) {
-    return registers.is_cleared(block) ? kPointerClear : 0;
+  if (t.plan.is_conv && !t.plan.cna.cbuf.weight_reuse) {
+    left.older_weights.swap(left.weights);
+    left.weights = t.weights();
   }
-  return registers.current(block).value_or_zero(setting.offset);
-}
-
-void round_up(const Deviations& deviations, const char* wanted, bool is_on, Ties* ties) {
-  if (is_on && has(deviations, wanted)) *ties = Ties::kUp;
 }
 
 }  // namespace
 
-DeviationScratch::DeviationScratch() {
-  fill(&empty, [](int, uint32_t) { return 0; });
+void StageWays::add_setting(const std::string& name, unsigned kinds, const std::string& what,
+                            const std::function<bool(const WorseTask&)>& has) const {
+  add(name + "_hangs", kinds, "that " + what + " never ends",
+      [has](WorseTask& t) { t.hangs |= has(t); });
+  add(name + "_zeros", kinds, "that " + what + " writes zeros",
+      [has](WorseTask& t) { t.writes_zeros |= has(t); });
 }
 
-Deviations parse_deviations(const std::string& list, const Chip& chip) {
-  const FeatureTable& table = feature_table(chip);
-  const Feature* const end = table.features + table.count;
-  Deviations found;
-  std::istringstream parts(list);
-  for (std::string part; std::getline(parts, part, ',');) {
-    if (std::find(std::begin(kKnown), std::end(kKnown), part) != std::end(kKnown)) {
-      found.known.push_back(part);
-      continue;
+void StageWays::add_roundings(const std::string& prefix, unsigned kinds,
+                              const std::string& rounding,
+                              const std::function<Ties*(WorseTask&)>& ties,
+                              std::optional<Ties> own) const {
+  const struct {
+    const char* name;
+    const char* what;
+    Ties ties;
+  } all[] = {{"ties_even", " ties to even", Ties::kEven},
+             {"ties_away", " ties away from zero", Ties::kAway},
+             {"ties_up", " ties up", Ties::kUp},
+             {"truncated", " towards zero", Ties::kToZero},
+             {"floored", " down", Ties::kDown}};
+  for (const auto& each : all) {
+    if (each.ties == own) continue;
+    add(prefix + each.name, kinds, rounding + each.what,
+        [ties, to = each.ties](WorseTask& t) { *ties(t) = to; });
+  }
+}
+
+std::vector<Deviation> known_deviations() {
+  std::vector<Deviation> found;
+  for (int kind = 0; kind < kTaskKinds; ++kind) {
+    for (const Way& way : all_ways()) {
+      if ((way.kinds >> kind & 1) != 0) {
+        found.push_back({kKinds[kind], way.stage, way.name, way.what});
+      }
     }
-    const size_t colon = part.find(':');
-    const std::string way = colon == std::string::npos ? "" : part.substr(colon);
-    const Feature* const feature = std::find_if(table.features, end, [&](const Feature& item) {
-      return part.substr(0, colon) == item.name;
-    });
-    if (feature == end || (!way.empty() && way != kHangs)) {
-      std::string all;
-      for (const char* known : kKnown) all += std::string(", ") + known;
-      throw std::invalid_argument("\"" + part +
-                                  "\" is no deviation of a chip; known are a feature, a feature "
-                                  "with :hangs" +
-                                  all);
-    }
-    (way.empty() ? found.absent : found.hanging).set(static_cast<size_t>(feature - table.features));
   }
   return found;
 }
 
-bool ends_pooling(const Deviations& deviations) { return !has(deviations, kNoPoolingInterrupt); }
+WorseChip::WorseChip(const std::string& list) {
+  std::istringstream parts(list);
+  for (std::string part; std::getline(parts, part, ',');) {
+    bool is_known = false;
+    for (int kind = 0; kind < kTaskKinds; ++kind) {
+      for (const Way& way : all_ways()) {
+        if ((way.kinds >> kind & 1) == 0) continue;
+        if (part != Deviation{kKinds[kind], way.stage, way.name, ""}.name()) continue;
+        ways_[kind].push_back(&way);
+        is_known = true;
+      }
+    }
+    if (!is_known) {
+      throw std::invalid_argument("\"" + part +
+                                  "\" is no deviation of a chip; delegate._native.deviations() "
+                                  "lists those that are");
+    }
+    is_healthy_ = false;
+  }
+  // In the order in which data pass the stages, whatever the list's.
+  for (std::vector<const Way*>& ways : ways_) std::sort(ways.begin(), ways.end());
+}
+
+bool WorseChip::has(TaskKind kind, const std::string& stage, const std::string& way) const {
+  const std::vector<const Way*>& ways = ways_[static_cast<int>(kind)];
+  return std::any_of(ways.begin(), ways.end(),
+                     [&](const Way* each) { return each->stage == stage && each->name == way; });
+}
+
+bool WorseChip::ends_pooling() const { return !has(TaskKind::kPooling, kTask, kHangs); }
 
 // The groups of CNA and CORE are out of step: that of the convolution before is taken.
-RegisterFile running_registers(const Deviations& deviations, const RegisterFile& registers,
-                               uint32_t enable_mask, std::optional<bool> was_conv) {
+RegisterFile WorseChip::running_registers(const RegisterFile& registers, uint32_t enable_mask,
+                                          std::optional<bool> was_conv) const {
+  namespace con1 = regs::cna::conv_con1;
+  if (!was_conv || (enable_mask & kEnableCna) == 0) return registers;
+  const uint32_t own = registers.current(Block::kCna).value_or_zero(con1::kOffset);
+  const bool is_half = static_cast<Element>(con1::kProcPrecision.raw(own)) == Element::kFp16;
+  const TaskKind kind =
+      kind_of(is_half, true, con1::kDeconv.raw(own) != 0, con1::kConvMode.raw(own) != 0);
+  if (!has(kind, kRegisters, *was_conv ? kOfConvBefore : kOfConvBehindAlone)) return registers;
   RegisterFile found = registers;
-  const auto deviation = was_conv.value_or(true) ? kStaleBehindConv : kStaleBehindAlone;
-  if (!was_conv || (enable_mask & kEnableCna) == 0 || !has(deviations, deviation)) return found;
   for (const Block block : {Block::kCna, Block::kCore}) found.advance(block);
   // Nothing ran in it: there is nothing stale.
-  const bool is_empty = !found.current(Block::kCna).is_written(regs::cna::conv_con1::kOffset);
-  return is_empty ? registers : found;
+  return found.current(Block::kCna).is_written(con1::kOffset) ? found : registers;
 }
 
-FeatureSet features_of_task(const Chip& chip, const RegisterFile& registers, uint32_t enable_mask,
-                            const FeatureTrace& trace) {
-  namespace dpu = regs::dpu;
-  const auto value = [&](const FeatureSetting& setting) -> uint64_t {
-    switch (setting.kind) {
-      case FeatureSetting::Kind::kCore:
-        return 0;
-      case FeatureSetting::Kind::kKeepsTable:
-        return trace.looks_up && trace.behind_load != trace.task ? 1 : 0;
-      case FeatureSetting::Kind::kAddress: {
-        const uint32_t address = word_of(registers, enable_mask, setting);
-        return std::any_of(trace.written.begin(), trace.written.end(),
-                           [&](const AddressPattern& pattern) {
-                             return address >= pattern.address &&
-                                    address < pattern.address + pattern.extent();
-                           })
-                   ? kResultBuffer
-                   : 0;
-      }
-      case FeatureSetting::Kind::kField:
-      case FeatureSetting::Kind::kWord:
-        break;
-    }
-    if (setting.target == dpu::kTarget && setting.offset == dpu::lut_access_cfg::kOffset) {
-      return trace.loads_tables ? 1 : 0;
-    }
-    return word_of(registers, enable_mask, setting) >> setting.lo & setting.mask;
+void WorseChip::change(WorseTask* task) const {
+  WorseTask& t = *task;
+  const Noted own{t.plan.operands.bs, t.plan.operands.bn, t.plan.operands.ew_channels};
+  const bool keeps = t.plan.is_conv && t.plan.cna.cbuf.weight_reuse;
+  note_loads(t);
+  const TaskKind kind =
+      kind_of(t.is_half(), t.plan.is_conv, t.plan.is_conv && t.plan.cna.deconv.is_on,
+              t.plan.is_conv && t.plan.cna.is_depthwise);
+  for (const Way* way : ways_[static_cast<int>(kind)]) {
+    if (way->change == nullptr) continue;
+    t.plan.dpu.is_literal = true;
+    way->change(t);
+  }
+  // Those of the task before may have been packed for the kernels changed.
+  t.plan.cna.cbuf.weight_reuse = false;
+  if (t.plan.dpu.lut.is_on) t.plan.dpu.lut.tables = &t.tables;
+  keep(own.bs, &t.left.bs);
+  keep(own.bn, &t.left.bn);
+  keep(own.ew, &t.left.ew);
+  t.left.was_conv = t.plan.is_conv;
+  t.left.kept_weights = keeps;
+  ++t.left.task;
+  if (t.hangs) {
+    raise(fault::kNeverCompletes, t.where, "PC.INTERRUPT_MASK", "this chip never ends such a task");
+  }
+}
+
+void WorseChip::finish(const WorseTask& t) {
+  const auto write = [&](const AddressPattern& pattern) {
+    return t.memory.write(pattern, t.where, "DPU.DST_BASE_ADDR", "the output");
   };
-  const FeatureSet used = matching_features(feature_table(chip), value);
-  return trace.looks_up ? used | trace.loader : used;
-}
-
-void deviate(const Deviations& deviations, bool is_kicked, DeviationScratch* scratch,
-             TaskPlan* plan) {
-  DpuConfig& dpu = plan->dpu;
-  if (has(deviations, kTableSpikes) && dpu.lut.is_on) {
-    const LutTables& tables = *dpu.lut.tables;
-    fill(&scratch->spiked, [&](int table, uint32_t index) { return spiked(tables, table, index); });
-    dpu.lut.tables = &scratch->spiked;
-  }
-  if (has(deviations, kTableLost) && dpu.lut.is_on && is_kicked) {
-    dpu.lut.tables = &scratch->empty;
-  }
-  if (has(deviations, kWeightsLost) && plan->is_conv && is_kicked && plan->cna.cbuf.weight_reuse) {
-    scratch->weights.assign(plan->cna.weights.bytes, 0);
-    plan->weights = scratch->weights.data();
-    plan->cna.cbuf.weight_reuse = false;
-  }
-  if (has(deviations, kNoBnMultiplier) && dpu.bn.mul == Operand::kMemory) {
-    std::fill(plan->operands.bn.mul.begin(), plan->operands.bn.mul.end(), int16_t{1});
-  }
-  if (has(deviations, kNarrowEwOperand) && dpu.ew.operand_bytes == 2) {
-    for (int32_t& operand : plan->operands.ew_channels) operand = static_cast<int8_t>(operand);
-  }
-  if (has(deviations, kNoEwTruncation)) {
-    dpu.ew.truncate = 0;
-    dpu.ew.truncate_negative = 0;
-  }
-  if (has(deviations, kTiesToEven)) dpu.out.ties = Ties::kEven;
-  round_up(deviations, kTiesUp, dpu.out.ties == Ties::kEven, &dpu.out.ties);
-  round_up(deviations, kTiesAwayUp, dpu.out.ties == Ties::kAway, &dpu.out.ties);
-  round_up(deviations, kMultiplierUp, dpu.bs.mul != Operand::kOff, &dpu.bs.ties);
-  round_up(deviations, kMultiplierUp, dpu.bn.mul != Operand::kOff, &dpu.bn.ties);
-  round_up(deviations, kConversionUp, dpu.ew.convert, &dpu.ew.convert_ties);
-  round_up(deviations, kTruncationUp, dpu.ew.truncate != 0, &dpu.ew.ties);
-  if (has(deviations, kNoInputSums)) dpu.ow = Operand::kOff;
-  if (has(deviations, kPackedRows) && plan->is_conv) {
-    FeatureCube& feature = plan->cna.feature;
-    feature.line_pitch = uint64_t{feature.width} * kAtomBytes;
-  }
-}
-
-void write_more(const Deviations& deviations, const FeatureSet& used, const TaskPlan& plan,
-                Memory& memory, const Position& where) {
-  if ((used & deviations.absent).any()) {
-    for (const AddressPattern& pattern : plan.writes) {
-      uint8_t* bytes = memory.write(pattern, where, "DPU.DST_BASE_ADDR", "the output");
-      for (uint64_t row = 0; row < pattern.count; ++row) {
-        std::memset(bytes + row * pattern.pitch, 0, pattern.bytes);
-      }
+  for (const AddressPattern& pattern : t.plan.writes) {
+    if (!t.writes_zeros) break;
+    uint8_t* bytes = write(pattern);
+    for (uint64_t row = 0; row < pattern.count; ++row) {
+      std::memset(bytes + row * pattern.pitch, 0, pattern.bytes);
     }
   }
-  if (!has(deviations, kWideWrites) || plan.is_conv || plan.writes.size() % 2 == 0) {
-    return;
+  if (!t.first_atom.empty()) {
+    std::memcpy(t.plan.output_atom(0, 0, 0), t.first_atom.data(), kAtomBytes);
   }
-  const uint64_t behind = plan.writes.back().address + plan.dpu.surface_pitch;
-  for (uint32_t y = 0; y < plan.dpu.write_height; ++y) {
-    const uint64_t bytes = uint64_t{plan.dpu.write_width} * kAtomBytes;
-    const AddressPattern row{behind + y * plan.dpu.line_pitch, bytes, 0, 1};
-    std::memset(memory.write(row, where, "DPU.DST_BASE_ADDR", "a second surface"), 0, bytes);
+  if (!t.writes_pairs || t.plan.writes.size() % 2 == 0) return;
+  const DpuConfig& dpu = t.plan.dpu;
+  const uint64_t behind = t.plan.writes.back().address + dpu.surface_pitch;
+  for (uint32_t y = 0; y < dpu.write_height; ++y) {
+    const uint64_t bytes = uint64_t{dpu.write_width} * kAtomBytes;
+    std::memset(write({behind + y * dpu.line_pitch, bytes, 0, 1}), 0, bytes);
   }
 }
 

@@ -1,9 +1,7 @@
 // DPU: the stages BS, BN, EW and OUT_CVT behind the accumulator, and where the result goes.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <iterator>
 
 #include "sim/element.h"
 #include "sim/lut.h"
@@ -25,6 +23,7 @@ struct Relu {
 // BS and BN have the same parts: ALU, MUL with a shift, ReLU or RELUX. BS adds, then multiplies; BN
 // multiplies, then adds, and shifts the sum.
 struct XStage {
+  bool multiplies_first = false;
   Operand alu = Operand::kOff;
   bool alu_minus = false;
   int32_t alu_operand = 0;
@@ -44,6 +43,7 @@ struct EwStage {
   Operand source = Operand::kOff;
   uint32_t operand_bytes = 1;  // of one channel in memory
   bool convert = false;        // e' = (e + offset) * scale >> shift
+  bool scales_first = false;   // e' = e * scale + offset >> shift, as no known chip does
   Ties convert_ties = Ties::kEven;
   int32_t offset = 0;
   int16_t scale = 1;
@@ -69,6 +69,10 @@ struct OutStage {
   Ties ties = Ties::kEven;
   int32_t offset = 0;
   uint32_t minus_exp = 0;  // floating point results are divided by 2^minus_exp
+  // No known chip does these.
+  bool adds_first = false;       // the offset, before the scale
+  bool saturates_first = false;  // 8-bit results, before the offset
+  bool wraps = false;            // 8-bit results that do not fit lose their upper bits
 };
 
 struct DpuConfig {
@@ -104,12 +108,8 @@ struct DpuConfig {
   uint64_t group_pitch = 0;
   uint64_t line_pitch = 0;
   uint32_t surfaces_per_group = 1;
+  bool is_literal = false;  // of a chip that only the literal stages know
 
-  // Only the literal stages can.
-  bool rounds_ties_up() const {
-    const Ties all[] = {bs.ties, bn.ties, ew.convert_ties, ew.ties, out.ties};
-    return std::find(std::begin(all), std::end(all), Ties::kUp) != std::end(all);
-  }
   uint32_t surfaces() const { return channels / lanes; }
   bool computes_in_float() const { return is_float(proc); }
   // True if the vectorised stages can do all of it.

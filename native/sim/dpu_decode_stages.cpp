@@ -146,7 +146,8 @@ XStage decode_bs(const BlockView& v, bool in_float) {
 XStage decode_bn(const BlockView& v, bool in_float) {
   const XNames names{r::bn_cfg::kOffset, r::bn_alu_cfg::kOffset, r::bn_mul_cfg::kOffset,
                      r::bn_relux_cmp_value::kOffset, "BN_"};
-  const XStage x = decode_x(v, names, v.raw(r::data_format::kBnMulShiftValueNeg));
+  XStage x = decode_x(v, names, v.raw(r::data_format::kBnMulShiftValueNeg));
+  x.multiplies_first = true;
   if (x.mul_prelu && x.alu != Operand::kOff) {
     v.fault(fault::kUnsupportedFeature, r::bn_cfg::kBnMulPrelu,
             "with a summand is not modelled by this simulator: whether values that are not "

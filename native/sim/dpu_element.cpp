@@ -26,7 +26,11 @@ int16_t saturate16(int64_t value) {
 }
 
 uint32_t float_output(const DpuConfig& dpu, float value) {
-  if (dpu.out_element == Element::kFp16) return float_to_half(value);
+  if (dpu.out_element == Element::kFp16) {
+    const uint16_t half = float_to_half(value);
+    const bool is_beyond = std::fabs(half_to_float(half)) > std::fabs(value);
+    return dpu.out.ties == Ties::kToZero && is_beyond ? half - 1u : half;
+  }
   constexpr uint32_t kNan = 0x7fc00000;
   return std::isnan(value) ? kNan : bits_of_float(value);
 }
@@ -48,21 +52,14 @@ float scale_float(const OutStage& out, float value) {
   return std::ldexp(value * static_cast<float>(out.scale), -static_cast<int>(out.minus_exp));
 }
 
-float run_bs_stage(const XStage& stage, float value, const ChannelOperands& operands) {
+float run_x_stage(const XStage& stage, float value, int32_t alu, int16_t mul) {
+  const float sum = stage.alu == Operand::kOff ? 0.0f : summand_float(stage, alu);
   float x = value;
-  if (stage.alu != Operand::kOff) x += summand_float(stage, operands.bs_alu);
+  if (!stage.multiplies_first && stage.alu != Operand::kOff) x += sum;
   if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
-    x *= half_to_float(static_cast<uint16_t>(operands.bs_mul));
+    x *= half_to_float(static_cast<uint16_t>(mul));
   }
-  return limited(x, stage.relu);
-}
-
-float run_bn_stage(const XStage& stage, float value, const ChannelOperands& operands) {
-  float x = value;
-  if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
-    x *= half_to_float(static_cast<uint16_t>(operands.bn_mul));
-  }
-  if (stage.alu != Operand::kOff) x += summand_float(stage, operands.bn_alu);
+  if (stage.multiplies_first && stage.alu != Operand::kOff) x += sum;
   return limited(x, stage.relu);
 }
 
@@ -99,7 +96,7 @@ uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operan
   const int64_t result = scale_output(dpu.out, x);
   switch (dpu.out_element) {
     case Element::kInt8:
-      return static_cast<uint8_t>(saturate8(result));
+      return static_cast<uint8_t>(dpu.out.wraps ? result : saturate8(result));
     case Element::kInt16:
       return static_cast<uint16_t>(saturate16(result));
     case Element::kInt32:

@@ -7,10 +7,9 @@
 
 namespace rk3588::sim {
 
-// BS and BN in fp32: ALU operands and limits are fp32 bits, multipliers fp16 bits. BN's product and
-// sum are rounded one after the other (assumed).
-float run_bs_stage(const XStage& stage, float value, const ChannelOperands& operands);
-float run_bn_stage(const XStage& stage, float value, const ChannelOperands& operands);
+// BS and BN in fp32: ALU operands and limits are fp32 bits, multipliers fp16 bits. Products and
+// sums are rounded one after the other (assumed).
+float run_x_stage(const XStage& stage, float value, int32_t alu, int16_t mul);
 // `operand` is what ERDMA read: fp16 or fp32 bits by the stage's operand size.
 float run_ew_stage(const EwStage& stage, float value, int32_t operand);
 

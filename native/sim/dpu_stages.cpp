@@ -37,32 +37,24 @@ ChannelOperands channel_operands(const DpuConfig& dpu, const Operands& operands,
   return c;
 }
 
-int32_t run_bs_stage(const XStage& stage, int32_t value, const ChannelOperands& operands) {
-  int32_t x = value;
-  if (stage.alu != Operand::kOff) x = saturate32(int64_t{value} + summand(stage, operands.bs_alu));
+int32_t run_x_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul) {
+  const int64_t sum = stage.alu == Operand::kOff ? 0 : summand(stage, alu);
+  const bool multiplies = stage.mul != Operand::kOff;
+  const bool adds_last = stage.multiplies_first && multiplies;
+  int32_t x = adds_last ? value : saturate32(value + sum);
   // PReLU: values >= 0 pass unchanged, neither multiplied nor shifted (assumed: shifts are 0 in
   // known programs).
-  if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
-    x = shift_by_sign(int64_t{x} * operands.bs_mul, stage.shift, stage.shift_negative, stage.ties);
-  }
-  return limited(x, stage.relu);
-}
-
-int32_t run_bn_stage(const XStage& stage, int32_t value, const ChannelOperands& operands) {
-  int32_t x = value;
-  const int64_t sum = stage.alu == Operand::kOff ? 0 : summand(stage, operands.bn_alu);
-  if (stage.mul == Operand::kOff) {
-    x = saturate32(value + sum);
-  } else if (!(stage.mul_prelu && value >= 0)) {
-    x = shift_by_sign(int64_t{value} * operands.bn_mul + sum, stage.shift, stage.shift_negative,
-                      stage.ties);
+  if (multiplies && !(stage.mul_prelu && x >= 0)) {
+    const int64_t product = int64_t{x} * mul + (adds_last ? sum : 0);
+    x = shift_by_sign(product, stage.shift, stage.shift_negative, stage.ties);
   }
   return limited(x, stage.relu);
 }
 
 int32_t convert_ew_operand(const EwStage& stage, int32_t operand) {
   if (!stage.convert) return operand;
-  const int64_t product = (int64_t{operand} + stage.offset) * stage.scale;
+  const int64_t product = stage.scales_first ? int64_t{operand} * stage.scale + stage.offset
+                                             : (int64_t{operand} + stage.offset) * stage.scale;
   return saturate32(shift_rounded(product, stage.shift, stage.convert_ties));
 }
 
@@ -78,7 +70,10 @@ int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand) {
 }
 
 int64_t scale_output(const OutStage& stage, int32_t value) {
-  return shift_rounded(int64_t{value} * stage.scale, stage.shift, stage.ties) + stage.offset;
+  const int64_t product = (value + int64_t{stage.adds_first ? stage.offset : 0}) * stage.scale;
+  const int64_t scaled = shift_rounded(product, stage.shift, stage.ties);
+  if (stage.adds_first) return scaled;
+  return (stage.saturates_first ? saturate8(scaled) : scaled) + stage.offset;
 }
 
 }  // namespace rk3588::sim

@@ -35,7 +35,8 @@ bool reads_pixels(const TaskPlan& task) {
 
 bool can_vectorise(const TaskPlan& task) {
   const DpuConfig& dpu = task.dpu;
-  if (dpu.out_element != Element::kFp16 || dpu.lanes != kHalfLanes || dpu.lut.is_on) return false;
+  const bool has_stages = !dpu.is_literal && !dpu.lut.is_on;
+  if (dpu.out_element != Element::kFp16 || dpu.lanes != kHalfLanes || !has_stages) return false;
   if (dpu.out.minus_exp > kMostMinusExp) return false;
   if (!task.is_conv && !reads_half(task.operands.main)) return false;
   return !reads_pixels(task) || (dpu.ew.operand_bytes == 2 && reads_half(task.operands.ew));

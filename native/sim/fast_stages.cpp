@@ -196,7 +196,7 @@ bool prepare_stages(const TaskPlan& task, bool fold_ow, TaskStages* t,
   *t = TaskStages{};
   // Operands per channel become numbers whatever their size, those per pixel are read as bytes.
   const bool has_bytes = dpu.ew.operand_bytes == 1 || !task.operands.ew_channels.empty();
-  if (!dpu.is_int8_without_table() || !has_bytes) return false;
+  if (dpu.is_literal || !dpu.is_int8_without_table() || !has_bytes) return false;
   if (task.is_conv) {
     t->has_truncate = task.core.truncate != 0;
     t->truncate = std::ldexp(1.0, -static_cast<int>(task.core.truncate));

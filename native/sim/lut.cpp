@@ -1,7 +1,5 @@
 #include "sim/lut.h"
 
-#include "sim/rounding.h"
-
 namespace rk3588::sim {
 namespace {
 
@@ -53,25 +51,27 @@ void decode_range(const BlockView& v, const RangeRegisters& at, LutRange* range)
   }
 }
 
-int64_t inside(const LutTables& tables, const LutRange& range, int64_t x) {
+int64_t inside(const LutConfig& c, const LutRange& range, int64_t x) {
   const int64_t distance = x - range.start;
   const auto index = static_cast<uint32_t>(distance >> range.index_shift);
   const int64_t fraction = distance & ((int64_t{1} << range.index_shift) - 1);
-  const int64_t from = tables.at(range.table, index);
-  if (fraction == 0) return from;
-  const int64_t to = tables.at(range.table, index + 1);
-  return from + shift_rounded((to - from) * fraction, range.index_shift, Ties::kEven);
+  const int64_t from = c.tables->at(range.table, index);
+  if (fraction == 0 || !c.interpolates) return from;
+  const int64_t to = c.tables->at(range.table, index + 1);
+  return from + shift_rounded((to - from) * fraction, range.index_shift, c.ties);
 }
 
-int64_t outside(const LutTables& tables, const LutRange& range, int64_t x) {
-  if (x > range.end) {
-    const auto last =
-        static_cast<uint32_t>((int64_t{range.end} - range.start) >> range.index_shift);
-    return tables.at(range.table, last) +
-           shift_rounded((x - range.end) * range.overflow_scale, range.overflow_shift, Ties::kEven);
+int64_t outside(const LutConfig& c, const LutRange& range, int64_t x) {
+  const auto slope = [&](int64_t distance, int16_t scale, uint32_t shift) {
+    return shift_rounded(distance * scale, shift, c.ties);
+  };
+  if (x < range.start) {
+    return c.tables->at(range.table, 0) +
+           slope(x - range.start, range.underflow_scale, range.underflow_shift);
   }
-  return tables.at(range.table, 0) + shift_rounded((x - range.start) * range.underflow_scale,
-                                                   range.underflow_shift, Ties::kEven);
+  const auto last = static_cast<uint32_t>((int64_t{range.end} - range.start) >> range.index_shift);
+  return c.tables->at(range.table, last) +
+         slope(x - range.end, range.overflow_scale, range.overflow_shift);
 }
 
 }  // namespace
@@ -132,14 +132,14 @@ LutConfig decode_lut(const BlockView& v) {
 int32_t look_up(const LutConfig& c, int32_t x) {
   const bool in_le = x >= c.le.start && x <= c.le.end;
   const bool in_lo = x >= c.lo.start && x <= c.lo.end;
-  if (in_le && !(in_lo && c.hybrid_lo)) return saturate32(inside(*c.tables, c.le, x));
-  if (in_lo) return saturate32(inside(*c.tables, c.lo, x));
+  if (in_le && !(in_lo && c.hybrid_lo)) return saturate32(inside(c, c.le, x));
+  if (in_lo) return saturate32(inside(c, c.lo, x));
   const bool is_above = x > c.le.end && x > c.lo.end;
   const bool is_below = x < c.le.start && x < c.lo.start;
   // Between the tables: above one and below the other; the hybrid priority decides (documented for
   // values in both, assumed for values in neither).
   const bool use_lo = is_above ? c.overflow_lo : is_below ? c.underflow_lo : c.hybrid_lo;
-  return saturate32(outside(*c.tables, use_lo ? c.lo : c.le, x));
+  return saturate32(outside(c, use_lo ? c.lo : c.le, x));
 }
 
 }  // namespace rk3588::sim

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "sim/register_file.h"
+#include "sim/rounding.h"
 
 namespace rk3588::sim {
 
@@ -53,6 +54,8 @@ struct LutConfig {
   bool hybrid_lo = false;     // LO wins where both tables hold the value
   bool overflow_lo = false;   // LO's slope above both tables
   bool underflow_lo = false;  // LO's slope below both
+  Ties ties = Ties::kEven;    // of interpolation and slopes
+  bool interpolates = true;
   const LutTables* tables = nullptr;
 };
 

@@ -90,6 +90,13 @@ const uint8_t* Memory::read(const AddressPattern& pattern, const Position& where
   return mapped.region->bytes.data() + (pattern.address - mapped.begin);
 }
 
+const uint8_t* Memory::check(const AddressPattern& pattern, const Position& where,
+                             const std::string& reg, const std::string& what) const {
+  if (pattern.extent() == 0) return nullptr;
+  const Mapped& mapped = resolve(pattern, where, reg, what);
+  return mapped.region->bytes.data() + (pattern.address - mapped.begin);
+}
+
 uint8_t* Memory::write(const AddressPattern& pattern, const Position& where, const std::string& reg,
                        const std::string& what) {
   if (pattern.extent() == 0) return nullptr;

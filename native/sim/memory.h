@@ -28,11 +28,9 @@ class Memory {
   // access.
   const uint8_t* read(const AddressPattern& pattern, const Position& where, const std::string& reg,
                       const std::string& what) const;
-  // Bounds only.
-  void check(const AddressPattern& pattern, const Position& where, const std::string& reg,
-             const std::string& what) const {
-    if (pattern.extent() != 0) resolve(pattern, where, reg, what);
-  }
+  // Bounds only, whatever the memory holds.
+  const uint8_t* check(const AddressPattern& pattern, const Position& where, const std::string& reg,
+                       const std::string& what) const;
   uint8_t* write(const AddressPattern& pattern, const Position& where, const std::string& reg,
                  const std::string& what);
   // True if [first, first + bytes) and [second, second + bytes) lie in the same region.

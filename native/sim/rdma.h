@@ -72,6 +72,10 @@ struct OperandCube {
   uint32_t element_bytes = 1;
   // Holds the pixels where memory has them in another order.
   std::shared_ptr<std::vector<int8_t>> gathered;
+  // Of pixels that are gathered for no reason but gaps between rows: where surface s lies is
+  // address + s * address_pitch.
+  uint64_t address = 0;
+  int64_t address_pitch = 0;
   uint32_t lanes() const { return kAtomBytes / element_bytes; }
   // The element of a channel as a number, or as bits if it is floating point.
   int32_t element(uint32_t channel, uint64_t pixel) const;

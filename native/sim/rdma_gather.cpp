@@ -162,6 +162,10 @@ OperandCube read_operand(const Memory& memory, const OperandShape& shape, uint64
   }
   cube.even = cube.gathered->data();
   cube.pitch = out_surface;
+  if (odd == nullptr && shape.repeat_h == 1 && shape.repeat_w == 1) {
+    cube.address = even;
+    cube.address_pitch = shape.surface_pitch;
+  }
   return cube;
 }
 

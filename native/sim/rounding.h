@@ -11,9 +11,9 @@ constexpr uint32_t align_up(uint32_t value, uint32_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// What becomes of a number half way between two others. Up: no stage is known to do so, but chips
-// were reported to.
-enum class Ties { kEven, kAway, kUp };
+// What becomes of a number half way between two others; of any between two, with kToZero and kDown.
+// No stage is known to do these or kUp, but chips were reported to.
+enum class Ties { kEven, kAway, kUp, kToZero, kDown };
 
 // value / 2^shift rounded to nearest. |value| < 2^62, shift <= 63.
 inline int64_t shift_rounded(int64_t value, uint32_t shift, Ties ties) {
@@ -25,6 +25,10 @@ inline int64_t shift_rounded(int64_t value, uint32_t shift, Ties ties) {
       return (value + half) >> shift;
     case Ties::kAway:
       return (value + half - (value < 0 ? 1 : 0)) >> shift;
+    case Ties::kToZero:
+      return value < 0 ? -(-value >> shift) : value >> shift;
+    case Ties::kDown:
+      return value >> shift;
     default:
       return (value + half - 1 + (value >> shift & 1)) >> shift;
   }

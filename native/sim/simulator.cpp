@@ -78,12 +78,7 @@ TaskAccess access_of(const PoolingPlan& plan) {
 
 struct Simulator::Impl {
   explicit Impl(const Settings& s)
-      : settings(checked(s)),
-        pool(s.threads),
-        fast(s.isa, pool),
-        deviations(parse_deviations(s.deviations, s.chip)) {
-    if (!deviations.empty()) scratch = std::make_unique<DeviationScratch>();
-  }
+      : settings(checked(s)), pool(s.threads), fast(s.isa, pool), chip(s.deviations) {}
 
   // State of one run.
   struct Run {
@@ -92,7 +87,7 @@ struct Simulator::Impl {
     LutTables tables;
     Cbuf cbuf;
     RunFacts facts;
-    FeatureTrace features;  // only with deviations
+    LeftBehind left;  // only for a worse chip
     int task = 0;
     Run(Span<const Region> regions, const Chip& chip)
         : memory(regions), registers(registers_of(chip)) {}
@@ -107,34 +102,7 @@ struct Simulator::Impl {
     if (is_pooling(end.enable_mask, where)) {
       run_pooling_task(run, end.enable_mask, where);
     } else {
-      std::optional<RegisterFile> stale;
-      if (!deviations.empty()) {
-        stale =
-            running_registers(deviations, run.registers, end.enable_mask, run.features.was_conv);
-      }
-      const RegisterFile& registers = stale ? *stale : run.registers;
-      TaskPlan plan = plan_task(end.enable_mask, registers, run.tables, run.memory, run.cbuf,
-                                settings.chip, where);
-      if (settings.counters) {
-        run.facts.tasks.push_back(count_task(plan, end.enable_mask, settings.chip, where));
-      }
-      if (settings.accesses) note_access(run, access_of(plan));
-      if (settings.probe) {
-        note_write(run, explain_task(plan, end.enable_mask, run.registers, *settings.probe, where));
-      }
-      FeatureSet used;
-      if (!deviations.empty()) {
-        used = note_features(run, end.enable_mask, plan, where);
-        deviate(deviations, !is_chained(), scratch.get(), &plan);
-      }
-      if (settings.dry_run) {
-        // All checks are done.
-      } else if (settings.plain || plan.dpu.rounds_ties_up()) {
-        run_elements(plan, nullptr);
-      } else {
-        fast.run(plan);
-      }
-      if (!deviations.empty()) write_more(deviations, used, plan, run.memory, where);
+      run_dpu_task(run, end.enable_mask, where);
     }
     for (const Block block : kBlocks) {
       if (starts(end.enable_mask, block)) run.registers.advance(block);
@@ -143,24 +111,42 @@ struct Simulator::Impl {
     return end;
   }
 
-  // The features that a task uses. Throws Fault if one of them hangs.
-  FeatureSet note_features(Run& run, uint32_t enable_mask, const TaskPlan& plan,
-                           const Position& where) {
-    FeatureTrace& trace = run.features;
-    trace.task = run.task;
-    trace.loads_tables = run.tables.is_whole_load();
-    trace.looks_up = plan.dpu.lut.is_on;
-    const FeatureSet used = features_of_task(settings.chip, run.registers, enable_mask, trace);
-    if (trace.loads_tables) {
-      trace.behind_load = run.task + 1;
-      trace.loader = used;
+  void run_dpu_task(Run& run, uint32_t enable_mask, const Position& where) {
+    std::optional<RegisterFile> stale;
+    if (!chip.is_healthy()) {
+      stale = chip.running_registers(run.registers, enable_mask, run.left.was_conv);
     }
-    if ((used & deviations.hanging).any()) {
-      raise(fault::kNeverCompletes, where, "PC.INTERRUPT_MASK", "this chip never ends such a task");
+    TaskPlan plan = plan_task(enable_mask, stale ? *stale : run.registers, run.tables, run.memory,
+                              run.cbuf, settings.chip, where);
+    if (settings.counters) {
+      run.facts.tasks.push_back(count_task(plan, enable_mask, settings.chip, where));
     }
-    trace.was_conv = plan.is_conv;
-    trace.written.insert(trace.written.end(), plan.writes.begin(), plan.writes.end());
-    return used;
+    if (settings.accesses) note_access(run, access_of(plan));
+    if (settings.probe) {
+      note_write(run, explain_task(plan, enable_mask, run.registers, *settings.probe, where));
+    }
+    if (!chip.is_healthy()) {
+      run_worse(run, &plan, where);
+    } else if (!settings.dry_run) {
+      compute(plan);
+    }
+  }
+
+  void compute(const TaskPlan& plan) {
+    if (settings.plain) {
+      run_elements(plan, nullptr);
+    } else {
+      fast.run(plan);
+    }
+  }
+
+  void run_worse(Run& run, TaskPlan* plan, const Position& where) {
+    WorseTask task{*plan, run.left, run.memory, where, !is_chained(), run.tables.is_whole_load()};
+    task.tables = run.tables;
+    chip.change(&task);
+    if (settings.dry_run) return;
+    if (!task.is_skipped) compute(*plan);
+    WorseChip::finish(task);
   }
 
   bool is_chained() const {
@@ -193,7 +179,7 @@ struct Simulator::Impl {
   }
 
   void run_pooling_task(Run& run, uint32_t enable_mask, const Position& where) {
-    if (!ends_pooling(deviations)) {
+    if (!chip.ends_pooling()) {
       raise(fault::kNeverCompletes, where, "PC.INTERRUPT_MASK",
             "this chip's PPU raises no interrupt");
     }
@@ -284,6 +270,7 @@ struct Simulator::Impl {
       run.registers = std::move(kept->registers);
       run.tables = std::move(kept->tables);
       run.cbuf = std::move(kept->cbuf);
+      run.left = std::move(kept->left);
     }
     const bool chained = is_chained();
     fast.start_run();
@@ -308,8 +295,7 @@ struct Simulator::Impl {
   Settings settings;
   ThreadPool pool;
   FastPath fast;
-  Deviations deviations;
-  std::unique_ptr<DeviationScratch> scratch;  // only with deviations
+  WorseChip chip;
 };
 
 Simulator::Simulator(Settings settings) : impl_(std::make_unique<Impl>(settings)) {}

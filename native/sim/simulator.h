@@ -69,7 +69,7 @@ struct Settings {
   bool counters = false;     // RunFacts::tasks
   bool accesses = false;     // RunFacts::accesses
   bool keeps_state = false;  // registers, tables and CBUF outlive a run, as they do a kick
-  // A chip that deviates, for tests ("table:spikes,..."; sim/deviation.h). Simulator's constructor
+  // A worse chip, for tests ("dense:bs:ties_up,..."; sim/deviation.h). Simulator's constructor
   // throws std::invalid_argument for a name that it does not know.
   std::string deviations;
   std::optional<Probe> probe;  // RunFacts::writes

@@ -252,12 +252,12 @@ def test_faults_that_are_asked_for(kernel, fault, raw):
     assert kernel.read(0x28) == 0
 
 
-def test_a_chip_that_deviates_and_one_with_features_that_nobody_knows(kernel):
+def test_a_chip_that_deviates_and_one_as_nobody_knows_it(kernel):
     loaded = Loaded(kernel)
-    kernel.faults.write_text("deviate 1 kept_weights:lost\n")
+    kernel.faults.write_text("deviate 1 dense:cbuf:kept_weights_lost\n")
     loaded.run()  # the program keeps no weights
     assert loaded.output() == loaded.expected
-    kernel.faults.write_text("deviate 1 nothing:at_all\n")
+    kernel.faults.write_text("deviate 1 dense:nothing:at_all\n")
     kernel.start(loaded.tasks[0].regcmd, loaded.tasks[0].regcmd_count)
     assert kernel.wait(1) == 0
     kernel.write(0, 3, RESETS)

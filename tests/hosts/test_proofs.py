@@ -11,6 +11,9 @@ import pytest
 from tests.aot.models import rich_model
 from tests.hosts.conftest import compiled, run_in_python
 from tests.kernel.board import Board, build_standin
+from tests.worse import everywhere
+
+LACKING = everywhere("out:rounding_away_zeros")
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +71,7 @@ def test_a_model_that_needs_what_is_missing_is_refused_with_the_reason(
     host, board, model, expected
 ):
     board.add_rocket()
-    ran = host(model, expected[0], device="rocket", environment=environment(board, "ties_away"))
+    ran = host(model, expected[0], device="rocket", environment=environment(board, LACKING))
     assert ran.code != 0
     assert ran.output == b""
     assert "needs the feature ties_away, which this board does not have (failed" in ran.err
@@ -85,7 +88,7 @@ def test_a_proof_that_hangs_costs_one_timeout_once(host, board, model, expected)
             model,
             expected[0],
             device="rocket",
-            environment=environment(board, "ties_away:hangs"),
+            environment=environment(board, everywhere("out:rounding_away_hangs")),
         )
         took.append(time.monotonic() - start)
         assert ran.code != 0

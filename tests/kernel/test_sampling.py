@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.kernel.board import Board
+from tests.worse import everywhere
 
 WORKER = """
 import json, sys
@@ -42,7 +43,7 @@ def test_a_healthy_chip_is_never_named(board: Board):
 
 def test_the_first_layer_that_differs_is_named_once(board: Board):
     board.add_rocket()
-    facts, log = run(board, "rocket", "ew_addition")
+    facts, log = run(board, "rocket", everywhere("ew:addition_zeros"))
     assert facts == {"sums": 1, "violations": []}
     assert log.count("verify=sample") == 1
     assert "differ from the simulator, first in " in log

@@ -144,10 +144,11 @@ def run(
     isa: str = "auto",
     kernel: str = "",
     lenient: bool = False,
+    deviations: str = "",
 ) -> dict[str, Any]:
     return _native.simulate(
         memory.regions, [list(tasks)], chained=chained, plain=plain, threads=threads, isa=isa,
-        kernel=kernel, lenient=lenient,
+        kernel=kernel, lenient=lenient, deviations=deviations,
     )  # fmt: skip
 
 

@@ -97,15 +97,15 @@ void run_tasks(const Job& job, const sim::Settings& settings, const sim::Job& wo
   }
 }
 
-// Cores that cannot work at the same time: RK3588_SIM_BREAK=several_cores, which no simulator of
-// one core can show.
+// Cores that cannot work at the same time: RK3588_SIM_BREAK=all:cores:disturb, which no simulator
+// of one core can show.
 class Neighbours {
  public:
   Neighbours() {
     const char* deviations = std::getenv("RK3588_SIM_BREAK");
     const std::string text = deviations == nullptr ? "" : deviations;
-    is_broken_ = text.find("several_cores") != std::string::npos;
-    hangs_ = text.find("several_cores:hangs") != std::string::npos;
+    is_broken_ = text.find("all:cores:disturb") != std::string::npos;
+    hangs_ = text.find("all:cores:disturb_and_hang") != std::string::npos;
     others_ = running()++;
     if (is_broken_) sleep_ms(2);  // so that jobs handed over together meet
   }
