@@ -9,7 +9,8 @@ the buffers).
 File layout: ``manifest`` (uint8 bytes of a JSON object), ``buffer_<name>`` (uint8 initial content;
 shorter than the buffer means zero-filled) and the expected outputs by the names the manifest's
 checks give. The element (c, h, w) of an NC1HWC2 check lies at
-``offset + ((c // c2) * surface_pixels + h * W + w) * 16 + (c % c2) * itemsize``.
+``offset + ((c // c2) * surface_pixels + h * W + w) * 16 + (c % c2) * itemsize``; those of a plain
+one, as of a matrix product, follow each other from ``offset`` on.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from delegate.chip.chips import DEFAULT, chip_named
 from delegate.errors import CaptureError, DeviceError, SimulatorFault, UsageError
 from delegate.host.tally import Tally
 from delegate.insight.capture_manifest import (
+    PLAIN,
     CaptureBuffer,
     CaptureCheck,
     CaptureJob,
@@ -291,6 +293,9 @@ def _compare(capture: Capture, images: Mapping[str, Bytes]) -> ReplayResult:
 
 def read_tensor(check: CaptureCheck, image: Bytes) -> npt.NDArray[np.generic]:
     """The checked tensor in NCHW from its buffer's bytes, a copy."""
+    if check.layout == PLAIN:
+        values = image[check.offset : check.end].copy().view(np.dtype(check.dtype))
+        return values.reshape(check.shape_nchw)
     n, channels, height, width = check.shape_nchw
     surfaces = -(-channels // check.c2)
     dtype = np.dtype(check.dtype)

@@ -23,6 +23,8 @@ from delegate.errors import CaptureError
 FORMAT = "npu-capture-1"
 
 _ATOM_BYTES = 16
+PLAIN = "plain"
+"""The layout of a matrix: no surfaces."""
 _WORD_BYTES = 8
 _ADDRESS_SPACE = 1 << 32
 # Larger than any real recording; keeps a hostile manifest from exhausting memory.
@@ -63,7 +65,8 @@ class CaptureCheck:
     """An output tensor and the bounds it must meet.
 
     ``expected`` names the array with the values; ``max_abs_diff`` bounds the difference and
-    ``min_equal`` is the least share of equal elements. Layout NC1HWC2 with ``c2`` channels an atom.
+    ``min_equal`` is the least share of equal elements. Layout NC1HWC2 with ``c2`` channels an atom,
+    or "plain": elements follow each other in the order of ``shape_nchw``, of any rank.
     """
 
     buffer: str
@@ -84,6 +87,8 @@ class CaptureCheck:
     @property
     def end(self) -> int:
         """The first byte behind the tensor in its buffer."""
+        if self.layout == PLAIN:
+            return self.offset + self.elements * np.dtype(self.dtype).itemsize
         _, channels, height, width = self.shape_nchw
         surfaces = -(-channels // self.c2)
         return self.offset + ((surfaces - 1) * self.surface_pixels + height * width) * _ATOM_BYTES
@@ -145,20 +150,13 @@ def _validate_task(task: CaptureTask, what: str, buffers: tuple[CaptureBuffer, .
 
 
 def _validate_check(check: CaptureCheck, what: str, buffers: Mapping[str, CaptureBuffer]) -> None:
-    if check.layout != "NC1HWC2":
-        raise CaptureError(f"{what}: layout {check.layout!r} is not known; known is NC1HWC2")
+    if check.layout not in ("NC1HWC2", PLAIN):
+        raise CaptureError(
+            f"{what}: layout {check.layout!r} is not known; known are NC1HWC2 and plain"
+        )
     if check.dtype not in ("int8", "uint8", "int16", "float16", "int32", "float32"):
         raise CaptureError(f"{what}: element type {check.dtype!r} is not known")
-    if check.c2 * np.dtype(check.dtype).itemsize != _ATOM_BYTES:
-        raise CaptureError(f"{what}: {check.c2} elements of {check.dtype} are not 16 bytes")
-    shape = check.shape_nchw
-    if len(shape) != 4 or shape[0] != 1 or any(size <= 0 for size in shape):
-        raise CaptureError(f"{what}: shape_nchw {list(shape)} is not [1, C, H, W]")
-    if check.surface_pixels < shape[2] * shape[3] or check.offset < 0:
-        raise CaptureError(
-            f"{what}: {check.surface_pixels} pixels per surface are fewer than "
-            f"{shape[2]}x{shape[3]}"
-        )
+    _validate_place(check, what)
     if check.buffer not in buffers:
         raise CaptureError(f"{what}: there is no buffer {check.buffer}")
     if check.end > buffers[check.buffer].size:
@@ -169,6 +167,23 @@ def _validate_check(check: CaptureCheck, what: str, buffers: Mapping[str, Captur
     if check.max_abs_diff < 0 or not 0.0 <= check.min_equal <= 1.0:
         raise CaptureError(
             f"{what}: bounds {check.max_abs_diff} and {check.min_equal} make no sense"
+        )
+
+
+def _validate_place(check: CaptureCheck, what: str) -> None:
+    shape = check.shape_nchw
+    if any(size <= 0 for size in shape) or check.offset < 0:
+        raise CaptureError(f"{what}: shape_nchw {list(shape)} at {check.offset} is no tensor")
+    if check.layout == PLAIN:
+        return
+    if check.c2 * np.dtype(check.dtype).itemsize != _ATOM_BYTES:
+        raise CaptureError(f"{what}: {check.c2} elements of {check.dtype} are not 16 bytes")
+    if len(shape) != 4 or shape[0] != 1:
+        raise CaptureError(f"{what}: shape_nchw {list(shape)} is not [1, C, H, W]")
+    if check.surface_pixels < shape[2] * shape[3]:
+        raise CaptureError(
+            f"{what}: {check.surface_pixels} pixels per surface are fewer than "
+            f"{shape[2]}x{shape[3]}"
         )
 
 
@@ -240,9 +255,10 @@ def manifest_from_json(text: bytes) -> Manifest:
         jobs.append(CaptureJob(tuple(records)))
     checks = []
     for i, item in enumerate(_member(top, what, "checks", "list", [])):
-        checks.append(
-            _record(CaptureCheck, {"offset": 0, **_object(item, f"check {i}")}, f"check {i}")
-        )
+        given = {"offset": 0, **_object(item, f"check {i}")}
+        if given.get("layout") == PLAIN:
+            given.setdefault("surface_pixels", 0)
+        checks.append(_record(CaptureCheck, given, f"check {i}"))
     inputs = _member(top, what, "inputs", "list", [])
     if not all(isinstance(item, dict) for item in inputs):
         raise CaptureError("the manifest: inputs holds something that is no JSON object")

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from delegate.chip.chips import chip_named
 from delegate.errors import UsageError
 from delegate.insight.capture import Capture, CaptureCheck
+from delegate.insight.capture_manifest import PLAIN
 from delegate.lower.lowered import TensorBinding
 from delegate.npu.program_types import Program
 
@@ -256,6 +257,11 @@ def _check(capture: Capture, tensor: int | str) -> CaptureCheck:
 
 
 def _offset(check: CaptureCheck, element: tuple[int, int, int]) -> int:
+    if check.layout == PLAIN:
+        raise UsageError(
+            f"{check.expected} is a plain tensor without rows, columns and channels; ask for an "
+            "element of a task instead (--task)"
+        )
     _, channels, height, width = check.shape_nchw
     c, h, w = element
     if not (0 <= c < channels and 0 <= h < height and 0 <= w < width):

@@ -209,6 +209,7 @@ CnaConfig decode_cna(const BlockView& v, const Chip& chip) {
   check_burst(v, r::dma_con0::kDataBurstLen);
   c.feature = decode_feature(v, c);
   c.weights = decode_weights(v, c);
+  c.grains = v.raw(r::conv_con2::kFeatureGrains);
   c.cbuf.data_banks = v.raw(r::cbuf_con0::kDataBank);
   c.cbuf.weight_banks = v.raw(r::cbuf_con0::kWeightBank);
   c.cbuf.data_reuse = v.raw(r::cbuf_con0::kDataReuse) != 0;

@@ -84,6 +84,7 @@ struct CnaConfig {
   FeatureCube feature;  // as in memory; behind expand_features() as the MAC array sees it
   WeightBlock weights;
   CbufPlan cbuf;
+  uint32_t grains = 0;  // rows that are fetched before anything is computed
   bool is_depthwise = false;
   uint32_t stride_h = 1;
   uint32_t stride_w = 1;

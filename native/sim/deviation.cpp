@@ -155,8 +155,11 @@ WorseChip::WorseChip(const std::string& list) {
     }
     is_healthy_ = false;
   }
-  // In the order in which data pass the stages, whatever the list's.
-  for (std::vector<const Way*>& ways : ways_) std::sort(ways.begin(), ways.end());
+  // Once each, in the order in which data pass the stages, whatever the list's.
+  for (std::vector<const Way*>& ways : ways_) {
+    std::sort(ways.begin(), ways.end());
+    ways.erase(std::unique(ways.begin(), ways.end()), ways.end());
+  }
 }
 
 bool WorseChip::has(TaskKind kind, const std::string& stage, const std::string& way) const {

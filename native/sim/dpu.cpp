@@ -56,9 +56,9 @@ void decode_cube(const BlockView& v, const Chip& chip, DpuConfig* c) {
   const uint64_t pixels = uint64_t{c->channels / group} * c->height * c->width;
   const uint64_t written = uint64_t{c->write_height} * c->write_width;
   if (pixels % written != 0) {
-    v.fault(fault::kInconsistentSizes, r::wdma_size_1::kOffset, "the writer's ", c->write_height,
-            "x", c->write_width, " pixels do not divide the ", pixels,
-            " that the groups of the cube have");
+    v.complain(fault::kInconsistentSizes, r::wdma_size_1::kOffset, "the writer's ", c->write_height,
+               "x", c->write_width, " pixels do not divide the ", pixels,
+               " that the groups of the cube have");
   }
   if (!c->writes_as_computed() && pixels / written > kMaxWriteGroups) {
     v.fault(fault::kUnsupportedFeature, r::wdma_size_1::kOffset, pixels / written,

@@ -118,9 +118,12 @@ struct DpuConfig {
            !lut.is_on;
   }
   bool writes_as_computed() const { return write_height == height && write_width == width; }
+  uint64_t write_pixels() const {
+    return uint64_t{surfaces()} / surfaces_per_group * height * width;
+  }
+  // The last one may end early.
   uint64_t write_groups() const {
-    return uint64_t{surfaces()} * height * width /
-           (uint64_t{surfaces_per_group} * write_height * write_width);
+    return ceil_div(write_pixels(), uint64_t{write_height} * write_width);
   }
   // Offset from dst of the atom that is computed as pixel (y, x) of a surface.
   uint64_t atom_offset(uint32_t surface, uint32_t y, uint32_t x) const {

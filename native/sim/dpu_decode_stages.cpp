@@ -207,10 +207,10 @@ OutStage decode_out(const BlockView& v, const DpuConfig& c) {
     v.fault(fault::kInvalidValue, r::out_cvt_shift::kOutCvtShift, "is ", o.shift,
             "; shifts go up to 63");
   }
-  if (c.computes_in_float() && (o.shift != 0 || o.offset != 0)) {
+  if (c.computes_in_float() && !c.lut.is_on && (o.shift != 0 || o.offset != 0)) {
     v.fault(fault::kUnsupportedFeature, r::out_cvt_shift::kOutCvtShift,
-            "a shift or an offset of floating point results is not modelled by this simulator; "
-            "supported is 0");
+            "a shift or an offset of floating point results other than a table's is not modelled "
+            "by this simulator; supported is 0");
   }
   return o;
 }

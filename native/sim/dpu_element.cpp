@@ -48,8 +48,11 @@ float look_up(const LutConfig& lut, float value) {
   return static_cast<float>(look_up(lut, to_index(value)));
 }
 
-float scale_float(const OutStage& out, float value) {
-  return std::ldexp(value * static_cast<float>(out.scale), -static_cast<int>(out.minus_exp));
+float scale_float(const DpuConfig& dpu, float value) {
+  const OutStage& out = dpu.out;
+  const float scaled = dpu.lut.is_on ? static_cast<float>(scale_output(out, to_index(value)))
+                                     : value * static_cast<float>(out.scale);
+  return std::ldexp(scaled, -static_cast<int>(out.minus_exp));
 }
 
 float run_x_stage(const XStage& stage, float value, int32_t alu, int16_t mul) {
@@ -111,7 +114,7 @@ uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operan
 uint32_t run_float_element(const DpuConfig& dpu, const ChannelOperands& operands, float value,
                            int32_t ew_operand) {
   const float x = run_stages(dpu, operands, value, ew_operand);
-  return float_output(dpu, scale_float(dpu.out, x));
+  return float_output(dpu, scale_float(dpu, x));
 }
 
 uint32_t pend_bits(const DpuConfig& dpu) {
@@ -142,7 +145,9 @@ int32_t integer_input(const TaskPlan& task, const ChannelOperands& operands, uin
 
 float float_input(const TaskPlan& task, uint32_t channel, uint32_t y, uint32_t x) {
   if (task.is_conv) return accumulate_float(task.cna, task.feature, task.weights, channel, y, x);
-  const int32_t bits = task.operands.main.element(channel, uint64_t{y} * task.dpu.width + x);
+  const auto bits =
+      static_cast<uint32_t>(task.operands.main.element(channel, uint64_t{y} * task.dpu.width + x));
+  if (task.dpu.in == Element::kFp32) return float_of_bits(bits);
   return half_to_float(static_cast<uint16_t>(bits));
 }
 

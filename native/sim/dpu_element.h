@@ -15,8 +15,9 @@ float run_ew_stage(const EwStage& stage, float value, int32_t operand);
 
 // What the tables hold for a value: its nearest integer (ties to even) indexes them.
 float look_up(const LutConfig& lut, float value);
-// OUT_CVT of a floating point task: table results are integers, MINUS_EXP makes numbers of them.
-float scale_float(const OutStage& out, float value);
+// OUT_CVT of a floating point task: table results are integers and scaled, shifted and summed as
+// such; MINUS_EXP makes numbers of them.
+float scale_float(const DpuConfig& dpu, float value);
 
 // The operand of EW for an element: from memory, per channel or per pixel, or from its registers.
 int32_t ew_operand_of(const TaskPlan& task, uint32_t channel, uint64_t pixel);

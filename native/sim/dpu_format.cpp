@@ -25,8 +25,11 @@ void decode_formats(const BlockView& v, DpuConfig* c) {
   c->out_element = static_cast<Element>(v.raw(r::data_format::kOutPrecision));
   const Element out = c->out_element;
   if (c->proc == Element::kFp16) {
-    if (c->in != Element::kFp16)
-      refuse(v, r::data_format::kInPrecision, c->in, "fp16 with fp16 processing");
+    // Numbers of fp32 from memory are what tasks before have written.
+    const bool is_wide = c->is_flying && c->in == Element::kFp32;
+    if (c->in != Element::kFp16 && !is_wide)
+      refuse(v, r::data_format::kInPrecision, c->in,
+             "fp16 with fp16 processing, fp32 in flying mode");
     if (out != Element::kFp16 && out != Element::kFp32) {
       refuse(v, r::data_format::kOutPrecision, out, "fp16 and fp32 with fp16 processing");
     }

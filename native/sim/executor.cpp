@@ -34,14 +34,34 @@ std::vector<AddressPattern> feature_ranges(const CnaConfig& c) {
 
 // Of each of the writer's surfaces, group by group.
 std::vector<AddressPattern> output_ranges(const DpuConfig& d) {
-  const uint64_t bytes = (d.write_height - 1) * d.line_pitch + uint64_t{d.write_width} * kAtomBytes;
   std::vector<AddressPattern> ranges;
+  uint64_t left = d.write_pixels();
   for (uint64_t group = 0; group < d.write_groups(); ++group) {
+    const uint64_t pixels = std::min<uint64_t>(left, uint64_t{d.write_height} * d.write_width);
+    const uint64_t rows = ceil_div(pixels, d.write_width);
+    const uint64_t bytes =
+        (rows - 1) * d.line_pitch + (pixels - (rows - 1) * d.write_width) * kAtomBytes;
+    left -= pixels;
     for (uint64_t s = 0; s < d.surfaces_per_group; ++s) {
       ranges.push_back({d.dst + group * d.group_pitch + s * d.surface_pitch, bytes, 0, 1});
     }
   }
   return ranges;
+}
+
+// What lies where the task writes is read before: all rows are in CBUF when it begins to compute.
+void hold_features(const Position& where, const char* reg, TaskPlan* plan) {
+  const FeatureCube& f = plan->cna.feature;
+  if (plan->cna.grains < f.height) {
+    raise(fault::kOutputOverlap, where, reg, "the output overwrites input features of which ",
+          plan->cna.grains, " rows of ", f.height,
+          " (CNA.CONV_CON2.FEATURE_GRAINS) are fetched before, so that what is read is in doubt");
+  }
+  if (!plan->expanded->empty()) return;
+  const uint64_t bytes = (f.surfaces() - 1) * f.surface_pitch + (f.height - 1) * f.line_pitch +
+                         uint64_t{f.width} * kAtomBytes;
+  plan->expanded->assign(plan->feature, plan->feature + bytes);
+  plan->feature = plan->expanded->data();
 }
 
 // The rows that the tile reads; bounds of the whole cube first, so that a fault names it.
@@ -153,21 +173,28 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
     }
   }
   // Elements of another size, or pixels in another order, would overwrite what is still to be read.
+  const auto is_in_order = [](const OperandCube& cube) {
+    return !cube.gathered || cube.address != 0;  // rows may have gaps
+  };
   const bool is_in_place = element_bytes(plan.dpu.in) == element_bytes(plan.dpu.out_element) &&
-                           !plan.operands.main.gathered && !plan.operands.ew.gathered &&
+                           is_in_order(plan.operands.main) && is_in_order(plan.operands.ew) &&
                            plan.dpu.writes_as_computed();
   if (plan.is_conv) {
     const WeightBlock& w = plan.cna.weights;
-    check_overlap(outputs, plan.feature_reads, false, where, dst, "input features");
+    if (check_overlap(outputs, plan.feature_reads, false, where, dst, "input features")) {
+      hold_features(where, dst, &plan);
+    }
     check_overlap(outputs, {{w.address, w.bytes, 0, 1}}, false, where, dst, "weights");
   }
   check_overlap(outputs, plan.operands.reads, is_in_place, where, dst, "an operand");
 
   const uint64_t row_bytes = uint64_t{plan.dpu.write_width} * kAtomBytes;
+  const uint64_t bytes = (plan.dpu.write_height - 1) * plan.dpu.line_pitch + row_bytes;
   for (size_t s = outputs.size(); s-- > 0;) {
     const AddressPattern rows{outputs[s].address, row_bytes, plan.dpu.line_pitch,
                               plan.dpu.write_height};
-    plan.output = memory.write(rows, where, "DPU.DST_BASE_ADDR", "the output");
+    const bool is_whole = outputs[s].bytes == bytes;
+    plan.output = memory.write(is_whole ? rows : outputs[s], where, dst, "the output");
     if (!memory.same_region(outputs[0].address, outputs[s].address)) {
       raise(fault::kUnmappedAccess, where, "DPU.DST_BASE_ADDR", "the output's surfaces at ",
             hex(outputs[0].address), " and ", hex(outputs[s].address), " lie in different buffers");

@@ -235,7 +235,7 @@ void record_floats(const TaskPlan& t, const Place& at, const ChannelOperands& op
   float x = float_input(t, at.channel, at.y, at.x);
   r.add(input_name(t), x);
   x = record_stages(t.dpu, x, ops, ew, r);
-  r.add("OUT_CVT.scaled", scale_float(t.dpu.out, x));
+  r.add("OUT_CVT.scaled", scale_float(t.dpu, x));
 }
 
 ElementWrite start(const Position& where, uint64_t address, const Place& at) {

@@ -4,11 +4,12 @@
 
 namespace rk3588::sim {
 
-void check_overlap(const std::vector<AddressPattern>& outputs, std::vector<AddressPattern> inputs,
+bool check_overlap(const std::vector<AddressPattern>& outputs, std::vector<AddressPattern> inputs,
                    bool in_place_allowed, const Position& where, const char* reg,
                    const std::string& what) {
   std::sort(inputs.begin(), inputs.end(),
             [](const AddressPattern& a, const AddressPattern& b) { return a.address < b.address; });
+  bool overlaps = false;
   uint64_t longest = 0;
   for (const AddressPattern& input : inputs) longest = std::max(longest, input.bytes);
   for (const AddressPattern& out : outputs) {
@@ -20,11 +21,13 @@ void check_overlap(const std::vector<AddressPattern>& outputs, std::vector<Addre
       if (input->address + input->bytes <= out.address) continue;
       const bool same = input->address == out.address && input->bytes == out.bytes;
       if (same && in_place_allowed) continue;
+      overlaps = true;
       complain(fault::kOutputOverlap, where, reg, "the output ", hex(out.address), "..",
                hex(out.address + out.bytes), " overwrites ", what, " at ", hex(input->address),
                "..", hex(input->address + input->bytes), " that the same task reads");
     }
   }
+  return overlaps;
 }
 
 }  // namespace rk3588::sim

@@ -9,7 +9,8 @@ constexpr char kCube[] = "DPU.DATA_CUBE_*";
 constexpr uint32_t kUseAlu = 1;
 constexpr uint32_t kUseMul = 4;
 constexpr uint32_t kUseAll = 7;  // ALU | OW | MUL
-// COMB_USE: bit 0 both readers share one cube, bit 2 it goes to the EW stage.
+// COMB_USE: bit 0 both readers share one cube, bit 1 it is the main operand, bit 2 EW's.
+constexpr uint32_t kCombinedMain = 3;
 constexpr uint32_t kCombinedEw = 5;
 constexpr uint32_t kSize8Bit = 1;
 constexpr uint32_t kSize32Bit = 3;
@@ -98,15 +99,16 @@ void check_ew_stride(const BlockView& v, const RdmaConfig& c) {
 void decode_main_read(const BlockView& v, bool is_conv, RdmaConfig* c) {
   const bool main = v.raw(r::rdma_feature_mode_cfg::kMrdmaDisable) == 0;
   const uint32_t combined = v.raw(r::rdma_feature_mode_cfg::kCombUse);
-  if (combined != 0 && combined != kCombinedEw) {
+  const uint32_t known = is_conv ? kCombinedEw : kCombinedMain;
+  if (combined != 0 && combined != known) {
     v.fault(fault::kUnsupportedFeature, r::rdma_feature_mode_cfg::kCombUse, "combination ",
-            combined, " is not modelled by this simulator; supported are 0 and 5");
+            combined, " is not modelled by this simulator here; supported are 0 and ", known);
   }
-  c->combined = combined == kCombinedEw;
+  c->combined = combined != 0;
   if (!is_conv) {
-    if (c->combined) {
-      v.fault(fault::kUnsupportedFeature, r::rdma_feature_mode_cfg::kCombUse,
-              "combined reading in flying mode is not modelled by this simulator; supported is 0");
+    if (c->combined && c->ew != EwRead::kPerPixel) {
+      v.fault(fault::kInvalidValue, r::rdma_feature_mode_cfg::kCombUse,
+              "is 3 but ERDMA does not read per pixel; the odd surfaces would be missing");
     }
     if (!main) {
       v.fault(fault::kInvalidValue, r::rdma_feature_mode_cfg::kMrdmaDisable,
@@ -247,7 +249,7 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
   }
   if (c.ew == EwRead::kPerPixel) {
     const uint32_t bytes = c.ew_shape.element_bytes;
-    c.ew_shape = decode_ew_shape(v, dpu);
+    c.ew_shape = decode_ew_shape(v, c.src);
     c.ew_shape.element_bytes = bytes;
   }
   if (c.ew != EwRead::kOff) check_ew_stride(v, c);
@@ -277,13 +279,15 @@ Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuC
   };
   size_t first = out.reads.size();
   if (rdma.reads_main) {
-    out.main = read_operand(memory, rdma.src, rdma.src_address, nullptr, surfaces(rdma.src), where,
+    const uint64_t* odd = rdma.combined ? &rdma.ew_address : nullptr;
+    out.main = read_operand(memory, rdma.src, rdma.src_address, odd, surfaces(rdma.src), where,
                             true, &out.reads);
   }
   out.bytes.mrdma = bytes_of(out.reads, first, out.reads.size());
   first = out.reads.size();
   if (dpu.ew.source != Operand::kMemory) return out;
   const char* reg = "DPU.EW_CFG.EW_OP_SRC";
+  require_fetched(!rdma.combined || !rdma.reads_main, where, reg, "its operand");
   require_fetched(rdma.ew != EwRead::kOff, where, reg, "its operand");
   if (rdma.ew_shape.element_bytes != dpu.ew.operand_bytes) {
     raise(fault::kInconsistentSizes, where, "DPU.EW_CFG.EDATA_SIZE", "expects operands of ",

@@ -46,7 +46,9 @@ struct RdmaConfig {
   // Numbers of a stage that are the same for all channels, of a chip that reads them from memory.
   AddressPattern scalars;
   bool reads_main = false;  // MRDMA feeds the DPU (flying mode)
-  bool combined = false;  // COMB_USE 5: even surfaces of the EW operand by MRDMA, odd ones by ERDMA
+  // COMB_USE: MRDMA reads even surfaces of one operand, ERDMA odd ones: of EW's in a convolution
+  // (5), of the main one in flying mode (3).
+  bool combined = false;
   EwRead ew = EwRead::kOff;
   uint64_t src_address = 0;
   uint64_t ew_address = 0;
@@ -105,7 +107,7 @@ OperandCube read_operand(const Memory& memory, const OperandShape& shape, uint64
                          bool is_main, std::vector<AddressPattern>* reads);
 // SRC_DMA_CFG and the notches (rdma_gather.cpp).
 OperandShape decode_main_shape(const BlockView& view, const DpuConfig& dpu);
-OperandShape decode_ew_shape(const BlockView& view, const DpuConfig& dpu);
+OperandShape decode_ew_shape(const BlockView& view, const OperandShape& main);
 
 // Fetches what the stages need. Throws Fault for an operand that a stage takes from memory but
 // nothing fetches, and for addresses that are not mapped.

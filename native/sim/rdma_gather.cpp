@@ -90,18 +90,23 @@ OperandShape decode_main_shape(const BlockView& v, const DpuConfig& dpu) {
     notch = v.value(r::rdma_surf_notch::kSurfNotchAddr);
   }
   const char* cube = "DPU.DATA_CUBE_*";
-  v.require_equal({r::rdma_data_cube_width::kOffset, "WIDTH + 1"}, int64_t{width} * repeat.repeat_w,
-                  dpu.width, cube);
-  v.require_equal({r::rdma_data_cube_height::kOffset, "HEIGHT + 1"},
-                  int64_t{height} * (repeat.rows_are_surfaces ? 1 : repeat.repeat_h), dpu.height,
-                  cube);
+  const int64_t columns = int64_t{width} * repeat.repeat_w;
+  const int64_t rows = int64_t{height} * (repeat.rows_are_surfaces ? 1 : repeat.repeat_h);
+  if (rows * columns == int64_t{dpu.height} * dpu.width) {
+    // As many pixels in another number of rows: only the writer's sizes count.
+    v.expect_equal({r::rdma_data_cube_height::kOffset, "HEIGHT + 1"}, rows, dpu.height, cube);
+  } else {
+    v.require_equal({r::rdma_data_cube_width::kOffset, "WIDTH + 1"}, columns, dpu.width, cube);
+    v.require_equal({r::rdma_data_cube_height::kOffset, "HEIGHT + 1"}, rows, dpu.height, cube);
+  }
   repeat.element_bytes = element_bytes(dpu.in);
   return shape_of(repeat, height, width, line_notch, notch);
 }
 
-OperandShape decode_ew_shape(const BlockView& v, const DpuConfig& dpu) {
+OperandShape decode_ew_shape(const BlockView& v, const OperandShape& main) {
   const uint32_t line_notch = v.raw(r::rdma_data_cube_height::kEwLineNotchAddr);
-  return shape_of({}, dpu.height, dpu.width, line_notch,
+  const uint32_t repeat_h = main.rows_are_surfaces ? 1 : main.repeat_h;
+  return shape_of({}, main.height * repeat_h, main.width * main.repeat_w, line_notch,
                   v.value(r::rdma_ew_surf_notch::kEwSurfNotch));
 }
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delegate.errors import CaptureError
+from delegate.errors import CaptureError, UsageError
 from delegate.insight.capture import (
     Capture,
     CaptureBuffer,
@@ -26,6 +26,7 @@ from delegate.insight.capture import (
     replay,
     save_capture,
 )
+from delegate.insight.simulated_run import explain
 from tests.sim import stream as s
 from tests.sim.programs import Conv, conv_registers, from_surfaces, random_tensors
 
@@ -48,6 +49,57 @@ def make_capture() -> Capture:
         expected={"expected_0": expected},
         inputs=({"tensor": 0, "name": "x"},),
     )
+
+
+def plain_capture() -> Capture:
+    """A matrix product of one row, whose outputs follow each other as in a FULLY_CONNECTED's."""
+    memory, program = s.Memory(), s.Program()
+    t = Conv(c=48, oc=40, h=1, w=1, kh=1, kw=1, pad_top=0, pad_left=0, oh=1, ow=1)
+    program.add(conv_registers(t, memory, random_tensors(np.random.default_rng(1), t)))
+    tasks = program.place(memory)
+    initial = memory.copy()
+    s.run(memory, tasks)
+    return Capture(
+        name="row",
+        source="test",
+        buffers=tuple(CaptureBuffer(n, a, b.size) for n, a, b in initial.regions),
+        contents={n: b for n, _, b in initial.regions},
+        jobs=(CaptureJob(tuple(CaptureTask(a, n, layer) for a, n, layer in tasks)),),
+        checks=(CaptureCheck("output", 8, (1, 32), 0, "expected_0", layout="plain"),),
+        expected={"expected_0": memory.bytes("output").view(np.int8)[8:40].reshape(1, 32).copy()},
+    )
+
+
+def test_a_plain_tensor_is_read_element_by_element(tmp_path):
+    path = tmp_path / "row.npz"
+    capture = plain_capture()
+    save_capture(capture, path)
+    loaded = load_capture(path)
+    assert loaded.checks == capture.checks
+    result = replay(loaded)
+    assert (result.passed, result.equal) == (True, 1.0)
+    off = capture.expected["expected_0"] ^ np.int8(1)
+    wrong = dataclasses.replace(capture, expected={"expected_0": off})
+    assert not replay(wrong).passed
+    with pytest.raises(UsageError, match="ask for an element of a task"):
+        explain(loaded, 0, (0, 0, 0))
+
+
+def test_a_plain_check_needs_no_surfaces(tmp_path):
+    path = tmp_path / "row.npz"
+    save_capture(plain_capture(), path)
+    changed = tmp_path / "changed.npz"
+
+    def without_surfaces(manifest: dict[str, Any]) -> None:
+        del manifest["checks"][0]["surface_pixels"]
+        del manifest["checks"][0]["c2"]
+
+    with_manifest(path, changed, without_surfaces)
+    assert replay(load_capture(changed)).passed
+    for change, message in (({"offset": 40}, "ends at byte"), ({"offset": -1}, "no tensor"),
+                            ({"shape_nchw": [0]}, "no tensor")):  # fmt: skip
+        text = manifest_error(path, changed, lambda m, c=change: m["checks"][0].update(c))
+        assert message in text
 
 
 @pytest.fixture
@@ -177,12 +229,17 @@ def test_arrays_are_bounded_before_they_are_read(saved, tmp_path):
         load_capture(path)
 
 
-def manifest_error(saved: Path, path: Path, change: Any) -> str:
+def with_manifest(saved: Path, path: Path, change: Any) -> None:
+    """Copies the archive with a manifest that ``change`` has changed."""
     with np.load(saved) as arrays:
         manifest = json.loads(arrays["manifest"].tobytes())
     change(manifest)
     text = np.frombuffer(json.dumps(manifest).encode(), np.uint8)
     rewrite(saved, path, manifest=npy(text))
+
+
+def manifest_error(saved: Path, path: Path, change: Any) -> str:
+    with_manifest(saved, path, change)
     with pytest.raises(CaptureError) as caught:
         load_capture(path)
     return str(caught.value)

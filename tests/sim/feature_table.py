@@ -297,6 +297,41 @@ FEATURES = (
     ),
     feature(
         "DPU",
+        "fp16: what a table holds is scaled, shifted and summed by OUT_CVT as an integer; out over "
+        "2^MINUS_EXP",
+        f"{VENDOR}; rounding {ASSUMED}",
+        "sim/test_foreign::test_tables_in_half_precision_with_shift_and_offset",
+    ),
+    feature(
+        "DPU_RDMA",
+        "fp32 into the DPU alone; COMB_USE = 3: even surfaces of the main operand by MRDMA from "
+        "SRC_BASE, odd ones by ERDMA from EW_BASE",
+        f"{VENDOR}; pitches as of COMB_USE = 5 {ASSUMED}",
+        "sim/test_foreign::test_unbounded_functions_take_a_second_task_over_fp32",
+        "sim/test_foreign::test_both_readers_of_the_main_operand_are_needed",
+    ),
+    feature(
+        "DPU",
+        "lenient: a cube of as many pixels in other rows than the writer's or DPU_RDMA's, and a "
+        "last group of the writer's that ends early",
+        f"{VENDOR} (sizes need not agree); end {ASSUMED}",
+        "sim/test_foreign::test_the_writers_last_group_may_end_early",
+        "sim/test_foreign::test_a_flat_cube_is_read_and_written_by_other_sizes",
+    ),
+    feature(
+        "DPU",
+        "in place through gaps between rows, as tails of packed pixels are filled",
+        VENDOR,
+        "sim/test_foreign::test_tails_of_packed_rows_are_filled_in_place",
+    ),
+    feature(
+        "CNA",
+        "lenient: a convolution that writes where it reads, if FEATURE_GRAINS covers all rows",
+        VENDOR,
+        "sim/test_foreign::test_a_convolution_in_place",
+    ),
+    feature(
+        "DPU",
         "fp16 out of integer stages: the scaled number over 2^MINUS_EXP",
         f"{VENDOR}; {ASSUMED} in detail",
         "sim/test_float_oracle::test_fp16_from_integers",

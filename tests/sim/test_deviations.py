@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from delegate.errors import SimulatorFault
+from tests.kernel.worse_chips import page_of
 from tests.sim import stream as s
 from tests.sim.worse_programs import KINDS, pure_program, worse_program
 from tests.worse import DEVIATIONS
@@ -84,11 +86,11 @@ def test_names_are_unique_and_say_kind_and_stage() -> None:
 
 
 def test_two_at_once_are_both_there() -> None:
-    """In whatever order they are named."""
+    """In whatever order they are named, and however often."""
     first, second = "dense:bs:multiplier_ignored", "dense:out:offset_ignored"
     for seed in range(SEEDS):
         both = result("dense", seed, f"{first},{second}")
-        assert both == result("dense", seed, f"{second},{first}")
+        assert both == result("dense", seed, f"{second},{first},{second}")
         single = {result("dense", seed, name) for name in ("", first, second)}
         if len(single) == 3 and both not in single:
             return
@@ -105,3 +107,8 @@ def test_others_are_refused_by_name(name: str) -> None:
         return
     with pytest.raises(ValueError, match=name.replace(":", ".")):
         s.run(memory, tasks, deviations=name)
+
+
+def test_the_page_is_not_stale() -> None:
+    page = Path(__file__).parents[2] / "docs/worse_chips.md"
+    assert page.read_text(encoding="utf-8") == page_of(), "run what its third line says"
