@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from delegate.chip.element import Element
 from delegate.chip.features import Feature
 from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.chip.rates import Rates
 from delegate.chip.register_model import RegisterMap
 
 
@@ -65,32 +66,6 @@ class Groups:
     def surfaces_written(self, channels: int, *, is_depthwise: bool) -> int:
         """Surfaces of an int8 result of ``channels``: whole groups."""
         return align(channels, self.outputs(is_depthwise)) // CHANNELS_PER_SURFACE
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """What time is estimated from.
-
-    Output pixels are computed ``step_pixels`` at a time and a dense group of int8 takes at least
-    ``min_dense_steps`` steps of input lanes per pixel. Bytes per cycle of the NPU, in tenths where
-    so named: ``bus`` of one core, ``shared_bus`` of all, ``host`` what the CPU converts,
-    ``synchronised`` what it cleans from or invalidates in its caches. ``kick_cycles``: launching a
-    task; ``submit_cycles``: one submit, its wait and small synchronisations.
-    """
-
-    step_pixels: int
-    min_dense_steps: int
-    bus_decibytes_per_cycle: int
-    shared_bus_decibytes_per_cycle: int
-    host_bytes_per_cycle: int
-    synchronised_bytes_per_cycle: int
-    kick_cycles: int
-    submit_cycles: int
-    clock_hz: int
-
-    def microseconds(self, cycles: int) -> float:
-        """How long cycles take at the nominal clock."""
-        return cycles * 1e6 / self.clock_hz
 
 
 @dataclass(frozen=True, slots=True)

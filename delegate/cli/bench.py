@@ -15,6 +15,7 @@ from delegate.cli.nodes import nodes_text
 from delegate.cli.table import print_pairs, print_table, thousands
 from delegate.errors import UsageError
 from delegate.host.delegation import plural
+from delegate.host.npu_clock import SLOW_MHZ
 from delegate.model.files import read_text
 from delegate.progress import progress
 
@@ -78,7 +79,19 @@ def _run(arguments: argparse.Namespace) -> int:
         warn("measured on the simulator: these times say nothing about an NPU, the estimates do")
     if document["delegate"]["delegated_nodes"] and document["delegate"]["device"] == NULL_DEVICE:
         warn("the device null computes nothing: these times are the host's share alone")
+    _warn_of_clock(document["delegate"]["npu_clock_mhz"])
     return 0
+
+
+def _warn_of_clock(clocks: list[float] | None) -> None:
+    """The NPU's clock while it was measured: at boot's, or lowered by a core that was idle."""
+    if clocks is not None and clocks[0] < clocks[1]:
+        warn(
+            f"the NPU's clock moved between {clocks[0]:.0f} and {clocks[1]:.0f} MHz while it was "
+            "measured, and the times with it; `doctor` says what keeps it"
+        )
+    elif clocks is not None and clocks[1] < SLOW_MHZ:
+        warn(f"the NPU ran at {clocks[1]:.0f} MHz, its clock after boot; see `doctor`")
 
 
 _COLUMNS = ("mean_ms", "std_ms", "min_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")
@@ -117,8 +130,11 @@ def _print_tables(document: dict[str, Any]) -> None:
         ),
         ("threads", document["threads"] or "the runtime's default"),
     ]
-    estimate = ours["inference_estimate"]["total_us"] / 1e3
-    facts.append(("estimate", f"{estimate:.2f} ms per inference on the chip, modelled"))
+    least, most = (us / 1e3 for us in ours["inference_estimate"]["range_us"])
+    facts.append(("estimate", f"{least:.2f} to {most:.2f} ms per inference on the chip, modelled"))
+    if ours["npu_clock_mhz"] is not None:
+        slow, fast = ours["npu_clock_mhz"]
+        facts.append(("NPU clock", f"{slow:.0f} to {fast:.0f} MHz between inferences"))
     if "speedup" in document:
         facts.append(("speed-up", f"{document['speedup']:.2f} times the CPU alone, by medians"))
     if "simulator_ratio" in document:

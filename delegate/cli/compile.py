@@ -15,7 +15,9 @@ from delegate.cli.nodes import nodes_text
 from delegate.cli.table import format_table, print_pairs, print_table, thousands
 from delegate.errors import UsageError
 from delegate.host.chosen_chip import chosen_chip
+from delegate.host.chosen_driver import drivers_at
 from delegate.host.delegation import plural, require_all
+from delegate.host.npu_clock import clocks_hz
 from delegate.progress import progress
 
 if TYPE_CHECKING:
@@ -94,16 +96,19 @@ def _run(arguments: argparse.Namespace) -> int:
     inputs = input_range(*(arguments.inputs or INPUTS))
     cpu = A76 if arguments.cpu_rates is None else load_rates(arguments.cpu_rates)
     result, files = _compile(arguments, options)
+    drivers = drivers_at(options.device, result.chip, clocks_hz())
     if arguments.dump is not None:
         files += _dump(arguments, result)
     if arguments.html is not None:
         from delegate.insight.compile_report.document import page_document
         from delegate.insight.compile_report.html import render_page
 
-        page = render_page(page_document(result, arguments.model.name, cpu))
+        page = render_page(page_document(result, arguments.model.name, cpu, drivers))
         write_file(arguments.html, page.encode("utf-8"))
         files.append(arguments.html)
-    document = compile_document(result, counters=arguments.counters, cpu=cpu, inputs=inputs)
+    document = compile_document(
+        result, counters=arguments.counters, cpu=cpu, inputs=inputs, drivers=drivers
+    )
     if arguments.json:
         print_json(document)
     else:
@@ -216,25 +221,52 @@ def _print_tables(
 
 
 def _headline(inference: dict[str, Any]) -> list[tuple[str, object]]:
-    """The whole inference in a line, and inferences per second."""
-    whole = inference["total_us"]
-    if not whole:
+    """The whole inference from best to worst, by driver, inferences per second, and what others
+    measured.
+    """
+    if not inference["total_us"]:
         return []
+    facts: list[tuple[str, object]] = [
+        (
+            "inference",
+            f"{_ms(inference['range_us'])} modelled, of it {inference['cpu_us'] / 1e3:.2f} ms on "
+            f"the CPU (alone {inference['cpu_alone_us'] / 1e3:.2f}; {inference['cpu']})",
+        ),
+        *(
+            ("", f"{name} at {_mhz(found['clock_mhz'])}: {_ms(found['range_us'])}")
+            for name, found in inference["by_driver"].items()
+        ),
+    ]
+    clocks = [f"{_ms(us)} at {mhz}" for mhz, us in inference["by_clock_mhz"].items()]
+    facts.append(("", f"{', '.join(clocks)} MHz"))
     rates = [
         f"{rate:.0f} per second with {plural(int(count), 'interpreter')}"
         for count, rate in inference["frames_per_second"].items()
     ]
-    facts: list[tuple[str, object]] = [
-        (
-            "inference",
-            f"{whole / 1e3:.2f} ms modelled, of it {inference['cpu_us'] / 1e3:.2f} ms on the CPU "
-            f"(alone {inference['cpu_alone_us'] / 1e3:.2f}; {inference['cpu']})",
-        ),
-        ("", ", ".join(rates)),
-    ]
+    facts.append(("", f"in the middle {', '.join(rates)}"))
+    if inference["once_us"]:
+        facts.append(("", f"once, the first time: {inference['once_us'] / 1e3:.2f} ms on the CPU"))
     if inference["unmodelled"]:
         facts.append(("not in it", f"{', '.join(inference['unmodelled'])} on the CPU"))
+    for number, found in enumerate(inference["measured_by_others"]):
+        text = f"{found['network']}, {found['chip']}: {_span(found['ms'])} ms, "
+        facts.append(("" if number else "others", text + found["conditions"]))
     return facts
+
+
+def _ms(range_us: list[float]) -> str:
+    return f"{_span([us / 1e3 for us in range_us])} ms"
+
+
+def _mhz(clocks: list[float]) -> str:
+    least, most = clocks
+    return f"{least:.0f} MHz" if least == most else f"{least:.0f} to {most:.0f} MHz"
+
+
+def _span(ends: list[float]) -> str:
+    """Both ends, or the one number that they come to."""
+    least, most = (f"{end:.2f}" if end < 10 else f"{end:.1f}" for end in ends)
+    return least if least == most else f"{least} to {most}"
 
 
 def _print_left(document: dict[str, Any], *, all_nodes: bool) -> None:
@@ -330,18 +362,22 @@ def _print_advice(document: dict[str, Any]) -> None:
     costs = document["costs"]
     if not costs["tasks"]:
         return
-    inference = document["inference"]
-    parts = [
-        ("layers limited by arithmetic", costs["npu_limited_us"]),
-        ("layers limited by memory", costs["ddr_limited_us"]),
-        (f"launching {plural(costs['tasks'], 'task')}", inference["launches_us"]),
-        (f"{plural(costs['submits'], 'submit')}", inference["submits_us"]),
-        ("conversion of inputs and outputs", inference["conversion_us"]),
-        ("nodes left to the CPU, one Cortex-A76", inference["cpu_us"]),
-    ]
-    rows = [(what, f"{value / 1e3:.3f}") for what, value in parts]
-    title = "modelled milliseconds of an inference:"
-    print_table(title, ("what dominates", "ms"), rows, right=(1,))
+    names = {
+        "npu_us": "arithmetic and memory of tasks",
+        "launches_us": f"launching {plural(costs['tasks'], 'task')}",
+        "submits_us": plural(costs["submits"], "submit"),
+        "conversion_us": "conversion of inputs and outputs",
+        "cpu_us": "nodes left to the CPU, one Cortex-A76",
+    }
+    ranges = document["inference"]["ranges"]
+    rows = [(what, *(f"{us / 1e3:.3f}" for us in ranges[name])) for name, what in names.items()]
+    title = "modelled milliseconds of an inference, at best and at worst:"
+    print_table(title, ("what dominates", "best", "worst"), rows, right=(1, 2))
+    limits = [costs["npu_limited_us"], costs["ddr_limited_us"]]
+    print(
+        f"by cycles {limits[0] / sum(limits):.0%} of the tasks' time are layers limited by "
+        f"arithmetic, {limits[1] / sum(limits):.0%} layers limited by memory"
+    )
     moves = costs["without_macs"]
     if moves["tasks"]:
         print(

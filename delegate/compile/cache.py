@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delegate.errors import ProgramError, Rejection
+from delegate.host.chosen_driver import driver_name
 from delegate.log import get_logger
 from delegate.model.files import open_plain
 from delegate.model.graph import Graph, Sparsity
@@ -147,8 +148,7 @@ def has_own_shapes(graph: Graph, partition: Partition) -> bool:
 def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     """A digest of all that a compiled program depends on."""
     digest = hashlib.sha256()
-    # The device that is meant and how many cores it has count only where rows are shared.
-    chosen = (options.compiling(), _sharing(options))
+    chosen = (options.compiling(), _sharing(options), _driver(options))
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs, graph.rounds_once))
     _update(digest, (graph.reduced_precision,))
@@ -182,11 +182,17 @@ def _update_sparsity(digest: hashlib._Hash, sparsity: Sparsity) -> None:
 
 
 def _sharing(options: Options) -> str:
+    """The device that is meant and how many cores it has, where rows are shared."""
     if options.split_rows == "off":
         return ""
     from delegate.compile.compiler import sharing_of
 
     return repr(sharing_of(options))
+
+
+def _driver(options: Options) -> str:
+    """The driver, where what it takes decides which partitions the CPU runs as fast."""
+    return "" if options.only_faster == "false" else driver_name(options.device)
 
 
 def _settings(node: Node) -> tuple[bytes, ...] | str:

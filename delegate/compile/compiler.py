@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
+from delegate.chip.rates import Driver
 from delegate.errors import EncodingError, LoweringError, MissingFeatureError, Rejection
 from delegate.host.chosen_chip import chosen_chip
+from delegate.host.chosen_driver import driver_name, drivers_of
 from delegate.log import get_logger
 from delegate.lower.half_bound import widest
 from delegate.lower.kick_state import TRUSTED, KickState
@@ -25,6 +27,7 @@ from delegate.model.graph import Graph
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
 from delegate.npu.band_cost import decide
+from delegate.npu.duration import Work, duration, hull, work_of
 from delegate.npu.features_used import task_values
 from delegate.npu.perf import Estimate, total
 from delegate.npu.program import Program, build_program, serialized
@@ -63,6 +66,7 @@ Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Seq
 class CompiledPartition:
     """A partition and its serialised Program. ``live_bytes``: the least its SCRATCH can be.
     ``sharing``: whether its rows are shared among cores, and why; empty if nobody asked.
+    ``work``: what its time is estimated from.
     """
 
     partition: Partition
@@ -71,6 +75,7 @@ class CompiledPartition:
     tasks: int
     estimate: Estimate
     buffers_bytes: int
+    work: Work
     live_bytes: int = 0
     sharing: str = ""
 
@@ -146,18 +151,9 @@ def sharing_of(options: Options, chip: Chip | None = None) -> RowSharing | None:
     cores = chip.cores if options.cores in ("auto", "all") else len(options.cores.split(","))
     if options.split_rows == "off" or cores == 1 or not chip.has("several_cores"):
         return None
-    return RowSharing(
-        cores, options.split_rows == "always", _is_rocket(options.device), rates=chip.rates
-    )
-
-
-def _is_rocket(device: str) -> bool:
-    """Whether programs meet the mainline driver, whose cores share no memory."""
-    if device != "auto":
-        return device == "rocket" or "/accel/" in device
-    from delegate._native import find_npu_node
-
-    return "/accel/" in find_npu_node()
+    # The mainline driver's cores share no memory.
+    is_rocket = driver_name(options.device) == "rocket"
+    return RowSharing(cores, options.split_rows == "always", is_rocket, rates=chip.rates)
 
 
 def compile_partition(
@@ -212,6 +208,7 @@ def _compiled(
         tasks=len(program.tasks),
         estimate=total(task.estimate for task in program.tasks),
         buffers_bytes=sum(buffer.size_bytes for buffer in program.buffers),
+        work=work_of(chip, lowered.layers, program),
         live_bytes=lowered.live_bytes,
         sharing=text,
     )
@@ -256,6 +253,7 @@ def _compile(
 ) -> CompileResult:
     start = time.perf_counter()
     sharing = sharing_of(options, chip)
+    drivers = drivers_of(options.device, chip)
     supported, rejections = select_nodes(graph, options.deny_ops, chip)
     compiled: dict[Partition, CompiledPartition] = {}
     plans: dict[Partition, PartitionPlan | None] = {}
@@ -281,7 +279,9 @@ def _compile(
                 failed += _rejections(graph, partition, error)
         if not failed and options.only_faster != "false":
             judged = tails(graph, partitions) if options.only_faster == "auto" else partitions
-            failed += slower_partitions(graph, judged, lambda p: _cost(chip, graph, compiled[p]))
+            failed += slower_partitions(
+                graph, judged, lambda p: _cost(chip, drivers, graph, compiled[p])
+            )
         if not failed:
             break
         supported = supported - {rejection.node for rejection in failed}
@@ -325,9 +325,12 @@ def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Re
     return [Rejection(node, graph.node(node).op, name, detail) for node in known or partition.nodes]
 
 
-def _cost(chip: Chip, graph: Graph, compiled: CompiledPartition) -> PartitionCost:
-    cycles = compiled.estimate.cycles
-    return partition_cost(chip.rates, graph, compiled.partition, cycles, compiled.tasks)
+def _cost(
+    chip: Chip, drivers: Sequence[Driver], graph: Graph, compiled: CompiledPartition
+) -> PartitionCost:
+    """At best, on the fastest of ``drivers``."""
+    totals = hull(duration(chip, [compiled.work], driver).total for driver in drivers)
+    return partition_cost(chip.rates, graph, compiled.partition, totals.least)
 
 
 def _name(graph: Graph, partition: Partition) -> str:

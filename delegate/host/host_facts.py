@@ -7,13 +7,13 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from delegate.host.npu_clock import npu_clock_hz
 from delegate.host.runtimes import Runtime
 from delegate.version import __version__
 
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _TEMPERATURE = Path("/sys/class/thermal/thermal_zone0/temp")
 _MODEL = Path("/proc/device-tree/model")
-_NPU_CLOCKS = "/sys/class/devfreq"
 
 
 def _text(path: Path) -> str | None:
@@ -21,15 +21,6 @@ def _text(path: Path) -> str | None:
         return path.read_text(encoding="utf-8", errors="replace").strip("\0\n ") or None
     except OSError:
         return None
-
-
-def _npu_clock_hz() -> int | None:
-    """The NPU's clock where the kernel shows one."""
-    for folder in sorted(Path(_NPU_CLOCKS).glob("*npu*")):
-        text = _text(folder / "cur_freq")
-        if text is not None and text.isdigit():
-            return int(text)
-    return None
 
 
 def host_facts(runtime: Runtime) -> dict[str, Any]:
@@ -47,5 +38,5 @@ def host_facts(runtime: Runtime) -> dict[str, Any]:
         "processors": os.cpu_count(),
         "governor": _text(_GOVERNOR),
         "temperature_celsius": int(temperature) / 1000 if temperature and is_number else None,
-        "npu_clock_hz": _npu_clock_hz(),
+        "npu_clock_hz": npu_clock_hz(),
     }

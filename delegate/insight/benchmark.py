@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from delegate.compile.compiler import CompileResult, compile_model
+from delegate.host.chosen_driver import drivers_at
 from delegate.host.delegated import DelegatedModel
 from delegate.host.host_facts import host_facts
+from delegate.host.npu_clock import clocks_hz
 from delegate.host.reference import ReferenceModel
 from delegate.host.runtimes import find_runtime, invoke
 from delegate.host.samples import Sample
@@ -121,7 +123,9 @@ class _Delegated:
     result: CompileResult
     sample: Sample
     init_ns: int
+    options: Options
     inferences: list[Inference] = field(default_factory=list)
+    clocks_hz: list[int] = field(default_factory=list)
 
     @classmethod
     def load(
@@ -135,14 +139,18 @@ class _Delegated:
         start = time.monotonic_ns()
         model = DelegatedModel.load(path, options, threads=threads)
         init_ns = time.monotonic_ns() - start
-        return cls(model, result, sample_of(model.inputs), init_ns)
+        return cls(model, result, sample_of(model.inputs), init_ns, options)
 
     def run(self, count: int, done: Done) -> None:
         self.inferences += run_inferences(self.model, self.result, self.sample, count, done)
+        if self.model.device not in (SIMULATOR, NULL_DEVICE):
+            self.clocks_hz += clocks_hz()  # at once, before an idle core goes to sleep
 
     def document(self, plan: Plan) -> dict[str, Any]:
         first = self.inferences[0]
         steady = self.inferences[1 + plan.warmup :]
+        clocks = self.clocks_hz
+        drivers = drivers_at(self.options.device, self.result.chip, clocks)
         return {
             "device": self.model.device,
             "is_simulated": self.model.device == SIMULATOR,
@@ -151,9 +159,10 @@ class _Delegated:
             "init_ms": self.init_ns / _NS_PER_MS,
             "compile_ms": self.result.compile_seconds * 1e3,
             "first_ms": (first.end_ns - first.start_ns) / _NS_PER_MS,
+            "npu_clock_mhz": [min(clocks) / 1e6, max(clocks) / 1e6] if clocks else None,
             "steady": summary([i.end_ns - i.start_ns for i in steady]),
             "phases": _phases(steady),
-            "inference_estimate": whole_inference(self.result),
+            "inference_estimate": whole_inference(self.result, drivers=drivers),
             "partitions": _partitions(steady, self.result),
             "cpu_nodes": _cpu_nodes(steady, self.result),
         }

@@ -16,6 +16,7 @@ from typing import Any
 
 from delegate.errors import DeviceError
 from delegate.host.chosen_chip import chosen_chip
+from delegate.host.npu_clock import SLOW_MHZ, autosuspend_ms, npu_clock_hz
 from delegate.host.npu_presence import (
     Cores,
     Finding,
@@ -28,8 +29,8 @@ from delegate.options import OPTIONS, Options
 from delegate.version import __version__
 
 _RUNTIMES = ("tflite-runtime", "ai-edge-litert", "tensorflow", "tensorflow-cpu", "numpy")
-# The NPU's clock after boot is 200 MHz, the slowest that vendor kernels use under load 300 MHz.
-_SLOW_HZ = 300_000_000
+_LASTING_MS = 2000
+"""What others set, past which a core's sleep does not slow the others."""
 _RESERVE_BYTES = 256 << 20
 """Free memory below which larger models may not find room."""
 
@@ -56,6 +57,7 @@ class Examination:
     nodes: tuple[Node, ...]
     cores: Cores
     clock_hz: int | None
+    autosuspend_ms: int | None  # the shortest of the cores'
     memory_available_bytes: int | None
     packages: dict[str, str]
     options: dict[str, tuple[str, str]]  # value, origin
@@ -100,7 +102,8 @@ def examine(options: Options, root: Path = Path("/"), self_test: bool = True) ->
         python=platform.python_version(),
         nodes=find_nodes(root),
         cores=find_cores(root),
-        clock_hz=_clock(root),
+        clock_hz=npu_clock_hz(root),
+        autosuspend_ms=autosuspend_ms(root),
         memory_available_bytes=_memory(root),
         packages=_packages(),
         options={
@@ -120,22 +123,6 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _clock(root: Path) -> int | None:
-    """The NPU's clock in Hz, where the kernel tells it (debugfs needs root)."""
-    for place in (
-        "sys/kernel/debug/clk/scmi_clk_npu/clk_rate",
-        "sys/kernel/debug/clk/clk_npu_dsu0/clk_rate",
-    ):
-        text = _read(root / place).strip()
-        if text.isdigit():
-            return int(text)
-    for folder in sorted((root / "sys/class/devfreq").glob("*npu*")):
-        text = _read(folder / "cur_freq").strip()
-        if text.isdigit():
-            return int(text)
-    return None
 
 
 def _memory(root: Path) -> int | None:
@@ -235,15 +222,33 @@ def _sharing_findings(options: Options) -> Iterator[Finding]:
 
 
 def _clock_findings(facts: Examination) -> Iterator[Finding]:
-    if facts.clock_hz is not None and facts.clock_hz < _SLOW_HZ:
-        yield Finding(
-            "note", f"the NPU runs at {facts.clock_hz // 1_000_000} MHz, its clock after boot",
-            "mainline kernels do not scale the NPU's clock: set assigned-clock-rates in the device "
-            "tree (600 MHz needs no more than the boot voltage)",
-        )  # fmt: skip
-    elif facts.clock_hz is None and any(node.driver == "rocket" for node in facts.nodes):
+    """Mainline's driver leaves the clock as it is. A driver that raises it parks it again, for all
+    cores, as soon as one of them has been idle for its delay: others saw 15 ms become 69.
+    """
+    is_rocket = any(node.driver == "rocket" for node in facts.nodes)
+    if facts.clock_hz is None and is_rocket:
         yield Finding(
             "note", "the NPU's clock is unknown (debugfs needs root)",
             "sudo cat /sys/kernel/debug/clk/scmi_clk_npu/clk_rate; 200 MHz is the boot clock of "
             "mainline kernels",
+        )  # fmt: skip
+    elif facts.clock_hz is not None:
+        megahertz = facts.clock_hz // 1_000_000
+        if megahertz < SLOW_MHZ:
+            yield Finding(
+                "note",
+                f"the NPU runs at {megahertz} MHz now, its clock after boot and while it is idle",
+                "`compile` says what that costs; mainline kernels do not scale the clock, and "
+                "setting it from outside the driver, by the device tree too, hung others' boards",
+            )  # fmt: skip
+        else:
+            yield Finding("ok", f"the NPU runs at {megahertz} MHz now")
+    delay = facts.autosuspend_ms
+    if is_rocket and delay is not None and delay < _LASTING_MS:
+        yield Finding(
+            "note",
+            f"a core of the NPU that is idle for {delay} ms goes to sleep; a kernel that raises "
+            "the clock lowers it then for all cores",
+            "for even times: echo 2000 | sudo tee "
+            "/sys/bus/platform/devices/*.npu/power/autosuspend_delay_ms",
         )  # fmt: skip

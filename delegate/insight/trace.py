@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from delegate.chip.chip import Chip
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.inferences import Inference
 from delegate.insight.layer_counters import tasks_in_order
@@ -92,10 +93,15 @@ def chrome_trace(
             "npu_times": "modelled" if is_modelled else "jobs measured, tasks shared by estimate",
             "assumptions": (
                 f"modelled cycles at {result.chip.rates.clock_hz // 1_000_000} MHz, without the "
-                "launching of tasks (about 8 us in a chain, 22 us each otherwise) and the host"
+                f"launching of tasks (us each, at least: {_launches(result.chip)}) and the host"
             ),
         },
     }
+
+
+def _launches(chip: Chip) -> str:
+    """What each driver takes for a task, at least."""
+    return ", ".join(f"{driver.name} {driver.kick_us.least:g}" for driver in chip.rates.drivers)
 
 
 def _place(number: int, compiled: CompiledPartition) -> _Placed:

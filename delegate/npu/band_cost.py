@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from delegate.chip.chip import Rates
+from delegate.chip.rates import Rates
 from delegate.lower.cost import ceil_div
 from delegate.lower.lowered import LoweredPartition
 from delegate.lower.memory.footprint import accesses

@@ -1,9 +1,9 @@
 """What a partition costs on the NPU and what its nodes would cost on the CPU, by estimate.
 
-In: a partition, the cycles and tasks of its program. Out: microseconds, and a rejection for every
-node of a partition that is not worth delegating. The figures are orders of magnitude, and all of
-them speak for the NPU: the least that crossing over costs, and a slow CPU. So they drop what is far
-from breaking even, tails of reshapes and tiny functions, and say so.
+In: a partition, how long its program takes. Out: microseconds, and a rejection for every node of a
+partition that is not worth delegating. The figures are orders of magnitude, and all of them speak
+for the NPU: the least that its program takes on the driver in question, and a slow CPU. So they
+drop what is far from breaking even, tails of reshapes and tiny functions, and say so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from delegate.chip.chip import Rates
+from delegate.chip.rates import Rates
 from delegate.errors import Rejection
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.partition import Partition
@@ -29,13 +29,8 @@ CPU_NODE_US = 2.0
 # Kernels of one element after the other, as most without sums of products are. Assumed.
 CPU_ELEMENTS_PER_US = 1000.0
 
-# From a submit to its end, beside the tasks: 20 us of attaching memory are 38 % of it on RK3588's
-# mainline driver. Others' measurement; a batched submit takes 100 us on a chip of the family.
-LEAST_CROSSING_US = 53.0
-# A task within a chain, others' measurement on a chip of the family. The mainline driver, which
-# launches each by itself, takes 22 us.
-LEAST_TASK_US = 8.0
-
+_KEPT = ("DEQUANTIZE", "DENSIFY")
+"""Operators whose kernels keep their result where it cannot change."""
 
 TAIL_SHARE = 0.01
 """Of the multiplications of the largest partition: what multiplies less is no part of a network's
@@ -55,17 +50,22 @@ class PartitionCost:
 
 
 def partition_cost(
-    rates: Rates, graph: Graph, partition: Partition, cycles: int, tasks: int
+    rates: Rates, graph: Graph, partition: Partition, program_us: float
 ) -> PartitionCost:
-    """Estimates of both sides. ``cycles`` and ``tasks`` are those of the partition's program."""
+    """Estimates of both sides. ``program_us``: of the partition's program, its submit included."""
+    npu = program_us + conversion_us(rates, graph, partition)
+    nodes = map(graph.node, partition.nodes)
+    return PartitionCost(npu, sum(cpu_us(graph, n) for n in nodes if not runs_once(graph, n)))
+
+
+def conversion_us(rates: Rates, graph: Graph, partition: Partition) -> float:
+    """Return how long the host converts what goes into a partition and what comes out."""
     edges = sum(tensor_bytes(graph, tensor) for tensor in (*partition.inputs, *partition.outputs))
-    npu = rates.microseconds(cycles + edges // rates.host_bytes_per_cycle)
-    npu += LEAST_CROSSING_US + tasks * LEAST_TASK_US
-    return PartitionCost(npu, sum(cpu_us(graph, graph.node(node)) for node in partition.nodes))
+    return rates.microseconds(edges // rates.host_bytes_per_cycle)
 
 
 def cpu_us(graph: Graph, node: Node) -> float:
-    """Arithmetic or memory, whichever takes longer, and the runtime's overhead."""
+    """Of one run: arithmetic or memory, whichever takes longer, and the runtime's overhead."""
     tensors = [tensor for tensor in (*node.inputs, *node.outputs) if tensor >= 0]
     moved = sum(tensor_bytes(graph, tensor) for tensor in tensors)
     work = max(node_macs(graph, node) / CPU_MACS_PER_US, moved / CPU_BYTES_PER_US)
@@ -76,11 +76,24 @@ def cpu_us(graph: Graph, node: Node) -> float:
     return work + CPU_NODE_US
 
 
+def runs_once(graph: Graph, node: Node) -> bool:
+    """Return whether the runtime computes ``node`` in the first inference alone: these kernels keep
+    what they make of a constant. What such a kernel made is none for the next (measured with
+    tflite-runtime 2.14: DEQUANTIZE behind DENSIFY runs each time).
+    """
+    if node.op not in _KEPT or len(node.inputs) != 1:
+        return False
+    (source,) = node.inputs
+    return graph.tensor(source).constant is not None and source not in graph.folded
+
+
 def known_cpu_us(graph: Graph, index: int) -> float:
-    """``cpu_us`` of a node by its number; infinity where the model does not tell its work: of
-    custom operators, of those that run subgraphs, and of tensors of unknown shape.
+    """``cpu_us`` of a node by its number, per inference; infinity where the model does not tell its
+    work: of custom operators, of those that run subgraphs, and of tensors of unknown shape.
     """
     node = graph.node(index)
+    if runs_once(graph, node):
+        return 0.0
     tensors = (graph.tensor(t) for t in (*node.inputs, *node.outputs) if t >= 0)
     is_dark = node.custom_name is not None or runs_subgraphs(node)
     if is_dark or not all(tensor.has_fixed_image for tensor in tensors):

@@ -1,36 +1,39 @@
 """What dominates a compiled model, and which one change would help most.
 
-Modelled throughout: cycles at 1 GHz, 8 us to launch a task inside a chain, and what
-``whole_inference`` says of the CPU and of crossing over.
+Modelled throughout: cycles at the nominal clock, and what ``whole_inference`` says of the CPU,
+launches and submits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+from delegate.chip.rates import Driver
 from delegate.compile.compiler import CompileResult
 from delegate.insight.compile_report.whole_inference import left_to_cpu
 from delegate.insight.cpu_time import A76, Cpu
+from delegate.npu.duration import hull
 from delegate.npu.perf import estimate_task, total
-from delegate.partition.cost import LEAST_CROSSING_US, LEAST_TASK_US
 from delegate.partition.partitioner import node_macs, partition_graph
 
 _MOST_SUGGESTIONS = 5
 _OPS_IN_PAIRS = 6
 
 
-def costs(result: CompileResult) -> dict[str, Any]:
+def costs(result: CompileResult, drivers: Sequence[Driver] = ()) -> dict[str, Any]:
     """Where modelled time goes: layers limited by arithmetic, by memory, and launching tasks.
 
     "without_macs": what layers take that multiply no weights (functions, sums, moves), their
     launches included: what another export of the same network may not need.
     """
-    npu = ddr = tasks = 0
+    npu = ddr = 0
+    tasks = sum(compiled.tasks for compiled in result.partitions)
+    kick_us = hull(one.kick_us for one in drivers or result.chip.rates.drivers).middle
     layers = []
     moves = {"tasks": 0, "us": 0.0}
     for number, compiled in enumerate(result.partitions):
-        tasks += compiled.tasks
         # Loads of tables, which belong to no layer alone, only move data.
         ddr += compiled.estimate.cycles
         for layer in compiled.layers:
@@ -44,13 +47,13 @@ def costs(result: CompileResult) -> dict[str, Any]:
             if not any(node_macs(result.graph, result.graph.node(n)) for n in layer.nodes):
                 moves["tasks"] += len(layer.tasks)
                 moves["us"] += result.chip.rates.microseconds(estimate.cycles)
-                moves["us"] += len(layer.tasks) * LEAST_TASK_US
+                moves["us"] += len(layer.tasks) * kick_us
     layers.sort(key=lambda item: -item[0])
     cycles, rates = npu + ddr, result.chip.rates
     parts = {
         "npu_limited_us": rates.microseconds(npu),
         "ddr_limited_us": rates.microseconds(ddr),
-        "launches_us": tasks * LEAST_TASK_US,
+        "launches_us": tasks * kick_us,
     }
     return {
         **parts,
@@ -71,12 +74,14 @@ def costs(result: CompileResult) -> dict[str, Any]:
     }
 
 
-def suggestions(result: CompileResult, cpu: Cpu = A76) -> list[dict[str, Any]]:
+def suggestions(
+    result: CompileResult, cpu: Cpu = A76, drivers: Sequence[Driver] = ()
+) -> list[dict[str, Any]]:
     """Operators whose support would help most, alone or in pairs, best first.
 
     Each tells how many partitions and delegated nodes there would be if all of the model's rejected
     nodes of these operators ran on the NPU, and the most that this could gain: their time on the
-    CPU and the crossings that fall away. What they would take on the NPU is not known.
+    CPU and the submits that fall away. What they would take on the NPU is not known.
     """
     graph = result.graph
     now = {node for compiled in result.partitions for node in compiled.partition.nodes}
@@ -86,12 +91,13 @@ def suggestions(result: CompileResult, cpu: Cpu = A76) -> list[dict[str, Any]]:
     ops = sorted(rejected, key=lambda op: (-len(rejected[op]), op))
     choices = [(op,) for op in ops] + list(combinations(ops[:_OPS_IN_PAIRS], 2))
     times = left_to_cpu(result, cpu)
+    submit_us = hull(one.submit_us for one in drivers or result.chip.rates.drivers).middle
     found: list[tuple[float, int, int, int, tuple[str, ...]]] = []
     for choice in choices:
         nodes = now.union(*(rejected[op] for op in choice))
         partitions = len(partition_graph(graph, nodes))
         saved = sum(times.get(node, 0.0) for op in choice for node in rejected[op])
-        saved += (len(result.partitions) - partitions) * LEAST_CROSSING_US
+        saved += (len(result.partitions) - partitions) * submit_us
         if partitions <= len(result.partitions) and saved > 0.0:
             found.append((-saved, len(choice), partitions, -len(nodes), choice))
     # The largest gain first; one operator rather than two for the same gain.

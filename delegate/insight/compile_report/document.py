@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from delegate.chip.chip import Chip
+from delegate.chip.rates import Driver
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.compile_report.advice import costs, suggestions
 from delegate.insight.compile_report.half_bounds import INPUTS, half_bounds
@@ -38,12 +39,14 @@ def compile_document(
     counters: bool = False,
     cpu: Cpu = A76,
     inputs: tuple[float, float] = INPUTS,
+    drivers: Sequence[Driver] = (),
 ) -> dict[str, Any]:
     """Partitions with their layers, rejections, what dominates and what would help most.
 
     With ``counters`` also what each task does, counted by the simulator. ``cpu``: whose nodes left
     there are, for their time. ``inputs``: from where to where float32 inputs of partitions are, for
-    bounds in fp16. Raises ValueError if fp16 does not reach there.
+    bounds in fp16. ``drivers``: who may run it, for its time; none: all of the chip's. Raises
+    ValueError if fp16 does not reach there.
     """
     programs = [parse(compiled.program) for compiled in result.partitions]
     return {
@@ -61,10 +64,10 @@ def compile_document(
         "total_nodes": result.total_nodes,
         "compile_seconds": result.compile_seconds,
         "features": _features(result.chip, programs),
-        "costs": costs(result),
-        "inference": whole_inference(result, cpu),
+        "costs": costs(result, drivers),
+        "inference": whole_inference(result, cpu, drivers),
         "left_to_cpu": left_by_rule(result, cpu),
-        "suggestions": suggestions(result, cpu),
+        "suggestions": suggestions(result, cpu, drivers),
     }
 
 
@@ -85,7 +88,9 @@ def _features(chip: Chip, programs: Sequence[Program]) -> list[dict[str, Any]]:
     ]
 
 
-def page_document(result: CompileResult, title: str, cpu: Cpu = A76) -> dict[str, Any]:
+def page_document(
+    result: CompileResult, title: str, cpu: Cpu = A76, drivers: Sequence[Driver] = ()
+) -> dict[str, Any]:
     """What the page needs besides: the graph, tiles and the memory plan."""
     delegated = {
         node: number
@@ -94,7 +99,7 @@ def page_document(result: CompileResult, title: str, cpu: Cpu = A76) -> dict[str
     }
     return {
         "title": title,
-        "compile": compile_document(result, cpu=cpu),
+        "compile": compile_document(result, cpu=cpu, drivers=drivers),
         "graph": _graph(result.graph, delegated),
         "blocks": _blocks(result.graph, delegated),
         "tiles": [[_tiles(result.chip, layer) for layer in c.layers] for c in result.partitions],

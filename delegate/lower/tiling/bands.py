@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from delegate.chip.chip import Rates
+from delegate.chip.rates import Rates
 from delegate.lower.cost import ceil_div
 
 Work = TypeVar("Work")
@@ -56,7 +56,7 @@ def bands(rows: int, cores: int) -> tuple[tuple[int, int], ...]:
 def epoch_cycles(rates: Rates, shares: list[Share]) -> int:
     """Cores run side by side but share the memory."""
     moved = sum(share.moved_bytes for share in shares)
-    bus = ceil_div(moved * 10, rates.shared_bus_decibytes_per_cycle)
+    bus = rates.shared_cycles(moved, len(shares))
     return max(bus, *(share.cost_cycles for share in shares))
 
 
