@@ -173,6 +173,24 @@ def test_doctor_sees_a_driver_without_a_node(board: Board):
     assert "--device" in facts["next_step"]
 
 
+@pytest.mark.parametrize("driver", ["rocket", "rknpu"])
+def test_bench_reads_the_clock_and_warns_of_a_slow_one(board: Board, driver: str):
+    getattr(board, f"add_{driver}")()
+    clock = board.root / "sys/kernel/debug/clk/scmi_clk_npu/clk_rate"
+    clock.parent.mkdir(parents=True)
+    clock.write_text("200000000\n")
+    runs = ("bench", CLASSIFY[3], "--runs", "2", "--warmup", "0", "--no-cpu", "--json")
+    done = command(board, *runs)
+    assert done.returncode == 0, done.stderr
+    ours = json.loads(done.stdout)["delegate"]
+    assert ours["npu_clock_mhz"] == [200, 200]
+    found = ours["inference_estimate"]
+    assert found["driver"] == driver
+    assert found["by_driver"][driver]["clock_mhz"] == [200, 200]
+    assert found["range_us"] == found["by_clock_mhz"]["200"]
+    assert "the NPU ran at 200 MHz" in done.stderr
+
+
 def test_bring_up_goes_from_safe_to_risky_and_stops_at_the_first_that_hangs(board, tmp_path):
     board.add_rocket(hang_ms=50)
     output = tmp_path / "results.json"

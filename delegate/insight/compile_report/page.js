@@ -26,6 +26,8 @@
     return el("table", {}, el("thead", {}, cells("th", headings)), el("tbody", {}, ...rows.map((row) => cells("td", row))));
   };
   const room = (id) => Math.max(280, Math.min(900, by(id).clientWidth)); // for a drawing, in pixels
+  const ends = (pair, digits) => pair[0].toFixed(digits) === pair[1].toFixed(digits) ? pair[0].toFixed(digits) : `${pair[0].toFixed(digits)} to ${pair[1].toFixed(digits)}`;
+  const span = (pair, digits) => `${ends(pair.map((us) => us / 1000), digits)} ms`; // of microseconds
   const reasons = new Map(report.rejections.map((r) => [r.node, r]));
 
   const header = () => {
@@ -33,7 +35,8 @@
     by("title").textContent = data.title;
     const cycles = report.partitions.reduce((sum, p) => sum + p.estimate.cycles, 0), whole = report.inference;
     const rates = Object.entries(whole.frames_per_second).map(([count, rate]) => `${number(rate)} per second with ${plural(Number(count), "interpreter")}`);
-    by("headline").textContent = `${(whole.total_us / 1000).toFixed(2)} ms per inference, modelled: ${rates.join(", ")}.`;
+    const drivers = Object.entries(whole.by_driver).map(([name, found]) => `${name} at ${ends(found.clock_mhz, 0)} MHz ${span(found.range_us, 2)}`);
+    by("headline").textContent = `${span(whole.range_us, 2)} per inference, modelled: ${drivers.join(", ")}; in the middle ${rates.join(", ")}.`;
     by("headline").dataset.totalUs = whole.total_us;
     const missing = whole.unmodelled.length ? ` Not in it: ${whole.unmodelled.join(", ")}.` : "";
     by("summary").textContent = `${report.delegated_nodes} of ${plural(report.total_nodes, "node")} on the NPU in ${plural(report.partitions.length, "partition")}, ${plural(report.costs.tasks, "task")}: ${number(cycles)} cycles, ${(cycles / 1e6).toFixed(2)} ms at 1 GHz; ${(whole.cpu_us / 1000).toFixed(2)} ms of the CPU's nodes on one thread (${whole.cpu}), which alone would take ${(whole.cpu_alone_us / 1000).toFixed(2)} ms.${missing} Nothing here was measured on this model.`;
@@ -42,15 +45,17 @@
 
   const dominates = () => {
     const whole = report.inference;
-    const parts = [["npu", "Layers limited by arithmetic", report.costs.npu_limited_us], ["ddr", "Layers limited by memory", report.costs.ddr_limited_us], ["launch", `Launching ${plural(report.costs.tasks, "task")}`, whole.launches_us], ["launch", plural(report.costs.submits, "submit"), whole.submits_us], ["launch", "Converting inputs and outputs", whole.conversion_us], ["cpu", "Nodes left to the CPU", whole.cpu_us]];
-    const most = Math.max(...parts.map((p) => p[2]), 1e-9);
+    const limited = report.costs.npu_limited_us + report.costs.ddr_limited_us;
+    const parts = [["npu", `Tasks (${percent(report.costs.npu_limited_us / Math.max(limited, 1e-9))} of their cycles in layers limited by arithmetic)`, "npu_us"], ["launch", `Launching ${plural(report.costs.tasks, "task")}`, "launches_us"], ["launch", plural(report.costs.submits, "submit"), "submits_us"], ["launch", "Converting inputs and outputs", "conversion_us"], ["cpu", "Nodes left to the CPU", "cpu_us"]];
+    const most = Math.max(...parts.map((p) => whole.ranges[p[2]][1]), 1e-9);
     const bars = el("div", { class: "bars" });
-    for (const [kind, name, value] of parts) {
+    for (const [kind, name, part] of parts) {
       const bar = el("div", { class: `bar ${kind}` });
-      bar.style.width = `${100 * value / most}%`;
-      bars.append(el("span", {}, name), bar, el("span", {}, `${(value / 1000).toFixed(3)} ms`));
+      bar.style.width = `${100 * whole.ranges[part][1] / most}%`;
+      bars.append(el("span", {}, name), bar, el("span", {}, span(whole.ranges[part], 3)));
     }
     by("costs").append(bars);
+    if (whole.measured_by_others.length) by("costs").append(el("h3", {}, "Measured by others, of the same network"), el("div", { class: "scroll" }, table(["ms", "chip", "network", "how", "who"], whole.measured_by_others.map((m) => [ends(m.ms, 1), m.chip, m.network, m.conditions, m.source]), [0])));
     const best = report.suggestions[0];
     by("costs").append(el("p", { class: "advice" }, best
       ? `One change would help most: ${best.ops.join(" and ")} on the NPU would save at most ${(best.at_most_us / 1000).toFixed(2)} ms of ${(whole.total_us / 1000).toFixed(2)} ms, with ${plural(best.partitions, "partition")} instead of ${report.partitions.length} and ${best.nodes} of ${report.total_nodes} nodes delegated.`
