@@ -66,6 +66,6 @@ class Rates:
         return cycles * 1e6 / self.clock_hz
 
     def shared_cycles(self, moved_bytes: int, cores: int) -> int:
-        """Cycles at the nominal clock in which ``cores`` move so many bytes at least."""
+        """Return the cycles at the nominal clock in which ``cores`` move so many bytes at least."""
         rate = self.memory_bytes_per_us[cores - 1].least
         return -int(-moved_bytes * self.clock_hz // (rate * 1_000_000))

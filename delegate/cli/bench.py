@@ -84,7 +84,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _warn_of_clock(clocks: list[float] | None) -> None:
-    """The NPU's clock while it was measured: at boot's, or lowered by a core that was idle."""
+    """Warn of a clock as after boot, and of one that an idle core lowered meanwhile."""
     if clocks is not None and clocks[0] < clocks[1]:
         warn(
             f"the NPU's clock moved between {clocks[0]:.0f} and {clocks[1]:.0f} MHz while it was "

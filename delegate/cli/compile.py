@@ -11,6 +11,7 @@ from delegate.chip.features import Rank
 from delegate.cli.argument_types import natural_number
 from delegate.cli.command import Command, options_from, print_json, warn
 from delegate.cli.files import check_writable, write_file
+from delegate.cli.inference_text import headline
 from delegate.cli.nodes import nodes_text
 from delegate.cli.table import format_table, print_pairs, print_table, thousands
 from delegate.errors import UsageError
@@ -198,7 +199,7 @@ def _print_tables(
         ("tasks", sum(compiled.tasks for compiled in result.partitions)),
         ("commands", f"{thousands(commands)} bytes"),
         ("compiled in", f"{result.compile_seconds:.2f} s"),
-        *_headline(document["inference"]),
+        *headline(document["inference"]),
         ("NPU alone", npu_alone),
     )
     for number, compiled in enumerate(result.partitions):
@@ -218,55 +219,6 @@ def _print_tables(
     _print_features(document)
     _print_advice(document)
     _print_left(document, all_nodes=all_nodes)
-
-
-def _headline(inference: dict[str, Any]) -> list[tuple[str, object]]:
-    """The whole inference from best to worst, by driver, inferences per second, and what others
-    measured.
-    """
-    if not inference["total_us"]:
-        return []
-    facts: list[tuple[str, object]] = [
-        (
-            "inference",
-            f"{_ms(inference['range_us'])} modelled, of it {inference['cpu_us'] / 1e3:.2f} ms on "
-            f"the CPU (alone {inference['cpu_alone_us'] / 1e3:.2f}; {inference['cpu']})",
-        ),
-        *(
-            ("", f"{name} at {_mhz(found['clock_mhz'])}: {_ms(found['range_us'])}")
-            for name, found in inference["by_driver"].items()
-        ),
-    ]
-    clocks = [f"{_ms(us)} at {mhz}" for mhz, us in inference["by_clock_mhz"].items()]
-    facts.append(("", f"{', '.join(clocks)} MHz"))
-    rates = [
-        f"{rate:.0f} per second with {plural(int(count), 'interpreter')}"
-        for count, rate in inference["frames_per_second"].items()
-    ]
-    facts.append(("", f"in the middle {', '.join(rates)}"))
-    if inference["once_us"]:
-        facts.append(("", f"once, the first time: {inference['once_us'] / 1e3:.2f} ms on the CPU"))
-    if inference["unmodelled"]:
-        facts.append(("not in it", f"{', '.join(inference['unmodelled'])} on the CPU"))
-    for number, found in enumerate(inference["measured_by_others"]):
-        text = f"{found['network']}, {found['chip']}: {_span(found['ms'])} ms, "
-        facts.append(("" if number else "others", text + found["conditions"]))
-    return facts
-
-
-def _ms(range_us: list[float]) -> str:
-    return f"{_span([us / 1e3 for us in range_us])} ms"
-
-
-def _mhz(clocks: list[float]) -> str:
-    least, most = clocks
-    return f"{least:.0f} MHz" if least == most else f"{least:.0f} to {most:.0f} MHz"
-
-
-def _span(ends: list[float]) -> str:
-    """Both ends, or the one number that they come to."""
-    least, most = (f"{end:.2f}" if end < 10 else f"{end:.1f}" for end in ends)
-    return least if least == most else f"{least} to {most}"
 
 
 def _print_left(document: dict[str, Any], *, all_nodes: bool) -> None:

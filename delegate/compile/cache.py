@@ -182,7 +182,7 @@ def _update_sparsity(digest: hashlib._Hash, sparsity: Sparsity) -> None:
 
 
 def _sharing(options: Options) -> str:
-    """The device that is meant and how many cores it has, where rows are shared."""
+    """Name the device that is meant and its cores, where rows are shared."""
     if options.split_rows == "off":
         return ""
     from delegate.compile.compiler import sharing_of
@@ -191,7 +191,7 @@ def _sharing(options: Options) -> str:
 
 
 def _driver(options: Options) -> str:
-    """The driver, where what it takes decides which partitions the CPU runs as fast."""
+    """Name the driver, where what it takes decides which partitions stay on the CPU."""
     return "" if options.only_faster == "false" else driver_name(options.device)
 
 

@@ -328,7 +328,7 @@ def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Re
 def _cost(
     chip: Chip, drivers: Sequence[Driver], graph: Graph, compiled: CompiledPartition
 ) -> PartitionCost:
-    """At best, on the fastest of ``drivers``."""
+    """Return what a partition costs at best, on the fastest of ``drivers``."""
     totals = hull(duration(chip, [compiled.work], driver).total for driver in drivers)
     return partition_cost(chip.rates, graph, compiled.partition, totals.least)
 

@@ -42,7 +42,7 @@ def autosuspend_ms(root: Path = Path("/")) -> int | None:
 
 
 def _texts(root: Path) -> Iterator[str]:
-    """What may be the rate, the most direct source first."""
+    """Yield what may be the rate, the most direct source first."""
     yield from (_read(root / place) for place in _CLOCKS)
     for name, rate in _TREE_ROW.findall(_read(root / _CLOCK_TREE)):
         if not _BUS_CLOCK.match(name):

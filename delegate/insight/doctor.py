@@ -222,8 +222,8 @@ def _sharing_findings(options: Options) -> Iterator[Finding]:
 
 
 def _clock_findings(facts: Examination) -> Iterator[Finding]:
-    """Mainline's driver leaves the clock as it is. A driver that raises it parks it again, for all
-    cores, as soon as one of them has been idle for its delay: others saw 15 ms become 69.
+    """Say what the clock is. Mainline's driver leaves it as it is. A driver that raises it parks it
+    again, for all cores, as soon as one has been idle for its delay: others saw 15 ms become 69.
     """
     is_rocket = any(node.driver == "rocket" for node in facts.nodes)
     if facts.clock_hz is None and is_rocket:

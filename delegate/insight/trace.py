@@ -100,7 +100,7 @@ def chrome_trace(
 
 
 def _launches(chip: Chip) -> str:
-    """What each driver takes for a task, at least."""
+    """Say what each driver takes for a task, at least."""
     return ", ".join(f"{driver.name} {driver.kick_us.least:g}" for driver in chip.rates.drivers)
 
 

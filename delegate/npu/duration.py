@@ -86,7 +86,7 @@ def duration(chip: Chip, works: Sequence[Work], driver: Driver, cores: int = 1) 
 def _work_us(
     chip: Chip, works: Sequence[Work], clock_hz: float, memory: float, *, alone: bool
 ) -> float:
-    """Microseconds of all tasks, one after the other; a core's port is as fast as its clock."""
+    """Return microseconds of all tasks in turn; a core's port is as fast as its clock."""
     cycles_per_us = clock_hz / 1e6
     port = chip.rates.bus_decibytes_per_cycle / _DECIBYTES * cycles_per_us
     rate = min(port, memory)

@@ -52,7 +52,7 @@ class PartitionCost:
 def partition_cost(
     rates: Rates, graph: Graph, partition: Partition, program_us: float
 ) -> PartitionCost:
-    """Estimates of both sides. ``program_us``: of the partition's program, its submit included."""
+    """Return estimates of both sides. ``program_us``: the partition's program and its submit."""
     npu = program_us + conversion_us(rates, graph, partition)
     nodes = map(graph.node, partition.nodes)
     return PartitionCost(npu, sum(cpu_us(graph, n) for n in nodes if not runs_once(graph, n)))
@@ -65,7 +65,7 @@ def conversion_us(rates: Rates, graph: Graph, partition: Partition) -> float:
 
 
 def cpu_us(graph: Graph, node: Node) -> float:
-    """Of one run: arithmetic or memory, whichever takes longer, and the runtime's overhead."""
+    """Return what one run takes: arithmetic or memory, whichever is longer, and some overhead."""
     tensors = [tensor for tensor in (*node.inputs, *node.outputs) if tensor >= 0]
     moved = sum(tensor_bytes(graph, tensor) for tensor in tensors)
     work = max(node_macs(graph, node) / CPU_MACS_PER_US, moved / CPU_BYTES_PER_US)

@@ -24,7 +24,7 @@ def numbers(cells: str) -> list[float]:
 
 
 def row(name: str) -> list[float]:
-    """What the page says of a model: ms with each driver at best and worst, ms on the CPU, tasks."""
+    """Return what the page says of a model: ms by driver, ms on the CPU, tasks."""
     result = compile_model(MODELS / f"{name}.tflite", Options.from_mapping({}, {}))
     whole, found = whole_inference(result), costs(result)
     ranges = [whole["by_driver"][driver]["range_us"] for driver in ("rocket", "rknpu")]

@@ -28,8 +28,9 @@ CLOCKS_MHZ = (200, 600, 1000)
 def whole_inference(
     result: CompileResult, cpu: Cpu = A76, drivers: Sequence[Driver] = ()
 ) -> dict[str, Any]:
-    """Microseconds by part, their sum, and inferences per second; nodes left to the CPU take what
-    they take on ``cpu``. ``drivers``: who may run it, at their clocks; none: all of the chip's.
+    """Return microseconds by part, their sum, and inferences per second; nodes left to the CPU
+    take what they take on ``cpu``. ``drivers``: who may run it, at their clocks; none: all of the
+    chip's.
 
     Parts are the middles of their "ranges", and "range_us" is that of the whole, which "by_driver"
     and "by_clock_mhz" tell apart. "once_us": nodes on the CPU that only the first inference runs.
@@ -72,7 +73,7 @@ def whole_inference(
 def npu_parts(
     result: CompileResult, drivers: Sequence[Driver] = (), cores: int = 1
 ) -> dict[str, Span]:
-    """Microseconds of the NPU and its driver on one of ``cores`` that work at once, by part."""
+    """Return microseconds of the NPU and its driver by part, on one of ``cores`` at work."""
     works = [compiled.work for compiled in result.partitions]
     chosen = drivers or result.chip.rates.drivers
     times = [duration(result.chip, works, driver, cores) for driver in chosen]
@@ -92,7 +93,7 @@ def _host_parts(result: CompileResult, cpu_us: float) -> dict[str, Span]:
 
 
 def _range(result: CompileResult, drivers: Sequence[Driver], host: dict[str, Span]) -> list[float]:
-    """Microseconds of the whole, at least and at most, on the best and the worst of ``drivers``."""
+    """Return microseconds of the whole: of the best of ``drivers`` at best, the worst at worst."""
     works = [compiled.work for compiled in result.partitions]
     whole = hull(duration(result.chip, works, driver).total for driver in drivers)
     besides = sum(span.middle for span in host.values())
@@ -102,7 +103,7 @@ def _range(result: CompileResult, drivers: Sequence[Driver], host: dict[str, Spa
 def _rates(
     result: CompileResult, drivers: Sequence[Driver], host: dict[str, Span]
 ) -> dict[str, float]:
-    """Inferences per second by the number of interpreters, a core each."""
+    """Return inferences per second by the number of interpreters, a core each."""
     found = {}
     for cores in range(1, result.chip.cores + 1):
         parts = npu_parts(result, drivers, cores) | host
@@ -117,12 +118,12 @@ def _at(driver: Driver, clock_hz: float) -> Driver:
 
 
 def inference_us(cpu: Cpu, graph: Graph, node: Node) -> float:
-    """Microseconds of a node on ``cpu`` in every inference but the first."""
+    """Return microseconds of a node on ``cpu`` in every inference but the first."""
     return 0.0 if runs_once(graph, node) else cpu.node_us(graph, node)
 
 
 def left_to_cpu(result: CompileResult, cpu: Cpu = A76) -> dict[int, float]:
-    """Microseconds per inference on the CPU of every node that is not delegated, by its number."""
+    """Return microseconds per inference on the CPU of every node left there, by its number."""
     delegated = {node for compiled in result.partitions for node in compiled.partition.nodes}
     return {
         node.index: inference_us(cpu, result.graph, node)
