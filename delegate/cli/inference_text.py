@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from delegate.host.delegation import plural
-
 
 def headline(inference: dict[str, Any]) -> list[tuple[str, object]]:
     """Return the lines of a whole inference: its range, by driver and clock, inferences per second,
@@ -26,18 +24,18 @@ def headline(inference: dict[str, Any]) -> list[tuple[str, object]]:
     ]
     clocks = [f"{_ms(us)} at {mhz}" for mhz, us in inference["by_clock_mhz"].items()]
     facts.append(("", f"{', '.join(clocks)} MHz"))
-    rates = [
-        f"{rate:.0f} per second with {plural(int(count), 'interpreter')}"
-        for count, rate in inference["frames_per_second"].items()
-    ]
-    facts.append(("", f"in the middle {', '.join(rates)}"))
+    rates = inference["frames_per_second"]
+    each = ", ".join(f"{rate:.0f}" for rate in rates.values())
+    facts.append(("", f"{each} per second in the middle, with {', '.join(rates)} interpreters"))
     if inference["once_us"]:
         facts.append(("", f"once, the first time: {inference['once_us'] / 1e3:.2f} ms on the CPU"))
     if inference["unmodelled"]:
         facts.append(("not in it", f"{', '.join(inference['unmodelled'])} on the CPU"))
-    for number, found in enumerate(inference["measured_by_others"]):
-        text = f"{found['network']}, {found['chip']}: {_span(found['ms'])} ms, "
-        facts.append(("" if number else "others", text + found["conditions"]))
+    others = inference["measured_by_others"]
+    if others:
+        facts.append(("others", f"measured of the same network, {others[0]['network']}:"))
+    for found in others:
+        facts.append(("", f"{found['chip']} {_span(found['ms'])} ms: {found['conditions']}"))
     return facts
 
 

@@ -1,14 +1,13 @@
 """Whole networks that others measured on Rockchip's NPUs, as facts beside an estimate.
 
-A model is taken for a published network by its structure, never by its name: as many depthwise
-convolutions, as many others but for two (a head may be a convolution or fully connected, or be cut
-off), and as many multiply-accumulates but for 3 %. It is the same network then, not the same file:
-weights, activations and what the host does may differ.
+A model is taken for a published network by its structure, never by its name: as many layers that
+multiply weights but for two (a head may be another or be cut off), and as many multiply-accumulates
+but for 3 %. It is the same network then, not the same file: weights, activations and what the host
+does may differ.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from delegate.chip.rates import Span
 from delegate.model.graph import Graph
 from delegate.partition.partitioner import node_macs
 
-_DENSE_MAY_DIFFER = 2
+_LAYERS_MAY_DIFFER = 2
 _MACS_MAY_DIFFER = 0.03
 
 
@@ -32,11 +31,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A published network: convolutions (fully connected layers too) and multiply-accumulates."""
+    """A published network. ``layers``: those that multiply weights, in all ``macs`` times."""
 
     name: str
-    dense: int
-    depthwise: int
+    layers: int
     macs: float
     measurements: tuple[Measurement, ...]
 
@@ -54,7 +52,7 @@ _VENDOR = "the vendor's runtime, one core"
 
 NETWORKS = (
     Network(
-        "MobileNetV1 1.0 224", 15, 13, 569e6,
+        "MobileNetV1 1.0 224", 28, 569e6,
         (
             Measurement("rk3588", Span(10.8, 11.5), _TEFLON, "T. Vizoso 2024-03; allbilly/rk3588"),
             Measurement("rk3576", _one(5.0), _ONE_KICK_3576, _TFLITE_ROCKET),
@@ -65,7 +63,7 @@ NETWORKS = (
         ),
     ),
     Network(
-        "MobileNetV2 1.0 224", 36, 17, 300e6,
+        "MobileNetV2 1.0 224", 53, 300e6,
         (
             Measurement("rk3588", _one(15.0), _TEFLON, "allbilly/rk3588"),
             Measurement("rk3576", _one(6.8), _ONE_KICK_3576, _TFLITE_ROCKET),
@@ -73,7 +71,7 @@ NETWORKS = (
         ),
     ),
     Network(
-        "ResNet-18 224", 21, 0, 1.81e9,
+        "ResNet-18 224", 21, 1.81e9,
         (
             Measurement("rk3576", _one(8.8), _ONE_KICK_3576, _TFLITE_ROCKET),
             Measurement(
@@ -82,11 +80,11 @@ NETWORKS = (
         ),
     ),
     Network(
-        "SSDLite MobileDet 320", 66, 27, 1.53e9,
+        "SSDLite MobileDet 320", 93, 1.53e9,
         (Measurement("rk3588", _one(38.0), _TEFLON, "allbilly/rk3588"),),
     ),
     Network(
-        "YOLOv8n 320", 64, 0, 1.09e9,
+        "YOLOv8n 320", 64, 1.09e9,
         (
             Measurement(
                 "rk3568", _one(14.9), f"{_ONE_KICK_3568}, SiLU fused; 7.9 ms of it the NPU", _IAV
@@ -94,15 +92,15 @@ NETWORKS = (
         ),
     ),
     Network(
-        "YOLOv8n 640", 64, 0, 4.37e9,
+        "YOLOv8n 640", 64, 4.37e9,
         (Measurement("rk3588", _one(18.8), f"{_VENDOR}, 53.1 per second", "Qengineering"),),
     ),
     Network(
-        "YOLOv5n 640", 60, 0, 2.25e9,
+        "YOLOv5n 640", 60, 2.25e9,
         (Measurement("rk3588", _one(17.0), f"{_VENDOR}, 58.8 per second", "Qengineering"),),
     ),
     Network(
-        "YOLOv5s 640", 60, 0, 8.25e9,
+        "YOLOv5s 640", 60, 8.25e9,
         (
             Measurement(
                 "rk3588", Span(18.8, 27.5), f"{_VENDOR}; 22.9 MB moved",
@@ -115,16 +113,13 @@ NETWORKS = (
 
 def network_of(graph: Graph) -> Network | None:
     """Return the network that ``graph`` is by its structure; None: none of the table."""
-    counts = Counter(node.op for node in graph.nodes)
-    dense = counts["CONV_2D"] + counts["FULLY_CONNECTED"]
-    macs = sum(node_macs(graph, node) for node in graph.nodes)
+    macs = [count for node in graph.nodes if (count := node_macs(graph, node))]
     return next(
         (
             network
             for network in NETWORKS
-            if network.depthwise == counts["DEPTHWISE_CONV_2D"]
-            and abs(network.dense - dense) <= _DENSE_MAY_DIFFER
-            and abs(network.macs - macs) <= _MACS_MAY_DIFFER * network.macs
+            if abs(network.layers - len(macs)) <= _LAYERS_MAY_DIFFER
+            and abs(network.macs - sum(macs)) <= _MACS_MAY_DIFFER * network.macs
         ),
         None,
     )

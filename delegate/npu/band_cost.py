@@ -1,7 +1,7 @@
 """Whether a program for several cores is faster than the one for a single core, by estimate.
 
-In: both programs. Out: microseconds, and one line for the user. Launches cost what the stock rocket
-driver takes; nothing here was measured on silicon.
+In: both programs. Out: microseconds, and one line for the user. Launches cost what programs are
+tiled by, whichever driver runs them; nothing here was measured on silicon by this project.
 """
 
 from __future__ import annotations

@@ -282,7 +282,8 @@ class Operator:
     ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
     ``half``: makes of this record the one for float32 tensors that are computed in fp16,
     ``computed`` the one for weights that are no constant, which are feature maps there; see ``of``.
-    ``folds``: its result where that follows from constants alone; None: not known. ``ranges``: the
+    ``folds``: its result where that follows from constants alone, which the runtime's kernel keeps
+    from the first inference on; None: not known, and computed every time. ``ranges``: the
     ends of its float32 results by those of its inputs; None: anything. ``spread``: what becomes of
     its inputs' errors in them; None: not known.
     """

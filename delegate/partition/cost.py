@@ -29,9 +29,6 @@ CPU_NODE_US = 2.0
 # Kernels of one element after the other, as most without sums of products are. Assumed.
 CPU_ELEMENTS_PER_US = 1000.0
 
-_KEPT = ("DEQUANTIZE", "DENSIFY")
-"""Operators whose kernels keep their result where it cannot change."""
-
 TAIL_SHARE = 0.01
 """Of the multiplications of the largest partition: what multiplies less is no part of a network's
 body. A head that turns distributions into numbers, YOLOv8's behind its SOFTMAX, has 0.0001 of
@@ -77,11 +74,12 @@ def cpu_us(graph: Graph, node: Node) -> float:
 
 
 def runs_once(graph: Graph, node: Node) -> bool:
-    """Return whether the runtime computes ``node`` in the first inference alone: these kernels keep
-    what they make of a constant. What such a kernel made is none for the next (measured with
-    tflite-runtime 2.14: DEQUANTIZE behind DENSIFY runs each time).
+    """Return whether the runtime computes ``node`` in the first inference alone: kernels that fold
+    constants keep what they make of one. What such a kernel made is none for the next (measured
+    with tflite-runtime 2.14: DEQUANTIZE behind DENSIFY runs each time).
     """
-    if node.op not in _KEPT or len(node.inputs) != 1:
+    operator = OPERATORS.get(node.op)
+    if operator is None or operator.folds is None or len(node.inputs) != 1:
         return False
     (source,) = node.inputs
     return graph.tensor(source).constant is not None and source not in graph.folded
