@@ -1,4 +1,4 @@
-"""A progress bar on stderr, only on a terminal and only for work that lasts."""
+"""Progress on stderr, only for work that lasts: a bar on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -10,30 +10,34 @@ from contextlib import contextmanager
 
 _SHOW_AFTER_S = 1.0
 _REDRAW_EVERY_S = 0.1
+_SAY_EVERY_S = 10.0
 
 
 class Progress:
-    """Counts to ``total``; draws itself while ``stderr`` is a terminal."""
+    """Counts to ``total`` and shows it on ``stderr``."""
 
     def __init__(self, label: str, total: int) -> None:
         self._label = label
         self._total = max(total, 1)
         self._done = 0
         self._start = time.monotonic()
-        self._drawn = 0.0
-        self._enabled = sys.stderr is not None and sys.stderr.isatty()
+        self._shown = 0.0
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
 
     def advance(self, amount: int = 1) -> None:
         """Counts ``amount`` more units of work as done."""
         self._done = min(self._done + amount, self._total)
         now = time.monotonic()
-        if (
-            self._enabled
-            and now - self._start > _SHOW_AFTER_S
-            and now - self._drawn > _REDRAW_EVERY_S
-        ):
-            self._draw()
-            self._drawn = now
+        first, every = (
+            (_SHOW_AFTER_S, _REDRAW_EVERY_S) if self._is_terminal else (_SAY_EVERY_S, _SAY_EVERY_S)
+        )
+        if now - self._start > first and now - self._shown > every and sys.stderr is not None:
+            self._draw() if self._is_terminal else self._say()
+            self._shown = now
+
+    def _say(self) -> None:
+        sys.stderr.write(f"{self._label}: {100 * self._done // self._total} %\n")
+        sys.stderr.flush()
 
     def _draw(self) -> None:
         tail = f" {100 * self._done // self._total:3d} %"
@@ -47,7 +51,7 @@ class Progress:
 
     def hide(self) -> None:
         """Clears the bar's line, so that other text can be printed; ``advance`` draws it again."""
-        if self._drawn:
+        if self._shown and self._is_terminal:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 

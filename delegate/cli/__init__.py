@@ -18,6 +18,7 @@ from typing import NoReturn
 from delegate.cli.command import PROGRAM, Command, describe_os_error, print_error
 from delegate.errors import DelegateError
 from delegate.host.interruption import EXIT_INTERRUPTED, is_interrupted
+from delegate.host.library import NATIVE_MODULE, NOT_BUILT
 from delegate.version import __version__
 
 EXIT_FAILURE = 1
@@ -105,6 +106,9 @@ def _abandon_stdout() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; raises only with ``--debug`` or from argparse."""
     words = sys.argv[1:] if argv is None else argv
+    if len(words) == 0:
+        build_parser().print_help()
+        return EXIT_USAGE
     is_known = len(words) > 0 and words[0] in COMMANDS
     parser = build_parser(words[:1] if is_known else COMMANDS)
     arguments, unknown = parser.parse_known_args(words)
@@ -129,6 +133,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         if isinstance(error, DelegateError):
             return _fail(str(error), error.exit_code)
+        if isinstance(error, ModuleNotFoundError) and error.name == NATIVE_MODULE:
+            return _fail(NOT_BUILT, EXIT_FAILURE)
         if isinstance(error, OSError):
             _abandon_stdout()  # it may be what failed
             return _fail(describe_os_error(error), EXIT_FAILURE)

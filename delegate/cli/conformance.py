@@ -20,6 +20,7 @@ from delegate.conformance.gtest_output import Console, print_list
 from delegate.conformance.gtest_report import parse_output, write_report
 from delegate.conformance.outcome import Outcome, Status
 from delegate.errors import UsageError
+from delegate.host.library import library_path
 from delegate.options import Options
 from delegate.progress import progress
 
@@ -105,6 +106,11 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     report = parse_output(arguments.gtest_output) if arguments.gtest_output else None
     names = list(selected)
+    if not names:
+        warn(
+            f"no test has a name like {arguments.gtest_filter}: --gtest_list_tests shows the names"
+        )
+    library_path()  # else every test would fail for want of it
     if arguments.sample is not None:
         names = sampled(names, arguments.sample, arguments.seed)
     names = list(Shard.from_environment().takes(names))

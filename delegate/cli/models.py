@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from delegate.cli.command import Command, print_json
+from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
 from delegate.vision.zoo import Entry, fetch, find, read_manifest
@@ -21,6 +23,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "names", nargs="*", default=[], metavar="NAME", help="models (list, info: default all)"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FOLDER", help="fetch: copy the files there"
     )
 
 
@@ -50,9 +55,11 @@ def _document(entry: Entry) -> dict[str, Any]:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.action == "fetch" and not arguments.names:
         raise UsageError("models fetch needs the NAME of a model; models list shows them")
+    if arguments.action != "fetch" and arguments.output is not None:
+        raise UsageError(f"models {arguments.action} writes no files: --output is for fetch")
     entries = _chosen(arguments.names)
     if arguments.action == "fetch":
-        paths = [str(fetch(entry)) for entry in entries]
+        paths = [str(path) for path in _fetch(entries, arguments.output)]
         if arguments.json:
             print_json({"paths": paths})
         else:
@@ -71,6 +78,17 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         print("\n\n".join(_text(document) for document in documents))
     return 0
+
+
+def _fetch(entries: list[Entry], folder: Path | None) -> list[Path]:
+    """Returns where the files are: in ``folder``, or where they were found or downloaded."""
+    if folder is None:
+        return [fetch(entry) for entry in entries]
+    paths = [folder / entry.file for entry in entries]
+    check_writable(*paths)
+    for entry, path in zip(entries, paths, strict=True):
+        write_file(path, fetch(entry).read_bytes())
+    return paths
 
 
 def _text(document: dict[str, Any]) -> str:
@@ -102,7 +120,7 @@ COMMAND = Command(
     summary="List, describe, download and verify public models.",
     examples=(
         "models list",
-        "models fetch mobilenet_v1_1.0_224_quant imagenet_labels",
+        "models fetch mobilenet_v1_1.0_224_quant imagenet_labels --output .",
         "models info mobilenet_v1_1.0_224_quant --json",
     ),
     add_arguments=_add_arguments,

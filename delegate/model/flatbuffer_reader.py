@@ -76,7 +76,8 @@ class FlatbufferReader:
         found = bytes(self.data[OFFSET_BYTES : OFFSET_BYTES + _IDENTIFIER_BYTES])
         if found != identifier:
             raise self.fail(
-                f"not a {format_name} file: identifier {identifier!r} expected, found {found!r}"
+                f"not a {format_name} file: it does not have the letters {identifier.decode()} "
+                "behind its first four bytes"
             )
         return self.table_at(self.follow(0, "root"), "model")
 

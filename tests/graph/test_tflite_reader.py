@@ -257,7 +257,7 @@ def test_path_and_bytes_give_the_same_names(tmp_path: Path) -> None:
     [
         (b"", "the file is empty"),
         (b"TFL3", "truncated: 4 bytes are too few"),
-        (b"\x1c\0\0\0TFL2" + bytes(100), "not a .tflite file: identifier"),
+        (b"\x1c\0\0\0TFL2" + bytes(100), "not a .tflite file: it does not have the letters TFL3"),
         (b"<!DOCTYPE html><html>", "not a .tflite file"),
         (b"\xff\xff\xff\x7fTFL3" + bytes(100), "offset 2147483647 at byte 0 leaves the file"),
         (SMALL[: len(SMALL) // 2], "leave"),

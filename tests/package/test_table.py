@@ -71,6 +71,18 @@ def test_progress_bar_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
         assert text.endswith("\r\x1b[K") == shows
 
 
+def test_progress_elsewhere_is_a_line_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("delegate.progress.time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress("working", 100) as bar:
+        for _ in range(25):
+            now[0] += 1
+            bar.advance()
+    assert stream.getvalue() == "working: 11 %\nworking: 22 %\n"
+
+
 def test_progress_bar_stays_away_from_short_work(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
