@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: help demo test board sanitize fuzz numerics test-litert test-alone conformance conformance-sample \
-	conformance-half random-graphs mixed-graphs fused-graphs float-graphs memory-graphs changed-models worse-chips lint format \
+	wheels check-wheels conformance-half random-graphs mixed-graphs fused-graphs float-graphs memory-graphs changed-models worse-chips lint format \
 	native clean FORCE
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
@@ -16,6 +16,8 @@ VENV := .venv
 LITERT := .venv-litert
 BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
+# zig is pinned: it is the compiler and the C++ library of what users install.
+WHEEL_TOOLS := 'scikit-build-core>=1.0' 'auditwheel>=6.2' 'ziglang==0.17.1'
 BUILD_TOOLS := 'scikit-build-core>=0.10' 'pybind11>=2.13' 'cmake>=3.18' 'ninja>=1.11'
 # The folders are there because a file that is gone leaves no other trace.
 NATIVE_SOURCES := CMakeLists.txt $(shell find native/. -type d -o -name '*.cpp' -o -name '*.h')
@@ -46,6 +48,8 @@ help:
 	@echo 'make lint         ruff, clang-format, mypy'
 	@echo 'make format       rewrite sources as ruff and clang-format want them'
 	@echo 'make native       build the native library and install the package into $(VENV)'
+	@echo 'make wheels       wheels for aarch64 and x86-64, a source distribution, Debian packages: dist'
+	@echo 'make check-wheels    install and run them, aarch64 under emulation'
 	@echo 'make clean        remove environments and builds'
 
 # $(1): environment, $(2): extras, $(3): build folder
@@ -203,6 +207,20 @@ test: lint sanitize test-litert conformance-sample $(VENV)/installed
 # docs/emulated_board.md. Exit code 3: a kernel or packages are not to be had.
 board: $(VENV)/installed
 	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tools.board $(CASES)
+
+# PYTHONS="3.11 3.13", MACHINES=aarch64: fewer wheels than all. Exit code 3: something that it needs
+# is not to be had (a Python, a package, a kernel that emulates).
+$(VENV)/wheel-tools: $(VENV)/installed
+	$(BIN)/python -m pip install $(PIP_FLAGS) $(WHEEL_TOOLS)
+	@touch $@
+
+WHEELS = nice $(BIN)/python -m tools.wheels $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(MACHINES),--machines $(MACHINES))
+
+wheels: $(VENV)/wheel-tools
+	$(WHEELS)
+
+check-wheels: wheels
+	$(WHEELS) --check
 
 clean:
 	rm -rf $(VENV) $(LITERT) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -214,22 +214,29 @@ def _print_tables(
 
 
 def _print_left(document: dict[str, Any], *, all_nodes: bool) -> None:
-    """What the CPU keeps: by operator and rule, what costs most first, or node by node."""
+    """What the CPU keeps: by rule, what costs most first, or node by node."""
     if all_nodes:
         rejected = [(r["node"], r["op"], r["rule"], r["detail"]) for r in document["rejections"]]
         print_table("left to the CPU:", ("node", "op", "rule", "reason"), rejected, right=(0,))
         return
-    rows = []
+    by_rule: dict[str, list[dict[str, Any]]] = {}
     for group in document["left_to_cpu"]:
-        others = len(group["reasons"]) - 1
+        by_rule.setdefault(group["rule"], []).append(group)
+    times = {rule: sum(group["cpu_us"] for group in found) for rule, found in by_rule.items()}
+    rows = []
+    for rule in sorted(times, key=lambda rule: -times[rule]):
+        found = by_rule[rule]
+        others = len({reason for group in found for reason in group["reasons"]}) - 1
         more = f" (and {plural(others, 'other reason')})" if others else ""
+        operators = [group["op"] for group in found]
+        also = f"; also {', '.join(operators[1:])}" if len(found) > 1 else ""
         rows.append(
             (
-                len(group["nodes"]),
-                f"{group['cpu_us'] / 1e3:.3f}",
-                group["op"],
-                group["rule"],
-                group["reasons"][0] + more,
+                sum(len(group["nodes"]) for group in found),
+                f"{times[rule] / 1e3:.3f}",
+                operators[0],
+                rule,
+                found[0]["reasons"][0] + more + also,
             )
         )
     title = "left to the CPU, with its modelled milliseconds there (--nodes lists every node):"

@@ -120,7 +120,8 @@ COMMAND = Command(
     summary="List, describe, download and verify public models.",
     examples=(
         "models list",
-        "models fetch mobilenet_v1_1.0_224_quant imagenet_labels --output .",
+        "models fetch mobilenet_v1_1.0_224_quant imagenet_labels",
+        "models fetch grace_hopper --output .",
         "models info mobilenet_v1_1.0_224_quant --json",
     ),
     add_arguments=_add_arguments,

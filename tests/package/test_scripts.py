@@ -34,6 +34,7 @@ ASKED_FOR_A_MISSING_FILE = {
     "tools/fuzz_seeds.py": (NOWHERE, "seeds"),
     "tools/lines_for_models.py": (".", "ADD", NOWHERE),
     "tools/mutate_simulator.py": None,
+    "tools/wheels": None,
 }
 """By what is run by itself; None: it takes no files."""
 

@@ -218,6 +218,11 @@ def main() -> int:
         parser.error(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
     if DRIVER not in TREES:
         parser.error(f"no driver {DRIVER}; there are {', '.join(TREES)}")
+    if not (PROJECT / "native/board/qemu_npu.c").exists():
+        raise UnavailableError(
+            "native/board/qemu_npu.c, a part of QEMU's process under QEMU's licence, is not in the "
+            "source distribution: take a clone of the project"
+        )
     tools, packages, site = CACHE / "tools", CACHE / "packages", CACHE / "site"
     here = CACHE / "machine"
     here.mkdir(parents=True, exist_ok=True)

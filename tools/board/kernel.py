@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from tools.board.packages import UnavailableError, fetch, run, unpack
+from tools.board.packages import UnavailableError, fetch, run, suite_sources, unpack
 
 PROJECT = Path(__file__).resolve().parents[2]
 CONFIGURATION = PROJECT / "native/board/kernel.config"
@@ -26,7 +26,6 @@ KNOWN = "7.2"
 """The version whose answers docs/driver_answers.md lists; else the newest is taken."""
 _OLDEST = (6, 18)
 _SUITE = "sid"
-_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MODULES = (
     "drivers/gpu/drm/drm_shmem_helper.ko", "drivers/gpu/drm/scheduler/gpu-sched.ko",
     "drivers/accel/rocket/rocket.ko",
@@ -67,7 +66,7 @@ def fetch_source(cache: Path) -> Path:
         f'Dir::State::status "{state}/status";', 'APT::Sandbox::User "";',
     ]  # fmt: skip
     sources = state / "sources.list"
-    sources.write_text(_source_list())
+    sources.write_text(suite_sources(_SUITE))
     configuration += [f'Dir::Etc::sourcelist "{sources}";', 'Dir::Etc::sourceparts "/dev/null";']
     (state / "apt.conf").write_text("\n".join(configuration) + "\n")
     apt = {**os.environ, "APT_CONFIG": str(state / "apt.conf")}
@@ -88,20 +87,6 @@ def fetch_source(cache: Path) -> Path:
     next((unpacked / "tree").iterdir()).rename(folder)
     shutil.rmtree(unpacked)
     return folder
-
-
-def _source_list() -> str:
-    """``BOARD_SOURCES``, or the unstable suite of the mirror that this machine uses."""
-    if sources := os.environ.get("BOARD_SOURCES"):
-        return Path(sources).read_text()
-    targets = run(["apt-get", "indextargets", "--format", "$(SITE) $(REPO_URI)"]).splitlines()
-    mirrors = [line.split()[1] for line in targets if line.rstrip("/").endswith("/debian")]
-    if not mirrors or not _KEYRING.exists():
-        raise UnavailableError(
-            "no kernel source: this machine uses no Debian mirror; BOARD_KERNEL names a folder "
-            "with a kernel, BOARD_SOURCES a list of package sources with linux-source"
-        )
-    return f"deb [signed-by={_KEYRING}] {mirrors[0]} {_SUITE} main\n"
 
 
 def _choose(names: list[str]) -> str:

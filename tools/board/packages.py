@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 HOST_TOOLS = ("qemu-system-arm", "device-tree-compiler")
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 CROSS_TOOLS = ("g++-aarch64-linux-gnu",)
 GUEST = (
     "python3.11", "libpython3.11-dev", "libpython3.11", "busybox-static", "libstdc++6",
@@ -38,11 +39,27 @@ def fetch(command: list[str], env: dict[str, str] | None = None) -> None:
         raise UnavailableError(f"what the guest needs cannot be fetched: {error}") from None
 
 
-def unpack(names: tuple[str, ...], root: Path, state: Path, architecture: str) -> None:
+def suite_sources(suite: str) -> str:
+    """Returns the lines of ``BOARD_SOURCES``, or a suite of the Debian mirror of this machine."""
+    if sources := os.environ.get("BOARD_SOURCES"):
+        return Path(sources).read_text()
+    targets = run(["apt-get", "indextargets", "--format", "$(SITE) $(REPO_URI)"]).splitlines()
+    mirrors = [line.split()[1] for line in targets if line.rstrip("/").endswith("/debian")]
+    if not mirrors or not _KEYRING.exists():
+        raise UnavailableError(
+            f"no packages of Debian's {suite}: this machine uses no Debian mirror; BOARD_SOURCES "
+            "names a list of package sources that has them"
+        )
+    return f"deb [signed-by={_KEYRING}] {mirrors[0]} {suite} main\n"
+
+
+def unpack(
+    names: tuple[str, ...], root: Path, state: Path, architecture: str, suite: str = ""
+) -> None:
     """Unpacks packages and what they depend on into ``root``, once.
 
     For another architecture everything that they need comes too; for this machine's what is not
-    installed. ``state``: apt's own files.
+    installed. ``state``: apt's own files; ``suite``: of Debian, by default this machine's.
     """
     mark = root / ".complete"
     if mark.exists() and mark.read_text() == " ".join(names):
@@ -58,9 +75,10 @@ def unpack(names: tuple[str, ...], root: Path, state: Path, architecture: str) -
         f'Dir::State::status "{status}";', f'APT::Architecture "{architecture}";',
         f'APT::Architectures {{"{architecture}";}};', 'APT::Sandbox::User "";',
     ]  # fmt: skip
-    if sources := os.environ.get("BOARD_SOURCES"):
+    if suite or os.environ.get("BOARD_SOURCES"):
+        (state / "sources.list").write_text(suite_sources(suite))
         lines += [
-            f'Dir::Etc::sourcelist "{Path(sources).resolve()}";',
+            f'Dir::Etc::sourcelist "{state.resolve() / "sources.list"}";',
             'Dir::Etc::sourceparts "/dev/null";',
         ]
     (state / "apt.conf").write_text("\n".join(lines) + "\n")
