@@ -56,8 +56,8 @@ CHIP_HAS_FEATURES = Rule(
     "chip_has_features",
     "There must be evidence that the chip has what every task of the operator uses (docs/chips.md)",
 )
-BOARD_HAS_FEATURES = Rule(
-    "board_has_features", "Every feature of the NPU that its tasks use must have proved itself"
+BOARD_IS_RIGHT = Rule(
+    "board_is_right", "The board must compute the operator's tasks as the simulator does"
 )
 
 RULES = (
@@ -74,7 +74,7 @@ RULES = (
     PARTITION_COMPILES,
     REGISTERS_HOLD_VALUES,
     CHIP_HAS_FEATURES,
-    BOARD_HAS_FEATURES,
+    BOARD_IS_RIGHT,
 )
 """Those that speak of nodes in their partition, or of the user's options."""
 

@@ -21,17 +21,18 @@ import os
 import sys
 import tempfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from delegate.chip.rk3588 import RK3588
 from delegate.host.reference import ReferenceModel
 from tests.kernel.board import Board, build_standin
+from tests.kernel.evidence_runs import off, run
 from tests.kernel.model_results import inputs_of
-from tests.kernel.test_proofs import run, states, ways
 from tests.shared_folder import MODELS
 
 NAMES = (
@@ -41,6 +42,13 @@ NAMES = (
     "float/mediapipe_face_detection_short_range.tflite",
 )
 HEALTHY = "healthy"
+
+
+def ways() -> Iterator[str]:
+    """Every feature absent, and every one hanging."""
+    for feature in RK3588.features:
+        yield feature.name
+        yield f"{feature.name}:hangs"
 
 
 class Table:
@@ -87,7 +95,7 @@ class Table:
                 float="fp16",
             )
             _link_programs(cache, self._programs)
-            lacking = sorted(n for n, state in states(board, cache).items() if state != "proved")
+            lacking = sorted(off(board, cache))
         return {
             "way": way,
             "models": [found[model] for model in self._models],
