@@ -37,3 +37,11 @@ def everywhere(*ways: str) -> str:
             raise ValueError(f"no deviation of a chip is called {wanted}")
         names += found
     return ",".join(names)
+
+
+def chip_of(text: str) -> str:
+    """The chip of a list like "bs:ties_up,dense:task:hangs": what names no kind is meant in tasks
+    of every kind.
+    """
+    parts = text.split(",")
+    return ",".join(part if part.count(":") == 2 else everywhere(part) for part in parts)

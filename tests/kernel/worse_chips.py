@@ -1,39 +1,42 @@
-"""Every way in which the stand-in kernel's chip can be worse, against whole models, as a table.
+"""Whole models on the stand-in kernel with chips that are worse, as a table and a page.
 
-``python -m tests.kernel.worse_chips [--jobs N] [--results FILE] [--ways WAY ...] [MODEL ...]``: for
-each way a fresh board; every partition also runs on a healthy simulator, which ends an inference
-that differs, and the model's results are compared with TensorFlow Lite's reference kernels. A row
-says, per model, how many nodes the NPU computed, and by how much results are off, or WRONG. Exits
-with 1 if anything was wrong, or stayed on the CPU without a reason.
+``python -m tests.kernel.worse_chips [--each] [--pairs N] [--jobs N] [--results FILE]
+[--ways WAY ...] [MODEL ...]``: for each way a fresh board; every partition also runs on a healthy
+simulator, which ends an inference that differs, and the model's results are compared with
+TensorFlow Lite's reference kernels. A row says, per model, how many nodes the NPU computed, and by
+how much results are off, or WRONG. Exits with 1 if anything was wrong, or stayed on the CPU without
+a reason.
 
-Without arguments all ways and four models. Programs that boards without the same features need are
-compiled once: they are kept in a folder of programs as option ``cache_dir`` has it, the board's
-record is not. ``--folder`` keeps them and the reference's results for the next time, ``--results``
-the rows; those it has are not run again.
+Without ``--ways`` each deviation of docs/worse_chips.md in tasks of all kinds at once; ``--each``:
+in one kind after the other; ``--pairs``: so many pairs by chance. Programs that boards without the
+same features need are compiled once: they are kept in a folder of programs as option ``cache_dir``
+has it, the board's record is not. ``--folder`` keeps them and the reference's results for the next
+time, ``--results`` the rows; those it has are not run again. ``--page FILE`` writes the page of
+deviations, and runs nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
+import random
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from delegate.chip.rk3588 import RK3588
 from delegate.host.reference import ReferenceModel
 from tests.kernel.board import Board, build_standin
 from tests.kernel.evidence_runs import off, run
 from tests.kernel.model_results import inputs_of
 from tests.shared_folder import MODELS
+from tests.worse import DEVIATIONS, chip_of
 
 NAMES = (
     "mobilenet_v1_1.0_224_quant.tflite",
@@ -42,13 +45,6 @@ NAMES = (
     "float/mediapipe_face_detection_short_range.tflite",
 )
 HEALTHY = "healthy"
-
-
-def ways() -> Iterator[str]:
-    """Every feature absent, and every one hanging."""
-    for feature in RK3588.features:
-        yield feature.name
-        yield f"{feature.name}:hangs"
 
 
 class Table:
@@ -88,7 +84,7 @@ class Table:
                 board,
                 *self._models,
                 device=self._device,
-                broken="" if way == HEALTHY else way,
+                broken="" if way == HEALTHY else chip_of(way),
                 reference=str(self._reference),
                 timeout_ms="3000",
                 cache_dir=str(cache),
@@ -137,13 +133,56 @@ def cells_of(row: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} | {lacking} |"
 
 
-def page_of(models: Sequence[str], rows: Sequence[dict[str, Any]], device: str) -> str:
-    """A page of documentation; ways of one feature with the same cells share a row."""
-    lines = [_PAGE.format(ways=len(rows), device=device), head_of(models, rows)]
-    for cells, alike in itertools.groupby(rows, key=cells_of):
-        for _, group in itertools.groupby(alike, key=lambda row: row["way"].partition(":")[0]):
-            lines.append(f"| {', '.join('`' + row['way'] + '`' for row in group)} {cells}")
-    return "\n".join(lines) + "\n"
+def page_of() -> str:
+    """The page of documentation: every deviation, and the kinds of tasks that can have it."""
+    kinds: dict[tuple[str, str, str], list[str]] = {}
+    for item in DEVIATIONS:
+        kinds.setdefault((item.stage, item.way, item.what), []).append(item.kind)
+    lines = [_PAGE.format(names=len(DEVIATIONS), ways=len(kinds))]
+    stages = list(dict.fromkeys(item.stage for item in DEVIATIONS))
+    for stage in stages:
+        lines += [
+            f"## `{stage}`: {STAGES[stage]}",
+            "",
+            "| way | such a task | kinds |",
+            "| --- | --- | --- |",
+        ]
+        for (own, way, what), found in kinds.items():
+            if own == stage:
+                lines.append(f"| `{way}` | {what} | {_kinds_text(found)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+STAGES = {
+    "task": "the task as a whole",
+    "registers": "the groups of registers",
+    "cores": "several cores, which the stand-in kernel plays",
+    "cna": "reading features",
+    "cbuf": "weights and what CBUF keeps",
+    "core": "sums of products and of inputs",
+    "bs": "BS and its operands",
+    "bn": "BN and its operands",
+    "main": "the main operand of the DPU alone",
+    "ew": "EW and its operand",
+    "table": "the lookup tables",
+    "out": "OUT_CVT",
+    "write": "what is written",
+}
+_SETS = (
+    ("all but pooling", ("dense", "depthwise", "transposed", "alone", "fp16_dense",
+                         "fp16_depthwise", "fp16_transposed", "fp16_alone")),
+    ("int8", ("dense", "depthwise", "transposed", "alone")),
+    ("fp16", ("fp16_dense", "fp16_depthwise", "fp16_transposed", "fp16_alone")),
+    ("convolutions", ("dense", "depthwise", "transposed", "fp16_dense", "fp16_depthwise",
+                      "fp16_transposed")),
+    ("int8 convolutions", ("dense", "depthwise", "transposed")),
+)  # fmt: skip
+
+
+def _kinds_text(kinds: Sequence[str]) -> str:
+    names = {members: name for name, members in _SETS}
+    return names.get(tuple(kinds), ", ".join(f"`{kind}`" for kind in kinds))
 
 
 _PAGE = """\
@@ -151,16 +190,12 @@ _PAGE = """\
 
 Generated by `python -m tests.kernel.worse_chips --page docs/worse_chips.md`. Do not edit.
 
-Boards whose chip lacks a [feature](features.md), hangs on it or deviates in a way that was reported
-([how](simulator.md#a-worse-chip)), {ways} of them, each with whole models on the stand-in kernel
-({device}): how many nodes the NPU computed after the board's
-[proofs](board.md#proof-at-first-use), and which features these switched off. Every partition also
-ran on a healthy simulator, byte for byte the same, or it would say WRONG here; and the models'
-results were compared with the reference kernels', for random inputs: the share that differs and by
-how much at most, where any does. Roundings of one step in a layer add up on the way to a model's
-results, and a softmax behind them makes more of them; the float model runs in fp16 (`float=fp16`),
-nearly every element of which differs from float32's. What the NPU did not compute was left to the
-CPU with its reason.
+{ways} ways in which a chip can be worse than the simulator, in tasks of one kind each, which makes
+{names} names `kind:stage:way`; names joined by commas make a chip with all of them
+([how](simulator.md#a-worse-chip)). Some were reported, others might be. Kinds: `dense`, `depthwise`
+and `transposed` convolutions (the last of pixels with zeros between them), the DPU `alone`, the
+same in fp16 (`fp16_dense`, ...), `pooling`; `all`: whatever runs. `make worse-chips` runs whole
+models on such chips.
 """
 
 
@@ -171,9 +206,22 @@ def head_of(models: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
     return f"| chip | {names} | switched off |\n| --- |" + " --- |" * (len(models) + 1)
 
 
+def chosen_ways(each: bool, pairs: int) -> list[str]:
+    """A healthy chip, and the worse ones that are asked for."""
+    names = [item.name for item in DEVIATIONS]
+    chance = random.Random(0)
+    if pairs:
+        return [HEALTHY, *(",".join(chance.sample(names, 2)) for _ in range(pairs))]
+    if each:
+        return [HEALTHY, *names]
+    return [HEALTHY, *dict.fromkeys(f"{item.stage}:{item.way}" for item in DEVIATIONS)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--ways", nargs="*", default=[HEALTHY, *ways()])
+    parser.add_argument("--ways", nargs="*")
+    parser.add_argument("--each", action="store_true")
+    parser.add_argument("--pairs", type=int, default=0)
     parser.add_argument("--device", default="rocket", choices=("rocket", "rknpu"))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--results", type=Path)
@@ -181,6 +229,10 @@ def main() -> int:
     parser.add_argument("--page", type=Path)
     parser.add_argument("models", nargs="*", default=[str(MODELS / name) for name in NAMES])
     given = parser.parse_args()
+    if given.page:
+        given.page.write_text(page_of(), encoding="utf-8")
+        return 0
+    given.ways = given.ways or chosen_ways(given.each, given.pairs)
     rows: dict[str, dict[str, Any]] = {}
     if given.results and given.results.exists():
         lines = given.results.read_text(encoding="utf-8").splitlines()
@@ -196,9 +248,6 @@ def main() -> int:
                     file.write(json.dumps(row) + "\n")
     chosen = [rows[way] for way in given.ways]
     print("\n".join([head_of(given.models, chosen), *map(text_of, chosen)]))
-    if given.page:
-        text = page_of(given.models, chosen, given.device)
-        given.page.write_text(text, encoding="utf-8")
     wrong = {row["way"]: found for row in chosen if (found := problems(row))}
     print(json.dumps({"ways": len(chosen), "wrong": wrong}), file=sys.stderr)
     return int(bool(wrong))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from delegate.errors import SimulatorFault
+from tests.kernel.worse_chips import page_of
 from tests.sim import stream as s
 from tests.sim.worse_programs import KINDS, pure_program, worse_program
 from tests.worse import DEVIATIONS
@@ -105,3 +107,8 @@ def test_others_are_refused_by_name(name: str) -> None:
         return
     with pytest.raises(ValueError, match=name.replace(":", ".")):
         s.run(memory, tasks, deviations=name)
+
+
+def test_the_page_is_not_stale() -> None:
+    page = Path(__file__).parents[2] / "docs/worse_chips.md"
+    assert page.read_text(encoding="utf-8") == page_of(), "run what its third line says"
