@@ -82,10 +82,9 @@ std::optional<size_t> RunProof::stopped_at() const {
   if (layers_.size() == 1) return 0;
   if (!tasks_marked_ || targets_.size() != layers_.size()) return std::nullopt;
   const size_t first = first_marked();
-  if (first == targets_.size()) return first - 1;
-  // Tasks without a mark in front of it may have stopped as well.
+  // Tasks without a mark, as those of other cores, may have stopped as well.
   if (first > 0 && targets_[first - 1] == nullptr) return std::nullopt;
-  return first;
+  return first == targets_.size() ? first - 1 : first;
 }
 
 }  // namespace rk3588

@@ -1,4 +1,4 @@
-"""The second chip on both drivers: programs for either core, one chip's programs only, proofs."""
+"""The second chip on both drivers: programs for either core, one chip's programs only, evidence."""
 
 from __future__ import annotations
 
