@@ -45,7 +45,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from delegate.host.chosen_chip import chosen_chip
     from delegate.insight.board_record import board_record
     from delegate.insight.bring_up import Step, bring_up, diagnosis, total_steps
-    from delegate.insight.self_test import feature_table
+    from delegate.insight.self_test import form_table
 
     options = options_from(arguments)
     if options.device == "null":
@@ -69,7 +69,7 @@ def _run(arguments: argparse.Namespace) -> int:
         "steps": [asdict(step) for step in steps],
         "not_tried": total - len(steps),
         "verdict": diagnosis(steps, total, device),
-        "features": feature_table(chip, steps),
+        "forms": form_table(steps),
         "record": asdict(record) if record is not None else None,
     }
     if arguments.output is not None:
@@ -97,11 +97,10 @@ def _print_summary(document: dict[str, Any], record: BoardRecord | None) -> None
     tried = {kind: [s["passed"] for s in document["steps"] if s["kind"] == kind] for kind in KINDS}
     rows = [(kind, sum(passed), len(passed)) for kind, passed in tried.items()]
     print(format_table(("kind", "passed", "tried"), rows, right=(1, 2)))
-    features = document["features"]
-    for here in ("agreed", "suspect", "not tried"):
-        names = [feature["name"] for feature in features if feature["here"] == here]
+    for here in ("agreed", "suspect"):
+        names = [row["form"] for row in document["forms"] if row["here"] == here]
         if names:
-            print(f"features {here}: {', '.join(names)}")
+            print(f"forms {here}: {', '.join(names)}")
     if record is not None:
         print(f"board: {record.summary}")
     print(document["verdict"])

@@ -26,14 +26,14 @@ KINDS = ("self-test", "capture")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One case as it went. ``kind`` is one of ``KINDS``; ``features``, of a self-test: names."""
+    """One case as it went. ``kind`` is one of ``KINDS``; ``forms``, of a self-test: names."""
 
     kind: str
     name: str
     passed: bool
     tasks: int
     error: str | None
-    features: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()
 
 
 # Words of errors after which the NPU may be stuck: nothing more is sent to it.
@@ -55,7 +55,7 @@ def bring_up(options: Options, chip: Chip, captures: Sequence[Path]) -> Iterator
     """Runs everything that asks something of ``chip``, which the device of ``options`` is, in order
     and stops behind the first step that ``must_stop``.
 
-    After a self-test case that computes something wrong the others still tell which features are
+    After a self-test case that computes something wrong the others still tell which forms are
     there; captures, which only ask for more, are left out.
     Raises CaptureError before anything runs if a file cannot be read.
     """
@@ -63,9 +63,7 @@ def bring_up(options: Options, chip: Chip, captures: Sequence[Path]) -> Iterator
     is_right = True
     for case in cases_of(chip):
         result = run_case(case, options, chip)
-        yield Step(
-            "self-test", case.name, result.passed, result.tasks, result.error, result.features
-        )
+        yield Step("self-test", case.name, result.passed, result.tasks, result.error, result.forms)
         is_right = is_right and result.passed
         if must_stop(result.error):
             return

@@ -43,7 +43,7 @@ class SelfTest:
     cases: int
     seconds: float
     problem: str | None
-    features: tuple[dict[str, Any], ...] = ()  # what it says of each (self_test.feature_table)
+    forms: tuple[dict[str, Any], ...] = ()  # what it says of each (self_test.form_table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _packages() -> dict[str, str]:
 
 def _self_test(options: Options) -> SelfTest:
     from delegate._native import open_device_name
-    from delegate.insight.self_test import feature_table, run_cases
+    from delegate.insight.self_test import form_table, run_cases
     from delegate.insight.self_test_cases import cases_of
 
     start = time.perf_counter()
@@ -162,8 +162,8 @@ def _self_test(options: Options) -> SelfTest:
     problem = next((f"{r.name}: {r.error}" for r in results if not r.passed), None)
     passed = problem is None and len(results) == len(cases_of(chip))
     seconds = time.perf_counter() - start
-    features = tuple(feature_table(chip, results))
-    return SelfTest(device, passed, len(results), seconds, problem, features)
+    forms = tuple(form_table(results))
+    return SelfTest(device, passed, len(results), seconds, problem, forms)
 
 
 def _record(options: Options) -> BoardRecord | None:
@@ -195,11 +195,11 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
             "see dmesg; `bring-up -o results.json` finds out more and writes a file to send",
         )  # fmt: skip
     elif test is not None and test.passed and test.cases:
-        agreed = sum(feature["here"] == "agreed" for feature in test.features)
+        agreed = sum(form["here"] == "agreed" for form in test.forms)
         yield Finding(
             "ok",
-            f"self-test on {test.device}: {test.cases} programs, bit for bit; {agreed} of "
-            f"{len(test.features)} features of the hardware (--json lists them)",
+            f"self-test on {test.device}: {test.cases} programs, bit for bit, with "
+            f"{agreed} forms of tasks (--json lists them)",
         )
 
 

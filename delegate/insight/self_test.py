@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """``error`` is None for a case that passed. ``features``: names of those its programs use."""
+    """``error`` is None for a case that passed. ``forms``: names of those its tasks have."""
 
     name: str
     what: str
@@ -34,7 +34,7 @@ class CaseResult:
     seconds: float
     tasks: int
     error: str | None = None
-    features: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()
 
 
 def run_case(case: Case, options: Options, chip: Chip) -> CaseResult:
@@ -43,20 +43,20 @@ def run_case(case: Case, options: Options, chip: Chip) -> CaseResult:
     """
     from delegate._native import Executable
     from delegate.compile.compiler import compile_model
-    from delegate.npu.features_used import features_of
     from delegate.npu.program_reader import parse
     from delegate.options import Options as AllOptions
 
     start = time.perf_counter()
     tasks = 0
     error: str | None = None
-    features: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()
     try:
         # However small the part of a case that the NPU takes.
         chosen = {"numerics": case.numerics, "float": case.float, "only_faster": "false"}
         result = compile_model(case.build(), AllOptions.from_mapping(chosen, {}), chip=chip)
         programs = [parse(compiled.program) for compiled in result.partitions]
-        features = tuple(use.feature.name for use in features_of(result.chip, programs))
+        found = (name for one in programs for task in one.tasks for name in task.form.split())
+        forms = tuple(dict.fromkeys(found))
         for compiled in result.partitions:
             tasks += compiled.tasks
             program = compiled.program
@@ -78,7 +78,7 @@ def run_case(case: Case, options: Options, chip: Chip) -> CaseResult:
     except (DeviceError, DelegateError) as problem:
         error = str(problem)
     seconds = time.perf_counter() - start
-    return CaseResult(case.name, case.what, error is None, seconds, tasks, error, features)
+    return CaseResult(case.name, case.what, error is None, seconds, tasks, error, forms)
 
 
 def _random(
@@ -109,30 +109,22 @@ class Asked(Protocol):
     @property
     def passed(self) -> bool: ...
     @property
-    def features(self) -> tuple[str, ...]: ...
+    def forms(self) -> tuple[str, ...]: ...
 
 
-NOT_TRIED = "not tried"
-
-
-def feature_table(chip: Chip, results: Iterable[Asked]) -> list[dict[str, Any]]:
-    """Of every feature of ``chip`` what ``results`` say: ``here`` is "agreed" if a case that uses
-    it gave the simulator's bytes, "suspect" if all that use it failed, else "not tried".
+def form_table(results: Iterable[Asked]) -> list[dict[str, Any]]:
+    """What ``results`` say of every form that their tasks have: ``here`` is "agreed" if a case with
+    it gave the simulator's bytes, "suspect" if all that have it failed.
     """
-    steps = list(results)
-    agreed = {name for step in steps if step.passed for name in step.features}
-    tried = {name for step in steps for name in step.features}
+    cases: dict[str, list[Asked]] = {}
+    for step in results:
+        for name in step.forms:
+            cases.setdefault(name, []).append(step)
     return [
         {
-            "name": feature.name,
-            "rank": feature.rank.text,
-            "source": feature.source,
-            "here": "agreed"
-            if feature.name in agreed
-            else "suspect"
-            if feature.name in tried
-            else NOT_TRIED,
-            "cases": [step.name for step in steps if feature.name in step.features],
+            "form": name,
+            "here": "agreed" if any(step.passed for step in steps) else "suspect",
+            "cases": [step.name for step in steps],
         }
-        for feature in chip.features
+        for name, steps in cases.items()
     ]

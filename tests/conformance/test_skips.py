@@ -52,10 +52,10 @@ def test_a_malformed_line_is_named(line, tmp_path):
 
 
 def test_what_a_chip_rejects_is_a_skip_of_that_chip_only():
-    given = outcome(Status.SKIPPED, "chip_has_features", name="B.x/1")
+    given = outcome(Status.SKIPPED, "registers_hold_values", name="B.x/1")
     assert judge(given, SKIPS).status is Status.FAILED
     assert judge(given, SKIPS, "rk3576").status is Status.SKIPPED
-    unknown = outcome(Status.SKIPPED, "chip_has_features", "too_long", name="B.x/1")
+    unknown = outcome(Status.SKIPPED, "registers_hold_values", "too_long", name="B.x/1")
     assert judge(unknown, SKIPS, "rk3576").status is Status.FAILED
     assert judge(outcome(Status.FAILED, name="B.x/1"), SKIPS, "rk3576").status is Status.FAILED
 

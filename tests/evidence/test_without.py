@@ -8,26 +8,10 @@ from delegate._native import program_id
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
 from delegate.insight.self_test_cases import CASES
-from delegate.npu.features_used import features_of
 from delegate.npu.program import parse
 from delegate.npu.task_form import KEPT_TABLE
 from delegate.options import Options
 
-FALLBACKS = {
-    "kept_weights": "row tiles",
-    "bn_multiplier": "conv 1x1",
-    "ties_away": "conv 1x1",
-    "bn_multiplier_per_channel": "per channel",
-    "ew_product_behind_convolution": "per channel",
-    "ew_product_per_channel": "per channel",
-    "wide_ew_operand": "far scales",
-    "bs_clamp": "joined",
-    "ew_addition_behind_convolution": "joined",
-    "table_behind_convolution": "joined",
-    "table_elsewhere": "joined",
-    "sum_behind_table": "joined",
-}
-"""Features that are replaced, and a case that stays on the NPU without them."""
 GRAPHS = {case.name: case.build() for case in CASES}
 # What is left of a case stays on the NPU however small it is.
 OPTIONS = {
@@ -45,11 +29,6 @@ def whole(case: str):
 def without(name: str, case: str):
     chip = RK3588.without({name: "failed: a test"})
     return compile_model(GRAPHS[case], OPTIONS[case], chip=chip)
-
-
-def used(result) -> set[str]:
-    programs = [parse(item.program) for item in result.partitions]
-    return {use.feature.name for use in features_of(RK3588, programs)}
 
 
 def names(result) -> set[str]:
@@ -89,21 +68,3 @@ def test_tables_that_must_not_be_kept_are_loaded_by_every_task():
     result = without(KEPT_TABLE, "tables")
     assert result.rejections == ()
     assert KEPT_TABLE not in names(result)
-
-
-@pytest.mark.parametrize("name", FALLBACKS)
-def test_what_can_be_replaced_stays_on_the_npu(name: str):
-    case = FALLBACKS[name]
-    assert name in used(whole(case))
-    result = without(name, case)
-    assert result.rejections == ()
-    assert name not in used(result)
-
-
-def test_rows_are_not_shared_among_cores_that_disturb_each_other():
-    graph = GRAPHS["row tiles"]
-    options = Options.from_mapping({"device": "null", "split_rows": "always", "cores": "all"}, {})
-    assert "several_cores" in used(compile_model(graph, options))
-    result = compile_model(graph, options, chip=RK3588.without({"several_cores": "failed"}))
-    assert result.rejections == ()
-    assert "several_cores" not in used(result)

@@ -28,9 +28,7 @@ all together; ``unknown``: nobody has run some setting."""
 
 VENDOR: Final = "vendor"
 MESA: Final = "mesa"
-_VENDORS_WORDS: Final = (
-    Source(VENDOR, "its programs have every word", 0),
-)
+_VENDORS_WORDS: Final = (Source(VENDOR, "its programs have every word", 0),)
 
 
 @dataclass(slots=True)
