@@ -176,23 +176,28 @@ def run_on_device(
     whose arrays hold the results. Raises DeviceError.
     """
 
-def features_of(program: bytes) -> list[str]:
-    """Names of the features of the hardware that a serialised Program uses, as
-    delegate.npu.features_used finds them. Raises ProgramError.
-    """
-
-def prove_features(
+def missing_forms(
+    program: bytes,
     device: str,
     cache_dir: str = "off",
     timeout_ms: int = 0,
     cores: str = "auto",
-    which: str = "none",
-) -> tuple[str, dict[str, str]]:
-    """The path of the file of this board's results ("" if none is kept), and of every feature
-    "proved", "failed: ...", "hung: ..." or "" if it was not tried. ``which`` proofs run first:
-    "none", those that nobody "untried", or "all" again; then with the reason why one was not tried.
-    Raises DeviceError.
+) -> list[tuple[str, str]]:
+    """Name and reason of all that a serialised Program uses and this board must not be given:
+    forms, relations between tasks, or the program by its id. Runs a program that is unknown, and
+    keeps what came of it. Raises DeviceError.
     """
+
+def board_evidence(
+    device: str, cache_dir: str = "off", cores: str = "auto", forgets: bool = False
+) -> tuple[str, str, dict[str, str]]:
+    """The path of the file of what this board has shown ("" if none is kept), why it is not used
+    ("" if it is), and by name: of a program "ran" or "verified"; of all "failed: ...",
+    "hung: ..." or "suspected: ...". ``forgets`` all of it. Raises DeviceError.
+    """
+
+def program_id(program: bytes | bytearray) -> str:
+    """The name under which evidence of a serialised Program is kept. Raises ProgramError."""
 
 def npu_chip(root: str = "/") -> tuple[str, bool, bool]:
     """The chip of this machine's NPU, as "rk3576", "" if nothing says; whether programs can be

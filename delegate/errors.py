@@ -93,12 +93,14 @@ class LoweringError(DelegateError):
         super().__init__(f"node {node}: {self.rule}: {self.detail}")
 
 
-class MissingFeatureError(DelegateError):
-    """Tasks of ``nodes`` have a form that the board has shown not to have."""
+class MissingFormError(DelegateError):
+    """Tasks of ``nodes`` have a form, or rely on tasks before them in a way, that the board must
+    not be given.
+    """
 
-    def __init__(self, nodes: tuple[int, ...], form: str, reason: str) -> None:
+    def __init__(self, nodes: tuple[int, ...], name: str, reason: str) -> None:
         self.nodes = nodes
-        super().__init__(f"its tasks have the form {form}, which failed on this board ({reason})")
+        super().__init__(f"{name} {reason}")
 
 
 class UnknownFormError(DelegateError):

@@ -135,7 +135,7 @@ class Options:
         changes_programs=True,
     )  # fmt: skip
     cache_dir: str = _option(
-        PathOrOff(), "off", "a folder where compiled programs and results of proofs are kept"
+        PathOrOff(), "off", "a folder where compiled programs and what boards show are kept"
     )
     min_nodes: int = _option(
         Integer(1, MAX_COUNT), "1", "smallest partition worth delegating, in nodes",
@@ -175,8 +175,8 @@ class Options:
     )  # fmt: skip
     prove: str = _option(
         Choice(("auto", "off", "always")), "auto",
-        "prove what a program asks of an NPU before its first use there; always = of the simulator "
-        "too",
+        "compare a program that an NPU does not know with the simulator: once when it is loaded, "
+        "and its first inference; always = on the simulator too",
     )  # fmt: skip
     stats_dir: str = _option(
         PathOrOff(), "off",

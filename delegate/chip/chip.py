@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from delegate.chip.element import Element
 from delegate.chip.evidence import Evidence
-from delegate.chip.features import Feature
 from delegate.chip.limits import CHANNELS_PER_SURFACE, align
 from delegate.chip.rates import Rates
 from delegate.chip.register_model import RegisterMap
@@ -120,7 +119,7 @@ class Forms:
 class Chip:
     """One chip. ``name`` is what Programs are marked with; ``formats`` are the element types
     that convolutions take; ``registers`` say where encoder and simulator find what they write and
-    read; ``features`` are all that programs may use of it, with their evidence.
+    read.
     ``missing``: names of forms that a board has shown not to have, with what it showed.
     ``evidence`` says which stages programs may use; None: any.
     """
@@ -135,18 +134,9 @@ class Chip:
     formats: tuple[Element, ...]
     registers: RegisterMap = field(hash=False, repr=False, compare=False)
     forms: Forms = field(default_factory=Forms)
-    features: tuple[Feature, ...] = field(default=(), hash=False)
     missing: Mapping[str, str] = field(default_factory=dict, hash=False)
     evidence: Evidence | None = field(default=None, hash=False, repr=False, compare=False)
 
     def without(self, missing: Mapping[str, str]) -> Chip:
-        """This chip on a board that lacks ``missing``: names of features, and reasons."""
+        """This chip on a board that lacks ``missing``: names of forms, and reasons."""
         return replace(self, missing=dict(missing))
-
-    def has(self, *features: str) -> bool:
-        """Whether programs may use all of ``features``."""
-        return self.knows(*features) and not any(name in self.missing for name in features)
-
-    def knows(self, *features: str) -> bool:
-        """Whether there is evidence that the chip has all of ``features``."""
-        return set(features) <= {feature.name for feature in self.features}

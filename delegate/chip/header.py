@@ -12,6 +12,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT, every_chip
 from delegate.chip.element import Element
 from delegate.chip.generated import rewrite
+from delegate.version import __version__
 
 HEADER_PATH = Path("native/chip/chip_gen.h")
 
@@ -24,10 +25,12 @@ _PREAMBLE = """\
 #include <cstdint>
 #include <string_view>
 
-namespace rk3588 {
+namespace rk3588 {{
+
+inline constexpr std::string_view kDelegateVersion = "{version}";
 
 // What the simulator and the devices know of a chip (delegate/chip/chip.py says what it means).
-struct Chip {
+struct Chip {{
   std::string_view name;"""
 
 
@@ -56,7 +59,7 @@ def native_chip(chip: Chip) -> dict[str, str | int]:
 def cpp_header() -> str:
     """The header: the struct, a visitor of its fields, and one value per chip."""
     fields = [name for name in native_chip(DEFAULT) if name != "name"]
-    lines = [_PREAMBLE]
+    lines = [_PREAMBLE.format(version=__version__)]
     lines += [f"  uint32_t {name};" for name in fields]
     lines += ["};", "", "// Calls visit(name, number) for every number of `chip`."]
     lines += ["template <typename Visit>", "void visit_numbers(Chip& chip, Visit visit) {"]

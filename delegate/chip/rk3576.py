@@ -14,7 +14,6 @@ from typing import Final
 from delegate.chip.chip import Cbuf, Chip, Forms, Groups
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.rates import Rates, Span
-from delegate.chip.rk3576_features import FEATURES
 from delegate.chip.rk3576_tables import REGISTERS
 from delegate.chip.rk3588 import RK3588
 
@@ -74,7 +73,6 @@ RK3576: Final = Chip(
         spreads_pixels=False,
     ),
     registers=REGISTERS,
-    features=FEATURES,
 )
 """``limits.chain_tasks`` stays RK3588's, too, although the counter of tasks has 16 bits here."""
 

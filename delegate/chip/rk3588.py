@@ -12,7 +12,6 @@ from delegate.chip.chip import Cbuf, Chip, Groups, Limits
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.rates import Driver, Rates, Span
 from delegate.chip.registers import REGISTERS, register
-from delegate.chip.rk3588_features import FEATURES
 
 _ACCUMULATOR_BITS: Final = 32  # documented
 _INT8_LEAST: Final = -128
@@ -107,5 +106,4 @@ RK3588: Final = Chip(
     limits=_limits(),
     formats=(Element.INT8, Element.FP16),
     registers=REGISTERS,
-    features=FEATURES,
 )

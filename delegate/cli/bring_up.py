@@ -14,6 +14,7 @@ from delegate.cli.table import format_table
 from delegate.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
+    from delegate.insight.board_record import BoardRecord
     from delegate.options import Options
 
 
@@ -42,8 +43,9 @@ def _device_name(options: Options) -> str:
 
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.host.chosen_chip import chosen_chip
+    from delegate.insight.board_record import board_record
     from delegate.insight.bring_up import Step, bring_up, diagnosis, total_steps
-    from delegate.insight.self_test import board_proofs, feature_table
+    from delegate.insight.self_test import form_table
 
     options = options_from(arguments)
     if options.device == "null":
@@ -55,26 +57,27 @@ def _run(arguments: argparse.Namespace) -> int:
     chip = chosen_chip(options)
     total = total_steps(chip, arguments.captures)
     steps: list[Step] = []
-    for step in bring_up(options.device, chip, arguments.captures, options.timeout_ms):
+    for step in bring_up(options, chip, arguments.captures):
         steps.append(step)
         if not arguments.json:
             mark = "passed" if step.passed else "FAILED"
             print(f"{mark}  {step.name}" + (f": {step.error}" if step.error else ""), flush=True)
-    proofs = board_proofs(options)
+    record = board_record(options)
     document = {
         "device": options.device,
         "chip": chip.name,
         "steps": [asdict(step) for step in steps],
         "not_tried": total - len(steps),
         "verdict": diagnosis(steps, total, device),
-        "features": feature_table(chip, steps, proofs),
+        "forms": form_table(steps),
+        "record": asdict(record) if record is not None else None,
     }
     if arguments.output is not None:
         _write(document, options, arguments.output)
     if arguments.json:
         print_json(document)
     else:
-        _print_summary(document, has_proofs=bool(proofs))
+        _print_summary(document, record)
     complete = len(steps) == total and all(step.passed for step in steps)
     return 0 if complete else EXIT_MISMATCH
 
@@ -88,20 +91,18 @@ def _write(document: dict[str, Any], options: Options, path: Path) -> None:
     write_file(path, text.encode())
 
 
-def _print_summary(document: dict[str, Any], *, has_proofs: bool) -> None:
+def _print_summary(document: dict[str, Any], record: BoardRecord | None) -> None:
     from delegate.insight.bring_up import KINDS
-    from delegate.insight.self_test import proofs_text
 
     tried = {kind: [s["passed"] for s in document["steps"] if s["kind"] == kind] for kind in KINDS}
     rows = [(kind, sum(passed), len(passed)) for kind, passed in tried.items()]
     print(format_table(("kind", "passed", "tried"), rows, right=(1, 2)))
-    features = document["features"]
-    for here in ("agreed", "suspect", "not tried"):
-        names = [feature["name"] for feature in features if feature["here"] == here]
+    for here in ("agreed", "suspect"):
+        names = [row["form"] for row in document["forms"] if row["here"] == here]
         if names:
-            print(f"features {here}: {', '.join(names)}")
-    if has_proofs:
-        print(f"proofs: {proofs_text(features)}")
+            print(f"forms {here}: {', '.join(names)}")
+    if record is not None:
+        print(f"board: {record.summary}")
     print(document["verdict"])
 
 

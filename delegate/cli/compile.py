@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delegate.chip.features import Rank
 from delegate.cli.argument_types import natural_number
 from delegate.cli.command import Command, options_from, print_json, warn
 from delegate.cli.files import check_writable, write_file
+from delegate.cli.forms_text import print_forms
 from delegate.cli.inference_text import headline
 from delegate.cli.nodes import nodes_text
 from delegate.cli.table import format_table, print_pairs, print_table, thousands
@@ -59,6 +59,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--nodes", action="store_true", help="list every node that is left to the CPU"
     )
     parser.add_argument(
+        "--evidence", action="store_true",
+        help="list every form of task, what it does, who has run it",
+    )  # fmt: skip
+    parser.add_argument(
         "--cpu-rates", type=Path, metavar="FILE.json",
         help="times of nodes on the CPU by these rates (python -m benchmarks.cpu_kernels --save), "
         "instead of a modelled Cortex-A76",
@@ -105,7 +109,13 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(document)
     else:
-        _print_tables(arguments.model, result, document, all_nodes=arguments.nodes)
+        _print_tables(
+            arguments.model,
+            result,
+            document,
+            all_nodes=arguments.nodes,
+            all_forms=arguments.evidence,
+        )
         if arguments.explain:
             _print_choices(document)
         if arguments.counters:
@@ -173,7 +183,12 @@ def _print_layers(partition: dict[str, Any]) -> None:
 
 
 def _print_tables(
-    path: Path, result: CompileResult, document: dict[str, Any], *, all_nodes: bool
+    path: Path,
+    result: CompileResult,
+    document: dict[str, Any],
+    *,
+    all_nodes: bool,
+    all_forms: bool,
 ) -> None:
     from delegate.insight.compile_report.half_bounds import half_bound_lines
 
@@ -208,7 +223,7 @@ def _print_tables(
             print(line)
         _print_layers(document["partitions"][number])
     _print_differences(document)
-    _print_features(document)
+    print_forms(document, all_forms=all_forms)
     _print_advice(document)
     _print_left(document, all_nodes=all_nodes)
 
@@ -244,30 +259,16 @@ def _print_left(document: dict[str, Any], *, all_nodes: bool) -> None:
 
 
 def _print_differences(document: dict[str, Any]) -> None:
-    """What numerics=fast made one task, and what that changes."""
+    """What became one task that rounds less often, and what that changes."""
     rows = [
         (nodes_text(layer["nodes"]), found["most_lsb"], f"{found['share']:.1%}", layer["name"])
         for partition in document["partitions"]
         for layer in partition["layers"]
         if (found := layer["difference"]) is not None
     ]
-    title = "one task instead of several (numerics=fast), by proof at most so many LSB off:"
+    title = "one task instead of several (numerics=auto), by proof at most so many LSB off:"
     headings = ("nodes", "most LSB", "differ, modelled", "layer")
     print_table(title, headings, rows, right=(1, 2), last="elide")
-
-
-def _print_features(document: dict[str, Any]) -> None:
-    """How well what the programs rest on is known: a count per rank, names of the least known."""
-    names: dict[str, list[str]] = {}
-    for feature in document["features"]:
-        names.setdefault(feature["rank"], []).append(feature["name"])
-    unseen = [Rank.ASSUMED.text, Rank.DOCUMENTED.text]
-    rows = [
-        (len(found), rank, ", ".join(found) if rank in unseen else "")
-        for rank, found in names.items()
-    ]
-    title = "features of the hardware (docs/features.md), the least known first:"
-    print_table(title, ("count", "evidence", "which"), rows, right=(0,))
 
 
 def _print_choices(document: dict[str, Any]) -> None:

@@ -24,13 +24,20 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--report", type=Path, metavar="FILE.zip", help="write everything into a file for a report"
     )
     parser.add_argument("--no-self-test", action="store_true", help="run nothing on the device")
+    parser.add_argument(
+        "--forget", action="store_true",
+        help="first forget what this board has shown, so that it is tried again",
+    )  # fmt: skip
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from delegate.insight.board_record import board_record
     from delegate.insight.doctor import examine
 
     options = options_from(arguments)
     check_writable(arguments.report)
+    if arguments.forget:
+        board_record(options, forgets=True)
     facts = examine(options, self_test=not arguments.no_self_test)
     if arguments.report is not None:
         _write_report(facts, arguments.report)

@@ -17,7 +17,7 @@ from delegate.chip.rates import Driver
 from delegate.errors import (
     EncodingError,
     LoweringError,
-    MissingFeatureError,
+    MissingFormError,
     Rejection,
     UnknownFormError,
     is_memory_exhausted,
@@ -53,7 +53,7 @@ from delegate.partition.partitioner import (
 )
 from delegate.partition.plans import PartitionPlan, plan_partition
 from delegate.partition.rules import (
-    BOARD_HAS_FEATURES,
+    BOARD_IS_RIGHT,
     PARTITION_COMPILES,
     REGISTERS_HOLD_VALUES,
 )
@@ -211,7 +211,6 @@ def _compiled(
         text = decision.text
         if decision.is_shared:
             lowered, program = for_cores, shared
-    _require_features(chip, program)
     compiled = CompiledPartition(
         partition=partition,
         program=b"",
@@ -223,20 +222,28 @@ def _compiled(
         live_bytes=lowered.live_bytes,
         sharing=text,
     )
-    return compiled, serialized(program)
+    content = serialized(program)
+    _require_forms(chip, program, content)
+    return compiled, content
 
 
-def _require_features(chip: Chip, program: Program) -> None:
-    """Raises MissingFeatureError for the nodes of all tasks with a form that the board lacks."""
-    nodes: set[int] = set()
-    named = ""
-    for task in program.tasks if chip.missing else ():
-        for name in task.form.split():
-            if name in chip.missing:
-                nodes.update(program.layers[task.layer].nodes)
-                named = named or name
-    if nodes:
-        raise MissingFeatureError(tuple(sorted(nodes)), named, chip.missing[named])
+def _require_forms(chip: Chip, program: Program, content: bytearray) -> None:
+    """Raises MissingFormError for the nodes of all tasks that the board must not be given; for all
+    nodes, where it is the program as a whole.
+    """
+    if not chip.missing:
+        return
+    from delegate._native import program_id
+
+    named = program_id(content)
+    found = program.tasks if named in chip.missing else ()
+    if not found:
+        lacking = {name for task in program.tasks for name in task.form.split()} & set(chip.missing)
+        named = min(lacking, default="")
+        found = tuple(task for task in program.tasks if not lacking.isdisjoint(task.form.split()))
+    if found:
+        nodes = {node for task in found for node in program.layers[task.layer].nodes}
+        raise MissingFormError(tuple(sorted(nodes)), named, chip.missing[named])
 
 
 def _make_room(graph: Graph, nodes: Sequence[int]) -> None:
@@ -324,9 +331,9 @@ def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Re
     detail = f"{PARTITION_COMPILES.sentence}: {problem}{type(error).__name__}: {error}"
     if isinstance(error, LoweringError):
         nodes, name, detail = (error.node,), error.rule, error.detail
-    elif isinstance(error, MissingFeatureError):
-        nodes, name = error.nodes, BOARD_HAS_FEATURES.name
-        detail = f"{BOARD_HAS_FEATURES.sentence}: {error}"
+    elif isinstance(error, MissingFormError):
+        nodes, name = error.nodes, BOARD_IS_RIGHT.name
+        detail = f"{BOARD_IS_RIGHT.sentence}: {error}"
     elif isinstance(error, UnknownFormError):
         nodes, name = error.nodes, FORM_IS_KNOWN.name
         detail = f"{FORM_IS_KNOWN.sentence}: {error}"

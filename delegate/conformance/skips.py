@@ -28,7 +28,6 @@ OTHER_OPERATORS = "other_operators"
 _NOT_THE_DELEGATES = frozenset({RUNTIME_REFUSES, FILE_ABSENT, OTHER_OPERATORS})
 CHIP_SKIPS = {
     "rk3576": {
-        "chip_has_features": "no complete programs of the operator's tasks are known",
         "form_is_known": "no program is known to have the form",
         "registers_hold_values": "the encoder knows no program with such rows",
         "tile_fits_cbuf": "one split of CBUF is proven, with 144 KiB for a group of kernels",

@@ -1,8 +1,8 @@
 """Bringing up a board: the same cases on the NPU and on the simulator, from safe to risky.
 
-Comes in: a device and, if wanted, captures. Goes out: results in order, up to the first case after
-which going on would tell nothing or endanger the board, and a diagnosis. Self-test cases come
-first, then captures, those with fewer tasks and fewer commands before those with more.
+Comes in: options that name a device and, if wanted, captures. Goes out: results in order, up to the
+first case after which going on would tell nothing or endanger the board, and a diagnosis. Self-test
+cases come first, then captures, those with fewer tasks and fewer commands before those with more.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from delegate.chip.chip import Chip
 from delegate.insight.benchmark import SIMULATOR
@@ -17,19 +18,22 @@ from delegate.insight.capture import Capture, load_capture, replay
 from delegate.insight.self_test import run_case
 from delegate.insight.self_test_cases import cases_of
 
+if TYPE_CHECKING:
+    from delegate.options import Options
+
 KINDS = ("self-test", "capture")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One case as it went. ``kind`` is one of ``KINDS``; ``features``, of a self-test: names."""
+    """One case as it went. ``kind`` is one of ``KINDS``; ``forms``, of a self-test: names."""
 
     kind: str
     name: str
     passed: bool
     tasks: int
     error: str | None
-    features: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()
 
 
 # Words of errors after which the NPU may be stuck: nothing more is sent to it.
@@ -47,30 +51,26 @@ def risk(capture: Capture) -> tuple[int, int, int]:
     return len(capture.jobs), len(tasks), sum(task.regcmd_count for task in tasks)
 
 
-def bring_up(
-    device: str, chip: Chip, captures: Sequence[Path], timeout_ms: int = 0
-) -> Iterator[Step]:
-    """Runs everything that asks something of ``chip``, which the device is, in order and stops
-    behind the first step that ``must_stop``.
+def bring_up(options: Options, chip: Chip, captures: Sequence[Path]) -> Iterator[Step]:
+    """Runs everything that asks something of ``chip``, which the device of ``options`` is, in order
+    and stops behind the first step that ``must_stop``.
 
-    After a self-test case that computes something wrong the others still tell which features are
+    After a self-test case that computes something wrong the others still tell which forms are
     there; captures, which only ask for more, are left out.
     Raises CaptureError before anything runs if a file cannot be read.
     """
     loaded = sorted((load_capture(path) for path in captures), key=risk)
     is_right = True
     for case in cases_of(chip):
-        result = run_case(case, device, chip, timeout_ms)
-        yield Step(
-            "self-test", case.name, result.passed, result.tasks, result.error, result.features
-        )
+        result = run_case(case, options, chip)
+        yield Step("self-test", case.name, result.passed, result.tasks, result.error, result.forms)
         is_right = is_right and result.passed
         if must_stop(result.error):
             return
     if not is_right:
         return
     for capture in loaded:
-        outcome = replay(capture, device, timeout_ms=timeout_ms)
+        outcome = replay(capture, options.device, timeout_ms=options.timeout_ms)
         tasks = sum(len(job.tasks) for job in capture.jobs)
         yield Step("capture", capture.name, outcome.passed, tasks, outcome.error)
         if must_stop(outcome.error):

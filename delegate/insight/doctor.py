@@ -25,6 +25,7 @@ from delegate.host.npu_presence import (
     find_nodes,
     presence_findings,
 )
+from delegate.insight.board_record import BoardRecord, board_record
 from delegate.options import OPTIONS, Options
 from delegate.version import __version__
 
@@ -42,7 +43,7 @@ class SelfTest:
     cases: int
     seconds: float
     problem: str | None
-    features: tuple[dict[str, Any], ...] = ()  # what it says of each (self_test.feature_table)
+    forms: tuple[dict[str, Any], ...] = ()  # what it says of each (self_test.form_table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Examination:
     packages: dict[str, str]
     options: dict[str, tuple[str, str]]  # value, origin
     self_test: SelfTest | None
+    record: BoardRecord | None = None  # behind the self-test
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -115,6 +117,7 @@ def examine(options: Options, root: Path = Path("/"), self_test: bool = True) ->
         },
         self_test=_self_test(options) if self_test else None,
     )
+    facts = replace(facts, record=_record(options))
     return replace(facts, findings=tuple(_findings(facts, options)))
 
 
@@ -144,7 +147,7 @@ def _packages() -> dict[str, str]:
 
 def _self_test(options: Options) -> SelfTest:
     from delegate._native import open_device_name
-    from delegate.insight.self_test import board_proofs, feature_table, run_cases
+    from delegate.insight.self_test import form_table, run_cases
     from delegate.insight.self_test_cases import cases_of
 
     start = time.perf_counter()
@@ -155,17 +158,22 @@ def _self_test(options: Options) -> SelfTest:
     if device == "null":
         return SelfTest(device, True, 0, 0.0, None)
     chip = chosen_chip(options)
-    results = list(run_cases(options.device, chip, options.timeout_ms))
+    results = list(run_cases(options, chip))
     problem = next((f"{r.name}: {r.error}" for r in results if not r.passed), None)
     passed = problem is None and len(results) == len(cases_of(chip))
     seconds = time.perf_counter() - start
-    features = tuple(feature_table(chip, results, board_proofs(options)))
-    return SelfTest(device, passed, len(results), seconds, problem, features)
+    forms = tuple(form_table(results))
+    return SelfTest(device, passed, len(results), seconds, problem, forms)
+
+
+def _record(options: Options) -> BoardRecord | None:
+    try:
+        return board_record(options)
+    except DeviceError:
+        return None  # other findings say why
 
 
 def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
-    from delegate.insight.self_test import proofs_text
-
     presence = tuple(presence_findings(facts.nodes, facts.cores, options.device))
     yield from presence
     yield from _clock_findings(facts)
@@ -179,12 +187,7 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
         )  # fmt: skip
     yield from _sharing_findings(options)
     test = facts.self_test
-    if test is not None and (text := proofs_text(test.features)):
-        is_whole = all(feature["proof"] == "proved" for feature in test.features)
-        yield Finding(
-            "ok" if is_whole else "note", f"proofs on {test.device}: {text}",
-            "" if is_whole else "models are compiled without these; send `doctor --report FILE`",
-        )  # fmt: skip
+    yield from _record_findings(facts.record)
     is_explained = any(finding.level == "problem" for finding in presence)
     if test is not None and not test.passed and (test.cases or not is_explained):
         yield Finding(
@@ -192,12 +195,31 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
             "see dmesg; `bring-up -o results.json` finds out more and writes a file to send",
         )  # fmt: skip
     elif test is not None and test.passed and test.cases:
-        agreed = sum(feature["here"] == "agreed" for feature in test.features)
+        agreed = sum(form["here"] == "agreed" for form in test.forms)
         yield Finding(
             "ok",
-            f"self-test on {test.device}: {test.cases} programs, bit for bit; {agreed} of "
-            f"{len(test.features)} features of the hardware (--json lists them)",
+            f"self-test on {test.device}: {test.cases} programs, bit for bit, with "
+            f"{agreed} forms of tasks (--json lists them)",
         )
+
+
+def _record_findings(record: BoardRecord | None) -> Iterator[Finding]:
+    """What the board has shown, and where that is kept."""
+    if record is None:
+        return
+    if record.problem:
+        yield Finding(
+            "note", f"what this board shows is not kept: {record.problem}",
+            "option cache_dir names a folder of this user",
+        )  # fmt: skip
+    yield Finding(
+        "note" if record.off else "ok",
+        f"this board: {record.summary}" + (f"; kept in {record.path}" if record.path else ""),
+        "models are compiled without what is wrong; send `doctor --report FILE`; "
+        "`doctor --forget` has it tried again"
+        if record.off
+        else "",
+    )
 
 
 def _sharing_findings(options: Options) -> Iterator[Finding]:

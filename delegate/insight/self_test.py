@@ -1,14 +1,14 @@
 """Small programs that show whether an NPU computes what the simulator computes.
 
-Comes in: the name of a device. Goes out: results case by case, from the program that asks least of
-the hardware to the one that asks most. Every case is compiled in memory from a graph with fixed
-random weights, runs on the device and on the simulator, and must give the same bytes.
+Comes in: options that name a device. Goes out: results case by case, from the program that asks
+least of the hardware to the one that asks most. Every case is compiled in memory from a graph with
+fixed random weights, runs on the device and on the simulator, and must give the same bytes.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.errors import DelegateError, DeviceError
-from delegate.host.chosen_chip import chosen_chip
+from delegate.insight.board_record import why_not
 from delegate.insight.self_test_cases import Case, cases_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """``error`` is None for a case that passed. ``features``: names of those its programs use."""
+    """``error`` is None for a case that passed. ``forms``: names of those its tasks have."""
 
     name: str
     what: str
@@ -34,33 +34,36 @@ class CaseResult:
     seconds: float
     tasks: int
     error: str | None = None
-    features: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()
 
 
-def run_case(case: Case, device: str, chip: Chip, timeout_ms: int = 0) -> CaseResult:
-    """Runs one case twice on the device, which is of ``chip``: the second run finds what the first
-    left behind.
+def run_case(case: Case, options: Options, chip: Chip) -> CaseResult:
+    """Runs one case twice on the device of ``options``, which is of ``chip``: the second run finds
+    what the first left behind. A board keeps what came of it (``board_record``).
     """
     from delegate._native import Executable
     from delegate.compile.compiler import compile_model
-    from delegate.npu.features_used import features_of
     from delegate.npu.program_reader import parse
-    from delegate.options import Options
+    from delegate.options import Options as AllOptions
 
     start = time.perf_counter()
     tasks = 0
     error: str | None = None
-    features: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()
     try:
         # However small the part of a case that the NPU takes.
         chosen = {"numerics": case.numerics, "float": case.float, "only_faster": "false"}
-        result = compile_model(case.build(), Options.from_mapping(chosen, {}), chip=chip)
+        result = compile_model(case.build(), AllOptions.from_mapping(chosen, {}), chip=chip)
         programs = [parse(compiled.program) for compiled in result.partitions]
-        features = tuple(use.feature.name for use in features_of(result.chip, programs))
+        found = (name for one in programs for task in one.tasks for name in task.form.split())
+        forms = tuple(dict.fromkeys(found))
         for compiled in result.partitions:
             tasks += compiled.tasks
             program = compiled.program
-            executable = Executable(program, device, timeout_ms)
+            error = error or why_not(program, options)
+            if error is not None:
+                continue
+            executable = Executable(program, options.device, options.timeout_ms)
             simulator = Executable(program, "simulator")
             for seed in range(2):
                 rng = np.random.default_rng(seed)
@@ -75,7 +78,7 @@ def run_case(case: Case, device: str, chip: Chip, timeout_ms: int = 0) -> CaseRe
     except (DeviceError, DelegateError) as problem:
         error = str(problem)
     seconds = time.perf_counter() - start
-    return CaseResult(case.name, case.what, error is None, seconds, tasks, error, features)
+    return CaseResult(case.name, case.what, error is None, seconds, tasks, error, forms)
 
 
 def _random(
@@ -87,12 +90,12 @@ def _random(
     return rng.integers(ends.min, ends.max, shape, kind, endpoint=True)
 
 
-def run_cases(device: str, chip: Chip, timeout_ms: int = 0) -> Iterator[CaseResult]:
+def run_cases(options: Options, chip: Chip) -> Iterator[CaseResult]:
     """Results in the order of ``cases_of(chip)``, ending with the first failure: what comes after
     it asks more of the hardware than what failed.
     """
     for case in cases_of(chip):
-        result = run_case(case, device, chip, timeout_ms)
+        result = run_case(case, options, chip)
         yield result
         if not result.passed:
             return
@@ -106,74 +109,22 @@ class Asked(Protocol):
     @property
     def passed(self) -> bool: ...
     @property
-    def features(self) -> tuple[str, ...]: ...
+    def forms(self) -> tuple[str, ...]: ...
 
 
-NOT_TRIED = "not tried"
-_MOST_NAMED = 8
-
-
-def board_proofs(options: Options) -> dict[str, str]:
-    """Of every feature what its proof has shown on this board: "proved", "failed: ...",
-    "hung: ...", or why it was not tried. Proofs that nobody tried run, unless option ``prove`` is
-    off; one that hung is never tried again. {} where there is no NPU.
+def form_table(results: Iterable[Asked]) -> list[dict[str, Any]]:
+    """What ``results`` say of every form that their tasks have: ``here`` is "agreed" if a case with
+    it gave the simulator's bytes, "suspect" if all that have it failed.
     """
-    from delegate._native import open_device_name, prove_features
-
-    try:
-        if open_device_name(options.device) in ("simulator", "null"):
-            return {}
-    except DeviceError:
-        return {}  # the cases say why
-    features = chosen_chip(options).features
-    which = "none" if options.prove == "off" else "untried"
-    given = (options.device, options.cache_dir, options.timeout_ms, options.cores)
-    try:
-        _, states = prove_features(*given, which=which)
-    except DeviceError as error:
-        return {feature.name: f"{NOT_TRIED}: {error}" for feature in features}
-    return {name: state or NOT_TRIED for name, state in states.items()}
-
-
-def proofs_text(features: Sequence[Mapping[str, Any]]) -> str:
-    """Of rows of ``feature_table``: how many proofs hold, and which failed or hung; "" if none
-    ran.
-    """
-    proofs = {feature["name"]: feature["proof"] for feature in features}
-    if not any(proof == "proved" or ": " in proof for proof in proofs.values()):
-        return ""
-    wrong = [
-        f"{name} {p}"
-        for name, p in proofs.items()
-        if p.startswith(("failed", "hung", NOT_TRIED + ":"))
-    ]
-    count = sum(proof == "proved" for proof in proofs.values())
-    return "; ".join([f"{count} of {len(proofs)} features proved", *wrong[:_MOST_NAMED]])
-
-
-def feature_table(
-    chip: Chip, results: Iterable[Asked], proofs: Mapping[str, str] | None = None
-) -> list[dict[str, Any]]:
-    """Of every feature of ``chip`` what ``results`` say: ``here`` is "agreed" if a case that uses
-    it gave the simulator's bytes, "suspect" if all that use it failed, else "not tried". ``proof``:
-    as ``board_proofs`` has it, "not tried" without.
-    """
-    proved = proofs or {}
-    steps = list(results)
-    agreed = {name for step in steps if step.passed for name in step.features}
-    tried = {name for step in steps for name in step.features}
+    cases: dict[str, list[Asked]] = {}
+    for step in results:
+        for name in step.forms:
+            cases.setdefault(name, []).append(step)
     return [
         {
-            "name": feature.name,
-            "rank": feature.rank.text,
-            "source": feature.source,
-            "proof": proved.get(feature.name, NOT_TRIED),
-            "here": "agreed"
-            if feature.name in agreed
-            else "suspect"
-            if feature.name in tried
-            else NOT_TRIED,
-            "cases": [step.name for step in steps if feature.name in step.features],
+            "form": name,
+            "here": "agreed" if any(step.passed for step in steps) else "suspect",
+            "cases": [step.name for step in steps],
         }
-        for feature in chip.features
+        for name, steps in cases.items()
     ]

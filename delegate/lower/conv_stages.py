@@ -207,10 +207,11 @@ def requantization(
     conv: Convolution, bounds: AccumulatorBounds, *, is_in_parts: bool = False
 ) -> Pipeline:
     """The stages for an accumulator within ``bounds``. Raises LoweringError where none are within
-    one LSB, or more results differ than the contract allows.
+    one LSB, or more results differ than the contract allows. A chip that can only scale, as Mesa's
+    driver has it, gives what that driver gives.
     """
     chosen = _requantized(conv, bounds, is_in_parts=is_in_parts)
-    if chosen.share > one_rounding.MOST_DIFFERING:
+    if chosen.share > one_rounding.MOST_DIFFERING and _multiplies(conv):
         raise LoweringError(
             conv.node,
             MULTIPLIERS_KEEP_BITS,
@@ -244,9 +245,18 @@ def ways_of(conv: Convolution) -> Ways:
     return Ways(
         rounds_twice=twice,
         scales_alone=not conv.per_channel and is_known(chip, kind, SUMMAND),
+        multiplies=_multiplies(conv),
         # Ties are rare where multipliers have 15 bits; known programs leave them to the even side.
         ties_away=twice and ties_away(chip, kind, RECORD),
     )
+
+
+def _multiplies(conv: Convolution) -> bool:
+    """Whether BS may multiply, by whatever."""
+    chip, kind = conv.chip, conv.kind
+    if chip.forms.operand_blocks:
+        return True
+    return is_known(chip, kind, RECORD) or multiplies_by_register(chip, kind)
 
 
 def bs_multipliers(pipeline: Pipeline) -> Int64Array:

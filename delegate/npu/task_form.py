@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from delegate.chip.chip import Chip
+from delegate.chip.chips import chip_named
 from delegate.chip.forms import rk3588
 from delegate.chip.forms.form import Form, Registers
 from delegate.lower.task import BufferId, TableLoad
-from delegate.npu.regcmd import VALUE_MASK, Segment
+from delegate.npu.program_types import WORD_BYTES, Program
+from delegate.npu.regcmd import TAIL_WORDS, VALUE_MASK, Segment
 from delegate.npu.schedule import ScheduledTask
 
 KEPT_TABLE: Final = "kept-table"
@@ -55,14 +57,28 @@ def task_forms(
         before = item
 
 
+def program_forms(program: Program) -> Iterator[TaskForm]:
+    """The form of each task of a finished Program, with the relations that the Program names."""
+    chip, words = chip_named(program.chip), program.words()
+    for task in program.tasks:
+        first = task.regcmd_offset // WORD_BYTES
+        body = words[first : first + task.regcmd_count - TAIL_WORDS].tolist()
+        relies_on = tuple(task.form.split()[1:])
+        yield TaskForm(_form(chip, task.enable_mask, body), relies_on)
+
+
 def form_of(chip: Chip, segment: Segment) -> Form:
     """The form of the task with these commands."""
-    registers: Registers = {word & 0xFFFF: word >> 16 & VALUE_MASK for word in segment.words}
+    return _form(chip, segment.enable_mask, segment.words)
+
+
+def _form(chip: Chip, enable_mask: int, words: Iterable[int]) -> Form:
+    registers: Registers = {word & 0xFFFF: word >> 16 & VALUE_MASK for word in words}
     if chip.forms.operand_blocks:
         from delegate.chip.forms import rk3576
 
-        return rk3576.form_of(segment.enable_mask, registers)
-    return rk3588.form_of(segment.enable_mask, registers)
+        return rk3576.form_of(enable_mask, registers)
+    return rk3588.form_of(enable_mask, registers)
 
 
 def _computed(chip: Chip, segment: Segment) -> Iterator[str]:

@@ -87,5 +87,4 @@ OPERATOR = Operator(
     shapes=pooling.shapes,
     rules=(*pooling.RULES, summed_window_in_range),
     half=half,
-    needs=("convolution", "depthwise_convolution"),
 )

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from delegate.errors import LoweringError
 from delegate.lower.matrix_products import Factors, pairs_of, planned_product
 from delegate.lower.memory.tensors import View
 from delegate.lower.model_weights import device_weights, real_ratios
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.resolved import Convolution
+from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import (
@@ -38,7 +40,6 @@ from delegate.ops.shared.convolution import AS_IT_IS, convolution_of, plan_convo
 from delegate.ops.shared.image_rules import other_shape
 
 LEAST_RANK, MOST_RANK = 2, 4
-_COMPUTED_NEEDS = ("convolution", "results_as_weights", "gap_between_rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,9 @@ def _of_one(
 def _plan_computed(planning: Planning, operation: Operation) -> Plan:
     """Raises LoweringError."""
     graph, node = planning.graph, operation.node
+    if not planning.chip.forms.writes_sums:
+        problem = f"both matrices are computed, which no known program of {planning.chip.name} has"
+        raise LoweringError(node.index, FORM_IS_KNOWN, problem)
     factors = _factors(graph, node)
     x, y, output = (graph.tensor(t) for t in (*node.inputs, operation.result))
     conv = replace(
@@ -219,7 +223,6 @@ def _computed(operator: Operator) -> Operator:
         shapes=computed_shapes,
         macs=_computed_macs,
         plan=_plan_computed,
-        needs=_COMPUTED_NEEDS,
         half=None,
         computed=None,
         rules=(*common.FIRST, common.int8_features, *_COMPUTED, *common.QUANTIZATION),
@@ -284,7 +287,6 @@ OPERATOR = Operator(
     shapes=shapes,
     macs=macs,
     plan=plan,
-    needs=("convolution",),
     half=half,
     computed=_computed,
     rules=(

@@ -123,7 +123,6 @@ OPERATOR = Operator(
     plan=plan,
     fold=fold,
     pads_input=True,
-    needs=("convolution",),
     half=half,
     rules=(*common.FIRST, convolution.convolution_rank, *common.WITH_WEIGHTS, *GEOMETRY),
 )

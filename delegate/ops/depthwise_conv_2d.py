@@ -105,7 +105,6 @@ OPERATOR = Operator(
     macs=macs,
     plan=plan,
     pads_input=True,
-    needs=("convolution", "depthwise_convolution"),
     half=half,
     rules=(*common.FIRST, convolution.convolution_rank, *common.WITH_WEIGHTS, *GEOMETRY),
 )

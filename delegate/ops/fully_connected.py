@@ -169,7 +169,6 @@ OPERATOR = Operator(
     macs=macs,
     plan=plan,
     follows_runtime=True,
-    needs=("convolution",),
     half=half,
     rules=(
         *common.FIRST, *_RANKS, *common.WITH_WEIGHTS, rows_divide_input, kernel_stays_inside,

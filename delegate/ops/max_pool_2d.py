@@ -97,5 +97,4 @@ OPERATOR = Operator(
     shapes=shapes,
     rules=RULES,
     half=half,
-    needs=("element_wise_alone", "ew_addition"),
 )

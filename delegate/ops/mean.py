@@ -49,5 +49,4 @@ OPERATOR = Operator(
     shapes=reductions.shapes,
     rules=image_sums.RULES,
     half=half,
-    needs=("convolution", "depthwise_convolution"),
 )

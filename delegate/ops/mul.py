@@ -68,5 +68,4 @@ OPERATOR = Operator(
     function=product,
     rules=RULES,
     half=half_records.pair(EwOperation.MULTIPLY),
-    needs=("element_wise_alone", "ew_product"),
 )

@@ -278,7 +278,6 @@ class Operator:
     the image that a neighbour gives its reader; ``hides``: whether all readers of the graph do what
     the node does, so that it needs no tasks. ``host_values``: what the host's conversion at an
     edge of the partition does so that the node needs no task; None: it cannot.
-    ``needs``: features of the chip without evidence of which no node has tasks.
     ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
     ``half``: makes of this record the one for float32 tensors that are computed in fp16,
     ``computed`` the one for weights that are no constant, which are feature maps there; see ``of``.
@@ -309,7 +308,6 @@ class Operator:
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
     hides: Callable[[GraphFacts, Node], bool] | None = None
     host_values: Callable[[Graph, Node, Side], HostValues | None] | None = None
-    needs: tuple[str, ...] = ("element_wise_alone",)
     follows_runtime: bool = False
     half: Callable[[Operator], Operator] | None = None
     computed: Callable[[Operator], Operator] | None = None

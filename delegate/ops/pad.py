@@ -76,7 +76,6 @@ OPERATOR = Operator(
     shapes=shapes,
     pads=pads,
     hides=hides,
-    needs=(),
     half=half,
     rules=tuple(rule for rule in RULES if rule is not common.options_known),
 )

@@ -61,7 +61,6 @@ OPERATOR = Operator(
     inputs=(Role.FEATURE, Role.NUMBERS, Role.NUMBERS),
     plan=plan,
     shapes=shapes,
-    needs=(),
     rules=(*RULES, pad_value_constant),
     half=half,
 )

@@ -57,7 +57,6 @@ OPERATOR = Operator(
     inputs=(Role.FEATURE,),
     function=quantize,
     host_values=_host_values,
-    needs=(),
     rules=(
         common.tensors_as_defined,
         common.nodes_in_order,

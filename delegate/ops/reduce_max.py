@@ -24,5 +24,4 @@ OPERATOR = Operator(
     shapes=reductions.shapes,
     rules=(*reductions.RULES, keeps_quantization, pooled_sides_in_range),
     half=half_records.moving((*reductions.GEOMETRY, pooled_sides_in_range)),
-    needs=("element_wise_alone", "ew_addition"),
 )

@@ -250,5 +250,4 @@ OPERATOR = Operator(
     shapes=resizing.shapes,
     rules=(*resizing.RULES, resized_to_twice),
     half=half,
-    needs=("convolution", "depthwise_convolution"),
 )

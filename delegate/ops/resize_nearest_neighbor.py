@@ -101,5 +101,4 @@ OPERATOR = Operator(
     shapes=resizing.shapes,
     rules=(*resizing.RULES, pixels_repeated),
     half=half_records.moving((*resizing.GEOMETRY, pixels_repeated)),
-    needs=("convolution", "depthwise_convolution"),
 )

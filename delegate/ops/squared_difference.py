@@ -9,8 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from delegate.errors import LoweringError
+from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.rules import ACCUMULATOR_FITS_INT32
+from delegate.lower.rules import ACCUMULATOR_FITS_INT32, FORM_IS_KNOWN
+from delegate.lower.task import TaskKind
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Values
 from delegate.ops.shared import two_values
@@ -47,9 +49,13 @@ def squared_difference(graph: Graph, node: Node, operands: Sequence[Values]) -> 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
     """Raises LoweringError."""
+    from delegate.lower.known_stages import is_known, pair
     from delegate.ops.shared.squares import SquaresPlan
 
-    node = operation.node
+    node, chip = operation.node, planning.chip
+    if not is_known(chip, TaskKind.ALONE, pair(EwOperation.MAX)):
+        problem = f"no known program of {chip.name} has the larger of two maps, as distances need"
+        raise LoweringError(node.index, FORM_IS_KNOWN, problem)
     tensors = (*node.inputs, *node.outputs)
     try:
         _factor([scale_of(planning.graph, tensor)[0] for tensor in tensors])
@@ -64,5 +70,4 @@ OPERATOR = Operator(
     plan=plan,
     function=squared_difference,
     rules=(*two_values.RULES, int8_features),
-    needs=("element_wise_alone", "ew_addition", "ew_maximum"),
 )

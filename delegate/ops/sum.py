@@ -31,5 +31,4 @@ OPERATOR = Operator(
     plan=plan,
     shapes=reductions.shapes,
     rules=(*image_sums.RULES, summed_type),
-    needs=("convolution", "depthwise_convolution"),
 )

@@ -212,7 +212,6 @@ OPERATOR = Operator(
     shapes=shapes,
     rules=(*common.FIRST, convolution.convolution_rank, *common.WITH_WEIGHTS, *GEOMETRY),
     half=half,
-    needs=("convolution", "depthwise_convolution"),
 )
 
 

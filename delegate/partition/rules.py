@@ -8,9 +8,10 @@ from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
 from delegate.chip.element import Element
 from delegate.errors import LoweringError, Rejection, Rule
+from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
-from delegate.ops.operator import GraphFacts, Lowering, is_in_half
+from delegate.ops.operator import GraphFacts, is_in_half
 
 OPERATOR_SUPPORTED = Rule(
     "operator_supported", "The operator must be one that the NPU takes (command supported-ops)"
@@ -52,12 +53,8 @@ PARTITION_COMPILES = Rule("partition_compiles", "The compiler must not fail")
 REGISTERS_HOLD_VALUES = Rule(
     "registers_hold_values", "Every value must fit the register field that holds it"
 )
-CHIP_HAS_FEATURES = Rule(
-    "chip_has_features",
-    "There must be evidence that the chip has what every task of the operator uses (docs/chips.md)",
-)
-BOARD_HAS_FEATURES = Rule(
-    "board_has_features", "Every feature of the NPU that its tasks use must have proved itself"
+BOARD_IS_RIGHT = Rule(
+    "board_is_right", "The board must compute the operator's tasks as the simulator does"
 )
 
 RULES = (
@@ -73,8 +70,7 @@ RULES = (
     PARTITION_FASTER_ON_NPU,
     PARTITION_COMPILES,
     REGISTERS_HOLD_VALUES,
-    CHIP_HAS_FEATURES,
-    BOARD_HAS_FEATURES,
+    BOARD_IS_RIGHT,
 )
 """Those that speak of nodes in their partition, or of the user's options."""
 
@@ -112,10 +108,9 @@ def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
     """
     if node.op not in facts.operators:
         return _no_operator(node)
-    unknown = _unknown_features(facts, node)
-    if unknown:
-        problem = f"{', '.join(unknown)} of {facts.chip.name} for {node.op}"
-        return refused(node, CHIP_HAS_FEATURES, problem)
+    # An alias has no tasks, but its tensors are fp16.
+    if is_in_half(facts.graph, node) and Element.FP16 not in facts.chip.formats:
+        return refused(node, FORM_IS_KNOWN, f"no known program of {facts.chip.name} has fp16")
     for rule in facts.operator(node).rules:
         try:
             violation = rule.violation(facts, node)
@@ -125,15 +120,6 @@ def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
         if violation is not None:
             return Rejection(node.index, node.op, rule.name, violation)
     return None
-
-
-def _unknown_features(facts: GraphFacts, node: Node) -> list[str]:
-    """Of those that every task of ``node`` uses; an alias has none, but its tensors are fp16."""
-    if is_in_half(facts.graph, node) and Element.FP16 not in facts.chip.formats:
-        return ["fp16"]
-    operator = facts.operator(node)
-    needs = operator.needs if operator.lowering is Lowering.TASKS else ()
-    return [name for name in needs if not facts.chip.knows(name)]
 
 
 def _no_operator(node: Node) -> Rejection:

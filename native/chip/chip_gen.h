@@ -8,6 +8,8 @@
 
 namespace rk3588 {
 
+inline constexpr std::string_view kDelegateVersion = "0.1.0";
+
 // What the simulator and the devices know of a chip (delegate/chip/chip.py says what it means).
 struct Chip {
   std::string_view name;

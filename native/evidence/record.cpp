@@ -20,7 +20,9 @@
 namespace rk3588 {
 namespace {
 
-constexpr size_t kMaxBytes = 1 << 16;
+constexpr size_t kMaxBytes = 1 << 18;
+// Names; programs beyond it are tried again.
+constexpr size_t kMost = 1000;
 constexpr char kIndent[] = "    \"";
 
 [[noreturn]] void refuse(const std::string& text) { throw std::runtime_error(text); }
@@ -101,30 +103,38 @@ Record::Record(std::string folder, BoardKey key) : key_(std::move(key)) {
   }
   std::string all;
   for (const auto& [name, value] : key_) all += name + "=" + value + "\n";
-  path_ = folder + "/features-" + hex(checksum(all)) + ".json";
+  path_ = folder + "/board-" + hex(checksum(all)) + ".json";
   read();
 }
 
-std::string Record::state(const std::string& feature) const {
-  const auto found = states_.find(feature);
+std::string Record::state(const std::string& name) const {
+  const auto found = states_.find(name);
   return found == states_.end() ? std::string() : found->second;
 }
 
-void Record::set(const std::string& feature, const std::string& state) {
-  states_[feature] = plain(state);
+void Record::set(const std::string& name, const std::string& state) {
+  const std::string text = plain(state);
+  if (text.empty()) return forget(name);
+  if (this->state(name) == text) return;
+  if (states_.size() >= kMost) states_.clear();
+  states_[name] = text;
   write();
 }
 
-void Record::forget(const std::string& feature) {
-  states_.erase(feature);
+void Record::forget(const std::string& name) {
+  if (states_.erase(name) != 0) write();
+}
+
+void Record::forget_all() {
+  states_.clear();
   write();
 }
 
-// {, a line per pair of the key, "features": {, a line per feature, }, the checksum of all that, }.
+// {, a line per pair of the key, "shown": {, a line per name, }, the checksum of all that, }.
 std::string Record::text() const {
   std::string body = "{\n";
   for (const auto& [name, value] : key_) body += "  \"" + name + "\": \"" + value + "\",\n";
-  body += "  \"features\": {\n";
+  body += "  \"shown\": {\n";
   size_t left = states_.size();
   for (const auto& [name, state] : states_) {
     body += kIndent + name + "\": \"" + state + (--left > 0 ? "\",\n" : "\"\n");
@@ -170,7 +180,7 @@ void Record::write() {
     problem_ = error_text(path_);
     return;
   }
-  // On the disk before the proof runs: a board that freezes must remember why.
+  // On the disk before the program runs: a board that freezes must remember why.
   if (std::fwrite(content.data(), 1, content.size(), file.get()) == content.size() &&
       std::fflush(file.get()) == 0 && fdatasync(descriptor) == 0 &&
       rename(name.c_str(), path_.c_str()) == 0) {
@@ -189,7 +199,10 @@ RecordLock::RecordLock(const std::string& record_path) {
 }
 
 RecordLock::~RecordLock() {
-  if (descriptor_ >= 0) close(descriptor_);
+  if (descriptor_ < 0) return;
+  // A child that was forked meanwhile has the file open, too.
+  flock(descriptor_, LOCK_UN);
+  close(descriptor_);
 }
 
 }  // namespace rk3588

@@ -1,7 +1,7 @@
-// What a board's features have shown so far: a file per board, driver, kernel and version of ours.
+// What a board has shown so far: a file per board, driver, kernel and version of ours.
 //
-// The file is JSON of one form, a line per feature, and is used only if it is ours as an entry of
-// the program cache must be (host/private_files.h), and its checksum is right.
+// The file is JSON of one form, a line per program or form of tasks, and is used only if it is ours
+// as an entry of the program cache must be (host/private_files.h), and its checksum is right.
 #pragma once
 
 #include <map>
@@ -10,12 +10,6 @@
 #include <vector>
 
 namespace rk3588 {
-
-// Of one feature: a word, for "failed" and "hung" with what happened behind a colon.
-inline constexpr char kProved[] = "proved";
-inline constexpr char kStarted[] = "started";  // and nobody lived to say more
-inline constexpr char kFailed[] = "failed";
-inline constexpr char kHung[] = "hung";
 
 // What a result holds for: pairs of name and value, in order.
 using BoardKey = std::vector<std::pair<std::string, std::string>>;
@@ -29,11 +23,14 @@ class Record {
   const std::string& path() const { return path_; }
   // Why results are not kept, or what is there is not used; "" otherwise.
   const std::string& problem() const { return problem_; }
-  // "" for a feature that nobody tried.
-  std::string state(const std::string& feature) const;
-  // Writes the file at once, and to the disk. A failure becomes problem().
-  void set(const std::string& feature, const std::string& state);
-  void forget(const std::string& feature);
+  // What is known of a name, "" where nothing is.
+  std::string state(const std::string& name) const;
+  const std::map<std::string, std::string>& states() const { return states_; }
+  // "" forgets it. All write the file at once, and to the disk, if anything changes. A failure
+  // becomes problem().
+  void set(const std::string& name, const std::string& state);
+  void forget(const std::string& name);
+  void forget_all();
   // What another process has written meanwhile.
   void read();
 
@@ -47,7 +44,8 @@ class Record {
   std::string problem_;
 };
 
-// Held while proofs run, so that two processes do not take each other's for hung ones. Waits.
+// Held while programs are tried, so that two processes do not take each other's for hung ones.
+// Waits.
 class RecordLock {
  public:
   explicit RecordLock(const std::string& record_path);

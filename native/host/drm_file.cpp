@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -102,6 +103,11 @@ std::string DriverVersion::number() const {
 }
 
 std::string DriverVersion::text() const { return name + " " + number(); }
+
+bool KernelError::is_of_the_system() const {
+  constexpr int kNumbers[] = {ENOMEM, ENOSPC, EMFILE, ENFILE, EACCES, EPERM, ENODEV, ENXIO};
+  return std::find(std::begin(kNumbers), std::end(kNumbers), number) != std::end(kNumbers);
+}
 
 int64_t monotonic_ns() {
   struct timespec now{};

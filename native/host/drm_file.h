@@ -19,6 +19,8 @@ namespace rk3588 {
 class KernelError : public DeviceError {
  public:
   KernelError(const std::string& message, int number) : DeviceError(message), number(number) {}
+  // It says nothing about what the NPU can do.
+  bool is_of_the_system() const;
   int number;
 };
 

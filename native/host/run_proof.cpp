@@ -61,16 +61,30 @@ std::string RunProof::progress() const {
   if (layers_.empty()) return {};
   if (layers_.size() == 1) return "the only task is " + layers_[0];
   if (tasks_marked_) {
-    for (size_t i = 0; i < targets_.size(); ++i) {
-      if (targets_[i] != nullptr && mark_.is_at(targets_[i])) {
-        return "the first task without a result is " + layers_[i] + " (" + std::to_string(i + 1) +
-               " of " + total + ")";
-      }
-    }
-    return "every task began to write; the last is " + layers_.back();
+    const size_t first = first_marked();
+    if (first == targets_.size()) return "every task began to write; the last is " + layers_.back();
+    return "the first task without a result is " + layers_[first] + " (" +
+           std::to_string(first + 1) + " of " + total + ")";
   }
   return "one of the " + total + " tasks from " + layers_.front() + " to " + layers_.back() +
          " (option verify=sim names it)";
+}
+
+size_t RunProof::first_marked() const {
+  size_t first = 0;
+  while (first < targets_.size() && (targets_[first] == nullptr || !mark_.is_at(targets_[first]))) {
+    ++first;
+  }
+  return first;
+}
+
+std::optional<size_t> RunProof::stopped_at() const {
+  if (layers_.size() == 1) return 0;
+  if (!tasks_marked_ || targets_.size() != layers_.size()) return std::nullopt;
+  const size_t first = first_marked();
+  // Tasks without a mark, as those of other cores, may have stopped as well.
+  if (first > 0 && targets_[first - 1] == nullptr) return std::nullopt;
+  return first == targets_.size() ? first - 1 : first;
 }
 
 }  // namespace rk3588

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,13 @@ class RunProof {
   // Where the run stopped, as far as the marks tell, for the end of a message. The memory must have
   // been synchronised for the host.
   std::string progress() const;
+  // The task that did not finish, where the marks tell. The same condition.
+  std::optional<size_t> stopped_at() const;
 
  private:
+  // The first task whose mark is still there; as many as there are: none.
+  size_t first_marked() const;
+
   Buffer* buffer_ = nullptr;
   uint8_t* last_ = nullptr;        // marked atom of the last task
   std::vector<uint8_t*> targets_;  // by task; nullptr: a later task writes there, too

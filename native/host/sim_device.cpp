@@ -78,7 +78,7 @@ class SimDevice : public HostDevice {
     std::vector<sim::Region> memory;
     memory.reserve(submit.inputs.size() + submit.outputs.size());
     for (const auto* buffers : {&submit.inputs, &submit.outputs}) {
-      for (Buffer* buffer : *buffers) memory.push_back(region(*buffer));
+      for (Buffer* buffer : *buffers) memory.push_back(region(*buffer, submit));
     }
     std::vector<sim::Job> jobs;
     for (const JobRef& job : submit.jobs) jobs.push_back(sim_job(job, 0, job.tasks.size()));
@@ -93,10 +93,11 @@ class SimDevice : public HostDevice {
     pool_.give_back(std::move(simulator), *submit.chip, threads);
   }
 
-  static sim::Region region(Buffer& buffer) {
+  static sim::Region region(Buffer& buffer, const Submit& submit) {
     const auto& host = static_cast<const HostBuffer&>(buffer);
     // Programs bring no content for these: whatever a task reads, one before it must have written.
-    const bool is_empty = host.id() == BufferId::kScratch || host.id() == BufferId::kOutput;
+    const bool is_empty = !submit.outputs_hold_content &&
+                          (host.id() == BufferId::kScratch || host.id() == BufferId::kOutput);
     return {kBufferNames[static_cast<size_t>(host.id())], buffer.dma_address(), buffer.bytes(),
             is_empty ? 0 : UINT64_MAX};
   }

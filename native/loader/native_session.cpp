@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "evidence/feature_proofs.h"
+#include "evidence/form_evidence.h"
 #include "host/device.h"
 #include "host/devices.h"
 #include "host/npu_nodes.h"
@@ -34,10 +34,10 @@ class NativeSession : public Session {
 
   void prepare(tflite::Context* context, tflite::Delegate* delegate) override {
     std::shared_ptr<Device> device = streams_.next();
-    const ProofSettings proofs{options_.prove, options_.cache_dir, options_.cores,
-                               options_.timeout_ms};
-    std::shared_ptr<FeatureGate> gate =
-        FeatureProofs::of(device, proofs, [level = options_.log_level](const std::string& text) {
+    const EvidenceSettings evidence{options_.prove, options_.cache_dir, options_.cores,
+                                    options_.timeout_ms};
+    std::shared_ptr<ProgramGate> gate =
+        FormEvidence::of(device, evidence, [level = options_.log_level](const std::string& text) {
           log(level, LogLevel::kWarning, text);
         });
     const Claim claim = install_compiled_operators(

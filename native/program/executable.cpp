@@ -6,12 +6,18 @@
 #include <cstring>
 #include <utility>
 
+#include "host/devices.h"
+#include "host/drm_file.h"
 #include "program/binding_conversion.h"
 #include "sim/pc.h"
+
 namespace rk3588 {
 namespace {
 
 std::atomic<uint64_t> g_submits{0};
+
+// Those that a run changes.
+constexpr BufferId kChanging[] = {BufferId::kScratch, BufferId::kInput, BufferId::kOutput};
 
 void require_chip(const Program& program, const Device& device) {
   if (device.runs(*program.chip)) return;
@@ -35,8 +41,10 @@ Executable::Executable(const Program& program, const RunSettings& settings)
       verify_every_(settings.verify_every),
       owner_(getpid()) {
   require_chip(program, *device_);
-  if (settings.gate != nullptr) settings.gate->require(program);
-  allocate_and_upload(program, settings.spend);
+  if (settings.gate != nullptr) verdict_ = settings.gate->admit(program);
+  verifies_ = settings.verifier != nullptr;
+  const bool is_read_again = verifies_ || verdict_;
+  allocate_and_upload(program, is_read_again ? nullptr : settings.spend);
   relocate(program);
   fill_unused_surfaces();
   make_room_between();
@@ -44,15 +52,18 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   submit_.chip = program.chip;
   submit_.timeout_ms = settings.timeout_ms;
   submit_.threads = settings.threads;
+  submit_.outputs_hold_content = settings.holds_content;
   submission_ = device_->prepare(submit_);
   if (!device_->proves_completion()) proof_ = std::make_unique<RunProof>(*submission_, submit_);
   for (const auto& buffer : buffers_) {
     const bool is_shared = buffer.get() == this->buffer(BufferId::kConstants);
     if (buffer != nullptr && !is_shared) device_->sync_for_device(*buffer);
   }
-  if (settings.verifier == nullptr) return;
-  verifier_ = std::make_unique<Executable>(
-      program, RunSettings{settings.verifier, 0, nullptr, settings.threads, nullptr, 0});
+  if (!is_read_again) return;
+  RunSettings twice;
+  twice.device = verifies_ ? settings.verifier : make_simulator_device(*program.chip);
+  twice.threads = verifies_ ? settings.threads : 0;
+  verifier_ = std::make_unique<Executable>(program, twice);
   for (const Binding& binding : outputs_) verified_.emplace_back(binding.host_bytes());
 }
 
@@ -164,6 +175,20 @@ void Executable::build_submit(const Program& program) {
 
 RunTimes Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (is_replaced_) return verifier_->run(inputs, outputs);
+  if (verdict_) return run_first(inputs, outputs);
+  const RunTimes times = run_on_device(inputs, outputs);
+  if (!verifies_) return times;
+  if (verify_every_ == 0) {
+    run_verifier(inputs, outputs);
+  } else if (unverified_++ % verify_every_ == 0) {
+    take_sample(inputs, outputs);
+  }
+  return times;
+}
+
+RunTimes Executable::run_on_device(Span<const uint8_t* const> inputs,
+                                   Span<uint8_t* const> outputs) {
   RunTimes times{};
   times.start = run_clock_ns();
   give_inputs(inputs);
@@ -173,32 +198,22 @@ RunTimes Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const>
   try {
     times.repeats = run_submission(inputs);
   } catch (const DeviceError& error) {
-    if (proof_ == nullptr) throw;
-    fail_run(error.what());
+    check_finished(&error);
   }
   Buffer* output = buffer(BufferId::kOutput);
   device_->sync_for_cpu(*output);
   times.submitted = take_submitted();
   times.done = run_clock_ns();
-  if (proof_ != nullptr) {
-    if (proof_->buffer() != nullptr && proof_->buffer() != output) {
-      device_->sync_for_cpu(*proof_->buffer());
-    }
-    const std::string missing = proof_->missing();
-    if (!missing.empty()) fail_run(device_->name() + ": " + missing);
+  if (proof_ != nullptr && proof_->buffer() != nullptr && proof_->buffer() != output) {
+    device_->sync_for_cpu(*proof_->buffer());
   }
+  check_finished(nullptr);
   was_run_ = true;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     from_device(outputs_[i], output->bytes().data(), between_.data(), outputs[i]);
   }
   times.end = run_clock_ns();
   if (run_log_enabled()) add_to_run_log(name_, times);
-  if (verifier_ == nullptr) return times;
-  if (verify_every_ == 0) {
-    run_verifier(inputs, outputs);
-  } else if (unverified_++ % verify_every_ == 0) {
-    take_sample(inputs, outputs);
-  }
   return times;
 }
 
@@ -228,7 +243,7 @@ uint32_t Executable::run_submission(Span<const uint8_t* const> inputs) {
 
 // The first run and verified ones can say where they stopped.
 void Executable::give_marked() {
-  const bool tasks = !was_run_ || (verifier_ != nullptr && verify_every_ == 0);
+  const bool tasks = !was_run_ || (verifies_ && verify_every_ == 0);
   proof_->mark(tasks);
   for (Buffer* written : submit_.outputs) {
     if (written == buffer(BufferId::kInput)) continue;  // goes to the device in any case
@@ -237,14 +252,61 @@ void Executable::give_marked() {
   }
 }
 
-void Executable::fail_run(const std::string& what) {
+void Executable::check_finished(const DeviceError* error) {
+  if (proof_ == nullptr) {
+    if (error != nullptr) throw;
+    return;
+  }
+  const std::string missing = error == nullptr ? proof_->missing() : "";
+  if (error == nullptr && missing.empty()) return;
   was_run_ = false;  // the next run gives all memory to the device again
   try {
     for (Buffer* written : submit_.outputs) device_->sync_for_cpu(*written);
   } catch (const DeviceError&) {
     // The device may be gone or still busy: then the marks tell less, or what the host saw last.
   }
-  throw DeviceError(what + "; " + proof_->progress());
+  const std::string text = (error == nullptr ? device_->name() + ": " + missing : error->what()) +
+                           "; " + proof_->progress();
+  const auto* kernel_error = dynamic_cast<const KernelError*>(error);
+  if (kernel_error != nullptr && kernel_error->is_of_the_system()) throw DeviceError(text);
+  throw UnfinishedRun(text, proof_->stopped_at());
+}
+
+MemoryImage Executable::memory() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  MemoryImage found;
+  for (const BufferId id : kChanging) {
+    if (buffer(id) == nullptr) continue;
+    device_->sync_for_cpu(*buffer(id));
+    const Span<uint8_t> bytes = buffer(id)->bytes();
+    found[static_cast<size_t>(id)].assign(bytes.data(), bytes.data() + bytes.size());
+  }
+  return found;
+}
+
+void Executable::run_on(MemoryImage* memory) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    submission_->begin();
+    for (const BufferId id : kChanging) {
+      if (buffer(id) == nullptr) continue;
+      const std::vector<uint8_t>& content = (*memory)[static_cast<size_t>(id)];
+      std::copy(content.begin(), content.end(), buffer(id)->bytes().data());
+    }
+    // Tasks may read what lies at their targets.
+    if (proof_ != nullptr) proof_->mark(false);
+    for (const BufferId id : kChanging) {
+      if (buffer(id) != nullptr) device_->sync_for_device(*buffer(id));
+    }
+    try {
+      submission_->run();
+    } catch (const DeviceError& error) {
+      check_finished(&error);
+    }
+    if (proof_ != nullptr && proof_->buffer() != nullptr) device_->sync_for_cpu(*proof_->buffer());
+    check_finished(nullptr);
+  }
+  *memory = this->memory();
 }
 
 }  // namespace rk3588

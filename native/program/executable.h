@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,9 @@
 #include "host/run_log.h"
 #include "host/run_proof.h"
 #include "host/run_stats.h"
-#include "program/feature_gate.h"
 #include "program/host_values.h"
 #include "program/program.h"
+#include "program/program_gate.h"
 #include "span.h"
 
 namespace rk3588 {
@@ -33,14 +34,28 @@ struct RunSettings {
   // Of a device that computes on the host; 0: its own choice.
   unsigned threads = 0;
   // Who says what the device can do; nullptr: it is taken to do everything.
-  std::shared_ptr<FeatureGate> gate;
+  std::shared_ptr<ProgramGate> gate;
   // 0: the verifier runs behind every run. Otherwise behind one in so many, in a thread of its own;
   // a difference is a line on stderr then, once.
   uint32_t verify_every = 0;
-  // Told of the program's constants that the device has (copy_spending()). The verifier, where
-  // there is one, reads them again.
+  // Told of the program's constants that the device has (copy_spending()), unless they are read
+  // again: by the verifier, or for the first run.
   Spend spend = nullptr;
+  // For run_on(): tasks may read what none of them has written.
+  bool holds_content = false;
 };
+
+// A run that did not end, for all that the host can see. `task`: which of the program's, where that
+// is known.
+class UnfinishedRun : public DeviceError {
+ public:
+  UnfinishedRun(const std::string& text, std::optional<size_t> task)
+      : DeviceError(text), task(task) {}
+  std::optional<size_t> task;
+};
+
+// What the buffers hold that a run changes (SCRATCH, INPUT, OUTPUT), by BufferId.
+using MemoryImage = std::array<std::vector<uint8_t>, kBufferCount>;
 
 // Of option verify=sample.
 inline constexpr uint32_t kSampledRuns = 100;
@@ -61,9 +76,16 @@ class Executable {
 
   // One submit. A device whose driver may drop jobs without a word has to show that it ran.
   // `inputs` and `outputs` are dense host tensors of Binding::host_bytes() bytes
-  // in the order of the bindings. Allocates nothing itself. Throws DeviceError. Thread-safe: one
-  // run at a time.
+  // in the order of the bindings. Allocates nothing itself, but for the first one where the gate
+  // wants it compared: that one, if it is not what the simulator computes, and all after it give
+  // the simulator's results. Throws DeviceError. Thread-safe: one run at a time.
   RunTimes run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
+
+  const Submit& submit() const { return submit_; }
+  const std::array<std::shared_ptr<Buffer>, kBufferCount>& buffers() const { return buffers_; }
+  MemoryImage memory();
+  // Runs the tasks on `memory`, which becomes what they leave. Throws DeviceError.
+  void run_on(MemoryImage* memory);
 
  private:
   Buffer* buffer(BufferId id) const { return buffers_[static_cast<size_t>(id)].get(); }
@@ -77,12 +99,17 @@ class Executable {
   void give_marked();
   // Returns how often it was repeated.
   uint32_t run_submission(Span<const uint8_t* const> inputs);
-  [[noreturn]] void fail_run(const std::string& what);
+  RunTimes run_on_device(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
+  RunTimes run_first(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
+  // Throws where the run gave no result; `error`: what the device said, if it did.
+  void check_finished(const DeviceError* error);
   void take_sample(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
   bool check_sample(const std::vector<std::vector<uint8_t>>& inputs,
                     const std::vector<std::vector<uint8_t>>& outputs,
                     std::vector<ComparedBuffer> memory);
   void run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
+  // How the outputs differ from the verifier's for the same inputs; "": they do not.
+  std::string difference(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
 
   std::shared_ptr<Device> device_;
   std::string name_;
@@ -96,8 +123,11 @@ class Executable {
   std::unique_ptr<Submission> submission_;
   std::unique_ptr<RunProof> proof_;  // only for devices that do not prove completion
   bool was_run_ = false;             // successfully
+  ProgramGate::Verdict verdict_;     // on the first run, as long as there was none
+  bool is_replaced_ = false;         // by the verifier, for good
   std::unique_ptr<Executable> verifier_;
   std::vector<std::vector<uint8_t>> verified_;  // the verifier's outputs
+  bool verifies_ = false;                       // later runs, too
   uint32_t verify_every_ = 0;
   uint32_t unverified_ = 0;  // runs since the last sample
   std::shared_ptr<RunStatsHome> stats_ = RunStatsHome::of_process();

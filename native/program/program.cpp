@@ -1,5 +1,7 @@
 #include "program/program.h"
 
+#include <cinttypes>
+#include <cstdio>
 #include <iterator>
 #include <unordered_set>
 
@@ -90,6 +92,12 @@ uint64_t checksum_of(Span<const uint8_t> bytes, size_t field) {
   return crc32(bytes.subspan(behind, bytes.size() - behind), crc);
 }
 
+std::string identity(uint64_t checksum, size_t size) {
+  char text[48];
+  std::snprintf(text, sizeof(text), "program-%08" PRIx64 "-%zx", checksum, size);
+  return text;
+}
+
 class Reader {
  public:
   explicit Reader(Span<const uint8_t> bytes) : raw_(bytes), bytes_(bytes) {}
@@ -108,6 +116,7 @@ class Reader {
     if (checksum_of(raw_, checksum) != bytes_.load<uint64_t>(checksum)) fail("checksum mismatch");
 
     Program program;
+    program.id = identity(bytes_.load<uint64_t>(checksum), raw_.size());
     program.chip = &chip_called(text(root.string(kChip)));
     program.compiler = text(root.string(kCompiler));
     program.name = text(root.string(kName));

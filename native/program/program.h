@@ -148,6 +148,7 @@ struct Binding {
 
 struct Program {
   const Chip* chip = nullptr;  // that it was compiled for
+  std::string id;              // a word that stands for its bytes: their checksum and number
   std::string compiler;
   std::string name;
   std::array<ProgramBuffer, kBufferCount> buffers;

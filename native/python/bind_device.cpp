@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "bindings.h"
-#include "evidence/feature_proofs.h"
-#include "evidence/feature_use.h"
+#include "evidence/form_evidence.h"
 #include "host/devices.h"
 #include "host/npu_chip.h"
 #include "host/npu_nodes.h"
@@ -70,42 +69,45 @@ py::list npu_nodes(const std::string& root) {
   return result;
 }
 
-py::list features_of_program(const py::buffer& program) {
-  const py::buffer_info info = program.request();
-  const Program parsed = read_program(content(info));
-  const FeatureSet found = features_of(parsed);
-  const FeatureTable& table = feature_table(*parsed.chip);
-  py::list names;
-  for (size_t i = 0; i < table.count; ++i) {
-    if (found[i]) names.append(table.features[i].name);
-  }
-  return names;
+// Of a device that computes; throws DeviceError.
+std::shared_ptr<FormEvidence> evidence_of(const std::string& device, const std::string& cache_dir,
+                                          uint32_t timeout_ms, const std::string& cores) {
+  const std::shared_ptr<FormEvidence> evidence =
+      FormEvidence::of(open_device(device, {cores, false}),
+                       {"always", cache_dir, cores, timeout_ms}, [](const std::string&) {});
+  if (evidence == nullptr) throw DeviceError("device " + device + " computes nothing");
+  return evidence;
 }
 
-py::tuple prove_features(const std::string& device, const std::string& cache_dir,
-                         uint32_t timeout_ms, const std::string& cores, const std::string& which) {
-  using Wanted = FeatureProofs::Wanted;
-  const std::map<std::string, Wanted> words = {
-      {"none", Wanted::kNothing}, {"untried", Wanted::kUntried}, {"all", Wanted::kAll}};
-  const auto word = words.find(which);
-  if (word == words.end()) throw py::value_error("which is none, untried or all");
-  std::vector<std::pair<std::string, std::string>> states;
+py::tuple board_evidence(const std::string& device, const std::string& cache_dir,
+                         const std::string& cores, bool forgets) {
+  std::map<std::string, std::string> states;
   std::string path;
+  std::string problem;
   {
     const py::gil_scoped_release release;
-    const ProofSettings settings{"always", cache_dir, cores, timeout_ms};
-    const std::shared_ptr<FeatureProofs> proofs =
-        FeatureProofs::of(open_device(device, {cores, false}), settings, [](const std::string&) {});
-    if (proofs == nullptr) throw DeviceError("device " + device + " computes nothing");
-    const std::vector<std::string> all = proofs->states(word->second);
-    for (size_t i = 0; i < all.size(); ++i) {
-      states.emplace_back(proofs->features().features[i].name, all[i]);
-    }
-    path = proofs->record_path();
+    const std::shared_ptr<FormEvidence> evidence = evidence_of(device, cache_dir, 0, cores);
+    states = evidence->states();
+    if (forgets) evidence->forget();
+    path = evidence->record_path();
+    problem = evidence->problem();
   }
-  py::dict found;
-  for (const auto& [name, state] : states) found[name.c_str()] = state;
-  return py::make_tuple(path, found);
+  return py::make_tuple(path, problem, states);
+}
+
+std::vector<std::pair<std::string, std::string>> missing_of(const py::buffer& program,
+                                                            const std::string& device,
+                                                            const std::string& cache_dir,
+                                                            uint32_t timeout_ms,
+                                                            const std::string& cores) {
+  const py::buffer_info info = program.request();
+  std::vector<std::pair<std::string, std::string>> found;
+  const py::gil_scoped_release release;
+  const std::shared_ptr<FormEvidence> evidence = evidence_of(device, cache_dir, timeout_ms, cores);
+  for (MissingForm& form : evidence->missing(read_program(content(info)))) {
+    found.emplace_back(std::move(form.name), std::move(form.reason));
+  }
+  return found;
 }
 
 py::tuple chip_of_npu(const std::string& root) {
@@ -124,13 +126,23 @@ void bind_devices(py::module_& module) {
       "tasks as (address of the commands, 64-bit words, layer name); chip: that the commands\n"
       "are for, and the device must be. Returns the names of the buffers\n"
       "that tasks write, whose arrays hold the results. Raises DeviceError.");
-  module.def("features_of", &features_of_program, py::arg("program"),
-             "Names of the features of the hardware that a serialised Program uses.");
-  module.def("prove_features", &prove_features, py::arg("device"), py::arg("cache_dir") = "off",
-             py::arg("timeout_ms") = 0, py::arg("cores") = "auto", py::arg("which") = "none",
-             "The path of the file of this board's results, and of every feature \"proved\",\n"
-             "\"failed: ...\", \"hung: ...\" or \"\"; `which` proofs run first: none, those that\n"
-             "nobody tried (\"untried\"), or all again. Raises DeviceError.");
+  module.def(
+      "missing_forms", &missing_of, py::arg("program"), py::arg("device"),
+      py::arg("cache_dir") = "off", py::arg("timeout_ms") = 0, py::arg("cores") = "auto",
+      "(name, reason) of all that a serialised Program uses and this board must not be given:\n"
+      "forms, relations between tasks, or the program by its id. Runs an unknown program, and\n"
+      "keeps what came of it. Raises DeviceError.");
+  module.def("board_evidence", &board_evidence, py::arg("device"), py::arg("cache_dir") = "off",
+             py::arg("cores") = "auto", py::arg("forgets") = false,
+             "The path of the file of what this board has shown (or \"\"), why it is not used (or\n"
+             "\"\"), and by name of a program or form its state. Raises DeviceError.");
+  module.def(
+      "program_id",
+      [](const py::buffer& program) {
+        const py::buffer_info info = program.request();
+        return read_program(content(info)).id;
+      },
+      py::arg("program"), "The name under which evidence of a serialised Program is kept.");
   module.def(
       "find_npu_nodes", &npu_nodes, py::arg("root") = "/",
       "(path, driver, version, state, problem) of the nodes that are NPUs or look like one.");

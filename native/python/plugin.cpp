@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bindings.h"
-#include "evidence/feature_proofs.h"
+#include "evidence/form_evidence.h"
 #include "host/device.h"
 #include "host/devices.h"
 #include "program/executable.h"
@@ -158,9 +158,9 @@ class PythonSession : public Session {
     const py::object& session = session_.get();
     const py::object effective = session.attr("options");
     timeout_ms_ = effective.attr("timeout_ms").cast<uint32_t>();
-    proofs_ = {effective.attr("prove").cast<std::string>(),
-               effective.attr("cache_dir").cast<std::string>(),
-               effective.attr("cores").cast<std::string>(), timeout_ms_};
+    evidence_ = {effective.attr("prove").cast<std::string>(),
+                 effective.attr("cache_dir").cast<std::string>(),
+                 effective.attr("cores").cast<std::string>(), timeout_ms_};
     const auto verify = effective.attr("verify").cast<std::string>();
     if (verify != "off") verifier_ = make_simulator_device();
     if (verify == "sample") verify_every_ = kSampledRuns;
@@ -175,16 +175,16 @@ class PythonSession : public Session {
     // A model compiled ahead of time runs as it was compiled: nothing is added to it.
     // The partitions of one interpreter run one after the other, those of several at once.
     std::shared_ptr<Device> device = streams_.next();
-    const std::shared_ptr<FeatureProofs> proofs = FeatureProofs::of(device, proofs_, &warn);
+    const std::shared_ptr<FormEvidence> evidence = FormEvidence::of(device, evidence_, &warn);
     const RunSettings settings{std::move(device),  timeout_ms_, verifier_,
-                               context->threads(), proofs,      verify_every_};
+                               context->threads(), evidence,    verify_every_};
     const Claim claim = install_compiled_operators(context, delegate, settings);
     const py::gil_scoped_acquire gil;
     try {
       if (claim.claimed > 0) {
         session_.get().attr("announce_compiled")(claim.claimed, claim.total);
       } else {
-        std::vector<PendingKernel> pending = compile(context, settings, proofs);
+        std::vector<PendingKernel> pending = compile(context, settings, evidence);
         for (const PendingKernel& kernel : pending) release_constants(*context, kernel.nodes);
         release_freed_memory();
         install_kernels(context, delegate, std::move(pending));
@@ -208,15 +208,16 @@ class PythonSession : public Session {
     py::module_::import("delegate.log").attr("get_logger")().attr("warning")("%s", text);
   }
 
-  // Features that a program uses and the device lacks: names and reasons. Proves what is not known.
-  static py::cpp_function missing_function(const std::shared_ptr<FeatureProofs>& proofs) {
-    return py::cpp_function([proofs](const py::buffer& program) {
+  // What a program uses and this board must not be given: names and reasons. Runs what is not
+  // known.
+  static py::cpp_function missing_function(const std::shared_ptr<FormEvidence>& evidence) {
+    return py::cpp_function([evidence](const py::buffer& program) {
       std::vector<std::pair<std::string, std::string>> found;
-      if (proofs == nullptr) return found;
+      if (evidence == nullptr) return found;
       const py::buffer_info info = program.request();
       const py::gil_scoped_release release;
-      for (MissingFeature& feature : proofs->missing(read_program(content(info)))) {
-        found.emplace_back(std::move(feature.name), std::move(feature.reason));
+      for (MissingForm& form : evidence->missing(read_program(content(info)))) {
+        found.emplace_back(std::move(form.name), std::move(form.reason));
       }
       return found;
     });
@@ -224,13 +225,13 @@ class PythonSession : public Session {
 
   // Compiles what can be compiled. Throws.
   std::vector<PendingKernel> compile(Context* context, const RunSettings& settings,
-                                     const std::shared_ptr<FeatureProofs>& proofs) {
+                                     const std::shared_ptr<FormEvidence>& evidence) {
     auto alive = std::make_shared<Context*>(context);
     const auto expire = [](Context** pointer) { *pointer = nullptr; };
     const std::unique_ptr<Context*, decltype(expire)> guard(alive.get(), expire);
     const auto sizes = session_.get().attr("option_bytes").cast<OptionSizes>();
     const py::object compiled = session_.get().attr("prepare")(
-        snapshot_context(context, sizes), preview_function(alive), missing_function(proofs));
+        snapshot_context(context, sizes), preview_function(alive), missing_function(evidence));
     // Before the device takes its share.
     release_freed_memory();
     std::vector<PendingKernel> pending;
@@ -243,7 +244,7 @@ class PythonSession : public Session {
       if (program.size > 0) {
         RunSettings spending = settings;
         // Memory of its own, handed over (delegate.compile.plugin.Prepared).
-        if (!program.readonly && verifier_ == nullptr) spending.spend = &release_own_pages;
+        if (!program.readonly) spending.spend = &release_own_pages;
         kernel.executable = std::make_unique<Executable>(content(program), spending);
       }
       kernel.recompile = recompile_function(settings, partition[2]);
@@ -280,7 +281,7 @@ class PythonSession : public Session {
   std::shared_ptr<Device> verifier_;
   uint32_t timeout_ms_ = 0;
   uint32_t verify_every_ = 0;
-  ProofSettings proofs_;
+  EvidenceSettings evidence_;
 };
 
 // Throws py::error_already_set and others. Needs the GIL.

@@ -90,7 +90,7 @@ def test_compile_json_has_the_keys_of_the_design(run: Run) -> None:
     document = run("compile", MODEL, "--json").json
     assert set(document) == {
         "partitions", "rejections", "delegated_nodes", "total_nodes", "compile_seconds",
-        "costs", "suggestions", "features", "inference", "left_to_cpu",
+        "costs", "suggestions", "forms", "inference", "left_to_cpu",
     }  # fmt: skip
     assert document["delegated_nodes"] == DELEGATED
     assert document["total_nodes"] == TOTAL
@@ -106,6 +106,32 @@ def test_compile_json_has_the_keys_of_the_design(run: Run) -> None:
     assert first["estimate"]["cycles"] >= first["estimate"]["npu_cycles"] > 0
     assert [r["op"] for r in document["rejections"]] == ["SOFTMAX"]
     assert set(document["rejections"][0]) == {"node", "op", "rule", "detail"}
+
+
+def test_compile_says_who_has_run_its_forms(run: Run) -> None:
+    document = run("compile", MODEL, "--json").json
+    forms = document["forms"]
+    assert sum(row["tasks"] for row in forms) == sum(p["tasks"] for p in document["partitions"])
+    assert set(forms[0]) == {
+        "form", "kind", "words", "tasks", "evidence", "ran", "sources", "unknown", "layers",
+    }  # fmt: skip
+    assert {row["evidence"] for row in forms} <= {"whole", "parts"}
+    layers = {layer["name"] for part in document["partitions"] for layer in part["layers"]}
+    assert {name for row in forms for name in row["layers"]} == layers
+    few, many = (run("compile", MODEL, *more).out for more in ((), ("--evidence",)))
+    assert "the vendor's compiler makes tasks of this form" in few
+    assert forms[0]["form"] not in few
+    assert all(row["form"] in many for row in forms)
+
+
+def test_what_only_exact_results_need_is_told_by_name(run: Run) -> None:
+    exact = run("compile", MODEL, "-O", "numerics=exact", "--json").json["forms"]
+    unknown = [row for row in exact if row["evidence"] == "unknown"]
+    assert unknown
+    assert all(row["unknown"] for row in unknown)
+    text = run("compile", MODEL, "-O", "numerics=exact").out
+    assert "nobody has run some setting" in text
+    assert unknown[0]["form"] in text
 
 
 def test_headline_is_the_whole_inference(run: Run) -> None:

@@ -110,7 +110,7 @@ class Board:
             "LD_PRELOAD": str(self.library),
             "RK3588_STANDIN_ROOT": str(self.root),
             "PYTHONPATH": str(ROOT),
-            # What these tests count and break is the model's own work (tests/evidence proves).
+            # What these tests count and break is the model's own work.
             "RK3588_DELEGATE_PROVE": "off",
             "XDG_CACHE_HOME": str(self.root / "cache"),
         }

@@ -1,7 +1,7 @@
-"""What proofs cost: the first load of a model on a fresh board, the second one, and an invoke.
+"""What evidence costs: the first load of a model on a fresh board, the second one, and an invoke.
 
 ``python -m tests.kernel.first_load [--device rocket] [--times N] MODEL``: on the stand-in kernel,
-whose NPU is a simulator of one thread: the best of N processes each, with proofs off, on a fresh
+whose NPU is a simulator of one thread: the best of N processes each, with evidence off, on a fresh
 board, and on the board that the model has met. Prints seconds of the load, submits while loading,
 and the requests of an invoke.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kernel.board import Board, build_standin
-from tests.kernel.test_proofs import run
+from tests.kernel.evidence_runs import run
 
 
 def measured(folder: Path, library: Path, device: str, model: str) -> dict[str, dict[str, Any]]:
@@ -23,7 +23,7 @@ def measured(folder: Path, library: Path, device: str, model: str) -> dict[str, 
     board = Board(folder, library)
     getattr(board, f"add_{device}")()
     found = {}
-    for name, prove in (("proofs off", "off"), ("fresh board", "auto"), ("met before", "auto")):
+    for name, prove in (("prove=off", "off"), ("fresh board", "auto"), ("met before", "auto")):
         facts = run(
             board, model, device=device, count_invoke=True, prove=prove, verify="off"
         )[model]  # fmt: skip

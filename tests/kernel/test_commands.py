@@ -130,7 +130,7 @@ def test_doctor_finds_a_healthy_board(board: Board, driver: str, tmp_path):
     assert facts["nodes"][0]["driver"] == driver
     assert facts["self_test"]["passed"]
     assert facts["self_test"]["cases"] == len(CASES)
-    assert {f["here"] for f in facts["self_test"]["features"]} == {"agreed", "not tried"}
+    assert {row["here"] for row in facts["self_test"]["forms"]} == {"agreed"}
     assert facts["options"]["timeout_ms"] == ["9000", "option"]
     with zipfile.ZipFile(report) as archive:
         assert json.loads(archive.read("doctor.json"))["verdict"] == facts["verdict"]
@@ -198,7 +198,7 @@ def test_bring_up_goes_from_safe_to_risky_and_stops_at_the_first_that_hangs(boar
     assert done.returncode == 0, done.stderr
     healthy = json.loads(output.read_text())
     assert [step["passed"] for step in healthy["steps"]] == [True] * len(CASES)
-    assert not [f["name"] for f in healthy["features"] if f["here"] == "suspect"]
+    assert not [f["form"] for f in healthy["forms"] if f["here"] == "suspect"]
     assert healthy["system"]["nodes"][0]["driver"] == "rocket"
 
     done = command(board, "bring-up", "--device", "rocket", "--json", faults="SUBMIT@4=hang:0")
@@ -206,9 +206,8 @@ def test_bring_up_goes_from_safe_to_risky_and_stops_at_the_first_that_hangs(boar
     stopped = json.loads(done.stdout)
     assert [step["passed"] for step in stopped["steps"]] == [True, False]
     assert stopped["not_tried"] == len(CASES) - 2
-    suspects = [f["name"] for f in stopped["features"] if f["here"] == "suspect"]
-    assert "ew_addition" in suspects
-    assert "convolution" not in suspects
+    here = {row["form"].rpartition("-")[0]: row["here"] for row in stopped["forms"]}
+    assert here == {"conv": "agreed", "fly": "suspect"}
     assert "did not finish" in stopped["verdict"]
 
 

@@ -1,4 +1,4 @@
-"""The second chip on both drivers: programs for either core, one chip's programs only, proofs."""
+"""The second chip on both drivers: programs for either core, one chip's programs only, evidence."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from delegate.chip.rk3576 import RK3576
 from tests.kernel.board import Board
+from tests.kernel.evidence_runs import off, programs, run
 from tests.kernel.small_models import MODELS
 from tests.kernel.test_commands import CLASSIFY, command
-from tests.kernel.test_proofs import run, states
 from tests.worse import everywhere
 
 DRIVERS = ("rocket", "rknpu")
@@ -120,31 +120,29 @@ def test_dumps_replay_on_the_chip_that_they_are_for(board: Board, driver: str):
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_the_boards_proofs_are_the_chips(board: Board, driver: str):
-    """On one core, then on both at the same time; what is proved is not asked again."""
+def test_a_program_is_tried_on_one_core_and_on_both_at_the_same_time(board: Board, driver: str):
+    """Nobody has run both on a board. What was right is not tried again."""
     board.add_rk3576(driver)
-    first = run(board, "residual", device=driver)["residual"]
+    first = run(board, "residual", device=driver, chip="rk3576")["residual"]
     assert first["error"] == ""
-    used = states(board)
-    assert set(used) <= {feature.name for feature in RK3576.features}
-    assert {"convolution", "operand_blocks", "ew_addition"} <= set(used)
-    assert set(used.values()) == {"proved"}
-    assert first["submits"] == len(used) * (2 + 2 * RK3576.cores)
+    assert programs(board) == ["verified"]
+    assert off(board) == {}
+    assert first["submits"] == 1 + RK3576.cores
     assert run(board, "residual", device=driver)["residual"]["submits"] == 0
 
 
 @pytest.mark.parametrize("broken", ["zeros", "hangs"])
-def test_a_feature_that_the_board_lacks_is_switched_off(board: Board, broken: str):
+def test_a_form_that_the_board_gets_wrong_is_switched_off(board: Board, broken: str):
     board.add_rk3576("rknpu", hang_ms=20)
     way = everywhere(f"ew:addition_{broken}")
     found = run(board, "residual", device="rknpu", broken=way, timeout_ms="2000")
-    assert "feature ew_addition is switched off on this board" in found["log"]
+    ((name, state),) = off(board).items()
+    assert state.startswith("suspected" if broken == "hangs" else "failed")
+    assert f"{name} is switched off on this board" in found["log"]
     assert found["residual"]["error"] == ""
-    assert states(board)["ew_addition"].startswith("hung" if broken == "hangs" else "failed")
 
 
 def test_cores_that_spoil_each_other_are_found_and_one_is_enough(board: Board):
-    """Nobody has run both on a board."""
     board.add_rk3576("rknpu", cores_clash=1)
     found = run(board, "conv", device="rknpu")
     assert "one core alone computes it: option cores=0" in found["log"]
@@ -161,10 +159,7 @@ def test_bring_up_and_doctor_know_the_chip(board: Board, driver: str):
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
     assert document["chip"] == "rk3576"
-    assert [feature["name"] for feature in document["features"]] == [
-        feature.name for feature in RK3576.features
-    ]
-    assert {feature["here"] for feature in document["features"]} == {"agreed"}
+    assert {row["here"] for row in document["forms"]} == {"agreed"}
     done = command(board, "doctor", "--json", "--device", driver)
     facts = json.loads(done.stdout)
     assert facts["self_test"]["passed"], facts["self_test"]

@@ -33,8 +33,8 @@ import numpy as np
 
 from delegate.host.reference import ReferenceModel
 from tests.kernel.board import Board, build_standin
+from tests.kernel.evidence_runs import off, run
 from tests.kernel.model_results import inputs_of
-from tests.kernel.test_proofs import run, states
 from tests.shared_folder import MODELS
 from tests.worse import DEVIATIONS, chip_of
 
@@ -91,7 +91,7 @@ class Table:
                 float="fp16",
             )
             _link_programs(cache, self._programs)
-            lacking = sorted(n for n, state in states(board, cache).items() if state != "proved")
+            lacking = sorted(off(board, cache))
         return {
             "way": way,
             "models": [found[model] for model in self._models],

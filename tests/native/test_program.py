@@ -337,10 +337,3 @@ def test_unknown_elements_and_wide_fills_are_refused():
         _native.check_program(taking(6))
     with pytest.raises(ProgramError, match="wider than a byte"):
         _native.check_program(taking(FP16, surfaces=3, fill=1))
-
-
-def test_commands_behind_the_content_are_zeros_where_features_are_asked_for():
-    far = small()
-    far.sizes[REGCMD] = 1 << 29
-    far.tasks = [{"regcmd_offset": far.sizes[REGCMD] - 64}]
-    assert _native.features_of(far.build()) == _native.features_of(small().build())

@@ -16,7 +16,7 @@ def test_no_folder_is_made_outside_of_a_source_tree(
     arguments: tuple[str, ...], code: int, tmp_path: Path
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "delegate.chip.feature_page", *arguments],
+        [sys.executable, "-m", "delegate.chip.export", *arguments],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == code

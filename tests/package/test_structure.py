@@ -21,7 +21,7 @@ FLOORS = (
     ("model",),
     ("options", "lower"),
     ("ops", "npu", "host"),
-    ("builder", "evidence", "partition", "vision"),
+    ("builder", "partition", "vision"),
     ("compile",),
     ("insight", "conformance", "__init__"),
     ("cli", "__main__"),

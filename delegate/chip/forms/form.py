@@ -12,10 +12,14 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 Settings = Mapping[str, str]
 Registers = Mapping[int, int]
 """Values by offset, as one task leaves them; registers that it does not write are absent."""
+
+ZEROS: Final = ("0x0", "0", "1x1")
+"""Values of settings by which nothing is switched on."""
 
 
 @dataclass(frozen=True)

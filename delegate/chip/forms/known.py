@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final
 
 from delegate.chip.evidence import Standing
-from delegate.chip.forms.form import Form, Settings
+from delegate.chip.forms.form import ZEROS, Form, Settings
 
 STAGES: Final = frozenset(
     {
@@ -82,7 +82,7 @@ class KnownForms:
     def refusal(self, form: Form) -> str:
         """What was seen of settings that ``form`` has, if they hung or were wrong; else empty."""
         for settings, what in self.bad.get(form.kind, ()):
-            if all(form.settings.get(name, "") == value for name, value in settings.items()):
+            if all(_has(form.settings, name, value) for name, value in settings.items()):
                 return what
         return ""
 
@@ -96,6 +96,11 @@ def stages_of(settings: Settings) -> Items:
     return frozenset((name, value) for name, value in settings.items() if name in STAGES)
 
 
+def _has(settings: Settings, name: str, value: str) -> bool:
+    """Whether a form's ``settings``, which leave out what is 0, give ``name`` this value."""
+    return settings.get(name) == (None if value in ZEROS else value)
+
+
 def _unknown(values: Mapping[str, frozenset[str]], settings: Settings) -> Iterator[tuple[str, str]]:
     for name, value in settings.items():
         if value not in values.get(name, ()):
@@ -105,11 +110,18 @@ def _unknown(values: Mapping[str, frozenset[str]], settings: Settings) -> Iterat
 @lru_cache(maxsize=1)
 def known_rk3588() -> KnownForms:
     """The table of RK3588."""
+    return known_forms(rows_rk3588())
+
+
+def rows_rk3588() -> list[dict[str, Any]]:
+    """The entries of RK3588's table, see ``tools/known_forms.py``."""
     text = (files("delegate.chip.forms") / "known_rk3588.json").read_text(encoding="utf-8")
-    return _table(json.loads(text))
+    rows: list[dict[str, Any]] = json.loads(text)
+    return rows
 
 
-def _table(rows: list[dict[str, Any]]) -> KnownForms:
+def known_forms(rows: Iterable[Mapping[str, Any]]) -> KnownForms:
+    """What ``rows`` of a table confirm and refuse."""
     whole: dict[str, dict[Items, tuple[Source, ...]]] = defaultdict(dict)
     values: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     bad: dict[str, list[tuple[Settings, str]]] = defaultdict(list)

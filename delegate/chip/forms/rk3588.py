@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from delegate.chip.forms.form import Form, Registers
+from delegate.chip.forms.form import ZEROS, Form, Registers
 
 CNA, DPU, RDMA, PPU = 0x01, 0x08, 0x10, 0x60
 """Bits of the enable mask: blocks that start."""
@@ -46,8 +46,6 @@ def _some_bits(high: int, low: int) -> Callable[[int], str]:
 def _field(value: int, high: int, low: int) -> int:
     return value >> low & (1 << (high - low + 1)) - 1
 
-
-_ZEROS: Final = ("0x0", "0", "1x1")
 
 Part = tuple[str, int, Callable[[int], str]]
 """A setting's name, the register's offset, and what of its value is no number."""
@@ -106,7 +104,7 @@ _PPU_PARTS: Final[tuple[Part, ...]] = (
 def form_of(enable_mask: int, registers: Registers) -> Form:
     """The form of the task that starts ``enable_mask`` with ``registers``."""
     found = _settings(enable_mask, registers)
-    settings = {name: value for name, value in found if value not in _ZEROS}
+    settings = {name: value for name, value in found if value not in ZEROS}
     return Form(_kind(enable_mask, registers), settings)
 
 

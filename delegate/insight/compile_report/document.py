@@ -15,6 +15,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.rates import Driver
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.compile_report.advice import costs, suggestions
+from delegate.insight.compile_report.forms import forms_document
 from delegate.insight.compile_report.half_bounds import INPUTS, half_bounds
 from delegate.insight.compile_report.memory_plan import scratch_plan
 from delegate.insight.compile_report.repeats import Block, repeated_blocks
@@ -24,7 +25,6 @@ from delegate.insight.layer_counters import count_program, sum_counters
 from delegate.lower.lowered import Layer
 from delegate.lower.task import BufferId, ConvTask, Task
 from delegate.model.graph import Graph
-from delegate.npu.features_used import features_of
 from delegate.npu.perf import estimate_task, total
 from delegate.npu.program_reader import parse
 from delegate.npu.program_types import Program
@@ -63,29 +63,12 @@ def compile_document(
         "delegated_nodes": result.delegated_nodes,
         "total_nodes": result.total_nodes,
         "compile_seconds": result.compile_seconds,
-        "features": _features(result.chip, programs),
+        "forms": forms_document(result.chip, programs),
         "costs": costs(result, drivers),
         "inference": whole_inference(result, cpu, drivers),
         "left_to_cpu": left_by_rule(result, cpu),
         "suggestions": suggestions(result, cpu, drivers),
     }
-
-
-def _features(chip: Chip, programs: Sequence[Program]) -> list[dict[str, Any]]:
-    """What the programs take the hardware to do, the least known first."""
-    uses = sorted(features_of(chip, programs), key=lambda use: use.feature.rank)
-    return [
-        {
-            "name": use.feature.name,
-            "meaning": use.feature.meaning,
-            "rank": use.feature.rank.text,
-            "source": use.feature.source,
-            "deviations": list(use.feature.deviations),
-            "without": use.feature.without,
-            "tasks": use.tasks,
-        }
-        for use in uses
-    ]
 
 
 def page_document(

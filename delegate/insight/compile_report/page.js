@@ -283,11 +283,13 @@
     }
   };
 
-  const features = () => {
-    if (!report.features.length) { by("feature-view").append("Nothing: there is no program."); return; }
-    const found = table(["tasks", "evidence", "feature", "the hardware", "reported"], report.features.map((f) => [number(f.tasks), f.rank, f.name, f.meaning, f.deviations.join("; ")]), [0]);
+  const forms = () => {
+    if (!report.forms.length) { by("form-view").append("Nothing: there is no program."); return; }
+    const who = { mesa: "Mesa's driver", vendor: "the vendor's compiler", others: "others, on a board" };
+    const ran = (f) => f.evidence === "whole" ? who[f.ran] : f.evidence === "parts" ? "each setting, not all together" : `nobody: ${f.unknown.join(", ")}`;
+    const found = table(["tasks", "run by", "form", "kind", "what it does"], report.forms.map((f) => [number(f.tasks), ran(f), f.form, f.kind, f.words]), [0]);
     found.className = "stacked";
-    by("feature-view").append(found);
+    by("form-view").append(found);
   };
 
   const cpu = () => {
@@ -299,6 +301,6 @@
     }
   };
 
-  for (const part of [header, dominates, graph, layers, roofline, memory, features, cpu]) part();
+  for (const part of [header, dominates, graph, layers, roofline, memory, forms, cpu]) part();
   document.documentElement.dataset.readyMs = performance.now();
 })();

@@ -34,11 +34,12 @@ PER_CHANNEL: tuple[Chooser, ...] = (
 class Ways:
     """Which ways of requantising are known. ``rounds_twice``: BN makes the first of two roundings,
     and EW brings units together. ``scales_alone``: OUT_CVT scales what BS only adds to.
-    ``ties_away``: OUT_CVT rounds ties away from zero.
+    ``multiplies``: BS multiplies. ``ties_away``: OUT_CVT rounds ties away from zero.
     """
 
     rounds_twice: bool = True
     scales_alone: bool = False
+    multiplies: bool = True
     ties_away: bool = True
 
 
@@ -154,7 +155,8 @@ def _proposals(target: Target, per_channel: bool, ways: Ways) -> Iterator[_Group
         return
     if ways.scales_alone:
         yield _Group(one_rounding.scales_alone(target), ways.ties_away)
-    yield _Group(one_rounding.proposals(target, for_all=not per_channel), ways.ties_away)
+    if ways.multiplies:
+        yield _Group(one_rounding.proposals(target, for_all=not per_channel), ways.ties_away)
 
 
 def _nearest(

@@ -170,7 +170,6 @@ def extremum(
         function=lambda graph, node, operands: function(*operands),
         rules=RULES,
         half=half_records.pair(which),
-        needs=("element_wise_alone", "ew_addition"),
     )
 
 
@@ -212,5 +211,4 @@ def weighted(
         function=function,
         rules=RULES,
         half=half_records.pair(which),
-        needs=("element_wise_alone", "ew_addition"),
     )

@@ -1,0 +1,73 @@
+"""Counts the forms of tasks in the programs of models, for docs/forms.md and a test.
+
+    python tools/used_forms.py ../shared/models
+
+Writes ``tools/used_forms.json``: for every model of the folder and of its ``float`` (in fp16), by
+the name of each form how many tasks of the default programs for RK3588 have it, and the settings of
+the forms that nobody has run as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from delegate.chip.evidence import Standing
+from delegate.chip.forms.form import Form
+from delegate.chip.forms.known import known_rk3588
+from delegate.compile.compiler import compile_model
+from delegate.npu.program_reader import parse
+from delegate.npu.task_form import program_forms
+from delegate.options import Options
+
+TARGET = Path(__file__).with_suffix(".json")
+
+
+def models_in(folder: Path) -> list[Path]:
+    """The whole models, those of int8 first."""
+    return [*sorted(folder.glob("*.tflite")), *sorted((folder / "float").glob("*.tflite"))]
+
+
+def forms_of_model(path: Path) -> Iterator[Form]:
+    """The form of each task of the model's default programs."""
+    given = {"device": "null", "float": "fp16"} if path.parent.name == "float" else {}
+    for compiled in compile_model(path, Options.from_mapping(given, {})).partitions:
+        yield from (task.form for task in program_forms(parse(compiled.program)))
+
+
+def document(paths: list[Path]) -> dict[str, Any]:
+    """The content of the file."""
+    models: dict[str, dict[str, int]] = {}
+    unknown: dict[str, dict[str, str]] = {}
+    for path in paths:
+        forms = list(forms_of_model(path))
+        models[path.stem] = dict(sorted(Counter(form.name for form in forms).items()))
+        for form in forms:
+            if known_rk3588().standing(form) is not Standing.WHOLE:
+                unknown[form.name] = dict(sorted(form.settings.items()))
+    return {"models": models, "unknown": dict(sorted(unknown.items()))}
+
+
+def text(found: dict[str, Any]) -> str:
+    """The file's text: a line per model and per form."""
+    parts = []
+    for name, rows in found.items():
+        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in rows.items()]
+        parts.append(f"{json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    TARGET.write_text(text(document(models_in(Path(arguments[0])))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
