@@ -86,10 +86,13 @@ class Repeat:
 
     @property
     def surfaces_written(self) -> int:
-        """Whole groups, as readers fetch them."""
+        """Whole groups where readers fetch them."""
+        channels = self.view.channels
+        if self.is_staged and not self.chip.forms.whole_kernel_groups:
+            return surfaces_of(channels)
         if self.is_staged:
-            return surfaces_of(depthwise_channels(self.view.channels, self.chip.groups))
-        return surfaces_written(self.chip, self.view.channels)
+            return surfaces_of(depthwise_channels(channels, self.chip.groups))
+        return surfaces_written(self.chip, channels)
 
     def staged(self, source: DeviceTensor, place: Ref) -> DeviceTensor:
         """The result of all images of ``source``, at ``place``."""
