@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import re
+from pathlib import Path
 
 import pytest
 
+from delegate.chip.element import Element
 from delegate.chip.rk3588 import RK3588
+from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError
-from delegate.lower.task import BsStage, BufferId, Ref, Source, TableLoad
+from delegate.lower.numerics.pipeline import EwOperation
+from delegate.lower.task import BsStage, BufferId, EwStage, OutConvert, Ref, Source, TableLoad
 from delegate.npu import encode_conv, encode_elementwise
 from delegate.npu.encode import encode_task
 from delegate.npu.encode_table import LOAD_WORDS
+from delegate.npu.program import parse
 from delegate.npu.regcmd import unpack_word
+from delegate.options import Options
 from tests.npu.sample_tasks import add_task, conv_task, per_channel
+from tests.ops.test_resizing import nearest
 
+ROOT = Path(__file__).resolve().parents[2]
 _PLACE = Ref(BufferId.CONSTANTS, 256)
 _LOAD = TableLoad("", (bytes(256),), _PLACE, Ref(BufferId.SCRATCH, 0))
 _STAGES = [
@@ -82,6 +92,56 @@ def test_every_task_writes_all_registers_of_its_blocks():
     ):
         first, *others = [set(commands(task)) for task in tasks]
         assert all(found == first for found in others)
+
+
+def fp16_task(operation=EwOperation.ADD, **changes):
+    ew = EwStage(operand=_PLACE, operand_bytes=2, operation=operation, surface_stride_bytes=560)
+    task = add_task(c=16, bs=BsStage(), ew=ew, out=OutConvert(**changes))
+    cube = dataclasses.replace(task.output, element_bytes=2)
+    return dataclasses.replace(task, output=cube, element=Element.FP16)
+
+
+def test_fp16_has_no_offset():
+    """Beside 0 a table with a negative one gives spikes."""
+    assert commands(fp16_task())
+    with pytest.raises(EncodingError, match="without offset"):
+        commands(fp16_task(offset=-1))
+
+
+@pytest.mark.parametrize(
+    ("operation", "is_off"),
+    [(EwOperation.ADD, 0), (EwOperation.MAX, 0), (EwOperation.MULTIPLY, 1)],
+)
+def test_the_converter_is_off_in_fp16_products_alone(operation, is_off):
+    assert field(commands(fp16_task(operation)), "DPU.EW_CFG.EW_OP_CVT_BYPASS") == is_off
+    ew = EwStage(operand=_PLACE, operation=operation, surface_stride_bytes=560)
+    assert not field(commands(add_task(ew=ew)), "DPU.EW_CFG.EW_OP_CVT_BYPASS")
+
+
+@pytest.mark.parametrize("factor", range(2, 9))
+def test_other_numbers_of_pixels_apart_take_other_tasks(factor):
+    """3, 5, 6 and 7 act as 1."""
+    model = nearest((1, 5, 4, 33), 5 * factor, 4)
+    result = compile_model(model, Options(numerics="exact"))
+    assert result.rejections == ()
+    (compiled,) = result.partitions
+    found = [unpack_word(int(word)) for word in parse(compiled.program).words()]
+    steps = [c for c in found if c.register and c.register.full_name == "CNA.CONV_CON3"]
+    spreads = {c.register.field("DECONV_Y_STRIDE").decode(c.value) for c in steps}
+    assert spreads == {factor if factor in (2, 4, 8) else 1}
+
+
+_PAGE = ROOT / "docs" / "hazards.md"
+
+
+def test_the_page_names_what_there_is():
+    """Every place, and every test, and all hazards of the table."""
+    text = _PAGE.read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| H")]
+    assert [row.split("|")[1].strip() for row in rows] == [f"H{n}" for n in range(1, 27)]
+    for path, name in re.findall(r"`((?:[a-z0-9_]+/)+[a-z0-9_]+\.(?:py|cpp|h))(?:::(\w+))?`", text):
+        found = next(p for p in (ROOT / path, ROOT / "tests" / path) if p.exists())
+        assert not name or re.search(rf"\b{name}\b", found.read_text(encoding="utf-8")), name
 
 
 def test_no_task_starts_the_ppu():

@@ -8,7 +8,7 @@ with the least estimated time (``cost``: kicks, MAC cycles, bytes on the bus) is
 - whole rows, or the fewest columns with which a row fits;
 - the bank split of programs that run on silicon (weights up to three banks resident, larger ones
   two kernel groups deep and streaming), all weights resident, fewer banks of streaming ones
-  where one tile then holds all rows (it needs its weights once), or a single group;
+  where one tile then holds all rows (it needs its weights once);
 - row heights that need the fewest tasks, evened out where that saves partly filled pixel groups.
 
 Input fetched for one task is never reused by the next (no observed program does), so parts of the
