@@ -26,6 +26,7 @@ class Cbuf:
     features get; 0: any number. ``weight_slice_bytes``: the most that the weights of a group of
     kernels may take then, which is less than the rest of the banks. ``is_shared``: one buffer
     serves two cores; the banks are those of the first, and the second has as many behind them.
+    ``column_spare_entries``: those that images of one column leave free in the last of their banks.
     """
 
     banks: int
@@ -36,6 +37,7 @@ class Cbuf:
     data_banks: int = 0
     weight_slice_bytes: int = 0
     is_shared: bool = False
+    column_spare_entries: int = 0
 
     @property
     def weight_banks(self) -> int:
@@ -45,6 +47,17 @@ class Cbuf:
     @property
     def bank_entries(self) -> int:
         return self.bank_bytes // self.entry_bytes
+
+    def banks_of_image(self, rows: int, width: int, entries_per_row: int) -> int:
+        """Banks for ``rows`` of ``width`` pixels."""
+        return -(-(rows * entries_per_row + self._spare(width)) // self.bank_entries)
+
+    def rows_within(self, banks: int, width: int, entries_per_row: int) -> int:
+        """The most rows of ``width`` pixels that ``banks`` hold."""
+        return (banks * self.bank_entries - self._spare(width)) // entries_per_row
+
+    def _spare(self, width: int) -> int:
+        return self.column_spare_entries if width == 1 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +83,10 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The largest values that register fields take, in the units that lowering uses."""
+    """The largest values that register fields take, or that are known to work, in the units that
+    lowering uses. ``spreads``: rows, or columns, that a pixel may take where CNA puts it apart from
+    the next (none: it puts none apart); ``spread_pad``: the padding beside such pixels.
+    """
 
     feature_size: int  # width and height of a tile that CNA reads, pixels
     cube_size: int  # width, height and channels of what the DPU writes
@@ -82,6 +98,8 @@ class Limits:
     pad: int  # rows above, columns on the left
     dilation: int
     spread: int  # rows, or columns, that a pixel of a transposed convolution's input takes
+    spreads: tuple[int, ...]
+    spread_pad: int
     bytes_per_kernel: int
     shift: int  # of BS, BN and OUT_CVT
     chain_tasks: int
@@ -99,7 +117,6 @@ class Forms:
     and dilations that differ between rows and columns are not proven, nor tiles of columns.
     ``depthwise_surface_pixels``: of what the pixels from one depthwise surface to the next are a
     multiple, unless there is one pixel. ``writes_sums``: convolutions can write their int32 sums.
-    ``spreads_pixels``: they can read maps as if zeros lay between the pixels.
     """
 
     depthwise_pairs: bool = False
@@ -108,7 +125,6 @@ class Forms:
     equal_sides: bool = False
     depthwise_surface_pixels: int = 1
     writes_sums: bool = True
-    spreads_pixels: bool = True
 
     def surface_pixels(self, is_depthwise: bool) -> int:
         """The same, of any convolution."""

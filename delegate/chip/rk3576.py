@@ -15,7 +15,7 @@ from delegate.chip.chip import Cbuf, Chip, Forms, Groups
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.rates import Rates, Span
 from delegate.chip.rk3576_tables import REGISTERS
-from delegate.chip.rk3588 import RK3588
+from delegate.chip.rk3588 import FIELD_LIMITS, RK3588
 
 _TASK_NUMBER_LIMIT: Final = REGISTERS.register("PC.TASK_CON").field("TASK_NUMBER").limits[1]
 
@@ -61,7 +61,7 @@ RK3576: Final = Chip(
         drivers=tuple(replace(one, clock_hz=_CLOCK) for one in RK3588.rates.drivers),  # assumed
     ),
     # Fields are wider than RK3588's as far as their packing shows, but nobody has probed them.
-    limits=RK3588.limits,
+    limits=FIELD_LIMITS,
     formats=(Element.INT8,),
     forms=Forms(
         depthwise_pairs=True,
@@ -70,7 +70,6 @@ RK3576: Final = Chip(
         equal_sides=True,
         depthwise_surface_pixels=4,
         writes_sums=False,
-        spreads_pixels=False,
     ),
     registers=REGISTERS,
 )

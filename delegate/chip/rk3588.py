@@ -6,6 +6,7 @@ on silicon (the vendor's runtime, Mesa's driver); "assumed" = inferred.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from delegate.chip.chip import Cbuf, Chip, Groups, Limits
@@ -22,7 +23,7 @@ def _most(register_name: str, field: str) -> int:
     return register(register_name).field(field).limits[1]
 
 
-def _limits() -> Limits:
+def _field_limits() -> Limits:
     # Products of int8 reach 2^14: more of them than this could leave the array's sum.
     products = (1 << (_ACCUMULATOR_BITS - 1)) // (_INT8_LEAST * _INT8_LEAST) - 1
     return Limits(
@@ -37,11 +38,28 @@ def _limits() -> Limits:
         pad=_most("CNA.PAD_CON0", "PAD_LEFT"),
         dilation=_most("CNA.CONV_CON3", "ATROUS_X_DILATION"),
         spread=_most("CNA.CONV_CON3", "DECONV_X_STRIDE"),
+        spreads=(),
+        spread_pad=0,
         bytes_per_kernel=_most("CNA.WEIGHT_SIZE1", "WEIGHT_BYTES_PER_KERNEL"),
         shift=_most("DPU.BS_MUL_CFG", "BS_MUL_SHIFT_VALUE"),
         chain_tasks=_most("PC.TASK_CON", "TASK_NUMBER"),
         products=products,
     )
+
+
+FIELD_LIMITS: Final = _field_limits()
+"""What the registers hold; nothing lies between pixels."""
+
+_LIMITS: Final = replace(
+    FIELD_LIMITS,
+    # A task that wrote 8,192 channels was right, but the job after it did not end; 8,191 columns
+    # of a table's results had 54 wrong ones; 4,096 of both are right. Measured by others.
+    cube_size=4096,
+    kernels=4096,
+    # Other numbers of rows or columns act as 1, padding of 12 to 15 is wrong. Measured by others.
+    spreads=(1, 2, 4, 8),
+    spread_pad=11,
+)
 
 
 # Bytes per us. What others' attention, 16.8 MB of keys and values in 1.790, 0.941 and 0.763 ms, got
@@ -84,6 +102,9 @@ RK3588: Final = Chip(
         entry_bytes=64,
         max_row_entries=2048,
         resident_weight_banks=3,
+        # Of 1,494 shapes of one column those lost their last rows whose last bank was 97.6 % full
+        # or more; others take a bank more from 95 % on.
+        column_spare_entries=26,
     ),
     groups=Groups(dense_kernels=32, depthwise_channels=64, input_lanes=32),  # observed
     rates=Rates(
@@ -103,7 +124,7 @@ RK3588: Final = Chip(
         clock_hz=1_000_000_000,  # nominal
         drivers=_DRIVERS,
     ),
-    limits=_limits(),
+    limits=_LIMITS,
     formats=(Element.INT8, Element.FP16),
     registers=REGISTERS,
 )

@@ -27,7 +27,7 @@ from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.rules import FORM_IS_KNOWN, TASKS_IN_RANGE
 from delegate.lower.selection import Moving, Selection, kernels, surfaces_written
-from delegate.lower.task import ConvTask, Ref
+from delegate.lower.task import ConvTask, Pair, Ref
 from delegate.lower.weights import depthwise_channels
 
 _DENSE_ROWS: Final = 8
@@ -86,10 +86,13 @@ class Repeat:
 
     @property
     def surfaces_written(self) -> int:
-        """Whole groups, as readers fetch them."""
+        """Whole groups where readers fetch them."""
+        channels = self.view.channels
+        if self.is_staged and not self.chip.forms.whole_kernel_groups:
+            return surfaces_of(channels)
         if self.is_staged:
-            return surfaces_of(depthwise_channels(self.view.channels, self.chip.groups))
-        return surfaces_written(self.chip, self.view.channels)
+            return surfaces_of(depthwise_channels(channels, self.chip.groups))
+        return surfaces_written(self.chip, channels)
 
     def staged(self, source: DeviceTensor, place: Ref) -> DeviceTensor:
         """The result of all images of ``source``, at ``place``."""
@@ -129,7 +132,8 @@ class Repeat:
             ends = replace(source, location=there), replace(target, location=here)
             for piece in self._pieces(moving.node.index, run, room):
                 for task in self._repeated(moving, *ends, piece):
-                    is_spare = number < len(spare)
+                    # Registers of a chip without operand blocks hold how many channels are real.
+                    is_spare = number < len(spare) and self.chip.forms.operand_blocks
                     output = replace(task.output, channels_real=0) if is_spare else task.output
                     yield replace(task, output=output)
 
@@ -193,7 +197,8 @@ class Repeat:
         """Of a task. A depthwise weight has its zero point beside it."""
         groups, lanes = self.chip.groups, CHANNELS_PER_SURFACE
         weights = max(span.results for span in self._spans) ** 2 * lanes
-        room = self.chip.cbuf.weight_slice_bytes
+        cbuf = self.chip.cbuf
+        room = cbuf.weight_slice_bytes or cbuf.resident_weight_banks * cbuf.bank_bytes
         if self._is_depthwise:
             return min(self.chip.limits.input_channels // lanes, room // (2 * weights))
         return min(_DENSE_ROWS, room // (groups.dense_kernels * weights))
@@ -252,6 +257,9 @@ class Repeat:
         )
 
 
-def writes_no_pixels_apart(chip: Chip) -> bool:
-    """Whether ``chip`` has no setting for that."""
-    return not chip.forms.spreads_pixels
+def lie_in_memory(chip: Chip, spread: Pair, padding: Pair = (0, 0)) -> bool:
+    """Whether pixels that are ``spread`` apart have to be so in memory: ``chip`` has no setting for
+    it, or none with such ``padding`` beside them.
+    """
+    limits = chip.limits
+    return not set(spread) <= set(limits.spreads) or max(padding) > limits.spread_pad

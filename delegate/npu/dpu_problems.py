@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from delegate.chip.chip import Limits
 from delegate.chip.element import Element
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.task import ConvTask, ElementwiseTask, Source, Task
@@ -35,6 +36,16 @@ def problems(task: Task) -> Iterator[tuple[str, str]]:
     yield from _cube_problems(task)
     yield from _stage_problems(task)
     yield from _element_wise_problems(task)
+
+
+def size_problems(limits: Limits, task: Task) -> Iterator[tuple[str, str]]:
+    """Cubes that fields hold and others saw fail (docs/hazards.md)."""
+    output = task.output
+    sides = {"WIDTH": output.width, "HEIGHT": output.height, "CHANNEL": output.channels}
+    for name, size in sides.items():
+        if size > limits.cube_size:
+            problem = f"= {size} exceeds the limit {limits.cube_size}"
+            yield f"DPU.DATA_CUBE_{name}.{name}", problem
 
 
 def _cube_problems(task: Task) -> Iterator[tuple[str, str]]:

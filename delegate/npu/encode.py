@@ -25,4 +25,4 @@ def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
         return encode_conv(chip, layer, task)
     if isinstance(task, TableLoad):
         return encode_load(layer, task)
-    return encode_elementwise(layer, task)
+    return encode_elementwise(chip, layer, task)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from delegate.chip.chip import Cbuf, Chip
+from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.register_model import BurstLength, CvtOrder, Precision
 from delegate.lower.task import ConvTask, FeatureInput, Source
+from delegate.npu.dpu_problems import size_problems
 from delegate.npu.encode_dpu import conv_mode, write_dpu, write_pointers
 from delegate.npu.encode_rdma import write_rdma
 from delegate.npu.regcmd import RegCmdWriter, Segment
@@ -68,7 +69,9 @@ def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
 
 def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
     """What no single field can see: BLOCK.REGISTER.FIELD, and what is wrong there."""
-    yield from _cbuf_problems(chip.cbuf, task)
+    yield from _cbuf_problems(chip, task)
+    yield from _size_problems(chip, task)
+    yield from size_problems(chip.limits, task)
     feature, weights, output = task.feature, task.weights, task.output
     channels, real, lanes = feature.channels, feature.channels_real, task.element.lanes
     if channels % lanes or channels < 1:
@@ -87,8 +90,6 @@ def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
         yield "CNA.PAD_CON1.PAD_VALUE", f"= {feature.pad_value} is not an int8"
     if task.element is Element.FP16 and feature.pad_value:
         yield "CNA.PAD_CON1.PAD_VALUE", "for fp16 is 0 in every known program"
-    if min(task.strides) < 1:
-        yield "CNA.CONV_CON3.CONV_Y_STRIDE", "is at least 1"
     if task.bs.alu is not Source.MEMORY:
         problem = (
             "must be memory: a convolution without bias operands in memory is no known program"
@@ -105,9 +106,33 @@ def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
         yield "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS", problem
 
 
-def _cbuf_problems(chip: Cbuf, task: ConvTask) -> Iterator[tuple[str, str]]:
+def _size_problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
+    """Sizes that fields hold and others saw fail (docs/hazards.md)."""
+    feature, kernels, limits = task.feature, task.weights.kernels, chip.limits
+    if min(task.strides) < 1:
+        yield "CNA.CONV_CON3.CONV_Y_STRIDE", "is at least 1"
+    if not task.is_depthwise and (kernels % 2 or kernels > limits.kernels):
+        problem = f"= {kernels} is not an even number up to {limits.kernels}"
+        yield "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS", problem
+    slabs = -(-feature.channels * task.element.bytes // chip.cbuf.entry_bytes)
+    if (slabs - 1) * feature.width >= chip.cbuf.max_row_entries:
+        problem = f"= {feature.channels} is too much beside {feature.width} columns"
+        yield "CNA.DATA_SIZE1.DATAIN_CHANNEL", problem
+    if task.spread == (1, 1):
+        return
+    if not set(task.spread) <= set(limits.spreads):
+        problem = f"= {max(task.spread)} is none of {limits.spreads}"
+        yield "CNA.CONV_CON3.DECONV_Y_STRIDE", problem
+    pad = max(feature.pad_top, feature.pad_left)
+    if pad > limits.spread_pad:
+        problem = f"= {pad} exceeds {limits.spread_pad} beside pixels that lie apart"
+        yield "CNA.PAD_CON0.PAD_TOP", problem
+
+
+def _cbuf_problems(of: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
     """All rows of the tile fit the data banks; weights may stream, unless they are reused."""
-    cbuf, weight_bytes, entries = task.cbuf, task.weights.total_bytes, task.feature.entries_per_row
+    chip, feature, weights = of.cbuf, task.feature, task.weights
+    cbuf, weight_bytes, entries = task.cbuf, weights.total_bytes, feature.entries_per_row
     if min(cbuf.data_banks, cbuf.weight_banks) < 1:
         yield "CNA.CBUF_CON0", "gives no bank to the data or to the weights"
     banks = cbuf.data_banks + cbuf.weight_banks
@@ -116,13 +141,22 @@ def _cbuf_problems(chip: Cbuf, task: ConvTask) -> Iterator[tuple[str, str]]:
     if not 1 <= entries <= chip.max_row_entries:
         problem = f"= {entries} exceeds the limit 1..{chip.max_row_entries}"
         yield "CNA.CBUF_CON1.DATA_ENTRIES", problem
-    needed = entries * task.feature.height * chip.entry_bytes
-    if needed > cbuf.data_banks * chip.bank_bytes:
+    if chip.banks_of_image(feature.height, feature.width, entries) > cbuf.data_banks:
+        needed = entries * feature.height * chip.entry_bytes
         problem = f"= {cbuf.data_banks} cannot hold {needed} bytes of input rows"
+        if needed <= cbuf.data_banks * chip.bank_bytes:
+            problem += " of one column: the last bank is nearly full"
         yield "CNA.CBUF_CON0.DATA_BANK", problem
-    if cbuf.weight_reuse and weight_bytes > cbuf.weight_banks * chip.bank_bytes:
+    room = cbuf.weight_banks * chip.bank_bytes
+    if cbuf.weight_reuse and weight_bytes > room:
         problem = f"needs {weight_bytes} bytes of weights in {cbuf.weight_banks} banks"
         yield "CNA.CBUF_CON0.WEIGHT_REUSE", problem
+    at_once = of.groups.outputs(task.is_depthwise) // task.element.bytes
+    group_bytes = min(at_once, weights.kernels) * weights.bytes_per_kernel
+    # The array waits for ever if less is there while weights stream.
+    if room < min(weight_bytes, 2 * group_bytes):
+        problem = f"= {cbuf.weight_banks} cannot hold two groups of kernels of {group_bytes} bytes"
+        yield "CNA.CBUF_CON0.WEIGHT_BANK", problem
 
 
 def _write_cbuf(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from delegate.chip.chip import Chip
 from delegate.lower.task import ElementwiseTask
+from delegate.npu.dpu_problems import size_problems
 from delegate.npu.encode_dpu import write_dpu, write_pointers
 from delegate.npu.encode_rdma import write_rdma
 from delegate.npu.regcmd import RegCmdWriter, Segment
@@ -14,9 +16,10 @@ INT_MASK = 0x300
 """Interrupts that mean completion: DPU, either register group."""
 
 
-def encode_elementwise(layer: str, task: ElementwiseTask) -> Segment:
+def encode_elementwise(chip: Chip, layer: str, task: ElementwiseTask) -> Segment:
     """The segment of ``task``. Raises EncodingError."""
     writer = RegCmdWriter(layer, task.tile)
+    writer.refuse(size_problems(chip.limits, task))
     write_elementwise(writer, task)
     return writer.finish(ENABLE_MASK, INT_MASK)
 

@@ -9,7 +9,7 @@ import numpy as np
 from delegate.lower.memory.tensors import memory_view
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.pixels_apart import PixelsApart
-from delegate.lower.rows_as_surfaces import Repeat, writes_no_pixels_apart
+from delegate.lower.rows_as_surfaces import Repeat, lie_in_memory
 from delegate.lower.selection import Selection
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Shape
@@ -46,7 +46,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     dense = weights.reshape(channels, block, block, -1)
     size = (block, block)
     selection = Selection(padding=(block - 1, block - 1), spread=size)
-    if block == 1 or not writes_no_pixels_apart(planning.chip):
+    if block == 1 or not lie_in_memory(planning.chip, size, selection.padding):
         return plan_rearranged(planning, operation, dense, selection)
     source = planning.tensor(operation.operands[0])
     close = plan_rearranged(planning, operation, dense, replace(selection, spread=(1, 1)))

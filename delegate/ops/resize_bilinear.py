@@ -16,7 +16,7 @@ from delegate.chip.limits import surfaces_of
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Mirror, Side
-from delegate.lower.rows_as_surfaces import writes_no_pixels_apart
+from delegate.lower.rows_as_surfaces import lie_in_memory
 from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, map_bytes
 from delegate.lower.task import Ref, Task
 from delegate.lower.weights import depthwise_channels
@@ -135,7 +135,7 @@ def resized_to_twice(facts: GraphFacts, node: Node) -> str | None:
     """
     found = (
         _stencils(facts.graph, node, BLENDS)
-        if writes_no_pixels_apart(facts.chip)
+        if lie_in_memory(facts.chip, (2, 2))
         else _stencils(facts.graph, node, STENCILS)
     )
     if found is not None:
@@ -189,7 +189,7 @@ def _plan_stencils(
 def plan(planning: Planning, operation: Operation) -> Plan:
     """Without pixels apart where the chip does not write them."""
     chip, channels = planning.chip, planning.tensor(operation.operands[0]).view.channels
-    if writes_no_pixels_apart(chip):
+    if lie_in_memory(chip, (2, 2)):
         blends = _stencils(planning.graph, operation.node, BLENDS)
         assert blends is not None  # resized_to_twice ran before
         return plan_blends(planning, operation, *blends)

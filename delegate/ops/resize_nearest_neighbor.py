@@ -13,7 +13,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.limits import surfaces_of
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.rows_as_surfaces import Repeat, writes_no_pixels_apart
+from delegate.lower.rows_as_surfaces import Repeat, lie_in_memory
 from delegate.lower.selection import Selection, surfaces_written
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
@@ -71,7 +71,8 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     """Image by image; without pixels apart where the chip does not write them."""
     chip, factors = planning.chip, _factors(planning.graph, operation.node)
     before, after = (planning.tensor(t).view for t in (operation.operands[0], operation.result))
-    if writes_no_pixels_apart(chip):
+    padding = (factors[0] - 1, factors[1] - 1)
+    if lie_in_memory(chip, factors, padding):
         repeat = Repeat(chip, before, factors)
         return move_plan(
             planning,
@@ -81,7 +82,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
             writes=repeat.surfaces_written,
             by_image=True,
         )
-    padding = (factors[0] - 1, factors[1] - 1)
     selection = Selection(taps=factors, tap=None, padding=padding, spread=factors)
     return move_plan(
         planning,

@@ -17,7 +17,7 @@ from delegate.chip.chip import Chip
 from delegate.lower.model_weights import DeviceWeights, device_weights
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.pixels_apart import PixelsApart
-from delegate.lower.rows_as_surfaces import Repeat, writes_no_pixels_apart
+from delegate.lower.rows_as_surfaces import Repeat, lie_in_memory
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Tensor, read_only
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint
@@ -112,6 +112,18 @@ def transposed_reaches_outputs(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
+@constraint(steps=lambda chip: chip.limits.spreads, most=lambda chip: chip.limits.spread_pad)
+def pixels_apart(facts: GraphFacts, node: Node) -> str | None:
+    """In fp16 strides other than 1 must be among {steps}, and the kernel may overlap the image by
+    at most {most} more then.
+    """
+    options, (kh, kw) = _options(node), weights_of(facts, node).shape[1:3]
+    strides, (top, left) = (options.stride_h, options.stride_w), _cropped(facts.graph, node)
+    if strides == (1, 1) or not lie_in_memory(facts.chip, strides, (kh - 1 - top, kw - 1 - left)):
+        return None
+    return f"they are {list(strides)}, the kernel is {kh} x {kw}"
+
+
 GEOMETRY = (
     convolution.kernel_in_range,
     transposed_size_known,
@@ -164,7 +176,9 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     shape = planning.graph.tensor(found.node.inputs[1]).shape
     given = device_weights(planning.graph, found.node, shape[0], shape)
     weights = replace(given, values=found.weights(given.values))
-    if found.spread == (1, 1) or not writes_no_pixels_apart(planning.chip):
+    assert found.operation.padding is not None
+    apart = planning.chip, found.spread, found.operation.padding
+    if found.spread == (1, 1) or not lie_in_memory(*apart):
         convolved = found.operation, found.options, weights
         return convolution.plan_convolution(planning, *convolved, spread=found.spread)
     return _apart(planning, found, weights)
@@ -198,7 +212,7 @@ def half(operator: Operator) -> Operator:
             planning, found.operation, found.options, found.weights(kernel), spread=found.spread
         )
 
-    rules = (*half.FIRST, convolution.convolution_rank, *half.WITH_WEIGHTS, *GEOMETRY)
+    rules = (*half.FIRST, convolution.convolution_rank, *half.WITH_WEIGHTS, *GEOMETRY, pixels_apart)
     return half.half_record(operator, plan, rules, half_errors.sums(FEATURE, 0))
 
 

@@ -7,7 +7,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from delegate.chip.rk3588 import RK3588
+from delegate.lower.memory.tensors import View
 from delegate.lower.tiling.choices import weight_banks_needed
+from delegate.lower.tiling.element_wise import pixel_chunks
 from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
 from delegate.lower.tiling.tiles import TilingError, plan_tiles
 from tests.lower.tile_checks import check_plan
@@ -75,6 +77,8 @@ def smallest_task_fits(g: ConvGeometry) -> bool:
     # More products of int8 could leave the int32 sum.
     products = g.taps * (1 if g.is_depthwise else channels)
     banks = -(-rows * entries // RK3588.cbuf.bank_entries) + -(-weights // RK3588.cbuf.bank_bytes)
+    if columns == 1 and -rows * entries % RK3588.cbuf.bank_entries < 0.05 * 512:
+        banks += 1  # the last one is nearly full
     return (
         max(rows, columns) <= RK3588.limits.feature_size
         and products < 2**17
@@ -127,7 +131,7 @@ def test_entries_per_row(width, channels, entries):
 def test_small_weights_stay_resident_and_large_ones_keep_two_groups():
     assert weight_banks_needed(RK3588.cbuf, 3 * 32768, 32768) == 3
     assert weight_banks_needed(RK3588.cbuf, 64 * 32768, 2 * 32768) == 4
-    assert weight_banks_needed(RK3588.cbuf, 64 * 32768, 8 * 32768) == 8
+    assert weight_banks_needed(RK3588.cbuf, 64 * 32768, 8 * 32768) == 16  # so parts of them
 
 
 def plain(size_h, size_w, channels, outputs, kernel, *, is_depthwise=False):
@@ -159,10 +163,24 @@ def test_columns_too_far_apart_for_the_skip_between_rows_take_single_rows():
 
 def test_more_outputs_than_a_cube_has_channels_are_parts():
     for is_depthwise in (False, True):
-        geometry = plain(3, 5, 9008, 9008, 1, is_depthwise=is_depthwise)
+        geometry = plain(3, 5, 5008, 5008, 1, is_depthwise=is_depthwise)
         plan = plan_tiles(geometry)
-        assert max(tile.part.outputs for tile in plan.tiles) <= 8191
+        assert max(tile.part.outputs for tile in plan.tiles) <= 4096
         check_plan(geometry, plan)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "chunks"), [(4096, 1), (4684, 1), (4625, 1), (8191, 2), (20011, 2), (4096**2 + 1, 2)]
+)
+def test_pixels_in_a_row_are_rectangles_that_a_task_writes(pixels, chunks):
+    found = list(pixel_chunks(RK3588, View(1, 1, pixels, 16)))
+    assert len(found) == chunks
+    end = 0
+    for chunk in found:
+        assert chunk.first == end
+        assert max(chunk.height, chunk.width) <= 4096
+        end += chunk.height * chunk.width
+    assert end == pixels
 
 
 def test_wide_rows_are_cut_into_columns():
@@ -186,6 +204,31 @@ def test_pixels_that_lie_apart_count_with_what_is_between_them(is_tall):
 def test_kernels_too_large_for_a_group_go_by_surfaces():
     plan = plan_tiles(plain(7, 7, 2048, 64, 3))
     assert [tile.part.kernels for tile in plan.tiles[:: len(plan.tiles) // 4]] == [16] * 4
+
+
+def test_kernels_of_which_two_groups_do_not_fit_stay_a_group_at_a_time():
+    """576 kernels of 9,216 bytes, of which a group takes nine banks."""
+    geometry = plain(7, 7, 1024, 576, 3)
+    plan = plan_tiles(geometry)
+    check_plan(geometry, plan)
+    assert {tile.part.kernels for tile in plan.tiles} == {32}
+    assert all(tile.weights_resident for tile in plan.tiles)
+
+
+@pytest.mark.parametrize(("rows", "banks"), [(486, 1), (487, 2), (512, 2), (998, 2), (999, 3)])
+def test_an_image_of_one_column_leaves_a_part_of_its_last_bank_free(rows, banks):
+    (tile,) = plan_tiles(plain(rows, 1, 64, 32, 1)).tiles
+    assert tile.data_banks == banks
+    (wide,) = plan_tiles(plain(rows // 2, 2, 64, 32, 1)).tiles
+    assert wide.data_banks == -(-(rows // 2 * 2) // 512)
+
+
+def test_rows_of_one_column_are_cut_before_the_last_bank_is_full():
+    """352 rows of 16 entries fill eleven banks."""
+    geometry = plain(700, 1, 1024, 32, 1)
+    plan = plan_tiles(geometry)
+    check_plan(geometry, plan)
+    assert max(tile.rows.output_size for tile in plan.tiles) <= 350
 
 
 def test_the_choice_is_explained():

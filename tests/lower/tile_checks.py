@@ -45,11 +45,20 @@ def check_tile(geometry, tile):
     assert tile.entries_per_row <= geometry.cbuf.max_row_entries
     needed = tile.rows.input_size * tile.entries_per_row
     assert needed <= tile.data_banks * geometry.cbuf.bank_entries
+    if width == 1:  # the last rows of an image of one column are lost in a last bank that is full
+        before_last = (tile.data_banks - 1) * geometry.cbuf.bank_entries
+        assert needed - before_last <= 0.95 * geometry.cbuf.bank_entries
+    assert (-(-channels * geometry.element_bytes // 64) - 1) * width <= 2047
+    outputs = tile.part.outputs
+    assert max(tile.rows.output_size, tile.columns.output_size, outputs) <= 4096
     weights = tile.part.kernels * geometry.taps * geometry.element_bytes
     if not geometry.is_depthwise:
         weights *= geometry.channels
     if tile.weights_resident:
         assert weights <= tile.weight_banks * geometry.cbuf.bank_bytes
+    else:  # the array waits for ever where less than two groups of kernels are there
+        two_groups = weights // tile.part.kernels * geometry.group * 2
+        assert two_groups <= tile.weight_banks * geometry.cbuf.bank_bytes
     for axis, window in ((geometry.rows, tile.rows), (geometry.columns, tile.columns)):
         assert window.input_size >= 1
         assert (window.input_size - 1) * axis.spread < geometry.limits.feature_size

@@ -82,6 +82,17 @@ def with_feature(task, **changes):
     return dataclasses.replace(task, feature=dataclasses.replace(task.feature, **changes))
 
 
+def with_kernels(task, kernels):
+    size = task.weights.bytes_per_kernel * kernels
+    weights = dataclasses.replace(task.weights, kernels=kernels, total_bytes=size)
+    return dataclasses.replace(task, weights=weights)
+
+
+@pytest.mark.parametrize("spread", [(1, 2), (2, 1), (2, 2), (4, 4), (8, 8)])
+def test_pixels_apart_by_a_live_number_with_little_padding_are_taken(spread):
+    assert encode_task(RK3588, "", conv_task(spread=spread, pad_left=11)).words
+
+
 @pytest.mark.parametrize(
     ("task", "text"),
     [
@@ -102,6 +113,22 @@ def with_feature(task, **changes):
             with_output(conv_task(oc=64), channels=32, channels_real=32),
             "64 exceeds the 32 channels",
         ),
+        (
+            with_cbuf(conv_task(h=500, w=1, c=64, kh=1, kw=1, pad_top=0, pad_left=0), data_banks=1),
+            "DATA_BANK = 1 cannot hold 32000 bytes of input rows of one column",
+        ),
+        (conv_task(c=1024, oc=96), "WEIGHT_BANK = 8 cannot hold two groups of kernels of 294912"),
+        (
+            with_feature(conv_task(h=1, w=1024, c=192), entries_per_row=2048),
+            "DATAIN_CHANNEL = 192 is too much beside 1024 columns",
+        ),
+        (with_kernels(conv_task(), 31), "WEIGHT_KERNELS = 31 is not an even number"),
+        (conv_task(oc=4098), "WEIGHT_KERNELS = 4098 is not an even number up to 4096"),
+        (conv_task(ow=4097), "DATA_CUBE_WIDTH.WIDTH = 4097 exceeds the limit 4096"),
+        (add_task(w=4097), "DATA_CUBE_WIDTH.WIDTH = 4097 exceeds the limit 4096"),
+        (add_task(c=4112), "DATA_CUBE_CHANNEL.CHANNEL = 4112 exceeds the limit 4096"),
+        (conv_task(spread=(3, 3)), "DECONV_Y_STRIDE = 3 is none of (1, 2, 4, 8)"),
+        (conv_task(spread=(1, 2), pad_left=12), "= 12 exceeds 11 beside pixels that lie apart"),
         (with_feature(conv_task(), channels=24), "24 is not a multiple of 16"),
         (with_feature(conv_task(), surface_stride_bytes=600), "600 bytes per surface"),
     ],

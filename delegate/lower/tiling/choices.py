@@ -15,16 +15,11 @@ from delegate.lower.tiling.geometry import ConvGeometry, Part, Window
 
 
 def weight_banks_needed(cbuf: Cbuf, weight_bytes: int, bytes_per_kernel_group: int) -> int:
-    """Banks that weights want: all of them up to three, else two kernel groups, at the least one
-    group.
-    """
+    """Banks that weights want: all of them up to three, else two kernel groups."""
     whole = ceil_div(weight_bytes, cbuf.bank_bytes)
     if whole <= cbuf.resident_weight_banks:
         return whole
-    banks = min(whole, ceil_div(2 * bytes_per_kernel_group, cbuf.bank_bytes))
-    if banks > cbuf.banks - 1:
-        banks = ceil_div(bytes_per_kernel_group, cbuf.bank_bytes)
-    return banks
+    return min(whole, ceil_div(2 * bytes_per_kernel_group, cbuf.bank_bytes))
 
 
 def kernel_parts(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
@@ -97,28 +92,27 @@ def column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window,
             yield windows
 
 
-def weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[tuple[int, ...], ...]:
-    """Numbers of banks worth a try; the second set only if no tile fits with the first."""
+def weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[int, ...]:
+    """Numbers of banks worth a try: none if less than two groups of kernels would stream."""
     weight_bytes, group_bytes = geometry.weight_bytes(part), geometry.group_bytes(part)
     cbuf = geometry.cbuf
     if cbuf.data_banks:
-        return (cbuf.weight_banks,), ()
+        return (cbuf.weight_banks,)
     rule = weight_banks_needed(cbuf, weight_bytes, group_bytes)
     resident = ceil_div(weight_bytes, geometry.cbuf.bank_bytes)
-    one_group = ceil_div(group_bytes, geometry.cbuf.bank_bytes)
     first = dict.fromkeys(banks for banks in (rule, resident) if banks < cbuf.banks)
     streaming = ceil_div(2 * group_bytes, cbuf.bank_bytes)
     if _is_one_tile(geometry, part, streaming):
         first[streaming] = None
-    return tuple(first), (one_group,) if one_group < geometry.cbuf.banks else ()
+    return tuple(first)
 
 
 def _is_one_tile(geometry: ConvGeometry, part: Part, weight_banks: int) -> bool:
     """Whether all pixels of the input lie in the other banks."""
     rows, columns = (axis.windows(axis.wanted)[0] for axis in (geometry.rows, geometry.columns))
     entries = geometry.row_entries(columns.input_size, geometry.input_channels(part))
-    banks = geometry.cbuf.banks - weight_banks
-    return rows.input_size * entries <= banks * geometry.cbuf.bank_entries
+    needed = geometry.cbuf.banks_of_image(rows.input_size, columns.input_size, entries)
+    return needed + weight_banks <= geometry.cbuf.banks
 
 
 def row_windows(

@@ -115,11 +115,18 @@ def pixel_chunks(chip: Chip, view: View) -> Iterator[PixelChunk]:
         return
     first = 0
     while first < view.pixels:
-        left = view.pixels - first
-        width = min(left, chip.limits.cube_size)
-        height = min(left // width, chip.limits.cube_size)
+        height, width = _rectangle(view.pixels - first, chip.limits.cube_size)
         yield PixelChunk(first, height, width)
         first += height * width
+
+
+def _rectangle(pixels: int, most: int) -> Pair:
+    """All ``pixels`` in the fewest rows that are equal, else as many as sides of ``most`` hold."""
+    for height in range(-(-pixels // most), most + 1):
+        if pixels % height == 0:
+            return height, pixels // height
+    width = min(pixels, most)
+    return min(pixels // width, most), width
 
 
 def surface_ranges(chip: Chip, channels: int) -> Iterator[range]:

@@ -147,9 +147,9 @@ class ConvGeometry:
         part = Part(0, min(self.kernels, kernels), 1)
         reach = min(self.columns.reach, self.columns.input_size)
         rows = min(self.rows.reach, self.rows.input_size)
-        entries = rows * self.row_entries(reach, self.input_channels(part))
+        entries = self.row_entries(reach, self.input_channels(part))
         weights = ceil_div(self.group_bytes(part), self.cbuf.bank_bytes)
-        return ceil_div(entries, self.cbuf.bank_entries) + weights
+        return self.cbuf.banks_of_image(rows, reach, entries) + weights
 
     def input_channels(self, part: Part) -> int:
         """Channels a task of ``part`` fetches."""

@@ -54,25 +54,24 @@ def plan_input_groups(geometry: ConvGeometry, work: SumWork) -> InputGroups | No
     does not hold the results.
 
     A group fits if the weight banks hold two groups of its kernels, one of them being fetched
-    while the other is used; only where that is impossible a single group of kernels.
+    while the other is used.
     """
     lanes, entry = geometry.channels, geometry.cbuf.entry_bytes
     if align(max(geometry.outputs, work.sum_kernels), geometry.group) > geometry.limits.cube_size:
         return None
-    for kernel_groups in (2, 1):
-        for count in range(2, lanes // CHANNELS_PER_SURFACE + 1):
-            size = ceil_div(lanes, count)
-            size = align(size, entry if size > entry else ATOM_BYTES)
-            banks = _data_banks(geometry, size, kernel_groups)
-            if banks is not None:
-                groups = _groups(lanes, size, banks)
-                pixels = geometry.images * geometry.rows.output_size * geometry.columns.output_size
-                sums = (len(groups) - 1) * work.passes_per_group + work.last_sum_tasks - 1
-                return InputGroups(groups, pixels * (work.copy_tasks + sums + 1))
+    for count in range(2, lanes // CHANNELS_PER_SURFACE + 1):
+        size = ceil_div(lanes, count)
+        size = align(size, entry if size > entry else ATOM_BYTES)
+        banks = _data_banks(geometry, size, max(geometry.kernels, work.sum_kernels))
+        if banks is not None:
+            groups = _groups(lanes, size, banks)
+            pixels = geometry.images * geometry.rows.output_size * geometry.columns.output_size
+            sums = (len(groups) - 1) * work.passes_per_group + work.last_sum_tasks - 1
+            return InputGroups(groups, pixels * (work.copy_tasks + sums + 1))
     return None
 
 
-def _data_banks(geometry: ConvGeometry, channels: int, kernel_groups: int) -> int | None:
+def _data_banks(geometry: ConvGeometry, channels: int, kernels: int) -> int | None:
     """Banks for the widest window of ``channels``, or None if the kernels do not fit the rest."""
     rows = min(geometry.rows.reach, geometry.rows.input_size)
     columns = min(geometry.columns.reach, geometry.columns.input_size)
@@ -82,10 +81,10 @@ def _data_banks(geometry: ConvGeometry, channels: int, kernel_groups: int) -> in
         return None
     if channels > geometry.limits.input_channels or products > geometry.limits.products:
         return None
-    banks = ceil_div(rows * entries, geometry.cbuf.bank_entries)
-    part = Part(0, geometry.kernels, geometry.outputs)
+    banks = geometry.cbuf.banks_of_image(rows, columns, entries)
+    part = Part(0, kernels, geometry.outputs)
     narrowed = replace(geometry, channels=channels)
-    wanted = min(kernel_groups * narrowed.group_bytes(part), narrowed.weight_bytes(part))
+    wanted = min(2 * narrowed.group_bytes(part), narrowed.weight_bytes(part))
     fits = banks + ceil_div(wanted, geometry.cbuf.bank_bytes) <= geometry.cbuf.banks
     return banks if fits else None
 

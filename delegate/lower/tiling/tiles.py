@@ -8,7 +8,7 @@ with the least estimated time (``cost``: kicks, MAC cycles, bytes on the bus) is
 - whole rows, or the fewest columns with which a row fits;
 - the bank split of programs that run on silicon (weights up to three banks resident, larger ones
   two kernel groups deep and streaming), all weights resident, fewer banks of streaming ones
-  where one tile then holds all rows (it needs its weights once), or a single group;
+  where one tile then holds all rows (it needs its weights once);
 - row heights that need the fewest tasks, evened out where that saves partly filled pixel groups.
 
 Input fetched for one task is never reused by the next (no observed program does), so parts of the
@@ -123,18 +123,18 @@ def _plans(
     for columns in column_windows(geometry, widest):
         width = max(window.input_size for window in columns)
         entries = geometry.row_entries(width, geometry.input_channels(widest))
-        for choices in weight_bank_choices(geometry, widest):
-            found = False
-            for banks in choices:
-                height = (geometry.cbuf.banks - banks) * geometry.cbuf.bank_entries // entries
-                for rows in row_windows(geometry, min(height, most_rows), columns):
-                    found = True
-                    tiles = len(parts) * len(columns) * len(rows)
-                    if best is None or _at_least(geometry, tiles) <= best.cost_cycles:
-                        best = _plan(geometry, parts, columns, rows, banks)
-                        yield best
-            if found:
-                return
+        narrowest = min(window.input_size for window in columns)
+        found = False
+        for banks in weight_bank_choices(geometry, widest):
+            height = geometry.cbuf.rows_within(geometry.cbuf.banks - banks, narrowest, entries)
+            for rows in row_windows(geometry, min(height, most_rows), columns):
+                found = True
+                tiles = len(parts) * len(columns) * len(rows)
+                if best is None or _at_least(geometry, tiles) <= best.cost_cycles:
+                    best = _plan(geometry, parts, columns, rows, banks)
+                    yield best
+        if found:
+            return
 
 
 def _plan(
@@ -152,8 +152,8 @@ def _plan(
         per_row = {window: geometry.row_entries(window.input_size, channels) for window in columns}
         if len(rows) == len(columns) == 1 and not geometry.cbuf.data_banks:
             # One tile: rows take what they need, weights the rest.
-            needed = rows[0].input_size * per_row[columns[0]]
-            data_banks = ceil_div(needed, geometry.cbuf.bank_entries)
+            image = rows[0].input_size, columns[0].input_size, per_row[columns[0]]
+            data_banks = geometry.cbuf.banks_of_image(*image)
         banks = geometry.cbuf.banks - data_banks
         weight_bytes = geometry.weight_bytes(part)
         resident = weight_bytes <= banks * geometry.cbuf.bank_bytes
@@ -227,7 +227,7 @@ def _check_smallest(geometry: ConvGeometry) -> None:
             f"more than {slice_bytes} not all groups are known to compute",
         )
     rows = min(geometry.rows.reach, geometry.rows.input_size)
-    banks = ceil_div(rows * entries, geometry.cbuf.bank_entries)
+    banks = geometry.cbuf.banks_of_image(rows, reach, entries)
     banks += ceil_div(geometry.group_bytes(smallest), geometry.cbuf.bank_bytes)
     if banks > geometry.cbuf.banks or rows > geometry.limits.feature_size:
         raise _nothing_fits(geometry, rows, entries, geometry.group_bytes(smallest))
