@@ -9,6 +9,7 @@
 #include "bindings.h"
 #include "evidence/feature_proofs.h"
 #include "evidence/feature_use.h"
+#include "gil.h"
 #include "host/devices.h"
 #include "host/npu_chip.h"
 #include "host/npu_nodes.h"
@@ -47,7 +48,7 @@ std::vector<std::string> run_on_device(const std::vector<py::tuple>& items,
   }
   std::vector<size_t> written;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     const std::shared_ptr<Device> opened = open_device(device, {cores, false});
     written = run_recorded(*opened, buffers, jobs, timeout_ms);
   }
@@ -59,7 +60,7 @@ std::vector<std::string> run_on_device(const std::vector<py::tuple>& items,
 py::list npu_nodes(const std::string& root) {
   std::vector<NpuNode> nodes;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     nodes = find_npu_nodes(root);
   }
   py::list result;
@@ -92,7 +93,7 @@ py::tuple prove_features(const std::string& device, const std::string& cache_dir
   std::vector<std::pair<std::string, std::string>> states;
   std::string path;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     const ProofSettings settings{"always", cache_dir, cores, timeout_ms};
     const std::shared_ptr<FeatureProofs> proofs =
         FeatureProofs::of(open_device(device, {cores, false}), settings, [](const std::string&) {});
