@@ -73,11 +73,16 @@ class LateError(Exception):
 LATE: Counter[str] = Counter()
 
 
+def is_late(text: str, before: int) -> bool:
+    """Whether an error is one that the kernel's log explains."""
+    return any(words in text for words in LOST[DRIVER]) and kernel_timeouts() > before
+
+
 def require_success(code: int, text: str, before: int) -> None:
     """Raises LateError where the error is one that the kernel's log explains."""
     if code == 0:
         return
-    if any(words in text for words in LOST[DRIVER]) and kernel_timeouts() > before:
+    if is_late(text, before):
         LATE["the kernel's own time-outs, repeated"] += 1
         raise LateError
     raise AssertionError(f"exit {code}: {text[-500:]}")
