@@ -45,6 +45,7 @@ IS_KASAN = os.environ.get("BOARD_KASAN", "") not in ("", "0")
 ROCKET_MODULES = ("drm_shmem_helper.ko", "gpu-sched.ko", "rocket.ko")
 TREES = {"rocket": "npu.dtso", "rknpu": "npu_rknpu.dtso"}
 FOR_THE_GUEST = ("BOARD_CYCLES", "BOARD_CONFORMANCE")
+QEMU_PART = PROJECT / "native/board/qemu_npu.c"
 PICTURES = ("000000000049",)
 _LARGEST = 5 << 20
 """Of models for the guest."""
@@ -241,6 +242,10 @@ def main() -> int:
         libraries = build_product(CACHE / "build-aarch64", tools, packages)
     with step("the host in C"):
         c_host = build_c_host(tools, libraries, CACHE / "c_host")
+    if not QEMU_PART.exists():
+        raise UnavailableError(
+            f"{QEMU_PART} is not here: source distributions leave it out, a clone has it"
+        )
     with step("the NPU's process"):
         ninja_build(CACHE / "build-npu", ("npu_process", "qemu_npu"), "RK3588_BOARD=ON",
                     "RK3588_PYTHON_MODULE=OFF")  # fmt: skip

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tools.board.packages import run
 
-RAM = "2560M"
+RAM = os.environ.get("BOARD_RAM") or "2560M"
 _POLL_S = 0.25
 # A boot takes five seconds on a quiet machine, the longest silence of a case half a minute; the
 # machine may get ten times as busy after the boot.
