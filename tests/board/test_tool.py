@@ -210,3 +210,23 @@ def test_what_the_kernel_says_of_the_product_is_told_from_what_a_driver_causes()
     log = "\n".join(("[ 1.0] RKNPU: soft reset, num: 6", sync, freed, other))
     assert complaints_in(log, "rocket") == [sync, freed, other]
     assert complaints_in(log, "rknpu") == [freed, other]
+
+
+def test_a_kernel_of_ones_own_is_made_again_but_configured_once(monkeypatch, tmp_path: Path):
+    tree, made = tmp_path / "linux", []
+
+    def make(_: Path, folder: Path, output: str, *targets: str) -> None:
+        made.append((folder, targets[-1]))
+        build = Path(output.partition("=")[2])
+        for name in ("arch/arm64/boot/Image", *kernel._MODULES):
+            (build / name).parent.mkdir(parents=True, exist_ok=True)
+            (build / name).touch()
+
+    monkeypatch.setattr(kernel, "make", make)
+    monkeypatch.setattr(kernel, "BUILD_TOOLS", ())
+    for _ in range(2):
+        folder = kernel.build_kernel(tmp_path / "cache", tree=tree)
+        assert (folder / "rocket.ko").exists()
+    assert made == [(tree, "allnoconfig"), (tree, "modules"), (tree, "modules")]
+    monkeypatch.setattr(kernel, "fetch_source", lambda _: tmp_path / "debian")
+    assert kernel.build_kernel(tmp_path / "cache") != folder
