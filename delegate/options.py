@@ -168,6 +168,10 @@ class Options:
         Integer(0, MAX_TIMEOUT_MS), "0",
         "longest wait for one submit to an NPU; 0 = the device's default",
     )  # fmt: skip
+    keeper: bool = _option(
+        Flag(), "true",
+        "a helper process keeps the driver rocket safe from the death of this one in a run",
+    )  # fmt: skip
     verify: str = _option(
         Choice(("off", "sim", "sample")), "off",
         "run every partition twice, on the simulator too, and compare; sample = one in 100, "

@@ -77,7 +77,6 @@ class Session:
         if self.options.chip == "auto":
             self.options = replace(self.options, chip=name)
 
-    @property
     def option_bytes(self) -> dict[int, int]:
         """How many bytes of the runtime's options each operator reads, by builtin code."""
         return {

@@ -11,18 +11,19 @@ namespace rk3588 {
 namespace {
 
 std::shared_ptr<Device> open_npu(const std::string& node, const std::string& driver,
-                                 const std::string& cores) {
+                                 const DeviceSettings& settings) {
   const Chip& chip = require_chip_of(node, driver);
-  return driver == kRocketDriver ? make_rocket_device(node, cores, chip)
-                                 : make_rknpu_device(node, cores, chip);
+  return driver == kRocketDriver
+             ? make_rocket_device(node, settings.cores, chip, settings.has_keeper)
+             : make_rknpu_device(node, settings.cores, chip);
 }
 
 // The driver behind the node decides, whatever the node is called.
-std::shared_ptr<Device> open_node(const std::string& node, const std::string& cores) {
+std::shared_ptr<Device> open_node(const std::string& node, const DeviceSettings& settings) {
   if (is_rknpu_misc_node(node)) throw DeviceError(rknpu_misc_problem(node));
   const DriverVersion driver = DrmFile(node).version();
   if (driver.name == kRocketDriver || driver.name == kRknpuDriver) {
-    return open_npu(node, driver.name, cores);
+    return open_npu(node, driver.name, settings);
   }
   throw DeviceError(node + " belongs to driver " + driver.text() +
                     ", not to a Rockchip NPU (rocket, rknpu); try device=auto");
@@ -43,9 +44,9 @@ const NpuNode* choose_node(const std::vector<NpuNode>& nodes, const std::string&
   return first;
 }
 
-std::shared_ptr<Device> open_found(const NpuNode& node, const std::string& cores) {
+std::shared_ptr<Device> open_found(const NpuNode& node, const DeviceSettings& settings) {
   if (node.state != NpuNode::State::kUsable) throw DeviceError(node.problem);
-  return open_npu(node.path, node.driver, cores);
+  return open_npu(node.path, node.driver, settings);
 }
 
 const Chip& asked_chip(const DeviceSettings& settings) {
@@ -55,7 +56,7 @@ const Chip& asked_chip(const DeviceSettings& settings) {
 std::shared_ptr<Device> open_auto(const DeviceSettings& settings) {
   const std::vector<NpuNode> nodes = find_npu_nodes("/");
   const NpuNode* node = choose_node(nodes, "");
-  if (node != nullptr) return open_found(*node, settings.cores);
+  if (node != nullptr) return open_found(*node, settings);
   if (settings.strict) {
     throw DeviceError(
         "strict: no NPU was found (no node of driver rocket or rknpu); ask for the simulator with "
@@ -65,10 +66,10 @@ std::shared_ptr<Device> open_auto(const DeviceSettings& settings) {
 }
 
 std::shared_ptr<Device> open_driver(const std::string& driver, const char* needs,
-                                    const std::string& cores) {
+                                    const DeviceSettings& settings) {
   const std::vector<NpuNode> nodes = find_npu_nodes("/");
   const NpuNode* node = choose_node(nodes, driver);
-  if (node != nullptr) return open_found(*node, cores);
+  if (node != nullptr) return open_found(*node, settings);
   for (const NpuNode& absent : nodes) {
     if (absent.driver == driver && absent.state == NpuNode::State::kMissing) {
       throw DeviceError("device " + driver + ": " + absent.problem);
@@ -83,13 +84,12 @@ std::shared_ptr<Device> open_any(const std::string& name, const DeviceSettings& 
   if (name == "null") return make_null_device();
   if (name == "auto") return open_auto(settings);
   if (name == kRocketDriver) {
-    return open_driver(name, "Linux 6.18 or later with CONFIG_DRM_ACCEL_ROCKET", settings.cores);
+    return open_driver(name, "Linux 6.18 or later with CONFIG_DRM_ACCEL_ROCKET", settings);
   }
   if (name == kRknpuDriver) {
-    return open_driver(name, "a vendor kernel (5.10 or 6.1) with the DRM build of RKNPU",
-                       settings.cores);
+    return open_driver(name, "a vendor kernel (5.10 or 6.1) with the DRM build of RKNPU", settings);
   }
-  if (!name.empty() && name[0] == '/') return open_node(name, settings.cores);
+  if (!name.empty() && name[0] == '/') return open_node(name, settings);
   throw DeviceError("unknown device \"" + name +
                     "\"; valid: auto, rocket, rknpu, simulator, null or the path of a node");
 }

@@ -182,6 +182,9 @@ struct DeviceSettings {
   // What the board has to be; "auto": any that programs can be compiled for. Of a device without a
   // board, what it is taken for.
   std::string chip = "auto";
+  // For the driver rocket: a second process keeps its files open for a second after this one's
+  // death.
+  bool has_keeper = true;
 };
 
 // Throws DeviceError unless there is a chip of this name.

@@ -12,11 +12,15 @@ namespace rk3588 {
 // `chip`: what it says it is; it runs the programs of all.
 std::shared_ptr<Device> make_simulator_device(const Chip& chip = kRk3588);
 std::shared_ptr<Device> make_null_device();
-// `cores`: see DeviceSettings. `chip`: behind the node. Throw DeviceError.
+// `cores`, `has_keeper`: see DeviceSettings. `chip`: behind the node. Throw DeviceError.
 std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores,
-                                           const Chip& chip);
+                                           const Chip& chip, bool has_keeper);
 std::shared_ptr<Device> make_rknpu_device(const std::string& node, const std::string& cores,
                                           const Chip& chip);
+
+// Why the driver rocket is not guarded against this process's death, once; "" if it is, or if that
+// was said.
+std::string take_keeper_problem();
 
 // Kernel drivers of the NPU.
 inline constexpr char kRocketDriver[] = "rocket";

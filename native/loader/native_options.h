@@ -26,6 +26,7 @@ struct NativeOptions {
   std::string cache_dir;  // where results of proofs are kept, or "off": in the user's own folder
   std::string prove;
   bool strict = false;
+  bool keeper = true;
   std::string stats_dir;  // where the counters are published, or "off"
   std::string verify;     // on the simulator: "off", "sim" or "sample"
   LogLevel log_level = LogLevel::kWarning;

@@ -20,9 +20,12 @@ class NativeSession : public Session {
   NativeSession(const NativeOptions& options, NoCompiler no_compiler)
       : options_(options),
         no_compiler_(std::move(no_compiler)),
-        streams_(open_device(options.device, {options.cores, options.strict, options.chip})),
+        streams_(open_device(options.device,
+                             {options.cores, options.strict, options.chip, options.keeper})),
         verifier_(options.verify != "off" ? make_simulator_device() : nullptr) {
     if (options.stats_dir != "off") RunStatsHome::publish_in(options.stats_dir);
+    const std::string problem = take_keeper_problem();
+    if (!problem.empty()) log(LogLevel::kInfo, problem);
   }
 
   ~NativeSession() override {

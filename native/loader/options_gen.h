@@ -50,6 +50,8 @@ inline constexpr std::array kOptions = {
               "an integer from 0 to 1000000"},
     OptionRow{"timeout_ms", OptionKind::kInteger, "0", 0, 3600000, "",
               "an integer from 0 to 3600000"},
+    OptionRow{"keeper", OptionKind::kFlag, "true", 0, 0, "",
+              "true or false"},
     OptionRow{"verify", OptionKind::kChoice, "off", 0, 0, "off,sim,sample",
               "off, sim or sample"},
     OptionRow{"prove", OptionKind::kChoice, "auto", 0, 0, "auto,off,always",

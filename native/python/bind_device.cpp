@@ -8,6 +8,7 @@
 
 #include "bindings.h"
 #include "evidence/form_evidence.h"
+#include "gil.h"
 #include "host/devices.h"
 #include "host/npu_chip.h"
 #include "host/npu_nodes.h"
@@ -46,7 +47,7 @@ std::vector<std::string> run_on_device(const std::vector<py::tuple>& items,
   }
   std::vector<size_t> written;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     const std::shared_ptr<Device> opened = open_device(device, {cores, false});
     written = run_recorded(*opened, buffers, jobs, chip_named(chip), timeout_ms);
   }
@@ -58,7 +59,7 @@ std::vector<std::string> run_on_device(const std::vector<py::tuple>& items,
 py::list npu_nodes(const std::string& root) {
   std::vector<NpuNode> nodes;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     nodes = find_npu_nodes(root);
   }
   py::list result;
@@ -85,7 +86,7 @@ py::tuple board_evidence(const std::string& device, const std::string& cache_dir
   std::string path;
   std::string problem;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     const std::shared_ptr<FormEvidence> evidence = evidence_of(device, cache_dir, 0, cores);
     states = evidence->states();
     if (forgets) evidence->forget();
@@ -102,7 +103,7 @@ std::vector<std::pair<std::string, std::string>> missing_of(const py::buffer& pr
                                                             const std::string& cores) {
   const py::buffer_info info = program.request();
   std::vector<std::pair<std::string, std::string>> found;
-  const py::gil_scoped_release release;
+  const GilRelease release;
   const std::shared_ptr<FormEvidence> evidence = evidence_of(device, cache_dir, timeout_ms, cores);
   for (MissingForm& form : evidence->missing(read_program(content(info)))) {
     found.emplace_back(std::move(form.name), std::move(form.reason));

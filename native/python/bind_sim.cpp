@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "bindings.h"
+#include "gil.h"
 #include "host/device_fault.h"
 #include "sim/deviation.h"
 #include "sim/simulator.h"
@@ -165,7 +166,7 @@ py::dict simulate(const std::vector<py::tuple>& region_items,
   settings.probe = parse_probe(probe);
   sim::RunFacts facts;
   try {
-    const py::gil_scoped_release unlocked;
+    const GilRelease unlocked;
     facts = Simulator(settings).run(regions, jobs);
   } catch (const sim::Fault& fault) {
     throw DeviceFault(fault.what(), fault);

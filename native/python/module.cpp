@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "gil.h"
 #include "host/device.h"
 #include "host/device_fault.h"
 #include "host/devices.h"
@@ -105,7 +106,7 @@ py::list run(Executable& executable, const std::vector<py::array>& arrays) {
     results.append(output);
   }
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     executable.run(sources, targets);
   }
   return results;

@@ -12,6 +12,7 @@
 
 #include "bindings.h"
 #include "evidence/form_evidence.h"
+#include "gil.h"
 #include "host/device.h"
 #include "host/devices.h"
 #include "program/executable.h"
@@ -48,8 +49,9 @@ class PyHandle {
       static_cast<void>(object_.release());
       return;
     }
-    const py::gil_scoped_acquire gil;
-    object_ = py::object();
+    const GilAcquire gil;
+    PyObject* object = object_.release().ptr();
+    or_park([object] { Py_XDECREF(object); });
   }
   PyHandle(const PyHandle&) = delete;
   PyHandle& operator=(const PyHandle&) = delete;
@@ -65,22 +67,24 @@ std::string error_text(const py::error_already_set& error) {
     PyErr_SetInterrupt();  // raised again once the runtime has returned to Python
     return "interrupted";
   }
-  const std::string text = py::str(error.value()).cast<std::string>();
-  const py::object base = py::module_::import("delegate.errors").attr("DelegateError");
+  PyObject* said = or_park([&] { return PyObject_Str(error.value().ptr()); });
+  if (said == nullptr) throw py::error_already_set();
+  const auto text = py::reinterpret_steal<py::str>(said).cast<std::string>();
+  const py::object base = import_module("delegate.errors").attr("DelegateError");
   if (error.matches(base)) return text;
   return "internal error: " + py::type::of(error.value()).attr("__name__").cast<std::string>() +
          ": " + text;
 }
 
 // The package may be absent from sys.path when the library is loaded by path alone.
-py::module_ import_plugin() {
+py::object import_plugin() {
   try {
-    return py::module_::import("delegate.compile.plugin");
+    return import_module("delegate.compile.plugin");
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_ModuleNotFoundError)) throw;
   }
-  py::module_::import("sys").attr("path").attr("append")(package_parent());
-  return py::module_::import("delegate.compile.plugin");
+  call(import_module("sys").attr("path").attr("append"), package_parent());
+  return import_module("delegate.compile.plugin");
 }
 
 // Bytes that are no UTF-8 become what Options refuses.
@@ -153,7 +157,7 @@ class PythonSession : public Session {
  public:
   // Needs the GIL. Throws py::error_already_set, DeviceError.
   explicit PythonSession(const py::dict& options)
-      : session_(import_plugin().attr("Session")(options)),
+      : session_(call(import_plugin().attr("Session"), options)),
         streams_(open_chosen(session_.get().attr("options"))) {
     const py::object& session = session_.get();
     const py::object effective = session.attr("options");
@@ -165,9 +169,11 @@ class PythonSession : public Session {
     if (verify != "off") verifier_ = make_simulator_device();
     if (verify == "sample") verify_every_ = kSampledRuns;
     session.attr("device_name") = streams_.name();
-    session.attr("adopt_chip")(std::string(streams_.chip().name));
+    call(session.attr("adopt_chip"), std::string(streams_.chip().name));
     const auto stats_dir = effective.attr("stats_dir").cast<std::string>();
     if (stats_dir != "off") RunStatsHome::publish_in(stats_dir);
+    const std::string problem = take_keeper_problem();
+    if (!problem.empty()) say("info", problem);
   }
 
   void prepare(Context* context, Delegate* delegate) override {
@@ -179,10 +185,10 @@ class PythonSession : public Session {
     const RunSettings settings{std::move(device),  timeout_ms_, verifier_,
                                context->threads(), evidence,    verify_every_};
     const Claim claim = install_compiled_operators(context, delegate, settings);
-    const py::gil_scoped_acquire gil;
+    const GilAcquire gil;
     try {
       if (claim.claimed > 0) {
-        session_.get().attr("announce_compiled")(claim.claimed, claim.total);
+        call(session_.get().attr("announce_compiled"), claim.claimed, claim.total);
       } else {
         std::vector<PendingKernel> pending = compile(context, settings, evidence);
         for (const PendingKernel& kernel : pending) release_constants(*context, kernel.nodes);
@@ -199,14 +205,16 @@ class PythonSession : public Session {
     return open_device(
         options.attr("device").cast<std::string>(),
         {options.attr("cores").cast<std::string>(), options.attr("strict").cast<bool>(),
-         options.attr("chip").cast<std::string>()});
+         options.attr("chip").cast<std::string>(), options.attr("keeper").cast<bool>()});
   }
 
   // To Python's log, with or without the GIL.
-  static void warn(const std::string& text) {
-    const py::gil_scoped_acquire gil;
-    py::module_::import("delegate.log").attr("get_logger")().attr("warning")("%s", text);
+  static void say(const char* level, const std::string& text) {
+    const GilAcquire gil;
+    const py::object logger = call(import_module("delegate.log").attr("get_logger"));
+    call(logger.attr(level), "%s", text);
   }
+  static void warn(const std::string& text) { say("warning", text); }
 
   // What a program uses and this board must not be given: names and reasons. Runs what is not
   // known.
@@ -215,7 +223,7 @@ class PythonSession : public Session {
       std::vector<std::pair<std::string, std::string>> found;
       if (evidence == nullptr) return found;
       const py::buffer_info info = program.request();
-      const py::gil_scoped_release release;
+      const GilRelease release;
       for (MissingForm& form : evidence->missing(read_program(content(info)))) {
         found.emplace_back(std::move(form.name), std::move(form.reason));
       }
@@ -229,9 +237,10 @@ class PythonSession : public Session {
     auto alive = std::make_shared<Context*>(context);
     const auto expire = [](Context** pointer) { *pointer = nullptr; };
     const std::unique_ptr<Context*, decltype(expire)> guard(alive.get(), expire);
-    const auto sizes = session_.get().attr("option_bytes").cast<OptionSizes>();
-    const py::object compiled = session_.get().attr("prepare")(
-        snapshot_context(context, sizes), preview_function(alive), missing_function(evidence));
+    const auto sizes = call(session_.get().attr("option_bytes")).cast<OptionSizes>();
+    const py::object compiled =
+        call(session_.get().attr("prepare"), snapshot_context(context, sizes),
+             preview_function(alive), missing_function(evidence));
     // Before the device takes its share.
     release_freed_memory();
     std::vector<PendingKernel> pending;
@@ -262,13 +271,13 @@ class PythonSession : public Session {
   static Recompile recompile_function(const RunSettings& settings, py::object callable) {
     auto handle = std::make_shared<PyHandle>(std::move(callable));
     return [settings, handle](Context* context) {
-      const py::gil_scoped_acquire gil;
+      const GilAcquire gil;
       const auto result = std::make_shared<Recompiled>();
       const py::cpp_function upload([result, settings](const py::buffer& program) {
         result->executable = std::make_unique<Executable>(content(program.request()), settings);
       });
       try {
-        result->shapes = handle->get()(snapshot_tensors(*context), upload).cast<Shapes>();
+        result->shapes = call(handle->get(), snapshot_tensors(*context), upload).cast<Shapes>();
         return std::move(*result);
       } catch (const py::error_already_set& error) {
         throw std::runtime_error(error_text(error));
@@ -298,7 +307,7 @@ Delegate* create(const char* const* keys, const char* const* values, size_t coun
   }
   std::string text;
   {
-    const py::gil_scoped_acquire gil;
+    const GilAcquire gil;
     try {
       return create_or_throw(keys, values, count);
     } catch (const py::error_already_set& error) {

@@ -43,7 +43,7 @@ std::unique_ptr<Submission> RocketDevice::prepare(const Submit& submit) {
 std::vector<std::shared_ptr<RocketFile>> RocketDevice::files_of(size_t count) {
   const std::lock_guard<std::mutex> lock(mutex_);
   while (more_files_.size() + 1 < count) {
-    more_files_.push_back(RocketFile::open(file_->file.path(), chip_));
+    more_files_.push_back(RocketFile::open(file_->file.path(), chip_, file_->has_keeper));
   }
   std::vector<std::shared_ptr<RocketFile>> files = {file_};
   files.insert(files.end(), more_files_.begin(), more_files_.begin() + (count - 1));
@@ -51,27 +51,28 @@ std::vector<std::shared_ptr<RocketFile>> RocketDevice::files_of(size_t count) {
 }
 
 std::shared_ptr<Device> RocketDevice::open_stream() {
-  return make_rocket_device(file_->file.path(), cores_, chip_);
+  return make_rocket_device(file_->file.path(), cores_, chip_, file_->has_keeper);
 }
 
 std::vector<std::shared_ptr<Device>> RocketDevice::open_cores() {
   std::vector<std::shared_ptr<Device>> devices;
   for (size_t i = usable_cores(cores_, chip()).size(); i > 0; --i) {
-    const auto file = RocketFile::open(file_->file.path(), chip_);
+    const auto file = RocketFile::open(file_->file.path(), chip_, file_->has_keeper);
     devices.push_back(std::make_shared<RocketDevice>(file, cores_, chip_));
   }
   return devices;
 }
 
 std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores,
-                                           const Chip& chip) {
+                                           const Chip& chip, bool has_keeper) {
   const size_t limit = parse_cores(cores, chip).size();
   if (limit == 0) {
-    return std::make_shared<RocketDevice>(RocketFile::open(node, chip), cores, chip);
+    return std::make_shared<RocketDevice>(RocketFile::open(node, chip, has_keeper), cores, chip);
   }
   static StreamPool<RocketFile> pool;
   return std::make_shared<RocketDevice>(
-      pool.next(node, limit, [&] { return RocketFile::open(node, chip); }), cores, chip);
+      pool.next(node, limit, [&] { return RocketFile::open(node, chip, has_keeper); }), cores,
+      chip);
 }
 
 }  // namespace rk3588

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "host/devices.h"
+#include "rocket/keeper.h"
 
 namespace rk3588 {
 namespace {
@@ -67,6 +68,12 @@ Files& open_files() {
   return *instance;
 }
 
+// Under the lock of the open files.
+Keeper& keeper() {
+  static Keeper* instance = std::make_unique<Keeper>().release();
+  return *instance;
+}
+
 struct PauseAtExit {
   ~PauseAtExit() {
     if (g_user.load() != getpid()) return;
@@ -96,9 +103,15 @@ RocketFeatures rocket_features(const DrmFile& file) {
   return features;
 }
 
-RocketFile::RocketFile(const std::string& node, const Chip& chip)
+std::string take_keeper_problem() {
+  const std::lock_guard<std::timed_mutex> lock(open_files().mutex);
+  return keeper().take_problem();
+}
+
+RocketFile::RocketFile(const std::string& node, const Chip& chip, bool has_keeper)
     : file(node),
       features(rocket_features(file)),
+      has_keeper(has_keeper),
       turn_(chip.cbuf_is_shared ? RocketTurn::of(file.descriptor()) : nullptr) {
   rocket::CreateBo create;
   create.size = kDevicePageBytes;
@@ -114,6 +127,7 @@ RocketFile::RocketFile(const std::string& node, const Chip& chip)
     throw;
   }
   const std::lock_guard<std::timed_mutex> lock(open_files().mutex);
+  if (has_keeper) keeper().keep(file.descriptor());
   open_files().files.push_back(this);
 }
 
@@ -121,11 +135,13 @@ RocketFile::~RocketFile() {
   const std::lock_guard<std::timed_mutex> lock(open_files().mutex);
   std::vector<RocketFile*>& files = open_files().files;
   files.erase(std::remove(files.begin(), files.end(), this), files.end());
+  if (has_keeper) keeper().let_go(file.descriptor());
 }
 
-std::shared_ptr<RocketFile> RocketFile::open(const std::string& node, const Chip& chip) {
+std::shared_ptr<RocketFile> RocketFile::open(const std::string& node, const Chip& chip,
+                                             bool has_keeper) {
   close_kept();
-  return {new RocketFile(node, chip), &RocketFile::release};  // NOLINT
+  return {new RocketFile(node, chip, has_keeper), &RocketFile::release};  // NOLINT
 }
 
 int RocketFile::wait(uint32_t handle, int64_t deadline_ns) const {

@@ -51,15 +51,17 @@ inline constexpr int64_t kRocketCloseWaitNs = 2 * int64_t{rocket::kKernelJobTime
 // Shared by its device, buffers and submissions; closed after the last of them. Thread-safe.
 class RocketFile {
  public:
-  // Opens the node, behind which is an NPU of the chip. Also closes files that were kept for jobs
-  // that have ended since. Throws DeviceError.
-  static std::shared_ptr<RocketFile> open(const std::string& node, const Chip& chip);
+  // Opens the node, behind which is an NPU of the chip. `has_keeper`: for the process's death (see
+  // Keeper). Also closes files that were kept for jobs that have ended since. Throws DeviceError.
+  static std::shared_ptr<RocketFile> open(const std::string& node, const Chip& chip,
+                                          bool has_keeper);
   ~RocketFile();
   RocketFile(const RocketFile&) = delete;
   RocketFile& operator=(const RocketFile&) = delete;
 
   DrmFile file;
   RocketFeatures features;
+  const bool has_keeper;
 
   // Waits for the buffer's jobs until `deadline_ns` (monotonic), then makes it the host's. Returns
   // 0, ETIMEDOUT where the jobs are not done, or another errno.
@@ -85,7 +87,7 @@ class RocketFile {
   bool wait_until_let_go() noexcept;
 
  private:
-  RocketFile(const std::string& node, const Chip& chip);
+  RocketFile(const std::string& node, const Chip& chip, bool has_keeper);
   // What shared_ptr calls: closes the file or keeps it.
   static void release(RocketFile* file) noexcept;
   static void close_kept() noexcept;

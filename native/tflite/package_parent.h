@@ -1,22 +1,15 @@
-// Where this library lies.
+// Where the package of this library lies.
 #pragma once
 
-#include <dlfcn.h>
-
-#include <cstdlib>
-#include <memory>
 #include <string>
+
+#include "host/library_path.h"
 
 namespace rk3588 {
 
 // Folder that contains the package this library belongs to, links resolved.
 inline std::string package_parent() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&package_parent), &info) == 0) return {};
-  const std::unique_ptr<char, decltype(&std::free)> real(realpath(info.dli_fname, nullptr),
-                                                         &std::free);
-  if (real == nullptr) return {};
-  std::string path = real.get();
+  std::string path = library_path();
   for (int level = 0; level < 2; ++level) {
     const size_t slash = path.rfind('/');
     if (slash == std::string::npos) return {};

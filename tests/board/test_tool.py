@@ -133,7 +133,7 @@ def test_a_machine_that_is_always_late_is_given_up(monkeypatch):
 
 REAL = """# create
 create 1: ok
-create 2147483648: ENOMEM
+create 4294963200: ENOMEM
 create 1: again
 """
 
@@ -144,14 +144,22 @@ create 1: again
      (REAL.replace("create 1: ok\n", ""), 2), (REAL + "create 2: ok\n", 1), ("", 3)],
 )  # fmt: skip
 def test_every_row_of_the_tables_is_equal_or_explained(
-    monkeypatch, tmp_path: Path, standin: str, wrong: int
+    monkeypatch, tmp_path: Path, capsys, standin: str, wrong: int
 ):
-    page = tmp_path / "page.md"
-    monkeypatch.setitem(answers.PAGES, "rocket", page)
+    """The page lies beside the guest's folder, and the project's stays as it is."""
+    known, page = tmp_path / "docs/page.md", tmp_path / "page.md"
+    known.parent.mkdir()
+    known.touch()
+    monkeypatch.setitem(answers.PAGES, "rocket", known)
     monkeypatch.setattr(answers, "ask_the_standin", lambda *_: answers.parse(standin))
-    found = answers.differences(answers.parse(REAL), tmp_path)
+    found = answers.differences(answers.parse(REAL), tmp_path / "host")
     assert len(found) == wrong
     assert page.read_text().count("| create: ") == 3
+    assert known.read_text() == ""
+    assert f"are not those of {known}" in capsys.readouterr().out
+    known.write_text(page.read_text())
+    answers.differences(answers.parse(REAL), tmp_path / "host")
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(("timeouts", "second", "passes"), [(1, "1", True), (0, "1", False),
@@ -202,3 +210,23 @@ def test_what_the_kernel_says_of_the_product_is_told_from_what_a_driver_causes()
     log = "\n".join(("[ 1.0] RKNPU: soft reset, num: 6", sync, freed, other))
     assert complaints_in(log, "rocket") == [sync, freed, other]
     assert complaints_in(log, "rknpu") == [freed, other]
+
+
+def test_a_kernel_of_ones_own_is_made_again_but_configured_once(monkeypatch, tmp_path: Path):
+    tree, made = tmp_path / "linux", []
+
+    def make(_: Path, folder: Path, output: str, *targets: str) -> None:
+        made.append((folder, targets[-1]))
+        build = Path(output.partition("=")[2])
+        for name in ("arch/arm64/boot/Image", *kernel._MODULES):
+            (build / name).parent.mkdir(parents=True, exist_ok=True)
+            (build / name).touch()
+
+    monkeypatch.setattr(kernel, "make", make)
+    monkeypatch.setattr(kernel, "BUILD_TOOLS", ())
+    for _ in range(2):
+        folder = kernel.build_kernel(tmp_path / "cache", tree=tree)
+        assert (folder / "rocket.ko").exists()
+    assert made == [(tree, "allnoconfig"), (tree, "modules"), (tree, "modules")]
+    monkeypatch.setattr(kernel, "fetch_source", lambda _: tmp_path / "debian")
+    assert kernel.build_kernel(tmp_path / "cache") != folder

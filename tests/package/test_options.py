@@ -26,7 +26,7 @@ def test_design_lists_every_key() -> None:
         "device", "cores", "chip", "split_rows", "numerics", "float", "cache_dir", "min_nodes",
         "max_partitions", "only_faster", "deny_ops", "strict", "strict_allows",
         "strict_allows_us",
-        "timeout_ms", "verify", "prove", "stats_dir", "log_level",
+        "timeout_ms", "keeper", "verify", "prove", "stats_dir", "log_level",
     }  # fmt: skip
 
 

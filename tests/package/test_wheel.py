@@ -56,8 +56,9 @@ def test_source_distribution_holds_what_a_build_and_a_test_need(sdist: Path) -> 
     assert {"LICENSE", "README.md", "CMakeLists.txt", "native/host/device.h"} <= names
     assert {"models/demo.py", "tests/package/test_wheel.py"} <= names
     assert [name for name in names if name.endswith((".so", ".pyc"))] == []
-    # Under QEMU's licence, whose text is not there.
-    assert "native/board/qemu_npu.c" not in names
+    assert {"native/board/npu_process.cpp", "native/board/qemu_npu.c"} & names == {
+        "native/board/npu_process.cpp"
+    }
     assert [name for name in names if name.startswith((".venv", "build/", "shared/"))] == []
 
 
@@ -71,6 +72,8 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     module, loader = sorted(name for name in names if name.endswith(".so"))
     assert re.fullmatch(r"delegate/_native\..*\.so", module)
     assert loader == "delegate/librk3588_delegate.so"
+    for name in (module, loader):  # which the keeper executes
+        assert archive.getinfo(name).external_attr >> 16 & 0o111 == 0o111, name
     assert {"delegate/py.typed", "delegate/_native.pyi"} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
 

@@ -6,7 +6,8 @@ python -m tools.board [CASE ...]
 Everything is fetched or built below ``.cache/board`` (``BOARD_CACHE``); each step says how long it
 took. ``BOARD_KERNEL``: a folder with Image and the modules (default: ../shared/board/kernel where
 that is, else one is built). ``DRIVER``: rocket, or rknpu, the vendor's. ``BOARD_KASAN=1``: with
-KASAN and lockdep. Exit code 3: something that it needs is not to be had.
+KASAN and lockdep. CASE ``shell``: a shell in the guest instead. Exit code 3: something that it
+needs is not to be had.
 """
 
 from __future__ import annotations
@@ -45,9 +46,12 @@ IS_KASAN = os.environ.get("BOARD_KASAN", "") not in ("", "0")
 ROCKET_MODULES = ("drm_shmem_helper.ko", "gpu-sched.ko", "rocket.ko")
 TREES = {"rocket": "npu.dtso", "rknpu": "npu_rknpu.dtso"}
 FOR_THE_GUEST = ("BOARD_CYCLES", "BOARD_CONFORMANCE")
+QEMU_PART = PROJECT / "native/board/qemu_npu.c"
 PICTURES = ("000000000049",)
 _LARGEST = 5 << 20
 """Of models for the guest."""
+SHELL = "shell"
+"""Instead of cases: the guest's shell on this terminal."""
 EXIT_UNAVAILABLE = 3
 EXIT_TERMINATED = 143
 TIMEOUT_S = float(os.environ.get("BOARD_TIMEOUT", "3600"))
@@ -92,6 +96,10 @@ def build_product(folder: Path, tools: Path, packages: Path) -> Path:
 
 def chosen_kernel(cache: Path) -> Path:
     """The folder with Image and modules: the one that is asked for, the ready one, or one built."""
+    if tree := os.environ.get("BOARD_KERNEL_TREE"):
+        if not (Path(tree) / "drivers/accel/rocket").is_dir():
+            raise UnavailableError(f"no rocket driver in {tree} (BOARD_KERNEL_TREE)")
+        return build_kernel(cache, kasan=IS_KASAN, tree=Path(tree).resolve())
     if given := os.environ.get("BOARD_KERNEL"):
         if not (Path(given) / "Image").exists():
             raise UnavailableError(f"no kernel: {given}/Image does not exist (BOARD_KERNEL)")
@@ -214,7 +222,8 @@ def main() -> int:
     parser = ScriptParser(__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}")
     cases = parser.parse_args().cases or list(CASES)
-    if unknown := sorted(set(cases) - set(CASES)):
+    is_shell = cases == [SHELL]
+    if unknown := sorted(set(cases) - set(CASES) - ({SHELL} if is_shell else set())):
         parser.error(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
     if DRIVER not in TREES:
         parser.error(f"no driver {DRIVER}; there are {', '.join(TREES)}")
@@ -246,6 +255,10 @@ def main() -> int:
         libraries = build_product(CACHE / "build-aarch64", tools, packages)
     with step("the host in C"):
         c_host = build_c_host(tools, libraries, CACHE / "c_host")
+    if not QEMU_PART.exists():
+        raise UnavailableError(
+            f"{QEMU_PART} is not here: source distributions leave it out, a clone has it"
+        )
     with step("the NPU's process"):
         ninja_build(CACHE / "build-npu", ("npu_process", "qemu_npu"), "RK3588_BOARD=ON",
                     "RK3588_PYTHON_MODULE=OFF")  # fmt: skip
@@ -258,10 +271,15 @@ def main() -> int:
     with step("what the guest must give"):
         expected = ask_this_machine(here / "host", cases)
     variables = [f"{name}={os.environ[name]}" for name in FOR_THE_GUEST if name in os.environ]
+    if is_shell:
+        variables.append("BOARD_SHELL=1")
     machine = Machine(tools, CACHE / "build-npu/native/board", image, here / "initrd.gz", here,
                       (f"BOARD_DRIVER={DRIVER}", *variables))  # fmt: skip
     with step("the guest, from power on to power off"):
-        machine.boot(machine.device_tree(PROJECT / "native/board" / TREES[DRIVER]), TIMEOUT_S)
+        tree = machine.device_tree(PROJECT / "native/board" / TREES[DRIVER])
+        machine.boot(tree, TIMEOUT_S, has_terminal=is_shell)
+    if is_shell:
+        return 0
     failures = judge(here, cases, expected)
     print(f"{time.monotonic() - start:7.1f} s in all")
     return 1 if failures else 0

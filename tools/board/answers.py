@@ -1,7 +1,8 @@
 """The same questions asked of a real driver and of the tests' stand-in for it.
 
 Those for rocket are ``../shared/board/guest/probe.py``'s, those for rknpu ``probe_rknpu.py``'s.
-``docs/driver_answers.md`` and ``docs/driver_answers_rknpu.md`` have the tables of the last runs.
+A run writes its table into the machine's folder; ``docs/driver_answers.md`` and
+``docs/driver_answers_rknpu.md`` are such tables.
 """
 
 from __future__ import annotations
@@ -23,12 +24,11 @@ PAGES = {
     "rocket": PROJECT / "docs/driver_answers.md", "rknpu": PROJECT / "docs/driver_answers_rknpu.md"
 }  # fmt: skip
 DRIVERS = {
-    "rocket": "Linux's own rocket driver on emulated cores (`make board`, which",
-    "rknpu": "the vendor's driver (0.9.8) on emulated cores (`make board DRIVER=rknpu`, which",
+    "rocket": "Linux's own rocket driver on emulated cores (`make board`)",
+    "rknpu": "the vendor's driver (0.9.8) on emulated cores (`make board DRIVER=rknpu`)",
 }
 NODES = {"rocket": "/dev/accel/accel0", "rknpu": "/dev/dri/renderD128"}
-_MEMORY = "the driver takes the pages first, and the guest has no more"
-STRICTER = {"create: create 2147483648": _MEMORY, "create: create 4294963200": _MEMORY}
+STRICTER = {"create: create 4294963200": "the driver takes the pages first, and memory is short"}
 """Questions that the stand-in answers differently, and why it may."""
 _NOT_ASKED = "not asked"
 # A probe that sees where it is may leave out what an older stand-in did not survive.
@@ -86,14 +86,16 @@ def ask_the_standin(share: Path, driver: str) -> list[tuple[str, str]]:
 
 
 def differences(real: list[tuple[str, str]], share: Path, driver: str = "rocket") -> list[str]:
-    """Rows that differ without a reason; writes the page."""
+    """Rows that differ without a reason; writes the page beside ``share``, and says where the
+    project's is another one.
+    """
     standin = dict(ask_the_standin(share, driver))
     lines = [
         f"# What the driver {driver} answers",
         "",
         f"The same questions asked of {DRIVERS[driver]}",
-        "writes this page) and of the stand-in that the tests use. Where they differ the run",
-        "fails.",
+        "and of the stand-in that the tests use. Where they differ without a reason the run fails.",
+        "It writes this page into the machine's folder.",
         "",
         "| question | real driver | stand-in |",
         "| --- | --- | --- |",
@@ -107,5 +109,8 @@ def differences(real: list[tuple[str, str]], share: Path, driver: str = "rocket"
         if other != answer and (other == _NOT_ASKED or not reason):
             found.append(f"{question}: the driver says {answer!r}, the stand-in {other!r}")
     found += [f"{question}: the driver was not asked" for question in standin]
-    PAGES[driver].write_text("\n".join(lines) + "\n", encoding="utf-8")
+    page, known = share.parent / PAGES[driver].name, PAGES[driver]
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if page.read_text(encoding="utf-8") != known.read_text(encoding="utf-8"):
+        print(f"           the answers are not those of {known}: see {page}")
     return found

@@ -1,27 +1,22 @@
 """Load, invoke, delete and exit, hundreds of times: programs in C, whole Python processes, forks.
 
 ``BOARD_CYCLES`` of them: two fifths close right after their result, a tenth meets a task that
-hangs, a twenty-fifth is killed (the last, because nobody can prevent what the kernel makes of
-that). All others end in order. Every result is compared, and the kernel's log watched.
+hangs, a twenty-fifth dies (``deaths.killed``). All others end in order. Every result is compared,
+and the kernel's log watched.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import os
-import random
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from tools.board.cases import LIBRARY
-from tools.board.faults import HANG_AT, HANGS, LATER, LOST, run_with_fault
+from tools.board.faults import HANG_AT, HANGS, LOST, run_with_fault
 from tools.board.harness import (
     C_HOST,
     DEVICE,
@@ -29,8 +24,6 @@ from tools.board.harness import (
     HOST,
     SLOWNESS,
     c_host,
-    complaints,
-    fork,
     in_child,
     interpreter,
     invoke,
@@ -80,11 +73,16 @@ class LateError(Exception):
 LATE: Counter[str] = Counter()
 
 
+def is_late(text: str, before: int) -> bool:
+    """Whether an error is one that the kernel's log explains."""
+    return any(words in text for words in LOST[DRIVER]) and kernel_timeouts() > before
+
+
 def require_success(code: int, text: str, before: int) -> None:
     """Raises LateError where the error is one that the kernel's log explains."""
     if code == 0:
         return
-    if any(words in text for words in LOST[DRIVER]) and kernel_timeouts() > before:
+    if is_late(text, before):
         LATE["the kernel's own time-outs, repeated"] += 1
         raise LateError
     raise AssertionError(f"exit {code}: {text[-500:]}")
@@ -294,34 +292,3 @@ def hangs() -> object:
     ran[f"{among} among {STREAMS} streams"] = text.strip()
     assert invoke(interpreter(path), 0) == expected, "wrong after the hangs"
     return ran
-
-
-def cycles_killed() -> object:
-    """SIGKILL while tasks run or hang: the kernel's affair; the next process works."""
-    path = models()[0]
-    expected = invoke(interpreter(path, "simulator"), 0)
-    before, total = len(complaints()), max(1, _total() // 25)
-    rng = random.Random(1)
-
-    def body() -> None:
-        item = load(path)
-        invoke(item, 0)
-        Path("/tmp/runs").touch()
-        while True:
-            with contextlib.suppress(RuntimeError):
-                invoke(item, 0)
-
-    for turn in range(total):
-        Path("/tmp/runs").unlink(missing_ok=True)
-        pid = fork(body, Path("/tmp/killed"))
-        while not Path("/tmp/runs").exists():
-            time.sleep(0.02)
-        if turn % 2:
-            set_fault(f"hang {LATER}")
-        time.sleep(0.1 + rng.random() * 0.3)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        set_fault("")
-        time.sleep(1)
-        assert invoke(interpreter(path), 0) == expected, "wrong after a kill"
-    return {"killed": total, "kernel_complaints": complaints()[before:]}

@@ -10,22 +10,24 @@ import os
 import time
 from collections.abc import Callable
 
-from tools.board import cases, cycles, faults
-from tools.board.harness import HOST, complaints, in_child, kernel_timeouts
+from tools.board import cases, cycles, deaths, faults
+from tools.board.harness import DRIVER, HOST, complaints, in_child, kernel_timeouts
 
 CASES: dict[str, Callable[[], object]] = {
     function.__name__: function
     for function in (
         cases.doctor, cases.hidden, cases.clock, cases.bring_up, cases.classify, cases.detect,
-        cases.outputs, cases.compare, cases.threads, cases.split_rows, cases.c_program,
-        cases.compiled_conformance, cycles.cycles, cycles.hangs, faults.fault_hang,
+        cases.outputs, cases.compare, cases.threads, cases.high_memory, cases.split_rows,
+        cases.c_program, cases.compiled_conformance, cycles.cycles, cycles.hangs, faults.fault_hang,
         faults.fault_silent, faults.fault_ppu, faults.fault_page, faults.fault_reset,
         faults.fault_slow, faults.fault_forget, faults.fault_feature, cases.conformance,
-        cases.answers, cycles.cycles_killed,
+        deaths.terminated, deaths.aborted, deaths.exited, deaths.killed, cases.answers,
     )
 }  # fmt: skip
-# What the kernel says of itself where nobody can prevent it.
-TOLERANT = ("answers", "cycles_killed")
+TOLERANT = ("answers", *(("killed",) if DRIVER == "rknpu" else ()))
+"""Cases in which the kernel may complain: the questions are meant to find out, and the vendor's
+driver has no keeper.
+"""
 
 
 REPEATABLE = tuple(name for name, case in CASES.items() if case.__module__ == cases.__name__)

@@ -121,27 +121,30 @@ def build_module(cache: Path, kernel: Path, source: Path) -> Path:
     return next(place.rglob("*.ko"))
 
 
-def build_kernel(cache: Path, *, kasan: bool = False) -> Path:
+def build_kernel(cache: Path, *, kasan: bool = False, tree: Path | None = None) -> Path:
     """Image, modules and the build's own folder (``build``), once per configuration. The cross
-    compiler is in ``cache / "tools"`` or installed.
+    compiler is in ``cache / "tools"`` or installed. ``tree``: somebody's own source, of which make
+    knows what has changed.
     """
     text = CONFIGURATION.read_text() + (KASAN_CONFIGURATION.read_text() if kasan else "")
-    folder = cache / ("kernel-kasan" if kasan else "kernel")
+    folder = cache / ("kernel" + ("-own" if tree else "") + ("-kasan" if kasan else ""))
     mark = folder / ".complete"
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    if mark.exists() and mark.read_text() == digest:
+    digest = hashlib.sha256(f"{tree or ''}{text}".encode()).hexdigest()
+    is_made = mark.exists() and mark.read_text() == digest
+    if is_made and tree is None:
         return folder
     missing = tuple(name for name in BUILD_TOOLS if shutil.which(name) is None)
     if missing:
         own = run(["dpkg", "--print-architecture"]).strip()
         unpack(missing, cache / "kernel-tools", cache / "apt-kernel-tools", own)
-    source = fetch_source(cache)
+    source = tree or fetch_source(cache)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "all.config").write_text(text)
     build = folder / "build"
     build.mkdir(exist_ok=True)
     wanted = f"KCONFIG_ALLCONFIG={folder / 'all.config'}"
-    make(cache, source, f"O={build}", wanted, "allnoconfig")
+    if not is_made:
+        make(cache, source, f"O={build}", wanted, "allnoconfig")
     make(cache, source, f"O={build}", "Image", "modules")
     shutil.copy(build / "arch/arm64/boot/Image", folder)
     for module in _MODULES:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tools.board.packages import run
 
-RAM = "2560M"
+RAM = os.environ.get("BOARD_RAM") or "2560M"
 _POLL_S = 0.25
 # A boot takes five seconds on a quiet machine, the longest silence of a case half a minute; the
 # machine may get ten times as busy after the boot.
@@ -93,9 +93,10 @@ class Machine:
         run(["fdtoverlay", "-i", str(base), "-o", str(result), str(compiled)], env=self.environment)
         return result
 
-    def boot(self, tree: Path, timeout_s: float) -> None:
+    def boot(self, tree: Path, timeout_s: float, *, has_terminal: bool = False) -> None:
         """Until the guest powers off. Raises SystemExit when it makes no progress any more, or is
-        not done after ``timeout_s``.
+        not done after ``timeout_s``. ``has_terminal``: its console is this terminal, and it may
+        take any time.
         """
         share = self.folder / "host"
         socket = self.folder / "npu.sock"
@@ -110,12 +111,12 @@ class Machine:
                     if npu.poll() is not None:
                         raise SystemExit("the NPU's process did not start: see npu.log")
                     time.sleep(0.05)
-                self._run_qemu(tree, socket, share, timeout_s)
+                self._run_qemu(tree, socket, share, None if has_terminal else timeout_s)
             finally:
                 npu.terminate()
                 npu.wait()
 
-    def _run_qemu(self, tree: Path, socket: Path, share: Path, timeout_s: float) -> None:
+    def _run_qemu(self, tree: Path, socket: Path, share: Path, timeout_s: float | None) -> None:
         environment = {
             **self.environment,
             "BOARD_SOCKET": str(socket),
@@ -125,10 +126,14 @@ class Machine:
             *self.arguments, "-kernel", str(self.kernel), "-initrd", str(self.initrd),
             "-dtb", str(tree), "-append",
             " ".join(["console=ttyAMA0 loglevel=7 panic=-1 log_buf_len=4M", *self.variables]),
-            "-display", "none", "-serial", f"file:{self.folder / 'console.log'}", "-no-reboot",
+            "-display", "none", "-no-reboot",
+            "-serial", "mon:stdio" if timeout_s is None else f"file:{self.folder / 'console.log'}",
             "-fsdev", f"local,id=host,path={share},security_model=none",
             "-device", "virtio-9p-device,fsdev=host,mount_tag=host",
         ]  # fmt: skip
+        if timeout_s is None:
+            subprocess.run(command, env=environment, check=False)
+            return
         with open(self.folder / "qemu.log", "wb") as log:
             qemu = subprocess.Popen(command, env=environment, stderr=log, stdout=log)
             try:

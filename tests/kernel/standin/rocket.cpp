@@ -15,6 +15,8 @@ namespace rocket = rk3588::rocket;
 namespace drm = rk3588::drm;
 
 constexpr uint64_t kPage = 4096;
+// The driver keeps how many bytes it mapped in an int, which is negative from here on: an error.
+constexpr uint64_t kTooLarge = uint64_t{1} << 31;
 
 int create_bo(File& file, rocket::CreateBo& create) {
   if (create.size == 0) return ENOSPC;
@@ -32,6 +34,7 @@ int create_bo(File& file, rocket::CreateBo& create) {
   taken.insert(taken.end(), file.closed.begin(), file.closed.end());
   const uint64_t address = allocate_up(taken, size, file.config.address_space_bytes);
   if (address == UINT64_MAX) return ENOSPC;
+  if (size >= kTooLarge) return ENOMEM;
   const BoPtr bo = make_bo(file, size);
   if (bo == nullptr) return ENOMEM;
   bo->address = address;

@@ -1,0 +1,69 @@
+// Python's lock, and calls of Python, in processes that may end meanwhile.
+//
+// While Python ends, it ends every other thread that asks for its lock, in the midst of whatever
+// the thread called, by a forced unwind (up to 3.13). The frames that this passes would drop
+// references without the lock and run `catch (...)`: both crash. So a thread is parked where the
+// unwind first meets C++, for as long as the process lasts, as Python 3.14 does itself.
+#pragma once
+
+#include <cxxabi.h>
+#include <pybind11/pybind11.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace rk3588 {
+
+// Calls a function of Python's that may take the lock. Between the two no frame may need cleaning.
+template <typename Function>
+auto or_park(Function&& function) -> decltype(function()) {
+  try {
+    return function();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+}
+
+// Holds the lock, also where the thread has it already.
+class GilAcquire {
+ public:
+  GilAcquire() : state_(or_park(&PyGILState_Ensure)) {}
+  ~GilAcquire() { PyGILState_Release(state_); }
+  GilAcquire(const GilAcquire&) = delete;
+  GilAcquire& operator=(const GilAcquire&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+// Gives the lock to others until its end.
+class GilRelease {
+ public:
+  GilRelease() : thread_(PyEval_SaveThread()) {}
+  ~GilRelease() {
+    or_park([this] { PyEval_RestoreThread(thread_); });
+  }
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+ private:
+  PyThreadState* thread_;
+};
+
+// Calls what is written in Python. Throws py::error_already_set.
+template <typename... Arguments>
+pybind11::object call(const pybind11::handle& function, Arguments&&... arguments) {
+  const pybind11::tuple given = pybind11::make_tuple(std::forward<Arguments>(arguments)...);
+  PyObject* result = or_park([&] { return PyObject_CallObject(function.ptr(), given.ptr()); });
+  if (result == nullptr) throw pybind11::error_already_set();
+  return pybind11::reinterpret_steal<pybind11::object>(result);
+}
+
+// Throws py::error_already_set.
+inline pybind11::object import_module(const char* name) {
+  PyObject* module = or_park([name] { return PyImport_ImportModule(name); });
+  if (module == nullptr) throw pybind11::error_already_set();
+  return pybind11::reinterpret_steal<pybind11::object>(module);
+}
+
+}  // namespace rk3588

@@ -1,0 +1,24 @@
+// What a process and its keeper's agree on.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__aarch64__) || defined(__x86_64__)
+#define RK3588_HAS_KEEPER 1
+#else
+#define RK3588_HAS_KEEPER 0
+#endif
+
+namespace rk3588 {
+
+// With a descriptor: keep it. Without: the one that was sent under this number need not be kept any
+// longer. `descriptor`: its number in the process that sends.
+struct KeeperMessage {
+  int32_t descriptor;
+};
+
+// From the death of the process to the closing of its files: as long as RocketFile waits for a job
+// that may run.
+inline constexpr int kKeeperPauseS = 1;
+
+}  // namespace rk3588
