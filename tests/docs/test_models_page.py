@@ -25,7 +25,9 @@ def numbers(cells: str) -> list[float]:
 
 def row(name: str) -> list[float]:
     """Return what the page says of a model: ms by driver, ms on the CPU, tasks."""
-    result = compile_model(MODELS / f"{name}.tflite", Options.from_mapping({"numerics": "exact"}, {}))
+    result = compile_model(
+        MODELS / f"{name}.tflite", Options.from_mapping({"numerics": "exact"}, {})
+    )
     whole, found = whole_inference(result), costs(result)
     ranges = [whole["by_driver"][driver]["range_us"] for driver in ("rocket", "rknpu")]
     return [
