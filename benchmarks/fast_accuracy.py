@@ -1,4 +1,4 @@
-"""Accuracy of ``numerics=fast`` beside exact numerics, on pictures and on the same pictures shaken.
+"""Accuracy of ``numerics=auto`` beside exact numerics, on pictures and on the same pictures shaken.
 
     python -m benchmarks.fast_accuracy MODEL FOLDER [--labels L --truth-labels L] [--draws 24]
 
@@ -42,7 +42,7 @@ from delegate.vision.evaluation.evaluator import Evaluator, Record, Spec  # noqa
 from delegate.vision.images import find_images  # noqa: E402
 
 # The sides of a record, as ``metrics`` names them in its result.
-SIDES = {"ours": ("fast", "delegate"), "theirs": ("exact", "cpu")}
+SIDES = {"ours": ("auto", "delegate"), "theirs": ("exact", "cpu")}
 BACKGROUND = 1
 
 
@@ -140,7 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
             f"shaken, mean of {len(shaken)}", *(f"{v:.4f}" for v in means),
             f"{statistics.fmean(shaken):+.4f}", f"{error:.4f}",
         ))  # fmt: skip
-    print(format_table((number, "fast", "exact", "difference", "error"), rows, right=range(1, 5)))
+    print(format_table((number, "auto", "exact", "difference", "error"), rows, right=range(1, 5)))
     return 0
 
 

@@ -45,7 +45,7 @@ MIN_TOP1_AGREEMENT = (99, 100)
 
 @dataclass(slots=True)
 class OpTally(Tally):
-    """The tally of one delegated node, or of several that numerics=fast made one task: ``op`` names
+    """The tally of one delegated node, or of several that numerics=auto made one task: ``op`` names
     all, and ``difference`` is how far they may be off.
     """
 
