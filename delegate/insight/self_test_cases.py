@@ -298,7 +298,7 @@ CASES = (
     Case("clamped conv", "a clamp between two limits behind a convolution",
          lambda: _Net((1, 5, 6, 32)).conv(32, 1, activation=Activation.RELU_N1_TO_1)),
     Case("tables", "lookup tables: one load, three functions", _tables),
-    Case("joined", "lookup tables and a sum in the tasks of convolutions", _joined, "fast"),
+    Case("joined", "lookup tables and a sum in the tasks of convolutions", _joined, "auto"),
     Case("columns", "windows narrower than the tensor, gaps between rows",
          lambda: _Net((1, 4, 2100, 16)).conv(16, 3)),
     Case("input groups", "int32 sums in memory that the next task adds",

@@ -6,28 +6,12 @@ import pytest
 
 from delegate._native import program_id
 from delegate.chip.rk3588 import RK3588
-from delegate.compile.compiler import compile_model
+from delegate.compile.compiler import SEVERAL_CORES, compile_model
 from delegate.insight.self_test_cases import CASES
-from delegate.npu.features_used import features_of
 from delegate.npu.program import parse
 from delegate.npu.task_form import KEPT_TABLE
 from delegate.options import Options
 
-FALLBACKS = {
-    "kept_weights": "row tiles",
-    "bn_multiplier": "conv 1x1",
-    "ties_away": "conv 1x1",
-    "bn_multiplier_per_channel": "per channel",
-    "ew_product_behind_convolution": "per channel",
-    "ew_product_per_channel": "per channel",
-    "wide_ew_operand": "far scales",
-    "bs_clamp": "joined",
-    "ew_addition_behind_convolution": "joined",
-    "table_behind_convolution": "joined",
-    "table_elsewhere": "joined",
-    "sum_behind_table": "joined",
-}
-"""Features that are replaced, and a case that stays on the NPU without them."""
 GRAPHS = {case.name: case.build() for case in CASES}
 # What is left of a case stays on the NPU however small it is.
 OPTIONS = {
@@ -47,11 +31,6 @@ def without(name: str, case: str):
     return compile_model(GRAPHS[case], OPTIONS[case], chip=chip)
 
 
-def used(result) -> set[str]:
-    programs = [parse(item.program) for item in result.partitions]
-    return {use.feature.name for use in features_of(RK3588, programs)}
-
-
 def names(result) -> set[str]:
     """The forms of all tasks, and what they rely on."""
     return {
@@ -60,6 +39,11 @@ def names(result) -> set[str]:
         for task in parse(item.program).tasks
         for name in task.form.split()
     }
+
+
+def cores(result) -> set[int]:
+    """The cores of all tasks."""
+    return {task.core for item in result.partitions for task in parse(item.program).tasks}
 
 
 @pytest.mark.parametrize("case", GRAPHS)
@@ -72,7 +56,7 @@ def test_no_program_has_what_the_board_must_not_be_given(case: str):
         assert rules <= {"board_is_right", "alias_is_free"}
         lacking = [item for item in result.rejections if item.rule == "board_is_right"]
         assert all(f"{name} failed: a test" in item.detail for item in lacking)
-        assert lacking or name == KEPT_TABLE  # tables can be loaded by every task
+        assert lacking or result.delegated_nodes == whole(case).delegated_nodes
 
 
 def test_a_program_that_is_wrong_as_a_whole_leaves_its_nodes_to_the_cpu():
@@ -91,19 +75,10 @@ def test_tables_that_must_not_be_kept_are_loaded_by_every_task():
     assert KEPT_TABLE not in names(result)
 
 
-@pytest.mark.parametrize("name", FALLBACKS)
-def test_what_can_be_replaced_stays_on_the_npu(name: str):
-    case = FALLBACKS[name]
-    assert name in used(whole(case))
-    result = without(name, case)
-    assert result.rejections == ()
-    assert name not in used(result)
-
-
 def test_rows_are_not_shared_among_cores_that_disturb_each_other():
     graph = GRAPHS["row tiles"]
     options = Options.from_mapping({"device": "null", "split_rows": "always", "cores": "all"}, {})
-    assert "several_cores" in used(compile_model(graph, options))
-    result = compile_model(graph, options, chip=RK3588.without({"several_cores": "failed"}))
+    assert cores(compile_model(graph, options)) == {0, 1, 2}
+    result = compile_model(graph, options, chip=RK3588.without({SEVERAL_CORES: "failed"}))
     assert result.rejections == ()
-    assert "several_cores" not in used(result)
+    assert cores(result) == {0}
