@@ -65,6 +65,9 @@ logger = get_logger()
 _LARGE_BYTES = 1 << 18
 """Of a constant: below it there is nothing worth giving back."""
 
+SEVERAL_CORES = "several_cores"
+"""Tasks of one program at the same time, as evidence of boards calls it."""
+
 COMPILER = f"rk3588-delegate {__version__}"
 
 Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]]
@@ -157,7 +160,7 @@ def sharing_of(options: Options, chip: Chip | None = None) -> RowSharing | None:
     """How rows may be shared among cores; None: not at all."""
     chip = chip or chosen_chip(options)
     cores = chip.cores if options.cores in ("auto", "all") else len(options.cores.split(","))
-    if options.split_rows == "off" or cores == 1:
+    if options.split_rows == "off" or cores == 1 or SEVERAL_CORES in chip.missing:
         return None
     # The mainline driver's cores share no memory.
     is_rocket = driver_name(options.device) == "rocket"

@@ -6,7 +6,7 @@ import pytest
 
 from delegate._native import program_id
 from delegate.chip.rk3588 import RK3588
-from delegate.compile.compiler import compile_model
+from delegate.compile.compiler import SEVERAL_CORES, compile_model
 from delegate.insight.self_test_cases import CASES
 from delegate.npu.program import parse
 from delegate.npu.task_form import KEPT_TABLE
@@ -41,6 +41,11 @@ def names(result) -> set[str]:
     }
 
 
+def cores(result) -> set[int]:
+    """The cores of all tasks."""
+    return {task.core for item in result.partitions for task in parse(item.program).tasks}
+
+
 @pytest.mark.parametrize("case", GRAPHS)
 def test_no_program_has_what_the_board_must_not_be_given(case: str):
     for name in sorted(names(whole(case))):
@@ -51,7 +56,7 @@ def test_no_program_has_what_the_board_must_not_be_given(case: str):
         assert rules <= {"board_is_right", "alias_is_free"}
         lacking = [item for item in result.rejections if item.rule == "board_is_right"]
         assert all(f"{name} failed: a test" in item.detail for item in lacking)
-        assert lacking or name == KEPT_TABLE  # tables can be loaded by every task
+        assert lacking or result.delegated_nodes == whole(case).delegated_nodes
 
 
 def test_a_program_that_is_wrong_as_a_whole_leaves_its_nodes_to_the_cpu():
@@ -68,3 +73,12 @@ def test_tables_that_must_not_be_kept_are_loaded_by_every_task():
     result = without(KEPT_TABLE, "tables")
     assert result.rejections == ()
     assert KEPT_TABLE not in names(result)
+
+
+def test_rows_are_not_shared_among_cores_that_disturb_each_other():
+    graph = GRAPHS["row tiles"]
+    options = Options.from_mapping({"numerics": "exact", "device": "null", "split_rows": "always", "cores": "all"}, {})
+    assert cores(compile_model(graph, options)) == {0, 1, 2}
+    result = compile_model(graph, options, chip=RK3588.without({SEVERAL_CORES: "failed"}))
+    assert result.rejections == ()
+    assert cores(result) == {0}

@@ -114,7 +114,7 @@ def test_a_worse_board_serves_nothing_wrong(board: Board, way: str):
 def check_way(board: Board, way: str, models: tuple[str, ...]) -> dict[str, Any]:
     """Every model runs and is right; what stays on the CPU has a reason."""
     board.add_rocket(hang_ms=20)
-    found = run(board, *models, broken=way, timeout_ms="3000")
+    found = run(board, *models, broken=way, timeout_ms="3000", numerics="exact")
     for model in models:
         facts = found[model]
         assert facts["error"] == "", (way, model)
