@@ -19,8 +19,6 @@ from tools.board.guest import CASES
 
 LOAD = ("cycles", "hangs", "terminated", "aborted", "exited", "killed")
 """Cases that only repeat what others do."""
-PAGES = ("high_memory",)
-"""Cases about pages of the kernel's."""
 NOT_HERE = ("hidden", "c_program", "compiled_conformance", "answers")
 """Cases that say nothing without files that ``make board`` builds for the guest."""
 CLOCK = "sys/kernel/debug/clk/scmi_clk_npu/clk_rate"
@@ -49,7 +47,7 @@ def test_every_case_passes_on_the_standin(tmp_path: Path, driver: str):
     log.parent.mkdir()
     log.write_text("#!/bin/sh\n")  # this machine's log is of no interest
     log.chmod(0o755)
-    cases = [name for name in CASES if name not in LOAD + PAGES]
+    cases = [name for name in CASES if name not in LOAD]
     host = share(tmp_path / "host", cases)
     done = board.python(
         "-m", "tests.board.guest_on_standin", BOARD_HOST=str(host), BOARD_DRIVER=driver,

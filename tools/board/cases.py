@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
 import threading
@@ -36,9 +35,6 @@ CLASSIFIERS = (
 )  # fmt: skip
 DETECTOR = "yolo_fastest_160_person_int8"
 BOOT_CLOCK_HZ = 200_000_000
-_FOUR_GIB = 1 << 32
-_FRAME = (1 << 55) - 1
-"""The bits of an entry of pagemap that tell the page."""
 
 
 def doctor() -> object:
@@ -229,28 +225,6 @@ def threads() -> object:
         worker.join()
     assert failures == [], failures[:3]
     return 36
-
-
-def high_memory() -> object:
-    """Pages of buffers above 4 GiB, with as much RAM as puts them there."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    if page * os.sysconf("SC_PHYS_PAGES") <= _FOUR_GIB:
-        return None
-    path = models()[0]
-    item = interpreter(path)
-    assert invoke(item, 0) == invoke(interpreter(path, "simulator"), 0)
-    places = []
-    with open("/proc/self/maps") as maps, open("/proc/self/pagemap", "rb") as pagemap:
-        for line in maps:
-            if not line.rstrip().endswith(NODE):
-                continue
-            begin, end = (int(word, 16) for word in line.split()[0].split("-"))
-            pagemap.seek(begin // page * 8)
-            entries = struct.iter_unpack("<Q", pagemap.read((end - begin) // page * 8))
-            places += [(entry & _FRAME) * page for (entry,) in entries if entry >> 63]
-    high = sum(place >= _FOUR_GIB for place in places)
-    assert high, f"none of {len(places)} pages"
-    return f"{high} of {len(places)} pages"
 
 
 def split_rows() -> object:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import delegate
 from tools.board.cases import LIBRARY
 from tools.board.cycles import CYCLES, has_c_host, is_late, load
 from tools.board.faults import LATER
@@ -98,9 +99,10 @@ def _hanging(is_asked: bool) -> Iterator[None]:
 def _next_process(path: Path, expected: str) -> int:
     """That the model runs for another one; how many runs were lost to the kernel's deadline."""
     for late in range(3):
-        before = kernel_timeouts()
+        before, inferences = kernel_timeouts(), delegate.stats().inferences
         try:
             assert invoke(load(path), 0) == expected, "wrong after a death"
+            assert delegate.stats().inferences > inferences, "the model is left to the CPU"
         except RuntimeError as error:
             if not is_late(str(error), before):
                 raise

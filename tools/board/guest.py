@@ -17,8 +17,8 @@ CASES: dict[str, Callable[[], object]] = {
     function.__name__: function
     for function in (
         cases.doctor, cases.hidden, cases.clock, cases.bring_up, cases.classify, cases.detect,
-        cases.outputs, cases.compare, cases.threads, cases.high_memory, cases.split_rows,
-        cases.c_program, cases.compiled_conformance, cycles.cycles, cycles.hangs, faults.fault_hang,
+        cases.outputs, cases.compare, cases.threads, cases.split_rows, cases.c_program,
+        cases.compiled_conformance, cycles.cycles, cycles.hangs, faults.fault_hang,
         faults.fault_silent, faults.fault_ppu, faults.fault_page, faults.fault_reset,
         faults.fault_slow, faults.fault_forget, faults.fault_feature, cases.conformance,
         deaths.terminated, deaths.aborted, deaths.exited, deaths.killed, cases.answers,
