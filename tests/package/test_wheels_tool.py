@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from delegate.vision.zoo import read_manifest
+from tools.board.packages import UnavailableError, suite_sources
 from tools.wheels import check
-from tools.wheels.build import find_wheel
+from tools.wheels.build import find_python, find_wheel
 from tools.wheels.debian import build_deb
 
 ANSWER = """\
@@ -73,6 +74,22 @@ def test_a_source_distribution_with_the_file_of_qemus_licence_is_refused(tmp_pat
         else:
             with pytest.raises(SystemExit, match="qemu_npu"):
                 check.check_sdist(tmp_path)
+
+
+def test_what_is_not_to_be_had_is_said_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = tmp_path / "sources.list"
+    sources.write_text("deb file:/mirror stable main\n")
+    monkeypatch.setenv("BOARD_SOURCES", str(sources))
+    assert suite_sources("bookworm") == sources.read_text()
+    monkeypatch.delenv("BOARD_SOURCES")
+    monkeypatch.setattr("tools.board.packages.run", lambda _: "http://mirror/ubuntu ubuntu")
+    with pytest.raises(UnavailableError, match="BOARD_SOURCES"):
+        suite_sources("bookworm")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnavailableError, match=r"install it .* or name other versions"):
+        find_python("3.12")
 
 
 def make_wheel(folder: Path, tag: str) -> Path:

@@ -28,11 +28,14 @@ _FORMAT = (
     r":aarch64-of-wheels:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"
     r":\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:{qemu}:F"
 )
-_ENTER = r"""
-set -e
+_EMULATE = r"""
 if mount -t binfmt_misc none /proc/sys/fs/binfmt_misc 2> /dev/null; then
   printf '%s' {format} > /proc/sys/fs/binfmt_misc/register
 fi
+"""
+_ENTER = r"""
+set -e
+{emulate}
 mount --rbind /proc {root}/proc
 mount --rbind /dev {root}/dev
 exec chroot {root} /usr/bin/env -i {environment} /bin/sh -e /work/steps.sh
@@ -70,11 +73,13 @@ def _own_architecture() -> str:
 def run_steps(root: Path, steps: str, environment: dict[str, str]) -> str:
     """Runs shell commands in ``root``, in its folder /work, and returns what they print."""
     (root / "work/steps.sh").write_text(f"cd /work\n{steps}\n")
-    format_ = _FORMAT.format(qemu=find_qemu()) if platform.machine() != "aarch64" else ""
+    emulate = ""
+    if platform.machine() != "aarch64":
+        emulate = _EMULATE.format(format=shlex.quote(_FORMAT.format(qemu=find_qemu())))
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
     words = [f"{key}={value}" for key, value in {**variables, **environment}.items()]
     script = _ENTER.format(
-        format=shlex.quote(format_), root=shlex.quote(str(root)), environment=shlex.join(words)
+        emulate=emulate, root=shlex.quote(str(root)), environment=shlex.join(words)
     )
     command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
