@@ -23,7 +23,6 @@ from delegate.lower.known_stages import (
     ties_away,
 )
 from delegate.lower.lowered import Difference
-from delegate.lower.numerics import one_rounding
 from delegate.lower.numerics.bounds import (
     AccumulatorBounds,
     TermSums,
@@ -211,7 +210,7 @@ def requantization(
     driver has it, gives what that driver gives.
     """
     chosen = _requantized(conv, bounds, is_in_parts=is_in_parts)
-    if chosen.share > one_rounding.MOST_DIFFERING and _multiplies(conv):
+    if not chosen.is_near and _multiplies(conv):
         raise LoweringError(
             conv.node,
             MULTIPLIERS_KEEP_BITS,

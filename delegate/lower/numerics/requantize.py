@@ -49,11 +49,13 @@ EVERY_WAY = Ways()
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
     """A node's requantisation, and about which ``share`` of its results differs from TensorFlow
-    Lite's; 0 where two roundings make them, whose differences the proof counts.
+    Lite's; 0 where two roundings make them, whose differences the proof counts. ``is_near``: no
+    more than may differ.
     """
 
     found: Requantization
     share: float
+    is_near: bool
 
 
 def requantize(
@@ -127,10 +129,10 @@ def _chosen(target: Target, activation: Activation, per_channel: bool, ways: Way
         proof = found.proof
         if proof.is_within_one_lsb:
             share = 0.0 if sample is None else sample.share_differing(found.pipeline)
+            if share <= group.most_differing:
+                return Chosen(found, share, is_near=True)
             if best is None or share < best.share:
-                best = Chosen(found, share)
-            if share <= one_rounding.MOST_DIFFERING:
-                break
+                best = Chosen(found, share, is_near=False)
         elif proof.is_sound:
             channel = int(np.argmax(proof.worst))
             place = f"output channel {channel}" if per_channel else "a result"
@@ -140,10 +142,13 @@ def _chosen(target: Target, activation: Activation, per_channel: bool, ways: Way
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Group:
-    """Factors of one way, of which the nearest are taken."""
+    """Factors of one way, of which the nearest are taken. ``most_differing``: the share of results
+    with which no other way is looked for.
+    """
 
     factors: Sequence[Factors]
     ties_away: bool
+    most_differing: float = one_rounding.MOST_DIFFERING
 
 
 def _proposals(target: Target, per_channel: bool, ways: Ways) -> Iterator[_Group]:
@@ -154,7 +159,8 @@ def _proposals(target: Target, per_channel: bool, ways: Ways) -> Iterator[_Group
             yield _Group(() if factors is None else (factors,), ways.ties_away)
         return
     if ways.scales_alone:
-        yield _Group(one_rounding.scales_alone(target), ways.ties_away)
+        alone = one_rounding.scales_alone(target)
+        yield _Group(alone, ways.ties_away, one_rounding.MOST_DIFFERING_OF_DRIVERS)
     if ways.multiplies:
         yield _Group(one_rounding.proposals(target, for_all=not per_channel), ways.ties_away)
 
