@@ -77,7 +77,9 @@ def test_tables_that_must_not_be_kept_are_loaded_by_every_task():
 
 def test_rows_are_not_shared_among_cores_that_disturb_each_other():
     graph = GRAPHS["row tiles"]
-    options = Options.from_mapping({"numerics": "exact", "device": "null", "split_rows": "always", "cores": "all"}, {})
+    options = Options.from_mapping(
+        {"numerics": "exact", "device": "null", "split_rows": "always", "cores": "all"}, {}
+    )
     assert cores(compile_model(graph, options)) == {0, 1, 2}
     result = compile_model(graph, options, chip=RK3588.without({SEVERAL_CORES: "failed"}))
     assert result.rejections == ()

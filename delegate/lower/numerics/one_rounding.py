@@ -39,6 +39,8 @@ _LEAST_RATIO = 2.0**-31
 _SAMPLES, _SAMPLED_CHANNELS = 1 << 13, 64
 MOST_DIFFERING = 0.01
 """The contract: at least 99 % of the results of operators alone are equal."""
+_NEIGHBOURS = 2
+"""Scales to both sides of the nearest that are tried."""
 MOST_DIFFERING_OF_DRIVERS = 0.1
 """Stages that drivers give every such layer are taken although more results differ, up to here.
 Measured: .073 in the worst layer of the shared uint8 models, below .01 over each of the models."""
@@ -98,13 +100,16 @@ def scales_alone(target: Target) -> tuple[Factors, ...]:
         return ()
     found = [
         Factors(1, 1, 0, 0, bits - UNIT_SHIFT, scale=scale)
-        for scale in (nearest, nearest + 1, nearest - 1)
+        for scale in range(nearest - _NEIGHBOURS, nearest + _NEIGHBOURS + 1)
         if UNIT_SCALE <= scale <= LARGEST_FACTOR
     ]
-    if target.zero_point <= target.outputs[0] and target.ratios is None:
+    if target.zero_point <= target.outputs[0]:
         # TensorFlow Lite's first rounding makes results begin early; nothing does here.
         early = math.ldexp(0.5, min(int(target.exponent[0]), 0))
-        found += [replace(factors, moved=round(early / real)) for factors in found]
+        whole = 0 if target.ratios is not None else round(early / real)
+        found += [
+            replace(factors, moved=whole + moved) for factors in found for moved in (-1, 0, 1)
+        ]
     return tuple(found)
 
 
