@@ -62,9 +62,9 @@ def main() -> int:
     if given.option:
         if given.kind not in ("graphs", "mixed"):
             parser.error("--option is for graphs and mixed")
-        if ("numerics", "fast") in given.option:
+        if ("numerics", "auto") in given.option:
             # Judged here is a model that exposes every tensor, where nothing is joined.
-            parser.error("graphs are judged to be exact; the judge of numerics=fast is: fused")
+            parser.error("graphs are judged to be exact; the judge of numerics=auto is: fused")
         if given.kind == "mixed" and ("float", "fp16") in given.option:
             parser.error("float operators of mixed graphs are judged to be exact; use: floats")
         bounded = functools.partial(bounded, options=dict(given.option))

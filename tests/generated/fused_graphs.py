@@ -1,4 +1,4 @@
-"""Random graphs of what ``numerics=fast`` joins, amid what ``random_graphs`` has: convolutions with
+"""Random graphs of what ``numerics=auto`` joins, amid what ``random_graphs`` has: convolutions with
 a function, a product with their own LOGISTIC (SiLU) or a residual addition behind them, or both.
 """
 

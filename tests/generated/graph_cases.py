@@ -76,7 +76,7 @@ def judge_mixed(seed: int, seconds: float = SECONDS, options: Mapping[str, str] 
 
 
 def judge_fused(seed: int, seconds: float = SECONDS) -> Outcome:
-    """With ``numerics=fast``."""
+    """With ``numerics=auto``."""
     graph = fused_graph(seed)
     made = inferences(graph, seed)
     result = in_child(lambda: judge_fast(graph.content, made), seconds)

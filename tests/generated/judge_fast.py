@@ -1,4 +1,4 @@
-"""What ``numerics=fast`` gives for a model, judged by the reference kernels and its own claims.
+"""What ``numerics=auto`` gives for a model, judged by the reference kernels and its own claims.
 
 A layer that computes several nodes says how far it may be from TensorFlow Lite's result, given the
 same inputs. So the results of all layers are made outputs, which leaves the same layers, and the
@@ -29,7 +29,7 @@ from tests.generated.judge import (
     tolerance,
 )
 
-OPTIONS = Options.from_mapping({"numerics": "fast", "only_faster": "false"}, {})
+OPTIONS = Options.from_mapping({"numerics": "auto", "only_faster": "false"}, {})
 
 
 def judge_fast(model: bytes, inferences: Sequence[Mapping[int, Array]]) -> dict[str, int]:
@@ -45,12 +45,12 @@ def judge_fast(model: bytes, inferences: Sequence[Mapping[int, Array]]) -> dict[
         counts["fast_models_that_outputs_change"] += 1
         return dict(counts)
     counts["fast_layers_joined"] += len(joined)
-    ours = Run(model, is_delegated=True, options={"numerics": "fast"})
-    exposed = Run(exposed_content, is_delegated=True, options={"numerics": "fast"})
+    ours = Run(model, is_delegated=True, options={"numerics": "auto"})
+    exposed = Run(exposed_content, is_delegated=True, options={"numerics": "auto"})
     apart = None
     whole = Run(model, is_delegated=False)
     for number, feeds in enumerate(inferences):
-        where = f"numerics=fast, inference {number}"
+        where = f"numerics=auto, inference {number}"
         if whole.refuses(feeds):
             continue
         results, values = ours.run(feeds), exposed.run(feeds)

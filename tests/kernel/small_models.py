@@ -65,7 +65,7 @@ def parts_model() -> bytes:
 
 
 def functions_model() -> bytes:
-    """SiLU behind a convolution, a sum behind SiLU, LEAKY_RELU: tables, and with numerics=fast in
+    """SiLU behind a convolution, a sum behind SiLU, LEAKY_RELU: tables, and with numerics=auto in
     the tasks of convolutions.
     """
     builder = ModelBuilder("functions")

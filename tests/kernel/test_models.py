@@ -55,7 +55,7 @@ def test_functions_and_sums_in_the_tasks_of_convolutions_give_the_same_bytes(
     board: Board, kernel: str
 ):
     device, add = KERNELS[kernel]
-    fast = {"numerics": "fast"}
+    fast = {"numerics": "auto"}
     joined = {}
     for name, model in MODELS.items():
         partitions = compile_model(model(), Options.from_mapping(fast, {})).partitions
@@ -74,7 +74,7 @@ def test_functions_and_sums_in_the_tasks_of_convolutions_give_the_same_bytes(
 
 @pytest.mark.slow
 @needs_models
-@pytest.mark.parametrize("numerics", ["exact", "fast"])
+@pytest.mark.parametrize("numerics", ["exact", "auto"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_real_models_give_the_same_bytes(board: Board, kernel: str, numerics: str):
     device, add = KERNELS[kernel]

@@ -1,4 +1,4 @@
-"""Graphs, runs and judges of the tests of ``numerics=fast``."""
+"""Graphs, runs and judges of the tests of ``numerics=auto``."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from delegate.ops.mul import MulOptions
 from delegate.options import Options
 from tests.lower.reference import random_inputs, tflite_outputs, whole_graph
 
-FAST = Options.from_mapping({"numerics": "fast"}, {})
+AUTO = Options.from_mapping({"numerics": "auto"}, {})
 EXACT = Options.from_mapping({"numerics": "exact"}, {})
-MOST_LSB = 2
+
 TYPES = (DType.INT8, DType.UINT8)
 LOWEST = {DType.INT8: -128, DType.UINT8: 0}
 
