@@ -179,12 +179,14 @@ def install_package(folder: Path, needed: Path) -> str:
     root = prepare_root("3.11", needed, "python3-numpy", "python3-flatbuffers", "python3-pil")
     (package,) = folder.glob(f"*_{ARCHITECTURES['aarch64']}.deb")
     run(["dpkg-deb", "-x", str(package), str(root)])
+    # Links that the packages' scripts would make: nothing was installed, only unpacked.
+    alternatives = ":".join(f"/usr/lib/aarch64-linux-gnu/{name}" for name in ("blas", "lapack"))
     fetch_and_classify = board_steps().partition("doctor")[2].partition("\n")[2]
     return run_steps(
         root,
         "python3 -c 'import ctypes; ctypes.CDLL(\"librk3588_delegate.so\")'\n"
         f"pip install --no-deps tflite-runtime\n{fetch_and_classify}",
-        _OFFLINE,
+        {**_OFFLINE, "LD_LIBRARY_PATH": alternatives},
     )
 
 
