@@ -25,9 +25,7 @@ def numbers(cells: str) -> list[float]:
 
 def row(name: str) -> list[float]:
     """Return what the page says of a model: ms by driver, ms on the CPU, tasks."""
-    result = compile_model(
-        MODELS / f"{name}.tflite", Options.from_mapping({"numerics": "exact"}, {})
-    )
+    result = compile_model(MODELS / f"{name}.tflite", Options.from_mapping({}, {}))
     whole, found = whole_inference(result), costs(result)
     ranges = [whole["by_driver"][driver]["range_us"] for driver in ("rocket", "rknpu")]
     return [
@@ -45,7 +43,7 @@ def test_numbers_of_the_page_are_the_estimates(name: str, cells: str) -> None:
 def test_what_the_page_says_follows_from_its_numbers() -> None:
     table = {name: numbers(cells) for name, cells in ROWS}
     yolo, small = table["yolov8n_640_int8_per_channel"], table["yolov8n_224_int8"]
-    assert yolo[6] / yolo[5] > 0.4
+    assert yolo[6] / yolo[5] < 0.2
     assert 0.2 < small[2] / yolo[2] < 0.3
     assert 0.3 < small[0] / yolo[0] < 0.5
     pair = [table[f"mobilenet_v2_1.0_224_{kind}"] for kind in ("quant", "int8_per_channel")]

@@ -18,7 +18,7 @@ def options(environ: dict[str, str] | None = None, **explicit: object) -> Option
 def test_table_and_dataclass_have_the_same_keys_and_defaults() -> None:
     fields = [f.name for f in dataclasses.fields(Options) if f.name != "origins"]
     assert fields == [option.key for option in OPTIONS]
-    assert options() == Options(numerics="exact")
+    assert options() == Options()
 
 
 def test_design_lists_every_key() -> None:
