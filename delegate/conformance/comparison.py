@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from delegate.host.reference import ReferenceModel
 from delegate.host.samples import Sample
 from delegate.host.tally import Tally
 from delegate.lower.lowered import Difference, Layer
+from delegate.model.cached import cached_property
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from delegate.chip.limits import (
     ATOM_BYTES,
@@ -30,6 +29,7 @@ from delegate.lower.task import ElementwiseTask, EwStage, OutputCube, Ref, Task,
 from delegate.lower.tiling.element_wise import element_wise_cube, pixel_chunks
 from delegate.lower.tiling.pooling import PooledAxis
 from delegate.lower.weights import depthwise_channels
+from delegate.model.cached import cached_property
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from delegate.lower.lowered import Affine, Fold
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.order import Order
+from delegate.model.cached import cached_property
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.model.operator_options import Options
 from delegate.model.order import ABSENT as ABSENT

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from delegate.lower.lowered import Spread
 from delegate.lower.numerics.pipeline import INT8_MIN
 from delegate.lower.operation import Channels
 from delegate.lower.order import Order
+from delegate.model.cached import cached_property
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS

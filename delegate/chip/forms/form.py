@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 Settings = Mapping[str, str]
@@ -24,13 +23,15 @@ ZEROS: Final = ("0x0", "0", "1x1")
 
 @dataclass(frozen=True)
 class Form:
-    """The ``kind`` of a task and its ``settings``, by name; those that are not named are 0."""
+    """The ``kind`` of a task and its ``settings``, by name; those that are not named are 0.
+    ``name``: the kind and eight digits that stand for the settings; equal forms have equal names.
+    """
 
     kind: str
     settings: Settings = field(hash=False)
+    name: str = field(init=False)
 
-    @cached_property
-    def name(self) -> str:
-        """The kind and eight digits that stand for the settings; equal forms have equal names."""
+    def __post_init__(self) -> None:
         text = "\n".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
-        return f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        digits = hashlib.sha256(text.encode()).hexdigest()[:8]
+        object.__setattr__(self, "name", f"{self.kind}-{digits}")

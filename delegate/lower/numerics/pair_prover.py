@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
 from delegate.lower.numerics.prover import Proof, Requantization
 from delegate.lower.numerics.tflite import in_common_units, quantize_multiplier, scaled
+from delegate.model.cached import cached_property
 
 INT8_VALUES = np.arange(INT8_MIN, INT8_MAX + 1, dtype=np.int64)
 # TensorFlow Lite adds with so many bits more than the operands have.

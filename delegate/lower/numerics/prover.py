@@ -34,13 +34,13 @@ a node gets here), no multiplier of the pipeline is negative, no stage of it sat
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.lower.numerics import tflite
 from delegate.lower.numerics.pipeline import FloatArray, Int64Array, Pipeline
+from delegate.model.cached import cached_property
 
 # Channels at a time: what a core's cache holds of their outputs.
 _CHANNELS_AT_ONCE = 32
