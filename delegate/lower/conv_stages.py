@@ -31,8 +31,8 @@ from delegate.lower.numerics.bounds import (
 )
 from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT
 from delegate.lower.numerics.pipeline import Bs, Ew, EwOperation, Int64Array, Pipeline
-from delegate.lower.numerics.prover import Target
-from delegate.lower.numerics.requantize import Chosen, Ways, requantize, target_of
+from delegate.lower.numerics.prover import Requantization, Target
+from delegate.lower.numerics.requantize import Ways, requantize, target_of
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import FORM_IS_KNOWN, MULTIPLIERS_KEEP_BITS
@@ -217,12 +217,12 @@ def requantization(
             f"about {chosen.share:.1%} of the results would differ: quantise the model with output "
             "scales nearer together",
         )
-    return chosen.found.pipeline
+    return chosen.pipeline
 
 
 def _requantized(
     conv: Convolution, bounds: AccumulatorBounds, *, is_in_parts: bool = False
-) -> Chosen:
+) -> Requantization:
     return requantize(
         conv.node,
         conv.ratios,

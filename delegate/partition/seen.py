@@ -181,6 +181,8 @@ class Seen:
             part: list[Digit] = []
             rest = size
             while rest > 1:
+                if not left:  # a file may give a RESHAPE fewer elements than the runtime makes
+                    return None
                 digit = left.pop()
                 if digit.size > rest:
                     pair = digit.split(rest)

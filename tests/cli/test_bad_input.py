@@ -163,7 +163,6 @@ def test_bad_environment_variable(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     "arguments",
     [
-        (),
         ("frobnicate",),
         ("classify",),
         ("classify", IMAGE),

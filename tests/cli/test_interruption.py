@@ -189,7 +189,8 @@ def test_processes_of_a_command_do_not_know_ctrl_c(name: str, places: dict[str, 
                     signalled[worker] += 1
             time.sleep(0.001)
         assert process.stderr is not None
-        lines = [line for line in ours(process.stderr.read()) if line != NOTES.get(name)]
+        said = [line for line in ours(process.stderr.read()) if line != NOTES.get(name)]
+        lines = [line for line in said if not line.endswith("%")]  # progress, on a slow machine
         assert (process.returncode, lines) == (0, [])
         assert len(signalled) == 3, "two workers, and what Python starts beside them"
         assert min(signalled.values()) > 10

@@ -27,7 +27,11 @@ def embedding(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     start = tmp_path_factory.mktemp("start")
     (start / "sitecustomize.py").write_text(f"import site\nsite.addsitedir({packages!r})\n")
     folders = (str(start), str(Path(delegate.__file__).parents[1]))
-    return {"RK3588_LIBPYTHON": str(library), "PYTHONPATH": os.pathsep.join(folders)}
+    return {
+        "RK3588_LIBPYTHON": str(library),
+        "PYTHONPATH": os.pathsep.join(folders),
+        "RK3588_DELEGATE_NUMERICS": os.environ["RK3588_DELEGATE_NUMERICS"],
+    }
 
 
 def test_model_is_compiled_while_it_is_loaded(host, embedding):

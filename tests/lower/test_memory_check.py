@@ -39,6 +39,10 @@ def lowered(monkeypatch, content):
 GENERATORS = {"crowded": memory_graph, "mixed": lambda seed: random_graph(seed).content}
 """Graphs that crowd memory; and of all operators, with copies through a layer's own memory."""
 
+REPEATS = {"RESIZE_NEAREST_NEIGHBOR"}
+"""By factors that CNA does not take, pixels are repeated in memory in steps that write the same
+bytes more than once: that one of them is missing is not seen by where it writes."""
+
 
 def changed_layers(monkeypatch, generator, change, numbers=range(GRAPHS)):
     """The layers with one task changed that the check takes, and of how many: all tasks in turn.
@@ -51,6 +55,8 @@ def changed_layers(monkeypatch, generator, change, numbers=range(GRAPHS)):
             monkeypatch, GENERATORS[generator](number)
         ):
             for which, layer in enumerate(layers):
+                if layer.op in REPEATS:
+                    continue
                 result = rest[0].tensors[footprints[which].result]
                 for place, task in enumerate(layer.tasks):
                     instead = change(task, result)

@@ -46,18 +46,6 @@ class Ways:
 EVERY_WAY = Ways()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
-    """A node's requantisation, and about which ``share`` of its results differs from TensorFlow
-    Lite's; 0 where two roundings make them, whose differences the proof counts. ``is_near``: no
-    more than may differ.
-    """
-
-    found: Requantization
-    share: float
-    is_near: bool
-
-
 def requantize(
     node: int,
     ratios: npt.NDArray[np.float64],
@@ -70,7 +58,7 @@ def requantize(
     output_zero_point: int,
     is_in_parts: bool = False,
     ways: Ways = EVERY_WAY,
-) -> Chosen:
+) -> Requantization:
     """``ratios``: real sx * sw_c / sy, one per output channel (all equal if not ``per_channel``);
     ``rounds_once``: the kernel takes them as they are. ``output_zero_point`` in int8.
     ``is_in_parts``: the sum is made of several, whose ranges are checked on their own.
@@ -93,7 +81,7 @@ def requantize(
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
         _known[key] = found
-    if isinstance(found, Chosen):
+    if isinstance(found, Requantization):
         return found
     raise LoweringError(
         node,
@@ -104,11 +92,13 @@ def requantize(
 
 
 _MOST_KNOWN = 1024
-_known: dict[tuple[object, ...], Chosen | str] = {}
+_known: dict[tuple[object, ...], Requantization | str] = {}
 """What was found for the same numbers; a text says why nothing was."""
 
 
-def _chosen(target: Target, activation: Activation, per_channel: bool, ways: Ways) -> Chosen | str:
+def _chosen(
+    target: Target, activation: Activation, per_channel: bool, ways: Ways
+) -> Requantization | str:
     near, moved = settled(target)
     if not per_channel:
         near = near.widest()
@@ -116,7 +106,7 @@ def _chosen(target: Target, activation: Activation, per_channel: bool, ways: Way
         target = near
     sample = None if ways.rounds_twice else one_rounding.Sample(target)
     worst = "no stages could be found"
-    best: Chosen | None = None
+    best: Requantization | None = None
     for group in _proposals(near, per_channel, ways):
         pipelines: list[Pipeline] = []
         for factors in group.factors:
@@ -130,9 +120,9 @@ def _chosen(target: Target, activation: Activation, per_channel: bool, ways: Way
         if proof.is_within_one_lsb:
             share = 0.0 if sample is None else sample.share_differing(found.pipeline)
             if share <= group.most_differing:
-                return Chosen(found, share, is_near=True)
+                return replace(found, share=share)
             if best is None or share < best.share:
-                best = Chosen(found, share, is_near=False)
+                best = replace(found, share=share, is_near=False)
         elif proof.is_sound:
             channel = int(np.argmax(proof.worst))
             place = f"output channel {channel}" if per_channel else "a result"

@@ -156,7 +156,7 @@ def _bordered(
     """
     rows, columns = pooling.rows, pooling.columns
     down, right = (_Step(side.kernel, side.stride, side.output) for side in (rows, columns))
-    whole = _means(planning, operation, down, right, activation)
+    whole = _sums(planning, operation, down, right, activation)
     whole = replace(whole, padding=(rows.before, columns.before))
     inside = [*itertools.product(regions(rows), regions(columns))]
 
@@ -183,14 +183,25 @@ def _bordered(
 def _means(
     planning: Planning, operation: Operation, rows: _Step, columns: _Step, activation: Activation
 ) -> Convolution:
+    """Of whole windows. Where they have a power of two pixels, weights of one over their number
+    make the very products that factors behind the sum would.
+    """
+    conv, count = (
+        _sums(planning, operation, rows, columns, activation),
+        rows.kernel * columns.kernel,
+    )
+    if count.bit_count() == 1:
+        return replace(conv, weights=conv.weights / np.float16(count))
+    return replace(conv, factors=factors_of(count))
+
+
+def _sums(
+    planning: Planning, operation: Operation, rows: _Step, columns: _Step, activation: Activation
+) -> Convolution:
     """Of the operand; its source and target may be others."""
     view = planning.tensor(operation.operands[0]).elements
     options = ConvolutionOptions(Padding.VALID, rows.stride, columns.stride, 1, 1, activation)
     weights = np.ones((rows.kernel, columns.kernel, view.channels), np.float16)
     bias = np.zeros(view.channels, np.float32)
     result = View(view.images, rows.output, columns.output, view.channels)
-    conv = convolution_of(planning, operation, options, weights, bias, result, is_depthwise=True)
-    count = rows.kernel * columns.kernel
-    if count.bit_count() == 1:  # a weight of 1 / count makes the very same products
-        return replace(conv, weights=conv.weights / np.float16(count))
-    return replace(conv, factors=factors_of(count))
+    return convolution_of(planning, operation, options, weights, bias, result, is_depthwise=True)

@@ -12,7 +12,7 @@ from delegate.lower.numerics.last_rounding import last_roundings
 from delegate.lower.numerics.multiplication import requantize_product
 from delegate.lower.numerics.pair_prover import INT8_VALUES
 from delegate.lower.numerics.pipeline import OutCvt, Pipeline
-from delegate.lower.numerics.requantize import requantize
+from delegate.lower.numerics.requantize import Ways, requantize
 from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
 from tests.lower.numerics.oracle import half_away, half_even
@@ -65,7 +65,7 @@ def test_requantisations_are_within_one_step_and_equal_where_units_are_coarse(
         activation=activation,
         output_scale=0.1,
         output_zero_point=zero_point,
-        has_ties_away=False,
+        ways=Ways(ties_away=False),
     )
     assert not found.pipeline.out.ties_away
     # Every accumulator around ties of the second rounding, and others.
