@@ -17,7 +17,7 @@ from delegate.conformance.random_layers import Numbers
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.options import Options
-from tests.lower.fusion_graphs import FAST, inputs_of, joined, off, references, run
+from tests.lower.fusion_graphs import AUTO, inputs_of, joined, off, references, run
 from tests.lower.reference import differences
 
 POINT = Window(1, 1)
@@ -288,7 +288,7 @@ def test_with_an_addition_or_a_function_in_the_same_task(kernels: int, axis: int
         b.output(total)
         model = b.build()
         arrays = inputs_of(model)
-        result, ours = run(model, FAST, arrays)
+        result, ours = run(model, AUTO, arrays)
         layers_joined = joined(result)
         assert layers_joined or axis == 1
         assert axis is not None or any(TEXT in layer.choice for layer in layers_joined)
