@@ -17,7 +17,7 @@ from delegate.chip.evidence import Standing
 from delegate.chip.forms.form import Form
 from delegate.chip.forms.known import known_rk3588, rows_rk3588
 from delegate.chip.forms.words import KINDS, form_in_words, kind_in_words
-from delegate.chip.generated import rewrite
+from delegate.cli.script import ScriptParser, run_script
 from delegate.host.delegation import plural
 
 PAGE: Final = Path("docs/forms.md")
@@ -263,5 +263,11 @@ def used_forms() -> dict[str, Any]:
     return found
 
 
+def main(arguments: list[str] | None = None) -> int:
+    ScriptParser(__doc__).parse_args(arguments)
+    PAGE.write_text(page(used_forms()), encoding="utf-8")
+    return 0
+
+
 if __name__ == "__main__":
-    rewrite(PAGE, lambda _: page(used_forms()))
+    run_script(main)

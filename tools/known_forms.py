@@ -11,10 +11,11 @@ alone. ``whole``: every setting is given, and those that are not named are 0.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from delegate.cli.script import ScriptParser, existing_folder, run_script
 
 TARGET = Path("delegate/chip/forms/known_rk3588.json")
 
@@ -100,13 +101,12 @@ def text(folder: Path) -> str:
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
-def main(arguments: list[str]) -> int:
-    if len(arguments) != 1:
-        print(__doc__, file=sys.stderr)
-        return 2
-    TARGET.write_text(text(Path(arguments[0])))
+def main(arguments: list[str] | None = None) -> int:
+    parser = ScriptParser(__doc__)
+    parser.add_argument("folder", type=existing_folder, metavar="FOLDER", help="../shared/forms")
+    TARGET.write_text(text(parser.parse_args(arguments).folder))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_script(main)

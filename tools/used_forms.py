@@ -10,7 +10,6 @@ the forms that nobody has run as a whole.
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from delegate.chip.evidence import Standing
 from delegate.chip.forms.form import Form
 from delegate.chip.forms.known import known_rk3588
+from delegate.cli.script import ScriptParser, existing_folder, run_script
 from delegate.compile.compiler import compile_model
 from delegate.npu.program_reader import parse
 from delegate.npu.task_form import program_forms
@@ -61,13 +61,12 @@ def text(found: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def main(arguments: list[str]) -> int:
-    if len(arguments) != 1:
-        print(__doc__, file=sys.stderr)
-        return 2
-    TARGET.write_text(text(document(models_in(Path(arguments[0])))))
+def main(arguments: list[str] | None = None) -> int:
+    parser = ScriptParser(__doc__)
+    parser.add_argument("folder", type=existing_folder, metavar="FOLDER", help="../shared/models")
+    TARGET.write_text(text(document(models_in(parser.parse_args(arguments).folder))))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_script(main)

@@ -67,7 +67,7 @@ def test_interpreters_of_several_threads_agree(board: Board, way: str):
     board.add_rocket()
     done = board.python(
         "-c", THREADS, model_file(board, "residual"), RK3588_SIM_BREAK=way,
-        RK3588_DELEGATE_PROVE="auto",
+        RK3588_DELEGATE_PROVE="auto", RK3588_DELEGATE_NUMERICS="exact",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])["found"]

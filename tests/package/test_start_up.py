@@ -35,7 +35,9 @@ COMPILED = {
     "delegate.version",
 }  # fmt: skip
 FROM_CACHE = COMPILED | {
-    "delegate.chip", "delegate.chip.element", "delegate.compile.cache",
+    "delegate.chip", "delegate.chip.chip", "delegate.chip.element", "delegate.chip.evidence",
+    "delegate.chip.limits", "delegate.chip.rates", "delegate.chip.register_model",
+    "delegate.compile.cache", "delegate.host.chosen_driver",
     "delegate.host.kernels", "delegate.host.runtimes", "delegate.model.context_reader",
     "delegate.model.files", "delegate.model.flatbuffer_reader", "delegate.model.graph",
     "delegate.model.operator_options", "delegate.model.order", "delegate.model.partition",

@@ -45,7 +45,7 @@ def test_mobilenet_v2_joined_is_within_its_budget():
     """Its first projection, 16 kernels on 112 x 112 pixels, fills the array in sections."""
     path = MODELS / "mobilenet_v2_1.0_224_quant.tflite"
     (item,) = compile_model(path, Options(numerics="auto")).partitions
-    assert item.tasks <= 62
+    assert item.tasks <= 72
     assert item.estimate.cycles <= 1_236_000
     (layer,) = (layer for layer in item.layers if layer.nodes == (2,))
     assert "sections of the image" in layer.choice

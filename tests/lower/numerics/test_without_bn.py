@@ -4,15 +4,21 @@ plain way, counted over all of them by TensorFlow Lite's own arithmetic in whole
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from delegate.errors import LoweringError
+from delegate.lower import conv_stages
 from delegate.lower.numerics import one_rounding
 from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.factors import pipeline_of
 from delegate.lower.numerics.prover import prove
 from delegate.lower.numerics.requantize import Ways, requantize, target_of
 from delegate.lower.numerics.tflite import quantize_multipliers
+from delegate.lower.rules import MULTIPLIERS_KEEP_BITS
 from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
 
@@ -112,3 +118,17 @@ def test_channels_whose_scales_are_too_far_apart_are_not_near():
     alone, _, _ = chosen(ratios[1:], (-128, 127), 3, per_channel=True, activation=Activation.NONE)
     near = differing(alone.pipeline, ratios[1:], 3, (-128, 127))
     assert np.mean(near) < one_rounding.MOST_DIFFERING
+
+
+def test_a_layer_of_which_too_many_results_would_differ_stays_on_the_cpu(monkeypatch):
+    """The rule names the share; stages that are near enough are taken."""
+    far = np.array([0.4, *(0.4 * 2.0**-10 * np.linspace(1.1, 1.9, 7))])
+    found, _, _ = chosen(far, (-128, 127), 3, per_channel=True, activation=Activation.NONE)
+    conv = SimpleNamespace(node=3)
+    monkeypatch.setattr(conv_stages, "_requantized", lambda *_, **__: found)
+    monkeypatch.setattr(conv_stages, "_multiplies", lambda _: True)
+    with pytest.raises(LoweringError, match="would differ") as caught:
+        conv_stages.requantization(conv, None)
+    assert caught.value.rule == MULTIPLIERS_KEEP_BITS.name
+    monkeypatch.setattr(conv_stages, "_requantized", lambda *_, **__: replace(found, is_near=True))
+    assert conv_stages.requantization(conv, None) is found.pipeline
