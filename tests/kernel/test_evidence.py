@@ -80,7 +80,6 @@ def test_a_healthy_board_runs_each_program_once_more(board: Board, kernel: str):
 
 @pytest.mark.parametrize("kernel", ["rocket", "rknpu"])
 def test_nothing_is_noticed_in_vain(board: Board, kernel: str):
-    """Also of programs whose constants are given back to the system once the device has them."""
     getattr(board, f"add_{kernel}")()
     found = run(board, *MODELS, device=kernel, verify="off")
     assert off(board) == {}
@@ -88,6 +87,18 @@ def test_nothing_is_noticed_in_vain(board: Board, kernel: str):
     for model in MODELS:
         assert found[model]["error"] == ""
         assert found[model]["worst"] == 0, model
+
+
+def test_a_program_of_the_cache_is_compared_with_its_own_constants(board: Board, tmp_path: Path):
+    """Their memory goes back to the system once the device has them, unless they are read again."""
+    board.add_rocket()
+    given = {"cache_dir": str(tmp_path / "programs"), "verify": "off", "numerics": "exact"}
+    run(board, "split inputs", **given)
+    for path in records(board, tmp_path / "programs"):
+        path.unlink()
+    found = run(board, "split inputs", **given)
+    assert found["split inputs"]["worst"] == 0
+    assert set(states(board, tmp_path / "programs").values()) == {"verified"}
 
 
 def test_a_program_that_nobody_used_yet_is_compared_in_its_first_inference(board: Board):
