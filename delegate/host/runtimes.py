@@ -13,6 +13,7 @@ import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -135,7 +136,9 @@ def loaded_runtime() -> Runtime | None:
     """The runtime that the process already uses; the first of them, if there are several."""
     for name, module_name in _MODULES.items():
         if module_name in sys.modules:
-            return Runtime(name, sys.modules[module_name])
+            # Another thread may be importing it just now: this waits until it is whole.
+            with suppress(Exception):
+                return Runtime(name, importlib.import_module(module_name))
     return None
 
 

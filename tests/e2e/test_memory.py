@@ -41,10 +41,12 @@ def test_a_process_stays_below_the_model_and_64_megabytes() -> None:
 
 @needs_models
 def test_what_compiling_took_is_given_back() -> None:
-    """At the end a process has little more than the device's memory besides the CPU's."""
+    """At the end a process has the device's memory (6 MB here) and the compiler's code (10 MB under
+    Python 3.11, OpenSSL's for its hashes included) besides the CPU's: no arrays of compiling.
+    """
     path = MODELS / "mobilenet_v1_1.0_224_quant.tflite"
     ours, cpu = measure(path, SIMULATOR, 1), measure(path, None, 1)
-    assert ours.end_bytes - cpu.end_bytes < 16_000_000
+    assert ours.end_bytes - cpu.end_bytes < 18_000_000
 
 
 @pytest.mark.parametrize(("threads", "more"), [(1, 0), (3, 2)])

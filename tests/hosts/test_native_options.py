@@ -155,6 +155,7 @@ def test_environment_and_defaults_are_the_same(
     native: Parse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for option in OPTIONS:
+        monkeypatch.delenv(option.environment, raising=False)
         assert native(option.key, None) == Options.from_mapping({}, {}).to_strings()[option.key]
         for text in (*plausible(option.key), "nonsense"):
             if "\0" in text:

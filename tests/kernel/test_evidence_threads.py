@@ -71,7 +71,7 @@ def test_interpreters_of_several_threads_agree(board: Board, way: str):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])["found"]
-    assert len(found) == 18
+    assert len(found) == 18, done.stderr[-2000:]
     assert all(sums == found[0] for sums in found)
     if way:
         (state,) = off(board).values()

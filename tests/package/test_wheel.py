@@ -13,6 +13,7 @@ import venv
 import zipfile
 from pathlib import Path
 
+import numpy
 import pytest
 
 from delegate import __version__
@@ -108,7 +109,7 @@ def test_installed_wheel_classifies(wheel: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     run(sys.executable, "-m", "pip", "install", "--no-deps", "--target", site, wheel, cwd=tmp_path)
     # A path in a .pth file brings packages, but not the editable install of this tree.
-    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (site / "dependencies.pth").write_text(f"{Path(numpy.__file__).parents[1]}\n")
     library = run(python, "-m", "delegate", "library-path", cwd=tmp_path).strip()
     assert Path(library).parent == site / "delegate"
     out = run(

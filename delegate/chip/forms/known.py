@@ -93,7 +93,11 @@ class KnownForms:
 
 def stages_of(settings: Settings) -> Items:
     """Those settings that are the stages'."""
-    return frozenset((name, value) for name, value in settings.items() if name in STAGES)
+    return _stages(settings.items())
+
+
+def _stages(items: Iterable[tuple[str, str]]) -> Items:
+    return frozenset(item for item in items if item[0] in STAGES)
 
 
 def _has(settings: Settings, name: str, value: str) -> bool:
@@ -124,6 +128,7 @@ def known_forms(rows: Iterable[Mapping[str, Any]]) -> KnownForms:
     """What ``rows`` of a table confirm and refuse."""
     whole: dict[str, dict[Items, tuple[Source, ...]]] = defaultdict(dict)
     values: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    shared: dict[tuple[str, str], tuple[str, str]] = {}  # most settings are those of many forms
     bad: dict[str, list[tuple[Settings, str]]] = defaultdict(list)
     for row in rows:
         kind, settings = row["kind"], row["settings"]
@@ -135,11 +140,11 @@ def known_forms(rows: Iterable[Mapping[str, Any]]) -> KnownForms:
             values[kind][name].add(value)
         if row["whole"]:
             source = Source(row["source"], row.get("what", ""), row.get("tasks", 0))
-            items = frozenset(settings.items())
+            items = frozenset(shared.setdefault(item, item) for item in settings.items())
             whole[kind][items] = (*whole[kind].get(items, ()), source)
     return KnownForms(
         whole,
-        {kind: frozenset(stages_of(dict(one)) for one in found) for kind, found in whole.items()},
+        {kind: frozenset(map(_stages, found)) for kind, found in whole.items()},
         {
             kind: {name: frozenset(seen) for name, seen in found.items()}
             for kind, found in values.items()
