@@ -59,7 +59,7 @@ def test_threads_share_the_python(host, embedding):
 def test_error_of_the_compiler_reaches_a_host_in_c(host, embedding):
     ran = host(rich_model(), environment=embedding, device="null", strict="true")
     assert "strict: node" in ran.err
-    assert not ran.report["ok"]
+    assert not ran.report["ok"], ran.err
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_library_that_is_no_python_is_named(host, path, text):
     environment = {"RK3588_LIBPYTHON": delegate.library_path() if path == "library" else path}
     assert host(compiled(rich_model()), environment=environment, device="null").report["ok"]
     ran = host(rich_model(), environment=environment)
-    assert not ran.report["ok"]
+    assert not ran.report["ok"], ran.err
     assert not ran.report["libpython"]
     assert f"RK3588_LIBPYTHON cannot be loaded ({environment['RK3588_LIBPYTHON']}" in ran.err
     assert text in ran.err
@@ -83,7 +83,7 @@ def test_a_pipe_that_is_no_python_is_not_waited_for(host, tmp_path):
     os.mkfifo(tmp_path / "libpython3.so")
     environment = {"RK3588_LIBPYTHON": str(tmp_path / "libpython3.so")}
     ran = host(rich_model(), environment=environment)
-    assert not ran.report["ok"]
+    assert not ran.report["ok"], ran.err
     assert "libpython3.so is no plain file" in ran.err
 
 
@@ -95,5 +95,5 @@ def test_python_without_the_package_is_named(host, embedding, tmp_path):
     ran = host(compiled(rich_model()), environment=environment, device="null")
     assert ran.report["ok"], ran.err
     ran = host(rich_model(), environment=environment)
-    assert not ran.report["ok"]
+    assert not ran.report["ok"], ran.err
     assert "the compiler cannot be imported (No module named 'delegate._native')" in ran.err
