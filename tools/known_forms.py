@@ -28,6 +28,7 @@ CONFIRMED = (
 bn_upper_limit, fp16_slopes) says passed on a board by the same registers, in words."""
 CONFIRMING = "allbilly/rk3588:examples/expt (reference/silicon.md, section 1)"
 
+_PRECISION = 0xF
 NUMBERS = frozenset(
     {
         *("PAD_TL", "OUT_OFF", "OUT_SHIFT>0", "ONEC", "H<4in", "stride", "BS_OW_OP", "BS_NEG"),
@@ -77,6 +78,8 @@ def rows(folder: Path) -> Iterator[dict[str, Any]]:
 
 def _settings(entry: dict[str, Any]) -> dict[str, Any]:
     found = {name: str(value) for name, value in entry["settings"].items() if name not in NUMBERS}
+    if "PPU_FMT" in found:  # without the bytes between surfaces, a number
+        found["PPU_FMT"] = hex(int(found["PPU_FMT"], 16) & _PRECISION)
     kind = entry["kind"].removesuffix("_fp")
     is_whole = WHOLE.get(kind, WHOLE["conv"]) <= found.keys()
     if is_whole:

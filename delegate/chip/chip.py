@@ -137,7 +137,8 @@ class Chip:
     that convolutions take; ``registers`` say where encoder and simulator find what they write and
     read.
     ``missing``: names of forms that a board has shown not to have, with what it showed.
-    ``evidence`` says which stages programs may use; None: any.
+    ``evidence`` says which stages programs may use; None: any. ``has_pooling``: programs may use
+    the PPU, as the driver that runs them waits for its interrupt.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Chip:
     forms: Forms = field(default_factory=Forms)
     missing: Mapping[str, str] = field(default_factory=dict, hash=False)
     evidence: Evidence | None = field(default=None, hash=False, repr=False, compare=False)
+    has_pooling: bool = False
 
     def without(self, missing: Mapping[str, str]) -> Chip:
         """This chip on a board that lacks ``missing``: names of forms, and reasons."""

@@ -28,6 +28,9 @@ class Evidence(Protocol):
         before.
         """
 
+    def knows_task(self, task: Any, /) -> bool:
+        """Whether a program may have ``task``, of ``delegate.lower.task``."""
+
     def refusal(self, task: Any, /) -> str:
         """Why a program may not have a task of a form (``delegate.npu.task_form.TaskForm``); empty:
         it may.

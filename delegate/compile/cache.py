@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delegate.errors import ProgramError, Rejection
+from delegate.host.chosen_chip import chosen_chip
 from delegate.host.chosen_driver import driver_name
 from delegate.log import get_logger
 from delegate.model.files import open_plain
@@ -148,7 +149,8 @@ def has_own_shapes(graph: Graph, partition: Partition) -> bool:
 def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     """A digest of all that a compiled program depends on."""
     digest = hashlib.sha256()
-    chosen = (options.compiling(), _sharing(options), _driver(options))
+    has_pooling = chosen_chip(options).has_pooling
+    chosen = (options.compiling(), _sharing(options), _driver(options), has_pooling)
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs, graph.rounds_once))
     _update(digest, (graph.reduced_precision,))

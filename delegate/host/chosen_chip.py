@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT, NAMES, chip_named
+from delegate.host.chosen_driver import driver_name
 from delegate.options import Options
 
 _WITHOUT_BOARD = ("simulator", "null")
@@ -13,6 +16,12 @@ def chosen_chip(options: Options) -> Chip:
     """The one that option ``chip`` names; with "auto" what the NPU of this machine is, unless the
     device is none. Where nothing says, RK3588.
     """
+    chip = _chip(options)
+    # The mainline driver waits for the DPU alone.
+    return replace(chip, has_pooling=chip is DEFAULT and driver_name(options.device) == "rknpu")
+
+
+def _chip(options: Options) -> Chip:
     if options.chip != "auto":
         return chip_named(options.chip)
     if options.device in _WITHOUT_BOARD:

@@ -19,6 +19,7 @@ from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import ENTRY_SCALE, FUNCTION_STEPS, INDEX_STEP
 from delegate.lower.task import (
     BnStage,
+    DpuTask,
     ElementwiseTask,
     OutConvert,
     Source,
@@ -89,11 +90,13 @@ def _loads(tasks: Sequence[Task]) -> Iterator[tuple[bytes, ...]]:
 
 
 def _function(task: Task) -> bytes | None:
-    return None if task.table is None else task.table.functions[task.table.slot]
+    if not isinstance(task, DpuTask) or task.table is None:
+        return None
+    return task.table.functions[task.table.slot]
 
 
 def _within(task: Task, functions: tuple[bytes, ...]) -> Task:
-    if task.table is None or task.table.is_curve:
+    if not isinstance(task, DpuTask) or task.table is None or task.table.is_curve:
         return task
     slot = functions.index(task.table.functions[task.table.slot])
     table = replace(task.table, functions=functions, slot=slot)

@@ -360,7 +360,32 @@ class ElementwiseTask:
         return is_sum or self.table is not None
 
 
-Task = ConvTask | ElementwiseTask
+@dataclass(frozen=True, slots=True)
+class PoolTask:
+    """Take the maxima under windows of a map in memory, by the PPU.
+
+    ``height`` and ``width`` are the rows and columns that the windows reach, without the padding,
+    which takes no part. The result has the channels of the map, whole surfaces.
+    """
+
+    tile: str
+    source: Ref
+    height: int
+    width: int
+    source_line_stride_bytes: int
+    source_surface_stride_bytes: int
+    output: OutputCube
+    kernel: Pair
+    strides: Pair
+    pad_before: Pair
+    pad_after: Pair
+    core: int = 0
+    element: Element = Element.INT8
+
+
+DpuTask = ConvTask | ElementwiseTask
+"""A task that the DPU ends, and that has its stages."""
+Task = DpuTask | PoolTask
 
 
 @dataclass(frozen=True, slots=True)

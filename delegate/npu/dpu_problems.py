@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from delegate.chip.chip import Limits
 from delegate.chip.element import Element
 from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.task import ConvTask, ElementwiseTask, Source, Task
+from delegate.lower.task import ConvTask, DpuTask, ElementwiseTask, Source
 
 WIDE_OPERAND_BYTES = 2
 """Of a 16-bit operand."""
@@ -15,17 +15,17 @@ WIDE_OPERAND_BYTES = 2
 INT32_BYTES = 4
 
 
-def is_half(task: Task) -> bool:
+def is_half(task: DpuTask) -> bool:
     """Whether it computes in floating point."""
     return task.element is Element.FP16
 
 
-def writes_sums(task: Task) -> bool:
+def writes_sums(task: DpuTask) -> bool:
     """int32 as the stages give it, instead of int8."""
     return task.output.element_bytes == INT32_BYTES
 
 
-def problems(task: Task) -> Iterator[tuple[str, str]]:
+def problems(task: DpuTask) -> Iterator[tuple[str, str]]:
     """Combinations that no known program has: BLOCK.REGISTER.FIELD, and what is wrong there."""
     if is_half(task):
         yield from _half_problems(task)
@@ -38,7 +38,7 @@ def problems(task: Task) -> Iterator[tuple[str, str]]:
     yield from _element_wise_problems(task)
 
 
-def size_problems(limits: Limits, task: Task) -> Iterator[tuple[str, str]]:
+def size_problems(limits: Limits, task: DpuTask) -> Iterator[tuple[str, str]]:
     """Cubes that fields hold and others saw fail (docs/hazards.md)."""
     output = task.output
     sides = {"WIDTH": output.width, "HEIGHT": output.height, "CHANNEL": output.channels}
@@ -48,7 +48,7 @@ def size_problems(limits: Limits, task: Task) -> Iterator[tuple[str, str]]:
             yield f"DPU.DATA_CUBE_{name}.{name}", problem
 
 
-def _cube_problems(task: Task) -> Iterator[tuple[str, str]]:
+def _cube_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
     output = task.output
     least = 0 if isinstance(task, ElementwiseTask) else 1
     if not least <= output.channels_real <= output.channels:
@@ -65,7 +65,7 @@ def _cube_problems(task: Task) -> Iterator[tuple[str, str]]:
         yield precision, "= int32 is known of dense convolutions without the sum of inputs only"
 
 
-def _stage_problems(task: Task) -> Iterator[tuple[str, str]]:
+def _stage_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
     """Of BS and BN, of their operands, and of what no stage knows."""
     bs, bn, ew = task.bs, task.bn, task.ew
     memory = [bs.alu, bs.ow, bs.mul].count(Source.MEMORY)
@@ -87,7 +87,7 @@ def _stage_problems(task: Task) -> Iterator[tuple[str, str]]:
             yield f"DPU.{name}_MUL_CFG.{name}_MUL_SHIFT_VALUE", "needs a multiplier"
 
 
-def _element_wise_problems(task: Task) -> Iterator[tuple[str, str]]:
+def _element_wise_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
     """Of EW, tables and what is read beside the main data."""
     ew, output = task.ew, task.output
     is_flying = isinstance(task, ElementwiseTask)
@@ -113,7 +113,7 @@ def _element_wise_problems(task: Task) -> Iterator[tuple[str, str]]:
         yield "DPU.EW_CFG.EW_OP_SRC", "is memory or register, not both"
 
 
-def _half_problems(task: Task) -> Iterator[tuple[str, str]]:
+def _half_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
     """What has no meaning in floating point."""
     bs, bn, ew, out = task.bs, task.bn, task.ew, task.out_convert
     if any((bs.shift, bs.shift_negative, bn.shift, bn.shift_negative, out.shift)):

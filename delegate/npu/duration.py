@@ -15,7 +15,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.rates import Driver, Span
 from delegate.lower.cost import dense_cycles
 from delegate.lower.lowered import Layer
-from delegate.lower.task import ConvTask, Task
+from delegate.lower.task import ElementwiseTask, Task
 from delegate.npu.perf import estimate_task
 from delegate.npu.program_types import WORD_BYTES, Program
 
@@ -65,7 +65,7 @@ def work_of(chip: Chip, layers: Sequence[Layer], program: Program) -> Work:
 def _task_work(chip: Chip, task: Task) -> TaskWork:
     estimate = estimate_task(chip, task)
     output, dpu = task.output, 0
-    if not isinstance(task, ConvTask):
+    if isinstance(task, ElementwiseTask):  # of the PPU nobody has published a rate: bytes alone
         # The vendor's table gives a convolution of one step a floor, 8 elements per cycle of int8
         # and of fp16: what the DPU behind it takes, by inference.
         pixels, size = output.height * output.width, output.element_bytes

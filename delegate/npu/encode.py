@@ -8,9 +8,10 @@ Refuses what no known program does (EncodingError); never guesses a register val
 from __future__ import annotations
 
 from delegate.chip.chip import Chip
-from delegate.lower.task import ConvTask, TableLoad, Task
+from delegate.lower.task import ConvTask, PoolTask, TableLoad, Task
 from delegate.npu.encode_conv import encode_conv
 from delegate.npu.encode_elementwise import encode_elementwise
+from delegate.npu.encode_pool import encode_pool
 from delegate.npu.encode_table import encode_load
 from delegate.npu.regcmd import Segment
 
@@ -25,4 +26,6 @@ def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
         return encode_conv(chip, layer, task)
     if isinstance(task, TableLoad):
         return encode_load(layer, task)
+    if isinstance(task, PoolTask):
+        return encode_pool(chip, layer, task)
     return encode_elementwise(chip, layer, task)

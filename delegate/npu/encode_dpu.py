@@ -27,12 +27,12 @@ from delegate.lower.task import (
     BnStage,
     BsStage,
     ConvTask,
+    DpuTask,
     ElementwiseTask,
     EwStage,
     OutConvert,
     Source,
     TableUse,
-    Task,
 )
 from delegate.npu.dpu_problems import WIDE_OPERAND_BYTES, is_half, problems, writes_sums
 from delegate.npu.regcmd import RegCmdWriter
@@ -72,7 +72,7 @@ def write_pointers(writer: RegCmdWriter, *, is_cleared: bool = False) -> None:
             writer.write(name, POINTER_PP_MODE=1, EXECUTER_PP_EN=1, POINTER_PP_EN=1)
 
 
-def write_dpu(writer: RegCmdWriter, task: Task) -> None:
+def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
     """All DPU registers from FEATURE_MODE_CFG to the end of the tables."""
     writer.refuse(problems(task))
     _write_cube(writer, task)
@@ -90,7 +90,7 @@ def write_dpu(writer: RegCmdWriter, task: Task) -> None:
     _write_tables(writer, task.table)
 
 
-def _write_cube(writer: RegCmdWriter, task: Task) -> None:
+def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
     output = task.output
     writer.write(
         "DPU.FEATURE_MODE_CFG",
@@ -159,7 +159,7 @@ def _write_x(writer: RegCmdWriter, name: str, stage: BsStage | BnStage) -> None:
     write("RELUX_CMP_VALUE", RELUX_CMP_DAT=stage.relux_max or 0)
 
 
-def _write_write_out(writer: RegCmdWriter, task: Task) -> None:
+def _write_write_out(writer: RegCmdWriter, task: DpuTask) -> None:
     """BS_OW_CFG, BS_OW_OP and the writer's sizes. A convolution without OW term has operand 0."""
     bs, output = task.bs, task.output
     # Surfaces of a write-out line, minus one: of int8 observed, of int32 sums measured by others.
@@ -178,7 +178,7 @@ def _write_write_out(writer: RegCmdWriter, task: Task) -> None:
     writer.write("DPU.WDMA_SIZE_1", HEIGHT_WDMA=output.height, WIDTH_WDMA=output.width)
 
 
-def _write_ew(writer: RegCmdWriter, task: Task) -> None:
+def _write_ew(writer: RegCmdWriter, task: DpuTask) -> None:
     ew, looks_up = task.ew, task.table is not None
     if ew is None:
         writer.write(
@@ -263,7 +263,7 @@ def _write_out_convert(writer: RegCmdWriter, out: OutConvert, *, to_half: bool) 
     )
 
 
-def conv_mode(task: Task) -> ConvMode:
+def conv_mode(task: DpuTask) -> ConvMode:
     is_depthwise = isinstance(task, ConvTask) and task.is_depthwise
     return ConvMode.DEPTHWISE if is_depthwise else ConvMode.DENSE
 

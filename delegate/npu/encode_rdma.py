@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from delegate.chip.element import ATOM_BYTES
 from delegate.chip.register_model import BurstLength, CombinedRead, OperandData
-from delegate.lower.task import BsStage, ElementwiseTask, OutputCube, Ref, Source, Task
+from delegate.lower.task import BsStage, DpuTask, ElementwiseTask, OutputCube, Ref, Source
 from delegate.npu.dpu_problems import is_half
 from delegate.npu.encode_dpu import PRECISIONS, conv_mode, data_mode, element_size
 from delegate.npu.regcmd import RegCmdWriter
@@ -24,7 +24,7 @@ class _Reader:
     notch: int
 
 
-def write_rdma(writer: RegCmdWriter, task: Task) -> None:
+def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
     """All DPU_RDMA registers from the cube to EW_SURF_NOTCH."""
     output, ew = task.output, task.ew
     operand = ew.operand if ew is not None else None
@@ -83,7 +83,7 @@ def write_rdma(writer: RegCmdWriter, task: Task) -> None:
     writer.write("DPU_RDMA.RDMA_EW_SURF_NOTCH", EW_SURF_NOTCH=second.notch)
 
 
-def _readers(writer: RegCmdWriter, task: Task) -> tuple[_Reader, _Reader]:
+def _readers(writer: RegCmdWriter, task: DpuTask) -> tuple[_Reader, _Reader]:
     """MRDMA and ERDMA."""
     output, ew = task.output, task.ew
     main, operand = None, None if ew is None else ew.operand

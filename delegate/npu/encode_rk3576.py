@@ -16,7 +16,8 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES
 from delegate.chip.limits import align
 from delegate.chip.register_model import BurstLength, CvtOrder, OperandData
-from delegate.lower.task import ConvTask, ElementwiseTask, TableLoad, Task
+from delegate.errors import EncodingError
+from delegate.lower.task import ConvTask, ElementwiseTask, PoolTask, TableLoad, Task
 from delegate.npu.encode_conv import ENABLE_MASK, INT_MASK
 from delegate.npu.encode_dpu import write_pointers
 from delegate.npu.encode_rk3576_alone import encode_elementwise, encode_load
@@ -85,6 +86,8 @@ def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
         return encode_elementwise(chip, layer, task)
     if isinstance(task, TableLoad):
         return encode_load(chip, layer, task)
+    if isinstance(task, PoolTask):
+        raise EncodingError(f"layer {layer}: this chip's pooling unit is not known")
     writer = RegCmdWriter(layer, task.tile, chip.registers)
     writer.refuse(problems(chip, task))
     mode = _DEPTHWISE if task.is_depthwise else _DENSE

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from delegate.chip.chip import Chip
-from delegate.lower.task import BnStage, ConvTask, OutputCube, Task
+from delegate.lower.task import BnStage, ConvTask, DpuTask, OutputCube
 from delegate.npu.regcmd import RegCmdWriter
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
@@ -48,7 +48,7 @@ class Form:
 def write_dpu(
     writer: RegCmdWriter,
     chip: Chip,
-    task: Task,
+    task: DpuTask,
     form: Form,
     channels: int,
     following: int = 0,
@@ -91,7 +91,7 @@ def _write_cube(writer: RegCmdWriter, output: OutputCube, form: Form, channels: 
     writer.write("DPU.UNDOCUMENTED_403C")
 
 
-def _write_stages(writer: RegCmdWriter, task: Task, form: Form) -> None:
+def _write_stages(writer: RegCmdWriter, task: DpuTask, form: Form) -> None:
     ew, out = task.ew, task.out_convert
     writer.write("DPU.BS_CFG", MODE=form.bs)
     _write_limits(writer, "BS")
@@ -123,7 +123,7 @@ def _write_limits(writer: RegCmdWriter, name: str, clamp: BnStage | None = None)
     writer.write(f"DPU.{name}_MAX", MAX=high)
 
 
-def write_rdma(writer: RegCmdWriter, task: Task, form: Form, channels: int) -> None:
+def write_rdma(writer: RegCmdWriter, task: DpuTask, form: Form, channels: int) -> None:
     """``channels``: see ``write_dpu``."""
     output, bs, ew = task.output, task.bs, task.ew
     writer.write("DPU_RDMA.RDMA_DATA_CUBE_WIDTH", WIDTH=output.width)

@@ -86,6 +86,18 @@ class FormEvidence:
             return Standing.REFUSED
         return Standing.WHOLE if self.is_exact else self.known.standing_of_stages(form)
 
+    def knows_task(self, task: Task, /) -> bool:
+        """Return whether a program may have ``task``: its form is not one that failed, and each of
+        its settings has been run in its kind of task, unless any may be taken.
+        """
+        try:
+            form = form_of(self.chip, encode_task(self.chip, "", task))
+        except EncodingError:
+            return False
+        if form.name in self.chip.missing or (form.kind, stages_of(form.settings)) in self.avoided:
+            return False
+        return self.known is None or not self.refusal(TaskForm(form, ()))
+
     def refusal(self, task: TaskForm) -> str:
         """Why a program may not have such a task; empty: it may. Float models have no other way for
         some of their operators: there what nobody has run is taken, and is the first to be proved.

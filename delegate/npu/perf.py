@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES
 from delegate.lower.cost import ceil_div, ddr_cycles, dense_cycles, depthwise_cycles
-from delegate.lower.task import ConvTask, TableLoad, Task
+from delegate.lower.task import ConvTask, PoolTask, TableLoad, Task
 from delegate.npu.encode_table import LOAD_WORDS
 
 WORD_BYTES = 8
@@ -75,6 +75,8 @@ def _bytes_moved(task: Task | TableLoad) -> int:
     if isinstance(task, TableLoad):  # the only task whose commands are more than its data
         return LOAD_WORDS * WORD_BYTES + 2 * ATOM_BYTES
     moved = _cube_bytes(task)
+    if isinstance(task, PoolTask):
+        return moved + task.height * task.width * task.output.surfaces * ATOM_BYTES
     if isinstance(task, ConvTask):
         feature = task.feature
         moved += feature.height * feature.width * feature.channels * task.element.bytes

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from delegate.chip.limits import ATOM_BYTES
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import accesses
-from delegate.lower.task import BufferId, Ref, TableLoad, Task
+from delegate.lower.task import BufferId, DpuTask, Ref, TableLoad, Task
 
 _NEVER = -1
 _SHARED = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
@@ -88,7 +88,7 @@ def with_table_loads(
         if item.job != job:
             job, loaded = item.job, None
         task = item.task
-        use = None if isinstance(task, TableLoad) else task.table
+        use = task.table if isinstance(task, DpuTask) else None
         if use is not None and (use.functions != loaded or not are_kept):
             loaded = use.functions
             load = TableLoad(f"table load, functions {len(loaded)}", loaded, *atoms, task.core)

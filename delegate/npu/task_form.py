@@ -10,7 +10,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.chips import chip_named
 from delegate.chip.forms import rk3588
 from delegate.chip.forms.form import Form, Registers
-from delegate.lower.task import BufferId, TableLoad
+from delegate.lower.task import BufferId, DpuTask, TableLoad
 from delegate.npu.program_types import WORD_BYTES, Program
 from delegate.npu.regcmd import TAIL_WORDS, VALUE_MASK, Segment
 from delegate.npu.schedule import ScheduledTask
@@ -50,7 +50,7 @@ def task_forms(
     before: ScheduledTask | None = None
     for item, segment in zip(tasks, segments, strict=True):
         relies_on = list(_computed(chip, segment))
-        if not isinstance(item.task, TableLoad) and item.task.table is not None:
+        if isinstance(item.task, DpuTask) and item.task.table is not None:
             is_loaded = before is not None and isinstance(before.task, TableLoad)
             relies_on += [] if is_loaded else [KEPT_TABLE]
         yield TaskForm(form_of(chip, segment), tuple(relies_on))

@@ -81,7 +81,7 @@ def half(operator: Operator) -> Operator:
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, node = planning.graph, operation.node
-        if _are_pairs(graph, node):
+        if _are_pairs(graph, node) and not planning.chip.has_pooling:
             return HalfMaxPoolPlan(planning, operation)
         return exactly(maxima)(planning, operation)
 

@@ -20,9 +20,10 @@ from delegate.builder import (
 from delegate.builder.functions import function
 from delegate.builder.layers import Window, conv
 from delegate.builder.moves import concatenation
+from delegate.builder.pooling import pool
 from delegate.compile.compiler import compile_model
 from delegate.conformance.random_layers import Numbers
-from delegate.model.graph import DType, Quantization
+from delegate.model.graph import DType, Padding, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
@@ -46,6 +47,20 @@ def joined_model() -> bytes:
     first = conv(builder, _rng(), x, 24, point, numbers, name="first")
     whole = concatenation(builder, (x, first), 3)
     builder.output(conv(builder, _rng(), whole, 9, point, numbers, name="second"))
+    return builder.build()
+
+
+def pooled_model() -> bytes:
+    """Maxima behind a convolution, and one before the next: the vendor's driver takes the PPU."""
+    builder = ModelBuilder("pooled")
+    quantization = Quantization((0.05,), (3,))
+    x = builder.input("x", (1, 9, 21, 32), DType.INT8, quantization)
+    numbers = Numbers(output=quantization)
+    point = Window(kh=1, kw=1, sh=1, sw=1)
+    first = conv(builder, _rng(), x, 24, point, numbers, name="first")
+    maxima = pool(builder, "MAX_POOL_2D", first, 5, 5, 1, 1, Padding.SAME)
+    second = conv(builder, _rng(), maxima, 9, point, numbers, name="second")
+    builder.output(pool(builder, "MAX_POOL_2D", second, 2, 2, 2, 2, Padding.VALID))
     return builder.build()
 
 
@@ -96,6 +111,7 @@ MODELS: dict[str, Callable[[], bytes]] = {
     "residual": lambda: conv_conv_add_model(_rng(), 5, 9, 16, 24, 3, 3),
     "joined": joined_model,
     "parts": parts_model,
+    "pooled": pooled_model,
     "functions": functions_model,
     "digits": DIGITS.read_bytes,
 }

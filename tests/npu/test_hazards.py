@@ -15,7 +15,7 @@ from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.task import BsStage, BufferId, EwStage, OutConvert, Ref, Source, TableLoad
-from delegate.npu import encode_conv, encode_elementwise
+from delegate.npu import encode_conv
 from delegate.npu.encode import encode_task
 from delegate.npu.encode_table import LOAD_WORDS
 from delegate.npu.program import parse
@@ -142,10 +142,6 @@ def test_the_page_names_what_there_is():
     for path, name in re.findall(r"`((?:[a-z0-9_]+/)+[a-z0-9_]+\.(?:py|cpp|h))(?:::(\w+))?`", text):
         found = next(p for p in (ROOT / path, ROOT / "tests" / path) if p.exists())
         assert not name or re.search(rf"\b{name}\b", found.read_text(encoding="utf-8")), name
-
-
-def test_no_task_starts_the_ppu():
-    assert {encode_conv.ENABLE_MASK, encode_elementwise.ENABLE_MASK} == {0x1D, 0x18}
 
 
 def test_a_load_has_no_more_words_than_others_ran_in_a_task():

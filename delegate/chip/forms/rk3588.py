@@ -95,7 +95,7 @@ _PPU_PARTS: Final[tuple[Part, ...]] = (
     ("PPU_MODE", 0x6024, _only(0xE000FFFF)),  # without the gap between rows
     ("PPU_NOTCH", 0x6024, _some_bits(28, 16)),
     ("PPU_K", 0x6034, _whole),
-    ("PPU_FMT", 0x6084, _whole),
+    ("PPU_FMT", 0x6084, _only(0xF)),  # without the bytes between surfaces
     ("PPU_MISC", 0x60DC, _whole),
     ("PRDMA_FMT", 0x7030, _whole),
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from delegate.lower.lowered import Layer
-from delegate.lower.task import BufferId, ConvTask, OutputCube, Ref, Task
+from delegate.lower.task import BufferId, ConvTask, DpuTask, OutputCube, Ref, Task
 
 _CHANNELS_PER_SURFACE = 16
 
@@ -56,7 +56,7 @@ def _extend(plan: list[dict[str, Any]], offset: int, layer: int) -> None:
 
 def _reads(task: Task) -> Iterator[Ref]:
     yield task.feature.source if isinstance(task, ConvTask) else task.source
-    if task.ew is not None and task.ew.operand is not None:
+    if isinstance(task, DpuTask) and task.ew is not None and task.ew.operand is not None:
         yield task.ew.operand
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from delegate.chip.limits import ATOM_BYTES, align, surfaces_of
-from delegate.lower.task import ConvTask, Ref, TableLoad, Task
+from delegate.lower.task import ConvTask, DpuTask, PoolTask, Ref, TableLoad, Task
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, SCALAR_BYTES
 from delegate.model.graph import Node
 
@@ -83,6 +83,40 @@ def accesses(task: Task | TableLoad) -> Iterator[Access]:
         yield Access("the copied atom", task.source, ATOM_BYTES)
         yield Access("the copy", task.target, ATOM_BYTES, is_write=True, real=0)
         return
+    if isinstance(task, PoolTask):
+        yield _pooled(task)
+    else:
+        yield from _operands(task)
+    output = task.output
+    row_bytes = output.width * ATOM_BYTES
+    yield Access(
+        "the output",
+        output.target,
+        row_bytes,
+        output.height,
+        row_bytes + output.row_gap_bytes,
+        output.surfaces,
+        output.surface_stride_bytes,
+        is_write=True,
+        real=-(-output.channels_real * output.element_bytes // ATOM_BYTES),
+    )
+
+
+def _pooled(task: PoolTask) -> Access:
+    row_bytes = task.width * ATOM_BYTES
+    return Access(
+        "the pooled map",
+        task.source,
+        row_bytes,
+        task.height,
+        task.source_line_stride_bytes,
+        task.output.surfaces,
+        task.source_surface_stride_bytes,
+        real=surfaces_of(task.output.channels_real * task.element.bytes),
+    )
+
+
+def _operands(task: DpuTask) -> Iterator[Access]:
     output = task.output
     surfaces = surfaces_of(output.channels * task.element.bytes)
     if isinstance(task, ConvTask):
@@ -104,21 +138,9 @@ def accesses(task: Task | TableLoad) -> Iterator[Access]:
         else:
             strides = task.ew.line_stride_bytes, task.ew.surface_stride_bytes
             yield _map("the EW operand", task, task.ew.operand, surfaces, *strides)
-    row_bytes = output.width * ATOM_BYTES
-    yield Access(
-        "the output",
-        output.target,
-        row_bytes,
-        output.height,
-        row_bytes + output.row_gap_bytes,
-        output.surfaces,
-        output.surface_stride_bytes,
-        is_write=True,
-        real=-(-output.channels_real * output.element_bytes // ATOM_BYTES),
-    )
 
 
-def _scalar_bytes(task: Task) -> int:
+def _scalar_bytes(task: DpuTask) -> int:
     """A word of shifts; of tasks without a convolution the summand twice, too, and what
     multiplies.
     """
@@ -143,7 +165,7 @@ def _feature(task: ConvTask) -> Access:
 
 
 def _map(
-    what: str, task: Task, start: Ref, surfaces: int, line_bytes: int | None, stride_bytes: int
+    what: str, task: DpuTask, start: Ref, surfaces: int, line_bytes: int | None, stride_bytes: int
 ) -> Access:
     """An operand with the pixels of the output."""
     rows, row_bytes = task.output.height, task.output.width * ATOM_BYTES
@@ -153,7 +175,7 @@ def _map(
     return Access(what, start, row_bytes, rows, line_bytes or 0, surfaces, stride_bytes, real=real)
 
 
-def _bs_operands(task: Task, start: Ref) -> Access:
+def _bs_operands(task: DpuTask, start: Ref) -> Access:
     size, channels = task.bs.bytes_per_channel, task.output.channels
     if task.bs.is_in_blocks:
         whole = align(channels, OPERAND_BLOCK_CHANNELS)

@@ -45,6 +45,19 @@ class Pooling:
         return self.rows.padding + self.columns.padding > 0
 
 
+LINE_BUFFER_COLUMNS = 128
+"""Columns of a result whose windows do not overlap in rows, per pooling task: what the line buffer
+holds (every one of 30 recorded programs of the vendor keeps to it; wider ones hung at others)."""
+
+
+def pooled_columns(kernel_rows: int, stride_rows: int) -> int:
+    """Return the most columns that one pooling task may give: rows of windows that overlap share
+    the line buffer, their number rounded up to a power of two.
+    """
+    overlapping = -(-kernel_rows // stride_rows)
+    return LINE_BUFFER_COLUMNS >> (overlapping - 1).bit_length()
+
+
 def doublings(points: int, gap: int = 1) -> Iterator[int]:
     """Shifts that make the maximum of ``points`` values, ``gap`` apart, from single ones: each is
     the maximum so far and itself shifted.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.lower.max_pool import ALL_VALUES, MaxPool
 from delegate.lower.operation import Operation, Planning
@@ -19,7 +20,9 @@ def plan_max_pool(
 ) -> TaskPlan:
     """Reads and writes whole surfaces; see ``MaxPool``."""
     is_narrow = operation.result in planning.joined
-    pool = _kind(element)(planning.chip, pooling, gaps, clamp, is_narrow, element)
+    pool = _kind(planning.chip, pooling, clamp, element)(
+        planning.chip, pooling, gaps, clamp, is_narrow, element
+    )
     channels = planning.tensor(operation.result).view.channels
     return move_plan(
         planning,
@@ -33,8 +36,15 @@ def plan_max_pool(
     )
 
 
-def _kind(element: Element) -> type[MaxPool]:
-    """Reads rows with gaps between them in fp16 alone, where there is no other way."""
+def _kind(chip: Chip, pooling: Pooling, clamp: tuple[int, int], element: Element) -> type[MaxPool]:
+    """Return the PPU's way where it may be taken, else maxima by the DPU: of rows with gaps between
+    them in fp16 alone, where there is no other way.
+    """
+    if chip.has_pooling:
+        from delegate.lower.pooling_unit import UnitMaxPool, takes
+
+        if takes(chip, pooling, clamp, element):
+            return UnitMaxPool
     if element is Element.FP16:
         return MaxPool
     from delegate.lower.max_pool_sums import LinearMaxPool
