@@ -21,7 +21,8 @@ WHEEL_TOOLS := 'scikit-build-core>=1.0' 'auditwheel>=6.2' 'ziglang==0.17.1'
 BUILD_TOOLS := 'scikit-build-core>=0.10' 'pybind11>=2.13' 'cmake>=3.18' 'ninja>=1.11'
 # The folders are there because a file that is gone leaves no other trace.
 NATIVE_SOURCES := CMakeLists.txt $(shell find native/. -type d -o -name '*.cpp' -o -name '*.h')
-FORMATTED_SOURCES := $(shell find native -name '*.cpp' -o -name '*.h')
+PACKAGES := delegate rk3588_conformance rk3588_vision
+FORMATTED_SOURCES := $(shell find native tools/board/native -name '*.cpp' -o -name '*.h')
 PYTEST_FLAGS ?= -n 2
 # What meets a runtime runs under both: the plugin, the command line, the package. Not the C host, which
 # brings its own TensorFlow Lite 2.9, nor detections, whose CPU nodes run on kernels that differ.
@@ -77,7 +78,7 @@ $(LITERT)/created:
 # needs another installation.
 build/modules: FORCE
 	@mkdir -p build
-	@find delegate -name '*.py' | LC_ALL=C sort | cmp -s - $@ || find delegate -name '*.py' | LC_ALL=C sort > $@
+	@find $(PACKAGES) -name '*.py' | LC_ALL=C sort | cmp -s - $@ || find $(PACKAGES) -name '*.py' | LC_ALL=C sort > $@
 
 FORCE:
 

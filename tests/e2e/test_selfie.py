@@ -10,10 +10,10 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compile.compiler import compile_model
-from delegate.conformance.cut_model import exposed_model
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.half import in_half
+from rk3588_conformance.cut_model import exposed_model
 from tests.e2e.test_mediapipe import (
     FEW,
     FLOAT,

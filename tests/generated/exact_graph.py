@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from delegate.conformance import half_oracle
-from delegate.conformance.half_judge import Array, Judge, Terms, clamped
-from delegate.conformance.reference import depth_to_space, mirror_pad, space_to_depth
-from delegate.conformance.reference.arithmetic import Call
 from delegate.model.graph import Activation, Graph, Node
 from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
+from rk3588_conformance import half_oracle
+from rk3588_conformance.half_judge import Array, Judge, Terms, clamped
+from rk3588_conformance.reference import depth_to_space, mirror_pad, space_to_depth
+from rk3588_conformance.reference.arithmetic import Call
 
 Values = dict[int, Array]
 ValueOf = Callable[[int], Array]

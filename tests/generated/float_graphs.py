@@ -10,9 +10,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder import layers, moves, options, pooling
-from delegate.builder.moves import pad
-from delegate.builder.options import BuiltinOptions
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.batch_matmul import BatchMatMulOptions
@@ -22,6 +19,9 @@ from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.mul import MulOptions
 from delegate.ops.sub import SubOptions
+from rk3588_conformance.builder import layers, moves, options, pooling
+from rk3588_conformance.builder.moves import pad
+from rk3588_conformance.builder.options import BuiltinOptions
 from tests.generated import random_graphs
 from tests.generated.random_graphs import CHANNELS, SIDES, Generator, RandomGraph
 

@@ -4,11 +4,11 @@ a function, a product with their own LOGISTIC (SiLU) or a residual addition behi
 
 from __future__ import annotations
 
-from delegate.builder import layers
-from delegate.builder.functions import function
-from delegate.builder.layers import Window, conv, depthwise
 from delegate.model.graph import Padding, Quantization
 from delegate.ops.mul import MulOptions
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Window, conv, depthwise
 from tests.generated import random_graphs
 from tests.generated.random_graphs import MAKERS, SIDES, STEPS, Generator, RandomGraph
 

@@ -21,7 +21,6 @@ import numpy.typing as npt
 import delegate
 import delegate.compile.cache
 import delegate.compile.plugin  # before any fork: every case would import it anew
-from delegate.conformance.cut_model import CutModel, cut_model, exposed_model
 from delegate.errors import LoweringError
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
@@ -30,6 +29,7 @@ from delegate.model.graph import DType, Graph, Node
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.mirror_pad import REFLECT, MirrorPadOptions
 from delegate.partition.rules import PARTITION_COMPILES
+from rk3588_conformance.cut_model import CutModel, cut_model, exposed_model
 
 find_runtime()
 Array = npt.NDArray[Any]

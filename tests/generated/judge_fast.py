@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from delegate.compile.compiler import compile_model
-from delegate.conformance.cut_model import cut_model, exposed_model
 from delegate.lower.lowered import Layer
 from delegate.model.graph import Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
+from rk3588_conformance.cut_model import cut_model, exposed_model
 from tests.generated.judge import (
     Array,
     BrokenContractError,

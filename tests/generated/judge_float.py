@@ -24,9 +24,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from delegate.conformance.cut_model import cut_model, exposed_model
 from delegate.model.graph import DType, Graph
 from delegate.model.tflite_reader import read_graph
+from rk3588_conformance.cut_model import cut_model, exposed_model
 from tests.generated.judge import Array, BrokenContractError, Run
 
 OPTIONS = {"float": "fp16", "only_faster": "false"}

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from delegate.builder.ranges import LIMITS
-from delegate.conformance.random_layers import draw_quantization
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
+from rk3588_conformance.builder.ranges import LIMITS
+from rk3588_conformance.random_layers import draw_quantization
 from tests.generated import random_graphs, random_operators
 from tests.generated.mixed_operators import EIGHT_BITS, MAKERS, STEPS, STEPS_OF_ONE_VALUE
 from tests.generated.random_graphs import Generator

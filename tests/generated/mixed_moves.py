@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delegate.builder import moves, options
 from delegate.model.graph import Activation, DType
 from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.strided_slice import StridedSliceOptions
+from rk3588_conformance.builder import moves, options
 
 if TYPE_CHECKING:
     from tests.generated.mixed_graphs import MixedGenerator

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delegate.builder import moves, options
-from delegate.builder.ranges import LIMITS
 from delegate.model.graph import DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.batch_matmul import BatchMatMulOptions
@@ -18,6 +16,8 @@ from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
+from rk3588_conformance.builder import moves, options
+from rk3588_conformance.builder.ranges import LIMITS
 from tests.generated import mixed_moves, random_operators
 
 if TYPE_CHECKING:

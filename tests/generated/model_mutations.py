@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from delegate.conformance.cut_model import parse
 from delegate.model.flatbuffer_tables import Items, OptionsValue, TableValue, write_file
 from delegate.model.tflite_schema import (
     BufferSlot,
@@ -23,6 +22,7 @@ from delegate.model.tflite_schema import (
     SubGraphSlot,
     TensorSlot,
 )
+from rk3588_conformance.cut_model import parse
 from tests.generated.random_graphs import random_graph
 from tests.graph.test_fuzz import everything, mutate
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from delegate.compile.compiler import compile_model
-from delegate.conformance.cut_model import exposed_model
 from delegate.errors import ModelError
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Graph, Node
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
+from rk3588_conformance.cut_model import exposed_model
 from tests.generated.campaign import (
     BROKEN,
     PASSED,

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delegate.builder import layers, moves
-from delegate.builder.layers import Window, conv, depthwise, fully_connected
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.ranges import LIMITS
-from delegate.conformance.random_layers import Numbers, draw_quantization
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.ops.shared.pooling import PoolOptions
+from rk3588_conformance.builder import layers, moves
+from rk3588_conformance.builder.layers import Window, conv, depthwise, fully_connected
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.ranges import LIMITS
+from rk3588_conformance.random_layers import Numbers, draw_quantization
 from tests.generated import random_operators
 
 CHANNELS = (1, 3, 8, 15, 16, 16, 17, 31, 32, 32, 33, 48, 48, 64, 65, 96)

@@ -10,11 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delegate.builder import moves, options, pooling
-from delegate.builder.functions import function
-from delegate.builder.moves import pad, resize
-from delegate.builder.products import matrix_product
-from delegate.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
@@ -25,6 +20,11 @@ from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.sub import SubOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
+from rk3588_conformance.builder import moves, options, pooling
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.moves import pad, resize
+from rk3588_conformance.builder.products import matrix_product
+from rk3588_conformance.builder.ranges import LIMITS
 
 if TYPE_CHECKING:
     from tests.generated.random_graphs import Generator

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.conformance.cut_model import cut_model
 from delegate.lower import lowering
 from delegate.lower.memory import placement
+from rk3588_conformance.cut_model import cut_model
 from tests.generated import graph_cases, judge_fast, mutation_cases
 from tests.generated.campaign import BAD, BROKEN, CRASHED, HUNG, PASSED, in_child
 from tests.generated.fused_graphs import fused_graph

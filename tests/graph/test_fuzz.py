@@ -15,18 +15,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.builder import (
+from delegate.errors import ModelError
+from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import Model, read_model
+from delegate.ops.add import AddOptions
+from delegate.partition.partitioner import partition_graph, select_nodes
+from rk3588_conformance.builder import (
     Arithmetic,
     ModelBuilder,
     depthwise_model,
     fully_connected_model,
     options,
 )
-from delegate.errors import ModelError
-from delegate.model.graph import DType, Quantization
-from delegate.model.tflite_reader import Model, read_model
-from delegate.ops.add import AddOptions
-from delegate.partition.partitioner import partition_graph, select_nodes
 from tests.models.blocks import conv_conv_add_model
 from tests.shared_folder import DIGITS, MODELS, whole_models
 
