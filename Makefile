@@ -126,29 +126,29 @@ conformance-half: $(VENV)/installed
 	$(BIN)/python -m delegate conformance --device simulator --gtest_brief --gtest_filter='Half.*' \
 		--summary build/conformance_half.json
 
-# The large editions of tests/generated: case number SEED is the first, each is repeated by its seed
-# (python -m tests.generated graphs --seed N --count 1 --keep FOLDER). GRAPH_OPTIONS: of the delegate
+# The large editions of rk3588_conformance/generated: case number SEED is the first, each is repeated by its seed
+# (python -m rk3588_conformance.generated graphs --seed N --count 1 --keep FOLDER). GRAPH_OPTIONS: of the delegate
 # (GRAPH_OPTIONS="cores=all split_rows=always").
 GRAPHS ?= 20000
 MUTANTS ?= 20000
 SEED ?= 0
 JOBS ?= 2
 random-graphs: $(VENV)/installed
-	nice $(BIN)/python -m tests.generated graphs --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
+	nice $(BIN)/python -m rk3588_conformance.generated graphs --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
 		$(addprefix --option ,$(GRAPH_OPTIONS))
 
 mixed-graphs: $(VENV)/installed
-	nice $(BIN)/python -m tests.generated mixed --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
+	nice $(BIN)/python -m rk3588_conformance.generated mixed --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
 		$(addprefix --option ,$(GRAPH_OPTIONS))
 
 fused-graphs: $(VENV)/installed
-	nice $(BIN)/python -m tests.generated fused --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)
+	nice $(BIN)/python -m rk3588_conformance.generated fused --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)
 
 float-graphs: $(VENV)/installed
-	nice $(BIN)/python -m tests.generated floats --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)
+	nice $(BIN)/python -m rk3588_conformance.generated floats --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)
 
 changed-models: $(VENV)/installed
-	nice $(BIN)/python -m tests.generated mutations --count $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
+	nice $(BIN)/python -m rk3588_conformance.generated mutations --count $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
 # Delegated models of one operator with coarse, saturated and extreme channels, drawn and solved.
 NUMERICS_MODELS ?= 100000
 NUMERICS_SEED ?= 1

@@ -9,7 +9,7 @@ from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
 from rk3588_conformance.builder import ModelBuilder
-from tests.generated.judge import largest_difference, tolerance
+from rk3588_conformance.generated.judge import largest_difference, tolerance
 
 NAN, INF = float("nan"), float("inf")
 

@@ -31,9 +31,9 @@ from delegate.partition.rules import facts_of
 from rk3588_conformance.builder import options as tables
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.cut_model import exposed_model
-from tests.generated.exact_graph import OPERATORS, exact_values
-from tests.generated.float_graphs import float_graph
-from tests.generated.judge import Run
+from rk3588_conformance.generated.exact_graph import OPERATORS, exact_values
+from rk3588_conformance.generated.float_graphs import float_graph
+from rk3588_conformance.generated.judge import Run
 
 GIVEN = {"device": "simulator", "float": "fp16", "only_faster": "false"}
 OPTIONS = Options.from_mapping(GIVEN, {})

@@ -20,7 +20,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import expand_dims, resize, squeeze
 from rk3588_conformance.builder.pooling import pool, reduced
 from rk3588_conformance.cut_model import exposed_model
-from tests.generated.random_graphs import random_graph
+from rk3588_conformance.generated.random_graphs import random_graph
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -23,8 +23,8 @@ from delegate.model.tflite_schema import (
     TensorSlot,
 )
 from rk3588_conformance.cut_model import parse
-from tests.generated.random_graphs import random_graph
-from tests.graph.test_fuzz import everything, mutate
+from rk3588_conformance.generated.file_mutations import everything, mutate
+from rk3588_conformance.generated.random_graphs import random_graph
 
 NUMBERS = (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 64, 127, 255, 256, 65535, 1 << 20, (1 << 31) - 1)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-45, 1e-30, 1e-7, 0.5, 3.0, 1e7, 1e38, float("inf"), float("nan"))

@@ -18,8 +18,8 @@ from rk3588_conformance.builder import layers, moves
 from rk3588_conformance.builder.layers import Window, conv, depthwise, fully_connected
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.ranges import LIMITS
+from rk3588_conformance.generated import random_operators
 from rk3588_conformance.random_layers import Numbers, draw_quantization
-from tests.generated import random_operators
 
 CHANNELS = (1, 3, 8, 15, 16, 16, 17, 31, 32, 32, 33, 48, 48, 64, 65, 96)
 SIDES = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 17)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from delegate.model.tflite_reader import read_graph
-from tests.generated.campaign import PASSED, SKIPPED, Outcome, in_child
-from tests.generated.float_graphs import float_graph, float_inferences
-from tests.generated.fused_graphs import fused_graph
-from tests.generated.judge import Run, judge_left_to_cpu, judge_model
-from tests.generated.judge_fast import judge_fast
-from tests.generated.judge_float import judge_float
-from tests.generated.mixed_graphs import mixed_graph, mixed_inferences
-from tests.generated.random_graphs import RandomGraph, random_graph
+from rk3588_conformance.generated.campaign import PASSED, SKIPPED, Outcome, in_child
+from rk3588_conformance.generated.float_graphs import float_graph, float_inferences
+from rk3588_conformance.generated.fused_graphs import fused_graph
+from rk3588_conformance.generated.judge import Run, judge_left_to_cpu, judge_model
+from rk3588_conformance.generated.judge_fast import judge_fast
+from rk3588_conformance.generated.judge_float import judge_float
+from rk3588_conformance.generated.mixed_graphs import mixed_graph, mixed_inferences
+from rk3588_conformance.generated.random_graphs import RandomGraph, random_graph
 
 SECONDS = 60.0
 LEFT_TO_CPU = 4  # one graph in so many also runs where no partition compiles
@@ -26,9 +26,9 @@ def inferences(graph: RandomGraph, seed: int) -> list[Mapping[int, Any]]:
     rng = np.random.default_rng([seed, 1])
     found = read_graph(graph.content)
     image = found.tensor(found.inputs[0]).shape[1:3]
-    made = []
+    made: list[Mapping[int, Any]] = []
     for batch, (rows, columns) in zip(graph.batches, graph.stretches, strict=True):
-        feeds = {}
+        feeds: dict[int, Any] = {}
         for index in found.inputs:
             tensor = found.tensor(index)
             kind = np.dtype(tensor.dtype.name.lower())

@@ -9,8 +9,9 @@ from delegate.ops.mul import MulOptions
 from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv, depthwise
-from tests.generated import random_graphs
-from tests.generated.random_graphs import MAKERS, SIDES, STEPS, Generator, RandomGraph
+from rk3588_conformance.builder.ranges import LIMITS
+from rk3588_conformance.generated import random_graphs
+from rk3588_conformance.generated.random_graphs import MAKERS, SIDES, STEPS, Generator, RandomGraph
 
 _APART = 1 << 50  # seeds of ``random_graphs`` lie below
 _MOST_BLOCKS = 6
@@ -67,7 +68,7 @@ def _function(g: Generator, x: int) -> int:
     if g.chance(0.4):
         made = MAKERS["function"](g, x)
     else:
-        low = random_graphs.LIMITS[g.dtype][0]
+        low = LIMITS[g.dtype][0]
         gate = function(g.builder, "LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
         g.read.update((x, gate))
         pair = (x, gate) if g.chance(0.5) else (gate, x)

@@ -19,7 +19,7 @@ from delegate.model.graph import Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from rk3588_conformance.cut_model import cut_model, exposed_model
-from tests.generated.judge import (
+from rk3588_conformance.generated.judge import (
     Array,
     BrokenContractError,
     Run,

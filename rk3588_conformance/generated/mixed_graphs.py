@@ -17,10 +17,15 @@ import numpy as np
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from rk3588_conformance.builder.ranges import LIMITS
+from rk3588_conformance.generated import random_graphs, random_operators
+from rk3588_conformance.generated.mixed_operators import (
+    EIGHT_BITS,
+    MAKERS,
+    STEPS,
+    STEPS_OF_ONE_VALUE,
+)
+from rk3588_conformance.generated.random_graphs import Generator
 from rk3588_conformance.random_layers import draw_quantization
-from tests.generated import random_graphs, random_operators
-from tests.generated.mixed_operators import EIGHT_BITS, MAKERS, STEPS, STEPS_OF_ONE_VALUE
-from tests.generated.random_graphs import Generator
 
 IMAGE_STEPS = (*random_graphs.STEPS, *random_operators.STEPS)
 MOST_NODES = 10
@@ -143,7 +148,7 @@ def mixed_graph(seed: int) -> MixedGraph:
 def mixed_inferences(seed: int, content: bytes, count: int = 2) -> list[Mapping[int, Any]]:
     rng = np.random.default_rng([seed, 2])
     found = read_graph(content)
-    made = []
+    made: list[Mapping[int, Any]] = []
     for _ in range(count):
         feeds = {}
         for index in found.inputs:

@@ -18,10 +18,10 @@ from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
 from rk3588_conformance.builder import moves, options
 from rk3588_conformance.builder.ranges import LIMITS
-from tests.generated import mixed_moves, random_operators
+from rk3588_conformance.generated import mixed_moves, random_operators
 
 if TYPE_CHECKING:
-    from tests.generated.mixed_graphs import MixedGenerator
+    from rk3588_conformance.generated.mixed_graphs import MixedGenerator
 
 EIGHT_BITS = (DType.INT8, DType.UINT8)
 FLOATS = ("RELU", "RELU6", "ABS", "LOGISTIC", "TANH", "NEG")
@@ -139,10 +139,10 @@ def _paired(g: MixedGenerator, x: int) -> list[int]:
     spec, shape = g.builder.spec(x), g.shape(x)
     fitting = []
     for t in g.tensors:
-        other = g.builder.spec(t)
-        if other.dtype is spec.dtype and g.is_eight_bits(t):
+        its = g.builder.spec(t)
+        if its.dtype is spec.dtype and g.is_eight_bits(t):
             try:
-                whole = np.broadcast_shapes(shape, other.shape)
+                whole = np.broadcast_shapes(shape, its.shape)
             except ValueError:
                 continue
             if prod(whole) <= 20000 and len(whole) <= 4:

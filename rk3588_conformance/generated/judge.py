@@ -132,16 +132,17 @@ class Run:
 
 def _use_no_programs() -> None:
     """Models are compiled to find their partitions, which then do not compile for any shapes."""
-    compile_context = delegate.compile.plugin.compile_context
+    plugin: Any = delegate.compile.plugin
+    compile_context = plugin.compile_context
 
     def compile_once(*arguments: Any) -> Any:
-        delegate.compile.plugin.compile_context = refuse
+        plugin.compile_context = refuse
         return compile_context(*arguments)
 
     def refuse(*_: Any) -> Any:
         raise LoweringError(0, PARTITION_COMPILES, "asked not to")
 
-    delegate.compile.plugin.compile_context = compile_once
+    plugin.compile_context = compile_once
     delegate.compile.cache.has_own_shapes = lambda *_: False
 
 

@@ -17,7 +17,7 @@ from delegate.model.graph import Graph, Node
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from rk3588_conformance.cut_model import exposed_model
-from tests.generated.campaign import (
+from rk3588_conformance.generated.campaign import (
     BROKEN,
     PASSED,
     SKIPPED,
@@ -26,8 +26,14 @@ from tests.generated.campaign import (
     Outcome,
     in_child,
 )
-from tests.generated.judge import Array, BrokenContractError, Run, judge_model, largest_difference
-from tests.generated.model_mutations import mutant
+from rk3588_conformance.generated.judge import (
+    Array,
+    BrokenContractError,
+    Run,
+    judge_model,
+    largest_difference,
+)
+from rk3588_conformance.generated.model_mutations import mutant
 
 SECONDS = 60.0
 ALONE_SECONDS = 10.0  # for the runtime alone
@@ -130,7 +136,8 @@ def _grows(content: bytes) -> bool:
 
     def shapes() -> bool:
         _bounded()
-        interpreter = find_runtime().interpreter(bytes(bytearray(content)), reference_kernels=True)
+        content_of_its_own = bytes(bytearray(content))
+        interpreter: Any = find_runtime().interpreter(content_of_its_own, reference_kernels=True)
         interpreter.allocate_tensors()
         found = []
         for _ in range(2):

@@ -1,7 +1,7 @@
 """The large editions.
 
-python -m tests.generated graphs --count 20000 [--seed 0] [--jobs 2] [--seconds 60] [--keep FOLDER]
-                           [--option chip=rk3576]
+python -m rk3588_conformance.generated graphs --count 20000 [--seed 0] [--jobs 2] [--seconds 60]
+    [--keep FOLDER] [--option chip=rk3576]
 
 Every case is its seed: ``--seed N --count 1 --keep FOLDER`` repeats one and keeps its file.
 """
@@ -15,11 +15,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.generated import campaign, graph_cases, mutation_cases
-from tests.generated.float_graphs import float_graph
-from tests.generated.fused_graphs import fused_graph
-from tests.generated.mixed_graphs import mixed_graph
-from tests.generated.random_graphs import random_graph
+from rk3588_conformance.generated import campaign, graph_cases, mutation_cases
+from rk3588_conformance.generated.float_graphs import float_graph
+from rk3588_conformance.generated.fused_graphs import fused_graph
+from rk3588_conformance.generated.mixed_graphs import mixed_graph
+from rk3588_conformance.generated.model_mutations import mutant
+from rk3588_conformance.generated.random_graphs import random_graph
 
 Kind = tuple[Callable[..., campaign.Outcome], Callable[[int], bytes]]
 KINDS: dict[str, Kind] = {
@@ -27,7 +28,7 @@ KINDS: dict[str, Kind] = {
     "mixed": (graph_cases.judge_mixed, lambda seed: mixed_graph(seed).content),
     "floats": (graph_cases.judge_floats, lambda seed: float_graph(seed).content),
     "fused": (graph_cases.judge_fused, lambda seed: fused_graph(seed).content),
-    "mutations": (mutation_cases.judge, mutation_cases.mutant),
+    "mutations": (mutation_cases.judge, mutant),
 }
 
 
@@ -39,7 +40,9 @@ def _option(text: str) -> tuple[str, str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.generated")
+    parser = argparse.ArgumentParser(
+        description=__doc__, prog="python -m rk3588_conformance.generated"
+    )
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0, help="of the first case")

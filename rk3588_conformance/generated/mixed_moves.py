@@ -13,7 +13,7 @@ from delegate.ops.strided_slice import StridedSliceOptions
 from rk3588_conformance.builder import moves, options
 
 if TYPE_CHECKING:
-    from tests.generated.mixed_graphs import MixedGenerator
+    from rk3588_conformance.generated.mixed_graphs import MixedGenerator
 
 
 def reshaped(g: MixedGenerator, x: int) -> list[int]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +22,14 @@ from delegate.ops.mul import MulOptions
 from delegate.ops.sub import SubOptions
 from rk3588_conformance.builder import layers, moves, options, pooling
 from rk3588_conformance.builder.moves import pad
-from rk3588_conformance.builder.options import BuiltinOptions
-from tests.generated import random_graphs
-from tests.generated.random_graphs import CHANNELS, SIDES, Generator, RandomGraph
+from rk3588_conformance.generated import random_graphs
+from rk3588_conformance.generated.random_graphs import CHANNELS, SIDES, Generator, RandomGraph
 
 _APART = 1 << 51  # seeds of ``random_graphs`` and ``fused_graphs`` lie below
 _MOST_NODES = 9
 _INFERENCES = 3
 _UNARY = ("RELU", "RELU6", "HARD_SWISH", "LOGISTIC", "TANH", "LEAKY_RELU", "ABS", "PRELU")
-_PAIRS: dict[str, Callable[[Activation], BuiltinOptions] | None] = {
+_PAIRS: dict[str, Any] = {
     "ADD": AddOptions,
     "SUB": SubOptions,
     "MUL": MulOptions,
@@ -96,7 +96,7 @@ def _conv(g: Generator, x: int) -> list[int]:
     strides = window.padding, window.sh, window.sw
     if is_depthwise:
         outputs, kernel, fan_in = c, (1, window.kh, window.kw, c), taps
-        table = DepthwiseOptions(*strides, window.dh, window.dw, g.clamp(), 1)
+        table: Any = DepthwiseOptions(*strides, window.dh, window.dw, g.clamp(), 1)
     else:
         outputs = g.pick(CHANNELS)
         kernel, fan_in = (outputs, window.kh, window.kw, c), taps * c
@@ -125,11 +125,10 @@ def _pair(g: Generator, x: int) -> list[int]:
 def _function(g: Generator, x: int) -> list[int]:
     assert isinstance(g, FloatGenerator)
     op = _UNARY[g.pick(len(_UNARY))]
-    operands, table = (x,), None
+    operands: tuple[int, ...] = (x,)
     if op == "PRELU":
         operands = (x, g.numbers_of((1, 1, g.shape(x)[3]), 0.3))
-    if op == "LEAKY_RELU":
-        table = LeakyReluOptions(0.1)
+    table = LeakyReluOptions(0.1) if op == "LEAKY_RELU" else None
     g.read.add(x)
     return [g.made(op, operands, g.shape(x), table)]
 

@@ -27,7 +27,7 @@ from rk3588_conformance.builder.products import matrix_product
 from rk3588_conformance.builder.ranges import LIMITS
 
 if TYPE_CHECKING:
-    from tests.generated.random_graphs import Generator
+    from rk3588_conformance.generated.random_graphs import Generator
 
 UNARY = ("LOGISTIC", "TANH", "RELU", "RELU6", "RELU_N1_TO_1", "HARD_SWISH", "LEAKY_RELU", "ABS")
 CLAMPED = (Activation.NONE, Activation.NONE, Activation.RELU, Activation.RELU6)
@@ -120,14 +120,14 @@ def _extremum(g: Generator, x: int) -> list[int]:
 
 def _pooled(g: Generator, x: int) -> list[int]:
     _, h, w, _ = g.shape(x)
-    kernel = [g.pick((1, 2, 2, 3, 3, 5, 7)) for _ in "hw"]
+    kh, kw = (g.pick((1, 2, 2, 3, 3, 5, 7)) for _ in "hw")
     padding = Padding.SAME
-    if kernel[0] <= h and kernel[1] <= w and g.chance(0.5):
+    if kh <= h and kw <= w and g.chance(0.5):
         padding = Padding.VALID
     g.read.add(x)
     op = ("MAX_POOL_2D", "AVERAGE_POOL_2D")[g.pick(2)]
-    strides = [g.pick((1, 1, 2, 3)) for _ in "hw"]
-    return [pooling.pool(g.builder, op, x, *kernel, *strides, padding, CLAMPED[g.pick(4)])]
+    sh, sw = (g.pick((1, 1, 2, 3)) for _ in "hw")
+    return [pooling.pool(g.builder, op, x, kh, kw, sh, sw, padding, CLAMPED[g.pick(4)])]
 
 
 def _reduced(g: Generator, x: int) -> list[int]:
@@ -195,7 +195,7 @@ def _spread(g: Generator, x: int) -> list[int]:
     y = g.builder.tensor(name, shape, g.dtype, q)
     padding = Padding.SAME if is_same else Padding.VALID
     # Only runtimes from 2.15 on have version 4, which may clamp.
-    table = TransposeConvOptions(padding, *strides, Activation.NONE)
+    table = TransposeConvOptions(padding, strides[0], strides[1], Activation.NONE)
     g.builder.operator("TRANSPOSE_CONV", inputs, (y,), table, version=3)
     g.read.add(x)
     return [y]
