@@ -21,7 +21,8 @@ WHEEL_TOOLS := 'scikit-build-core>=1.0' 'auditwheel>=6.2' 'ziglang==0.17.1'
 BUILD_TOOLS := 'scikit-build-core>=0.10' 'pybind11>=2.13' 'cmake>=3.18' 'ninja>=1.11'
 # The folders are there because a file that is gone leaves no other trace.
 NATIVE_SOURCES := CMakeLists.txt $(shell find native/. -type d -o -name '*.cpp' -o -name '*.h')
-FORMATTED_SOURCES := $(shell find native -name '*.cpp' -o -name '*.h')
+PACKAGES := delegate rk3588_conformance rk3588_vision
+FORMATTED_SOURCES := $(shell find native tools/board/native -name '*.cpp' -o -name '*.h')
 PYTEST_FLAGS ?= -n 2
 # What meets a runtime runs under both: the plugin, the command line, the package. Not the C host, which
 # brings its own TensorFlow Lite 2.9, nor detections, whose CPU nodes run on kernels that differ.
@@ -77,7 +78,7 @@ $(LITERT)/created:
 # needs another installation.
 build/modules: FORCE
 	@mkdir -p build
-	@find delegate -name '*.py' | LC_ALL=C sort | cmp -s - $@ || find delegate -name '*.py' | LC_ALL=C sort > $@
+	@find $(PACKAGES) -name '*.py' | LC_ALL=C sort | cmp -s - $@ || find $(PACKAGES) -name '*.py' | LC_ALL=C sort > $@
 
 FORCE:
 
@@ -125,29 +126,29 @@ conformance-half: $(VENV)/installed
 	$(BIN)/python -m delegate conformance --device simulator --gtest_brief --gtest_filter='Half.*' \
 		--summary build/conformance_half.json
 
-# The large editions of tests/generated: case number SEED is the first, each is repeated by its seed
-# (python -m tests.generated graphs --seed N --count 1 --keep FOLDER). GRAPH_OPTIONS: of the delegate
+# The large editions of rk3588_conformance/generated: case number SEED is the first, each is repeated by its seed
+# (python -m rk3588_conformance.generated graphs --seed N --count 1 --keep FOLDER). GRAPH_OPTIONS: of the delegate
 # (GRAPH_OPTIONS="cores=all split_rows=always").
 GRAPHS ?= 20000
 MUTANTS ?= 20000
 SEED ?= 0
 JOBS ?= 2
 random-graphs: $(VENV)/installed
-	nice $(BIN)/python -m tests.generated graphs --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
+	nice $(BIN)/python -m rk3588_conformance.generated graphs --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
 		$(addprefix --option ,$(GRAPH_OPTIONS))
 
 mixed-graphs: $(VENV)/installed
-	nice $(BIN)/python -m tests.generated mixed --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
+	nice $(BIN)/python -m rk3588_conformance.generated mixed --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
 		$(addprefix --option ,$(GRAPH_OPTIONS))
 
 fused-graphs: $(VENV)/installed
-	nice $(BIN)/python -m tests.generated fused --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)
+	nice $(BIN)/python -m rk3588_conformance.generated fused --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)
 
 float-graphs: $(VENV)/installed
-	nice $(BIN)/python -m tests.generated floats --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)
+	nice $(BIN)/python -m rk3588_conformance.generated floats --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)
 
 changed-models: $(VENV)/installed
-	nice $(BIN)/python -m tests.generated mutations --count $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
+	nice $(BIN)/python -m rk3588_conformance.generated mutations --count $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
 # Delegated models of one operator with coarse, saturated and extreme channels, drawn and solved.
 NUMERICS_MODELS ?= 100000
 NUMERICS_SEED ?= 1

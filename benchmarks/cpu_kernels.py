@@ -26,19 +26,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.builder import (
-    ModelBuilder,
-    conv_model,
-    depthwise_model,
-    fully_connected_model,
-    layers,
-    options,
-)
-from delegate.builder.functions import function
-from delegate.builder.layers import Arithmetic
-from delegate.builder.moves import concatenation, pad, reshape, resize, slice_of, transpose
-from delegate.builder.pooling import pool, reduced
-from delegate.builder.ranges import random_quantization
 from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.host.host_facts import host_facts
@@ -49,6 +36,26 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.mul import MulOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.sub import SubOptions
+from rk3588_conformance.builder import (
+    ModelBuilder,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+    layers,
+    options,
+)
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Arithmetic
+from rk3588_conformance.builder.moves import (
+    concatenation,
+    pad,
+    reshape,
+    resize,
+    slice_of,
+    transpose,
+)
+from rk3588_conformance.builder.pooling import pool, reduced
+from rk3588_conformance.builder.ranges import random_quantization
 
 _BUDGET_S = 0.02
 _FEWEST_RUNS = 4

@@ -36,10 +36,10 @@ from delegate.cli.table import format_table  # noqa: E402
 from delegate.errors import UsageError  # noqa: E402
 from delegate.host.delegated import DelegatedModel  # noqa: E402
 from delegate.progress import progress  # noqa: E402
-from delegate.vision.class_ranking import read_label_lines  # noqa: E402
-from delegate.vision.evaluation import ground_truth, metrics  # noqa: E402
-from delegate.vision.evaluation.evaluator import Evaluator, Record, Spec  # noqa: E402
-from delegate.vision.images import find_images  # noqa: E402
+from rk3588_vision.class_ranking import read_label_lines  # noqa: E402
+from rk3588_vision.evaluation import ground_truth, metrics  # noqa: E402
+from rk3588_vision.evaluation.evaluator import Evaluator, Record, Spec  # noqa: E402
+from rk3588_vision.images import find_images  # noqa: E402
 
 # The sides of a record, as ``metrics`` names them in its result.
 SIDES = {"ours": ("auto", "delegate"), "theirs": ("exact", "cpu")}

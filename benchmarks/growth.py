@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from delegate.builder import ModelBuilder
-from delegate.builder.layers import Window, conv
-from delegate.builder.ranges import random_quantization
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.builder.ranges import random_quantization
 
 CHANNELS = 256
 KERNEL = 3

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from delegate.host.device_list import DeviceInfo
     from delegate.host.statistics import Stats
     from delegate.partition.supported import SupportedOperator
-    from delegate.vision.class_ranking import Ranked
-    from delegate.vision.detection.objects import FoundObject
+    from rk3588_vision.class_ranking import Ranked
+    from rk3588_vision.detection.objects import FoundObject
 
 __all__ = [
     "__version__",
@@ -80,7 +80,7 @@ def classify(
     from pathlib import Path
 
     from delegate.options import Options
-    from delegate.vision.classification import classify_images
+    from rk3588_vision.classification import classify_images
 
     effective = Options.from_mapping(options)
     names = Path(labels) if labels is not None else None
@@ -108,7 +108,7 @@ def detect(
     from pathlib import Path
 
     from delegate.options import Options
-    from delegate.vision.detection.objects import detect_objects
+    from rk3588_vision.detection.objects import detect_objects
 
     effective = Options.from_mapping(options)
     names = Path(labels) if labels is not None else None

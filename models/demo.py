@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from delegate.cli import main as delegate_command
-from delegate.vision.zoo import DownloadError, fetch, read_manifest
+from rk3588_vision.zoo import DownloadError, fetch, read_manifest
 
 DIGITS = Path(__file__).with_name("digits")
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.builder import layers, options
-from delegate.builder.layers import Arithmetic, Window
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.shared.pooling import PoolOptions
+from rk3588_conformance.builder import layers, options
+from rk3588_conformance.builder.layers import Arithmetic, Window
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.ranges import LIMITS
 
 _CHANNEL_STEP = 8
 _PIXEL_SCALE = 1.0 / 128.0

@@ -11,12 +11,12 @@ import os
 
 import numpy as np
 
-from delegate.builder import layers
-from delegate.builder.layers import Window, conv, depthwise
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.moves import concatenation, slice_of
-from delegate.conformance.random_layers import Numbers
 from delegate.model.graph import DType, Padding, Quantization
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.layers import Window, conv, depthwise
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import concatenation, slice_of
+from rk3588_conformance.random_layers import Numbers
 
 QUANTIZATION = Quantization((0.05,), (3,))
 CHANNELS = (3, 16, 16, 17, 19, 32, 33, 48, 48, 64, 70, 80, 96)

@@ -20,7 +20,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SIM = Path("native") / "sim"
-COPIED = ("CMakeLists.txt", "native", "delegate", "models", "tests", "docs", "pyproject.toml")
+COPIED = (
+    "CMakeLists.txt",
+    "native",
+    "delegate",
+    "rk3588_conformance",
+    "rk3588_vision",
+    "models",
+    "tests",
+    "docs",
+    "pyproject.toml",
+)
 # Compares the mutations with the source, so that it would notice each of them by its text.
 NOT_RUN = "tests/sim/test_mutations.py"
 

@@ -19,8 +19,8 @@ from delegate.host.statistics import ProgramStats, Stats
 from delegate.model.partition import Partition
 from delegate.npu.perf import Estimate
 from delegate.partition.supported import SupportedOperator
-from delegate.vision.class_ranking import Ranked
-from delegate.vision.detection.objects import FoundObject
+from rk3588_vision.class_ranking import Ranked
+from rk3588_vision.detection.objects import FoundObject
 
 PAGE_PATH = Path("docs/api.md")
 

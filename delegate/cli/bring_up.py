@@ -44,8 +44,8 @@ def _device_name(options: Options) -> str:
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.host.chosen_chip import chosen_chip
     from delegate.insight.board_record import board_record
-    from delegate.insight.bring_up import Step, bring_up, diagnosis, total_steps
-    from delegate.insight.self_test import form_table
+    from rk3588_conformance.bring_up import Step, bring_up, diagnosis, total_steps
+    from rk3588_conformance.self_test import form_table
 
     options = options_from(arguments)
     if options.device == "null":
@@ -86,13 +86,13 @@ def _write(document: dict[str, Any], options: Options, path: Path) -> None:
     """The results with the facts about this system."""
     from delegate.insight.doctor import examine
 
-    system = examine(options, self_test=False).as_dict()
+    system = examine(options).as_dict()
     text = json.dumps({**document, "system": system}, indent=2) + "\n"
     write_file(path, text.encode())
 
 
 def _print_summary(document: dict[str, Any], record: BoardRecord | None) -> None:
-    from delegate.insight.bring_up import KINDS
+    from rk3588_conformance.bring_up import KINDS
 
     tried = {kind: [s["passed"] for s in document["steps"] if s["kind"] == kind] for kind in KINDS}
     rows = [(kind, sum(passed), len(passed)) for kind, passed in tried.items()]

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from delegate.compile.compiler import compile_model
-from delegate.conformance.comparison import MAX_ABS_DIFF
-from delegate.conformance.execution import Array, Prepared, expected, load_and_invoke, prepare
-from delegate.conformance.outcome import Oracle, Outcome
 from delegate.insight import simulated_run
 from delegate.lower.lowered import TensorBinding
 from delegate.model.graph import Graph
 from delegate.npu.program_reader import parse
 from delegate.npu.tensor_layout import host_numbers
 from delegate.options import Options
+from rk3588_conformance.comparison import MAX_ABS_DIFF
+from rk3588_conformance.execution import Array, Prepared, expected, load_and_invoke, prepare
+from rk3588_conformance.outcome import Oracle, Outcome
 
 
 def explain(outcome: Outcome, models: Path | None, options: Options) -> Iterator[str]:

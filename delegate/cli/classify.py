@@ -17,10 +17,10 @@ from delegate.cli.table import format_table, print_pairs
 from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
 from delegate.progress import progress
-from delegate.vision.class_ranking import Ranked
-from delegate.vision.classification import classify_images
-from delegate.vision.images import FLOAT_MEAN, FLOAT_STD
-from delegate.vision.placement import Fit, Preparation
+from rk3588_vision.class_ranking import Ranked
+from rk3588_vision.classification import classify_images
+from rk3588_vision.images import FLOAT_MEAN, FLOAT_STD
+from rk3588_vision.placement import Fit, Preparation
 
 _DEFAULT_TOP = 5
 

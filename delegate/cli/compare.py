@@ -12,22 +12,22 @@ from typing import Any
 from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.command import EXIT_MISMATCH, Command, options_from, print_json, warn_if_on_cpu
 from delegate.cli.table import format_table, print_pairs, print_table, share, thousands
-from delegate.conformance.comparison import (
+from delegate.host.chosen_chip import chosen_chip
+from delegate.host.delegation import plural
+from delegate.host.samples import Details, Sample, load_sample, random_sample
+from delegate.host.tally import Tally
+from delegate.progress import progress
+from rk3588_conformance.comparison import (
     MAX_ABS_DIFF,
     MIN_EQUAL_IN_TOTAL,
     MIN_EQUAL_PER_OP,
     MIN_TOP1_AGREEMENT,
     Comparison,
 )
-from delegate.conformance.parallel_comparison import compare_in_processes
-from delegate.conformance.tolerance import share_of
-from delegate.host.chosen_chip import chosen_chip
-from delegate.host.delegation import plural
-from delegate.host.samples import Details, Sample, load_sample, random_sample
-from delegate.host.tally import Tally
-from delegate.progress import progress
-from delegate.vision.images import find_images
-from delegate.vision.placement import image_sample
+from rk3588_conformance.parallel_comparison import compare_in_processes
+from rk3588_conformance.tolerance import share_of
+from rk3588_vision.images import find_images
+from rk3588_vision.placement import image_sample
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

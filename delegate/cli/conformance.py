@@ -15,14 +15,14 @@ from pathlib import Path
 from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.command import EXIT_MISMATCH, Command, options_from, print_json, warn
 from delegate.cli.files import check_writable, write_file
-from delegate.conformance.gtest_filter import MAX_RANDOM_SEED, Filter, Shard, sampled, shuffled
-from delegate.conformance.gtest_output import Console, print_list
-from delegate.conformance.gtest_report import parse_output, write_report
-from delegate.conformance.outcome import Outcome, Status
 from delegate.errors import UsageError
 from delegate.host.library import library_path
 from delegate.options import Options
 from delegate.progress import progress
+from rk3588_conformance.gtest_filter import MAX_RANDOM_SEED, Filter, Shard, sampled, shuffled
+from rk3588_conformance.gtest_output import Console, print_list
+from rk3588_conformance.gtest_report import parse_output, write_report
+from rk3588_conformance.outcome import Outcome, Status
 
 # ../shared/models beside a source tree.
 _SHARED_MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
@@ -97,7 +97,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.conformance.families import case_names
+    from rk3588_conformance.families import case_names
 
     models = _models_folder(arguments)
     selected = filter(Filter.parse(arguments.gtest_filter).selects, case_names(models))
@@ -178,7 +178,7 @@ def _run_once(
 def _outcomes(
     arguments: argparse.Namespace, names: list[str], models: Path | None
 ) -> Generator[Outcome, None, None]:
-    from delegate.conformance.workers import Settings, run_in_processes
+    from rk3588_conformance.workers import Settings, run_in_processes
 
     settings = Settings(models, _effective(arguments), _CASE_TIMEOUT_S)
     return run_in_processes(names, settings, arguments.jobs)
@@ -200,7 +200,7 @@ def _explain(outcome: Outcome, models: Path | None, arguments: argparse.Namespac
 
 
 def _summarize(arguments: argparse.Namespace, outcomes: list[Outcome]) -> None:
-    from delegate.conformance.summary import summarize
+    from rk3588_conformance.summary import summarize
 
     document = summarize(outcomes)
     if arguments.summary is not None:

@@ -20,10 +20,10 @@ from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
 from delegate.progress import progress
-from delegate.vision.class_ranking import read_label_lines
-from delegate.vision.detection.candidate import Hints
-from delegate.vision.detection.coco_results import coco_results
-from delegate.vision.detection.detector import (
+from rk3588_vision.class_ranking import read_label_lines
+from rk3588_vision.detection.candidate import Hints
+from rk3588_vision.detection.coco_results import coco_results
+from rk3588_vision.detection.detector import (
     DEFAULT_IOU,
     DEFAULT_LIMIT,
     DEFAULT_THRESHOLD,
@@ -31,11 +31,11 @@ from delegate.vision.detection.detector import (
     Thresholds,
     detect,
 )
-from delegate.vision.detection.draw import draw
-from delegate.vision.detection.objects import FoundObject, check_labels, named_objects
-from delegate.vision.detection.recognise import DECODERS
-from delegate.vision.images import open_image
-from delegate.vision.placement import Fit
+from rk3588_vision.detection.draw import draw
+from rk3588_vision.detection.objects import FoundObject, check_labels, named_objects
+from rk3588_vision.detection.recognise import DECODERS
+from rk3588_vision.images import open_image
+from rk3588_vision.placement import Fit
 
 
 def anchors_from(text: str) -> tuple[tuple[float, float], ...]:

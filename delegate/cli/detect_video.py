@@ -16,10 +16,10 @@ from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
 from delegate.options import Options
-from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect
-from delegate.vision.detection.draw import draw
-from delegate.vision.detection.objects import FoundObject, named_objects
-from delegate.vision.video import WRITTEN_SUFFIXES, Frame, VideoFile, VideoSource
+from rk3588_vision.detection.detector import DetectorPlan, Thresholds, detect
+from rk3588_vision.detection.draw import draw
+from rk3588_vision.detection.objects import FoundObject, named_objects
+from rk3588_vision.video import WRITTEN_SUFFIXES, Frame, VideoFile, VideoSource
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -10,8 +10,8 @@ from delegate.cli.files import write_file
 from delegate.cli.table import print_pairs
 from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel
-from delegate.vision.detection.detector import DetectorPlan
-from delegate.vision.detection.objects import FoundObject
+from rk3588_vision.detection.detector import DetectorPlan
+from rk3588_vision.detection.objects import FoundObject
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -33,12 +33,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.insight.board_record import board_record
     from delegate.insight.doctor import examine
+    from rk3588_conformance.self_test import run_self_test
 
     options = options_from(arguments)
     check_writable(arguments.report)
     if arguments.forget:
         board_record(options, forgets=True)
-    facts = examine(options, self_test=not arguments.no_self_test)
+    self_test = None if arguments.no_self_test else run_self_test(options)
+    facts = examine(options, self_test=self_test)
     if arguments.report is not None:
         _write_report(facts, arguments.report)
     if arguments.json:

@@ -16,18 +16,18 @@ from delegate.errors import ModelError
 from delegate.model.files import MAX_MODEL_BYTES, read_file
 from delegate.model.tensor_details import model_details
 from delegate.progress import progress
-from delegate.vision.class_ranking import BACKGROUND, class_count, read_label_lines
-from delegate.vision.detection.objects import check_labels
-from delegate.vision.evaluation.evaluator import Record, Spec
-from delegate.vision.evaluation.ground_truth import class_map, classes_of, objects_of
-from delegate.vision.evaluation.metrics import (
+from rk3588_vision.class_ranking import BACKGROUND, class_count, read_label_lines
+from rk3588_vision.detection.objects import check_labels
+from rk3588_vision.evaluation.evaluator import Record, Spec
+from rk3588_vision.evaluation.ground_truth import class_map, classes_of, objects_of
+from rk3588_vision.evaluation.metrics import (
     class_mismatch,
     classification_metrics,
     detection_metrics,
 )
-from delegate.vision.evaluation.state import StateFile
-from delegate.vision.evaluation.workers import run_here, run_in_processes, run_on_cluster
-from delegate.vision.images import find_images
+from rk3588_vision.evaluation.state import StateFile
+from rk3588_vision.evaluation.workers import run_here, run_in_processes, run_on_cluster
+from rk3588_vision.images import find_images
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from delegate.cli.command import Command, print_json
 from delegate.host.library import library_path
-
-FRIGATE_PLUGIN = Path(__file__).parents[1] / "vision" / "frigate_rk3588.py"
+from rk3588_vision import FRIGATE_PLUGIN
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from delegate.cli.command import Command, print_json
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
-from delegate.vision.zoo import Entry, fetch, find, read_manifest
+from rk3588_vision.zoo import Entry, fetch, find, read_manifest
 
 _NOT_HERE = "not downloaded"
 

@@ -13,8 +13,8 @@ from typing import Any
 from delegate.cli.command import warn, warn_if_on_cpu
 from delegate.host.delegated import DelegatedModel
 from delegate.host.samples import Details, Sample, random_sample
-from delegate.vision.images import find_images
-from delegate.vision.placement import image_sample
+from rk3588_vision.images import find_images
+from rk3588_vision.placement import image_sample
 
 
 def picture_paths(arguments: Sequence[Path]) -> list[Path]:

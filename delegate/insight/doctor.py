@@ -1,21 +1,19 @@
 """What stands between a user and a working NPU: facts about the system, a verdict, the next step.
 
 Reads device nodes, sysfs and the Python environment; opens the device only to ask its driver's
-version and for the self-test. ``root`` is the directory that holds dev/, sys/ and proc/.
+version. ``root`` is the directory that holds dev/, sys/ and proc/.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from delegate.errors import DeviceError
-from delegate.host.chosen_chip import chosen_chip
 from delegate.host.npu_clock import SLOW_MHZ, autosuspend_ms, npu_clock_hz
 from delegate.host.npu_presence import (
     Cores,
@@ -92,9 +90,11 @@ class Examination:
         return {**asdict(self), "verdict": self.verdict, "next_step": self.next_step}
 
 
-def examine(options: Options, root: Path = Path("/"), self_test: bool = True) -> Examination:
-    """Collects the facts. ``self_test`` runs small programs on the device of ``options``, about a
-    second. Never raises for what it finds: a broken system is a result.
+def examine(
+    options: Options, root: Path = Path("/"), self_test: SelfTest | None = None
+) -> Examination:
+    """Collect the facts. ``self_test``: the result of small programs on the device of ``options``.
+    Never raises for what it finds: a broken system is a result.
     """
     facts = Examination(
         version=__version__,
@@ -115,7 +115,7 @@ def examine(options: Options, root: Path = Path("/"), self_test: bool = True) ->
             )
             for option in OPTIONS
         },
-        self_test=_self_test(options) if self_test else None,
+        self_test=self_test,
     )
     facts = replace(facts, record=_record(options))
     return replace(facts, findings=tuple(_findings(facts, options)))
@@ -143,27 +143,6 @@ def _packages() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def _self_test(options: Options) -> SelfTest:
-    from delegate._native import open_device_name
-    from delegate.insight.self_test import form_table, run_cases
-    from delegate.insight.self_test_cases import cases_of
-
-    start = time.perf_counter()
-    try:
-        device = open_device_name(options.device)
-    except DeviceError as error:
-        return SelfTest(options.device, False, 0, time.perf_counter() - start, str(error))
-    if device == "null":
-        return SelfTest(device, True, 0, 0.0, None)
-    chip = chosen_chip(options)
-    results = list(run_cases(options, chip))
-    problem = next((f"{r.name}: {r.error}" for r in results if not r.passed), None)
-    passed = problem is None and len(results) == len(cases_of(chip))
-    seconds = time.perf_counter() - start
-    forms = tuple(form_table(results))
-    return SelfTest(device, passed, len(results), seconds, problem, forms)
 
 
 def _record(options: Options) -> BoardRecord | None:

@@ -7,10 +7,10 @@ import zipfile
 
 import numpy as np
 
-import delegate.builder.layers as layers
-from delegate.builder import ModelBuilder, options
-from delegate.builder.ranges import random_quantization
+import rk3588_conformance.builder.layers as layers
 from delegate.model.graph import DType, Quantization
+from rk3588_conformance.builder import ModelBuilder, options
+from rk3588_conformance.builder.ranges import random_quantization
 
 LABELS = b"cat\ndog\n"
 

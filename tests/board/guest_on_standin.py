@@ -15,7 +15,7 @@ _LOST = ("silent", "ppu", "page", "reset")
 
 
 def set_fault(text: str) -> None:
-    """``native/board/faults.h``'s words; those that only cost time or memory change nothing."""
+    """``tools/board/native/faults.h``'s words; those that only cost time or memory do nothing."""
     words = text.split()
     kind = words[0] if words else ""
     os.environ.pop("RK3588_SIM_BREAK", None)

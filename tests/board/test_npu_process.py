@@ -44,7 +44,7 @@ def npu_process() -> Path:
     ):  # fmt: skip
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "native/board/npu_process"
+    return folder / "tools/board/native/npu_process"
 
 
 class Kernel:

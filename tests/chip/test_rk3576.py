@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 
 from delegate import _native
-from delegate.builder import conv_model, depthwise_model
 from delegate.chip import chips
 from delegate.chip.header import native_chip
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model, compile_partition
-from delegate.conformance.execution import prepare
-from delegate.conformance.families import case_names
 from delegate.errors import EncodingError, LoweringError, SimulatorFault
 from delegate.host.runtimes import find_runtime
 from delegate.insight.program_capture import capture_of_program
-from delegate.insight.self_test_cases import CASES, cases_of
 from delegate.model.graph import DType
 from delegate.model.partition import Partition
 from delegate.npu.disasm import disassemble
 from delegate.npu.program_reader import parse
 from delegate.options import Options
+from rk3588_conformance.builder import conv_model, depthwise_model
+from rk3588_conformance.execution import prepare
+from rk3588_conformance.families import case_names
+from rk3588_conformance.self_test_cases import CASES, cases_of
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 from tests.chip.test_second_chip import MODELS, reference_of, simulate
 from tests.shared_folder import DIGITS

@@ -7,10 +7,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder
-from delegate.builder.layers import Window, conv, depthwise
-from delegate.builder.moves import resize
-from delegate.builder.options import of
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import Activation, DType, Padding, Quantization
@@ -18,6 +14,10 @@ from delegate.npu.program_reader import parse
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.layers import Window, conv, depthwise
+from rk3588_conformance.builder.moves import resize
+from rk3588_conformance.builder.options import of
 from tests.chip.rk3576_results import FOR_RK3576, check_results, decoded
 from tests.chip.test_second_chip import simulate
 from tests.ops.function_oracle import kernel_results

@@ -8,15 +8,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder
-from delegate.builder.functions import function
-from delegate.builder.layers import Window, conv
-from delegate.builder.moves import concatenation, reshape, resize, transpose
-from delegate.builder.pooling import pool
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.npu.program_reader import parse
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.builder.moves import concatenation, reshape, resize, transpose
+from rk3588_conformance.builder.pooling import pool
 from tests.chip.rk3576_results import FOR_RK3576, check_results, decoded
 
 SAME = Quantization((0.05,), (3,))

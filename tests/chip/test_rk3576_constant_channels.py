@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder
-from delegate.builder.layers import Arithmetic, Window, conv, depthwise
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.options import Options
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.layers import Arithmetic, Window, conv, depthwise
 from tests.chip.rk3576_results import check_results
 from tests.chip.test_second_chip import reference, simulate
 

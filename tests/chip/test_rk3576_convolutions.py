@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pytest
 
-from delegate.builder import conv_model, depthwise_model
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.lower.weights import pack_depthwise_pairs, pack_shifts
@@ -15,6 +14,7 @@ from delegate.model.graph import DType, Padding
 from delegate.npu.disasm import disassemble
 from delegate.npu.program_reader import parse
 from delegate.options import Options
+from rk3588_conformance.builder import conv_model, depthwise_model
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 
 SAME, VALID = Padding.SAME, Padding.VALID

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder
-from delegate.builder.pooling import pool
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Padding, Quantization
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.pooling import pool
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 from tests.chip.test_second_chip import simulate
 

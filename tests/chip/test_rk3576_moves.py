@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import delegate
-from delegate.builder.functions import function
 from delegate.compile.compiler import compile_model
-from delegate.conformance import move_grid, reorder_grid
-from delegate.conformance.execution import Prepared, prepare
-from delegate.conformance.families import case_names
 from delegate.host.runtimes import find_runtime
 from delegate.options import Options
+from rk3588_conformance import move_grid, reorder_grid
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.execution import Prepared, prepare
+from rk3588_conformance.families import case_names
 
 FAMILIES = ("Joins", "Cuts", "Splits", "Packs", "UnevenSplits", "Reshapes", "Reorders")
 

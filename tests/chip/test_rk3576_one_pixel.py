@@ -7,9 +7,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder
-from delegate.builder.layers import Window, conv, depthwise
-from delegate.builder.options import of
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import Activation, DType, Quantization
@@ -17,6 +14,9 @@ from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.layers import Window, conv, depthwise
+from rk3588_conformance.builder.options import of
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 from tests.chip.test_second_chip import simulate
 from tests.ops.test_two_values import kernel_result

@@ -7,15 +7,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder
-from delegate.builder.functions import function
-from delegate.builder.layers import Window, conv
-from delegate.builder.moves import concatenation, resize
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.npu.program_reader import parse
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.builder.moves import concatenation, resize
 from tests.chip.rk3576_results import FOR_RK3576, check_results, decoded
 from tests.chip.test_second_chip import simulate
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder
-from delegate.builder.layers import Arithmetic, Window, conv, depthwise
-from delegate.builder.moves import concatenation
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.lower.numerics.one_rounding import MOST_DIFFERING
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.npu.program_reader import parse
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.layers import Arithmetic, Window, conv, depthwise
+from rk3588_conformance.builder.moves import concatenation
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 from tests.chip.test_second_chip import reference, simulate
 

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 from delegate import _native
-from delegate.builder import conv_model
-from delegate.builder.moves import reshape, transpose
 from delegate.chip.chips import every_chip
 from delegate.chip.header import native_chip
 from delegate.chip.rk3588 import RK3588
@@ -31,6 +29,8 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.option_kinds import Cores
 from delegate.options import Options
+from rk3588_conformance.builder import conv_model
+from rk3588_conformance.builder.moves import reshape, transpose
 from tests.chip.second_chip import SECOND
 from tests.lower.test_aliases import Net
 from tests.shared_folder import DIGITS, SHARED

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.builder import options
-from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.shared.reductions import ReducerOptions
+from rk3588_conformance.builder import options
+from rk3588_conformance.builder.model_builder import ModelBuilder
 
 
 def float_classifier(classes: int = 4) -> bytes:

@@ -14,11 +14,11 @@ import delegate
 from delegate import __version__
 from delegate.cli import COMMANDS
 from delegate.cli.table import WIDTH
-from delegate.conformance.comparison import Comparer
 from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
 from delegate.host.samples import random_sample
 from delegate.options import Options
+from rk3588_conformance.comparison import Comparer
 from tests.cli.conftest import DIGITS, IMAGE, LABELS, MODEL, Run
 from tests.cli.odd_models import sum_and_float_layer
 

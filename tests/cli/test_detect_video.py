@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from delegate.cli.table import WIDTH
-from delegate.vision.video import CONTAINERS, FILE_OPTIONS, OPTIONS_VARIABLE
+from rk3588_vision.video import CONTAINERS, FILE_OPTIONS, OPTIONS_VARIABLE
 from tests.cli.conftest import Run
 from tests.cli.odd_models import constant_detector
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.builder import conv_model
 from delegate.cli import main
+from rk3588_conformance.builder import conv_model
 
 
 def test_compile_says_why_a_layer_is_tiled_as_it_is(tmp_path, capsys):

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.builder import conv_model
+from rk3588_conformance.builder import conv_model
 from tests.shared_folder import MODELS
 
 ROOT = Path(__file__).resolve().parents[2]

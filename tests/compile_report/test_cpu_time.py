@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 
 from benchmarks.cpu_kernels import fitted
-from delegate.builder import ModelBuilder, conv_model, depthwise_model
-from delegate.builder.pooling import pool
-from delegate.builder.ranges import random_quantization
 from delegate.compile.compiler import compile_model
 from delegate.errors import UsageError
 from delegate.insight.compile_report.document import compile_document
@@ -20,6 +17,9 @@ from delegate.insight.cpu_time import FEATURES, FORMAT, features, kernel_class, 
 from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
+from rk3588_conformance.builder import ModelBuilder, conv_model, depthwise_model
+from rk3588_conformance.builder.pooling import pool
+from rk3588_conformance.builder.ranges import random_quantization
 
 DOCUMENT: dict[str, Any] = {
     "format": FORMAT, "machine": "a test", "reference_us": 1.0, "overhead_us": 3.0, "rates": {},

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
 from delegate.cli import main
 from delegate.model.graph import DType
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.mul import MulOptions
+from rk3588_conformance.builder.model_builder import ModelBuilder
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder, layers
 from delegate.cli import main
 from delegate.compile.compiler import compile_model
 from delegate.insight.compile_report.document import page_document
 from delegate.insight.compile_report.html import render_page
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
+from rk3588_conformance.builder import ModelBuilder, layers
 from tests.cli.conftest import MODEL
 from tests.shared_folder import MODELS, needs_models
 

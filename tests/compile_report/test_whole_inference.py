@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder, conv_model
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.host.chosen_driver import drivers_of
@@ -17,6 +16,7 @@ from delegate.model.graph import DType, Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.cost import known_cpu_us
+from rk3588_conformance.builder import ModelBuilder, conv_model
 from tests.shared_folder import MODELS, needs_models
 
 FROM_NAMES = {

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from delegate.builder import layers, options
-from delegate.builder.layers import Window, conv, depthwise
-from delegate.builder.model_builder import ModelBuilder
-from delegate.conformance.random_layers import Numbers, draw_quantization
 from delegate.model.graph import Activation, DType
+from rk3588_conformance.builder import layers, options
+from rk3588_conformance.builder.layers import Window, conv, depthwise
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.random_layers import Numbers, draw_quantization
 
 _ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6)
 

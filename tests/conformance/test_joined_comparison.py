@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.builder import options
-from delegate.builder.functions import function
-from delegate.builder.layers import Window, conv
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.moves import concatenation
-from delegate.conformance import comparison
 from delegate.lower.lowered import Difference, Layer
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
+from rk3588_conformance import comparison
+from rk3588_conformance.builder import options
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import concatenation
 from tests.lower.fusion_graphs import arithmetic
 
 BETWEEN = Quantization((0.06,), (5,))

@@ -6,10 +6,10 @@ import pytest
 
 import delegate.compile.compiler
 from delegate.cli import main
-from delegate.conformance.execution import run_case
-from delegate.conformance.outcome import Status
 from delegate.lower.lowering import lower_partition
 from delegate.options import Options
+from rk3588_conformance.execution import run_case
+from rk3588_conformance.outcome import Status
 from tests.conformance.mutations import MUTATIONS
 
 OPTIONS = Options.from_mapping(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.conformance import reference
-from delegate.conformance.execution import prepare, tflite_outputs
-from delegate.conformance.families import case_names
-from delegate.conformance.gtest_filter import Filter, sampled
-from delegate.conformance.reference.arithmetic import quantize_multiplier
+from rk3588_conformance import reference
+from rk3588_conformance.execution import prepare, tflite_outputs
+from rk3588_conformance.families import case_names
+from rk3588_conformance.gtest_filter import Filter, sampled
+from rk3588_conformance.reference.arithmetic import quantize_multiplier
 
 # What both can run: no groups, no PAD, and FULLY_CONNECTED of any rank only per tensor. Functions,
 # concatenations, slices and reshapes are small: the kernels themselves are always asked, as of

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import layers
-from delegate.builder.functions import function
-from delegate.builder.layers import Arithmetic, Window
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.moves import reshape
-from delegate.builder.pooling import pool
-from delegate.conformance.execution import run_case
-from delegate.conformance.operators import inexact_tensors, most_off, operators_off
-from delegate.conformance.outcome import Status
 from delegate.host.runtimes import find_runtime, invoke
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.shared import functions
 from delegate.options import Options
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Arithmetic, Window
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import reshape
+from rk3588_conformance.builder.pooling import pool
+from rk3588_conformance.execution import run_case
+from rk3588_conformance.operators import inexact_tensors, most_off, operators_off
+from rk3588_conformance.outcome import Status
 
 STEEP = "EdgeMoves.Ends/move_channels_first_shape_1x3x17x80_type_uint8_task_conv_behind_logistic"
 ON_RK3576 = Options.from_mapping(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from delegate.conformance.outcome import Oracle, Outcome, Status
-from delegate.conformance.page import page
-from delegate.conformance.summary import summarize
+from rk3588_conformance.outcome import Oracle, Outcome, Status
+from rk3588_conformance.page import page
+from rk3588_conformance.summary import summarize
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

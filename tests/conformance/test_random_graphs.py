@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 import delegate
 from delegate._native import Executable, submit_count
 from delegate.compile.compiler import compile_model, compile_partition
-from delegate.conformance.tolerance import PER_CHANNEL, SUM_ALONE, most_differing
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
 from delegate.lower.lowering import lower_partition
@@ -24,6 +23,7 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.options import Options
 from delegate.partition.workload import workload_of
+from rk3588_conformance.tolerance import PER_CHANNEL, SUM_ALONE, most_differing
 from tests.conformance.graph_strategies import Plan, build, plans
 from tests.machine.task_machine import Machine
 

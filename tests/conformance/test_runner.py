@@ -14,13 +14,13 @@ from xml.etree import ElementTree
 import pytest
 
 from delegate.cli import main
-from delegate.conformance.execution import run_case
-from delegate.conformance.families import case_names, find_case
-from delegate.conformance.gtest_filter import Filter, Shard, sampled, shuffled
-from delegate.conformance.outcome import Status
-from delegate.conformance.skips import FILE_ABSENT, OTHER_OPERATORS, judge, read_skips
 from delegate.errors import UsageError
 from delegate.options import Options
+from rk3588_conformance.execution import run_case
+from rk3588_conformance.families import case_names, find_case
+from rk3588_conformance.gtest_filter import Filter, Shard, sampled, shuffled
+from rk3588_conformance.outcome import Status
+from rk3588_conformance.skips import FILE_ABSENT, OTHER_OPERATORS, judge, read_skips
 from tests.shared_folder import MODELS, needs_models
 
 TEFLON = frozenset(

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from delegate.chip.chips import NAMES
-from delegate.conformance.families import case_names
-from delegate.conformance.outcome import Outcome, Status
-from delegate.conformance.skips import (
+from delegate.errors import UsageError
+from delegate.lower.rules import RULES as LOWERING_RULES
+from delegate.ops import OPERATORS
+from delegate.partition.rules import RULES as PARTITION_RULES
+from rk3588_conformance.families import case_names
+from rk3588_conformance.outcome import Outcome, Status
+from rk3588_conformance.skips import (
     CHIP_SKIPS,
     RUNTIME_REFUSES,
     Skip,
@@ -15,10 +19,6 @@ from delegate.conformance.skips import (
     known_skips,
     read_skips,
 )
-from delegate.errors import UsageError
-from delegate.lower.rules import RULES as LOWERING_RULES
-from delegate.ops import OPERATORS
-from delegate.partition.rules import RULES as PARTITION_RULES
 
 SKIPS = (Skip("A.*", "too_big", "reason"), Skip("A.x/1", "too_odd", "reason"))
 

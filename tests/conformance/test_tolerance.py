@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from delegate.conformance import tolerance
-from delegate.conformance.tolerance import most_differing
+from rk3588_conformance import tolerance
+from rk3588_conformance.tolerance import most_differing
 
 ELEMENTS = 8000
 # A layer of so many elements whose multiplier is off by one, see the module.

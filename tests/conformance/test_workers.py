@@ -6,8 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from delegate.conformance.outcome import Outcome, Status
-from delegate.conformance.workers import Settings, run_in_processes
+from rk3588_conformance.outcome import Outcome, Status
+from rk3588_conformance.workers import Settings, run_in_processes
 
 
 class Unruly(Settings):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.vision.detection.boxes import Detections
+from rk3588_vision.detection.boxes import Detections
 
 BOX_TOLERANCE = 0.02
 """Of the picture's longer side."""

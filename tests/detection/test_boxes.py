@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.vision.detection.boxes import (
+from rk3588_vision.detection.boxes import (
     Detections,
     best_classes,
     from_centres,

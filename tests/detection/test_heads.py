@@ -12,12 +12,12 @@ import pytest
 
 from delegate.errors import DelegateError, ModelError, UsageError
 from delegate.model.graph import Graph
-from delegate.vision.detection.boxes import suppress
-from delegate.vision.detection.candidate import Hints
-from delegate.vision.detection.head import OutputTensor, real_outputs
-from delegate.vision.detection.recognise import recognise
-from delegate.vision.detection.ssd import ssd_anchors
-from delegate.vision.detection.yolo_grids import YOLOV5_ANCHORS, AnchorGridHead
+from rk3588_vision.detection.boxes import suppress
+from rk3588_vision.detection.candidate import Hints
+from rk3588_vision.detection.head import OutputTensor, real_outputs
+from rk3588_vision.detection.recognise import recognise
+from rk3588_vision.detection.ssd import ssd_anchors
+from rk3588_vision.detection.yolo_grids import YOLOV5_ANCHORS, AnchorGridHead
 
 H, W = 160, 224  # not square
 CLASSES = 7

@@ -14,22 +14,22 @@ from PIL import Image, ImageOps
 from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
 from delegate.options import Options
-from delegate.vision.detection.boxes import Detections, iou, onto_image
-from delegate.vision.detection.candidate import Hints
-from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect
-from delegate.vision.detection.draw import draw
-from delegate.vision.detection.head import OutputTensor
-from delegate.vision.detection.mediapipe import (
+from rk3588_vision.detection.boxes import Detections, iou, onto_image
+from rk3588_vision.detection.candidate import Hints
+from rk3588_vision.detection.detector import DetectorPlan, Thresholds, detect
+from rk3588_vision.detection.draw import draw
+from rk3588_vision.detection.head import OutputTensor
+from rk3588_vision.detection.mediapipe import (
     HAND_POINTS,
     HAND_SIDE,
     HAND_VALUES,
     HandHead,
     SelfieHead,
 )
-from delegate.vision.detection.objects import named_objects
-from delegate.vision.detection.recognise import recognise
-from delegate.vision.images import open_image
-from delegate.vision.placement import Fit, Placement
+from rk3588_vision.detection.objects import named_objects
+from rk3588_vision.detection.recognise import recognise
+from rk3588_vision.images import open_image
+from rk3588_vision.placement import Fit, Placement
 from tests.detection.test_heads import EMPTY
 from tests.shared_folder import MODELS, SHARED, needs_models
 

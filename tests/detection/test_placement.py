@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.vision.detection.boxes import Detections, onto_image
-from delegate.vision.images import ImageInput
-from delegate.vision.placement import Fit, Placement, Preparation, place
+from rk3588_vision.detection.boxes import Detections, onto_image
+from rk3588_vision.images import ImageInput
+from rk3588_vision.placement import Fit, Placement, Preparation, place
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from delegate.model.graph import Graph
-from delegate.vision.detection.blazeface import MODELS as BLAZE_MODELS
-from delegate.vision.detection.blazeface import BlazeHead
-from delegate.vision.detection.boxes import (
+from rk3588_vision.detection.blazeface import MODELS as BLAZE_MODELS
+from rk3588_vision.detection.blazeface import BlazeHead
+from rk3588_vision.detection.boxes import (
     Detections,
     Mask,
     around,
@@ -22,13 +22,13 @@ from delegate.vision.detection.boxes import (
     outlines_of,
     suppress,
 )
-from delegate.vision.detection.candidate import Hints
-from delegate.vision.detection.coco_results import COCO_CATEGORIES, coco_results, run_lengths
-from delegate.vision.detection.head import OutputTensor
-from delegate.vision.detection.objects import FoundObject
-from delegate.vision.detection.recognise import recognise
-from delegate.vision.detection.yolo_rows import MASK_WEIGHTS, SegmentHead
-from delegate.vision.placement import Fit, Placement
+from rk3588_vision.detection.candidate import Hints
+from rk3588_vision.detection.coco_results import COCO_CATEGORIES, coco_results, run_lengths
+from rk3588_vision.detection.head import OutputTensor
+from rk3588_vision.detection.objects import FoundObject
+from rk3588_vision.detection.recognise import recognise
+from rk3588_vision.detection.yolo_rows import MASK_WEIGHTS, SegmentHead
+from rk3588_vision.placement import Fit, Placement
 from tests.detection.test_heads import CX, CY, EMPTY, N_CELLS, H, W, v8_rows
 
 CLASSES = 7

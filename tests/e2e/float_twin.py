@@ -6,10 +6,10 @@ import enum
 
 import numpy as np
 
-from delegate.builder import options as tables
-from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Graph
 from delegate.ops import OPERATORS
+from rk3588_conformance.builder import options as tables
+from rk3588_conformance.builder.model_builder import ModelBuilder
 
 
 class Weights(enum.Enum):

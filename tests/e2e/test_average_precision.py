@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from delegate.vision.class_ranking import read_label_lines
-from delegate.vision.evaluation.evaluator import Evaluator, Spec
-from delegate.vision.evaluation.ground_truth import class_map, objects_of
-from delegate.vision.evaluation.metrics import detection_metrics
-from delegate.vision.images import find_images
+from rk3588_vision.class_ranking import read_label_lines
+from rk3588_vision.evaluation.evaluator import Evaluator, Spec
+from rk3588_vision.evaluation.ground_truth import class_map, objects_of
+from rk3588_vision.evaluation.metrics import detection_metrics
+from rk3588_vision.images import find_images
 from tests.shared_folder import MODELS, SHARED, needs_models
 
 pytest.importorskip("pycocotools")

@@ -17,12 +17,12 @@ from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.vision.detection.boxes import iou
-from delegate.vision.detection.candidate import Hints
-from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect
-from delegate.vision.detection.ssd import ssd_anchors
-from delegate.vision.evaluation.ground_truth import objects_of
-from delegate.vision.images import find_images, open_image
+from rk3588_vision.detection.boxes import iou
+from rk3588_vision.detection.candidate import Hints
+from rk3588_vision.detection.detector import DetectorPlan, Thresholds, detect
+from rk3588_vision.detection.ssd import ssd_anchors
+from rk3588_vision.evaluation.ground_truth import objects_of
+from rk3588_vision.images import find_images, open_image
 from tests.detection.agreement import found_again
 from tests.shared_folder import MODELS, SHARED, needs_models
 

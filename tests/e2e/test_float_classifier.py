@@ -12,7 +12,7 @@ from delegate.host.delegation import collect_delegations
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.model.tflite_reader import read_graph
-from delegate.vision.images import find_images, open_image
+from rk3588_vision.images import find_images, open_image
 from tests.e2e.float_twin import Weights, float_twin
 from tests.shared_folder import MODELS, SHARED, needs_models
 

@@ -11,7 +11,7 @@ import pytest
 from delegate.host.delegation import collect_delegations
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
-from delegate.vision.images import open_image
+from rk3588_vision.images import open_image
 from tests.shared_folder import MODELS, SHARED, needs_models
 
 pytestmark = needs_models

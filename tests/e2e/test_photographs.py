@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from delegate.conformance.comparison import MIN_TOP1_AGREEMENT, Comparison
-from delegate.conformance.parallel_comparison import compare_in_processes
 from delegate.host.delegated import DelegatedModel
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.options import Options
-from delegate.vision.class_ranking import class_count, rank, read_labels
-from delegate.vision.images import ImageInput, find_images
-from delegate.vision.placement import load_image
-from delegate.vision.zoo import Entry, read_manifest
+from rk3588_conformance.comparison import MIN_TOP1_AGREEMENT, Comparison
+from rk3588_conformance.parallel_comparison import compare_in_processes
+from rk3588_vision.class_ranking import class_count, rank, read_labels
+from rk3588_vision.images import ImageInput, find_images
+from rk3588_vision.placement import load_image
+from rk3588_vision.zoo import Entry, read_manifest
 from tests.shared_folder import MODELS, SHARED, needs_models
 
 IMAGES = SHARED / "images"

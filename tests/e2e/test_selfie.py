@@ -10,10 +10,11 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compile.compiler import compile_model
-from delegate.conformance.cut_model import exposed_model
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.half import in_half
+from rk3588_conformance.cut_model import exposed_model
+from rk3588_conformance.generated.exact_graph import exact_values, node_results, to_half
 from tests.e2e.test_mediapipe import (
     FEW,
     FLOAT,
@@ -23,7 +24,6 @@ from tests.e2e.test_mediapipe import (
     photographs,
     pixels,
 )
-from tests.generated.exact_graph import exact_values, node_results, to_half
 from tests.shared_folder import needs_models
 
 pytestmark = needs_models

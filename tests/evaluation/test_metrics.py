@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from delegate.errors import UsageError
-from delegate.vision.evaluation.ground_truth import class_map, classes_of, objects_of
-from delegate.vision.evaluation.metrics import (
+from rk3588_vision.evaluation.ground_truth import class_map, classes_of, objects_of
+from rk3588_vision.evaluation.metrics import (
     class_mismatch,
     classification_metrics,
     detection_metrics,
 )
-from delegate.vision.evaluation.state import StateFile
+from rk3588_vision.evaluation.state import StateFile
 
 pytest.importorskip("pycocotools")
 

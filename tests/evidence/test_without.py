@@ -7,10 +7,10 @@ import pytest
 from delegate._native import program_id
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import SEVERAL_CORES, compile_model
-from delegate.insight.self_test_cases import CASES
 from delegate.npu.program import parse
 from delegate.npu.task_form import KEPT_TABLE
 from delegate.options import Options
+from rk3588_conformance.self_test_cases import CASES
 
 GRAPHS = {case.name: case.build() for case in CASES}
 # What is left of a case stays on the NPU however small it is.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
-from tests.generated.judge import largest_difference, tolerance
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.generated.judge import largest_difference, tolerance
 
 NAN, INF = float("nan"), float("inf")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.conformance.cut_model import cut_model
 from delegate.lower import lowering
 from delegate.lower.memory import placement
-from tests.generated import graph_cases, judge_fast, mutation_cases
-from tests.generated.campaign import BAD, BROKEN, CRASHED, HUNG, PASSED, in_child
-from tests.generated.fused_graphs import fused_graph
-from tests.generated.judge import BrokenContractError, Run, judge_model
-from tests.generated.model_mutations import MUTATIONS, mutant
-from tests.generated.random_graphs import MAKERS, random_graph
+from rk3588_conformance.cut_model import cut_model
+from rk3588_conformance.generated import graph_cases, judge_fast, mutation_cases
+from rk3588_conformance.generated.campaign import BAD, BROKEN, CRASHED, HUNG, PASSED, in_child
+from rk3588_conformance.generated.fused_graphs import fused_graph
+from rk3588_conformance.generated.judge import BrokenContractError, Run, judge_model
+from rk3588_conformance.generated.model_mutations import MUTATIONS, mutant
+from rk3588_conformance.generated.random_graphs import MAKERS, random_graph
 
 GRAPHS = range(1_000_000, 1_000_048)
 MIXED = range(1_000_000, 1_000_032)

@@ -7,7 +7,6 @@ FUZZ_SECONDS for a longer run.
 from __future__ import annotations
 
 import os
-import struct
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -15,18 +14,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.builder import (
+from delegate.errors import ModelError
+from delegate.model.tflite_reader import Model, read_model
+from delegate.partition.partitioner import partition_graph, select_nodes
+from rk3588_conformance.builder import (
     Arithmetic,
-    ModelBuilder,
     depthwise_model,
     fully_connected_model,
-    options,
 )
-from delegate.errors import ModelError
-from delegate.model.graph import DType, Quantization
-from delegate.model.tflite_reader import Model, read_model
-from delegate.ops.add import AddOptions
-from delegate.partition.partitioner import partition_graph, select_nodes
+from rk3588_conformance.generated.file_mutations import everything, mutate
 from tests.models.blocks import conv_conv_add_model
 from tests.shared_folder import DIGITS, MODELS, whole_models
 
@@ -42,30 +38,6 @@ PADDING_BYTES = 16
 """A NUL and zeros may stand behind the last thing that is read: the writer ends at multiples."""
 
 
-def everything() -> bytes:
-    """One model with every construct that the reader knows."""
-    rng = np.random.default_rng(0)
-    b = ModelBuilder("everything")
-    q = Quantization((0.5,), (3,))
-    x = b.input("x", (1, 4), DType.INT8, q, shape_signature=(-1, 4))
-    state = b.tensor("state", (1, 4), DType.INT8, q, is_variable=True)
-    b.constant("packed", np.array([0x21], np.uint8), dtype=DType.INT4, shape=(2,))
-    b.constant("sparse", np.arange(3, dtype=np.int8), shape=(2, 2), is_sparse=True)
-    b.constant("far", rng.integers(0, 9, (3, 4), dtype=np.int32), is_external=True)
-    b.constant("axis", np.ones((2, 3), np.int8), Quantization((1.0,) * 3, (0,), 1))
-    y = b.tensor("y", (1, 4), DType.INT8, q)
-    b.operator("ADD", (x, state), (y,), AddOptions(), version=2)
-    z = b.tensor("z", (1, 4), DType.INT8, q)
-    b.operator("CUSTOM:Op", (y, -1), (z,), custom_options=b"abc")
-    b.operator(209, (z,), (x,), options.reshape((1, 4)))
-    b.output(z)
-    b.subgraph("other")
-    b.output(b.input("w", (2,), DType.FLOAT32))
-    b.metadata("note", b"text")
-    b.signature("serve", {"x": x}, {"z": z})
-    return b.build()
-
-
 SOURCES: dict[str, Callable[[], bytes]] = {
     "everything": everything,
     "residual": lambda: conv_conv_add_model(np.random.default_rng(1), 3, 2, 2, 3, 2, 2),
@@ -78,40 +50,6 @@ SOURCES: dict[str, Callable[[], bytes]] = {
     ).read_bytes,
     "whole_real": next(path for path in whole_models() if "mobilenet_v1" in path.stem).read_bytes,
 }
-
-# The tables of a large model lie in its first or last bytes, constants between.
-TABLES_BYTES = 8192
-
-INTERESTING = (0, 1, 2, 4, 7, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
-
-
-def mutate(content: bytes, rng: np.random.Generator) -> bytes:
-    """One to four changes of bytes, words, runs, or the length."""
-    mutant = bytearray(content)
-    for _ in range(rng.integers(1, 5)):
-        place = int(rng.integers(0, min(len(content), TABLES_BYTES)))
-        if rng.random() < 0.7:
-            place = len(mutant) - 1 - place  # flatbuffers put the tables behind the buffers
-        place = min(max(place, 0), max(len(mutant) - 4, 0))
-        kind = rng.integers(0, 6)
-        if kind == 0:
-            mutant[place] ^= 1 << int(rng.integers(0, 8))
-        elif kind == 1:
-            mutant[place] = int(rng.integers(0, 256))
-        elif kind == 2:
-            aligned = place // 4 * 4
-            struct.pack_into("<I", mutant, aligned, int(rng.choice(INTERESTING)))
-        elif kind == 3:
-            aligned = place // 4 * 4  # a plausible offset: somewhere later in the file
-            struct.pack_into("<I", mutant, aligned, int(rng.integers(0, len(mutant) - aligned)))
-        elif kind == 4:
-            other = int(rng.integers(0, max(len(mutant) - 16, 1)))
-            mutant[place : place + 8] = mutant[other : other + 8]
-        else:
-            del mutant[int(rng.integers(8, len(mutant))) :]
-            if len(mutant) < 16:
-                break
-    return bytes(mutant)
 
 
 def walk(model: Model) -> None:

@@ -11,10 +11,10 @@ import flatbuffers
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder
 from delegate.errors import ModelError
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph, read_model
+from rk3588_conformance.builder import ModelBuilder
 
 
 def builder_with_tensor(**kwargs: object) -> ModelBuilder:

@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.builder import ModelBuilder
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.conv_2d import ConvOptions
+from rk3588_conformance.builder import ModelBuilder
 
 INT32S = st.integers(-(2**31), 2**31 - 1)
 SHAPES = st.lists(st.integers(0, 5), max_size=5).map(tuple)

@@ -7,7 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.builder import (
+from delegate.model.graph import Activation, DType, Graph, Padding, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.ops.add import AddOptions
+from delegate.partition.partitioner import partition_graph, select_nodes
+from rk3588_conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -15,10 +19,6 @@ from delegate.builder import (
     depthwise_model,
     fully_connected_model,
 )
-from delegate.model.graph import Activation, DType, Graph, Padding, Quantization
-from delegate.model.tflite_reader import read_graph
-from delegate.ops.add import AddOptions
-from delegate.partition.partitioner import partition_graph, select_nodes
 from tests.graph.comparison import assert_same_graph
 from tests.graph.runtime_context import Preview, capture
 from tests.models.blocks import conv_conv_add_model

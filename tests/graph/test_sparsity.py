@@ -12,13 +12,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.sparse import Tree, encoded
 from delegate.compile.cache import cache_key
 from delegate.compile.compiler import compile_model
-from delegate.conformance.execution import prepare, run_case
-from delegate.conformance.families import case_names
-from delegate.conformance.outcome import Status
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization, SparseLevel, Sparsity
@@ -27,6 +22,11 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.options import Options
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.sparse import Tree, encoded
+from rk3588_conformance.execution import prepare, run_case
+from rk3588_conformance.families import case_names
+from rk3588_conformance.outcome import Status
 
 SPARSE = [name for name in case_names(None) if name.startswith("Sparse.")]
 OPTIONS = Options.from_mapping({"numerics": "exact", "device": "simulator", "float": "fp16"}, {})

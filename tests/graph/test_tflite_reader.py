@@ -9,7 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.builder import (
+from delegate.errors import ModelError
+from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.model.tflite_reader import read_graph, read_model
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
+from rk3588_conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -18,13 +25,6 @@ from delegate.builder import (
     fully_connected_model,
     options,
 )
-from delegate.errors import ModelError
-from delegate.model.graph import Activation, DType, Padding, Quantization
-from delegate.model.tflite_reader import read_graph, read_model
-from delegate.ops.add import AddOptions
-from delegate.ops.conv_2d import ConvOptions
-from delegate.ops.depthwise_conv_2d import DepthwiseOptions
-from delegate.ops.fully_connected import FullyConnectedOptions
 from tests.graph.comparison import assert_same_graph, constants
 from tests.models.blocks import conv_conv_add_model
 

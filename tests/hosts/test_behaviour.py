@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 import delegate
-import delegate.builder.layers as layers
-from delegate.builder import ModelBuilder, options
-from delegate.builder.options import BuiltinOptions
-from delegate.builder.ranges import random_quantization
+import rk3588_conformance.builder.layers as layers
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType
 from delegate.ops.add import AddOptions
+from rk3588_conformance.builder import ModelBuilder, options
+from rk3588_conformance.builder.options import BuiltinOptions
+from rk3588_conformance.builder.ranges import random_quantization
 from tests.aot.models import rich_model
 from tests.hosts.conftest import compiled, outputs_of_first_program
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delegate.cli.library_path import FRIGATE_PLUGIN
+from rk3588_vision import FRIGATE_PLUGIN
 from tests.cli.odd_models import constant_detector
 from tests.hosts.frigate_detector import labelled, load_labels, read_image
 from tests.hosts.test_frigate import image_label_maps

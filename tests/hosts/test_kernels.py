@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import delegate
-from delegate.builder import Arithmetic, conv_model, fully_connected_model
 from delegate.compile.compiler import compile_model
 from delegate.host.delegation import collect_delegations
 from delegate.host.kernels import for_runtime, half_step_model
@@ -19,6 +18,7 @@ from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
+from rk3588_conformance.builder import Arithmetic, conv_model, fully_connected_model
 from tests.lower.numerics.judge import recorded_proofs
 
 OUTPUTS = 33

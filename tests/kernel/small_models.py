@@ -8,7 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from delegate import _native
-from delegate.builder import (
+from delegate.compile.compiler import compile_model
+from delegate.model.graph import DType, Padding, Quantization
+from delegate.ops.add import AddOptions
+from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mul import MulOptions
+from delegate.options import Options
+from rk3588_conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -17,17 +23,11 @@ from delegate.builder import (
     fully_connected_model,
     options,
 )
-from delegate.builder.functions import function
-from delegate.builder.layers import Window, conv
-from delegate.builder.moves import concatenation
-from delegate.builder.pooling import pool
-from delegate.compile.compiler import compile_model
-from delegate.conformance.random_layers import Numbers
-from delegate.model.graph import DType, Padding, Quantization
-from delegate.ops.add import AddOptions
-from delegate.ops.leaky_relu import LeakyReluOptions
-from delegate.ops.mul import MulOptions
-from delegate.options import Options
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.builder.moves import concatenation
+from rk3588_conformance.builder.pooling import pool
+from rk3588_conformance.random_layers import Numbers
 from tests.models.blocks import conv_conv_add_model
 
 DIGITS = Path(__file__).parents[2] / "models/digits/digits_int8.tflite"

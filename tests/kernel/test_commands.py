@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from delegate.insight.self_test_cases import CASES
+from rk3588_conformance.self_test_cases import CASES
 from tests.kernel.board import CORES, RKNPU_NODE, ROCKET_NODE, ROOT, Board, add_cores, bind
 from tests.shared_folder import capture_files
 
@@ -214,8 +214,8 @@ def test_bring_up_goes_from_safe_to_risky_and_stops_at_the_first_that_hangs(boar
 def test_captures_are_ordered_by_what_they_ask_for():
     import numpy as np
 
-    from delegate.insight.bring_up import must_stop, risk
     from delegate.insight.capture import Capture, CaptureBuffer, CaptureJob, CaptureTask
+    from rk3588_conformance.bring_up import must_stop, risk
 
     def capture(*tasks_of_jobs: int, words: int = 5) -> Capture:
         jobs = tuple(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from delegate.insight.self_test_cases import CASES
+from rk3588_conformance.self_test_cases import CASES
 from tests.kernel.board import Board
 from tests.kernel.test_commands import command
 from tests.worse import everywhere

@@ -8,10 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate._native import Executable
-from delegate.builder import options
-from delegate.builder.functions import function
-from delegate.builder.layers import Arithmetic
-from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.lower.lowered import Layer
 from delegate.model.graph import DType, Quantization
@@ -19,6 +15,10 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
 from delegate.options import Options
+from rk3588_conformance.builder import options
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Arithmetic
+from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.lower.reference import random_inputs, tflite_outputs, whole_graph
 
 AUTO = Options.from_mapping({"numerics": "auto"}, {})

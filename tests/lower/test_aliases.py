@@ -13,11 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import delegate
-from delegate.builder import ModelBuilder, layers
-from delegate.builder.layers import Window, conv, depthwise
-from delegate.builder.moves import concatenation, slice_of, split
 from delegate.compile.compiler import compile_model
-from delegate.conformance.random_layers import Numbers
 from delegate.host.runtimes import find_runtime
 from delegate.lower.lowering import lower_partition
 from delegate.model.graph import DType, Quantization
@@ -27,6 +23,10 @@ from delegate.ops.operator import Lowering
 from delegate.options import Options
 from delegate.partition.aliases import place_aliases
 from delegate.partition.workload import workload_of
+from rk3588_conformance.builder import ModelBuilder, layers
+from rk3588_conformance.builder.layers import Window, conv, depthwise
+from rk3588_conformance.builder.moves import concatenation, slice_of, split
+from rk3588_conformance.random_layers import Numbers
 from tests.lower.reference import whole_graph
 
 VIEW_OPS = [name for name, op in OPERATORS.items() if op.lowering is Lowering.ALIAS]

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from delegate.builder import layers
-from delegate.builder.layers import Arithmetic
-from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.layers import Arithmetic
+from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.lower.fusion_graphs import (
     AUTO,
     EXACT,

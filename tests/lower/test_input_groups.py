@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate._native import Executable
-from delegate.builder import Arithmetic, conv_model, fully_connected_model
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
 from delegate.insight.capture import replay
@@ -22,6 +21,7 @@ from delegate.model.graph import Activation, DType
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
 from delegate.options import Options
+from rk3588_conformance.builder import Arithmetic, conv_model, fully_connected_model
 from tests.lower.reference import lower_model, random_inputs, tflite_outputs
 from tests.machine.task_machine import Machine
 from tests.machine.task_stages import StageOverflowError

@@ -7,13 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder
-from delegate.builder.layers import Arithmetic, fully_connected
-from delegate.builder.products import computed_product, covering
 from delegate.chip.element import Element
 from delegate.chip.rk3588 import RK3588
-from delegate.conformance.reference import batch_matmul
-from delegate.conformance.reference.arithmetic import Call
 from delegate.lower.half.weights import pack_dense_half
 from delegate.lower.lowered import LoweredPartition, TensorBinding
 from delegate.lower.lowering import lower_partition
@@ -23,6 +18,11 @@ from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.partition.half import in_half
 from delegate.partition.workload import workload_of
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.layers import Arithmetic, fully_connected
+from rk3588_conformance.builder.products import computed_product, covering
+from rk3588_conformance.reference import batch_matmul
+from rk3588_conformance.reference.arithmetic import Call
 from tests.lower.reference import whole_graph
 from tests.lower.test_aliases import run
 from tests.machine.task_machine import Machine

@@ -16,7 +16,7 @@ from delegate.lower.memory.check import check_memory
 from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from tests.generated.random_graphs import random_graph
+from rk3588_conformance.generated.random_graphs import random_graph
 from tests.lower.reference import whole_graph
 from tests.lower.test_memory_graphs import programs_equal_operators_alone
 from tests.memory_graphs import graph_count, memory_graph

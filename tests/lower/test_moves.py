@@ -7,15 +7,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.moves import (
-    concatenation,
-    pack,
-    reshape,
-    slice_of,
-    split_v,
-    unpack,
-)
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -23,6 +14,15 @@ from delegate.ops.concatenation import ConcatenationOptions, links
 from delegate.ops.shared.aliases import are_free
 from delegate.ops.shared.requantized_parts import part_requantized
 from delegate.ops.strided_slice import StridedSliceOptions
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import (
+    concatenation,
+    pack,
+    reshape,
+    slice_of,
+    split_v,
+    unpack,
+)
 from tests.lower.test_aliases import SAME, TYPES, Net, check
 
 BORDERS = [(4, 1, 80), (1, 1), (15, 17), (16, 15, 33), (31, 1, 16), (3, 3, 3, 3), (48, 16, 16)]

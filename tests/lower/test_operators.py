@@ -7,19 +7,19 @@ import itertools
 import numpy as np
 import pytest
 
-from delegate.builder import (
-    Arithmetic,
-    add_model,
-    conv_model,
-    depthwise_model,
-    fully_connected_model,
-)
 from delegate.errors import LoweringError
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.model.graph import Activation, DType, Graph, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
 from delegate.partition.partitioner import select_nodes
+from rk3588_conformance.builder import (
+    Arithmetic,
+    add_model,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+)
 from tests.lower.reference import differences, lower_model, random_inputs, tflite_outputs
 from tests.machine.task_machine import Machine
 from tests.shared_folder import model_files, needs_models

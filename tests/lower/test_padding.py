@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import Arithmetic, ModelBuilder, layers
-from delegate.builder.ranges import random_quantization
 from delegate.model.graph import DType, Padding
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.workload import workload_of
+from rk3588_conformance.builder import Arithmetic, ModelBuilder, layers
+from rk3588_conformance.builder.ranges import random_quantization
 from tests.lower.reference import differences, lower_model, whole_graph
 
 

@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder
-from delegate.builder.functions import function
-from delegate.builder.layers import Window, conv
 from delegate.chip.chips import DEFAULT
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
-from delegate.conformance.random_layers import Numbers
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.mul import MulOptions
 from delegate.options import Options
 from delegate.partition.pixel_pairs import pair_pixels
 from delegate.partition.workload import workload_of
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.random_layers import Numbers
 from tests.lower.reference import differences, whole_graph
 
 SAME = Quantization((0.05,), (3,))

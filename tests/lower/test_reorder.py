@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.builder.moves import reshape, transpose
 from delegate.errors import LoweringError
 from delegate.lower.lowering import lower_partition
 from delegate.lower.order import Order, spots
@@ -21,6 +20,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.rules import facts_of
 from delegate.partition.workload import workload_of
+from rk3588_conformance.builder.moves import reshape, transpose
 from tests.lower.test_aliases import TYPES, Net, check
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from delegate.builder.moves import expand_dims, reshape, squeeze
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType
 from delegate.options import Options
+from rk3588_conformance.builder.moves import expand_dims, reshape, squeeze
 from tests.lower.test_aliases import Net, check
 
 

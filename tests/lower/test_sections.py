@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from delegate.builder import layers
-from delegate.builder.functions import function
-from delegate.builder.layers import Arithmetic, Window, conv
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.moves import concatenation, slice_of
 from delegate.compile.compiler import CompileResult
-from delegate.conformance.random_layers import Numbers
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.options import Options
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Arithmetic, Window, conv
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import concatenation, slice_of
+from rk3588_conformance.random_layers import Numbers
 from tests.lower.fusion_graphs import AUTO, inputs_of, joined, off, references, run
 from tests.lower.reference import differences
 

@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.builder.functions import function
-from delegate.builder.moves import reshape, transpose
 from delegate.compile.compiler import CompileResult
 from delegate.lower.lowered import Spread
 from delegate.lower.order import Order
@@ -26,6 +24,8 @@ from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.operator import Lowering
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.seen import Seen
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.moves import reshape, transpose
 from tests.lower.test_aliases import SAME, TYPES, VIEW_OPS, Net, check, run
 
 SIGMOID = {

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from delegate.builder import layers
-from delegate.builder.functions import function
-from delegate.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.options import BuiltinOptions
-from delegate.builder.ranges import random_quantization
 from delegate.model.graph import Activation, DType, Padding, Quantization
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.options import BuiltinOptions
+from rk3588_conformance.builder.ranges import random_quantization
 
 
 def conv_conv_add_model(

@@ -8,7 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.builder import (
+from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.ops.concatenation import ConcatenationOptions
+from delegate.ops.shared.pooling import PoolOptions
+from rk3588_conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -17,9 +20,6 @@ from delegate.builder import (
     fully_connected_model,
     options,
 )
-from delegate.model.graph import Activation, DType, Padding, Quantization
-from delegate.ops.concatenation import ConcatenationOptions
-from delegate.ops.shared.pooling import PoolOptions
 from tests.models.blocks import conv_conv_add_model
 
 interpreter = pytest.importorskip("tflite_runtime.interpreter")

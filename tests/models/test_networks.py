@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.conformance.comparison import Comparer
 from delegate.host.samples import random_sample
 from delegate.model.graph import DType
 from delegate.model.tensor_details import model_details
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.vision.detection.candidate import Hints
-from delegate.vision.detection.head import OutputTensor
-from delegate.vision.detection.recognise import recognise
 from models.networks import (
     mobilenet_v1,
     mobilenet_v2,
     scaled_channels,
     yolo_like,
 )
+from rk3588_conformance.comparison import Comparer
+from rk3588_vision.detection.candidate import Hints
+from rk3588_vision.detection.head import OutputTensor
+from rk3588_vision.detection.recognise import recognise
 
 Build = Callable[..., bytes]
 

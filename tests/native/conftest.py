@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import delegate
-import delegate.builder.layers as layers
-from delegate.builder import ModelBuilder
-from delegate.builder.ranges import random_quantization
+import rk3588_conformance.builder.layers as layers
 from delegate.model.graph import DType, Graph
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.ranges import random_quantization
 from tests.native.program_builder import INPUT, INT8, OUTPUT, UINT8, Binding, ProgramSpec, nhwc
 
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 import delegate
-from delegate.builder import layers
-from delegate.builder.model_builder import ModelBuilder
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.model_builder import ModelBuilder
 
 SHAPE = (1, 7, 3, 48)
 

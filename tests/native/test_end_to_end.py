@@ -15,19 +15,19 @@ import numpy as np
 import pytest
 
 import delegate
-import delegate.builder.layers as layers
+import rk3588_conformance.builder.layers as layers
 from delegate import _native
-from delegate.builder import ModelBuilder, conv_model
-from delegate.builder.moves import concatenation
-from delegate.builder.ranges import random_quantization
 from delegate.compile.compiler import compile_model
-from delegate.conformance.cut_model import parse
 from delegate.errors import DeviceError, ProgramError, SimulatorFault
 from delegate.model.flatbuffer_tables import write_file
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_schema import ModelSlot, SubGraphSlot, TensorSlot
 from delegate.npu.program_writer import checksum_position
 from delegate.options import Options
+from rk3588_conformance.builder import ModelBuilder, conv_model
+from rk3588_conformance.builder.moves import concatenation
+from rk3588_conformance.builder.ranges import random_quantization
+from rk3588_conformance.cut_model import parse
 from tests.models.blocks import conv_conv_add_model
 from tests.native.inference import seen_beside_invoke
 from tests.shared_folder import MODELS, needs_models

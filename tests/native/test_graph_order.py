@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 from delegate.ops.add import AddOptions
+from rk3588_conformance.builder.model_builder import ModelBuilder
 
 SHAPE = (1, 4, 4, 16)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import delegate.builder.layers as layers
+import rk3588_conformance.builder.layers as layers
 from delegate import _native
-from delegate.builder import ModelBuilder
-from delegate.builder.ranges import random_quantization
 from delegate.model.graph import DType
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.ranges import random_quantization
 from tests.native.inference import invoke
 
 

@@ -7,13 +7,13 @@ import pytest
 
 import delegate
 import delegate.compile.plugin
-from delegate.builder import layers
-from delegate.builder.model_builder import ModelBuilder
 from delegate.errors import LoweringError
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
 from delegate.partition.rules import PARTITION_COMPILES
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.model_builder import ModelBuilder
 
 SHAPE = (2, 3, 5, 24)
 

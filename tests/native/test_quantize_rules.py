@@ -9,8 +9,8 @@ import platform
 import numpy as np
 import pytest
 
-from delegate.conformance.edge_grid import float_values
 from delegate.model.graph import DType
+from rk3588_conformance.edge_grid import float_values
 
 _native = pytest.importorskip("delegate._native", reason="the native module is not built")
 

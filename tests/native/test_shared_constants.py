@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.builder import conv_model
 from delegate.compile.compiler import compile_model
 from delegate.npu.program import parse
 from delegate.options import Options
+from rk3588_conformance.builder import conv_model
 
 MIB = 1 << 20
 

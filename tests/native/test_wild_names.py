@@ -9,11 +9,11 @@ import pytest
 import tflite
 
 import delegate
-from delegate.builder import ModelBuilder, layers
 from delegate.errors import ModelError
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
+from rk3588_conformance.builder import ModelBuilder, layers
 
 NAME_SLOT = 4 + 2 * 3
 """In a Tensor's vtable: shape, type and buffer come before."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from delegate.builder import ModelBuilder, conv_model
 from delegate.chip.chip import Chip
 from delegate.chip.rates import Driver, Span
 from delegate.chip.rk3576 import RK3576
@@ -18,6 +17,7 @@ from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.duration import TaskWork, Work, duration, hull
 from delegate.options import Options
+from rk3588_conformance.builder import ModelBuilder, conv_model
 from tests.shared_folder import MODELS, needs_models
 
 ROCKET, RKNPU = RK3588.rates.drivers

@@ -8,7 +8,6 @@ import itertools
 import numpy as np
 import pytest
 
-from delegate.builder import conv_model, depthwise_model
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model, sharing_of
 from delegate.errors import ProgramError
@@ -17,6 +16,7 @@ from delegate.lower.tiling.bands import RowSharing, Share, bands, is_worth_it
 from delegate.npu.program import parse, serialize
 from delegate.npu.schedule import schedule
 from delegate.options import Options
+from rk3588_conformance.builder import conv_model, depthwise_model
 from tests.kernel.small_models import DIGITS
 
 SIZES = (0, 0, 1 << 22, 1 << 20, 1 << 20)

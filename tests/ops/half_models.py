@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Activation, DType
 from delegate.ops.conv_2d import ConvOptions
 from delegate.options import Options
+from rk3588_conformance.builder.model_builder import ModelBuilder
 
 SIMULATED = {"device": "simulator", "float": "fp16"}
 

@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.builder import layers, options
-from delegate.builder.functions import function
-from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.lower.task import BufferId
 from delegate.model.graph import Activation, DType, Quantization
@@ -21,6 +18,9 @@ from delegate.ops.mul import MulOptions
 from delegate.ops.sub import SubOptions
 from delegate.options import Options
 from delegate.partition.functions import smallest_partition
+from rk3588_conformance.builder import layers, options
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.ops.function_oracle import RANGES, kernel_results
 
 TYPES = tuple(RANGES)

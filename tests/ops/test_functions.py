@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.builder.functions import function
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.options import BuiltinOptions, of
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.ops import OPERATORS
 from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.options import Options
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.options import BuiltinOptions, of
 from tests.models.blocks import function_model
 from tests.ops.function_oracle import RANGES, all_values, kernel_results, quantization
 

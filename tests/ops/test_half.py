@@ -7,10 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
-from delegate.conformance.execution import run_case
-from delegate.conformance.families import case_names
-from delegate.conformance.outcome import Status
 from delegate.host.delegation import _announce_half, collect_delegations
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
@@ -21,6 +17,10 @@ from delegate.ops import logistic, tanh
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.shared.pooling import PoolOptions
 from delegate.options import Options
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.execution import run_case
+from rk3588_conformance.families import case_names
+from rk3588_conformance.outcome import Status
 from tests.ops.half_models import compiled, conv_model, half_interpreter, output_for, rejected
 from tests.shared_folder import MODELS, needs_models
 
@@ -37,7 +37,7 @@ def test_results_are_within_the_bound(name):
 
 def test_the_judge_notices_what_is_just_outside():
     name = next(name for name in CASES if "Half.Conv" in name and "spread_plain" in name)
-    from delegate.conformance.execution import load_and_invoke, prepare
+    from rk3588_conformance.execution import load_and_invoke, prepare
 
     prepared = prepare(name, None)
     options = Options.from_mapping(

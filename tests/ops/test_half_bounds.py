@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from delegate.compile.compiler import compile_model
-from delegate.conformance import half_judge
-from delegate.conformance.execution import load_and_invoke, prepare
-from delegate.conformance.families import case_names
-from delegate.conformance.half_judge import clamped, exact_terms
 from delegate.options import Options
+from rk3588_conformance import half_judge
+from rk3588_conformance.execution import load_and_invoke, prepare
+from rk3588_conformance.families import case_names
+from rk3588_conformance.half_judge import clamped, exact_terms
 
 OPTIONS = Options.from_mapping({"numerics": "exact", "device": "simulator", "float": "fp16"}, {})
 NAMES = [name for name in case_names(None) if name.startswith("Half.")]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
+from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.ops.half_models import compiled, half_interpreter, output_for, rejected
 from tests.shared_folder import MODELS, needs_models
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation, DType
 from delegate.ops.add import AddOptions
 from delegate.ops.conv_2d import ConvOptions
@@ -16,6 +15,7 @@ from delegate.ops.mul import MulOptions
 from delegate.ops.shared.half_ranges import half_ranges
 from delegate.ops.sub import SubOptions
 from delegate.partition.rules import facts_of
+from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.ops.half_models import compiled, half_interpreter, output_for
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import options as tables
-from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
+from rk3588_conformance.builder import options as tables
+from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.ops.half_models import compiled, half_interpreter, output_for
 
 

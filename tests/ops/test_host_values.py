@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.builder.functions import edged_model
-from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
-from delegate.conformance.edge_grid import float_values
-from delegate.conformance.reference import compute_all
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
@@ -22,6 +18,10 @@ from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
 from delegate.npu.tensor_layout import device_values
 from delegate.options import Options
+from rk3588_conformance.builder.functions import edged_model
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.edge_grid import float_values
+from rk3588_conformance.reference import compute_all
 from tests.ops.function_oracle import kernel_results
 
 FLOAT = DType.FLOAT32, None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.moves import Amounts, pad
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.options import Options
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import Amounts, pad
 from tests.ops.function_oracle import RANGES
 from tests.ops.test_two_values import kernel_result, simulated, values
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.moves import concatenation
-from delegate.builder.pooling import pool, reduced
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.max_pool_2d import gaps_of
 from delegate.options import Options
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import concatenation
+from rk3588_conformance.builder.pooling import pool, reduced
 from tests.ops.function_oracle import RANGES, kernel_results
 
 SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 20)

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.pooling import pool
 from delegate.chip.chips import DEFAULT, chip_named
 from delegate.compile.compiler import compile_model
 from delegate.host.chosen_chip import chosen_chip
@@ -17,6 +15,8 @@ from delegate.lower.tiling.pooling import pooled_columns
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.npu.program_reader import parse
 from delegate.options import Options
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.pooling import pool
 from tests.ops.function_oracle import kernel_results
 
 WITH_PPU = replace(DEFAULT, has_pooling=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder import options
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.moves import resize
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.ops.resize_bilinear import STENCILS, ResizeBilinearOptions, quarters, stencil
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions, sources
 from delegate.ops.shared.blends import BLENDS
 from delegate.options import Options
+from rk3588_conformance.builder import options
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import resize
 from tests.ops.function_oracle import kernel_results
 from tests.ops.test_pooling import CHANNELS, compare
 

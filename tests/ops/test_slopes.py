@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
 from delegate.lower.numerics.slopes import SlopesTarget, requantize_slopes
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
+from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.ops.function_oracle import RANGES, all_values, kernel_results, quantization
 
 SHAPE = (1, 16, 16)

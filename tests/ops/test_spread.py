@@ -7,14 +7,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.options import of
 from delegate.lower.numerics.tflite import activation_range
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.options import of
 from tests.ops.function_oracle import RANGES
 from tests.ops.test_two_values import kernel_result, simulated, values
 

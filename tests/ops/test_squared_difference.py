@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder.functions import function
-from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.ops.function_oracle import quantization
 from tests.ops.test_two_values import PAIRS, all_pairs, kernel_result, simulated, values
 

@@ -10,12 +10,7 @@ import pytest
 from tflite_runtime.interpreter import Interpreter, OpResolverType
 
 from delegate._native import Executable
-from delegate.builder.functions import function
-from delegate.builder.layers import Window, conv
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.options import BuiltinOptions
 from delegate.compile.compiler import compile_model
-from delegate.conformance.random_layers import Numbers
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.multiplication import requantize_product
 from delegate.lower.numerics.tflite import activation_range
@@ -25,6 +20,11 @@ from delegate.ops.mul import MulOptions
 from delegate.ops.shared.fixed_point import float32_product
 from delegate.ops.sub import SubOptions
 from delegate.options import Options
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.options import BuiltinOptions
+from rk3588_conformance.random_layers import Numbers
 from tests.ops.function_oracle import RANGES, quantization
 
 Array = npt.NDArray[np.generic]

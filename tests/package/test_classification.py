@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from delegate.errors import ModelError, UsageError
-from delegate.vision.class_ranking import class_count, probabilities, rank, read_labels
+from rk3588_vision.class_ranking import class_count, probabilities, rank, read_labels
 
 
 def details(

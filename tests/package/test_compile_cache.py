@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.builder import conv_model
 from delegate.compile import cache as compile_cache
 from delegate.compile.cache import SUFFIX, cache_key, compile_cached
 from delegate.compile.compiler import compile_model
@@ -21,6 +20,7 @@ from delegate.log import LOGGER_NAME
 from delegate.model.tflite_reader import read_graph
 from delegate.option_kinds import Choice
 from delegate.options import OPTIONS, Options
+from rk3588_conformance.builder import conv_model
 from tests.shared_folder import MODELS, needs_models
 
 

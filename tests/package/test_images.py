@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from delegate.errors import ModelError, UsageError
-from delegate.vision.images import ImageInput, find_images, pixels_to_input
-from delegate.vision.placement import load_image
+from rk3588_vision.images import ImageInput, find_images, pixels_to_input
+from rk3588_vision.placement import load_image
 
 RAMP = np.arange(256, dtype=np.uint8).reshape(4, 64, 1)
 

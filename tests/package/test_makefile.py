@@ -20,7 +20,8 @@ def clone(tmp_path):
         pytest.skip("no make")
     for name in FILES:
         shutil.copy(ROOT / name, tmp_path)
-    for name in ("native/loader", "delegate/lower/tiling"):
+    folders = ("native/loader", "tools/board/native", "rk3588_conformance", "rk3588_vision")
+    for name in (*folders, "delegate/lower/tiling"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "delegate/lower/tiling/tiles.py").touch()
     for name in ENVIRONMENTS:
@@ -50,13 +51,15 @@ def test_an_installation_is_made_once(clone):
     assert installs(clone) == []
 
 
-@pytest.mark.parametrize("change", ["moved", "added", "removed"])
+@pytest.mark.parametrize("change", ["moved", "added", "added beside", "removed"])
 def test_modules_that_moved_are_installed_again(clone, change):
     old = clone / "delegate/lower/tiling/tiles.py"
     if change == "moved":
         old.rename(clone / "delegate/lower/tiles.py")
     elif change == "added":
         (clone / "delegate/lower/bands.py").touch()
+    elif change == "added beside":
+        (clone / "rk3588_vision/zoo.py").touch()
     else:
         old.unlink()
     assert installs(clone) == ENVIRONMENTS

@@ -65,7 +65,7 @@ def findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str,
         "/dev/accel/accel0", "rocket", "1.0", "usable", True, "0o660", "render", True, None
     )
     monkeypatch.setattr(doctor, "find_nodes", lambda root: (node,))
-    facts = doctor.examine(Options(), tmp_path, self_test=False)
+    facts = doctor.examine(Options(), tmp_path)
     words = ("clock", "MHz", "idle")
     return [(f.level, f.text) for f in facts.findings if any(word in f.text for word in words)]
 

@@ -143,7 +143,7 @@ print(json.dumps([name for name in sys.modules if name.startswith("delegate.")])
     loaded = set(json.loads(done.stdout))
     others = {f"delegate.cli.{name.replace('-', '_')}" for name in COMMANDS if name != command}
     assert not loaded & others
-    assert not {"delegate.compile.compiler", "delegate.ops", "delegate.vision"} & loaded
+    assert not {"delegate.compile.compiler", "delegate.ops", "rk3588_vision"} & loaded
 
 
 def test_compiling_loads_the_operators_of_the_model_only():
@@ -151,7 +151,7 @@ def test_compiling_loads_the_operators_of_the_model_only():
 import sys
 import numpy as np
 from delegate.compile.compiler import compile_model
-from delegate.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 builder = ModelBuilder("one")

@@ -25,12 +25,12 @@ from delegate.errors import DelegateError, UsageError
 from delegate.host.samples import load_sample
 from delegate.insight.benchmark import FORMAT
 from delegate.insight.capture import load_capture, save_capture
-from delegate.vision.class_ranking import read_label_lines
-from delegate.vision.evaluation.ground_truth import classes_of, objects_of
-from delegate.vision.evaluation.metrics import classification_metrics, detection_metrics
-from delegate.vision.evaluation.state import StateFile
-from delegate.vision.images import ImageInput, open_image
-from delegate.vision.placement import LABEL_IMAGE, place
+from rk3588_vision.class_ranking import read_label_lines
+from rk3588_vision.evaluation.ground_truth import classes_of, objects_of
+from rk3588_vision.evaluation.metrics import classification_metrics, detection_metrics
+from rk3588_vision.evaluation.state import StateFile
+from rk3588_vision.images import ImageInput, open_image
+from rk3588_vision.placement import LABEL_IMAGE, place
 from tests.captures.test_files import make_capture
 
 RUNS = int(os.environ.get("RK3588_TEST_MUTATIONS", "200"))

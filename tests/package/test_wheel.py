@@ -56,8 +56,8 @@ def test_source_distribution_holds_what_a_build_and_a_test_need(sdist: Path) -> 
     assert {"LICENSE", "README.md", "CMakeLists.txt", "native/host/device.h"} <= names
     assert {"models/demo.py", "tests/package/test_wheel.py"} <= names
     assert [name for name in names if name.endswith((".so", ".pyc"))] == []
-    assert {"native/board/npu_process.cpp", "native/board/qemu_npu.c"} & names == {
-        "native/board/npu_process.cpp"
+    assert {"tools/board/native/npu_process.cpp", "tools/board/native/qemu_npu.c"} & names == {
+        "tools/board/native/npu_process.cpp"
     }
     assert [name for name in names if name.startswith((".venv", "build/", "shared/"))] == []
 
@@ -67,6 +67,8 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
         names = archive.namelist()
     assert {name.split("/")[0] for name in names} == {
         "delegate",
+        "rk3588_conformance",
+        "rk3588_vision",
         f"rk3588_delegate-{__version__}.dist-info",
     }
     module, loader = sorted(name for name in names if name.endswith(".so"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from delegate.vision.zoo import read_manifest
+from rk3588_vision.zoo import read_manifest
 from tools.board.packages import UnavailableError, suite_sources
 from tools.wheels import check
 from tools.wheels.build import find_python, find_wheel
@@ -65,7 +65,10 @@ def test_an_answer_is_right_or_the_check_ends() -> None:
 
 
 def test_a_source_distribution_with_the_file_of_qemus_licence_is_refused(tmp_path: Path) -> None:
-    for name, is_fine in (("native/board/core.cpp", True), ("native/board/qemu_npu.c", False)):
+    for name, is_fine in (
+        ("tools/board/native/core.cpp", True),
+        ("tools/board/native/qemu_npu.c", False),
+    ):
         (tmp_path / "file").touch()
         with tarfile.open(tmp_path / "package.tar.gz", "w:gz") as archive:
             archive.add(tmp_path / "file", f"package/{name}")

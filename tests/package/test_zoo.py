@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from delegate.cli import main
-from delegate.vision.detection.recognise import DECODERS
-from delegate.vision.zoo import DownloadError, Entry, Source, fetch, find, is_intact, read_manifest
 from models import demo
+from rk3588_vision.detection.recognise import DECODERS
+from rk3588_vision.zoo import DownloadError, Entry, Source, fetch, find, is_intact, read_manifest
 from tests.shared_folder import SHARED, needs_models
 
 CONTENT = bytes(range(256)) * 40

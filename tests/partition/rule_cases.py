@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from delegate.builder import Arithmetic
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
+from rk3588_conformance.builder import Arithmetic
 from tests.partition.moving_rule_cases import MOVING
 from tests.partition.rule_graphs import (
     ADD,

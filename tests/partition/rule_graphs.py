@@ -6,21 +6,6 @@ import dataclasses
 
 import numpy as np
 
-from delegate.builder import (
-    ModelBuilder,
-    add_model,
-    conv_model,
-    depthwise_model,
-    fully_connected_model,
-    layers,
-    moves,
-    options,
-)
-from delegate.builder.functions import function as function_of
-from delegate.builder.moves import pad, resize
-from delegate.builder.options import BuiltinOptions
-from delegate.builder.pooling import pool, reduced
-from delegate.builder.products import matrix_product
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
@@ -32,6 +17,21 @@ from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
+from rk3588_conformance.builder import (
+    ModelBuilder,
+    add_model,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+    layers,
+    moves,
+    options,
+)
+from rk3588_conformance.builder.functions import function as function_of
+from rk3588_conformance.builder.moves import pad, resize
+from rk3588_conformance.builder.options import BuiltinOptions
+from rk3588_conformance.builder.pooling import pool, reduced
+from rk3588_conformance.builder.products import matrix_product
 from tests.models.blocks import function_model
 
 X, W, B = 0, 1, 2

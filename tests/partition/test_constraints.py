@@ -8,11 +8,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.builder import (
-    Arithmetic,
-    ModelBuilder,
-    options,
-)
 from delegate.model.graph import Activation, DType, Graph, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
@@ -21,6 +16,11 @@ from delegate.ops.pad import hides
 from delegate.ops.shared.convolution import output_and_padding
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.rules import check_node, facts_of
+from rk3588_conformance.builder import (
+    Arithmetic,
+    ModelBuilder,
+    options,
+)
 from tests.partition.rule_cases import CASES
 from tests.partition.rule_graphs import (
     X,

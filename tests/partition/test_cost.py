@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.builder import ModelBuilder, conv_model, layers
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Graph, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.cost import PartitionCost, slower_partitions
 from delegate.partition.partitioner import partition_graph
+from rk3588_conformance.builder import ModelBuilder, conv_model, layers
 from tests.partition.random_graphs import graphs_and_nodes
 from tests.shared_folder import MODELS, needs_models
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from delegate.builder import ModelBuilder
-from delegate.builder.functions import edged_model, function, same_values
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.npu.program import parse
 from delegate.options import Options
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.functions import edged_model, function, same_values
 
 SHAPE = (1, 3, 5, 20)
 INNER = DType.INT8, Quantization((0.5,), (3,))

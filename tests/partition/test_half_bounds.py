@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delegate.builder import options as tables
-from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
-from delegate.conformance.cut_model import exposed_model
 from delegate.lower.half_bound import half_rounding
 from delegate.model.graph import Activation, DType, Graph, Padding
 from delegate.model.tflite_reader import read_graph
@@ -31,9 +28,12 @@ from delegate.options import Options
 from delegate.partition.half import in_half
 from delegate.partition.half_bounds import TensorBound, tensor_bounds
 from delegate.partition.rules import facts_of
-from tests.generated.exact_graph import OPERATORS, exact_values
-from tests.generated.float_graphs import float_graph
-from tests.generated.judge import Run
+from rk3588_conformance.builder import options as tables
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.cut_model import exposed_model
+from rk3588_conformance.generated.exact_graph import OPERATORS, exact_values
+from rk3588_conformance.generated.float_graphs import float_graph
+from rk3588_conformance.generated.judge import Run
 
 GIVEN = {"device": "simulator", "float": "fp16", "only_faster": "false"}
 OPTIONS = Options.from_mapping(GIVEN, {})

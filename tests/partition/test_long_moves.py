@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from delegate.builder import layers, moves
-from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
+from rk3588_conformance.builder import layers, moves
+from rk3588_conformance.builder.model_builder import ModelBuilder
 
 QUANTIZATION = Quantization((0.1,), (3,))
 DOUBLINGS = 17

@@ -8,14 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from delegate.builder import (
-    ModelBuilder,
-    conv_model,
-    depthwise_model,
-    fully_connected_model,
-    layers,
-)
-from delegate.builder.ranges import random_quantization
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.partition import Partition
@@ -28,6 +20,14 @@ from delegate.partition.partitioner import (
     select_nodes,
     select_partitions,
 )
+from rk3588_conformance.builder import (
+    ModelBuilder,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+    layers,
+)
+from rk3588_conformance.builder.ranges import random_quantization
 from tests.models.blocks import conv_conv_add_model
 from tests.partition.random_graphs import graphs_and_nodes, tensor
 

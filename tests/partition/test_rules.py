@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import delegate.compile.compiler
-from delegate.builder import Arithmetic, ModelBuilder, fully_connected_model, layers
 from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError, LoweringError
 from delegate.lower.rules import RULES as LOWERING_RULES
@@ -20,6 +19,7 @@ from delegate.options import Options
 from delegate.partition.documentation import sentence_of, supported_operators_page
 from delegate.partition.rules import RULES as PARTITION_RULES
 from delegate.partition.workload import workload_of
+from rk3588_conformance.builder import Arithmetic, ModelBuilder, fully_connected_model, layers
 
 TESTS = Path(__file__).parents[1]
 SCALING = Quantization((0.5,), (3,))

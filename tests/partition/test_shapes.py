@@ -7,10 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.moves import expand_dims, resize, squeeze
-from delegate.builder.pooling import pool, reduced
-from delegate.conformance.cut_model import exposed_model
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Graph, Padding, Quantization
 from delegate.model.partition import Partition
@@ -20,7 +16,11 @@ from delegate.ops.operator import ABSENT
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.shapes import first_unknown, following_shapes, with_shapes
-from tests.generated.random_graphs import random_graph
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import expand_dims, resize, squeeze
+from rk3588_conformance.builder.pooling import pool, reduced
+from rk3588_conformance.cut_model import exposed_model
+from rk3588_conformance.generated.random_graphs import random_graph
 
 
 @pytest.mark.parametrize("name", OPERATORS)

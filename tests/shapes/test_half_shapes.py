@@ -9,11 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from delegate.builder import options as tables
-from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
-from delegate.conformance import half_oracle
-from delegate.conformance.half_judge import judged_by
 from delegate.model.graph import Activation, DType, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.batch_matmul import BatchMatMulOptions
@@ -21,6 +17,10 @@ from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.options import Options
+from rk3588_conformance import half_oracle
+from rk3588_conformance.builder import options as tables
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.half_judge import judged_by
 from tests.ops.half_models import SIMULATED, half_interpreter, output_for
 from tests.shapes.test_shapes import MEASURED, Shape, measured_shapes
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.builder import (
+from delegate.compile.compiler import compile_model
+from delegate.model.graph import DType, Padding
+from delegate.model.tflite_reader import read_graph
+from delegate.options import Options
+from rk3588_conformance.builder import (
     add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
 )
-from delegate.compile.compiler import compile_model
-from delegate.model.graph import DType, Padding
-from delegate.model.tflite_reader import read_graph
-from delegate.options import Options
 from tests.lower.reference import random_inputs, tflite_outputs
 
 RNG = np.random.default_rng

@@ -20,8 +20,6 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.builder import Arithmetic, conv_model, depthwise_model
-from delegate.builder.layers import output_size
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
@@ -29,6 +27,8 @@ from delegate.lower.tiling.tiles import plan_tiles
 from delegate.model.graph import DType, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
+from rk3588_conformance.builder import Arithmetic, conv_model, depthwise_model
+from rk3588_conformance.builder.layers import output_size
 from tests.lower.tile_checks import check_plan
 from tests.shared_folder import SHARED
 

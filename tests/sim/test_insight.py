@@ -19,7 +19,7 @@ from delegate.insight.capture import Capture, CaptureBuffer, CaptureCheck, Captu
 from delegate.insight.layer_counters import count_program
 from delegate.npu.program_reader import parse
 from delegate.options import Options
-from tests.generated.campaign import in_child
+from rk3588_conformance.generated.campaign import in_child
 from tests.sim import oracle
 from tests.sim import stream as s
 from tests.sim.programs import (

@@ -46,7 +46,8 @@ IS_KASAN = os.environ.get("BOARD_KASAN", "") not in ("", "0")
 ROCKET_MODULES = ("drm_shmem_helper.ko", "gpu-sched.ko", "rocket.ko")
 TREES = {"rocket": "npu.dtso", "rknpu": "npu_rknpu.dtso"}
 FOR_THE_GUEST = ("BOARD_CYCLES", "BOARD_CONFORMANCE")
-QEMU_PART = PROJECT / "native/board/qemu_npu.c"
+NATIVE = Path(__file__).with_name("native")
+QEMU_PART = NATIVE / "qemu_npu.c"
 PICTURES = ("000000000049",)
 _LARGEST = 5 << 20
 """Of models for the guest."""
@@ -149,7 +150,7 @@ def build_c_host(tools: Path, libraries: Path, folder: Path) -> Path | None:
         flags = ("-Wl,--unresolved-symbols=ignore-in-shared-libs",)
         build_host(folder / "c_host", machine="aarch64", compiler=compiler, flags=flags,
                    environment=environment)  # fmt: skip
-        hide = ["-O2", "-shared", "-fPIC", str(PROJECT / "native/board/hide_npu.c"), "-ldl"]
+        hide = ["-O2", "-shared", "-fPIC", str(NATIVE / "hide_npu.c"), "-ldl"]
         run([compiler, *hide, "-o", str(folder / "hide_npu.so")], environment)
         for library in (library_folder() / FOLDERS["aarch64"]).glob("*.so*"):
             shutil.copy(library, folder)
@@ -227,9 +228,9 @@ def main() -> int:
         parser.error(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
     if DRIVER not in TREES:
         parser.error(f"no driver {DRIVER}; there are {', '.join(TREES)}")
-    if not (PROJECT / "native/board/qemu_npu.c").exists():
+    if not QEMU_PART.exists():
         raise UnavailableError(
-            "native/board/qemu_npu.c, a part of QEMU's process under QEMU's licence, is not in the "
+            f"{QEMU_PART.name}, a part of QEMU's process under QEMU's licence, is not in the "
             "source distribution: take a clone of the project"
         )
     tools, packages, site = CACHE / "tools", CACHE / "packages", CACHE / "site"
@@ -273,10 +274,11 @@ def main() -> int:
     variables = [f"{name}={os.environ[name]}" for name in FOR_THE_GUEST if name in os.environ]
     if is_shell:
         variables.append("BOARD_SHELL=1")
-    machine = Machine(tools, CACHE / "build-npu/native/board", image, here / "initrd.gz", here,
+    built = CACHE / "build-npu/tools/board/native"
+    machine = Machine(tools, built, image, here / "initrd.gz", here,
                       (f"BOARD_DRIVER={DRIVER}", *variables))  # fmt: skip
     with step("the guest, from power on to power off"):
-        tree = machine.device_tree(PROJECT / "native/board" / TREES[DRIVER])
+        tree = machine.device_tree(NATIVE / TREES[DRIVER])
         machine.boot(tree, TIMEOUT_S, has_terminal=is_shell)
     if is_shell:
         return 0

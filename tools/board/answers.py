@@ -46,7 +46,7 @@ def prepare(share: Path, driver: str = "rocket") -> None:
         return
     import numpy as np
 
-    from delegate.builder import conv_model
+    from rk3588_conformance.builder import conv_model
 
     shutil.copy(PROBES[driver], share / "probe.py")
     with tempfile.TemporaryDirectory() as folder:

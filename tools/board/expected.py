@@ -55,10 +55,10 @@ def make_compiled(share: Path, host: Path, count: int) -> None:
     ``host``: the host in C for this machine, whose checksums the guest's are compared with.
     """
     from delegate.compile.aot.rewrite import compile_ahead_of_time
-    from delegate.conformance.execution import prepare
-    from delegate.conformance.families import case_names
-    from delegate.conformance.gtest_filter import sampled
     from delegate.options import Options
+    from rk3588_conformance.execution import prepare
+    from rk3588_conformance.families import case_names
+    from rk3588_conformance.gtest_filter import sampled
     from tools.board.harness import models
 
     folder = share / "compiled"

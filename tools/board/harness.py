@@ -1,7 +1,8 @@
 """What the cases in the guest share: the node, models, runs, children, the kernel's log.
 
 /host is the folder that the host sees, too: ``models``, ``images``, ``compiled``; ``faults``
-(native/board/faults.h) makes tasks go wrong. ``BOARD_...`` variables of the host are the guest's.
+(tools/board/native/faults.h) makes tasks go wrong. ``BOARD_...`` variables of the host are the
+guest's.
 """
 
 from __future__ import annotations

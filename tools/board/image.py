@@ -64,7 +64,7 @@ def make_root(
         shutil.copytree(c_host, folder / "app/c_host")
     shutil.copytree(site, folder / "app/site")
     product = folder / "app/product"
-    for name in ("delegate", "models", "tests", "tools"):
+    for name in ("delegate", "rk3588_conformance", "rk3588_vision", "models", "tests", "tools"):
         ignored = shutil.ignore_patterns("*.so", "__pycache__")
         shutil.copytree(PROJECT / name, product / name, ignore=ignored)
     for library in libraries.glob("*.so"):

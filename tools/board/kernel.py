@@ -18,8 +18,8 @@ from pathlib import Path
 from tools.board.packages import UnavailableError, fetch, run, suite_sources, unpack
 
 PROJECT = Path(__file__).resolve().parents[2]
-CONFIGURATION = PROJECT / "native/board/kernel.config"
-KASAN_CONFIGURATION = PROJECT / "native/board/kernel_kasan.config"
+CONFIGURATION = PROJECT / "tools/board/native/kernel.config"
+KASAN_CONFIGURATION = PROJECT / "tools/board/native/kernel_kasan.config"
 BUILD_TOOLS = ("flex", "bison", "m4", "bc")
 """Beside make and a C compiler."""
 KNOWN = "7.2"

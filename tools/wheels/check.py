@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from delegate.vision.zoo import fetch, read_manifest
+from rk3588_vision.zoo import fetch, read_manifest
 from tools.board.packages import UnavailableError, run
 from tools.wheels.build import (
     PROJECT,
@@ -31,7 +31,7 @@ from tools.wheels.emulation import CACHE, SUITES, fresh_root, run_steps
 
 README = PROJECT / "README.md"
 DOCKERFILE = PROJECT / "packaging/frigate/Dockerfile"
-LICENSED_BY_QEMU = "native/board/qemu_npu.c"
+LICENSED_BY_QEMU = "tools/board/native/qemu_npu.c"
 MODEL = "mobilenet_v1_1.0_224_quant"
 Step = Callable[[str], AbstractContextManager[None]]
 

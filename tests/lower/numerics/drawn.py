@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.builder import (
+from delegate.model.graph import Activation, DType
+from rk3588_conformance.builder import (
     Arithmetic,
     add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
 )
-from delegate.model.graph import Activation, DType
 from tests.lower.numerics.judge import Array, Case
 
 SIDE = 16  # pixels: 256, so that a channel's input takes every value

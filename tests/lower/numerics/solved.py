@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from delegate.builder import layers
-from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation, DType, Quantization
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.lower.numerics.judge import Case
 
 CHANNELS = (1, 7, 16, 20, 32, 50)

@@ -1,1 +1,0 @@
-"""Pictures: inputs of models, classification, detection, evaluation, models to try."""

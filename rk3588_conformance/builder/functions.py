@@ -1,0 +1,62 @@
+"""Adds functions of one value, of two tensors, and others that keep the first operand's shape; and
+models whose edges are float32, or another 8-bit type, around quantised layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from delegate.model.graph import DType, Quantization
+from delegate.model.operator_options import Options
+from delegate.ops.leaky_relu import LeakyReluOptions
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.options import BuiltinOptions
+
+
+def function(
+    builder: ModelBuilder,
+    op: str,
+    operands: Sequence[int],
+    quantization: Quantization,
+    options: Options | BuiltinOptions | None = None,
+    dtype: DType | None = None,
+) -> int:
+    """``op`` of ``operands``, whose first has the result's shape and, unless ``dtype`` is given,
+    its type.
+    """
+    name = op.lower()
+    return builder.result(op, operands, name, None, quantization, dtype=dtype, options=options)
+
+
+Body = Callable[[ModelBuilder, int], int]
+
+
+def same_values(builder: ModelBuilder, x: int) -> int:
+    """A task that changes no value: LEAKY_RELU with the slope 1."""
+    quantization = builder.spec(x).quantization
+    assert quantization is not None
+    return function(builder, "LEAKY_RELU", (x,), quantization, LeakyReluOptions(1.0))
+
+
+def edged_model(
+    shape: Sequence[int],
+    inner: tuple[DType, Quantization],
+    *,
+    before: tuple[DType, Quantization | None] | None = None,
+    after: tuple[DType, Quantization | None] | None = None,
+    body: Body = same_values,
+) -> bytes:
+    """``before`` is quantised to ``inner``, which ``body`` takes; its result becomes ``after``.
+    None: there is no such node.
+    """
+    builder = ModelBuilder("edges")
+    x = builder.input("input", shape, *(before or inner))
+    if before is not None:
+        x = function(builder, "QUANTIZE", (x,), inner[1], dtype=inner[0])
+    y = body(builder, x)
+    if after is not None:
+        result = builder.tensor("result", builder.spec(y).shape, *after)
+        op = "DEQUANTIZE" if after[0] is DType.FLOAT32 else "QUANTIZE"
+        builder.operator(op, (y,), (result,))
+        y = result
+    return builder.build(y)

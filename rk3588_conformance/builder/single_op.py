@@ -1,0 +1,148 @@
+"""One-operator models as .tflite bytes with random weights.
+
+Comes from: a NumPy generator and a geometry in ``h, w, c`` / ``kh, kw`` order. Goes to: bytes for
+an interpreter. ``Arithmetic`` (see ``layers``) fixes what shall not be drawn: activation, zero
+points, scales, weights, bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from delegate.model.graph import Activation, DType, Padding
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.ranges import LIMITS, add_operand_scale, random_quantization
+
+
+def conv_model(
+    rng: np.random.Generator,
+    h: int,
+    w: int,
+    ic: int,
+    oc: int,
+    kh: int,
+    kw: int,
+    sh: int = 1,
+    sw: int = 1,
+    dh: int = 1,
+    dw: int = 1,
+    padding: Padding = Padding.SAME,
+    dtype: DType = DType.INT8,
+    *,
+    batch: int = 1,
+    groups: int = 1,
+    input_scale: float | None = None,
+    input_zero_point: int | None = None,
+    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+) -> bytes:
+    """One CONV_2D on [batch, h, w, ic]."""
+    builder = ModelBuilder("conv_2d")
+    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
+    x = builder.input("input", (batch, h, w, ic), dtype, quantization)
+    window = Window(kh, kw, sh, sw, dh, dw, padding)
+    y = layers.conv(builder, rng, x, oc, window, groups=groups, arithmetic=arithmetic)
+    return builder.build(y)
+
+
+def depthwise_model(
+    rng: np.random.Generator,
+    h: int,
+    w: int,
+    c: int,
+    kh: int,
+    kw: int,
+    sh: int = 1,
+    sw: int = 1,
+    dh: int = 1,
+    dw: int = 1,
+    padding: Padding = Padding.SAME,
+    dtype: DType = DType.INT8,
+    *,
+    multiplier: int = 1,
+    batch: int = 1,
+    input_scale: float | None = None,
+    input_zero_point: int | None = None,
+    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+) -> bytes:
+    """One DEPTHWISE_CONV_2D on [batch, h, w, c], giving c * multiplier channels."""
+    builder = ModelBuilder("depthwise_conv_2d")
+    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
+    x = builder.input("input", (batch, h, w, c), dtype, quantization)
+    window = Window(kh, kw, sh, sw, dh, dw, padding)
+    y = layers.depthwise(builder, rng, x, window, multiplier=multiplier, arithmetic=arithmetic)
+    return builder.build(y)
+
+
+def fully_connected_model(
+    rng: np.random.Generator,
+    input_shape: Sequence[int],
+    outputs: int,
+    dtype: DType = DType.INT8,
+    *,
+    inputs: int | None = None,
+    keep_num_dims: bool = False,
+    input_scale: float | None = None,
+    input_zero_point: int | None = None,
+    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+) -> bytes:
+    """One FULLY_CONNECTED; ``inputs`` (K) defaults to the last dimension of ``input_shape``."""
+    builder = ModelBuilder("fully_connected")
+    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
+    x = builder.input("input", input_shape, dtype, quantization)
+    y = layers.fully_connected(
+        builder,
+        rng,
+        x,
+        outputs=outputs,
+        inputs=inputs,
+        keep_num_dims=keep_num_dims,
+        arithmetic=arithmetic,
+    )
+    return builder.build(y)
+
+
+def add_model(
+    rng: np.random.Generator,
+    shape: Sequence[int],
+    dtype: DType = DType.INT8,
+    *,
+    other_shape: Sequence[int] | None = None,
+    activation: Activation = Activation.NONE,
+    scales: tuple[float | None, float | None] = (None, None),
+    zero_points: tuple[int | None, int | None] = (None, None),
+    output_scale: float | None = None,
+    output_zero_point: int | None = None,
+    is_same_tensor: bool = False,
+    is_constant: bool = False,
+) -> bytes:
+    """One ADD of two inputs; ``is_same_tensor``: x + x; ``is_constant``: the second operand is a
+    constant."""
+    builder = ModelBuilder("add")
+    scales = (
+        add_operand_scale(rng, activation) if scales[0] is None else scales[0],
+        add_operand_scale(rng, activation) if scales[1] is None else scales[1],
+    )
+    a = builder.input("a", shape, dtype, random_quantization(rng, dtype, scales[0], zero_points[0]))
+    b = a
+    if not is_same_tensor:
+        dims = tuple(shape if other_shape is None else other_shape)
+        quantization = random_quantization(rng, dtype, scales[1], zero_points[1])
+        if is_constant:
+            low, high = LIMITS[dtype]
+            values = rng.integers(low, high + 1, dims, dtype.element.dtype)
+            b = builder.constant("b", values, quantization)
+        else:
+            b = builder.input("b", dims, dtype, quantization)
+    y = layers.add(
+        builder,
+        a,
+        b,
+        activation=activation,
+        output_scale=output_scale,
+        output_zero_point=output_zero_point,
+    )
+    return builder.build(y)

@@ -1,0 +1,86 @@
+"""What a family gives for a name: the model, its inputs' range, and what must become of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.model.graph import Graph
+from rk3588_conformance.reference import has_reference
+from rk3588_conformance.tolerance import NONE
+
+
+class _OfOperator(Protocol):
+    @property
+    def op(self) -> str: ...
+
+
+T = TypeVar("T", bound=_OfOperator)
+
+
+def concerned(found: Iterable[T]) -> list[T]:
+    """Of nodes, or of rejections, those of the operators that the suite is about."""
+    return [item for item in found if has_reference(item.op)]
+
+
+Build = Callable[[np.random.Generator], bytes]
+Outside = Callable[[Graph, Mapping[int, npt.NDArray[Any]], Sequence[npt.NDArray[Any]]], list[str]]
+Inputs = Callable[[], Sequence[npt.NDArray[np.generic]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One model and its expectations. ``build`` or ``path`` is given; neither: the file is absent.
+
+    ``label`` is the family in summaries. ``differing``: the share of elements that may
+    be one step off (see ``tolerance``). ``input_levels``: inputs are uniform over the first so
+    many of the type's 256 values; ``inputs`` gives them instead, in order. ``rejected_by``: the
+    delegate must refuse every node of the suite's operators, by one of these rules. ``runs_on_cpu``
+    False: TensorFlow Lite itself refuses the model, so only the refusal is checked.
+    ``per_operator``: a whole model, whose nodes are judged one by one with TensorFlow Lite's own
+    inputs to them. ``outside``: of a float model, which runs in fp16: what of its outputs is
+    outside the bound, given its graph and its inputs by tensor.
+    """
+
+    name: str
+    label: str
+    build: Build | None = None
+    path: Path | None = None
+    differing: float = NONE
+    inputs: Inputs | None = None
+    input_levels: int = 256
+    rejected_by: tuple[str, ...] = ()
+    runs_on_cpu: bool = True
+    per_operator: bool = False
+    outside: Outside | None = None
+
+    def generator(self) -> np.random.Generator:
+        """Random numbers that depend on the name alone."""
+        return generator_of(self.name)
+
+
+class Family(Protocol):
+    """A set of cases that share a gtest suite and a test: ``prefix`` is "Suite.Test/"."""
+
+    @property
+    def prefix(self) -> str: ...
+
+    def parameters(self) -> Iterator[str]:
+        """What follows the prefix, one per case, in the order of the list."""
+        ...
+
+    def case(self, parameter: str) -> Case:
+        """The case of one parameter. Raises KeyError for a name that is not in the family."""
+        ...
+
+
+def generator_of(name: str) -> np.random.Generator:
+    """A generator seeded by the digest of ``name``: the same everywhere."""
+    digest = hashlib.sha256(name.encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "little"))

@@ -1,0 +1,406 @@
+"""Runs one case: the model through the runtime with the delegate, and the same by an oracle.
+
+A case passes if every node was delegated (of a public model: every node that the suite is about),
+if each partition took one submit, and if no element is off by more than one step. A rejected node
+makes it a skip with the rule; ``skips`` decides whether that is accepted.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.errors import DelegateError, ModelError, Rejection, UsageError
+from delegate.host.chosen_chip import chosen_chip
+from delegate.host.delegation import Delegation, collect_delegations
+from delegate.host.kernels import for_runtime
+from delegate.host.library import library_path
+from delegate.host.runtimes import Interpreter, find_runtime, invoke
+from delegate.host.tally import Tally
+from delegate.model.files import MAX_MODEL_BYTES, read_file
+from delegate.model.graph import Graph
+from delegate.model.tensor_content import NUMPY_TYPES
+from delegate.model.tflite_reader import read_graph
+from delegate.ops import OPERATORS
+from delegate.options import Options
+from rk3588_conformance import reference
+from rk3588_conformance.case import Case, concerned
+from rk3588_conformance.comparison import MAX_ABS_DIFF, Comparer
+from rk3588_conformance.cut_model import exposed_model
+from rk3588_conformance.families import find_case
+from rk3588_conformance.operators import inexact_tensors, most_off, operators_off
+from rk3588_conformance.outcome import Oracle, Outcome, Status
+from rk3588_conformance.skips import (
+    FILE_ABSENT,
+    OTHER_OPERATORS,
+    RUNTIME_REFUSES,
+    known_skips,
+)
+from rk3588_conformance.tolerance import most_differing, share_of
+
+if TYPE_CHECKING:
+    from delegate.compile.compiler import CompileResult
+
+# Reference kernels manage some 3e9 multiplications per second, NumPy five times that: from here on
+# the expected values come from NumPy.
+TFLITE_MACS = 500_000_000
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A case's model, its graph and its inputs by tensor index."""
+
+    case: Case
+    model: bytes
+    graph: Graph
+    inputs: dict[int, Array]
+
+
+def prepare(name: str, models: Path | None) -> Prepared:
+    """Builds or reads the model of a case, and draws its inputs. Raises UsageError, ModelError."""
+    case = find_case(name, models)
+    rng = case.generator()
+    if case.build is not None:
+        model = case.build(rng)
+    else:
+        if case.path is None:
+            raise UsageError(f"{name}: no file of that name among the public models (--models)")
+        model = read_file(case.path, "file", MAX_MODEL_BYTES, error=ModelError)
+    graph = for_runtime(read_graph(model), find_runtime())
+    inputs: dict[int, Array] = {}
+    if case.inputs is not None:
+        return Prepared(case, model, graph, dict(zip(graph.inputs, case.inputs(), strict=True)))
+    for index in graph.inputs:
+        tensor = graph.tensor(index)
+        kind: np.dtype[Any] = NUMPY_TYPES[tensor.dtype]
+        if kind.kind == "f":
+            inputs[index] = rng.uniform(-1, 1, tensor.shape).astype(kind)
+        else:
+            limits = np.iinfo(kind)
+            top = limits.min + case.input_levels - 1 if kind.itemsize == 1 else limits.max
+            inputs[index] = rng.integers(limits.min, top, tensor.shape, kind, endpoint=True)
+    return Prepared(case, model, graph, inputs)
+
+
+def run_case(name: str, models: Path | None, options: Options) -> Outcome:
+    """The outcome of one case; whatever goes wrong becomes a failure of the case."""
+    start = time.perf_counter()
+    try:
+        case = find_case(name, models)
+        if case.build is None and case.path is None:
+            text = "no file of that name among the public models (--models)"
+            return _skipped(case, text, FILE_ABSENT)
+        outcome = _run(prepare(name, models), options)
+    except DelegateError as error:
+        outcome = Outcome(name, name.split(".")[0], Status.FAILED, str(error))
+    except Exception:
+        text = traceback.format_exc()
+        outcome = Outcome(name, name.split(".")[0], Status.FAILED, text.rstrip())
+    return replace(outcome, milliseconds=round((time.perf_counter() - start) * 1000))
+
+
+def _skipped(case: Case, text: str, rule: str) -> Outcome:
+    return Outcome(case.name, case.label, Status.SKIPPED, text, (rule,))
+
+
+def _facts(case: Case, delegation: Delegation | CompileResult) -> Outcome:
+    """A success so far."""
+    return Outcome(
+        case.name,
+        case.label,
+        Status.OK,
+        delegated_nodes=delegation.delegated_nodes,
+        total_nodes=delegation.total_nodes,
+    )
+
+
+def _verdict(facts: Outcome, broken: list[str], rejected: list[Rejection]) -> Outcome:
+    """A failure for what is broken, else a skip for what was rejected, else a success."""
+    if broken:
+        return replace(facts, status=Status.FAILED, message="\n".join(broken))
+    if rejected:
+        return replace(facts, status=Status.SKIPPED, message=_sentences(rejected))
+    return facts
+
+
+def _run(prepared: Prepared, options: Options) -> Outcome:
+    case = prepared.case
+    if case.path is not None and not concerned(prepared.graph.nodes):
+        return _skipped(case, "none of the suite's operators", OTHER_OPERATORS)
+    if not case.runs_on_cpu:
+        return _check_refusal(prepared, options)
+    if case.per_operator:
+        return _compare_operators(prepared, options)
+    if case.outside is not None:
+        options = replace(options, float="fp16", origins={**options.origins, "float": "option"})
+    try:
+        interpreter, delegation = _load(prepared.model, options, prepared.graph)
+    except ModelError as error:
+        if not _known_skips(options):
+            raise
+        return _skipped(case, str(error), RUNTIME_REFUSES)
+    rejected = _judged_rejections(case, delegation, options)
+    facts = _facts(case, delegation)
+    if case.rejected_by or (rejected and not delegation.delegated_nodes):
+        return _judge_rejections(facts, case, rejected, options)
+    if not delegation.delegated_nodes:
+        return _verdict(facts, ["nothing was delegated, and no reason"], [])
+    ours, submits = _invoke(interpreter, prepared.inputs)
+    if case.outside is not None:
+        return _judge_floats(facts, prepared, delegation, ours)
+    facts = replace(facts, submits=submits, rules=_rules(rejected))
+    return _judge_integers(facts, prepared, delegation, ours, options, rejected)
+
+
+def _judge_integers(
+    facts: Outcome,
+    prepared: Prepared,
+    delegation: Delegation,
+    ours: list[Array],
+    options: Options,
+    rejected: list[Rejection],
+) -> Outcome:
+    """By steps: the largest distance to the oracle, how many differ, and what was delegated."""
+    oracle, theirs = expected(prepared)
+    tally = Tally()
+    for mine, other in zip(ours, theirs, strict=True):
+        tally.add(mine, other)
+    facts = _compared(facts, oracle, tally)
+    broken = []
+    if facts.max_abs_diff > MAX_ABS_DIFF:
+        broken += _blame(prepared, options, ours, theirs, facts.max_abs_diff, delegation)
+    share = prepared.case.differing
+    if inexact_tensors(prepared.graph):
+        share = max(share, share_of(chosen_chip(options).name, options.numerics))
+    differing, most = tally.elements - tally.equal, most_differing(share, tally.elements)
+    if differing > most:
+        broken.append(f"{differing} of {tally.elements} elements differ; at most {most} may")
+    broken += _submits_broken(facts, delegation)
+    if prepared.case.build is not None:
+        is_whole = delegation.delegated_nodes == delegation.total_nodes
+        if not is_whole and not _known_skips(options):
+            broken += map(_sentence, delegation.rejections)
+        if is_whole or not rejected:
+            broken += _not_one_partition(delegation)
+    return _verdict(facts, broken, rejected)
+
+
+def _compared(facts: Outcome, oracle: Oracle, tally: Tally) -> Outcome:
+    return replace(
+        facts,
+        oracle=oracle,
+        max_abs_diff=int(tally.max_abs_diff),
+        equal=tally.equal,
+        elements=tally.elements,
+    )
+
+
+def _submits_broken(facts: Outcome, delegation: Delegation) -> list[str]:
+    submits, count = facts.submits, delegation.partitions
+    return [] if submits == count else [f"{submits} submits for {count} partitions in one invoke"]
+
+
+def _not_one_partition(delegation: Delegation) -> list[str]:
+    count = delegation.partitions
+    return [] if count == 1 else [f"{count} partitions instead of 1"]
+
+
+def _judge_floats(
+    facts: Outcome, prepared: Prepared, delegation: Delegation, ours: list[Array]
+) -> Outcome:
+    """By the bound of a float model."""
+    assert prepared.case.outside is not None
+    broken = prepared.case.outside(prepared.graph, prepared.inputs, ours)
+    broken += [*map(_sentence, delegation.rejections), *_not_one_partition(delegation)]
+    return _verdict(replace(facts, oracle=Oracle.NUMPY), broken, [])
+
+
+def _blame(
+    prepared: Prepared,
+    options: Options,
+    ours: list[Array],
+    theirs: list[Array],
+    worst: int,
+    delegation: Delegation,
+) -> list[str]:
+    """What is wrong with outputs that are off by ``worst``: nothing, if each operator is within
+    its tolerance and they add up to no more than that.
+    """
+    model, graph = prepared.model, prepared.graph
+    broken = []
+    if len(graph.nodes) > 1 and worst <= most_off(model, graph):
+        exposed = exposed_model(model, sorted(inexact_tensors(graph)))
+        interpreter, inner = _load(exposed, options, graph)
+        found, _ = _invoke(interpreter, prepared.inputs)
+        places = [int(details["index"]) for details in interpreter.get_output_details()]
+        values = {**prepared.inputs, **dict(zip(places, found, strict=True))}
+        broken = operators_off(model, graph, values)
+        if {r.node for r in inner.rejections} != {r.node for r in delegation.rejections}:
+            broken.append("other nodes are delegated when inner tensors are outputs")
+        for index, mine in zip(graph.outputs, ours, strict=True):
+            if not np.array_equal(mine, values[index]):
+                broken.append(f"output {index} is another when inner tensors are outputs")
+        if not broken:
+            return []
+    return [f"off by {worst}: {first_difference(ours, theirs)}", *broken]
+
+
+def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
+    """A whole model: every delegated node alone, and one submit per partition."""
+    case = prepared.case
+    assert case.path is not None, "whole models are files"
+    try:
+        find_runtime().interpreter(case.path, reference_kernels=True)
+    except ModelError as error:
+        return _skipped(case, str(error), RUNTIME_REFUSES)
+    comparer = Comparer(case.path, options, per_op=True)
+    sample = [prepared.inputs[details["index"]] for details in comparer.inputs]
+    result = comparer.compare_one(sample)
+    delegation = comparer.model.delegation
+    rejected = _judged_rejections(case, delegation, options)
+    facts = _compared(_facts(case, delegation), Oracle.TFLITE, result.ops_total())
+    submits = comparer.model.submits_per_invoke or 0
+    facts = replace(facts, submits=submits, rules=_rules(rejected))
+    broken = result.violations(share_of(chosen_chip(options).name, options.numerics))
+    return _verdict(facts, broken + _submits_broken(facts, delegation), rejected)
+
+
+def _check_refusal(prepared: Prepared, options: Options) -> Outcome:
+    """For a model that TensorFlow Lite does not run: the compiler's own answer."""
+    from delegate.compile.compiler import compile_model
+
+    result = compile_model(prepared.graph, options)
+    facts = _facts(prepared.case, result)
+    return _judge_rejections(facts, prepared.case, list(result.rejections), options)
+
+
+def _known_skips(options: Options) -> Mapping[str, str]:
+    return known_skips(chosen_chip(options).name, options.numerics)
+
+
+def _judged_rejections(case: Case, delegation: Delegation, options: Options) -> list[Rejection]:
+    """Of the operators that the suite is about; where a chip knows less, of all that the suite
+    made, and of models of which nothing is left.
+    """
+    is_all = case.build is not None or not delegation.delegated_nodes
+    if _known_skips(options) and is_all:
+        return list(delegation.rejections)
+    return concerned(delegation.rejections)
+
+
+def _judge_rejections(
+    facts: Outcome, case: Case, rejections: list[Rejection], options: Options
+) -> Outcome:
+    """A skip with the rule; of a case that must be rejected: a success by one of its rules, or a
+    skip where the chip rejects more.
+    """
+    known = _known_skips(options)
+    is_of_chip = bool(rejections) and all(r.rule in known for r in rejections)
+    if not case.rejected_by or is_of_chip:
+        message = _sentences(rejections)
+        return replace(facts, status=Status.SKIPPED, rules=_rules(rejections), message=message)
+    wanted = " or ".join(case.rejected_by)
+    if not rejections:
+        return _verdict(facts, [f"delegated, but must be rejected by {wanted}"], [])
+    wrong = [r for r in rejections if r.rule not in (*case.rejected_by, *known)]
+    broken = [f"{_sentence(r)} (must be rejected by {wanted})" for r in wrong[:1]]
+    return _verdict(replace(facts, rules=_rules(rejections)), broken, [])
+
+
+def _rules(rejections: list[Rejection]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(rejection.rule for rejection in rejections))
+
+
+def _sentences(rejections: list[Rejection]) -> str:
+    return "\n".join(map(_sentence, rejections))
+
+
+def _sentence(rejection: Rejection) -> str:
+    return f"node {rejection.node} ({rejection.op}): {rejection.rule}: {rejection.detail}"
+
+
+def _load(model: bytes, options: Options, graph: Graph) -> tuple[Interpreter, Delegation]:
+    """What was delegated of ``graph``, that of ``model``, whose nodes that only make constants
+    belong to the CPU and do not count.
+    """
+    runtime = find_runtime()
+    plugin = runtime.load_delegate(library_path(), options.given())
+    with collect_delegations() as found:
+        interpreter = runtime.interpreter(model, [plugin], threads=1)
+    if len(found) != 1:
+        raise DelegateError(f"the delegate announced itself {len(found)} times instead of once")
+    (all_nodes,) = found
+    made = _constant_nodes(graph)
+    rejections = tuple(r for r in all_nodes.rejections if r.node not in made)
+    total = all_nodes.total_nodes - len(made)
+    return interpreter, replace(all_nodes, total_nodes=total, rejections=rejections)
+
+
+def _constant_nodes(graph: Graph) -> frozenset[int]:
+    """Those that compute from constants alone what programs have as constants."""
+    known = {tensor.index for tensor in graph.tensors if tensor.constant is not None}
+    found = set()
+    for node in graph.nodes:
+        operator = OPERATORS.get(node.op)
+        if operator is not None and operator.folds and known.issuperset(node.inputs):
+            found.add(node.index)
+            known.update(node.outputs)
+    return frozenset(found)
+
+
+def load_and_invoke(prepared: Prepared, options: Options) -> tuple[list[Array], int]:
+    """Outputs of the model with the delegate, and how many submits it took."""
+    return _invoke(_load(prepared.model, options, prepared.graph)[0], prepared.inputs)
+
+
+def _invoke(interpreter: Interpreter, inputs: dict[int, Array]) -> tuple[list[Array], int]:
+    from delegate._native import submit_count
+
+    for index, array in inputs.items():
+        interpreter.set_tensor(index, array)
+    before = submit_count()
+    invoke(interpreter)
+    submits = submit_count() - before
+    details = interpreter.get_output_details()
+    return [interpreter.get_tensor(output["index"]) for output in details], submits
+
+
+def expected(prepared: Prepared) -> tuple[Oracle, list[Array]]:
+    """TensorFlow Lite's answer: its reference kernels', or NumPy's where those would take long or
+    do not define it.
+    """
+    graph = prepared.graph
+    takes_long = reference.macs(graph) > TFLITE_MACS
+    if (takes_long or reference.is_undefined(graph)) and reference.supports(graph):
+        return Oracle.NUMPY, reference.compute(graph, prepared.inputs)
+    return Oracle.TFLITE, tflite_outputs(prepared)
+
+
+def tflite_outputs(prepared: Prepared) -> list[Array]:
+    """The reference kernels' outputs."""
+    interpreter = find_runtime().interpreter(prepared.model, reference_kernels=True, threads=1)
+    return _invoke(interpreter, prepared.inputs)[0]
+
+
+def first_difference(ours: list[Array], theirs: list[Array]) -> str:
+    """Which element is off the most, the first of them."""
+    for number, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+        difference = np.abs(mine.astype(np.int64) - other.astype(np.int64))
+        if difference.max(initial=0) > MAX_ABS_DIFF:
+            place = np.unravel_index(int(difference.argmax()), difference.shape)
+            position = [int(i) for i in place]
+            count = int(np.count_nonzero(difference > MAX_ABS_DIFF))
+            return (
+                f"output {number}, element {position}: {mine[place]} instead of {other[place]}; "
+                f"{count} of {difference.size} elements are off by more than {MAX_ABS_DIFF}"
+            )
+    return "none"

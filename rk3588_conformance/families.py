@@ -1,0 +1,66 @@
+"""All families of the suite, and a case by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from delegate.errors import UsageError
+from rk3588_conformance import (
+    add_grid,
+    arithmetic_grid,
+    conv_grid,
+    dense_grid,
+    depthwise_grid,
+    edge_grid,
+    edge_move_grid,
+    function_grid,
+    graph_grid,
+    half_grid,
+    half_map_grid,
+    half_move_grid,
+    model_files,
+    move_grid,
+    pair_grid,
+    pool_grid,
+    product_grid,
+    rejected_cases,
+    reorder_grid,
+    resize_grid,
+    sparse_grid,
+    teflon_grid,
+)
+from rk3588_conformance.case import Case, Family
+
+_GRIDS = (
+    teflon_grid, conv_grid, depthwise_grid, dense_grid, product_grid, add_grid, pair_grid,
+    function_grid, edge_grid, edge_move_grid, move_grid, reorder_grid, arithmetic_grid, pool_grid,
+    resize_grid, graph_grid, half_grid, half_move_grid, half_map_grid, sparse_grid, rejected_cases,
+)  # fmt: skip
+
+
+@cache
+def all_families(models: Path | None) -> tuple[Family, ...]:
+    """The families in the order of the list. ``models``: the folder of public models, if any."""
+    made = (family for grid in _GRIDS for family in grid.FAMILIES)
+    return (*made, *model_files.families(models))
+
+
+def case_names(models: Path | None) -> Iterator[str]:
+    """The names of all cases, made as they are asked for."""
+    for family in all_families(models):
+        for parameter in family.parameters():
+            yield family.prefix + parameter
+
+
+def find_case(name: str, models: Path | None) -> Case:
+    """The case called ``name``. Raises UsageError if there is none."""
+    prefix, separator, parameter = name.partition("/")
+    for family in all_families(models):
+        if family.prefix == prefix + separator:
+            try:
+                return family.case(parameter)
+            except KeyError:
+                break
+    raise UsageError(f"no conformance case {name!r}; --gtest_list_tests lists them")

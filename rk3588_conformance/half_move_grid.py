@@ -1,0 +1,296 @@
+"""Float models in fp16 whose operators only move elements: all equal, infinities and NaN included.
+
+Behind a move stands nothing, or a convolution with the unit matrix, which also reads the lanes to
+spare behind the last channel: they must not be NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.model.graph import DType, Graph
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depth_to_space import DepthToSpaceOptions
+from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
+from delegate.ops.space_to_depth import SpaceToDepthOptions
+from rk3588_conformance.builder import moves
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import pad, resize
+from rk3588_conformance.case import Case, Family, generator_of
+from rk3588_conformance.grid import grid
+from rk3588_conformance.own_grid import shape_of
+
+Array = npt.NDArray[Any]
+
+
+class _Move(NamedTuple):
+    """``build``: from computed tensors to what the operator makes of them; ``exact``: the same of
+    arrays.
+    """
+
+    build: Callable[[ModelBuilder, Sequence[int]], Sequence[int]]
+    exact: Callable[[Sequence[Array]], Sequence[Array]]
+
+
+_MOST = 65504.0
+_NUMBERS = ("plain", "ends")
+_BEHIND = ("nothing", "unit")
+
+
+def _drawn(rng: np.random.Generator, shape: Sequence[int], numbers: str) -> npt.NDArray[np.float32]:
+    """Of the order of one, or what is special in fp16 and beyond."""
+    if numbers == "plain":
+        return rng.normal(size=tuple(shape)).astype(np.float32)
+    odd = [65504, -65504, 65520, 1e9, -1e9, 2.0**-14, 2.0**-24, 2.0**-25, 0, -0.0, 1, -1, 2049,
+           np.inf, -np.inf, np.nan]  # fmt: skip
+    return rng.choice(np.array(odd, np.float32), tuple(shape))
+
+
+def _unit(builder: ModelBuilder, x: int) -> int:
+    channels = builder.spec(x).shape[-1]
+    weights = np.eye(channels, dtype=np.float32)[:, None, None, :]
+    unit = builder.constant(f"unit{x}", weights)
+    bias = builder.constant(f"bias{x}", np.zeros(channels, np.float32))
+    return builder.result("CONV_2D", (x, unit, bias), f"same{x}", options=ConvOptions())
+
+
+def _model(shapes: Sequence[Sequence[int]], move: _Move, behind: str, _: object) -> bytes:
+    builder = ModelBuilder("half move")
+    given = []
+    for number, shape in enumerate(shapes):
+        x = builder.input(f"x{number}", shape, DType.FLOAT32)
+        zero = builder.constant(f"zero{number}", np.zeros(1, np.float32))
+        y = builder.result("ADD", (x, zero), f"computed{number}", options=AddOptions())
+        given.append(y)
+    for result in move.build(builder, given):
+        is_map = len(builder.spec(result).shape) == 4
+        builder.output(_unit(builder, result) if behind == "unit" and is_map else result)
+    return builder.build()
+
+
+def _differing(
+    move: _Move, graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]
+) -> list[str]:
+    """What is not one of the inputs, as the host rounds them, where it belongs. Additions of 0 and
+    convolutions with the unit matrix change nothing.
+    """
+    given = []
+    for index in graph.inputs:
+        x = inputs[index]
+        within = np.where(np.isfinite(x), np.clip(x, -_MOST, _MOST), x)
+        given.append(within.astype(np.float16).astype(np.float32))
+    problems = []
+    for number, (ours, exact) in enumerate(zip(outputs, move.exact(given), strict=True)):
+        if ours.shape != exact.shape:
+            problems.append(f"output {number} is {list(ours.shape)}, not {list(exact.shape)}")
+        elif not np.array_equal(ours, exact, equal_nan=True):
+            wrong = ~((ours == exact) | (np.isnan(ours) & np.isnan(exact)))
+            place = tuple(int(i) for i in np.argwhere(wrong)[0])
+            problems.append(
+                f"output {number}, element {list(place)}: {ours[place]} instead of "
+                f"{exact[place]}; {int(wrong.sum())} of {wrong.size} differ"
+            )
+    return problems
+
+
+def _case(
+    name: str, shapes: Sequence[Sequence[int]], move: _Move, behind: str, numbers: str
+) -> Case:
+    rng = generator_of(name + " inputs")
+    build = partial(_model, shapes, move, behind)
+    return Case(
+        name,
+        "Half",
+        build,
+        inputs=lambda: [_drawn(rng, shape, numbers) for shape in shapes],
+        outside=partial(_differing, move),
+    )
+
+
+def _is_in(*, behind: str, numbers: str, **_: object) -> bool:
+    """An infinity makes NaN of the zeros of the unit matrix."""
+    return behind == "nothing" or numbers == "plain"
+
+
+@grid(
+    "Half.MovesJoin/",
+    parts=("8x5", "1x1", "4x1x40", "7x9", "31x33x16", "3x3x3x3", "24x8", "2x40"),
+    axis=(1, 3),
+    behind=_BEHIND,
+    numbers=_NUMBERS,
+    is_in=_is_in,
+)
+def _joins(name: str, *, parts: str, axis: int, behind: str, numbers: str) -> Case:
+    shapes = []
+    for size in shape_of(parts):
+        shape = [1, 5, 7, 11]
+        shape[axis] = size
+        shapes.append(shape)
+
+    move = _Move(
+        lambda builder, given: (moves.concatenation(builder, given, axis),),
+        lambda given: (np.concatenate(given, axis),),
+    )
+    return _case(name, shapes, move, behind, numbers)
+
+
+@grid(
+    "Half.MovesCut/",
+    begin=("0x0x0", "2x0x8", "1x3x5", "3x1x33", "0x7x1"),
+    size=("5x4x7", "1x1x1", "6x3x6", "3x4x5"),
+    by=("slice", "strided"),
+    behind=_BEHIND,
+    numbers=_NUMBERS,
+    is_in=_is_in,
+)
+def _cuts(name: str, *, begin: str, size: str, by: str, behind: str, numbers: str) -> Case:
+    box = (0, *shape_of(begin)), (1, *shape_of(size))
+    part = tuple(slice(first, first + count) for first, count in zip(*box, strict=True))
+    is_strided = by == "strided"
+    move = _Move(
+        lambda builder, given: (moves.slice_of(builder, given[0], *box, strided=is_strided),),
+        lambda given: (given[0][part],),
+    )
+    return _case(name, [(1, 9, 11, 40)], move, behind, numbers)
+
+
+@grid(
+    "Half.MovesSplit/",
+    channels=(1, 7, 8, 9, 20, 32),
+    count=(2, 3, 5),
+    behind=_BEHIND,
+    numbers=_NUMBERS,
+    is_in=_is_in,
+)
+def _splits(name: str, *, channels: int, count: int, behind: str, numbers: str) -> Case:
+    move = _Move(
+        lambda builder, given: moves.split(builder, given[0], count, 3),
+        lambda given: np.split(given[0], count, 3),
+    )
+    return _case(name, [(2, 4, 9, channels * count)], move, behind, numbers)
+
+
+def _into_channels(builder: ModelBuilder, x: int) -> int:
+    n, h, w, c = builder.spec(x).shape
+    shape = (n, h // 2, w // 2, c * 4)
+    return builder.result("SPACE_TO_DEPTH", (x,), "blocks", shape, options=SpaceToDepthOptions(2))
+
+
+def _into_pixels(builder: ModelBuilder, x: int) -> int:
+    n, h, w, c = builder.spec(x).shape
+    shape = (n, h * 2, w * 2, c // 4)
+    return builder.result("DEPTH_TO_SPACE", (x,), "blocks", shape, options=DepthToSpaceOptions(2))
+
+
+def _one(build: Callable[[ModelBuilder, int], int], exact: Callable[[Array], Array]) -> _Move:
+    return _Move(
+        lambda builder, given: (build(builder, given[0]),), lambda given: (exact(given[0]),)
+    )
+
+
+def _reshaped(size: Callable[..., tuple[int, ...]]) -> _Move:
+    return _one(
+        lambda builder, x: moves.reshape(builder, x, size(*builder.spec(x).shape)),
+        lambda x: x.reshape(size(*x.shape)),
+    )
+
+
+def _transposed(*axes: int) -> _Move:
+    return _one(lambda b, x: moves.transpose(b, x, axes), lambda x: x.transpose(axes))
+
+
+def _padded(*amounts: tuple[int, int], mode: int | None = None) -> _Move:
+    names: dict[int | None, Any] = {None: "constant", REFLECT: "reflect", SYMMETRIC: "symmetric"}
+    every = [(0, 0), *amounts]
+    return _one(
+        lambda b, x: pad(b, x, every, mode=mode), lambda x: np.pad(x, every, mode=names[mode])
+    )
+
+
+def _two_by_two(x: Array) -> Array:
+    """Of each pixel a block of four, whose channels lie one after the other."""
+    n, h, w, c = x.shape
+    return x.reshape(n, h, w, 2, 2, c // 4).swapaxes(2, 3).reshape(n, 2 * h, 2 * w, c // 4)
+
+
+def _from_two_by_two(x: Array) -> Array:
+    n, h, w, c = x.shape
+    blocks = x.reshape(n, h // 2, 2, w // 2, 2, c).swapaxes(2, 3)
+    return blocks.reshape(n, h // 2, w // 2, 4 * c)
+
+
+_MOVES = {
+    "flat": _reshaped(lambda n, h, w, c: (n, h * w, 1, c)),
+    "wider": _reshaped(lambda n, h, w, c: (n, h, w * 2, c // 2)),
+    "narrower": _reshaped(lambda n, h, w, c: (n, h, w // 2, c * 2)),
+    "rows": _reshaped(lambda n, h, w, c: (n, h, 1, w * c)),
+    "rank3": _reshaped(lambda n, h, w, c: (n, h * w, c)),
+    "squeeze": _one(lambda b, x: moves.squeeze(b, x, b.spec(x).shape[1:]), lambda x: x[0]),
+    "expand": _one(
+        lambda b, x: moves.expand_dims(
+            b, moves.squeeze(b, x, b.spec(x).shape[1:]), b.spec(x).shape
+        ),
+        lambda x: x,
+    ),
+    "unpacked": _Move(
+        lambda b, given: moves.unpack(b, given[0], 1), lambda given: [*given[0].swapaxes(0, 1)]
+    ),
+    "packed": _one(lambda b, x: moves.pack(b, moves.unpack(b, x, 1), 1), lambda x: x),
+    "uneven": _Move(
+        lambda b, given: moves.split_v(b, given[0], (1, b.spec(given[0]).shape[3] - 1), 3),
+        lambda given: np.split(given[0], [1], 3),
+    ),
+    "turn": _transposed(0, 2, 1, 3),
+    "first": _transposed(0, 3, 1, 2),
+    "inner": _transposed(0, 1, 3, 2),
+    "pad": _padded((1, 2), (3, 0), (0, 0)),
+    "pad_all": _padded((0, 1), (1, 1), (5, 2)),
+    "pad_far": _padded((17, 0), (0, 20), (0, 0)),
+    "reflect": _padded((1, 1), (2, 0), (0, 0), mode=REFLECT),
+    "symmetric": _padded((0, 2), (1, 1), (0, 0), mode=SYMMETRIC),
+    "into_channels": _one(_into_channels, _from_two_by_two),
+    "into_pixels": _one(_into_pixels, _two_by_two),
+    "nearest": _one(
+        lambda b, x: resize(
+            b, "RESIZE_NEAREST_NEIGHBOR", x, 2 * b.spec(x).shape[1], 3 * b.spec(x).shape[2],
+            ResizeNearestOptions(False, False),
+        ),
+        lambda x: x.repeat(2, 1).repeat(3, 2),
+    ),
+}  # fmt: skip
+
+
+def _others_in(*, op: str, shape: str, behind: str, numbers: str) -> bool:
+    _, height, width, channels = shape_of(shape)
+    fits = {
+        "wider": channels % 2 == 0,
+        "into_pixels": channels % 4 == 0,
+        "into_channels": height % 2 == width % 2 == 0,
+        "narrower": width % 2 == 0,
+        "uneven": channels > 1,
+        "squeeze": channels > 1,  # all dimensions of 1 go
+        "expand": channels > 1,
+    }
+    return fits.get(op, True) and _is_in(behind=behind, numbers=numbers)
+
+
+@grid(
+    "Half.Moves/",
+    op=tuple(_MOVES),
+    shape=("1x4x6x8", "1x6x4x12", "1x8x3x20", "1x3x7x1", "1x5x4x7", "1x4x8x33"),
+    behind=_BEHIND,
+    numbers=_NUMBERS,
+    is_in=_others_in,
+)
+def _others(name: str, *, op: str, shape: str, behind: str, numbers: str) -> Case:
+    return _case(name, [shape_of(shape)], _MOVES[op], behind, numbers)
+
+
+FAMILIES: tuple[Family, ...] = (_joins, _cuts, _splits, _others)

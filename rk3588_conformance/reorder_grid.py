@@ -1,0 +1,117 @@
+"""What brings data elsewhere and has no neighbours in memory: parts of different sizes, a dimension
+more or less, other orders, borders. All have to be equal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import pack, pad, reshape, split_v, transpose, unpack
+from rk3588_conformance.builder.ranges import LIMITS
+from rk3588_conformance.case import Case, Family
+from rk3588_conformance.grid import Value, grid
+from rk3588_conformance.move_grid import computed
+from rk3588_conformance.own_grid import EIGHT_BITS, dtype_of, layer_grid, model, pair, shape_of
+from rk3588_conformance.random_layers import draw_quantization
+from rk3588_conformance.tolerance import NONE
+
+
+def _split_shape(*, sizes: str, axis: int, **_: Value) -> list[int]:
+    shape = [1, 4, 9, 19]
+    shape[axis] = sum(shape_of(sizes))
+    return shape
+
+
+@layer_grid(
+    "UnevenSplits.Op/",
+    differing=NONE,
+    input_shape=_split_shape,
+    sizes=("16x3x16", "1x34x64", "32x48", "5x2", "80x4x1"),
+    axis=(1, 3),
+    type=EIGHT_BITS,
+)
+def _uneven_splits(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, sizes: str, axis: int, **_: Value
+) -> tuple[int, ...]:
+    return split_v(builder, computed(builder, rng, x), shape_of(sizes), axis)
+
+
+@grid("Packs.Op/", shape=("1x7x20", "5x33", "16", "1x3x16"), count=(1, 2, 3), type=EIGHT_BITS)
+def _packs(name: str, *, shape: str, count: int, type: str) -> Case:
+    """A dimension more, and away again."""
+    axis = 1 if len(shape_of(shape)) == 3 else 0
+
+    def body(builder: ModelBuilder, rng: np.random.Generator) -> tuple[int, ...]:
+        dtype = dtype_of(type)
+        quantization = draw_quantization(rng, dtype)
+        inputs = [
+            builder.input(f"x{n}", shape_of(shape), dtype, quantization) for n in range(count)
+        ]
+        parts = [computed(builder, rng, x) for x in inputs]
+        packed = computed(builder, rng, pack(builder, parts, axis))
+        return unpack(builder, packed, axis)
+
+    return Case(name, "Packs", model("Packs", body), differing=NONE)
+
+
+_SIZES = {
+    "1x5x7x12": "1x35x3x4", "1x4x5x85": "1x20x17x5", "1x3x20x16": "1x3x4x80",
+    "1x1x33x1": "1x1x1x33", "1x6x4x273": "1x24x3x91", "1x4x16x37": "1x4x8x74",
+}  # fmt: skip
+_ORDERS = {
+    "columns": (0, 2, 1, 3), "channels": (0, 1, 3, 2), "first": (0, 3, 1, 2),
+    "head": (0, 3, 1, 2),
+}  # fmt: skip
+
+
+@layer_grid(
+    "Reorders.Op/",
+    differing=NONE,
+    shape=tuple(_SIZES),
+    by=("reshape", *_ORDERS),
+    type=EIGHT_BITS,
+)
+def _reorders(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, shape: str, by: str, **_: Value
+) -> int:
+    """Reshapes that change channels, transposes, and one behind the other."""
+    height, width, channels = shape_of(shape)[1:]
+    y = computed(builder, rng, x)
+    if by == "reshape":
+        y = reshape(builder, y, shape_of(_SIZES[shape]))
+    else:
+        y = transpose(builder, y, _ORDERS[by])
+    if by == "head":
+        y = reshape(builder, y, (1, channels, height * width))
+    return computed(builder, rng, y)
+
+
+_MODES = {"reflect": REFLECT, "symmetric": SYMMETRIC}
+
+
+@layer_grid(
+    "Borders.Op/",
+    differing=NONE,
+    input_shape=lambda channels, **_: (1 + pair(channels)[1] % 2, 9, 7, pair(channels)[0]),
+    is_in=lambda by, amounts, channels, **_: (
+        by not in _MODES or (max(shape_of(amounts)) < 7 and pair(channels)[1] == 0)
+    ),
+    by=("zero", "value", *_MODES),
+    amounts=("1x1x1x1", "0x3x2x0", "6x5x4x3", "0x0x0x1", "17x1x0x33"),
+    channels=("1x0", "16x0", "21x0", "64x0", "16x5", "3x16"),
+    type=EIGHT_BITS,
+)
+def _borders(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, by: str, amounts: str,
+    channels: str, type: str,
+) -> int:  # fmt: skip
+    """Of zero points, of any value, mirrored with the outermost pixels and without."""
+    (top, bottom, left, right), (_, more) = shape_of(amounts), pair(channels)
+    sides = [[0, 0], [top, bottom], [left, right], [more, more // 2]]
+    value = int(rng.integers(*LIMITS[dtype_of(type)])) if by == "value" else None
+    return computed(builder, rng, pad(builder, x, sides, value=value, mode=_MODES.get(by)))
+
+
+FAMILIES: tuple[Family, ...] = (_uneven_splits, _packs, _reorders, _borders)

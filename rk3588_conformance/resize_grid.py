@@ -1,0 +1,64 @@
+"""Resizing: factors, conventions, channels around the surfaces."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import resize
+from rk3588_conformance.case import Family
+from rk3588_conformance.grid import Value
+from rk3588_conformance.own_grid import EIGHT_BITS, layer_grid, pair
+from rk3588_conformance.tolerance import NONE
+
+_CONVENTIONS = {"corner": (False, False), "aligned": (True, False), "centre": (False, True)}
+
+
+@layer_grid(
+    "ResizeNearest.Op/",
+    differing=NONE,
+    # With aligned corners pixels are repeated alike by a factor of 2, or if there is one.
+    is_in=lambda factor, convention, size, **_: (
+        convention != "aligned" or factor == "2x2" or size == "1x1"
+    ),
+    factor=("1x1", "2x2", "3x3", "1x2", "2x1", "4x7", "8x5"),
+    convention=tuple(_CONVENTIONS),
+    size=("1x1", "7x5", "1x13", "20x20"),
+    channels=(1, 15, 16, 17, 33, 48, 64, 130),
+    images=(1, 2),
+    type=EIGHT_BITS,
+)
+def _nearest(
+    builder: ModelBuilder, _: np.random.Generator, x: int, *, factor: str, convention: str,
+    size: str, **__: Value,
+) -> int:  # fmt: skip
+    (h, w), (rows, columns) = pair(size), pair(factor)
+    table = ResizeNearestOptions(*_CONVENTIONS[convention])
+    return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, h * rows, w * columns, table)
+
+
+@layer_grid(
+    "ResizeBilinear.Op/",
+    differing=NONE,
+    factor=("1x1", "2x2", "1x2", "2x1"),
+    convention=tuple(_CONVENTIONS),
+    size=("1x1", "7x5", "1x13", "20x20"),
+    channels=(1, 16, 17, 33, 48, 64),
+    images=(1, 2),
+    type=EIGHT_BITS,
+)
+def _bilinear(
+    builder: ModelBuilder, _: np.random.Generator, x: int, *, factor: str, convention: str,
+    size: str, **__: Value,
+) -> int:  # fmt: skip
+    aligned = (sides := _CONVENTIONS[convention])[0]
+    rows, columns = (
+        n * f - aligned * (f - 1) for n, f in zip(pair(size), pair(factor), strict=True)
+    )
+    table = ResizeBilinearOptions(*sides)
+    return resize(builder, "RESIZE_BILINEAR", x, rows, columns, table)
+
+
+FAMILIES: tuple[Family, ...] = (_nearest, _bilinear)

@@ -1,0 +1,324 @@
+"""The models of the self-test: each asks something of the hardware that those before it did not.
+
+Together they use every feature of the chip that programs use (a test holds them to that), so that
+a run of all on a board says of each feature whether it is there. Weights are random and fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from delegate.chip.chip import Chip
+from delegate.model.graph import Activation, DType, Graph, Quantization
+from delegate.model.operator_options import Options
+from delegate.model.tflite_reader import read_graph
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mul import MulOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
+from delegate.ops.sub import SubOptions
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Arithmetic, Window
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import concatenation, resize
+from rk3588_conformance.builder.pooling import pool
+from rk3588_conformance.builder.products import computed_product, covering
+from rk3588_conformance.builder.ranges import uniform_moments
+
+_SEED = 588
+_INPUT_SCALE = 0.02
+_INPUT_ZERO_POINT = -3  # as int8 counts
+
+
+class _Row:
+    """A model whose operators are in a row. ``last``: the tensor that the next one reads."""
+
+    last: int
+
+    def __init__(self) -> None:
+        self._builder = ModelBuilder()
+        self._rng = np.random.default_rng(_SEED)
+
+    def graph(self) -> Graph:
+        return read_graph(self._builder.build(self.last))
+
+
+class _Net(_Row):
+    """Of int8 tensors; of uint8 ones if weights have a zero point."""
+
+    def __init__(self, shape: tuple[int, ...], weight_zero_point: int = 0) -> None:
+        super().__init__()
+        self._weight_zero_point = weight_zero_point
+        dtype, shift = (DType.UINT8, 128) if weight_zero_point else (DType.INT8, 0)
+        self._like_input = Quantization((_INPUT_SCALE,), (_INPUT_ZERO_POINT + shift,))
+        self.last = self._builder.input("input", shape, dtype, self._like_input)
+
+    def second_input(self) -> int:
+        """One more input of the model, like the first."""
+        first = self._builder.spec(0)
+        return self._builder.input("second", first.shape, first.dtype, self._like_input)
+
+    def per_channel(self) -> int:
+        """A constant with a value per channel, quantised as the input."""
+        channels = self._builder.spec(self.last).shape[-1]
+        values = self._rng.integers(-128, 127, channels, dtype=np.int8, endpoint=True)
+        return self._builder.constant("per channel", values, self._like_input)
+
+    def _arithmetic(
+        self, activation: Activation = Activation.NONE, spread: float | None = None
+    ) -> Arithmetic:
+        return Arithmetic(
+            activation=activation,
+            per_channel=spread is not None,
+            channel_spread=spread or 1.0,
+            weight_zero_point=self._weight_zero_point,
+        )
+
+    def _behind(self, result: int) -> _Net:
+        self.last = result
+        return self
+
+    def conv(
+        self,
+        channels: int,
+        kernel: int,
+        *,
+        dilation: int = 1,
+        activation: Activation = Activation.NONE,
+        spread: float | None = None,
+    ) -> _Net:
+        """``spread``: of the channels' scales, the greatest over the least; None: one scale."""
+        window = Window(kernel, kernel, dh=dilation, dw=dilation)
+        given = self._builder, self._rng, self.last, channels, window
+        return self._behind(layers.conv(*given, self._arithmetic(activation, spread)))
+
+    def depthwise(self, kernel: int) -> _Net:
+        given = self._builder, self._rng, self.last, Window(kernel, kernel)
+        return self._behind(layers.depthwise(*given, self._arithmetic()))
+
+    def fully_connected(self, outputs: int) -> _Net:
+        given = self._builder, self._rng, self.last, outputs
+        return self._behind(layers.fully_connected(*given, self._arithmetic()))
+
+    def add(self, other: int, activation: Activation = Activation.NONE) -> _Net:
+        return self._behind(layers.add(self._builder, self.last, other, activation=activation))
+
+    def multiply(self, other: int) -> _Net:
+        """Results have the scale at which most products are within eight bits."""
+        _, deviation = uniform_moments(DType.INT8, _INPUT_ZERO_POINT)
+        scale = self._quantization(self.last).scale * self._quantization(other).scale * deviation
+        operands, target = (self.last, other), Quantization((scale,), (5,))
+        return self._behind(function(self._builder, "MUL", operands, target, MulOptions()))
+
+    def _quantization(self, tensor: int) -> Quantization:
+        found = self._builder.spec(tensor).quantization
+        assert found is not None  # all tensors made here have one
+        return found
+
+    def matrix_product(self, other: int) -> _Net:
+        """The rows of ``other``, of the last one's shape, are its columns."""
+        inputs = self._builder.spec(self.last).shape[-1]
+        output = covering(inputs, self._quantization(self.last), self._quantization(other))
+        product = computed_product(self._builder, self.last, other, output, adj_y=True)
+        return self._behind(product)
+
+    def choose(self, op: str, other: int) -> _Net:
+        """``op``: MAXIMUM or MINIMUM, whose tensors are quantised alike."""
+        return self._behind(function(self._builder, op, (self.last, other), self._like_input))
+
+    def leaky_relu(self, slope: float) -> _Net:
+        target = Quantization((self._quantization(self.last).scale,), (5,))
+        table = LeakyReluOptions(slope)
+        return self._behind(function(self._builder, "LEAKY_RELU", (self.last,), target, table))
+
+    def max_pool(self, size: int) -> _Net:
+        return self._behind(pool(self._builder, "MAX_POOL_2D", self.last, size, size))
+
+    def enlarge(self, factor: int) -> _Net:
+        _, h, w, _ = self._builder.spec(self.last).shape
+        sides, table = (h * factor, w * factor), ResizeNearestOptions()
+        return self._behind(
+            resize(self._builder, "RESIZE_NEAREST_NEIGHBOR", self.last, *sides, table)
+        )
+
+    def concatenate(self, *parts: int) -> _Net:
+        """Of tensors quantised as the input, along the channels."""
+        return self._behind(concatenation(self._builder, parts, 3))
+
+
+class _HalfNet(_Row):
+    """Of float32 maps of one shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.channels = 24
+        self.last = self._builder.input("x", (1, 6, 7, self.channels), DType.FLOAT32)
+
+    def node(
+        self, op: str, *shapes: tuple[int, ...], other: int | None = None,
+        options: Options | None = None,
+    ) -> _HalfNet:  # fmt: skip
+        """``op`` of the last map, of ``other`` if there is one, and of constants of ``shapes``."""
+        maps = (self.last,) if other is None else (self.last, other)
+        drawn = (self._rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes)
+        operands = (*maps, *(self._builder.constant("constant", values) for values in drawn))
+        self.last = self._builder.result(op, operands, op.lower(), options=options)
+        return self
+
+
+def _half() -> _HalfNet:
+    """A depthwise and a dense convolution, the sum and the difference of both, a PRELU, and a
+    product with constants.
+    """
+    net = _HalfNet()
+    channels = net.channels
+    taps = DepthwiseOptions(activation=Activation.RELU6)
+    first = net.node("DEPTHWISE_CONV_2D", (1, 3, 3, channels), (channels,), options=taps).last
+    kernels = ConvOptions()
+    net.node("CONV_2D", (channels, 1, 1, channels), (channels,), options=kernels)
+    net.node("ADD", other=first, options=AddOptions(Activation.RELU))
+    net.node("SUB", other=first, options=SubOptions())
+    net.node("PRELU", (1, 1, channels))
+    return net.node("MUL", (channels,), options=MulOptions())
+
+
+def _add() -> _Net:
+    """Of two tensors: the sum of one with itself is a function, and a table."""
+    net = _Net((1, 5, 7, 16))
+    return net.add(net.second_input())
+
+
+def _clamped_sum() -> _Net:
+    net = _Net((1, 5, 7, 16))
+    return net.add(net.second_input(), Activation.RELU_N1_TO_1)
+
+
+def _residual() -> _Net:
+    net = _Net((1, 9, 11, 32)).conv(32, 3)
+    first = net.last
+    return net.conv(32, 3).add(first)
+
+
+def _joined() -> _Net:
+    net = _Net((1, 7, 6, 32)).conv(32, 3).leaky_relu(0.1)
+    first = net.last
+    return net.conv(48, 1).leaky_relu(0.3).conv(32, 1).add(first)
+
+
+def _neighbours() -> _Net:
+    net = _Net((1, 5, 7, 16))
+    first = net.choose("MAXIMUM", net.per_channel()).last
+    second = net.choose("MINIMUM", net.per_channel()).last
+    return net.concatenate(second, first)
+
+
+def _add_per_channel() -> _Net:
+    net = _Net((1, 5, 6, 32))
+    return net.add(net.per_channel())
+
+
+def _choice(op: str) -> _Net:
+    net = _Net((1, 5, 6, 32))
+    return net.choose(op, net.per_channel()).choose(op, 0)
+
+
+def _tables() -> _Net:
+    net = _Net((1, 6, 7, 32)).leaky_relu(0.1).conv(32, 1).leaky_relu(0.3)
+    return net.conv(32, 1).leaky_relu(0.7)
+
+
+def _matrix_product() -> _Net:
+    net = _Net((2, 9, 48))
+    return net.matrix_product(net.second_input())
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``what`` says in words what the case asks of the hardware for the first time. ``make``: its
+    model; ``numerics`` and ``float``: the options it is compiled with.
+    """
+
+    name: str
+    what: str
+    make: Callable[[], _Row]
+    numerics: str = "exact"
+    float: str = "off"
+
+    def build(self) -> Graph:
+        return self.make().graph()
+
+
+CASES = (
+    Case("conv 1x1", "one convolution task, no padding",
+         lambda: _Net((1, 4, 4, 32)).conv(32, 1)),
+    Case("add", "the element-wise units without a convolution", _add),
+    Case("conv 3x3", "padding, and a width that is not the height",
+         lambda: _Net((1, 9, 7, 16)).conv(32, 3)),
+    Case("odd channels", "channel counts that fill no group",
+         lambda: _Net((1, 6, 5, 19)).conv(37, 3)),
+    Case("depthwise", "the depthwise mode",
+         lambda: _Net((1, 8, 9, 64)).depthwise(3)),
+    Case("fully connected", "a single pixel",
+         lambda: _Net((1, 256)).fully_connected(64)),
+    Case("two layers", "a chain: the second task reads what the first wrote",
+         lambda: _Net((1, 7, 9, 32)).conv(48, 1).conv(32, 3)),
+    Case("residual", "a sum of two layers", _residual),
+    Case("row tiles", "several tasks per layer that keep weights in the NPU",
+         lambda: _Net((1, 120, 96, 64)).conv(64, 3)),
+    Case("zero points", "sums of inputs, for weights with a zero point",
+         lambda: _Net((1, 6, 5, 32), weight_zero_point=101).conv(32, 3)),
+    Case("neighbours", "writes of 16 channels that leave the next ones alone", _neighbours),
+    Case("dilated", "kernels with gaps",
+         lambda: _Net((1, 11, 9, 32)).conv(32, 3, dilation=2)),
+    Case("relu6", "a clamp on both sides",
+         lambda: _Net((1, 6, 7, 32)).conv(32, 1, activation=Activation.RELU6)),
+    Case("per channel", "multipliers per channel in BS, BN and EW",
+         lambda: _Net((1, 7, 6, 32)).conv(48, 3, spread=4.0)),
+    Case("far scales", "multipliers per channel of 16 bits in EW",
+         lambda: _Net((1, 5, 6, 32)).conv(32, 1, spread=4096.0)),
+    Case("add per channel", "an operand per channel in EW",
+         _add_per_channel),
+    Case("product", "a product of two tensors",
+         lambda: _Net((1, 5, 6, 32)).conv(32, 1).multiply(0)),
+    Case("maximum", "the greater of two tensors, and of a tensor and a value per channel",
+         lambda: _choice("MAXIMUM")),
+    Case("minimum", "the smaller of two tensors, and of a tensor and a value per channel",
+         lambda: _choice("MINIMUM")),
+    Case("pooling", "rows with gaps, read by both readers of the DPU",
+         lambda: _Net((1, 9, 11, 32)).max_pool(3)),
+    Case("nearest", "pixels that are put apart",
+         lambda: _Net((1, 5, 6, 32)).enlarge(2)),
+    Case("clamped sum", "a clamp between two limits in EW", _clamped_sum),
+    Case("clamped conv", "a clamp between two limits behind a convolution",
+         lambda: _Net((1, 5, 6, 32)).conv(32, 1, activation=Activation.RELU_N1_TO_1)),
+    Case("tables", "lookup tables: one load, three functions", _tables),
+    Case("joined", "lookup tables and a sum in the tasks of convolutions", _joined, "auto"),
+    Case("columns", "windows narrower than the tensor, gaps between rows",
+         lambda: _Net((1, 4, 2100, 16)).conv(16, 3)),
+    Case("input groups", "int32 sums in memory that the next task adds",
+         lambda: _Net((1, 24576)).fully_connected(16)),
+    Case("computed product", "weights, and their sums, that earlier tasks wrote", _matrix_product),
+    Case("fp16", "convolutions and maps in fp16", _half, float="fp16"),
+    Case("fp16_curve", "a function in fp16, by tables", lambda: _HalfNet().node("LOGISTIC"),
+         float="fp16"),
+)  # fmt: skip
+"""From the safest to the riskiest."""
+
+_ON_CPU = {
+    "rk3576": (
+        "clamped sum", "clamped conv", "columns", "input groups", "computed product", "fp16",
+        "fp16_curve",
+    ),
+}  # fmt: skip
+"""By chip, cases that its rules leave to the CPU (a test holds them to that)."""
+
+
+def cases_of(chip: Chip) -> tuple[Case, ...]:
+    """The cases that ask something of ``chip``."""
+    return tuple(case for case in CASES if case.name not in _ON_CPU.get(chip.name, ()))

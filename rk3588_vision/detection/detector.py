@@ -1,0 +1,116 @@
+"""A detector: picture in, boxes on the picture out, by the delegate or by the CPU alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy.typing as npt
+
+from delegate.errors import ModelError
+from delegate.model.tensor_details import tensor_details
+from delegate.model.tflite_reader import read_graph
+from rk3588_vision.detection.boxes import Detections, onto_image, suppress
+from rk3588_vision.detection.candidate import Hints
+from rk3588_vision.detection.head import Head, OutputTensor, real_outputs
+from rk3588_vision.detection.mediapipe import SelfieHead
+from rk3588_vision.detection.recognise import recognise
+from rk3588_vision.detection.yolo_rows import SegmentHead
+from rk3588_vision.images import ImageInput
+from rk3588_vision.placement import Fit, Placement, Preparation, place
+from rk3588_vision.zoo import known_decoder
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+DEFAULT_THRESHOLD = 0.25
+DEFAULT_IOU = 0.45
+DEFAULT_LIMIT = 300
+
+
+class Model(Protocol):
+    """A model loaded into a runtime: ``DelegatedModel`` or ``ReferenceModel``."""
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]: ...
+    def run(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Least score, largest overlap of two boxes of a class, most boxes."""
+
+    score: float = DEFAULT_THRESHOLD
+    iou: float = DEFAULT_IOU
+    limit: int = DEFAULT_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorPlan:
+    """What the file says about a detector; made without a runtime, so that bad ones fail early."""
+
+    target: ImageInput
+    head: Head
+    preparation: Preparation
+
+    @classmethod
+    def read(
+        cls,
+        path: Path,
+        hints: Hints,
+        *,
+        fit: Fit | None = None,
+        mean: float | None = None,
+        std: float | None = None,
+        is_bgr: bool | None = None,
+    ) -> DetectorPlan:
+        """From a .tflite file; the arguments override what the head expects.
+
+        Raises ModelError, UsageError.
+        """
+        graph = read_graph(path)
+        if len(graph.inputs) != 1:
+            raise ModelError(f"{path}: the model has {len(graph.inputs)} inputs; detect needs one")
+        target = ImageInput.from_details(tensor_details(graph, graph.inputs[0]))
+        outputs = [OutputTensor.from_details(tensor_details(graph, t)) for t in graph.outputs]
+        if hints.decoder is None:
+            known = known_decoder(path)
+            hints = replace(hints, decoder=known)
+        head = recognise(graph, outputs, target.h, target.w, hints)
+        expected = head.preparation
+        preparation = replace(
+            expected,
+            fit=expected.fit if fit is None else fit,
+            mean=expected.mean if mean is None else mean,
+            std=expected.std if std is None else std,
+            is_bgr=expected.is_bgr if is_bgr is None else is_bgr,
+        )
+        return cls(target, head, preparation)
+
+    def place(self, image: Image) -> tuple[npt.NDArray[Any], Placement]:
+        """The model's input tensor for a picture, and where the picture lies in it."""
+        return place(image, self.target, self.preparation)
+
+    def decode(
+        self,
+        arrays: Sequence[npt.NDArray[Any]],
+        details: Sequence[dict[str, Any]],
+        placement: Placement,
+        thresholds: Thresholds,
+    ) -> Detections:
+        """The outputs of one inference as boxes in pixels of the picture, best first."""
+        outputs = real_outputs(arrays, details)
+        found = onto_image(self.head.decode(outputs, thresholds.score), placement)
+        largest_iou = thresholds.iou if self.head.needs_suppression else 1.0
+        found = suppress(found, largest_iou, thresholds.limit)
+        if isinstance(self.head, SegmentHead | SelfieHead):
+            return self.head.with_masks(found, outputs, placement)
+        return found
+
+
+def detect(plan: DetectorPlan, model: Model, image: Image, thresholds: Thresholds) -> Detections:
+    """Runs one picture. Boxes are in pixels of the picture."""
+    tensor, placement = plan.place(image)
+    return plan.decode(model.run([tensor]), model.outputs, placement, thresholds)

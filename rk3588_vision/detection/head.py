@@ -1,0 +1,97 @@
+"""What a decoder of detector outputs is, and what the decoders share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.host.runtimes import dequantize
+from rk3588_vision.detection.boxes import Detections, Floats
+from rk3588_vision.placement import Preparation
+
+Details = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTensor:
+    """One output of a model as its file describes it."""
+
+    name: str
+    shape: tuple[int, ...]
+    lowest: float | None
+    highest: float | None
+    """The real range that the quantisation can hold; None for floats."""
+
+    @classmethod
+    def from_details(cls, details: Details) -> OutputTensor:
+        """From an entry of ``get_output_details()``."""
+        dtype = np.dtype(details["dtype"])
+        scale, zero_point = details["quantization"]
+        shape = tuple(int(d) for d in details["shape"])
+        if not np.issubdtype(dtype, np.integer) or not scale:
+            return cls(str(details["name"]), shape, None, None)
+        limits = np.iinfo(dtype)
+        return cls(
+            str(details["name"]),
+            shape,
+            float(scale) * (int(limits.min) - zero_point),
+            float(scale) * (int(limits.max) - zero_point),
+        )
+
+
+class Head(Protocol):
+    """Decodes the outputs of one family of detectors."""
+
+    @property
+    def name(self) -> str:
+        """What ``--decoder`` calls it."""
+        ...
+
+    @property
+    def preparation(self) -> Preparation:
+        """What models with this head are trained with."""
+        ...
+
+    @property
+    def needs_suppression(self) -> bool:
+        """Whether one object may come as several boxes."""
+        ...
+
+    @property
+    def classes(self) -> int | None:
+        """How many classes it tells apart; None where the outputs do not say."""
+        ...
+
+    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
+        """Real values of all outputs to candidates, in pixels of the model's input."""
+        ...
+
+
+def real_outputs(arrays: Sequence[npt.NDArray[Any]], details: Sequence[Details]) -> list[Floats]:
+    """The outputs of an inference as real values."""
+    return [dequantize(array, entry) for array, entry in zip(arrays, details, strict=True)]
+
+
+def sigmoid(values: Floats) -> Floats:
+    """1 / (1 + exp(-x)), without overflow."""
+    result: Floats = 0.5 * (1.0 + np.tanh(0.5 * values))
+    return result
+
+
+PROBABILITY_TOLERANCE = 0.05
+
+
+def as_probability(values: Floats, output: OutputTensor | None = None) -> Floats:
+    """Scores as probabilities: through a sigmoid unless they are probabilities already.
+
+    A quantised output tells by its range, a float one by its values.
+    """
+    low = output.lowest if output is not None and output.lowest is not None else values.min()
+    high = output.highest if output is not None and output.highest is not None else values.max()
+    if low >= -PROBABILITY_TOLERANCE and high <= 1.0 + PROBABILITY_TOLERANCE:
+        return values
+    return sigmoid(values)

@@ -1,0 +1,33 @@
+"""Masks of objects: where a map over the model's input is positive, on the picture."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rk3588_vision.detection.boxes import Floats, Mask
+from rk3588_vision.placement import Placement
+
+
+def mask_in_box(
+    logits: Floats, box: Floats, placement: Placement, input_size: tuple[int, int]
+) -> Mask:
+    """The pixels of ``box`` (of the picture) whose place in ``logits`` [h, w] is positive,
+    bilinearly. ``logits`` cover the input, of ``input_size`` rows and columns.
+    """
+    left, top = (int(v) for v in np.floor(box[:2]))
+    right, bottom = (int(v) for v in np.ceil(box[2:]))
+    h, w = logits.shape
+    input_h, input_w = input_size
+    columns = (np.arange(left, right) + 0.5) * placement.w / placement.image_w + placement.left
+    rows = (np.arange(top, bottom) + 0.5) * placement.h / placement.image_h + placement.top
+    across, down = columns * w / input_w - 0.5, rows * h / input_h - 0.5
+    return Mask(left, top, _bilinear(down, h) @ logits @ _bilinear(across, w).T > 0.0)
+
+
+def _bilinear(places: Floats, size: int) -> Floats:
+    """What each of ``size`` values counts at every place between them [n, size]; the first and the
+    last one go on outside.
+    """
+    distances = np.clip(places, 0, size - 1)[:, np.newaxis] - np.arange(size)
+    weights: Floats = np.maximum(1.0 - np.abs(distances), 0.0)
+    return weights

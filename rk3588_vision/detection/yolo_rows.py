@@ -1,0 +1,177 @@
+"""YOLO heads with a row per box: v8 and v11, v5 and v7, YOLOX, and those that tell more than boxes
+(masks, key points, boxes that lie aslant). A row is described by its parts.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from rk3588_vision.detection.boxes import (
+    Detections,
+    Floats,
+    around,
+    best_classes,
+    from_centres,
+    outlines_of,
+)
+from rk3588_vision.detection.head import OutputTensor, as_probability
+from rk3588_vision.detection.masks import mask_in_box
+from rk3588_vision.detection.yolo import (
+    YOLO_PREPARATION,
+    YOLOX_PREPARATION,
+    decode_yolox,
+    to_pixels,
+)
+from rk3588_vision.placement import Placement, Preparation
+
+MASK_WEIGHTS = 32
+"""Prototypes of v8's and v11's segmentation heads (``nm`` of their Segment layer)."""
+
+# log(width / stride): e^7 strides are more than 8000 pixels, so larger numbers are pixels.
+_LARGEST_LOGARITHM = 7.0
+
+
+class Part(enum.Enum):
+    """What a row may hold, with its name in messages; a value of the enumeration per channel or
+    several.
+    """
+
+    BOX = "a box"
+    """Centre x, centre y, width, height."""
+    OBJECTNESS = "objectness"
+    CLASSES = "class"
+    """A probability each."""
+    POINTS = "key point"
+    """Of each x, y, and how likely it is to be seen."""
+    PLACES = "point"
+    """Of each x and y alone."""
+    WEIGHTS = "mask weight"
+    ANGLE = "an angle"
+    """Of the box, in radians from the x axis towards the y axis."""
+
+
+POINT_VALUES = {Part.POINTS: 3, Part.PLACES: 2}
+"""Channels of one point."""
+
+Parts = Mapping[Part, int]
+"""The parts of a row in order, the box first, with their channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsHead:
+    """One tensor with a row per box: [1, n, channels], or [1, channels, n] (``channels_first``).
+    ``at``: its place among the model's outputs.
+    """
+
+    needs_suppression: ClassVar[bool] = True
+    preparation: ClassVar[Preparation] = YOLO_PREPARATION
+
+    name: str
+    input_h: int
+    input_w: int
+    output: OutputTensor
+    channels_first: bool
+    parts: Parts
+    at: int = 0
+
+    @property
+    def classes(self) -> int:
+        return self.parts[Part.CLASSES]
+
+    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
+        rows = outputs[self.at][0].T if self.channels_first else outputs[self.at][0]
+        ends = np.cumsum([*self.parts.values()])[:-1]
+        part = dict(zip(self.parts, np.split(rows, ends, axis=1), strict=True))
+        boxes, outlines = self._corners(part[Part.BOX]), None
+        if Part.ANGLE in part:
+            centres = self._pixels(part[Part.BOX], self._range_of_boxes())
+            outlines = outlines_of(centres, part[Part.ANGLE][:, 0])
+            boxes = around(outlines)
+        scores, points = self._scores(part), self._points(part)
+        weights = part.get(Part.WEIGHTS)
+        return best_classes(
+            boxes, scores, threshold, points=points, outlines=outlines, weights=weights
+        )
+
+    def _scores(self, part: Mapping[Part, Floats]) -> Floats:
+        scores: Floats = part[Part.CLASSES] * part.get(Part.OBJECTNESS, 1.0)
+        return scores
+
+    def _corners(self, boxes: Floats) -> Floats:
+        return self._pixels(from_centres(boxes), self._range_of_boxes())
+
+    def _points(self, part: Mapping[Part, Floats]) -> Floats | None:
+        kind = next((kind for kind in POINT_VALUES if kind in part), None)
+        if kind is None:
+            return None
+        points = part[kind].reshape(len(part[kind]), -1, POINT_VALUES[kind])
+        sure = points[:, :, 2:] if kind is Part.POINTS else np.ones((*points.shape[:2], 1))
+        return np.concatenate([self._pixels(points[:, :, :2], self.output), sure], axis=2)
+
+    def _pixels(self, values: Floats, kind: OutputTensor) -> Floats:
+        return to_pixels(values, kind, self.input_h, self.input_w)
+
+    def _range_of_boxes(self) -> OutputTensor:
+        """The output without its range where that says nothing about boxes: weights share the
+        tensor, or an angle does, which is below 3/4 pi, with boxes that may be shares.
+        """
+        highest = self.output.highest
+        is_of_angle = Part.ANGLE in self.parts and highest is not None and highest <= np.pi
+        if is_of_angle or Part.WEIGHTS in self.parts:
+            return replace(self.output, lowest=None, highest=None)
+        return self.output
+
+
+@dataclass(frozen=True, slots=True)
+class YoloXHead(RowsHead):
+    """YOLOX: boxes are offsets and logarithms of sizes, in strides.
+
+    Models exported with the decoding inside give pixels instead, which their size tells.
+    """
+
+    preparation: ClassVar[Preparation] = YOLOX_PREPARATION
+
+    strides: tuple[int, ...] = ()
+
+    def _corners(self, boxes: Floats) -> Floats:
+        highest = self.output.highest
+        if highest is None:
+            highest = float(boxes[:, 2:].max(initial=0.0))
+        if highest <= _LARGEST_LOGARITHM:
+            boxes = decode_yolox(boxes, self.strides, self.input_h, self.input_w)
+        return from_centres(boxes)
+
+    def _scores(self, part: Mapping[Part, Floats]) -> Floats:
+        both = np.concatenate([part[Part.OBJECTNESS], part[Part.CLASSES]], axis=1)
+        likely = as_probability(both)
+        return likely[:, :1] * likely[:, 1:]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHead(RowsHead):
+    """A second output holds as many prototypes of masks as rows have weights: [1, h, w, m] or, with
+    ``prototypes_first``, [1, m, h, w]. A mask is where the weighted sum of prototypes is positive
+    (the sigmoid above one half), inside the box.
+    """
+
+    prototypes_first: bool = False
+
+    def with_masks(
+        self, found: Detections, outputs: Sequence[Floats], placement: Placement
+    ) -> Detections:
+        """``found``, in pixels of the picture, with its masks."""
+        assert found.weights is not None
+        prototypes = outputs[1 - self.at][0]
+        if not self.prototypes_first:
+            prototypes = np.moveaxis(prototypes, -1, 0)
+        size = self.input_h, self.input_w
+        masks = [
+            mask_in_box(np.tensordot(weights, prototypes, axes=1), box, placement, size)
+            for weights, box in zip(found.weights, found.boxes, strict=True)
+        ]
+        return replace(found, masks=tuple(masks))

@@ -1,0 +1,153 @@
+"""One picture through a model, by the delegate and by the CPU: a record that JSON can hold."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.host.delegated import DelegatedModel
+from delegate.host.reference import ReferenceModel
+from delegate.options import Options
+from delegate.version import __version__
+from rk3588_vision.class_ranking import probabilities
+from rk3588_vision.detection.boxes import Detections
+from rk3588_vision.detection.candidate import Hints
+from rk3588_vision.detection.detector import DetectorPlan, Thresholds, detect
+from rk3588_vision.images import FLOAT_MEAN, FLOAT_STD, ImageInput, decode_image
+from rk3588_vision.placement import Fit, Preparation, place
+
+BEST = 5
+
+THRESHOLDS = Thresholds(score=0.01, iou=0.6, limit=100)
+"""What average precision is measured with: nearly everything, at most 100 per picture."""
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Everything that decides what a picture's record holds; picklable. ``model_sha256`` names the
+    model's content.
+    """
+
+    task: str
+    model_sha256: str
+    options: tuple[tuple[str, str], ...]
+    with_cpu: bool
+    reference_kernels: bool
+    decoder: str | None = None
+    classes: int | None = None
+    anchors: tuple[tuple[float, float], ...] = ()
+    fit: str | None = None
+    mean: float | None = None
+    std: float | None = None
+    is_bgr: bool | None = None
+
+    def fingerprint(self) -> str:
+        """A name for what it says, and for the version that acts on it."""
+        text = json.dumps([__version__, asdict(self)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Evaluator:
+    """A loaded model. Thread-safe: one picture at a time. ``model_type`` is how the delegate's side
+    runs.
+    """
+
+    def __init__(
+        self, path: Path, spec: Spec, model_type: type[DelegatedModel] = DelegatedModel
+    ) -> None:
+        self._spec = spec
+        self._lock = threading.Lock()
+        self._plan: DetectorPlan | None = None
+        if spec.task == "detect":
+            self._plan = DetectorPlan.read(
+                path,
+                Hints(spec.decoder, spec.classes, spec.anchors),
+                fit=Fit(spec.fit) if spec.fit is not None else None,
+                mean=spec.mean,
+                std=spec.std,
+                is_bgr=spec.is_bgr,
+            )
+        # The same kernels on both sides: only the NPU makes a difference.
+        self._ours = model_type.load(
+            path,
+            Options.from_mapping(dict(spec.options), {}),
+            reference_kernels=spec.with_cpu and spec.reference_kernels,
+        )
+        self._theirs = (
+            ReferenceModel.load(path, reference_kernels=spec.reference_kernels)
+            if spec.with_cpu
+            else None
+        )
+
+    @property
+    def model(self) -> DelegatedModel:
+        """The model with the delegate."""
+        return self._ours
+
+    def evaluate(self, name: str, content: bytes) -> Record:
+        """The record of one picture, given as its file's content."""
+        image = decode_image(io.BytesIO(content), name)
+        with self._lock:
+            record: Record = {"image": name}
+            if self._plan is None:
+                target = ImageInput.from_details(self._ours.inputs[0])
+                mean = FLOAT_MEAN if self._spec.mean is None else self._spec.mean
+                std = FLOAT_STD if self._spec.std is None else self._spec.std
+                tensor, _ = place(image, target, Preparation(Fit.STRETCH, mean, std))
+                record["ours"] = _best(self._ours.run([tensor])[0], self._ours.outputs[0])
+                if self._theirs is not None:
+                    output = self._theirs.run([tensor])[0]
+                    record["theirs"] = _best(output, self._theirs.outputs[0])
+                return record
+            record |= {"width": image.width, "height": image.height}
+            record["ours"] = _rows(detect(self._plan, self._ours, image, THRESHOLDS))
+            if self._theirs is not None:
+                record["theirs"] = _rows(detect(self._plan, self._theirs, image, THRESHOLDS))
+            return record
+
+
+def _best(output: npt.NDArray[Any], details: dict[str, Any]) -> list[int]:
+    scores = probabilities(output, details)
+    return [int(i) for i in np.argsort(-scores, kind="stable")[:BEST]]
+
+
+def _rows(found: Detections) -> list[list[float]]:
+    return [
+        [int(index), float(score), *(float(v) for v in box)]
+        for box, index, score in zip(found.boxes, found.classes, found.scores, strict=True)
+    ]
+
+
+_evaluators: dict[str, Evaluator] = {}
+_evaluators_lock = threading.Lock()
+
+
+def evaluate_in_worker(
+    model: bytes, spec: Spec, items: Sequence[tuple[str, bytes]]
+) -> list[Record]:
+    """What a worker process does, wherever it runs; keeps the loaded model for the next call.
+
+    Needs no file of the caller's machine: the model and the pictures come as content.
+    """
+    key = spec.fingerprint()
+    with _evaluators_lock:
+        if key not in _evaluators:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "model.tflite"
+                path.write_bytes(model)
+                # Runtimes map the file; the mapping outlives its name.
+                _evaluators.clear()
+                _evaluators[key] = Evaluator(path, spec)
+    return [_evaluators[key].evaluate(name, content) for name, content in items]
