@@ -213,7 +213,7 @@ def _print_tables(
         estimate = compiled.estimate
         print()
         print(
-            f"partition {number}: nodes {nodes_text(compiled.partition.nodes)}; "
+            f"partition {number}: nodes {nodes_text(compiled.partition.delegated)}; "
             f"{plural(compiled.tasks, 'task')}; buffers {thousands(compiled.buffers_bytes)} bytes; "
             f"{thousands(estimate.cycles)} cycles, {thousands(estimate.bytes)} bytes moved"
         )

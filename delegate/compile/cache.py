@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delegate.errors import ProgramError, Rejection
-from delegate.host.chosen_chip import chosen_chip
-from delegate.host.chosen_driver import driver_name
+from delegate.host.chosen_driver import driver_name, waits_for_pooling
 from delegate.log import get_logger
 from delegate.model.files import open_plain
 from delegate.model.graph import Graph, Sparsity
@@ -149,7 +148,7 @@ def has_own_shapes(graph: Graph, partition: Partition) -> bool:
 def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     """A digest of all that a compiled program depends on."""
     digest = hashlib.sha256()
-    has_pooling = chosen_chip(options).has_pooling
+    has_pooling = waits_for_pooling(options.device)
     chosen = (options.compiling(), _sharing(options), _driver(options), has_pooling)
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs, graph.rounds_once))
@@ -263,6 +262,9 @@ def _digest(payload: bytes | mmap.mmap) -> bytes:
     return hashlib.sha256(payload).digest()
 
 
+_PARTITION = ("nodes", "inputs", "outputs", "computed")
+
+
 def _decode(file: BufferedReader, size: int, key: str) -> CachedResult:
     """Reads an entry of ``size`` bytes part by part: a program is in memory once."""
     from delegate._native import check_program
@@ -289,7 +291,7 @@ def _decode(file: BufferedReader, size: int, key: str) -> CachedResult:
             if _digest(program).hex() != item["sha256"]:
                 raise ValueError("a program in it is not the one it was written with")
             check_program(program)
-            edges = (tuple(map(int, item[key])) for key in ("nodes", "inputs", "outputs"))
+            edges = (tuple(map(int, item[key])) for key in _PARTITION)
             own, bound = item["has_own_shapes"] is True, str(item["bound"])
             partitions.append(CachedPartition(Partition(*edges), program, own, bound))
         rejections = tuple(Rejection(**_texts(item)) for item in document["rejections"])

@@ -40,6 +40,7 @@ from delegate.npu.evidence import evidence_for
 from delegate.npu.perf import Estimate, total
 from delegate.npu.program import Program, build_program, serialized
 from delegate.options import Options
+from delegate.partition.computed import Computed
 from delegate.partition.cost import (
     PartitionCost,
     partition_cost,
@@ -109,7 +110,7 @@ class CompileResult:
 
     @property
     def delegated_nodes(self) -> int:
-        return sum(len(compiled.partition.nodes) for compiled in self.partitions)
+        return sum(len(compiled.partition.delegated) for compiled in self.partitions)
 
     @property
     def total_nodes(self) -> int:
@@ -278,11 +279,12 @@ def _compile(
     supported, rejections = select_nodes(graph, options.deny_ops, chip)
     compiled: dict[Partition, CompiledPartition] = {}
     plans: dict[Partition, PartitionPlan | None] = {}
+    known = Computed(graph, rejections)
     while True:
-        partitions = partitions_of(frozenset(supported))
+        partitions: Sequence[Partition] = known.split(partitions_of, supported)
         plans = {one: plans[one] if one in plans else _plan(graph, one) for one in partitions}
-        known = [plan for plan in plans.values() if plan is not None]
-        failed = [refusal.rejection for plan in known for refusal in plan.refusals]
+        made = [plan for plan in plans.values() if plan is not None]
+        failed = [refusal.rejection for plan in made for refusal in plan.refusals]
         if not failed:
             partitions, too_small = select_partitions(
                 graph, partitions, options.min_nodes, options.max_partitions
@@ -311,7 +313,7 @@ def _compile(
         chip=chip,
         graph=graph,
         partitions=tuple(compiled[partition] for partition in partitions),
-        rejections=tuple(sorted(rejections, key=lambda rejection: rejection.node)),
+        rejections=known.explained(rejections, partitions),
         compile_seconds=time.perf_counter() - start,
     )
 

@@ -121,7 +121,7 @@ class Session:
         announce(
             Delegation(
                 device=self.device_name,
-                delegated_nodes=sum(len(partition.nodes) for partition in partitions),
+                delegated_nodes=sum(len(partition.delegated) for partition in partitions),
                 total_nodes=len(snapshot["nodes"]),
                 partitions=len(partitions),
                 rejections=tuple(result.rejections),
@@ -134,7 +134,7 @@ class Session:
         prepared: list[Prepared] = []
         for item in result.partitions:
             makers = _makers(graph, item.partition) if self.options.float != "off" else ()
-            members = sorted((*makers, *item.partition.nodes))
+            members = sorted((*makers, *item.partition.delegated))
             recompile = _recompile_function(
                 [nodes_by_index[index] for index in members],
                 snapshot.get("reduced_precision"),
@@ -143,7 +143,7 @@ class Session:
                 without,
             )
             program = item.program if item.has_own_shapes else b""
-            prepared.append((tuple(item.partition.nodes), program, recompile, makers))
+            prepared.append((item.partition.delegated, program, recompile, makers))
         return prepared
 
     def _compile_for_board(
@@ -232,9 +232,9 @@ def _makers(graph: Graph, partition: Partition) -> tuple[int, ...]:
     """Nodes beside the partition that compute what it reads, directly or through one another, from
     constants alone, and whose results are not its inputs.
     """
-    read = {t for index in partition.nodes for t in graph.node(index).inputs}
+    read = {t for index in partition.delegated for t in graph.node(index).inputs}
     read.difference_update(partition.inputs)
-    members = set(partition.nodes)
+    members = set(partition.delegated)
     known = {tensor.index for tensor in graph.tensors if tensor.constant is not None}
     alone = []
     for node in graph.nodes:
@@ -272,7 +272,7 @@ def _recompile_function(
     Hands over the program; where there is none, the nodes are left to the CPU (under ``strict``
     DelegateError is raised). Returns the shapes of the partition's tensors, as far as they follow.
     """
-    indices = sorted(partition.nodes)
+    indices = list(partition.delegated)
 
     def preview(wanted: Sequence[int]) -> list[PreviewedPartition]:
         if sorted(wanted) != indices:
@@ -291,7 +291,8 @@ def _recompile_function(
             )
         result = compile_context(with_shapes(graph, shapes), options, preview, without)
         if len(result.partitions) != 1:
-            raise DelegateError("; ".join(r.detail for r in result.rejections[:1]))
+            found = [r.detail for r in result.rejections if r.node in partition.nodes]
+            raise DelegateError("; ".join(found[:1]))
         return result.partitions[0].program
 
     def recompile(tensors: list[dict[str, Any]], upload: Upload) -> dict[int, tuple[int, ...]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT, NAMES, chip_named
-from delegate.host.chosen_driver import driver_name
+from delegate.host.chosen_driver import waits_for_pooling
 from delegate.options import Options
 
 _WITHOUT_BOARD = ("simulator", "null")
@@ -17,8 +17,7 @@ def chosen_chip(options: Options) -> Chip:
     device is none. Where nothing says, RK3588.
     """
     chip = _chip(options)
-    # The mainline driver waits for the DPU alone.
-    return replace(chip, has_pooling=chip is DEFAULT and driver_name(options.device) == "rknpu")
+    return replace(chip, has_pooling=chip is DEFAULT and waits_for_pooling(options.device))
 
 
 def _chip(options: Options) -> Chip:

@@ -23,6 +23,13 @@ def driver_name(device: str) -> str:
     return next((name for part, name in _NODES.items() if part in device), "")
 
 
+def waits_for_pooling(device: str) -> bool:
+    """Return whether the driver of ``device`` waits for the PPU: the vendor's looks at what its
+    last task names; the mainline one knows the DPU's interrupt alone (``board.md``).
+    """
+    return driver_name(device) == "rknpu"
+
+
 def drivers_of(device: str, chip: Chip) -> Sequence[Driver]:
     """Return the driver of ``device``; without one all that ``chip`` has, so that an estimate made
     without a board is the same everywhere.

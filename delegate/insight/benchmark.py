@@ -235,7 +235,7 @@ def _phases(inferences: Sequence[Inference]) -> dict[str, float]:
 def _partitions(inferences: Sequence[Inference], result: CompileResult) -> list[dict[str, Any]]:
     rows = []
     for number, compiled in enumerate(result.partitions):
-        nodes = compiled.partition.nodes
+        nodes = compiled.partition.delegated
         runs = [run for i in inferences for run in i.runs if run.first_node == nodes[0]]
         layers = count_program(compiled.program)
         rows.append(

@@ -92,6 +92,6 @@ def run_inferences(
             invoke(model.interpreter)
             moments.append((begin, time.monotonic_ns()))
             done()
-    delegated = frozenset(n for c in result.partitions for n in c.partition.nodes)
+    delegated = frozenset(n for c in result.partitions for n in c.partition.delegated)
     order = execution_order(result.graph, delegated)
     return [inference_of(begin, end, runs, order, delegated) for begin, end in moments]

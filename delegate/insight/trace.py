@@ -53,7 +53,7 @@ def chrome_trace(
     """The JSON document of a trace. Times in it are microseconds from the first invoke on."""
     is_modelled = device in ("simulator", "null", "cpu")
     placed = {
-        compiled.partition.nodes[0]: _place(number, compiled)
+        compiled.partition.delegated[0]: _place(number, compiled)
         for number, compiled in enumerate(result.partitions)
     }
     events = list(_names(result.chip.cores, is_modelled))
@@ -195,7 +195,7 @@ def _npu(
         {
             **label,
             "estimate": _estimate_args(program.estimate),
-            "nodes": list(part.compiled.partition.nodes),
+            "nodes": list(part.compiled.partition.delegated),
         },
     )  # fmt: skip
     free = [start_us] * cores

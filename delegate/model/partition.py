@@ -11,8 +11,16 @@ class Partition:
 
     ``nodes``: node indices in execution order. ``inputs``: non-constant tensors it reads from
     outside. ``outputs``: tensors it produces that are read outside or are outputs of the graph.
+    ``computed``: nodes beside these that are computed while it is compiled, as shapes are; only
+    its ``nodes`` read their results.
     """
 
     nodes: tuple[int, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    computed: tuple[int, ...] = ()
+
+    @property
+    def delegated(self) -> tuple[int, ...]:
+        """All nodes that the program stands for, by index."""
+        return tuple(sorted((*self.nodes, *self.computed)))

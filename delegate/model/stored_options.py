@@ -29,6 +29,7 @@ _SPANS = {
     26: ((0, 4),),  # SPACE_TO_DEPTH
     28: (),  # TANH
     34: (),  # PAD
+    36: ((0, 4), (4, 4)),  # GATHER
     39: (),  # TRANSPOSE
     40: ((0, 1),),  # MEAN
     41: ((0, 4),),  # SUB
@@ -36,6 +37,7 @@ _SPANS = {
     45: ((0, 4), (4, 4), (8, 4), (12, 4), (16, 4)),  # STRIDED_SLICE
     47: (),  # EXP
     49: (),  # SPLIT
+    53: (),  # CAST
     54: (),  # PRELU
     55: (),  # MAXIMUM
     57: (),  # MINIMUM
@@ -45,6 +47,8 @@ _SPANS = {
     70: (),  # EXPAND_DIMS
     74: ((0, 1),),  # SUM
     76: (),  # RSQRT
+    77: (),  # SHAPE
+    81: ((0, 1),),  # REDUCE_PROD
     82: ((0, 1),),  # REDUCE_MAX
     83: ((0, 4), (4, 4)),  # PACK
     88: ((0, 4), (4, 4)),  # UNPACK

@@ -11,6 +11,7 @@ import numpy as np
 
 from delegate.model.graph import DType, Graph, Tensor, read_only
 from delegate.ops import OPERATORS
+from delegate.ops.shared.shape_arithmetic import with_shape_constants
 from delegate.ops.transpose_conv import doubling
 
 _FLOATS = (DType.FLOAT16, DType.FLOAT32)
@@ -22,8 +23,9 @@ def in_half(graph: Graph, wanted: str) -> Graph:
     ``wanted`` auto: if its metadata say that it bears fp16, or it has float16 weights: who made it
     took fp16 to be enough.
     """
+    graph = with_shape_constants(graph)
     has_floats = any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors)
-    folded = _folded(graph, {})
+    folded = _folded(graph, {index: graph.tensor(index) for index in graph.folded})
     if folded:  # DEQUANTIZE behind DENSIFY
         folded = _folded(_with(graph, folded), folded)
     has_half = any(_is_half(tensor.constant) for tensor in folded.values())

@@ -22,6 +22,11 @@ NOT_TAKEN_ALREADY = Rule(
     "default delegates (op resolver type BUILTIN_WITHOUT_DEFAULT_DELEGATES)",
 )
 NOT_DENIED = Rule("not_denied", "The option deny_ops must not name the node or its operator")
+READERS_TAKEN = Rule(
+    "readers_taken",
+    "What follows from shapes alone is computed while the model is compiled, where only nodes that "
+    "the NPU takes read it",
+)
 ALIAS_IS_FREE = Rule(
     "alias_is_free",
     "The tensors of a concatenation, split, slice or reshape must be parts of one another in "
@@ -61,6 +66,7 @@ RULES = (
     OPERATOR_SUPPORTED,
     NOT_TAKEN_ALREADY,
     NOT_DENIED,
+    READERS_TAKEN,
     ALIAS_IS_FREE,
     HOST_CONVERTS,
     RESULT_USED,

@@ -14,6 +14,7 @@ from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import known_record
 from delegate.ops.operator import ABSENT, Shape
+from delegate.ops.shared.shape_arithmetic import with_shape_constants
 
 
 def following_shapes(graph: Graph, partition: Partition) -> Mapping[int, Shape]:
@@ -21,9 +22,15 @@ def following_shapes(graph: Graph, partition: Partition) -> Mapping[int, Shape]:
     no shape follows. What ``graph`` says of results does not count.
     """
     known = {index: graph.tensor(index).shape for index in partition.inputs}
-    for node in map(graph.node, partition.nodes):
-        graph = with_shapes(graph, {t: known[t] for t in node.inputs if t in known})
-        shapes = _shapes(graph, node)
+    changed = graph
+    for node in map(graph.node, partition.delegated):
+        changed = with_shapes(changed, {t: known[t] for t in node.inputs if t in known})
+        if node.index in partition.computed:
+            shapes: tuple[Shape, ...] | None = tuple(graph.tensor(t).shape for t in node.outputs)
+        else:
+            # What was made of old shapes is none of the new ones.
+            seen = with_shape_constants(changed) if partition.computed else changed
+            shapes = _shapes(seen, node)
         if shapes is None:
             break
         known.update(zip(node.outputs, shapes, strict=True))
@@ -43,7 +50,7 @@ def _shapes(graph: Graph, node: Node) -> tuple[Shape, ...] | None:
 
 def first_unknown(graph: Graph, partition: Partition, known: Mapping[int, Shape]) -> Node | None:
     """The first node whose results have no shapes in ``known``."""
-    for node in map(graph.node, partition.nodes):
+    for node in map(graph.node, partition.delegated):
         if any(t not in known for t in node.outputs if t != ABSENT):
             return node
     return None

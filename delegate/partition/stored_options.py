@@ -10,10 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from delegate.chip.generated import rewrite
-from delegate.model.operator_options import fields_of, stored_bytes
+from delegate.model.operator_options import Options, fields_of, stored_bytes
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.ops import OPERATORS
-from delegate.ops.operator import Operator
+from delegate.ops.shared.shape_arithmetic import NUMBERS_OPTIONS
 
 PATH = Path("delegate/model/stored_options.py")
 
@@ -46,18 +46,20 @@ FOLLOW_RUNTIME = frozenset(map(BUILTIN_OPERATORS.__getitem__, FOLLOWING))
 
 def stored_options_module() -> str:
     """The source of the table."""
-    codes = {name: BUILTIN_OPERATORS.index(name) for name in OPERATORS}
+    options = {name: operator.options for name, operator in OPERATORS.items()}
+    options.update(NUMBERS_OPTIONS)
+    codes = {name: BUILTIN_OPERATORS.index(name) for name in options}
     lines = [
-        f"    {codes[name]}: {spans_of(operator)!r},  # {name}\n"
-        for name, operator in OPERATORS.items()
+        f"    {codes[name]}: {spans_of(kind)!r},  # {name}\n"
+        for name, kind in sorted(options.items(), key=lambda item: codes[item[0]])
     ]
     following = [codes[name] for name, item in OPERATORS.items() if item.follows_runtime]
     return _HEADER + "".join(lines) + _FOOTER.replace("FOLLOWING", repr(following))
 
 
-def spans_of(operator: Operator) -> tuple[tuple[int, int], ...]:
-    """Offset and bytes of the fields of its options, in the order of the struct."""
-    fields = () if operator.options is None else fields_of(operator.options)
+def spans_of(options: type[Options] | None) -> tuple[tuple[int, int], ...]:
+    """Return offset and bytes of the fields of ``options``, in the order of the struct."""
+    fields = () if options is None else fields_of(options)
     return tuple(sorted((field.offset, stored_bytes(field)) for _, field in fields))
 
 

@@ -188,7 +188,7 @@ def _ordered_operators(table: TableValue, result: CompileResult, npu_code: int) 
     old = table.children(SubGraphSlot.OPERATORS)
     if not result.partitions:
         return old  # perhaps out of order, which is the runtime's to judge
-    compiled = {node: item for item in result.partitions for node in item.partition.nodes}
+    compiled = {node: item for item in result.partitions for node in item.partition.delegated}
     operators = []
     for nodes in execution_order(graph, compiled):
         item = compiled.get(nodes[0])

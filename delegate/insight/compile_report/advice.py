@@ -84,7 +84,7 @@ def suggestions(
     CPU and the submits that fall away. What they would take on the NPU is not known.
     """
     graph = result.graph
-    now = {node for compiled in result.partitions for node in compiled.partition.nodes}
+    now = {node for compiled in result.partitions for node in compiled.partition.delegated}
     rejected: dict[str, set[int]] = {}
     for rejection in result.rejections:
         rejected.setdefault(rejection.op, set()).add(rejection.node)

@@ -78,7 +78,7 @@ def page_document(
     delegated = {
         node: number
         for number, compiled in enumerate(result.partitions)
-        for node in compiled.partition.nodes
+        for node in compiled.partition.delegated
     }
     return {
         "title": title,
@@ -115,7 +115,7 @@ def _partition(
     chip: Chip, graph: Graph, compiled: CompiledPartition, program: Program
 ) -> dict[str, Any]:
     return {
-        "nodes": list(compiled.partition.nodes),
+        "nodes": list(compiled.partition.delegated),
         "tasks": compiled.tasks,
         "estimate": asdict(compiled.estimate),
         "row_sharing": compiled.sharing,

@@ -124,7 +124,7 @@ def inference_us(cpu: Cpu, graph: Graph, node: Node) -> float:
 
 def left_to_cpu(result: CompileResult, cpu: Cpu = A76) -> dict[int, float]:
     """Return microseconds per inference on the CPU of every node left there, by its number."""
-    delegated = {node for compiled in result.partitions for node in compiled.partition.nodes}
+    delegated = {node for compiled in result.partitions for node in compiled.partition.delegated}
     return {
         node.index: inference_us(cpu, result.graph, node)
         for node in result.graph.nodes

@@ -1,0 +1,195 @@
+"""Compute what a graph computes from the shapes of its tensors alone, at the batch that is loaded.
+
+Converters write the shape of a RESHAPE as SHAPE, STRIDED_SLICE and PACK where the batch is not
+fixed. With the shapes of the loaded graph these are constants. Numbers are int32 or int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.model.graph import Activation, DType, Graph, Node, Tensor, read_only
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.model.tensor_content import NUMPY_TYPES
+from delegate.ops.add import AddOptions
+from delegate.ops.concatenation import ConcatenationOptions
+from delegate.ops.mul import MulOptions
+from delegate.ops.pack import PackOptions
+from delegate.ops.shared.reductions import ReducerOptions
+from delegate.ops.strided_slice import StridedSliceOptions
+from delegate.ops.sub import SubOptions
+
+Numbers = npt.NDArray[Any]
+
+MOST_NUMBERS: Final = 64
+"""A result of more numbers is no shape: TensorFlow Lite's tensors have up to eight dimensions."""
+
+_INTEGERS = (DType.INT32, DType.INT64)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherOptions(Options):
+    """``axis``: of the tensor that is gathered from. ``batch_dims``: leading ones in common."""
+
+    UNION_TYPE = 23
+
+    axis: int = option(FieldKind.INT32, slot=0, offset=0)
+    batch_dims: int = option(FieldKind.INT32, slot=1, offset=4)
+
+
+def with_shape_constants(graph: Graph) -> Graph:
+    """Return ``graph`` with the results of shape arithmetic as constants, named in ``folded``."""
+    found: dict[int, Tensor] = {}
+    known = _constants(graph)
+    for node in graph.nodes:
+        if node.op not in _RULES or len(node.outputs) != 1 or node.outputs[0] < 0:
+            continue
+        result = graph.tensor(node.outputs[0])
+        numbers = _value(graph, node, known)
+        if numbers is None or result.dtype not in _INTEGERS or result.index in known:
+            continue
+        if numbers.size > MOST_NUMBERS or numbers.shape != result.shape:
+            continue
+        known[result.index] = numbers.astype(NUMPY_TYPES[result.dtype])
+        found[result.index] = replace(result, constant=read_only(known[result.index]))
+    if not found:
+        return graph
+    tensors = tuple(found.get(tensor.index, tensor) for tensor in graph.tensors)
+    return replace(graph, tensors=tensors, folded=graph.folded | frozenset(found))
+
+
+def is_shape_arithmetic(graph: Graph, node: Node) -> bool:
+    """Return whether ``node`` gives numbers that ``with_shape_constants`` found."""
+    kinds = [graph.tensor(t).dtype for t in node.outputs]
+    is_found = not graph.folded.isdisjoint(node.outputs)
+    return node.op in _RULES and is_found and all(kind in _INTEGERS for kind in kinds)
+
+
+def _constants(graph: Graph) -> dict[int, Numbers]:
+    """Return the small integer constants that nobody may change."""
+    written = {t for node in graph.nodes for t in node.outputs} - graph.folded
+    return {
+        tensor.index: tensor.constant
+        for tensor in graph.tensors
+        if tensor.constant is not None
+        and tensor.dtype in _INTEGERS
+        and tensor.constant.size <= MOST_NUMBERS
+        and not tensor.is_variable
+        and tensor.index not in written
+        and tensor.index not in graph.inputs
+    }
+
+
+def _value(graph: Graph, node: Node, known: Mapping[int, Numbers]) -> Numbers | None:
+    if any(t < 0 for t in node.inputs):
+        return None
+    if node.op == "SHAPE":
+        (source,) = node.inputs
+        tensor = graph.tensor(source)
+        return np.array(tensor.shape, np.int64) if tensor.has_fixed_image else None
+    if any(t not in known for t in node.inputs):
+        return None
+    try:
+        return _RULES[node.op](node, [known[t] for t in node.inputs])
+    except (ValueError, IndexError, OverflowError):  # what the runtime refuses, too
+        return None
+
+
+def _stack(node: Node, parts: Sequence[Numbers]) -> Numbers | None:
+    options = node.options_as(PackOptions)
+    return None if options is None else np.stack(parts, options.axis)
+
+
+def _join(node: Node, parts: Sequence[Numbers]) -> Numbers | None:
+    options = node.options_as(ConcatenationOptions)
+    if options is None or options.activation is not Activation.NONE:
+        return None
+    return np.concatenate(parts, options.axis)
+
+
+def _slice(node: Node, parts: Sequence[Numbers]) -> Numbers | None:
+    options = node.options_as(StridedSliceOptions)
+    source, begin, end, stride = parts
+    if options is None or options.ellipsis_mask or options.new_axis_mask or source.ndim != 1:
+        return None
+    first, last, step = (int(numbers.item()) for numbers in (begin, end, stride))
+    if options.shrink_axis_mask & 1:
+        return np.asarray(source[first])
+    if step == 0:
+        return None
+    start = None if options.begin_mask & 1 else first
+    stop = None if options.end_mask & 1 else last
+    return np.asarray(source[start:stop:step])
+
+
+def _gather(node: Node, parts: Sequence[Numbers]) -> Numbers | None:
+    options = node.options_as(GatherOptions)
+    source, places = parts
+    if options is None or options.axis != 0 or options.batch_dims or places.size == 0:
+        return None
+    if places.min() < 0 or places.max() >= len(source):
+        return None
+    return np.asarray(source[places])
+
+
+def _product(node: Node, parts: Sequence[Numbers]) -> Numbers | None:
+    options = node.options_as(ReducerOptions)
+    source, axes = parts
+    if options is None or not all(-source.ndim <= axis < source.ndim for axis in axes.flat):
+        return None
+    kept = {int(axis) % source.ndim for axis in axes.flat}
+    found = np.prod(source.astype(np.int64), axis=tuple(kept), keepdims=options.keep_dims)
+    return _if_it_fits(np.asarray(found), source.dtype)
+
+
+def _arithmetic(
+    kind: type[Any], function: Callable[[Numbers, Numbers], Numbers]
+) -> Callable[[Node, Sequence[Numbers]], Numbers | None]:
+    def rule(node: Node, parts: Sequence[Numbers]) -> Numbers | None:
+        options = node.options_as(kind)
+        if options is None or options.activation is not Activation.NONE:
+            return None
+        first, second = (part.astype(np.int64) for part in parts)
+        return _if_it_fits(np.asarray(function(first, second)), parts[0].dtype)
+
+    return rule
+
+
+def _cast(node: Node, parts: Sequence[Numbers]) -> Numbers:
+    return parts[0]
+
+
+def _if_it_fits(numbers: Numbers, kind: np.dtype[Any]) -> Numbers | None:
+    """Return ``numbers`` unless the runtime's would wrap."""
+    ends = np.iinfo(np.int32 if kind == np.int32 else np.int64)
+    if numbers.size and not ends.min <= numbers.min() <= numbers.max() <= ends.max:
+        return None
+    return numbers
+
+
+_RULES: Mapping[str, Callable[[Node, Sequence[Numbers]], Numbers | None]] = {
+    "SHAPE": _cast,
+    "STRIDED_SLICE": _slice,
+    "PACK": _stack,
+    "CONCATENATION": _join,
+    "GATHER": _gather,
+    "CAST": _cast,
+    "ADD": _arithmetic(AddOptions, np.add),
+    "SUB": _arithmetic(SubOptions, np.subtract),
+    "MUL": _arithmetic(MulOptions, np.multiply),
+    "REDUCE_PROD": _product,
+}
+"""What each operator makes of numbers; None: it is left to the runtime."""
+
+NUMBERS_OPTIONS: Mapping[str, type[Options] | None] = {
+    "SHAPE": None,
+    "GATHER": GatherOptions,
+    "CAST": None,
+    "REDUCE_PROD": ReducerOptions,
+}
+"""Options of the operators above that have no record of their own."""

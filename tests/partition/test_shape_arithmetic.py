@@ -1,0 +1,194 @@
+"""What follows from shapes alone: constants while compiling, right in every batch, and claimed only
+where nobody else reads it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import delegate
+from delegate.compile.aot.rewrite import compile_ahead_of_time
+from delegate.compile.compiler import compile_model
+from delegate.host.runtimes import find_runtime
+from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.ops.add import AddOptions
+from delegate.ops.concatenation import ConcatenationOptions
+from delegate.ops.mul import MulOptions
+from delegate.ops.pack import PackOptions
+from delegate.ops.shared.reductions import ReducerOptions
+from delegate.ops.shared.shape_arithmetic import GatherOptions, with_shape_constants
+from delegate.ops.strided_slice import StridedSliceOptions
+from delegate.options import Options
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.options import BuiltinOptions
+
+SCALE = Quantization((0.05,), (3,))
+SHAPE_OPTIONS = BuiltinOptions(55, {0: b"\2"})
+"""The result is int32."""
+FIRST = StridedSliceOptions(shrink_axis_mask=1)
+
+
+def number(builder: ModelBuilder, *values: int, scalar: bool = False) -> int:
+    array = np.array(values[0] if scalar else values, np.int32)
+    return builder.constant(f"number {values}", array)
+
+
+def batch_of(builder: ModelBuilder, x: int) -> int:
+    """The number of images, as Keras writes it."""
+    rank = len(builder.spec(x).shape)
+    shape = builder.tensor(f"shape {x}", (rank,), DType.INT32)
+    builder.operator("SHAPE", (x,), (shape,), SHAPE_OPTIONS)
+    ends = [number(builder, n) for n in (0, 1, 1)]
+    batch = builder.tensor(f"batch {x}", (), DType.INT32)
+    builder.operator("STRIDED_SLICE", (shape, *ends), (batch,), FIRST)
+    return batch
+
+
+def reshaped_model(*, shape_is_output: bool = False) -> bytes:
+    """A function of a map whose rows are joined, at the batch that is found while it runs."""
+    builder = ModelBuilder("reshaped")
+    x = builder.input("x", (1, 4, 8, 32), DType.INT8, SCALE, shape_signature=(-1, 4, 8, 32))
+    y = function(builder, "RELU", (x,), SCALE)
+    sides = [number(builder, n, scalar=True) for n in (2, 16, 32)]
+    wanted = builder.tensor("wanted", (4,), DType.INT32)
+    builder.operator("PACK", (batch_of(builder, y), *sides), (wanted,), PackOptions(4, 0))
+    z = builder.tensor("z", (1, 2, 16, 32), DType.INT8, SCALE, shape_signature=(-1, 2, 16, 32))
+    builder.operator("RESHAPE", (y, wanted), (z,))
+    builder.output(function(builder, "RELU", (z,), SCALE))
+    if shape_is_output:
+        builder.output(wanted)
+    return builder.build()
+
+
+def run(model: bytes, batch: int, tmp_path, **options: str) -> list[np.ndarray]:
+    """All outputs at ``batch`` images; without options on the CPU."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(model)
+    runtime = find_runtime()
+    given = {"device": "simulator", "numerics": "exact", **options}
+    plugins = [runtime.load_delegate(delegate.library_path(), given)] if options else []
+    interpreter = runtime.interpreter(path, plugins, reference_kernels=True)
+    (details,) = interpreter.get_input_details()
+    shape = (batch, *details["shape"][1:])
+    if batch != 1:
+        interpreter.resize_tensor_input(details["index"], shape)
+        interpreter.allocate_tensors()
+    image = np.random.default_rng(batch).integers(-128, 128, shape).astype(np.int8)
+    interpreter.set_tensor(details["index"], image)
+    interpreter.invoke()
+    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_every_batch_is_the_reference_kernels(batch: int, tmp_path, caplog) -> None:
+    model = reshaped_model()
+    ours = run(model, batch, tmp_path, strict="false", log_level="info")
+    theirs = run(model, batch, tmp_path)
+    assert [out.shape for out in ours] == [(batch, 2, 16, 32)]
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    said = caplog.text
+    assert "6 of 6 nodes delegated in 1 partition" in said
+    assert "run on the CPU" not in said
+
+
+def test_a_shape_that_somebody_else_reads_stays_with_the_runtime(tmp_path) -> None:
+    model = reshaped_model(shape_is_output=True)
+    result = compile_model(model, Options())
+    assert not {1, 2, 3} & {n for c in result.partitions for n in c.partition.delegated}
+    ours = run(model, 2, tmp_path, log_level="error")
+    theirs = run(model, 2, tmp_path)
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_what_is_denied_stays_with_the_runtime(tmp_path) -> None:
+    options = Options.from_mapping({"deny_ops": "PACK"}, {})
+    result = compile_model(reshaped_model(), options)
+    rules = {r.op: r.rule for r in result.rejections}
+    assert rules["PACK"] == "not_denied"
+    assert rules["SHAPE"] == rules["STRIDED_SLICE"] == "readers_taken"
+
+
+def test_compiled_ahead_of_time_nothing_of_it_is_left(tmp_path) -> None:
+    result = compile_model(reshaped_model(), Options(numerics="exact"))
+    assert [c.partition.computed for c in result.partitions] == [(1, 2, 3)]
+    compiled = compile_ahead_of_time(reshaped_model(), Options(numerics="exact")).content
+    assert len(read_graph(compiled).nodes) == 1
+    ours = run(compiled, 1, tmp_path, log_level="error")
+    np.testing.assert_array_equal(ours[0], run(reshaped_model(), 1, tmp_path)[0])
+
+
+def test_a_cached_program_claims_the_same_nodes(tmp_path, caplog) -> None:
+    (tmp_path / "cache").mkdir(mode=0o700)
+    for _ in range(2):
+        run(reshaped_model(), 1, tmp_path, cache_dir=str(tmp_path / "cache"), log_level="info")
+        assert "6 of 6 nodes delegated in 1 partition" in caplog.text
+        caplog.clear()
+    assert len(list((tmp_path / "cache").glob("*.rkc"))) == 1
+
+
+def arithmetic_model(seed: int) -> bytes:
+    """Random arithmetic over the shape of a map; its results are outputs."""
+    rng = np.random.default_rng(seed)
+    builder = ModelBuilder("arithmetic")
+    shape = tuple(int(n) for n in rng.integers(1, 9, int(rng.integers(1, 5))))
+    x = builder.input("x", shape, DType.INT8, SCALE)
+    found = [builder.tensor("shape", (len(shape),), DType.INT32)]
+    builder.operator("SHAPE", (x,), (found[0],), SHAPE_OPTIONS)
+
+    def made(op: str, operands: tuple[int, ...], size: tuple[int, ...], options=None) -> None:
+        result = builder.tensor(f"{op} {len(found)}", size, DType.INT32)
+        builder.operator(op, operands, (result,), options)
+        found.append(result)
+
+    for _ in range(8):
+        one = found[int(rng.integers(len(found)))]
+        size = builder.spec(one).shape
+        kind = rng.choice(("part", "item", "pack", "join", "sum", "product", "gather", "all"))
+        if kind == "sum" or kind == "product":
+            op, options = ("ADD", AddOptions()) if kind == "sum" else ("MUL", MulOptions())
+            made(op, (one, number(builder, int(rng.integers(-3, 4)), scalar=True)), size, options)
+        elif kind == "pack" and len(size) == 0:
+            made("PACK", (one, one, one), (3,), PackOptions(3, 0))
+        elif len(size) != 1 or size[0] == 0:
+            continue
+        elif kind == "item":
+            at = int(rng.integers(-size[0], size[0]))
+            ends = [number(builder, n) for n in (at, at + 1, 1)]
+            made("STRIDED_SLICE", (one, *ends), (), FIRST)
+        elif kind == "part":
+            first, last = sorted(int(n) for n in rng.integers(0, size[0] + 1, 2))
+            if first < last:
+                ends = [number(builder, n) for n in (first, last, 1)]
+                made("STRIDED_SLICE", (one, *ends), (last - first,), StridedSliceOptions())
+        elif kind == "join" and size[0] < 20:
+            made("CONCATENATION", (one, one), (2 * size[0],), ConcatenationOptions(0))
+        elif kind == "gather":
+            places = rng.integers(0, size[0], int(rng.integers(1, 5)))
+            made("GATHER", (one, number(builder, *map(int, places))), places.shape,
+                 GatherOptions())  # fmt: skip
+        elif kind == "all":
+            made("REDUCE_PROD", (one, number(builder, 0)), (), ReducerOptions())
+    for tensor in found:
+        builder.output(tensor)
+    return builder.build()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_arithmetic_is_the_runtimes(seed: int, tmp_path) -> None:
+    model = arithmetic_model(seed)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(model)
+    interpreter = find_runtime().interpreter(path, (), reference_kernels=True)
+    interpreter.invoke()
+    graph = with_shape_constants(read_graph(model))
+    for details in interpreter.get_output_details():
+        constant = graph.tensor(details["index"]).constant
+        if constant is None:  # only what would wrap is left
+            assert np.abs(interpreter.get_tensor(details["index"]).astype(np.int64)).max() > 1 << 20
+            continue
+        np.testing.assert_array_equal(constant, interpreter.get_tensor(details["index"]))
+    assert graph.folded
