@@ -52,7 +52,13 @@ def by_sums(task: ElementwiseTask, between: Ref) -> Iterator[ElementwiseTask]:
     assert ew is not None
     assert ew.operand is not None
     is_max = ew.operation is EwOperation.MAX
-    less = EwStage(ew.operand, surface_stride_bytes=ew.surface_stride_bytes, scale=-1)
+    less = EwStage(
+        ew.operand,
+        per_channel=ew.per_channel,
+        operand_bytes=ew.operand_bytes,
+        surface_stride_bytes=ew.surface_stride_bytes,
+        scale=-1,
+    )
     source, stride = task.source, task.source_surface_stride_bytes
     if is_max:
         less = replace(less, operand=source, surface_stride_bytes=stride)
