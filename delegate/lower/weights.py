@@ -175,7 +175,9 @@ def pack_scalars(summand: int, multiplier: int | None, shift: int = 0) -> bytes:
 
 
 def pack_bn_multipliers(multipliers: Int64Array, channels: int) -> bytes:
-    """Dense int16 for NRDMA DATA_USE = 4, zero up to ``channels``."""
+    """Dense int16 for NRDMA DATA_USE = 4, zero up to ``channels``; BN takes them without a sign."""
+    if multipliers.min() < 0:
+        raise ValueError("BN has no multipliers below 0")
     return padded_operands(multipliers, channels, "<i2").tobytes()
 
 

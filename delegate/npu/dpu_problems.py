@@ -33,6 +33,9 @@ def problems(task: DpuTask) -> Iterator[tuple[str, str]]:
         yield "DPU.OUT_CVT_SHIFT.MINUS_EXP", "is known with fp16 only"
     elif task.bn.prelu:
         yield "DPU.BN_CFG.BN_MUL_PRELU", "is known with fp16 only"
+    elif task.bn.mul_operand < 0:
+        problem = f"= {task.bn.mul_operand} is above 0 to the chip, whose multiplier has no sign"
+        yield "DPU.BN_MUL_CFG.BN_MUL_OPERAND", problem
     yield from _cube_problems(task)
     yield from _stage_problems(task)
     yield from _element_wise_problems(task)

@@ -14,10 +14,11 @@ from rk3588_conformance.generated.fused_graphs import fused_graph
 from rk3588_conformance.generated.judge import Run, judge_left_to_cpu, judge_model
 from rk3588_conformance.generated.judge_fast import judge_fast
 from rk3588_conformance.generated.judge_float import judge_float
-from rk3588_conformance.generated.mixed_graphs import mixed_graph, mixed_inferences
+from rk3588_conformance.generated.mixed_graphs import MixedGraph, mixed_graph, mixed_inferences
 from rk3588_conformance.generated.random_graphs import RandomGraph, random_graph
 
 SECONDS = 60.0
+OWN_SHAPES = 2  # of the inferences of a random graph, the first ones
 LEFT_TO_CPU = 4  # one graph in so many also runs where no partition compiles
 
 
@@ -51,6 +52,8 @@ def inferences(graph: RandomGraph, seed: int) -> list[Mapping[int, Any]]:
 def judge(seed: int, seconds: float = SECONDS, options: Mapping[str, str] = {}) -> Outcome:
     graph = random_graph(seed)
     made = inferences(graph, seed)
+    if options.get("numerics") == "auto":
+        return _judge_auto(seed, graph, made[:OWN_SHAPES], seconds, options)
     result = in_child(lambda: judge_model(graph.content, made, options=options), seconds)
     counts = {} if result.value is None else result.value
     if result.kind == PASSED and seed % LEFT_TO_CPU == 0:
@@ -67,6 +70,8 @@ def judge(seed: int, seconds: float = SECONDS, options: Mapping[str, str] = {}) 
 def judge_mixed(seed: int, seconds: float = SECONDS, options: Mapping[str, str] = {}) -> Outcome:
     graph = mixed_graph(seed)
     made = mixed_inferences(seed, graph.content)
+    if options.get("numerics") == "auto":
+        return _judge_auto(seed, graph, made, seconds, options)
     result = in_child(lambda: judge_model(graph.content, made, options=options), seconds)
     if result.kind == PASSED:
         return Outcome(seed, PASSED, counts=result.value)
@@ -75,11 +80,20 @@ def judge_mixed(seed: int, seconds: float = SECONDS, options: Mapping[str, str] 
     return Outcome(seed, result.kind, f"{graph.description}\n{result.text}")
 
 
-def judge_fused(seed: int, seconds: float = SECONDS) -> Outcome:
+def judge_fused(seed: int, seconds: float = SECONDS, options: Mapping[str, str] = {}) -> Outcome:
     """With ``numerics=auto``."""
     graph = fused_graph(seed)
-    made = inferences(graph, seed)
-    result = in_child(lambda: judge_fast(graph.content, made), seconds)
+    return _judge_auto(seed, graph, inferences(graph, seed), seconds, options)
+
+
+def _judge_auto(
+    seed: int,
+    graph: RandomGraph | MixedGraph,
+    made: list[Mapping[int, Any]],
+    seconds: float,
+    options: Mapping[str, str],
+) -> Outcome:
+    result = in_child(lambda: judge_fast(graph.content, made, options=options), seconds)
     if result.kind == PASSED:
         return Outcome(seed, PASSED, counts=result.value)
     if in_child(lambda: _run_alone(graph.content, made), seconds).kind != PASSED:

@@ -48,6 +48,10 @@ def test_an_overflow_names_layer_tile_field_value_and_limit():
         (conv_task(bn=BnStage(relux_max=6)), "DPU.BN_CFG.BN_RELUX_EN"),
         (conv_task(ew=EwStage(relux_max=6)), "DPU.EW_CFG.EW_RELUX_EN"),
         (conv_task(bn=BnStage(mul=Source.MEMORY)), "DPU_RDMA.RDMA_BN_BASE_ADDR.BN_BASE_ADDR"),
+        (
+            conv_task(bn=BnStage(mul=Source.REGISTER, mul_operand=-1)),
+            "DPU.BN_MUL_CFG.BN_MUL_OPERAND",
+        ),
         (conv_task(bn=BnStage(shift=3)), "DPU.BN_MUL_CFG.BN_MUL_SHIFT_VALUE"),
         (
             conv_task(bs=BsStage(mul=Source.MEMORY, operands=OPERANDS)),

@@ -7,6 +7,7 @@ import itertools
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from delegate.chip.element import Element
@@ -15,6 +16,7 @@ from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.task import BsStage, BufferId, EwStage, OutConvert, Ref, Source, TableLoad
+from delegate.lower.weights import pack_bn_multipliers
 from delegate.npu import encode_conv
 from delegate.npu.encode import encode_task
 from delegate.npu.encode_table import LOAD_WORDS
@@ -129,6 +131,11 @@ def test_other_numbers_of_pixels_apart_take_other_tasks(factor):
     steps = [c for c in found if c.register and c.register.full_name == "CNA.CONV_CON3"]
     spreads = {c.register.field("DECONV_Y_STRIDE").decode(c.value) for c in steps}
     assert spreads == {factor if factor in (2, 4, 8) else 1}
+
+
+def test_bn_has_no_multiplier_below_zero():
+    with pytest.raises(ValueError, match="below 0"):
+        pack_bn_multipliers(np.array([5, -1, 7]), 16)
 
 
 _PAGE = ROOT / "docs" / "hazards.md"

@@ -24,6 +24,7 @@ from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions
+from rk3588_conformance.generated.campaign import CRASHED, in_child
 from rk3588_conformance.random_layers import Numbers
 from tests.ops.function_oracle import RANGES, quantization
 
@@ -207,3 +208,35 @@ def test_a_sum_with_a_value_per_pixel_is_not_fused() -> None:
     inputs = [values(rng, shape, DType.INT8) for shape in ((1, 6, 5, 32), (1, 6, 5, 1))]
     off = simulated(model, inputs).astype(int) - kernel_result(model, inputs)
     assert np.abs(off).max() <= 1
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB"])
+@pytest.mark.parametrize(
+    ("scales", "aborts"),
+    [
+        ((1.0, 0.5, 2.0**-18), False),
+        ((0.5, 1.0, 2.0**-19), True),
+        ((1.0, 1.0, 2.0**-30), True),
+        ((1.0, 2.0, 2.0**107), False),
+        ((1.0, 2.0, 2.0**108), True),
+        ((2.0**127, 1.0, 2.0**107), True),
+    ],
+)
+def test_sums_that_end_the_runtime_are_left_to_it(
+    op: str, scales: tuple[float, float, float], aborts: bool
+) -> None:
+    builder = ModelBuilder("sum")
+    first, second, output = (Quantization((scale,), (0,)) for scale in scales)
+    x, y = (builder.input(name, (1, 2, 2, 4), DType.INT8, q) for name, q in
+            (("x", first), ("y", second)))  # fmt: skip
+    options = {"ADD": AddOptions, "SUB": SubOptions}[op](Activation.NONE)
+    model = builder.build(function(builder, op, (x, y), output, options))
+
+    def prepare() -> None:
+        Interpreter(
+            model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+        ).allocate_tensors()
+
+    assert (in_child(prepare, 60).kind == CRASHED) == aborts
+    rules = [r.rule for r in compile_model(model, Options(numerics="exact")).rejections]
+    assert ("sum_scales_in_range" in rules) == aborts

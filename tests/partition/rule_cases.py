@@ -238,6 +238,12 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: addition(other_shape=(1, 1, 2, 4)), "of shape [1, 1, 2, 4] is to be broadcast"),
         (lambda: with_output(addition(), shape=(1, 3, 5, 4)), "[1, 3, 5, 4]"),
     ],
+    "sum_scales_in_range": [
+        (
+            lambda: with_output(addition(), quantization=per_tensor(2.0**-30, 0)),
+            "and 9.31323e-10",
+        ),
+    ],
     "rank_in_range": [
         (lambda: function("TANH", shape=(1, 1, 2, 3, 4)), "[1, 1, 2, 3, 4]"),
         (lambda: addition((1, 1, 3, 2, 4)), "[1, 1, 3, 2, 4]"),

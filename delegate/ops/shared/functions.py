@@ -114,7 +114,7 @@ def requantized(graph: Graph, node: Node, values: Values) -> Values:
     return multiply(values, multiplier_of(float32_product(source, over=target))) + zero_point
 
 
-_SUM_BITS = 20
+SUM_BITS = 20
 """Bits that the kernels of sums give both operands below the unit."""
 
 
@@ -128,10 +128,10 @@ def weighted_sum(
     twice = 2 * max(scale for scale, _ in scales)
     total = np.zeros((), np.int64)
     for values, (scale, zero_point), sign in zip(operands, scales, signs, strict=True):
-        wide = (values - zero_point) << _SUM_BITS
+        wide = (values - zero_point) << SUM_BITS
         total = total + sign * multiply(wide, multiplier_of(scale / twice))
     scale, zero_point = scale_of(graph, node.outputs[0])
-    return multiply(total, multiplier_of(twice / ((1 << _SUM_BITS) * scale))) + zero_point
+    return multiply(total, multiplier_of(twice / ((1 << SUM_BITS) * scale))) + zero_point
 
 
 def clamped_function(low: float, high: float | None) -> Function:

@@ -28,11 +28,11 @@ from delegate.lower.stretched import is_copied, stretched
 from delegate.lower.task import ElementwiseTask, Task, TaskKind
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.weights import depthwise_channels
-from delegate.model.graph import Activation, Graph, Node
+from delegate.model.graph import Activation, Graph, Node, Tensor
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
 from delegate.ops.shared import common, half_records
-from delegate.ops.shared.functions import activated, weighted_sum
+from delegate.ops.shared.functions import SUM_BITS, activated, weighted_sum
 from delegate.ops.shared.image_rules import rank_in_range
 from delegate.ops.shared.links import four_dimensions
 
@@ -84,6 +84,23 @@ RULES = (
     one_operand_computed,
     one_operand_has_output_shape,
 )
+
+
+@constraint()
+def sum_scales_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """The output's scale must be above 2^-19 of the larger operand's, and 2^20 of it and twice that
+    one float32: the runtime's kernels abort elsewhere.
+    """
+    scales = [np.float32(_scale(tensor)) for tensor in facts.inputs(node)]
+    output = np.float32(_scale(facts.outputs(node)[0]))
+    with np.errstate(over="ignore"):
+        factor = float(np.float32(2) * max(scales)) / float(np.float32(1 << SUM_BITS) * output)
+    return None if 0 < factor < 1 else f"they are {scales[0]:g}, {scales[1]:g} and {output:g}"
+
+
+def _scale(tensor: Tensor) -> float:
+    assert tensor.quantization is not None  # eight_bit_features ran before
+    return tensor.quantization.scale
 
 
 def pair_footprint(planning: Planning, operation: Operation) -> Footprint:
@@ -209,6 +226,6 @@ def weighted(
         inputs=(Role.OPERAND, Role.OPERAND),
         plan=plan,
         function=function,
-        rules=RULES,
+        rules=(*RULES, sum_scales_in_range),
         half=half_records.pair(which),
     )

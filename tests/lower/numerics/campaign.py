@@ -10,6 +10,7 @@ although it was proven equal, and says which seed of which generator gave it.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -92,6 +93,7 @@ def _count(
 
 
 def main() -> int:
+    os.environ.setdefault("RK3588_DELEGATE_NUMERICS", "exact")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, default=1000, help="models to delegate")
     parser.add_argument("--jobs", type=int, default=2)
