@@ -191,7 +191,7 @@ class ProductPlan:
                 source = self._turned_map(source, work)
             result = target.part(number * factors.rows, factors.rows, 1)
             conv = replace(self.conv, source=source, target=result)
-            made += tasks_of_plan(conv, self.tiles, self._packed(work), stages, core=0)
+            made += tasks_of_plan(conv, self.tiles, self._packed(work), stages)
             before = left, right
             yield from (replace(task, tile=f"matrix {number} {task.tile}") for task in made)
 

@@ -19,23 +19,21 @@ from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
 from delegate.lower.numerics.pipeline import Int64Array
 from delegate.lower.task import Task
-from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """What plans may look at. ``folds``: inputs of the partition that the host folds. ``sharing``:
-    how rows may be shared among cores; None: not at all. ``joined``: where tensors lie beside
-    others in one piece of memory. ``writes_groups``: nodes whose results have readers of the
-    surfaces that complete their last group, see ``Footprint.unwritten``.
+    """The facts that plans are made from. ``folds``: inputs of the partition that the host folds.
+    ``joined``: where tensors lie beside others in one piece of memory. ``writes_groups``: nodes
+    whose results have readers of the surfaces that complete their last group, see
+    ``Footprint.unwritten``.
     """
 
     chip: Chip
     graph: Graph
     folds: Mapping[int, tuple[View, Fold]]
-    sharing: RowSharing | None
     joined: Mapping[int, Place] = field(default_factory=dict)
     writes_groups: Collection[int] = ()
 

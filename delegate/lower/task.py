@@ -347,7 +347,6 @@ class ElementwiseTask:
     ew: EwStage | None = None
     out_convert: OutConvert = OutConvert()
     table: TableUse | None = None
-    core: int = 0
     source_line_stride_bytes: int | None = None
     element: Element = Element.INT8
 
@@ -373,7 +372,6 @@ class TableLoad:
     functions: tuple[bytes, ...]
     source: Ref
     target: Ref
-    core: int = 0
 
 
 class TaskKind(enum.Enum):

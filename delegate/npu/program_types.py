@@ -50,9 +50,8 @@ class ProgramLayer:
 class ProgramTask:
     """One launch. ``regcmd_offset`` in bytes; ``regcmd_count`` in words, tail of four included.
 
-    A job is what one core does in one epoch; the jobs of an epoch may run at the same time.
-    ``form``: the names of its form and of what it relies on (``delegate.npu.task_form``), separated
-    by spaces.
+    Tasks of a job run in order; so do the jobs. ``form``: the names of its form and of what it
+    relies on (``delegate.npu.task_form``), separated by spaces.
     """
 
     regcmd_offset: int
@@ -65,8 +64,6 @@ class ProgramTask:
     npu_cycles: int
     ddr_cycles: int
     bytes: int
-    epoch: int = 0
-    core: int = 0
     form: str = ""
 
     @property

@@ -29,7 +29,7 @@ from rk3588_conformance.generated.judge import (
     tolerance,
 )
 
-OPTIONS = Options.from_mapping({"numerics": "auto", "only_faster": "false"}, {})
+OPTIONS = Options.from_mapping({"numerics": "auto", "deny_ops": ""}, {})
 
 
 def judge_fast(model: bytes, inferences: Sequence[Mapping[int, Array]]) -> dict[str, int]:

@@ -48,7 +48,7 @@ class HalfMapPlan:
         if self.has_factors:
             require_dense(operation.node, others[0])
         tasks = []
-        for part in map_parts(planning.chip, target.view, planning.sharing):
+        for part in map_parts(planning.chip, target.view):
             bs, bn, ew = stages.bs, stages.bn, stages.ew
             if bs.operands is not None:
                 place = bs.operands.moved(part.surfaces.start * _SUMMANDS_BYTES)
