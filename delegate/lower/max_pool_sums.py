@@ -20,9 +20,9 @@ from delegate.chip.limits import (
 )
 from delegate.lower.extrema import UNCHANGED, by_sums
 from delegate.lower.known_stages import is_known, pair
-from delegate.lower.max_pool import MaxPool
+from delegate.lower.max_pool import Maxima
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.numerics.pipeline import INT8_MIN, EwOperation
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
 from delegate.lower.selection import Moving, Selection, bordering, is_depthwise, map_bytes
 from delegate.lower.selection import surfaces_written as selection_writes
 from delegate.lower.task import ElementwiseTask, EwStage, OutputCube, Ref, Task, TaskKind
@@ -30,6 +30,8 @@ from delegate.lower.tiling.element_wise import element_wise_cube, pixel_chunks
 from delegate.lower.tiling.pooling import PooledAxis
 from delegate.lower.weights import depthwise_channels
 from delegate.model.cached import cached_property
+
+ALL_VALUES = (INT8_MIN, INT8_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,10 @@ class _Chunk:
 
 
 @dataclass(frozen=True)
-class LinearMaxPool(MaxPool):
-    """The same results as ``MaxPool``."""
+class LinearMaxPool(Maxima):
+    """Maxima of int8. ``clamp``: least and largest result."""
+
+    clamp: tuple[int, int] = ALL_VALUES
 
     @property
     def ends_with_selection(self) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from delegate.chip.element import Element
-from delegate.lower.max_pool import ALL_VALUES, MaxPool
+from delegate.lower.max_pool import HalfMaxPool
+from delegate.lower.max_pool_sums import ALL_VALUES, LinearMaxPool
 from delegate.lower.operation import Operation, Planning
 from delegate.lower.tiling.pooling import Pooling
 from delegate.ops.shared.task_plans import TaskPlan, move_plan
@@ -17,9 +18,13 @@ def plan_max_pool(
     clamp: tuple[int, int] = ALL_VALUES,
     element: Element = Element.INT8,
 ) -> TaskPlan:
-    """Reads and writes whole surfaces; see ``MaxPool``."""
+    """Return the plan of maxima. Rows with gaps between them are read in fp16 alone."""
     is_narrow = operation.result in planning.joined
-    pool = _kind(element)(planning.chip, pooling, gaps, clamp, is_narrow, element)
+    pool: HalfMaxPool | LinearMaxPool
+    if element is Element.FP16:
+        pool = HalfMaxPool(planning.chip, pooling, gaps, is_narrow)
+    else:
+        pool = LinearMaxPool(planning.chip, pooling, gaps, is_narrow, clamp)
     channels = planning.tensor(operation.result).view.channels
     return move_plan(
         planning,
@@ -31,12 +36,3 @@ def plan_max_pool(
         surface_pixels=pool.surface_pixels(channels),
         as_bytes=False,
     )
-
-
-def _kind(element: Element) -> type[MaxPool]:
-    """Reads rows with gaps between them in fp16 alone, where there is no other way."""
-    if element is Element.FP16:
-        return MaxPool
-    from delegate.lower.max_pool_sums import LinearMaxPool
-
-    return LinearMaxPool
