@@ -1,5 +1,5 @@
-"""What the tiler sees of a convolution, and what it chooses: tiles, over one core or several, or
-input channels in groups.
+"""Turn a convolution into the tiler's geometry, and choose its plan: tiles, or groups of input
+channels.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def programmed_kernels(conv: Convolution) -> int:
 
 
 def geometry_of(conv: Convolution) -> ConvGeometry:
-    """What the tiler sees of ``conv``."""
+    """Return the geometry of ``conv`` that the tiler works on."""
     view, out = conv.input_view, conv.output_view
     kh, kw = conv.kernel
     steps = zip(conv.strides, conv.dilations, conv.padding, (0, 0), conv.spread, strict=True)

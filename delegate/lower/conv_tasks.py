@@ -96,7 +96,7 @@ def tasks_of_plan(
 
 
 def folded_text(conv: Convolution) -> str:
-    """What the host folds, for the description of a layer."""
+    """Describe what the host folds, for the description of a layer."""
     fold = conv.source.fold
     if fold is None:
         return ""
@@ -199,7 +199,9 @@ def _written_channels(conv: Convolution, part: Part) -> int:
 
 
 def _line_stride_bytes(tensor: DeviceTensor, view: View) -> int:
-    """From a row of ``view`` to the next. Where rows lie apart, it is the tensor's own."""
+    """Return the bytes from a row of ``view`` to the next. Where rows lie apart, it is the tensor's
+    own.
+    """
     if tensor.elements == view:
         return tensor.line_stride_bytes
     assert tensor.within is None or tensor.within.line_bytes is None

@@ -174,7 +174,7 @@ def planned_convolution(
 
 
 def _unknown_form(conv: Convolution) -> str:
-    """What no program of the chip is known to have; "" if there is nothing."""
+    """Name the first setting that no known program of the chip has; "" if there is none."""
     forms = conv.chip.forms
     pairs = {
         "kernel": conv.kernel,

@@ -91,7 +91,7 @@ def _ordered(planning: Planning, workload: Workload, *, fuses: bool) -> list[Pla
 
 
 def _plans(planning: Planning, workload: Workload, *, fuses: bool) -> list[Plan]:
-    """Of all operations, so that nobody reads surfaces that stay unwritten."""
+    """Plan all operations so that no reader meets surfaces that stay unwritten."""
     operations = workload.operations
     made = [operation.plan(planning, operation) for operation in operations]
     known: Joined = {}
@@ -146,7 +146,9 @@ def folded_inputs(chip: Chip, workload: Workload) -> Mapping[int, tuple[View, Fo
 def _table_atoms(
     layers: tuple[Layer, ...], memory: MemoryPlan, constants: ConstantPool
 ) -> tuple[tuple[Ref, Ref] | None, int]:
-    """What loads of tables copy and where to, and the bytes that it takes behind SCRATCH."""
+    """Return the atom that loads of tables copy and its target, and the bytes that these take
+    behind SCRATCH.
+    """
     if not uses_tables(layers):
         return None, 0
     end = memory.sizes_bytes[BufferId.SCRATCH]

@@ -49,8 +49,8 @@ class Maxima:
         return _shifts(self.pooling.columns, self.gaps[1])
 
     def _surfaces(self, channels: int) -> list[range]:
-        """Of maps that maxima are taken of, in as many parts as cubes have to be: what readers may
-        fetch, or no more than there are.
+        """Return the surfaces of maps that maxima are taken of, in as many parts as cubes have to
+        be: those that readers may fetch, or no more than there are.
         """
         ranges = surface_ranges(self.chip, channels)
         if not self.is_narrow:
@@ -72,7 +72,7 @@ class HalfMaxPool(Maxima):
 
     @property
     def strides_left(self) -> tuple[int, int]:
-        """What is left for a convolution that skips pixels."""
+        """Return the strides that are left for a convolution that skips pixels."""
         rows, columns = self.pooling.rows, self.pooling.columns
         return 1 if self.skips_rows else rows.stride, columns.stride
 
@@ -83,13 +83,13 @@ class HalfMaxPool(Maxima):
         return self.strides_left != (1, 1) or not shifts
 
     def surfaces_written(self, channels: int) -> int:
-        """Of the result, spare lanes included."""
+        """Return how many surfaces of the result are written, padding of the last group included."""
         if self.ends_with_selection:
             return surfaces_written(self.chip, channels)
         return self._surfaces(channels)[-1].stop
 
     def surfaces_read(self, channels: int) -> int:
-        """Of the input."""
+        """Return how many surfaces of the input are read."""
         if self.pooling.is_padded or not (self.row_shifts or self.column_shifts):
             return surfaces_of(channels)
         return self._surfaces(channels)[-1].stop
@@ -99,7 +99,7 @@ class HalfMaxPool(Maxima):
         return map_bytes(self.chip, math.prod(self.pooling.padded), channels)
 
     def work_bytes(self, channels: int) -> int:
-        """Of memory for maps in between: two."""
+        """Return the bytes of two maps in between."""
         return 2 * self.map_bytes(channels)
 
     def surface_pixels(self, channels: int) -> int:
@@ -109,7 +109,7 @@ class HalfMaxPool(Maxima):
     def tasks(
         self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
-        """Of every image. ``work``: room for maps in between. Raises LoweringError."""
+        """Yield the tasks of every image. ``work``: room for maps in between. Raises LoweringError."""
         rooms = itertools.cycle((work, work.moved(self.map_bytes(source.view.channels))))
         rows, columns = self.pooling.rows.output, self.pooling.columns.output
         for image in range(source.view.images):

@@ -84,7 +84,7 @@ class LinearMaxPool(Maxima):
         return self._fetched(channels)
 
     def surface_pixels(self, channels: int) -> int:
-        """Of what the pixels from one surface of the result to the next are a multiple."""
+        """Return the unit of the pixels from one surface of the result to the next."""
         ends_depthwise = self.ends_with_selection and self._is_depthwise(channels)
         return self.chip.forms.surface_pixels(is_depthwise=ends_depthwise)
 
@@ -141,7 +141,9 @@ class LinearMaxPool(Maxima):
 
     @cached_property
     def _side(self) -> int:
-        """Of the kernel that ends it: with it maps are as large as depthwise tasks write them."""
+        """Return the side of the kernel that ends it: with it maps are as large as depthwise tasks
+        write them.
+        """
         rows, columns = self.pooling.rows, self.pooling.columns
         least = max(rows.kernel, columns.kernel)
         if not self.ends_with_selection:
@@ -168,7 +170,7 @@ class LinearMaxPool(Maxima):
         return bordering(rows, columns, INT8_MIN, self.clamp, is_square=True)
 
     def _room(self, channels: int) -> int:
-        """Of a map and as many pixels behind it as windows reach over."""
+        """Return the bytes of a map and of the pixels behind it that windows reach."""
         behind = align(sum(self._pixel_shifts()) * ATOM_BYTES, DMA_ALIGN_BYTES)
         return map_bytes(self.chip, _product(self._size), channels) + behind
 

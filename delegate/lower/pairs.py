@@ -79,7 +79,7 @@ def pair_tasks(
     target: DeviceTensor,
     pipeline: Pipeline,
 ) -> tuple[ElementwiseTask, ...]:
-    """What ``pipeline`` makes of two operands, the first of which MRDMA reads."""
+    """Return the tasks of ``pipeline`` on two operands, the first of which MRDMA reads."""
     main, other = operands
     stages = _stages(other, pipeline)
     parts = map_parts(chip, target.view)

@@ -82,7 +82,9 @@ def _form_of(task: ElementwiseTask) -> Form:
 
 
 def _problems(task: ElementwiseTask) -> Iterator[tuple[str, str]]:
-    """What no known program of this chip has: BLOCK.REGISTER.FIELD, and what is wrong there."""
+    """Yield settings that no known program of this chip has: BLOCK.REGISTER.FIELD, and what is
+    wrong there.
+    """
     output, ew = task.output, task.ew
     if output.channels % 16 or output.surfaces_per_group != 1 or output.element_bytes != 1:
         problem = f"= {output.channels} is not whole surfaces of int8"

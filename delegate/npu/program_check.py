@@ -36,7 +36,7 @@ MAX_FOLDED_BYTES = 64
 BYTE_VALUES = 256
 
 _RANGES = {Element.INT8: (-128, 127), Element.UINT8: (0, 255)}
-"""Of quantised tensors that the host has as float32."""
+"""The values of quantised tensors that the host has as float32."""
 
 MAX_FOLD = 1 << 12
 """Far above windows, steps and offsets of real folds, and small enough never to overflow."""
@@ -80,7 +80,7 @@ def _check_tensors(kind: str, bindings: Sequence[TensorBinding]) -> None:
 
 
 def _whole(binding: TensorBinding) -> tuple[object, ...]:
-    """What all boxes of a tensor have in common."""
+    """Return what all boxes of a tensor have in common."""
     return binding.name, binding.shape, binding.element, binding.affine
 
 

@@ -1,4 +1,5 @@
-"""What a Program is: buffers with content, relocations, layers, tasks and the tensors at its edges.
+"""The types of a Program: buffers with content, relocations, layers, tasks and the tensors at its
+edges.
 
 A Program has everything a device needs and nothing of graphs or of what registers mean. It is
 immutable and, once serialised, the same bytes for the same tasks.

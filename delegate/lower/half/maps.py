@@ -16,7 +16,7 @@ from delegate.lower.task import Stages
 from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 
 _SUMMANDS_BYTES = Element.FP16.lanes * Element.FP32.bytes
-"""Of a surface's channels, in BS."""
+"""The bytes of a surface's summands in BS."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,7 @@ _STEP = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfMaxPoolPlan:
-    """Of an even width, without padding; a last row without partner is left out."""
+    """A plan for maps of even width, without padding; a last row without partner is left out."""
 
     planning: Planning
     operation: Operation

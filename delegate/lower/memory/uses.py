@@ -1,4 +1,5 @@
-"""What the operations of a partition ask of its tensors: surfaces, live ranges, buffers, places.
+"""Collect what the operations of a partition ask of its tensors: surfaces, live ranges, buffers,
+places.
 
 In: ``Graph``, ``Partition``, the operations' footprints in execution order and the places of
 tensors that share memory. Out: a ``TensorUse`` per tensor.
@@ -78,7 +79,7 @@ def tensor_uses(
 
 
 def work_spans(operations: Sequence[Footprint]) -> Mapping[int, Span]:
-    """What operations need for themselves, while they run, by their places in the order."""
+    """Return the memory that operations need while they run, by their places in the order."""
     return {
         when: Span(when, when, align(operation.work_bytes, DMA_ALIGN_BYTES))
         for when, operation in enumerate(operations)

@@ -42,7 +42,7 @@ FUNCTION_STEPS = INT8_MAX - INT8_MIN + 1
 
 
 class EwOperation(enum.Enum):
-    """What EW does with its operand. A pipeline of integers subtracts by a negative scale."""
+    """The operation of EW with its operand. A pipeline of integers subtracts by a negative scale."""
 
     ADD = "add"
     SUBTRACT = "subtract"
@@ -74,7 +74,7 @@ class Bn:
 
 
 def table_entries(results: Int64Array) -> Int64Array:
-    """What lies in the DPU's memory."""
+    """Return the entries as the DPU's memory has them."""
     return np.maximum(results * ENTRY_SCALE + ENTRY_OFFSET, np.iinfo(np.int16).min)
 
 
@@ -101,7 +101,7 @@ class Ew:
         return np.rint(wide * 2.0**-self.operand_shift) if self.operand_shift else wide
 
     def of(self, x: FloatArray, operand: FloatArray | float) -> FloatArray:
-        """What it makes of ``x`` and its converted operand, before its clamps."""
+        """Return EW's result of ``x`` and its converted operand, before its clamps."""
         match self.operation:
             case EwOperation.ADD:
                 return x + operand
@@ -159,8 +159,8 @@ class Pipeline:
         return all(bool(np.all(factor >= 0)) for factor in factors)
 
     def stages(self, x: FloatArray, e: FloatArray | float = 0.0) -> Iterator[FloatArray]:
-        """What each stage computes before its clamps; last OUT_CVT, without its offset. ``x``:
-        [channels, values] whole numbers of int32; ``e``: EW's other tensor.
+        """Yield the result of each stage before its clamps; last OUT_CVT, without its offset.
+        ``x``: [channels, values] whole numbers of int32; ``e``: EW's other tensor.
 
         In doubles, which is exact as long as every stage stays within int32: products of 32 and 15
         bits take 47 of 53. The hardware saturates there; see ``fits_int32``.
@@ -175,7 +175,7 @@ class Pipeline:
         yield np.copysign(np.floor(np.abs(x) + 0.5), x) if out.ties_away else np.rint(x)
 
     def before_table(self, x: FloatArray) -> Generator[FloatArray, None, FloatArray]:
-        """What BS and BN compute before their clamps; returns the clamped result."""
+        """Yield the results of BS and BN before their clamps; return the clamped result."""
         bs, bn = self.bs, self.bn
         x = x + _column(bs.add) if np.any(bs.add) else x
         yield x

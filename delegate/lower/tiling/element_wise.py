@@ -1,4 +1,4 @@
-"""What tasks of the DPU alone compute of a map: any pixels of it, as they see no neighbours."""
+"""Cut a map for tasks of the DPU alone: any pixels of it, as they see no neighbours."""
 
 from __future__ import annotations
 
