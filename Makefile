@@ -128,7 +128,7 @@ conformance-half: $(VENV)/installed
 
 # The large editions of rk3588_conformance/generated: case number SEED is the first, each is repeated by its seed
 # (python -m rk3588_conformance.generated graphs --seed N --count 1 --keep FOLDER). GRAPH_OPTIONS: of the delegate
-# (GRAPH_OPTIONS="cores=all split_rows=always").
+# (GRAPH_OPTIONS="chip=rk3576 cores=all").
 GRAPHS ?= 20000
 MUTANTS ?= 20000
 SEED ?= 0

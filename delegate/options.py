@@ -41,7 +41,8 @@ ORIGIN_ENVIRONMENT = "environment"
 ORIGIN_DEFAULT = "default"
 
 MAX_TIMEOUT_MS = 3_600_000  # an hour: the slowest simulated model takes minutes
-MAX_COUNT = 1_000_000  # nodes or partitions: far above any model, far below an int32
+SLOW = "SLOW"
+"""Of option deny_ops: nodes of partitions that the CPU runs as fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,8 @@ class Options:
     """The effective options; the fields are the table. ``origins`` says for each key: option,
     environment or default.
 
-    ``deny_ops`` and ``strict_allows`` are sorted and in capitals; ``max_partitions`` and
-    ``timeout_ms`` 0 mean "no limit" and "the device's default"; ``cache_dir`` is "off" or a path.
+    ``deny_ops`` is sorted and in capitals; ``timeout_ms`` 0 means "the device's default";
+    ``cache_dir`` is "off" or a path.
     """
 
     device: str = _option(
@@ -115,11 +116,6 @@ class Options:
     chip: str = _option(
         Choice(("auto", "rk3588", "rk3576")), "auto",
         "the chip that programs are for; auto = the board's, without a board rk3588",
-        changes_programs=True,
-    )  # fmt: skip
-    split_rows: str = _option(
-        Choice(("off", "auto", "always")), "off",
-        "share the rows of an inference's layers among the cores: auto = where the estimate gains",
         changes_programs=True,
     )  # fmt: skip
     numerics: str = _option(
@@ -137,50 +133,21 @@ class Options:
     cache_dir: str = _option(
         PathOrOff(), "off", "a folder where compiled programs and what boards show are kept"
     )
-    min_nodes: int = _option(
-        Integer(1, MAX_COUNT), "1", "smallest partition worth delegating, in nodes",
-        changes_programs=True,
-    )  # fmt: skip
-    max_partitions: int = _option(
-        Integer(0, MAX_COUNT), "0",
-        "how many partitions to delegate, those with the most multiplications; 0 = all",
-        changes_programs=True,
-    )  # fmt: skip
-    only_faster: str = _option(
-        Choice(("auto", "true", "false")), "auto",
-        "leave partitions to the CPU that it runs as fast; auto = those that multiply little",
-        changes_programs=True,
-    )  # fmt: skip
     deny_ops: tuple[str, ...] = _option(
-        Nodes(BUILTIN_OPERATORS), "", "nodes that stay on the CPU, to find a bad layer",
+        Nodes((SLOW, *BUILTIN_OPERATORS)), SLOW,
+        "nodes that stay on the CPU, to find a bad layer; SLOW = those of partitions that "
+        "multiply little and that the CPU runs as fast",
         changes_programs=True,
     )  # fmt: skip
     strict: bool = _option(Flag(), "false", "fail instead of leaving a node to the CPU")
-    strict_allows: tuple[str, ...] = _option(
-        Nodes(BUILTIN_OPERATORS), "",
-        "nodes that strict leaves to the CPU; checked where the model is compiled",
-    )  # fmt: skip
-    strict_allows_us: int = _option(
-        Integer(0, MAX_COUNT), "0",
-        "how long all others may take there under strict, in modelled microseconds",
-    )  # fmt: skip
     timeout_ms: int = _option(
         Integer(0, MAX_TIMEOUT_MS), "0",
         "longest wait for one submit to an NPU; 0 = the device's default",
     )  # fmt: skip
-    keeper: bool = _option(
-        Flag(), "true",
-        "a helper process keeps the driver rocket safe from the death of this one in a run",
-    )  # fmt: skip
     verify: str = _option(
-        Choice(("off", "sim", "sample")), "off",
-        "run every partition twice, on the simulator too, and compare; sample = one in 100, "
-        "in the background",
-    )  # fmt: skip
-    prove: str = _option(
-        Choice(("auto", "off", "always")), "auto",
-        "compare a program that an NPU does not know with the simulator: once when it is loaded, "
-        "and its first inference; always = on the simulator too",
+        Choice(("auto", "off", "sim", "sample")), "auto",
+        "auto = compare a program that an NPU does not know with the simulator: when it is loaded, "
+        "and its first inference; sim, sample = every run too, or one in 100 in the background",
     )  # fmt: skip
     stats_dir: str = _option(
         PathOrOff(), "off",

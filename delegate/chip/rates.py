@@ -44,10 +44,10 @@ class Rates:
 
     Output pixels are computed ``step_pixels`` at a time and a dense group of int8 takes at least
     ``min_dense_steps`` steps of input lanes per pixel. Bytes per cycle of the NPU, in tenths where
-    so named: ``bus`` of one core, ``host`` what the CPU converts, ``synchronised`` what it cleans
-    from or invalidates in its caches. ``memory_bytes_per_us``: what one, two, ... cores together
-    get from memory, whatever the clock of the NPU. ``kick_cycles`` and ``submit_cycles`` are what
-    programs are tiled by, whichever driver runs them. ``drivers``: who may run the chip's NPU.
+    so named: ``bus`` of one core, ``host`` what the CPU converts. ``memory_bytes_per_us``: the
+    bytes that one, two, ... cores together get from memory, whatever the clock of the NPU.
+    ``kick_cycles``: what programs are tiled by, whichever driver runs them. ``drivers``: who may
+    run the chip's NPU.
     """
 
     step_pixels: int
@@ -55,17 +55,10 @@ class Rates:
     bus_decibytes_per_cycle: int
     memory_bytes_per_us: tuple[Span, ...]
     host_bytes_per_cycle: int
-    synchronised_bytes_per_cycle: int
     kick_cycles: int
-    submit_cycles: int
     clock_hz: int
     drivers: tuple[Driver, ...]
 
     def microseconds(self, cycles: int) -> float:
         """How long cycles take at the nominal clock."""
         return cycles * 1e6 / self.clock_hz
-
-    def shared_cycles(self, moved_bytes: int, cores: int) -> int:
-        """Return the cycles at the nominal clock in which ``cores`` move so many bytes at least."""
-        rate = self.memory_bytes_per_us[cores - 1].least
-        return -int(-moved_bytes * self.clock_hz // (rate * 1_000_000))

@@ -54,9 +54,7 @@ RK3576: Final = Chip(
         # One rate for both cores: nobody has measured two.
         memory_bytes_per_us=(_MEMORY, _MEMORY),
         host_bytes_per_cycle=RK3588.rates.host_bytes_per_cycle,  # assumed
-        synchronised_bytes_per_cycle=RK3588.rates.synchronised_bytes_per_cycle,  # assumed
         kick_cycles=RK3588.rates.kick_cycles,  # assumed
-        submit_cycles=RK3588.rates.submit_cycles,  # assumed
         clock_hz=1_000_000_000,  # nominal
         drivers=tuple(replace(one, clock_hz=_CLOCK) for one in RK3588.rates.drivers),  # assumed
     ),

@@ -116,11 +116,9 @@ RK3588: Final = Chip(
         # About a quarter of the memory bandwidth of one Cortex-A76. Assumed; only orders of
         # magnitude matter.
         host_bytes_per_cycle=4,
-        synchronised_bytes_per_cycle=8,  # assumed
         # Between a task of a chain and a kick of rocket (``_DRIVERS``): one program serves both.
         # 22 us are what a chip of the family takes for tasks one by one on the vendor's driver.
         kick_cycles=22_000,
-        submit_cycles=30_000,  # assumed
         clock_hz=1_000_000_000,  # nominal
         drivers=_DRIVERS,
     ),

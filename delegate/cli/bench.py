@@ -199,9 +199,6 @@ def _print_operators(ours: dict[str, Any]) -> None:
     title = "operators: measured milliseconds, and apart from them the modelled cycles:"
     headings = ("on", "in", "device", "out", "total", "est. cycles", "nodes", "what")
     print_table(title, headings, rows, right=(1, 2, 3, 4, 5), last="elide")
-    for part in partitions:
-        if part["row_sharing"]:
-            print(f"split_rows, partition {part['partition']}: {part['row_sharing']}")
 
 
 _NODES_WIDTH = 22

@@ -130,18 +130,17 @@ def _run(arguments: argparse.Namespace) -> int:
 def _compile(arguments: argparse.Namespace, options: Options) -> tuple[CompileResult, list[Path]]:
     """The result, and the file of a model that is compiled ahead of time."""
     from delegate.compile.compiler import compile_model
-    from delegate.partition.cost import known_cpu_us
 
     if arguments.output is None:
         result = compile_model(arguments.model, options)
-        require_all(result.rejections, options, partial(known_cpu_us, result.graph))
+        require_all(result.rejections, options)
         return result, []
     from delegate.compile.aot.rewrite import compile_ahead_of_time
 
     _refuse_overwriting(arguments.model, arguments.output)
     ahead = compile_ahead_of_time(arguments.model, options)
     for item in ahead.results:
-        require_all(item.rejections, options, partial(known_cpu_us, item.graph))
+        require_all(item.rejections, options)
     write_file(arguments.output, ahead.content)
     return ahead.results[0], [arguments.output]
 
@@ -217,8 +216,6 @@ def _print_tables(
             f"{plural(compiled.tasks, 'task')}; buffers {thousands(compiled.buffers_bytes)} bytes; "
             f"{thousands(estimate.cycles)} cycles, {thousands(estimate.bytes)} bytes moved"
         )
-        if compiled.sharing:
-            print(f"split_rows: {compiled.sharing}")
         for line in half_bound_lines(document["partitions"][number]["fp16"]):
             print(line)
         _print_layers(document["partitions"][number])

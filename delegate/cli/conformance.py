@@ -189,7 +189,7 @@ def _effective(arguments: argparse.Namespace) -> dict[str, str]:
     nothing is said of what each model makes the delegate say.
     """
     given = options_from(arguments).given()
-    return {"log_level": "error", "only_faster": "false", **given}
+    return {"log_level": "error", "deny_ops": "", **given}
 
 
 def _explain(outcome: Outcome, models: Path | None, arguments: argparse.Namespace) -> None:

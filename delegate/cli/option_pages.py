@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from delegate.chip.generated import rewrite
-from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.option_kinds import SEPARATORS, SPACES, Choice, Cores, Flag, Integer, Nodes
 from delegate.options import ENVIRONMENT_PREFIX, OPTIONS, Option
 
@@ -69,7 +68,8 @@ def _row(option: Option) -> str:
 
 
 def header(_: str = "") -> str:
-    """The text of ``native/loader/options_gen.h``."""
+    """Return the text of ``native/loader/options_gen.h``."""
+    (names,) = (option.kind.names for option in OPTIONS if isinstance(option.kind, Nodes))
     constants = [
         ("kOptionPrefix", ENVIRONMENT_PREFIX),
         ("kSpaces", SPACES),
@@ -99,9 +99,8 @@ def header(_: str = "") -> str:
         *map(_row, OPTIONS),
         "};",
         "",
-        "inline constexpr std::array<std::string_view, "
-        f"{len(BUILTIN_OPERATORS)}> kOperatorNames = {{",
-        *(f"    {_quoted(name)}," for name in BUILTIN_OPERATORS),
+        f"inline constexpr std::array<std::string_view, {len(names)}> kNodeWords = {{",
+        *(f"    {_quoted(name)}," for name in names),
         "};",
         "",
         "}  // namespace rk3588",

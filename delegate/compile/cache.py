@@ -34,7 +34,7 @@ from delegate.model.operator_options import RuntimeOptions
 from delegate.model.partition import Partition
 from delegate.model.stored_options import STORED
 from delegate.npu.format_version import FORMAT_VERSION
-from delegate.options import Options
+from delegate.options import SLOW, Options
 from delegate.version import __version__
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     """A digest of all that a compiled program depends on."""
     digest = hashlib.sha256()
     has_pooling = waits_for_pooling(options.device)
-    chosen = (options.compiling(), _sharing(options), _driver(options), has_pooling)
+    chosen = (options.compiling(), _driver(options), has_pooling)
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs, graph.rounds_once))
     _update(digest, (graph.reduced_precision,))
@@ -182,18 +182,9 @@ def _update_sparsity(digest: hashlib._Hash, sparsity: Sparsity) -> None:
             _update(digest, (array.astype(np.int64).tobytes(),))
 
 
-def _sharing(options: Options) -> str:
-    """Name the device that is meant and its cores, where rows are shared."""
-    if options.split_rows == "off":
-        return ""
-    from delegate.compile.compiler import sharing_of
-
-    return repr(sharing_of(options))
-
-
 def _driver(options: Options) -> str:
     """Name the driver, where what it takes decides which partitions stay on the CPU."""
-    return "" if options.only_faster == "false" else driver_name(options.device)
+    return driver_name(options.device) if SLOW in options.deny_ops else ""
 
 
 def _settings(node: Node) -> tuple[bytes, ...] | str:

@@ -23,23 +23,21 @@ from delegate.errors import (
     is_memory_exhausted,
 )
 from delegate.host.chosen_chip import chosen_chip
-from delegate.host.chosen_driver import driver_name, drivers_of
+from delegate.host.chosen_driver import drivers_of
 from delegate.log import get_logger
 from delegate.lower.half_bound import widest
 from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowered import Layer
 from delegate.lower.lowering import lower_partition
 from delegate.lower.rules import FORM_IS_KNOWN
-from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
-from delegate.npu.band_cost import decide
 from delegate.npu.duration import Work, duration, hull, work_of
 from delegate.npu.evidence import evidence_for
 from delegate.npu.perf import Estimate, total
 from delegate.npu.program import Program, build_program, serialized
-from delegate.options import Options
+from delegate.options import SLOW, Options
 from delegate.partition.computed import Computed
 from delegate.partition.cost import (
     PartitionCost,
@@ -50,7 +48,6 @@ from delegate.partition.cost import (
 from delegate.partition.partitioner import (
     partition_graph,
     select_nodes,
-    select_partitions,
 )
 from delegate.partition.plans import PartitionPlan, plan_partition
 from delegate.partition.rules import (
@@ -66,9 +63,6 @@ logger = get_logger()
 _LARGE_BYTES = 1 << 18
 """Of a constant: below it there is nothing worth giving back."""
 
-SEVERAL_CORES = "several_cores"
-"""Tasks of one program at the same time, as evidence of boards calls it."""
-
 COMPILER = f"rk3588-delegate {__version__}"
 
 Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]]
@@ -77,7 +71,6 @@ Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Seq
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledPartition:
     """A partition and its serialised Program. ``live_bytes``: the least its SCRATCH can be.
-    ``sharing``: whether its rows are shared among cores, and why; empty if nobody asked.
     ``work``: what its time is estimated from.
     """
 
@@ -89,7 +82,6 @@ class CompiledPartition:
     buffers_bytes: int
     work: Work
     live_bytes: int = 0
-    sharing: str = ""
 
     @property
     def bound(self) -> str:
@@ -157,35 +149,22 @@ def _as_computed(graph: Graph, options: Options) -> Graph:
     return in_half(graph, options.float)
 
 
-def sharing_of(options: Options, chip: Chip | None = None) -> RowSharing | None:
-    """How rows may be shared among cores; None: not at all."""
-    chip = chip or chosen_chip(options)
-    cores = chip.cores if options.cores in ("auto", "all") else len(options.cores.split(","))
-    if options.split_rows == "off" or cores == 1 or SEVERAL_CORES in chip.missing:
-        return None
-    # The mainline driver's cores share no memory.
-    is_rocket = driver_name(options.device) == "rocket"
-    return RowSharing(cores, options.split_rows == "always", is_rocket, rates=chip.rates)
-
-
 def compile_partition(
     graph: Graph,
     partition: Partition,
-    sharing: RowSharing | None = None,
     kick_state: KickState = TRUSTED,
     chip: Chip = DEFAULT,
     *,
     numerics: str = "exact",
     plan: PartitionPlan | None = None,
 ) -> CompiledPartition:
-    """Lowers, encodes and serialises one partition, for several cores if ``sharing`` is given and
-    that is faster by estimate. ``numerics``: the option; ``plan``: see ``workload_of``.
-    Raises LoweringError naming the node.
+    """Lower, encode and serialise one partition. ``numerics``: the option; ``plan``: see
+    ``workload_of``. Raises LoweringError naming the node.
     """
     joins = numerics != "exact"
     if chip.evidence is None:
         chip = replace(chip, evidence=evidence_for(chip, is_exact=not joins))
-    compiled, content = _compiled(graph, partition, sharing, kick_state, chip, joins, plan)
+    compiled, content = _compiled(graph, partition, kick_state, chip, joins, plan)
     # A third copy of the weights, that of the Program, is gone by now.
     return replace(compiled, program=bytes(content))
 
@@ -193,7 +172,6 @@ def compile_partition(
 def _compiled(
     graph: Graph,
     partition: Partition,
-    sharing: RowSharing | None,
     kick_state: KickState,
     chip: Chip,
     joins: bool,
@@ -203,18 +181,10 @@ def _compiled(
     name = _name(graph, partition)
     workload = workload_of(graph, partition, chip, plan)
     lowered = lower_partition(
-        workload, name, None, kick_state, chip,
+        workload, name, kick_state, chip,
         joins=joins, when_lowered=lambda nodes: _make_room(graph, nodes),
     )  # fmt: skip
     program = build_program(lowered, COMPILER)
-    text = ""
-    if sharing is not None:
-        for_cores = lower_partition(workload, name, sharing, kick_state, chip)
-        shared = build_program(for_cores, COMPILER)
-        decision = decide(sharing, program, shared, for_cores)
-        text = decision.text
-        if decision.is_shared:
-            lowered, program = for_cores, shared
     compiled = CompiledPartition(
         partition=partition,
         program=b"",
@@ -224,7 +194,6 @@ def _compiled(
         buffers_bytes=sum(buffer.size_bytes for buffer in program.buffers),
         work=work_of(chip, lowered.layers, program),
         live_bytes=lowered.live_bytes,
-        sharing=text,
     )
     content = serialized(program)
     _require_forms(chip, program, content)
@@ -274,7 +243,6 @@ def _compile(
     start = time.perf_counter()
     if chip.evidence is None:
         chip = replace(chip, evidence=evidence_for(chip, is_exact=options.numerics == "exact"))
-    sharing = sharing_of(options, chip)
     drivers = drivers_of(options.device, chip)
     supported, rejections = select_nodes(graph, options.deny_ops, chip)
     compiled: dict[Partition, CompiledPartition] = {}
@@ -285,25 +253,19 @@ def _compile(
         plans = {one: plans[one] if one in plans else _plan(graph, one) for one in partitions}
         made = [plan for plan in plans.values() if plan is not None]
         failed = [refusal.rejection for plan in made for refusal in plan.refusals]
-        if not failed:
-            partitions, too_small = select_partitions(
-                graph, partitions, options.min_nodes, options.max_partitions
-            )
-            failed += too_small
         for partition in () if failed else partitions:
             if partition in compiled:
                 continue
             try:
                 compiled[partition] = compile_partition(
-                    graph, partition, sharing, kick_state, chip,
+                    graph, partition, kick_state, chip,
                     numerics=options.numerics, plan=plans[partition],
                 )  # fmt: skip
             except Exception as error:
                 failed += _rejections(graph, partition, error)
-        if not failed and options.only_faster != "false":
-            judged = tails(graph, partitions) if options.only_faster == "auto" else partitions
+        if not failed and SLOW in options.deny_ops:
             failed += slower_partitions(
-                graph, judged, lambda p: _cost(chip, drivers, graph, compiled[p])
+                graph, tails(graph, partitions), lambda p: _cost(chip, drivers, graph, compiled[p])
             )
         if not failed:
             break

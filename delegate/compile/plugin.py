@@ -11,7 +11,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from delegate.errors import DelegateError, is_memory_exhausted
@@ -126,7 +125,6 @@ class Session:
                 partitions=len(partitions),
                 rejections=tuple(result.rejections),
                 bounds=tuple(filter(None, (item.bound for item in result.partitions))),
-                node_us=partial(_node_us, graph),
             ),
             self.options,
         )
@@ -219,13 +217,6 @@ def _graph(snapshot: Snapshot) -> Graph:
     from delegate.model.context_reader import graph_from_snapshot
 
     return for_runtime(graph_from_snapshot(snapshot), loaded_runtime())
-
-
-def _node_us(graph: Graph, index: int) -> float:
-    """``delegate.partition.cost``'s, which a process that need not compile does not load."""
-    from delegate.partition.cost import known_cpu_us
-
-    return known_cpu_us(graph, index)
 
 
 def _makers(graph: Graph, partition: Partition) -> tuple[int, ...]:

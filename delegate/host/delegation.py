@@ -10,23 +10,14 @@ from __future__ import annotations
 
 import functools
 import logging
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from delegate.errors import Rejection, UnsupportedError
 from delegate.log import get_logger
-from delegate.options import MAX_COUNT, ORIGIN_DEFAULT, Options
-
-NodeTime = Callable[[int], float]
-"""Microseconds that a node of a graph takes on the CPU, as modelled; infinity: not known."""
-
-
-def unknown_time(_: int) -> float:
-    """Of nodes that nobody has a model of."""
-    return math.inf
+from delegate.options import ORIGIN_DEFAULT, Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +33,6 @@ class Delegation:
     partitions: int
     rejections: tuple[Rejection, ...] = ()
     bounds: tuple[str, ...] = ()
-    node_us: NodeTime = field(default=unknown_time, compare=False, repr=False)
     was_compiled: bool = False
 
 
@@ -125,7 +115,7 @@ def describe(rejection: Rejection) -> str:
 
 def require_delegation(delegation: Delegation, options: Options) -> None:
     """Raises UnsupportedError under ``strict`` if the CPU has nodes that it does not allow."""
-    require_all(delegation.rejections, options, delegation.node_us)
+    require_all(delegation.rejections, options)
     left = delegation.total_nodes - delegation.delegated_nodes
     if options.strict and delegation.was_compiled and left:
         raise UnsupportedError(
@@ -134,27 +124,8 @@ def require_delegation(delegation: Delegation, options: Options) -> None:
         )
 
 
-def require_all(
-    rejections: tuple[Rejection, ...], options: Options, node_us: NodeTime = unknown_time
-) -> None:
-    """Raises UnsupportedError under ``strict`` if anything was rejected but what ``strict_allows``
-    names, by operator ("CUSTOM": all custom ones) or number, and the rest takes longer than
-    ``strict_allows_us`` in this graph.
-    """
-    if not options.strict:
-        return
-    refused = [r for r in rejections if not _names(r) & set(options.strict_allows)]
-    if not refused:
-        return
-    whole_us = sum(node_us(rejection.node) for rejection in refused)
-    if whole_us <= options.strict_allows_us:
-        return
-    more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-    remedy = "strict_allows=" + ",".join(sorted({r.op.partition(":")[0] for r in refused}))
-    if whole_us <= MAX_COUNT:
-        remedy += f" or strict_allows_us={math.ceil(whole_us)}"
-    raise UnsupportedError(f"strict: {describe(refused[0])}{more}; to leave them there: {remedy}")
-
-
-def _names(rejection: Rejection) -> set[str]:
-    return {rejection.op.upper(), rejection.op.partition(":")[0].upper(), str(rejection.node)}
+def require_all(rejections: tuple[Rejection, ...], options: Options) -> None:
+    """Raise UnsupportedError under ``strict`` if anything was rejected."""
+    if options.strict and rejections:
+        more = f" (and {len(rejections) - 1} more)" if len(rejections) > 1 else ""
+        raise UnsupportedError(f"strict: {describe(rejections[0])}{more}")

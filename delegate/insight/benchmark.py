@@ -243,7 +243,6 @@ def _partitions(inferences: Sequence[Inference], result: CompileResult) -> list[
                 "partition": number,
                 "nodes": list(nodes),
                 "tasks": compiled.tasks,
-                "row_sharing": compiled.sharing,
                 "measured": _phase_times(runs) if runs else None,
                 "estimate": asdict(compiled.estimate),
                 "counters": sum_counters(c for layer in layers for c in layer.counters),

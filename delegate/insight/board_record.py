@@ -83,7 +83,7 @@ def why_not(program: bytes, options: Options) -> str | None:
     """
     from delegate._native import missing_forms
 
-    if options.prove == "off" or not is_board(options):
+    if options.verify == "off" or not is_board(options):
         return None
     given = (options.device, options.cache_dir, options.timeout_ms, options.cores)
     found = missing_forms(program, *given)

@@ -164,7 +164,6 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
             "problem", "no TensorFlow Lite runtime is installed",
             "pip install rk3588-delegate[runtime] (or ai-edge-litert)",
         )  # fmt: skip
-    yield from _sharing_findings(options)
     test = facts.self_test
     yield from _record_findings(facts.record)
     is_explained = any(finding.level == "problem" for finding in presence)
@@ -198,27 +197,6 @@ def _record_findings(record: BoardRecord | None) -> Iterator[Finding]:
         "`doctor --forget` has it tried again"
         if record.off
         else "",
-    )
-
-
-def _sharing_findings(options: Options) -> Iterator[Finding]:
-    """What option split_rows comes to here; which layers it concerns depends on the model."""
-    if options.split_rows == "off":
-        return
-    from delegate.compile.compiler import sharing_of
-
-    sharing = sharing_of(options)
-    if sharing is None:
-        yield Finding(
-            "note", f"split_rows={options.split_rows} does nothing: cores={options.cores} is one",
-            "give more cores, or none",
-        )  # fmt: skip
-        return
-    memory = "each with copies of all buffers" if sharing.separate_memory else "in one memory"
-    yield Finding(
-        "ok",
-        f"split_rows={options.split_rows}: layers may share {sharing.cores} cores, {memory}; "
-        "`compile` and `bench` say which do, and why",
     )
 
 

@@ -1,1 +1,1 @@
-"""From partitions to tiled tasks: packed weights and operands, resolved integers, no addresses."""
+"""Lower partitions to tiled tasks: packed weights and operands, resolved integers, no addresses."""

@@ -1,18 +1,16 @@
-"""What the tiler sees of a convolution, and what it chooses: tiles, over one core or several, or
-input channels in groups.
+"""Turn a convolution into the tiler's geometry, and choose its plan: tiles, or groups of input
+channels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from delegate.chip.element import Element
 from delegate.chip.limits import align
 from delegate.errors import LoweringError
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import TASKS_IN_RANGE
-from delegate.lower.tiling.bands import RowSharing, Share, over_cores
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
 from delegate.lower.tiling.input_groups import InputGroups
 from delegate.lower.tiling.pixel_rows import other_rows
@@ -50,7 +48,7 @@ def programmed_kernels(conv: Convolution) -> int:
 
 
 def geometry_of(conv: Convolution) -> ConvGeometry:
-    """What the tiler sees of ``conv``."""
+    """Return the geometry of ``conv`` that the tiler works on."""
     view, out = conv.input_view, conv.output_view
     kh, kw = conv.kernel
     steps = zip(conv.strides, conv.dilations, conv.padding, (0, 0), conv.spread, strict=True)
@@ -130,20 +128,3 @@ def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | No
     from delegate.lower.tiling.sum_passes import sum_work
 
     return plan_input_groups(geometry, sum_work(conv))
-
-
-def bands_of(
-    conv: Convolution, geometry: ConvGeometry, alone: TilePlan, sharing: RowSharing | None
-) -> tuple[TilePlan, ...]:
-    """The tiles of one core, or of each of several."""
-
-    def part(begin: int, end: int) -> TilePlan:
-        rows = replace(geometry.rows, begin=begin, output_size=end)
-        return plan_tiles(replace(geometry, rows=rows))
-
-    def share(plan: TilePlan) -> Share:
-        return Share(plan.cost_cycles, plan.moved_bytes)
-
-    out = conv.output_view
-    output_bytes = out.images * out.pixels * out.channels * conv.element.bytes
-    return over_cores(sharing, geometry.rows.output_size, alone, part, share, output_bytes)

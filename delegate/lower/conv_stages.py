@@ -76,7 +76,7 @@ def conv_stages(
 def packed_operands(
     conv: Convolution, pipeline: Pipeline, bias: Int64Array, cube_channels: int
 ) -> bytes:
-    """What BS adds, and multiplies with per channel, as memory has it."""
+    """Pack the summands of BS, and its multipliers per channel, as memory has them."""
     if conv.chip.forms.operand_blocks:
         return _operand_blocks(conv, pipeline, bias, cube_channels)
     multipliers = record_multipliers(conv, pipeline)
@@ -87,8 +87,9 @@ def packed_operands(
 
 
 def record_multipliers(conv: Convolution, pipeline: Pipeline) -> Int64Array | None:
-    """What BS multiplies each channel by, if that is in memory; None: a register, or nothing. One
-    number for all channels is in memory, too, where no register is known to do it.
+    """Return BS's multiplier of each channel, if it is in memory; None: it is in a register, or
+    there is none. One number for all channels is in memory, too, where no register is known to do
+    it.
     """
     multiply = pipeline.bs.multiply
     if isinstance(multiply, np.ndarray):
@@ -172,7 +173,9 @@ def joined_stages(conv: Convolution, function: Int64Array) -> JoinedStages | Non
 
 
 def target_of_sums(conv: Convolution, sums: TermSums) -> Target:
-    """What TensorFlow Lite computes of ``conv``. ``sums``: of its weights."""
+    """Return the specification of ``conv``: what TensorFlow Lite computes. ``sums``: of its
+    weights.
+    """
     return target_of(
         conv.ratios,
         accumulator_bounds(sums, conv.bias, conv.source.zero_point),
@@ -259,7 +262,7 @@ def _multiplies(conv: Convolution) -> bool:
 
 
 def bs_multipliers(pipeline: Pipeline) -> Int64Array:
-    """Of a per-channel node."""
+    """Return the multipliers of BS for a node with scales per channel."""
     assert isinstance(pipeline.bs.multiply, np.ndarray)
     return pipeline.bs.multiply
 
@@ -311,12 +314,12 @@ def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
 
 
 def _hardware_bias(conv: Convolution, sums: TermSums) -> Int64Array:
-    """What the BS ALU adds: the array sums inputs with their zero point."""
+    """Return the summands of BS, as the array sums inputs with their zero point."""
     return np.asarray(conv.bias - conv.source.zero_point * sums.total)
 
 
 def term_sums_of(conv: Convolution) -> TermSums:
-    """Of the weights of each output channel."""
+    """Return the sums of each output channel's weights."""
     weights = conv.weights
     if conv.is_depthwise:
         return term_sums(weights.reshape(-1, weights.shape[-1]).T, conv.weight_zero_point)

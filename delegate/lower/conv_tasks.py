@@ -54,7 +54,7 @@ def tile_tasks(
         plan = plan_tiles(geometry)
     except TilingError as error:
         raise LoweringError(conv.node, error.rule, str(error)) from error
-    return tasks_of_plan(conv, plan, pack_weights(conv, constants), stages, core=0)
+    return tasks_of_plan(conv, plan, pack_weights(conv, constants), stages)
 
 
 def tasks_of_plan(
@@ -62,9 +62,8 @@ def tasks_of_plan(
     plan: TilePlan,
     weights: Weights,
     stages: Stages,
-    core: int,
 ) -> list[ConvTask]:
-    """The tasks of ``plan`` on ``core``, part by part."""
+    """Return the tasks of ``plan``, part by part."""
     tasks = []
     may_keep = keeps_weights(conv.chip, conv.kind, stages, conv.element)
     for part in dict.fromkeys(tile.part for tile in plan.tiles):
@@ -88,7 +87,6 @@ def tasks_of_plan(
                         strides=conv.strides,
                         dilations=conv.dilations,
                         is_depthwise=conv.is_depthwise,
-                        core=core,
                         spread=conv.spread,
                         element=conv.element,
                         **of_part._asdict(),
@@ -98,7 +96,7 @@ def tasks_of_plan(
 
 
 def folded_text(conv: Convolution) -> str:
-    """What the host folds, for the description of a layer."""
+    """Describe what the host folds, for the description of a layer."""
     fold = conv.source.fold
     if fold is None:
         return ""
@@ -201,7 +199,9 @@ def _written_channels(conv: Convolution, part: Part) -> int:
 
 
 def _line_stride_bytes(tensor: DeviceTensor, view: View) -> int:
-    """From a row of ``view`` to the next. Where rows lie apart, it is the tensor's own."""
+    """Return the bytes from a row of ``view`` to the next. Where rows lie apart, it is the tensor's
+    own.
+    """
     if tensor.elements == view:
         return tensor.line_stride_bytes
     assert tensor.within is None or tensor.within.line_bytes is None

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from delegate.chip.element import Element
 from delegate.errors import LoweringError
 from delegate.lower.conv_geometry import (
-    bands_of,
-    geometry_of,
     group_of,
     plan_rows,
     programmed_channels,
@@ -39,15 +37,15 @@ from delegate.lower.tiling.tiles import TilePlan
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedConvolution:
-    """How ``conv``, whose tensors need no place yet, becomes tasks: tiles for each core that takes
-    part, or groups of input channels. ``whole``: ``conv`` on whole images, which it may see in
+    """How ``conv``, whose tensors need no place yet, becomes tasks: tiles, or
+    groups of input channels. ``whole``: ``conv`` on whole images, which it may see in
     sections. ``bound``: of results in fp16.
     """
 
     planning: Planning
     operation: Operation
     conv: Convolution
-    plan: tuple[TilePlan, ...] | InputGroups
+    plan: TilePlan | InputGroups
     whole: Convolution
     joined: JoinedStages | None = None
     bound: HalfBound | None = None
@@ -126,14 +124,9 @@ class PlannedConvolution:
             return lower_input_groups(conv, self.plan, constants, memory.work.place)
         weights = pack_weights(conv, constants)
         stages = conv_stages(conv, operand_channels(conv), constants, self.joined)
-        tasks: list[Task] = []
-        for core, plan in enumerate(self.plan):
-            tasks += tasks_of_plan(conv, plan, weights, stages, core)
+        tasks: list[Task] = [*tasks_of_plan(conv, self.plan, weights, stages)]
         seen = folded_text(conv) + sections_text(conv) + rows_text(conv)
-        choice = seen + self.plan[0].choice
-        if len(self.plan) > 1:
-            choice = f"rows over {len(self.plan)} cores; the first: {choice}"
-        return tasks, choice
+        return tasks, seen + self.plan.choice
 
     @property
     def surfaces_read(self) -> int:
@@ -148,7 +141,7 @@ class PlannedConvolution:
             channels, is_depthwise = self.conv.output_view.channels, self.conv.is_depthwise
             return self.conv.chip.groups.surfaces_written(channels, is_depthwise=is_depthwise)
         group, lanes = group_of(self.conv), self.conv.element.lanes
-        ends = (tile.part.surfaces(group, lanes).stop for p in self.plan for tile in p.tiles)
+        ends = (tile.part.surfaces(group, lanes).stop for tile in self.plan.tiles)
         return -(-max(ends) // self.conv.sections)
 
 
@@ -157,12 +150,10 @@ def planned_convolution(
     operation: Operation,
     conv: Convolution,
     *,
-    is_shared: bool = True,
     has_sections: bool = False,
 ) -> PlannedConvolution:
-    """Tiles the rows of every image, in bands for several cores if that gains and ``is_shared``.
-    ``has_sections``: of images, where that is cheaper; tensors need whole surfaces then. Raises
-    LoweringError.
+    """Tile the rows of every image. ``has_sections``: of images, where that is cheaper; tensors
+    need whole surfaces then. Raises LoweringError.
     """
     conv = square_kernel(conv)
     if not rounds_twice(conv.chip, conv.kind, per_channel=True):
@@ -179,15 +170,11 @@ def planned_convolution(
     if unknown:
         raise LoweringError(conv.node, FORM_IS_KNOWN, unknown)
     seen, plan = plan_rows(conv, has_sections=has_sections)
-    if not isinstance(plan, InputGroups):
-        sharing = planning.sharing if is_shared else None
-        bands = bands_of(seen, geometry_of(seen), plan, sharing)
-        return PlannedConvolution(planning, operation, seen, bands, whole=conv)
     return PlannedConvolution(planning, operation, seen, plan, whole=conv)
 
 
 def _unknown_form(conv: Convolution) -> str:
-    """What no program of the chip is known to have; "" if there is nothing."""
+    """Name the first setting that no known program of the chip has; "" if there is none."""
     forms = conv.chip.forms
     pairs = {
         "kernel": conv.kernel,

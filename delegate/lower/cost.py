@@ -1,4 +1,4 @@
-"""What a task costs, by formulas that need no task: MAC cycles, bytes on the bus, kicks.
+"""Estimate the cost of a task by formulas that need no task: MAC cycles, bytes on the bus, kicks.
 
 Estimates, not measurements. The cycle rules agree with the vendor compiler's own table on every
 convolution that was compared (347 of 347); the bus rate is the one that table implies. The tiler

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from delegate.lower.operation import Follower, Leader, Plan, Planning
 
 Joined = dict[tuple[int, int], tuple[Plan, Plan, Plan | None]]
-"""What became of a leader and its follower, by their identities: both of them, and the joined plan
+"""The outcome for a leader and its follower, by their identities: both of them, and the joined plan
 if there is one.
 """
 

@@ -15,7 +15,7 @@ _TOLD_FROM: Final = 1e-6
 _FP16_ROUNDING: Final = 2.0**-11
 _SUBNORMAL_ROUNDING: Final = 2.0**-25
 _FRACTION_BITS: Final = 11
-"""Of an fp16, the hidden one included."""
+"""The fraction's bits of an fp16, the hidden one included."""
 
 
 def half_rounding(most: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -72,7 +72,7 @@ class HalfBound:
 
 
 EXACT: Final = HalfBound(0.0)
-"""Of what selects among values."""
+"""The bound of operators that select among values."""
 
 
 def widest(bounds: Collection[HalfBound]) -> HalfBound:

@@ -31,7 +31,7 @@ class KickState:
 
 
 TRUSTED = KickState()
-"""What programs rely on unless told otherwise."""
+"""The state that programs rely on unless told otherwise."""
 NOTHING_KEPT = KickState(weights=False)
 
 

@@ -1,4 +1,4 @@
-"""What lowering gives for a partition: its layers, its buffers, and the tensors at its edges, which
+"""The result of lowering a partition: its layers, its buffers, and the tensors at its edges, which
 the host converts.
 """
 
@@ -14,8 +14,9 @@ from delegate.lower.task import BufferId, Ref, Task
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """From TensorFlow Lite's results, of nodes that are one task instead of several: at most so
-    many LSB for any input, and in which share of the results by the model of ``fused_prover``.
+    """The distance from TensorFlow Lite's results of nodes that are one task instead of several: at
+    most so many LSB for any input, and the share of results that differ by the model of
+    ``fused_prover``.
     """
 
     most_lsb: int

@@ -28,43 +28,32 @@ from delegate.lower.spare_lanes import with_spare_lanes
 from delegate.lower.staged import in_possible_order
 from delegate.lower.tables import share_loads, uses_tables
 from delegate.lower.task import BufferId, Ref
-from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
-
-SHARING_SLACK = 2
-"""A core that is a layer ahead of another would have to wait before it may overwrite what that one
-still reads."""
 
 
 def lower_partition(
     workload: Workload,
     name: str,
-    sharing: RowSharing | None = None,
     kick_state: KickState = TRUSTED,
     chip: Chip = DEFAULT,
     *,
     joins: bool = False,
     when_lowered: Callable[[Sequence[int]], None] = lambda _: None,
 ) -> LoweredPartition:
-    """Lowers all operations of ``workload`` for ``chip``, for several of its cores if ``sharing``
-    is given, relying on no more than ``kick_state`` between the kicks of a job. ``joins``: with
-    operations joined to convolutions where that changes results a little. ``when_lowered`` is told
-    the nodes of each layer that is done: their constants are read no more. Raises LoweringError for
-    a node that does not fit the hardware.
+    """Lower all operations of ``workload`` for ``chip``, relying on no more than ``kick_state``
+    between the kicks of a job. ``joins``: with operations joined to convolutions where that changes
+    results a little. ``when_lowered`` is told the nodes of each layer that is done: their constants
+    are read no more. Raises LoweringError for a node that does not fit the hardware.
     """
     graph, partition, places = workload.graph, workload.partition, workload.places
     folds = folded_inputs(chip, workload)
-    planning = Planning(chip, graph, folds, sharing, places)
-    # Tables are loaded by the core that uses them.
-    fuses = joins and sharing is None
-    plans = _ordered(planning, workload, fuses=fuses)
+    planning = Planning(chip, graph, folds, places)
+    plans = _ordered(planning, workload, fuses=joins)
     footprints = [plan.footprint for plan in plans]
-    slack = 0 if sharing is None else SHARING_SLACK
     fixed = {*partition.inputs, *partition.outputs, *places}
-    # Cores would have to wait for one another before they overwrite what others still read.
-    in_place = results_in_place(graph, footprints, fixed) if sharing is None else {}
-    uses = tensor_uses(graph, partition, footprints, places, folds, in_place, slack)
-    memory = place_tensors(graph, uses, work_spans(footprints, slack))
+    in_place = results_in_place(graph, footprints, fixed)
+    uses = tensor_uses(graph, partition, footprints, places, folds, in_place)
+    memory = place_tensors(graph, uses, work_spans(footprints))
     nodes = [footprint.node for footprint in footprints]
     constants = ConstantPool()
     check_sizes(graph, nodes, _buffers(memory, constants))
@@ -97,13 +86,12 @@ def lower_partition(
 def _ordered(planning: Planning, workload: Workload, *, fuses: bool) -> list[Plan]:
     """Plans of all operations as they can run, none over what others still read."""
     plans, inputs = _plans(planning, workload, fuses=fuses), workload.partition.inputs
-    if planning.sharing is None:  # a core does not wait for what another one copies from
-        plans = with_spare_lanes(planning, plans, inputs, workload.places)
+    plans = with_spare_lanes(planning, plans, inputs, workload.places)
     return in_possible_order(planning, plans, inputs, workload.aliases, workload.places)
 
 
 def _plans(planning: Planning, workload: Workload, *, fuses: bool) -> list[Plan]:
-    """Of all operations, so that nobody reads surfaces that stay unwritten."""
+    """Plan all operations so that no reader meets surfaces that stay unwritten."""
     operations = workload.operations
     made = [operation.plan(planning, operation) for operation in operations]
     known: Joined = {}
@@ -158,7 +146,9 @@ def folded_inputs(chip: Chip, workload: Workload) -> Mapping[int, tuple[View, Fo
 def _table_atoms(
     layers: tuple[Layer, ...], memory: MemoryPlan, constants: ConstantPool
 ) -> tuple[tuple[Ref, Ref] | None, int]:
-    """What loads of tables copy and where to, and the bytes that it takes behind SCRATCH."""
+    """Return the atom that loads of tables copy and its target, and the bytes that these take
+    behind SCRATCH.
+    """
     if not uses_tables(layers):
         return None, 0
     end = memory.sizes_bytes[BufferId.SCRATCH]

@@ -112,7 +112,7 @@ class ProductPlan:
 
     @property
     def _order(self) -> AtomOrder:
-        """Of the weights."""
+        """Return the order of the weights."""
         geometry, lanes = self._geometry, self.conv.element.lanes
         block = self.conv.chip.groups.input_lanes // lanes
         atoms = geometry.channels // lanes
@@ -122,7 +122,7 @@ class ProductPlan:
 
     @property
     def _map_order(self) -> AtomOrder:
-        """Of the first operand's turned matrix."""
+        """Return the order of the first operand's turned matrix."""
         atoms = programmed_channels(self.conv) // self.conv.element.lanes
         return map_order(self.factors.rows, atoms)
 
@@ -191,12 +191,12 @@ class ProductPlan:
                 source = self._turned_map(source, work)
             result = target.part(number * factors.rows, factors.rows, 1)
             conv = replace(self.conv, source=source, target=result)
-            made += tasks_of_plan(conv, self.tiles, self._packed(work), stages, core=0)
+            made += tasks_of_plan(conv, self.tiles, self._packed(work), stages)
             before = left, right
             yield from (replace(task, tile=f"matrix {number} {task.tile}") for task in made)
 
     def _matrix(self, tensor: DeviceTensor, number: int, *, turned: bool) -> DeviceTensor:
-        """Of the first operand."""
+        """Return one matrix of the first operand."""
         rows = self.factors.inputs if turned else self.factors.rows
         return tensor.part(number * rows, rows, 1)
 
@@ -233,7 +233,7 @@ class ProductPlan:
         return Weights(work, order.size_bytes, order.atoms * ATOM_BYTES, order.rows, 1, 1)
 
     def _stages(self, constants: ConstantPool, work: Ref) -> tuple[Int64Array, Stages]:
-        """What the sums begin with, and the stages behind the product."""
+        """Return the start value of the sums, and the stages behind the product."""
         conv = self.conv
         channels = operand_channels(conv)
         if conv.element is Element.FP16:
@@ -289,7 +289,7 @@ class ProductPlan:
 
 
 def _pipeline(conv: Convolution) -> Pipeline:
-    """Of sums of any products that the zero points allow."""
+    """Return the pipeline for sums of any products that the zero points allow."""
     first, second = (
         np.array([INT8_MIN - zero_point, INT8_MAX - zero_point], np.int64)
         for zero_point in (conv.source.zero_point, conv.weight_zero_point)

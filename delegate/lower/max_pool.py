@@ -1,9 +1,9 @@
-"""Maxima under windows by the DPU alone: EW MAX of a map and itself shifted.
+"""Maxima under windows in fp16, by the DPU alone: EW MAX of a map and itself shifted.
 
 A maximum of n neighbours takes ceil(log2 n) tasks per direction: of two, of four and so on, the
 last one overlapping. Rows first, where the last task skips the rows that the stride skips. What
-lies outside the image has to be the least value: a convolution that only moves pixels copies the
-image into a map with such a border, and a last one skips columns.
+lies outside the image must not count: the image is copied into a map with a border, and a last
+convolution skips columns.
 
 Windows whose points are further apart do where the input is made of maxima already: a 5 x 5 window
 over results of a 5 x 5 window is the maximum of every second one, as two neighbours of these
@@ -20,30 +20,25 @@ from dataclasses import dataclass
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.chip.limits import ATOM_BYTES, surfaces_of
-from delegate.lower.extrema import UNCHANGED
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
+from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.padding import Mirror
-from delegate.lower.selection import Moving, Selection, bordering, map_bytes, surfaces_written
-from delegate.lower.task import BsStage, ElementwiseTask, EwStage, Pair, Ref, Task
+from delegate.lower.selection import Moving, Selection, map_bytes, surfaces_written
+from delegate.lower.task import ElementwiseTask, EwStage, Pair, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges
 from delegate.lower.tiling.pooling import PooledAxis, Pooling, doublings
 
-ALL_VALUES = (INT8_MIN, INT8_MAX)
-
 
 @dataclass(frozen=True, slots=True)
-class MaxPool:
-    """``gaps``: rows and columns between the points of the window that count. ``clamp``: least and
-    largest result. ``is_narrow``: no surfaces are written beyond the channels, as others lie there.
+class Maxima:
+    """The largest values under windows. ``gaps``: rows and columns between the points of the window
+    that count. ``is_narrow``: no surfaces are written beyond the channels, as others lie there.
     """
 
     chip: Chip
     pooling: Pooling
     gaps: tuple[int, int] = (1, 1)
-    clamp: tuple[int, int] = ALL_VALUES
     is_narrow: bool = False
-    element: Element = Element.INT8
 
     @property
     def row_shifts(self) -> tuple[int, ...]:
@@ -52,6 +47,21 @@ class MaxPool:
     @property
     def column_shifts(self) -> tuple[int, ...]:
         return _shifts(self.pooling.columns, self.gaps[1])
+
+    def _surfaces(self, channels: int) -> list[range]:
+        """Return the surfaces of maps that maxima are taken of, in as many parts as cubes have to
+        be: those that readers may fetch, or no more than there are.
+        """
+        ranges = surface_ranges(self.chip, channels)
+        if not self.is_narrow:
+            return list(ranges)
+        end = surfaces_of(channels)
+        return [range(part.start, min(part.stop, end)) for part in ranges if part.start < end]
+
+
+@dataclass(frozen=True, slots=True)
+class HalfMaxPool(Maxima):
+    """Maxima in fp16, from rows with gaps between them."""
 
     @property
     def skips_rows(self) -> bool:
@@ -62,45 +72,34 @@ class MaxPool:
 
     @property
     def strides_left(self) -> tuple[int, int]:
-        """What is left for a convolution that skips pixels."""
+        """Return the strides that are left for a convolution that skips pixels."""
         rows, columns = self.pooling.rows, self.pooling.columns
         return 1 if self.skips_rows else rows.stride, columns.stride
 
     @property
     def ends_with_selection(self) -> bool:
-        """Whether a convolution skips pixels, clamps where no border's did, or only copies."""
+        """Whether a convolution skips pixels, or only copies."""
         shifts = self.row_shifts + self.column_shifts
-        is_clamped = self.clamp != ALL_VALUES and not self.pooling.is_padded
-        return self.strides_left != (1, 1) or is_clamped or not shifts
+        return self.strides_left != (1, 1) or not shifts
 
     def surfaces_written(self, channels: int) -> int:
-        """Of the result, spare lanes included."""
+        """Return how many surfaces of the result are written, padding of the last group included."""
         if self.ends_with_selection:
             return surfaces_written(self.chip, channels)
         return self._surfaces(channels)[-1].stop
 
     def surfaces_read(self, channels: int) -> int:
-        """Of the input."""
+        """Return how many surfaces of the input are read."""
         if self.pooling.is_padded or not (self.row_shifts or self.column_shifts):
             return surfaces_of(channels)
         return self._surfaces(channels)[-1].stop
-
-    def _surfaces(self, channels: int) -> list[range]:
-        """Of maps that maxima are taken of, in as many parts as cubes have to be: what readers may
-        fetch, or no more than there are.
-        """
-        ranges = surface_ranges(self.chip, channels)
-        if not self.is_narrow:
-            return list(ranges)
-        end = surfaces_of(channels)
-        return [range(part.start, min(part.stop, end)) for part in ranges if part.start < end]
 
     def map_bytes(self, channels: int) -> int:
         """The largest map in between, of one image."""
         return map_bytes(self.chip, math.prod(self.pooling.padded), channels)
 
     def work_bytes(self, channels: int) -> int:
-        """Of memory for maps in between: two."""
+        """Return the bytes of two maps in between."""
         return 2 * self.map_bytes(channels)
 
     def surface_pixels(self, channels: int) -> int:
@@ -110,7 +109,7 @@ class MaxPool:
     def tasks(
         self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
-        """Of every image. ``work``: room for maps in between. Raises LoweringError."""
+        """Yield the tasks of every image. ``work``: room for maps in between. Raises LoweringError."""
         rooms = itertools.cycle((work, work.moved(self.map_bytes(source.view.channels))))
         rows, columns = self.pooling.rows.output, self.pooling.columns.output
         for image in range(source.view.images):
@@ -128,8 +127,7 @@ class MaxPool:
                 yield from self._maxima(name, now, maxima, step)
                 now = maxima
             if self.ends_with_selection:
-                clamp = ALL_VALUES if self.pooling.is_padded else self.clamp
-                skipping = Selection(strides=self.strides_left, clamp=clamp)
+                skipping = Selection(strides=self.strides_left)
                 yield from moving.select(now.as_bytes, result.as_bytes, skipping)
 
     def _steps(self) -> Iterator[_Step]:
@@ -148,18 +146,13 @@ class MaxPool:
     def _bordered(
         self, moving: Moving, source: DeviceTensor, target: DeviceTensor
     ) -> Iterator[Task]:
-        """Clamps here, as the maximum of clamped values is the clamped maximum. A border of fp16,
-        whose least value has two different bytes, is the image mirrored: padding is at most half of
-        a window, so what stands there lies under each window that reaches it.
+        """Mirror the image into its border, as the least fp16 has two different bytes. Padding is
+        at most half of a window, so every window over the border has its values already.
         """
         rows, columns = self.pooling.rows, self.pooling.columns
         sides = (rows.before, rows.after), (columns.before, columns.after)
-        if self.element is Element.FP16:
-            mirror = Mirror(*sides, edge=0)
-            yield from mirror.tasks(moving, source.as_bytes, target.as_bytes)
-            return
-        border = bordering(*sides, outside=INT8_MIN, clamp=self.clamp)
-        yield from moving.select(source, target, border)
+        mirror = Mirror(*sides, edge=0)
+        yield from mirror.tasks(moving, source.as_bytes, target.as_bytes)
 
     def _maxima(
         self, name: str, source: DeviceTensor, target: DeviceTensor, step: _Step
@@ -167,7 +160,7 @@ class MaxPool:
         apart, line = step.shift_pixels * ATOM_BYTES, step.line_pixels * ATOM_BYTES
         size = target.view.height, target.view.width
         for surfaces in self._surfaces(target.view.channels):
-            yield larger(name, source, apart, line, target, size, surfaces, self.element)
+            yield larger(name, source, apart, line, target, size, surfaces)
 
 
 def larger(
@@ -178,7 +171,6 @@ def larger(
     target: DeviceTensor,
     size: Pair,
     surfaces: range,
-    element: Element,
 ) -> ElementwiseTask:
     """``size`` of ``target``: the larger of what lies in ``source``, in rows ``line_bytes`` apart,
     and ``apart_bytes`` behind.
@@ -192,16 +184,15 @@ def larger(
         source=first,
         source_surface_stride_bytes=source.surface_stride_bytes,
         source_line_stride_bytes=line_bytes,
-        output=element_wise_cube(place, size, surfaces, target, element),
+        output=element_wise_cube(place, size, surfaces, target, Element.FP16),
         ew=EwStage(
             operand=first.moved(apart_bytes),
             operation=EwOperation.MAX,
-            operand_bytes=element.bytes,
+            operand_bytes=Element.FP16.bytes,
             surface_stride_bytes=source.surface_stride_bytes,
             line_stride_bytes=line_bytes,
         ),
-        bs=BsStage() if element is Element.FP16 else UNCHANGED,
-        element=element,
+        element=Element.FP16,
     )
 
 

@@ -20,9 +20,9 @@ from delegate.chip.limits import (
 )
 from delegate.lower.extrema import UNCHANGED, by_sums
 from delegate.lower.known_stages import is_known, pair
-from delegate.lower.max_pool import MaxPool
+from delegate.lower.max_pool import Maxima
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.numerics.pipeline import INT8_MIN, EwOperation
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
 from delegate.lower.selection import Moving, Selection, bordering, is_depthwise, map_bytes
 from delegate.lower.selection import surfaces_written as selection_writes
 from delegate.lower.task import ElementwiseTask, EwStage, OutputCube, Ref, Task, TaskKind
@@ -30,6 +30,8 @@ from delegate.lower.tiling.element_wise import element_wise_cube, pixel_chunks
 from delegate.lower.tiling.pooling import PooledAxis
 from delegate.lower.weights import depthwise_channels
 from delegate.model.cached import cached_property
+
+ALL_VALUES = (INT8_MIN, INT8_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,10 @@ class _Chunk:
 
 
 @dataclass(frozen=True)
-class LinearMaxPool(MaxPool):
-    """The same results as ``MaxPool``."""
+class LinearMaxPool(Maxima):
+    """Maxima of int8. ``clamp``: least and largest result."""
+
+    clamp: tuple[int, int] = ALL_VALUES
 
     @property
     def ends_with_selection(self) -> bool:
@@ -80,7 +84,7 @@ class LinearMaxPool(MaxPool):
         return self._fetched(channels)
 
     def surface_pixels(self, channels: int) -> int:
-        """Of what the pixels from one surface of the result to the next are a multiple."""
+        """Return the unit of the pixels from one surface of the result to the next."""
         ends_depthwise = self.ends_with_selection and self._is_depthwise(channels)
         return self.chip.forms.surface_pixels(is_depthwise=ends_depthwise)
 
@@ -137,7 +141,9 @@ class LinearMaxPool(MaxPool):
 
     @cached_property
     def _side(self) -> int:
-        """Of the kernel that ends it: with it maps are as large as depthwise tasks write them."""
+        """Return the side of the kernel that ends it: with it maps are as large as depthwise tasks
+        write them.
+        """
         rows, columns = self.pooling.rows, self.pooling.columns
         least = max(rows.kernel, columns.kernel)
         if not self.ends_with_selection:
@@ -164,7 +170,7 @@ class LinearMaxPool(MaxPool):
         return bordering(rows, columns, INT8_MIN, self.clamp, is_square=True)
 
     def _room(self, channels: int) -> int:
-        """Of a map and as many pixels behind it as windows reach over."""
+        """Return the bytes of a map and of the pixels behind it that windows reach."""
         behind = align(sum(self._pixel_shifts()) * ATOM_BYTES, DMA_ALIGN_BYTES)
         return map_bytes(self.chip, _product(self._size), channels) + behind
 

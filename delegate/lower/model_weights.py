@@ -1,4 +1,4 @@
-"""What the model says of weights, biases, multipliers and padding, in the device's terms."""
+"""Read weights, biases, multipliers and padding of the model in the device's terms."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Join:
 
     @property
     def surfaces_written(self) -> int:
-        """Of the result."""
+        """Return how many surfaces of the result are written."""
         if not self.at_surfaces:
             return self.chip.groups.surfaces_written(self.total, is_depthwise=False)
         ends = (
@@ -166,7 +166,7 @@ class Cut:
 
     @property
     def surfaces_read(self) -> int:
-        """Of the whole, from its first one on."""
+        """Return how many surfaces of the whole are read, from its first one on."""
         return _surface(self.part.begin[3]) + surfaces_of(self._lane + self.channels)
 
     @property

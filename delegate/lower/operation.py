@@ -1,5 +1,5 @@
-"""What lowering gets: operations, which an operator's record made of nodes, and how each is planned
-and then lowered.
+"""The input of lowering: operations, which an operator's record made of nodes, and how each is
+planned and then lowered.
 
 A plan says what its tasks will touch before any tensor has a place; with places it becomes a layer.
 """
@@ -19,23 +19,21 @@ from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
 from delegate.lower.numerics.pipeline import Int64Array
 from delegate.lower.task import Task
-from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """What plans may look at. ``folds``: inputs of the partition that the host folds. ``sharing``:
-    how rows may be shared among cores; None: not at all. ``joined``: where tensors lie beside
-    others in one piece of memory. ``writes_groups``: nodes whose results have readers of the
-    surfaces that complete their last group, see ``Footprint.unwritten``.
+    """The facts that plans are made from. ``folds``: inputs of the partition that the host folds.
+    ``joined``: where tensors lie beside others in one piece of memory. ``writes_groups``: nodes
+    whose results have readers of the surfaces that complete their last group, see
+    ``Footprint.unwritten``.
     """
 
     chip: Chip
     graph: Graph
     folds: Mapping[int, tuple[View, Fold]]
-    sharing: RowSharing | None
     joined: Mapping[int, Place] = field(default_factory=dict)
     writes_groups: Collection[int] = ()
 
@@ -98,8 +96,8 @@ class Leader(Plan, Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """What becomes one layer: ``node``, and others that are part of it (``nodes``, in execution
-    order).
+    """An operation that becomes one layer: ``node``, and others that are part of it (``nodes``, in
+    execution order).
 
     ``operands``: the feature maps it reads, those of an addition may be constants. ``padding``:
     rows above and columns left of the image that a PAD before it gives. ``fold``: the view that the
@@ -150,7 +148,9 @@ class Workload:
 
 
 def layer_name(graph: Graph, node: Node) -> str:
-    """What errors, traces and dumps call a layer: the node's index, operator and result."""
+    """Return the name of a layer in errors, traces and dumps: the node's index, operator and
+    result.
+    """
     return f"{node.index} {node.op} {graph.tensor(node.outputs[0]).name}"
 
 

@@ -27,7 +27,9 @@ class Order:
         return Order(((math.prod(shape), 1),))
 
     def transposed(self, shape: Sequence[int], axes: Sequence[int]) -> Order | None:
-        """Of the tensor seen as ``shape``; None where its dimensions are no digits."""
+        """Return the order of the transposed tensor, seen as ``shape``; None where its dimensions
+        are no digits.
+        """
         left = self.axes
         dimensions: list[tuple[Axis, ...]] = []
         for size in reversed(shape):
@@ -39,14 +41,14 @@ class Order:
         return Order(_merged(itertools.chain(*(dimensions[axis] for axis in axes))))
 
     def in_bytes(self, size: int) -> Order:
-        """Of the bytes of elements of ``size``."""
+        """Return the order of the bytes of elements of ``size``."""
         if size == 1:
             return self
         axes = ((count, stride * size) for count, stride in self.axes)
         return Order(_merged((*axes, (size, 1))))
 
     def strides(self, shape: Sequence[int]) -> tuple[int, ...] | None:
-        """From one place of each dimension of ``shape`` to the next; None where they differ."""
+        """Return the stride of each dimension of ``shape``; None where they differ."""
         left = self.axes
         found: list[int] = []
         for size in reversed(shape):

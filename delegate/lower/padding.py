@@ -24,8 +24,8 @@ Side = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """Of ``value``, on all ``sides``: rows, columns, channels. ``channels``: of the image, without
-    spare ones.
+    """A border of ``value`` on all ``sides``: rows, columns, channels. ``channels``: of the image,
+    without spare ones.
     """
 
     chip: Chip
@@ -34,20 +34,20 @@ class Border:
     channels: int
 
     def surfaces_written(self, channels: int) -> int:
-        """Of a result of ``channels``."""
+        """Return how many surfaces are written of a result of ``channels``."""
         if any(self.sides[2]):
             return self.chip.groups.surfaces_written(channels, is_depthwise=False)
         return surfaces_written(self.chip, channels)
 
     def work_bytes(self, image: View, channels: int) -> int:
-        """Of memory for maps in between."""
+        """Return the bytes of maps in between."""
         is_one = len(list(self._steps())) + any(self.sides[2]) == 1
         return 0 if is_one else 2 * map_bytes(self.chip, image.pixels, channels)
 
     def tasks(
         self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
-        """Of one image. ``work``: room for two maps. Raises LoweringError."""
+        """Yield the tasks of one image. ``work``: room for two maps. Raises LoweringError."""
         channels = source.view.channels
         room = map_bytes(self.chip, target.view.pixels, channels)
         rooms = itertools.cycle((work, work.moved(room)))
@@ -98,11 +98,11 @@ class Mirror:
 
     @property
     def count(self) -> int:
-        """Of tasks, where each of them fits CBUF."""
+        """Return the number of tasks, where each of them fits CBUF."""
         return 1 + sum(self.rows) + sum(self.columns)
 
     def tasks(self, moving: Moving, source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
-        """Of one image. Raises LoweringError."""
+        """Yield the tasks of one image. Raises LoweringError."""
         (top, _), (left, _) = self.rows, self.columns
         height, width = source.view.height, source.view.width
         whole = target.view.width

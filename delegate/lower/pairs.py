@@ -33,7 +33,6 @@ from delegate.lower.task import (
     Stages,
     Task,
 )
-from delegate.lower.tiling.bands import RowSharing
 from delegate.lower.tiling.element_wise import MapPart, map_parts
 from delegate.model.graph import Graph, Node
 
@@ -43,16 +42,14 @@ the other order than the node's."""
 
 
 def lower_pair(planning: Planning, node: Node, requantize: Requantize, memory: Memory) -> Layer:
-    """Tasks for every image, in bands for several cores where that gains. Raises LoweringError."""
+    """Return the layer of a node with two operands. Raises LoweringError."""
     chip, graph = planning.chip, planning.graph
     target = memory.tensors[node.outputs[0]]
     before, tensors = with_stretched(chip, node, target.view, memory, memory.work.place)
     main, other = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
     is_swapped = main.index != node.inputs[0]
     pipeline = requantize((main, other.tensor), target, is_swapped)
-    # Cores do not wait for what one of them has stretched.
-    sharing = None if before else planning.sharing
-    tasks = (*before, *pair_tasks(chip, (main, other), target, pipeline, sharing))
+    tasks = (*before, *pair_tasks(chip, (main, other), target, pipeline))
     return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
 
 
@@ -81,12 +78,11 @@ def pair_tasks(
     operands: tuple[DeviceTensor, Operand],
     target: DeviceTensor,
     pipeline: Pipeline,
-    sharing: RowSharing | None = None,
 ) -> tuple[ElementwiseTask, ...]:
-    """What ``pipeline`` makes of two operands, the first of which MRDMA reads."""
+    """Return the tasks of ``pipeline`` on two operands, the first of which MRDMA reads."""
     main, other = operands
     stages = _stages(other, pipeline)
-    parts = map_parts(chip, target.view, sharing)
+    parts = map_parts(chip, target.view)
     return tuple(_task(main, other, target, stages, part) for part in parts)
 
 

@@ -136,7 +136,7 @@ class _Room:
 
 
 def work_bytes(conv: Convolution) -> int:
-    """Of memory that sums take, and operands that are made of them."""
+    """Return the bytes that sums take, and operands that are made of them."""
     room = _Room.of(conv, len(kernel_order(conv)))
     blocks = room.block_bytes if conv.per_channel else 0
     return room.pixels * (PLACES_OF_SUMS * room.vector_bytes + blocks)

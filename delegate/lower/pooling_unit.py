@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, Element
-from delegate.lower.max_pool import ALL_VALUES, MaxPool
+from delegate.lower.max_pool import Maxima
+from delegate.lower.max_pool_sums import ALL_VALUES
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.selection import Moving
 from delegate.lower.task import BufferId, OutputCube, PoolTask, Ref, Task
@@ -22,19 +23,27 @@ _MOST_PADDING = 7
 """What the fields of rows and columns of padding hold."""
 
 
-@dataclass(frozen=True)
-class UnitMaxPool(MaxPool):
-    """The results of ``MaxPool``, one task for a map of few columns."""
+@dataclass(frozen=True, slots=True)
+class UnitMaxPool(Maxima):
+    """Maxima by the PPU, one task for a map of few columns."""
 
-    @property
-    def ends_with_selection(self) -> bool:
-        return False
+    element: Element = Element.INT8
 
     def surfaces_read(self, channels: int) -> int:
+        """Return how many surfaces of the input are read."""
+        return self._surfaces(channels)[-1].stop
+
+    def surfaces_written(self, channels: int) -> int:
+        """Return how many surfaces of the result are written."""
         return self._surfaces(channels)[-1].stop
 
     def work_bytes(self, channels: int) -> int:
+        """Return 0: there are no maps in between."""
         return 0
+
+    def surface_pixels(self, channels: int) -> int:
+        """Return the unit of pixels between surfaces: any number will do."""
+        return 1
 
     def tasks(
         self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref

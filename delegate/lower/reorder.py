@@ -71,7 +71,7 @@ class Reorder:
 
     @property
     def surface_pixels(self) -> int:
-        """Of what the pixels from one surface of the result to the next are a multiple."""
+        """Return the unit of the pixels from one surface of the result to the next."""
         ends_depthwise = self._is_unit and is_depthwise(self.chip, self.channels)
         return self.chip.forms.surface_pixels(ends_depthwise)
 
@@ -86,7 +86,7 @@ class Reorder:
 
     @property
     def work_bytes(self) -> int:
-        """Of memory beside operand and result."""
+        """Return the bytes of memory beside operand and result."""
         if not (self.is_turn and self._is_staged):
             return 0
         pixels = align(self._cut.size, 2) * math.prod(step.size for step in self.moves.pixels)
@@ -184,7 +184,7 @@ class Reorder:
         return step.source >= self._reach
 
     def _weights(self, lane: int, reach: int) -> npt.NDArray[np.int8]:
-        """Of the part that begins at ``lane``."""
+        """Return the weights of the part that begins at ``lane``."""
         places = [
             (a, b, tap + channel)
             for tap_at, tap in spots(self.moves.joined)
@@ -305,7 +305,7 @@ def _pieces(size: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _surfaces_moved(chip: Chip, channels: int, *, is_unit: bool) -> int:
-    """That a convolution writes, whole groups."""
+    """Return the surfaces that a convolution writes, padding of the last group included."""
     if is_unit:
         return surfaces_written(chip, channels)
     return chip.groups.surfaces_written(channels, is_depthwise=False)

@@ -56,7 +56,7 @@ class Convolution:
 
     @property
     def kind(self) -> TaskKind:
-        """What evidence takes its tasks for."""
+        """Return the kind of its tasks in evidence."""
         if self.spread == (1, 1):
             return TaskKind.DEPTHWISE if self.is_depthwise else TaskKind.DENSE
         return TaskKind.SPREAD if self.is_depthwise else TaskKind.SPREAD_DENSE

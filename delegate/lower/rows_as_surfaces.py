@@ -31,7 +31,8 @@ from delegate.lower.task import ConvTask, Pair, Ref
 from delegate.lower.weights import depthwise_channels
 
 _DENSE_ROWS: Final = 8
-"""Of a dense task, whose multiplications grow with their square: four groups of kernels."""
+"""The rows of a dense task, whose multiplications grow with their square: four groups of kernels.
+"""
 _MOST_TASKS: Final = 256
 """More launches than convolutions of a network take."""
 
@@ -101,14 +102,16 @@ class Repeat:
         return replace(source.alone(view, place), surfaces=self.surfaces_written)
 
     def staged_bytes(self, source: DeviceTensor) -> int:
-        """That it takes, with room for the row that completes the last group."""
+        """Return the bytes of the staged result, with room for the row that completes the last
+        group.
+        """
         there = self.staged(source, source.location)
         return align(there.size_bytes + self._result_bytes, DMA_ALIGN_BYTES)
 
     def tasks(
         self, moving: Moving, source: DeviceTensor, target: DeviceTensor
     ) -> Iterator[ConvTask]:
-        """Of one image. Raises LoweringError."""
+        """Yield the tasks of one image. Raises LoweringError."""
         real, written = surfaces_of(self.view.channels), self.surfaces_written
         is_close = (
             source.surface_stride_bytes == self.view.pixels * ATOM_BYTES
@@ -143,7 +146,7 @@ class Repeat:
 
     @property
     def _result_bytes(self) -> int:
-        """Of what a row of the source becomes."""
+        """Return the bytes that a row of the source becomes."""
         return self.factors[0] * self._row_pixels * ATOM_BYTES
 
     @property
@@ -158,8 +161,9 @@ class Repeat:
         return tuple(span for span in spans if span.results)
 
     def _pieces(self, node: int, run: _Run, room: int) -> Iterator[_Run]:
-        """What a task takes of ``run``: whole groups, the last of which takes some rows again, or
-        in a staged result only fetches them. ``room``: rows of the result. Raises LoweringError.
+        """Yield the part of ``run`` of each task: whole groups, the last of which takes some rows
+        again, or in a staged result only fetches them. ``room``: rows of the result. Raises
+        LoweringError.
         """
         group = self._group
         most = self._most_rows // group * group
@@ -194,7 +198,7 @@ class Repeat:
 
     @property
     def _most_rows(self) -> int:
-        """Of a task. A depthwise weight has its zero point beside it."""
+        """Return the most rows of a task. A depthwise weight has its zero point beside it."""
         groups, lanes = self.chip.groups, CHANNELS_PER_SURFACE
         weights = max(span.results for span in self._spans) ** 2 * lanes
         cbuf = self.chip.cbuf

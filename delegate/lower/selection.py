@@ -91,7 +91,7 @@ def is_depthwise(chip: Chip, channels: int) -> bool:
 
 
 def surfaces_written(chip: Chip, channels: int) -> int:
-    """Of a selection, whole groups."""
+    """Return the surfaces that a selection writes, padding of the last group included."""
     return chip.groups.surfaces_written(channels, is_depthwise=is_depthwise(chip, channels))
 
 
@@ -179,7 +179,9 @@ class Moving:
         *,
         is_depthwise: bool,
     ) -> Convolution:
-        """Of whole numbers, without a requantisation: ``selection`` without its taps and clamp."""
+        """Return a convolution of whole numbers, without a requantisation: ``selection`` without
+        its taps and clamp.
+        """
         channels = target.view.channels
         conv = Convolution(
             chip=self.chip,

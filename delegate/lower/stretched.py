@@ -26,8 +26,8 @@ def is_copied(chip: Chip, operand: View, output: View) -> bool:
 
 
 def stretched(chip: Chip, operand: DeviceTensor, output: View, place: Ref) -> list[DeviceTensor]:
-    """What is made of ``operand``, one behind the other from ``place`` on: a map with the channels
-    of ``output``, then one with its pixels, as far as it lacks those.
+    """Return what is made of ``operand``, one behind the other from ``place`` on: a map with the
+    channels of ``output``, then one with its pixels, as far as it lacks those.
     """
     made: list[DeviceTensor] = []
     view = operand.view

@@ -54,7 +54,7 @@ def copy_tasks(
 
 
 def _index(use: TableUse) -> BnStage:
-    """From an int8 value to the place of its entry."""
+    """Return the BN stage that turns an int8 value into the place of its entry."""
     first = use.start - TABLE_STEPS // 2 + FUNCTION_STEPS // 2
     return BnStage(first * INDEX_STEP, Source.REGISTER, INDEX_STEP)
 

@@ -1,4 +1,5 @@
-"""What lowering gives to ``npu``: tasks as resolved integers, without addresses or register bits.
+"""The tasks that lowering gives to ``npu``: tasks as resolved integers, without addresses or
+register bits.
 
 One task is one launch of the program controller. All sizes are bytes, pixels, rows or channels as
 the field names say; counts are true counts (``npu`` writes "minus one" where a register wants it).
@@ -24,7 +25,7 @@ from delegate.chip.element import Element
 from delegate.lower.numerics.pipeline import EwOperation
 
 Pair = tuple[int, int]
-"""Of rows, and of columns."""
+"""A number of rows, and one of columns."""
 
 ATOM_BYTES = 16
 """Bytes of one pixel in one surface."""
@@ -64,7 +65,8 @@ class Source(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class FeatureInput:
-    """What the CNA fetches: ``height`` rows of ``width`` pixels of ``channels`` (whole surfaces).
+    """The part of a map that the CNA fetches: ``height`` rows of ``width`` pixels of ``channels``
+    (whole surfaces).
 
     ``source`` is the first row of the tile in surface 0. Rows and columns outside the tile that the
     kernel reaches read ``pad_value`` (int8) in every lane; bottom and right padding follow from the
@@ -183,7 +185,9 @@ class BsStage:
 
     @property
     def bytes_per_channel(self) -> int:
-        """Of ``operands``: those of a chip that has the shifts in memory have no OW if unused."""
+        """Return the bytes of a channel's ``operands``: those of a chip that has the shifts in
+        memory have no OW if unused.
+        """
         if not self.is_in_blocks:
             return 4
         return 8 if self.scalars is None or self.ow is Source.MEMORY else 6
@@ -258,7 +262,7 @@ class OutConvert:
 
 
 CURVE_ENTRIES = 1025
-"""Of both tables, which share the middle one."""
+"""The entries of both tables, which share the middle one."""
 
 
 def is_curve(function: bytes) -> bool:
@@ -292,9 +296,7 @@ class TableUse:
 
 
 class Stages(NamedTuple):
-    """What the DPU does to each value, in this order, a ``table`` between BN and EW: fields of a
-    task.
-    """
+    """The DPU's work on each value, in this order, a ``table`` between BN and EW: fields of a task."""
 
     bs: BsStage = BsStage()
     bn: BnStage = BnStage()
@@ -347,7 +349,6 @@ class ElementwiseTask:
     ew: EwStage | None = None
     out_convert: OutConvert = OutConvert()
     table: TableUse | None = None
-    core: int = 0
     source_line_stride_bytes: int | None = None
     element: Element = Element.INT8
 
@@ -379,7 +380,6 @@ class PoolTask:
     strides: Pair
     pad_before: Pair
     pad_after: Pair
-    core: int = 0
     element: Element = Element.INT8
 
 
@@ -398,11 +398,10 @@ class TableLoad:
     functions: tuple[bytes, ...]
     source: Ref
     target: Ref
-    core: int = 0
 
 
 class TaskKind(enum.Enum):
-    """What evidence tells apart; the element type comes beside it."""
+    """The kinds of tasks that evidence tells apart; the element type comes beside it."""
 
     DENSE = "dense"
     DEPTHWISE = "depthwise"

@@ -1,1 +1,1 @@
-"""From tasks to register commands, buffers and programs. Knows nothing of TFLite."""
+"""Turn tasks into register commands, buffers and programs. Knows nothing of TFLite."""

@@ -24,7 +24,7 @@ _DECIBYTES = 10
 
 @dataclass(frozen=True, slots=True)
 class TaskWork:
-    """What a task needs: cycles of the MAC array, of the DPU where that works alone, and bytes."""
+    """The work of a task: cycles of the MAC array, of the DPU where that works alone, and bytes."""
 
     npu_cycles: int
     dpu_cycles: int
@@ -33,7 +33,7 @@ class TaskWork:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a program needs. ``command_bytes``: of all tasks, fetched before each of them."""
+    """The work of a program. ``command_bytes``: of all tasks, fetched before each of them."""
 
     tasks: tuple[TaskWork, ...]
     command_bytes: int

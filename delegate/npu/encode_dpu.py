@@ -274,7 +274,7 @@ def data_mode(ew: EwStage | None) -> EwDataMode:
 
 
 def element_size(ew: EwStage | None) -> ElementSize:
-    """Of the operand in memory."""
+    """Return the size of the operand's elements in memory."""
     is_wide = ew is not None and ew.operand_bytes == WIDE_OPERAND_BYTES
     return ElementSize.BITS_16 if is_wide else ElementSize.BITS_8
 

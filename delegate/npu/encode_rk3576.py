@@ -166,7 +166,7 @@ def _write_cna(chip: Chip, writer: RegCmdWriter, task: ConvTask, mode: _Mode) ->
 
 
 def _write_fetch(writer: RegCmdWriter, task: ConvTask) -> None:
-    """What is fetched of the feature map and of the weights, and what lies around the map."""
+    """Write what is fetched of the feature map and of the weights, and what lies around the map."""
     feature, weights = task.feature, task.weights
     writer.write("CNA.FC_DATA_SIZE0", DMA_WIDTH=feature.width, DMA_HEIGHT=feature.height)
     writer.write("CNA.FC_DATA_SIZE1", DMA_CHANNEL=feature.channels)

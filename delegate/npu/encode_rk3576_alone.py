@@ -82,10 +82,10 @@ def _form_of(task: ElementwiseTask) -> Form:
 
 
 def _problems(task: ElementwiseTask) -> Iterator[tuple[str, str]]:
-    """What no known program of this chip has: BLOCK.REGISTER.FIELD, and what is wrong there."""
+    """Yield settings that no known program of this chip has: BLOCK.REGISTER.FIELD, and what is
+    wrong there.
+    """
     output, ew = task.output, task.ew
-    if task.core:
-        yield "DPU.S_POINTER", "of another core's program without a convolution is not known"
     if output.channels % 16 or output.surfaces_per_group != 1 or output.element_bytes != 1:
         problem = f"= {output.channels} is not whole surfaces of int8"
         yield "DPU.DATA_CUBE_CHANNEL.CHANNEL", problem

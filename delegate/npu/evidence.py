@@ -114,7 +114,7 @@ class FormEvidence:
 
 
 def evidence_for(chip: Chip, *, is_exact: bool) -> FormEvidence:
-    """What is known of ``chip`` without a board."""
+    """Return what is known of ``chip`` without a board."""
     known = None if chip.forms.operand_blocks else known_rk3588()
     return FormEvidence(chip, known, is_exact)
 

@@ -1,4 +1,4 @@
 """The version of the serialised form of programs, apart from what writes and reads them."""
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 """Readers accept exactly their own."""

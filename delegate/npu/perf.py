@@ -30,7 +30,7 @@ class Estimate:
 
     @property
     def limit(self) -> str:
-        """What the work waits for: "npu" or "ddr"."""
+        """Return what the work waits for: "npu" or "ddr"."""
         return "npu" if self.npu_cycles >= self.ddr_cycles else "ddr"
 
 
@@ -63,7 +63,9 @@ def _npu_cycles(chip: Chip, task: ConvTask) -> int:
 
 
 def _cube_bytes(task: Task) -> int:
-    """Of the output: whole surfaces, without those that only complete a convolution's group."""
+    """Return the bytes of the output: whole surfaces, without those that only complete a
+    convolution's group.
+    """
     output = task.output
     surfaces = output.surfaces
     if isinstance(task, ConvTask):

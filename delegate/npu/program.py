@@ -8,7 +8,6 @@ for one core is one job. Every segment is complete.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -53,46 +52,33 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     Raises EncodingError when a register field does not hold its value, ProgramError when the
     partition's buffers, references or bindings are inconsistent.
     """
-    tasks = schedule(lowered.layers, _sizes(lowered))
+    tasks = schedule(lowered.layers)
     if lowered.table_atoms is not None:
         are_kept = KEPT_TABLE not in lowered.chip.missing
         tasks = list(with_table_loads(tasks, lowered.table_atoms, are_kept=are_kept))
     segments = [_encode(lowered.chip, lowered.layers[item.layer], item.task) for item in tasks]
     _check_reuse(lowered, tasks)
-    linked = _linked(tasks)
-    jobs = _jobs(linked)
     forms = list(task_forms(lowered.chip, tasks, segments))
     _check_forms(lowered, tasks, forms)
     offsets, size_words = _place(segments)
-    buffers = _buffers(lowered, _stream(segments, offsets, linked, size_words))
+    buffers = _buffers(lowered, _stream(segments, offsets, size_words))
     _check_extents(lowered, tasks, buffers)
     program = Program(
         chip=lowered.chip.name,
         compiler=compiler,
         name=lowered.name,
         buffers=buffers,
-        relocs=tuple(_relocs(segments, offsets, linked)),
+        relocs=tuple(_relocs(segments, offsets)),
         layers=tuple(ProgramLayer(item.name, item.op, item.nodes) for item in lowered.layers),
         tasks=tuple(
-            _program_task(lowered.chip, item, segment, first, job, form)
-            for item, segment, first, job, form in zip(
-                tasks, segments, offsets, jobs, forms, strict=True
-            )
+            _program_task(lowered.chip, item, segment, first, form)
+            for item, segment, first, form in zip(tasks, segments, offsets, forms, strict=True)
         ),
         inputs=lowered.inputs,
         outputs=lowered.outputs,
     )
     check_program(program)
     return program
-
-
-def _linked(tasks: Sequence[ScheduledTask]) -> list[bool]:
-    """Whether each task but the last is followed by one of its job."""
-    return [item.job == after.job for item, after in pairwise(tasks)]
-
-
-def _jobs(linked: Sequence[bool]) -> list[int]:
-    return list(accumulate((not link for link in linked), initial=0))
 
 
 def _encode(chip: Chip, layer: Layer, task: Task | TableLoad) -> Segment:
@@ -103,12 +89,11 @@ def _encode(chip: Chip, layer: Layer, task: Task | TableLoad) -> Segment:
 
 
 def _check_reuse(lowered: LoweredPartition, tasks: Sequence[ScheduledTask]) -> None:
-    """A task that finds its weights in CBUF follows, in its job, one that left exactly these in
-    these banks.
+    """Check that a task that finds its weights in CBUF follows one that left exactly these in these
+    banks. Raises EncodingError.
     """
     for before, item in zip((None, *tasks[:-1]), tasks, strict=True):
-        task = item.task
-        previous = before.task if before is not None and before.job == item.job else None
+        task, previous = item.task, None if before is None else before.task
         if isinstance(task, ConvTask) and task.cbuf.weight_reuse:
             kept = (
                 isinstance(previous, ConvTask)
@@ -165,11 +150,6 @@ def _check_extents(
 _WRITTEN = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
 
 
-def _sizes(lowered: LoweredPartition) -> list[int]:
-    sizes = {spec.buffer: spec.size_bytes for spec in lowered.buffers}
-    return [sizes.get(buffer, 0) for buffer in BufferId]
-
-
 def _place(segments: list[Segment]) -> tuple[list[int], int]:
     """The first word of every segment, and the size of all."""
     offsets, end = [], 0
@@ -179,15 +159,10 @@ def _place(segments: list[Segment]) -> tuple[list[int], int]:
     return offsets, end
 
 
-def _stream(
-    segments: list[Segment], offsets: list[int], linked: list[bool], size_words: int
-) -> bytes:
-    """All segments with their tails; links hold the offset until they are relocated. ``linked``:
-    whether a segment is followed by the next one in its job.
-    """
+def _stream(segments: list[Segment], offsets: list[int], size_words: int) -> bytes:
+    """Return all segments with their tails; links hold the offset until they are relocated."""
     words = np.zeros(size_words, dtype="<u8")
-    following = [after if link else None for after, link in zip(segments[1:], linked, strict=True)]
-    for segment, after, first in zip(segments, [*following, None], offsets, strict=True):
+    for segment, after, first in zip(segments, [*segments[1:], None], offsets, strict=True):
         next_body = None if after is None else len(after.words)
         content = (*segment.words, *tail_words(next_body, segment.enable_mask))
         words[first : first + len(content)] = np.array(content, dtype=np.uint64)
@@ -198,7 +173,7 @@ def _stream(
 
 
 def _program_task(
-    chip: Chip, item: ScheduledTask, segment: Segment, first: int, job: int, form: TaskForm
+    chip: Chip, item: ScheduledTask, segment: Segment, first: int, form: TaskForm
 ) -> ProgramTask:
     cost = estimate_task(chip, item.task)
     return ProgramTask(
@@ -207,23 +182,21 @@ def _program_task(
         enable_mask=segment.enable_mask,
         int_mask=segment.int_mask,
         layer=item.layer,
-        job=job,
+        job=0,
         tile=item.task.tile,
         npu_cycles=cost.npu_cycles,
         ddr_cycles=cost.ddr_cycles,
         bytes=cost.bytes,
-        epoch=item.epoch,
-        core=item.task.core,
         form=" ".join(form.names),
     )
 
 
-def _relocs(segments: list[Segment], offsets: list[int], linked: list[bool]) -> Iterator[Reloc]:
+def _relocs(segments: list[Segment], offsets: list[int]) -> Iterator[Reloc]:
     for index, segment in enumerate(segments):
         first = offsets[index]
         for slot in segment.addresses:
             yield Reloc(first + slot.word, slot.target.buffer, slot.target.offset)
-        if index + 1 < len(segments) and linked[index]:
+        if index + 1 < len(segments):
             link = first + len(segment.words)
             yield Reloc(link, BufferId.REGCMD, offsets[index + 1] * WORD_BYTES)
 

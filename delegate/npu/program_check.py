@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chips import NAMES, chip_named, registers_of
+from delegate.chip.chips import registers_of
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.chip.register_model import RegisterMap
@@ -36,7 +36,7 @@ MAX_FOLDED_BYTES = 64
 BYTE_VALUES = 256
 
 _RANGES = {Element.INT8: (-128, 127), Element.UINT8: (0, 255)}
-"""Of quantised tensors that the host has as float32."""
+"""The values of quantised tensors that the host has as float32."""
 
 MAX_FOLD = 1 << 12
 """Far above windows, steps and offsets of real folds, and small enough never to overflow."""
@@ -80,7 +80,7 @@ def _check_tensors(kind: str, bindings: Sequence[TensorBinding]) -> None:
 
 
 def _whole(binding: TensorBinding) -> tuple[object, ...]:
-    """What all boxes of a tensor have in common."""
+    """Return what all boxes of a tensor have in common."""
     return binding.name, binding.shape, binding.element, binding.affine
 
 
@@ -123,32 +123,7 @@ def _check_tasks(program: Program) -> None:
         _require(0 <= task.layer < len(program.layers), f"{place} names layer {task.layer}")
         ascending = task.job == job or (index > 0 and task.job == job + 1)
         _require(ascending, f"{place} is in job {task.job} after job {job}")
-        _check_core(program.chip, task, place)
-        _check_epoch(program.tasks[index - 1] if index else None, task, place)
         end_of_previous, job = end, task.job
-
-
-def _check_core(chip: str, task: ProgramTask, place: str) -> None:
-    """Of chips that are not known here, no device takes a program."""
-    cores = chip_named(chip).cores if chip in NAMES else None
-    known = task.core >= 0 and (cores is None or task.core < cores)
-    _require(known, f"{place} is for core {task.core} of {cores}")
-
-
-def _check_epoch(previous: ProgramTask | None, task: ProgramTask, place: str) -> None:
-    """Epochs ascend, cores ascend within an epoch, and neither changes within a job."""
-    if previous is None:
-        _require(task.epoch == 0, f"{place} is in epoch {task.epoch}, the first")
-    elif task.job == previous.job:
-        same = (task.epoch, task.core) == (previous.epoch, previous.core)
-        _require(same, f"{place} is in another epoch or on another core than its job")
-    else:
-        following = task.epoch == previous.epoch + 1
-        beside = task.epoch == previous.epoch and task.core > previous.core
-        # Programs for one core may have several jobs, which are then one after the other.
-        alone = task.epoch == previous.epoch == 0 and task.core == previous.core == 0
-        right = following or beside or alone
-        _require(right, f"{place} is in epoch {task.epoch} after epoch {previous.epoch}")
 
 
 def _tail(program: Program, task: ProgramTask) -> list[Command]:

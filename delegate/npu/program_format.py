@@ -69,7 +69,6 @@ TASK: Fields = {
     **_all(Kind.UINT32, "regcmd_offset", "regcmd_count", "enable_mask", "int_mask", "layer", "job"),
     "tile": Kind.TEXT,
     **_all(Kind.UINT64, "npu_cycles", "ddr_cycles", "bytes"),
-    **_all(Kind.UINT32, "epoch", "core"),
     "form": Kind.TEXT,
 }
 BINDING: Fields = {

@@ -1,4 +1,5 @@
-"""What a Program is: buffers with content, relocations, layers, tasks and the tensors at its edges.
+"""The types of a Program: buffers with content, relocations, layers, tasks and the tensors at its
+edges.
 
 A Program has everything a device needs and nothing of graphs or of what registers mean. It is
 immutable and, once serialised, the same bytes for the same tasks.
@@ -50,9 +51,8 @@ class ProgramLayer:
 class ProgramTask:
     """One launch. ``regcmd_offset`` in bytes; ``regcmd_count`` in words, tail of four included.
 
-    A job is what one core does in one epoch; the jobs of an epoch may run at the same time.
-    ``form``: the names of its form and of what it relies on (``delegate.npu.task_form``), separated
-    by spaces.
+    Tasks of a job run in order; so do the jobs. ``form``: the names of its form and of what it
+    relies on (``delegate.npu.task_form``), separated by spaces.
     """
 
     regcmd_offset: int
@@ -65,8 +65,6 @@ class ProgramTask:
     npu_cycles: int
     ddr_cycles: int
     bytes: int
-    epoch: int = 0
-    core: int = 0
     form: str = ""
 
     @property

@@ -24,10 +24,10 @@ from delegate.npu.program_format import (
 from delegate.npu.program_types import Program
 
 _MOST_RECORD_BYTES = 320
-"""Of a table with its vtable, without the strings and vectors in it."""
+"""The most bytes of a table with its vtable, without the strings and vectors in it."""
 
 _RELOC_ALIGNMENT = 8
-"""Of its largest number."""
+"""The alignment of its largest number."""
 
 _CHECKSUM_PLACEHOLDER = (1 << 64) - 1
 """Anything but the default 0, which the builder would leave out."""

@@ -1,4 +1,4 @@
-"""What no known convolution of RK3576 has, and is refused: BLOCK.REGISTER.FIELD, what is wrong."""
+"""Refuse settings that no known convolution of RK3576 has: BLOCK.REGISTER.FIELD, what is wrong."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from delegate.chip.limits import align
 from delegate.lower.task import ConvTask, Source
 
 PIXELS_AT_ONCE = 4
-"""What is fetched of a surface, and a depthwise surface, is a multiple of so many pixels."""
+"""The unit, in pixels, of what is fetched of a surface, and of a depthwise surface."""
 
 
 def problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
-    """What no known program of this chip has: BLOCK.REGISTER.FIELD, and what is wrong there."""
+    """Yield settings that no known program of this chip has: BLOCK.REGISTER.FIELD, and what is
+    wrong there.
+    """
     yield from _unknown_stages(task)
     yield from _cbuf_problems(chip, task)
     feature, weights, output = task.feature, task.weights, task.output

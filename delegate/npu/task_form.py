@@ -39,7 +39,7 @@ class TaskForm:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What evidence is kept of, the form first."""
+        """Return the names that evidence is kept of, the form first."""
         return (self.form.name, *self.relies_on)
 
 

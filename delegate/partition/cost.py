@@ -17,7 +17,6 @@ from delegate.errors import Rejection
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
-from delegate.ops.shared.subgraphs import runs_subgraphs
 from delegate.partition.partitioner import node_macs, partition_macs
 from delegate.partition.rules import PARTITION_FASTER_ON_NPU, refused
 
@@ -83,20 +82,6 @@ def runs_once(graph: Graph, node: Node) -> bool:
         return False
     (source,) = node.inputs
     return graph.tensor(source).constant is not None and source not in graph.folded
-
-
-def known_cpu_us(graph: Graph, index: int) -> float:
-    """``cpu_us`` of a node by its number, per inference; infinity where the model does not tell its
-    work: of custom operators, of those that run subgraphs, and of tensors of unknown shape.
-    """
-    node = graph.node(index)
-    if runs_once(graph, node):
-        return 0.0
-    tensors = (graph.tensor(t) for t in (*node.inputs, *node.outputs) if t >= 0)
-    is_dark = node.custom_name is not None or runs_subgraphs(node)
-    if is_dark or not all(tensor.has_fixed_image for tensor in tensors):
-        return math.inf
-    return cpu_us(graph, node)
 
 
 def elements(graph: Graph, tensor: int) -> int:

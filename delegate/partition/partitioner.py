@@ -1,7 +1,7 @@
 """From a graph to partitions, and a reason for every node left out.
 
-Comes from: a ``Graph`` and the options deny_ops, min_nodes, max_partitions. Goes to: lowering
-(``Partition``) and reports (``Rejection``). The same nodes give the same partitions as TensorFlow
+Comes from: a ``Graph`` and option deny_ops. Goes to: lowering (``Partition``) and
+reports (``Rejection``). The same nodes give the same partitions as TensorFlow
 Lite's own preview, so that compiling a file and delegating it agree.
 """
 
@@ -19,8 +19,6 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import ABSENT
 from delegate.partition.rules import (
     NOT_DENIED,
-    PARTITION_AMONG_LARGEST,
-    PARTITION_LARGE_ENOUGH,
     check_node,
     facts_of,
     refused,
@@ -56,34 +54,6 @@ def _denied(node: Node, denied: Collection[str]) -> Rejection | None:
     if name is None:
         return None
     return refused(node, NOT_DENIED, f"it names {name}")
-
-
-def select_partitions(
-    graph: Graph, partitions: Sequence[Partition], min_nodes: int, max_partitions: int
-) -> tuple[Sequence[Partition], tuple[Rejection, ...]]:
-    """Drops partitions of fewer than ``min_nodes`` nodes, then all but the ``max_partitions`` (0:
-    no limit) with the most multiplications; a rejection for every node of those.
-    """
-    large = [p for p in partitions if len(p.nodes) >= min_nodes]
-    rejections = [
-        refused(graph.node(node), PARTITION_LARGE_ENOUGH, f"it has {len(p.nodes)} of {min_nodes}")
-        for p in partitions
-        if len(p.nodes) < min_nodes
-        for node in p.nodes
-    ]
-    if max_partitions == 0 or len(large) <= max_partitions:
-        return large, tuple(rejections)
-    # Stable: among equals the earlier partition wins, and more nodes before fewer.
-    ranked = sorted(large, key=lambda p: (-partition_macs(graph, p), -len(p.nodes)))
-    kept = set(ranked[:max_partitions])
-    problem = f"this one is not among the {max_partitions} with most"
-    rejections += [
-        refused(graph.node(node), PARTITION_AMONG_LARGEST, problem)
-        for p in large
-        if p not in kept
-        for node in p.nodes
-    ]
-    return [p for p in large if p in kept], tuple(rejections)
 
 
 def partition_macs(graph: Graph, partition: Partition) -> int:

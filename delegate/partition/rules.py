@@ -42,17 +42,10 @@ RESULT_USED = Rule("result_used", "Something must read the results of a partitio
 RESULTS_DEFINED = Rule(
     "results_defined", "TensorFlow Lite must define the results of all 256 values of a function"
 )
-PARTITION_LARGE_ENOUGH = Rule(
-    "partition_large_enough", "A partition must have as many nodes as option min_nodes says"
-)
-PARTITION_AMONG_LARGEST = Rule(
-    "partition_among_largest",
-    "With option max_partitions only the partitions with the most multiplications are delegated",
-)
 PARTITION_FASTER_ON_NPU = Rule(
     "partition_faster_on_npu",
     "A partition that multiplies next to nothing, beside others, must be faster on the NPU than "
-    "on the CPU by estimate (option only_faster)",
+    "on the CPU by estimate (SLOW of option deny_ops)",
 )
 PARTITION_COMPILES = Rule("partition_compiles", "The compiler must not fail")
 REGISTERS_HOLD_VALUES = Rule(
@@ -71,8 +64,6 @@ RULES = (
     HOST_CONVERTS,
     RESULT_USED,
     RESULTS_DEFINED,
-    PARTITION_LARGE_ENOUGH,
-    PARTITION_AMONG_LARGEST,
     PARTITION_FASTER_ON_NPU,
     PARTITION_COMPILES,
     REGISTERS_HOLD_VALUES,

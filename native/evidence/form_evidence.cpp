@@ -19,7 +19,6 @@ namespace rk3588 {
 namespace {
 
 // A program's tasks work on several cores at the same time.
-constexpr char kSeveralCores[] = "several_cores";
 
 std::string first_line(const char* path) {
   std::string line;
@@ -46,11 +45,6 @@ BoardKey board_key(const Device& device, const std::string& cores) {
   };
 }
 
-bool uses_several_cores(const Program& program) {
-  return std::any_of(program.tasks.begin(), program.tasks.end(),
-                     [](const ProgramTask& task) { return task.core != 0; });
-}
-
 // All that evidence is kept of, in the order of the tasks.
 std::vector<std::string> names_of(const Program& program) {
   std::vector<std::string> found;
@@ -60,7 +54,6 @@ std::vector<std::string> names_of(const Program& program) {
       if (seen.insert(name).second) found.push_back(std::move(name));
     }
   }
-  if (uses_several_cores(program)) found.emplace_back(kSeveralCores);
   found.push_back(program.id);
   return found;
 }
@@ -284,8 +277,7 @@ void FormEvidence::examine(const Program& program, const std::string& before) {
 void FormEvidence::isolate(const Program& program, Executable* simulated, const std::string& text) {
   std::vector<TaskFault> faults = Isolation(program, simulated, device_, timeout_ms_).find();
   if (faults.empty()) {
-    const std::string name = uses_several_cores(program) ? kSeveralCores : program.id;
-    faults.push_back({{name}, {Shortfall::Kind::kDiffers, text}});
+    faults.push_back({{program.id}, {Shortfall::Kind::kDiffers, text}});
   }
   blame(program, faults);
 }

@@ -28,7 +28,7 @@ class Executable;
 struct TaskFault;
 
 struct EvidenceSettings {
-  std::string prove = "auto";  // "auto": of devices with a kernel driver; "off"; "always"
+  std::string prove = "auto";  // "auto": of devices with a kernel driver; "off"; "always": of all
   std::string cache_dir = "off";
   std::string cores = "auto";
   uint32_t timeout_ms = 0;  // 0: the device's default

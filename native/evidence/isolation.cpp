@@ -49,7 +49,7 @@ struct Isolation::Part {
     for (const size_t task : tasks) {
       program.tasks.push_back(whole.tasks[task]);
       ProgramTask& taken = program.tasks.back();
-      taken.job = taken.epoch = taken.core = 0;
+      taken.job = 0;
     }
     std::map<uint32_t, Reloc> links;
     for (size_t i = 0; i < program.tasks.size(); ++i) {

@@ -83,12 +83,9 @@ struct TaskRef {
   std::string layer;  // for messages only
 };
 
-// What one core does in one epoch. The jobs of an epoch are for different cores and independent of
-// each other; running all jobs in order on one core is always right.
+// Tasks that run in order, each after the one before it.
 struct JobRef {
   std::vector<TaskRef> tasks;
-  uint32_t epoch = 0;
-  uint32_t core = 0;
 };
 
 struct Submit {

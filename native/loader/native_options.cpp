@@ -91,9 +91,7 @@ NativeOptions read_native_options(const char* const* keys, const char* const* va
   options.chip = texts.at("chip");
   options.timeout_ms = static_cast<uint32_t>(std::stoul(texts.at("timeout_ms")));
   options.cache_dir = texts.at("cache_dir");
-  options.prove = texts.at("prove");
   options.strict = texts.at("strict") == "true";
-  options.keeper = texts.at("keeper") == "true";
   options.stats_dir = texts.at("stats_dir");
   options.verify = texts.at("verify");
   const std::vector<std::string_view> levels = split_words(row_of("log_level").words);

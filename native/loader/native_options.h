@@ -24,12 +24,13 @@ struct NativeOptions {
   std::string chip;   // "auto", or what the board has to be
   uint32_t timeout_ms = 0;
   std::string cache_dir;  // where results of proofs are kept, or "off": in the user's own folder
-  std::string prove;
   bool strict = false;
-  bool keeper = true;
   std::string stats_dir;  // where the counters are published, or "off"
-  std::string verify;     // on the simulator: "off", "sim" or "sample"
+  std::string verify;     // "auto", "off", "sim" or "sample"
   LogLevel log_level = LogLevel::kWarning;
+
+  // Whether every run, or a sample, is repeated on the simulator.
+  bool repeats_runs() const { return verify == "sim" || verify == "sample"; }
 };
 
 // Every key with its value: from the pairs first, then from RK3588_DELEGATE_<KEY> of the

@@ -20,9 +20,8 @@ class NativeSession : public Session {
   NativeSession(const NativeOptions& options, NoCompiler no_compiler)
       : options_(options),
         no_compiler_(std::move(no_compiler)),
-        streams_(open_device(options.device,
-                             {options.cores, options.strict, options.chip, options.keeper})),
-        verifier_(options.verify != "off" ? make_simulator_device() : nullptr) {
+        streams_(open_device(options.device, {options.cores, options.strict, options.chip})),
+        verifier_(options.repeats_runs() ? make_simulator_device() : nullptr) {
     if (options.stats_dir != "off") RunStatsHome::publish_in(options.stats_dir);
     const std::string problem = take_keeper_problem();
     if (!problem.empty()) log(LogLevel::kInfo, problem);
@@ -37,8 +36,8 @@ class NativeSession : public Session {
 
   void prepare(tflite::Context* context, tflite::Delegate* delegate) override {
     std::shared_ptr<Device> device = streams_.next();
-    const EvidenceSettings evidence{options_.prove, options_.cache_dir, options_.cores,
-                                    options_.timeout_ms};
+    const EvidenceSettings evidence{options_.verify == "off" ? "off" : "auto", options_.cache_dir,
+                                    options_.cores, options_.timeout_ms};
     std::shared_ptr<ProgramGate> gate =
         FormEvidence::of(device, evidence, [level = options_.log_level](const std::string& text) {
           log(level, LogLevel::kWarning, text);

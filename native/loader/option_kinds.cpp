@@ -136,8 +136,7 @@ Value nodes(std::string_view text) {
     if (word.empty()) continue;
     if (are_digits(word, kNodeDigits)) {
       found.insert(without_zeros(word));
-    } else if (std::find(kOperatorNames.begin(), kOperatorNames.end(), word) !=
-               kOperatorNames.end()) {
+    } else if (std::find(kNodeWords.begin(), kNodeWords.end(), word) != kNodeWords.end()) {
       found.insert(word);
     } else {
       return {};

@@ -153,8 +153,6 @@ void Executable::build_submit(const Program& program) {
     if (i == 0 || task.job != program.tasks[i - 1].job) submit_.jobs.emplace_back();
     std::string label = program.layers[task.layer];
     if (!task.tile.empty()) label += " " + task.tile;
-    submit_.jobs.back().epoch = task.epoch;
-    submit_.jobs.back().core = task.core;
     submit_.jobs.back().tasks.push_back({regcmd + task.regcmd_offset, task.regcmd_count,
                                          task.enable_mask, task.int_mask, std::move(label)});
   }

@@ -41,8 +41,6 @@ enum TaskField : unsigned {
   kNpuCycles,
   kDdrCycles,
   kBytes,
-  kEpoch,
-  kCore,
   kForm
 };
 enum BindingField : unsigned {
@@ -215,29 +213,10 @@ class Reader {
               "a task's commands lie outside REGCMD");
       require(task.enable_mask != 0 && task.int_mask != 0, "a task enables no unit");
       require(task.layer < program.layers.size(), "a task names an unknown layer");
-      task.epoch = table.scalar<uint32_t>(kEpoch);
-      task.core = table.scalar<uint32_t>(kCore);
-      require(task.core < program.chip->cores, "a task names an unknown core");
       task.form = text(table.string(kForm));
-      require(i > 0 || task.epoch == 0, "the first task is not in the first epoch");
-      if (i > 0) check_order(program.tasks.back(), task);
+      require(i == 0 || program.tasks.back().job <= task.job, "jobs are not ascending");
       program.tasks.push_back(std::move(task));
     }
-  }
-
-  // Jobs ascend; a job is one epoch on one core; cores ascend within an epoch. Programs for one
-  // core may have several jobs, which then run one after the other.
-  static void check_order(const ProgramTask& before, const ProgramTask& task) {
-    require(before.job <= task.job, "jobs are not ascending");
-    if (task.job == before.job) {
-      require(task.epoch == before.epoch && task.core == before.core,
-              "a job is in two epochs or on two cores");
-      return;
-    }
-    const bool follows = task.epoch == before.epoch + 1;
-    const bool is_beside = task.epoch == before.epoch && task.core > before.core;
-    const bool is_alone = (task.epoch | before.epoch | task.core | before.core) == 0;
-    require(follows || is_beside || is_alone, "epochs are not ascending");
   }
 
   void read_bindings(const FlatTable& root, unsigned field, BufferId buffer, const Program& program,

@@ -19,7 +19,7 @@
 namespace rk3588 {
 
 // The one format that this version writes and reads.
-inline constexpr uint32_t kProgramFormatVersion = 6;
+inline constexpr uint32_t kProgramFormatVersion = 7;
 
 class ProgramError : public std::runtime_error {
  public:
@@ -45,8 +45,6 @@ struct ProgramTask {
   uint32_t layer = 0;
   uint32_t job = 0;
   std::string tile;
-  uint32_t epoch = 0;
-  uint32_t core = 0;
   std::string form;  // names, separated by spaces
 };
 

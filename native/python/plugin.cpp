@@ -162,11 +162,10 @@ class PythonSession : public Session {
     const py::object& session = session_.get();
     const py::object effective = session.attr("options");
     timeout_ms_ = effective.attr("timeout_ms").cast<uint32_t>();
-    evidence_ = {effective.attr("prove").cast<std::string>(),
-                 effective.attr("cache_dir").cast<std::string>(),
-                 effective.attr("cores").cast<std::string>(), timeout_ms_};
     const auto verify = effective.attr("verify").cast<std::string>();
-    if (verify != "off") verifier_ = make_simulator_device();
+    evidence_ = {verify == "off" ? "off" : "auto", effective.attr("cache_dir").cast<std::string>(),
+                 effective.attr("cores").cast<std::string>(), timeout_ms_};
+    if (verify == "sim" || verify == "sample") verifier_ = make_simulator_device();
     if (verify == "sample") verify_every_ = kSampledRuns;
     session.attr("device_name") = streams_.name();
     call(session.attr("adopt_chip"), std::string(streams_.chip().name));
@@ -205,7 +204,7 @@ class PythonSession : public Session {
     return open_device(
         options.attr("device").cast<std::string>(),
         {options.attr("cores").cast<std::string>(), options.attr("strict").cast<bool>(),
-         options.attr("chip").cast<std::string>(), options.attr("keeper").cast<bool>()});
+         options.attr("chip").cast<std::string>()});
   }
 
   // To Python's log, with or without the GIL.

@@ -3,8 +3,8 @@
 #include <atomic>
 #include <vector>
 
-#include "host/core_plan.h"
 #include "host/devices.h"
+#include "host/run_plan.h"
 #include "host/stream_verifier.h"
 #include "rknpu/rknpu_buffer.h"
 #include "rknpu/rknpu_submission.h"
@@ -65,10 +65,8 @@ void RknpuDevice::sync_for_cpu(Buffer& buffer) {
 std::unique_ptr<Submission> RknpuDevice::prepare(const Submit& submit) {
   require_runs(*this, submit);
   const VerifiedJobs verified = verify_streams(submit);
-  std::vector<RknpuCoreChoice> choices = choices_of(cores_, chip());
-  if (!uses_cores(submit) || choices.size() == 1) choices = {choice_};
-  const CorePlan plan = plan_cores(submit, verified, choices.size());
-  return make_rknpu_submission(file_, std::move(choices), submit, verified, plan);
+  const RunPlan plan = plan_run(submit, verified);
+  return make_rknpu_submission(file_, choice_, submit, verified, plan);
 }
 
 std::shared_ptr<Device> RknpuDevice::open_stream() {

@@ -1,14 +1,10 @@
 #include "rknpu/rknpu_submission.h"
 
-#include <algorithm>
-#include <exception>
-#include <functional>
 #include <string>
 
 #include "host/run_log.h"
 #include "host/run_mark.h"
 #include "rknpu/rknpu_kicks.h"
-#include "sim/thread_pool.h"
 
 namespace rk3588 {
 namespace {
@@ -28,52 +24,37 @@ struct Mark {
   }
 };
 
-struct Epoch {
-  std::vector<std::vector<RknpuKick>> workers;
+struct Piece {
+  std::vector<RknpuKick> kicks;
   std::vector<Mark> marks;
 };
 
 class RknpuSubmission : public Submission {
  public:
-  RknpuSubmission(std::shared_ptr<RknpuFile> file, std::vector<RknpuCoreChoice> choices,
-                  const Submit& submit, const VerifiedJobs& verified, const CorePlan& plan)
-      : kicks_(std::move(file), submit, verified),
-        choices_(std::move(choices)),
-        proof_(plan.only_mark()),
-        pool_(std::make_unique<sim::ThreadPool>(static_cast<unsigned>(plan.workers))),
-        errors_(plan.workers),
-        interruptions_(plan.workers),
-        hardware_ns_(plan.workers),
-        work_([this](size_t worker) { run_worker(worker); }) {
+  RknpuSubmission(std::shared_ptr<RknpuFile> file, const RknpuCoreChoice& choice,
+                  const Submit& submit, const VerifiedJobs& verified, const RunPlan& plan)
+      : kicks_(std::move(file), submit, verified), choice_(choice), proof_(plan.only_mark()) {
     std::vector<uint32_t> first_task;
     uint32_t count = 0;
     for (const JobRef& job : submit.jobs) {
       first_task.push_back(count);
       count += static_cast<uint32_t>(job.tasks.size());
     }
-    for (const PlannedEpoch& planned : plan.epochs) {
-      Epoch& epoch = epochs_.emplace_back();
-      epoch.workers.resize(plan.workers);
-      for (size_t worker = 0; worker < plan.workers; ++worker) {
-        for (const PlannedJob& job : planned.workers[worker]) {
-          const uint32_t base = first_task[job.job];
-          const uint32_t first = base + static_cast<uint32_t>(job.first);
-          for (const RknpuKick& kick : kicks_.plan(first, static_cast<uint32_t>(job.count))) {
-            // Registers of a core that ran something else in between are no one's.
-            if (kick.count != count) verify_alone(submit, job.job, kick.first - base, kick.count);
-            epoch.workers[worker].push_back(kick);
-          }
-          if (job.mark == kNoMark || job.mark == proof_) continue;
-          const TaskRef& last = submit.jobs[job.job].tasks[job.first + job.count - 1];
-          epoch.marks.push_back(mark_at(submit, job.mark, last.layer));
+    for (const std::vector<PlannedJob>& planned : plan.pieces) {
+      Piece& piece = pieces_.emplace_back();
+      for (const PlannedJob& job : planned) {
+        const uint32_t base = first_task[job.job];
+        const uint32_t first = base + static_cast<uint32_t>(job.first);
+        for (const RknpuKick& kick : kicks_.plan(first, static_cast<uint32_t>(job.count))) {
+          // Registers of a core that ran something else in between are no one's.
+          if (kick.count != count) verify_alone(submit, job.job, kick.first - base, kick.count);
+          piece.kicks.push_back(kick);
         }
+        if (job.mark == kNoMark || job.mark == proof_) continue;
+        const TaskRef& last = submit.jobs[job.job].tasks[job.first + job.count - 1];
+        piece.marks.push_back(mark_at(submit, job.mark, last.layer));
       }
     }
-  }
-
-  ~RknpuSubmission() override {
-    // A forked child has no worker threads: waiting for them would never end.
-    if (!kicks_.file()->file.is_mine()) static_cast<void>(pool_.release());
   }
 
   Span<const uint64_t> task_targets() const override { return kicks_.targets(); }
@@ -84,15 +65,14 @@ class RknpuSubmission : public Submission {
   void run() override {
     int64_t hardware_ns = 0;
     bool is_told = true;
-    for (const Epoch& epoch : epochs_) {
-      put_marks(epoch);
-      epoch_ = &epoch;
-      std::fill(hardware_ns_.begin(), hardware_ns_.end(), int64_t{-1});
-      pool_->run(epoch.workers.size(), work_);
-      throw_errors();
-      check_marks(epoch);
-      for (const int64_t ns : hardware_ns_) is_told = is_told && ns != 0;
-      hardware_ns += *std::max_element(hardware_ns_.begin(), hardware_ns_.end());
+    for (const Piece& piece : pieces_) {
+      put_marks(piece);
+      for (const RknpuKick& kick : piece.kicks) {
+        const int64_t ns = kicks_.run(kick, choice_);
+        is_told = is_told && ns != 0;
+        hardware_ns += ns;
+      }
+      check_marks(piece);
     }
     if (is_told) note_waited(hardware_ns);
   }
@@ -105,79 +85,38 @@ class RknpuSubmission : public Submission {
   }
 
   // Nothing of the line may be lost: what others wrote there comes first.
-  void put_marks(const Epoch& epoch) {
+  void put_marks(const Piece& piece) {
     mark_.renew();
-    for (const Mark& mark : epoch.marks) {
+    for (const Mark& mark : piece.marks) {
       mark.synchronise(rknpu::kSyncFromDevice);
       mark_.put(mark.place());
       mark.synchronise(rknpu::kSyncToDevice);
     }
   }
 
-  void check_marks(const Epoch& epoch) const {
-    for (const Mark& mark : epoch.marks) {
+  void check_marks(const Piece& piece) const {
+    for (const Mark& mark : piece.marks) {
       mark.synchronise(rknpu::kSyncFromDevice);
       if (!mark_.is_at(mark.place())) continue;
       throw DeviceError("rknpu " + kicks_.file()->file.path() + ": " + unwritten(mark.layer));
     }
   }
 
-  // A worker's own error says more than that others were interrupted by it.
-  void throw_errors() {
-    const std::exception_ptr error = take_first(&errors_);
-    const std::exception_ptr interruption = take_first(&interruptions_);
-    if (error != nullptr) std::rethrow_exception(error);
-    if (interruption != nullptr) std::rethrow_exception(interruption);
-  }
-
-  // The first one, if any; there are none afterwards.
-  static std::exception_ptr take_first(std::vector<std::exception_ptr>* errors) {
-    std::exception_ptr first;
-    for (std::exception_ptr& error : *errors) {
-      if (first == nullptr) first = error;
-      error = nullptr;
-    }
-    return first;
-  }
-
-  void run_worker(size_t worker) {
-    int64_t total = epoch_->workers[worker].empty() ? -1 : 0;
-    try {
-      for (const RknpuKick& kick : epoch_->workers[worker]) {
-        const int64_t ns = kicks_.run(kick, choices_[worker]);
-        if (ns == 0) total = INT64_MIN;
-        if (total >= 0) total += ns;
-      }
-    } catch (const InterruptedRun&) {
-      interruptions_[worker] = std::current_exception();
-    } catch (...) {
-      errors_[worker] = std::current_exception();
-    }
-    hardware_ns_[worker] = total == INT64_MIN ? 0 : total;
-  }
-
   RknpuKicks kicks_;
-  std::vector<RknpuCoreChoice> choices_;  // by worker
+  RknpuCoreChoice choice_;
   uint64_t proof_;
-  std::unique_ptr<sim::ThreadPool> pool_;
-  std::vector<Epoch> epochs_;
-  const Epoch* epoch_ = nullptr;                   // that the workers are in
-  std::vector<std::exception_ptr> errors_;         // by worker
-  std::vector<std::exception_ptr> interruptions_;  // by worker
-  std::vector<int64_t> hardware_ns_;  // by worker; 0: not told, -1: it had nothing to do
-  std::function<void(size_t)> work_;
+  std::vector<Piece> pieces_;
   RunMark mark_;
 };
 
 }  // namespace
 
 std::unique_ptr<Submission> make_rknpu_submission(std::shared_ptr<RknpuFile> file,
-                                                  std::vector<RknpuCoreChoice> choices,
+                                                  const RknpuCoreChoice& choice,
                                                   const Submit& submit,
                                                   const VerifiedJobs& verified,
-                                                  const CorePlan& plan) {
-  return std::make_unique<RknpuSubmission>(std::move(file), std::move(choices), submit, verified,
-                                           plan);
+                                                  const RunPlan& plan) {
+  return std::make_unique<RknpuSubmission>(std::move(file), choice, submit, verified, plan);
 }
 
 }  // namespace rk3588

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "host/core_plan.h"
 #include "host/devices.h"
+#include "host/run_plan.h"
 #include "host/stream_pool.h"
 #include "host/stream_verifier.h"
 #include "rocket/rocket_buffer.h"
@@ -32,22 +32,7 @@ void RocketDevice::sync_for_cpu(Buffer& buffer) {
 std::unique_ptr<Submission> RocketDevice::prepare(const Submit& submit) {
   require_runs(*this, submit);
   const VerifiedJobs verified = verify_streams(submit);
-  const size_t cores = usable_cores(cores_, chip()).size();
-  // Where only one job may run at a time, one worker does all.
-  const size_t workers = uses_cores(submit) && !chip().cbuf_is_shared ? cores : 1;
-  return make_rocket_submission(files_of(workers), submit, verified,
-                                plan_cores(submit, verified, workers));
-}
-
-// Programs of one interpreter run one after the other, so they share the files.
-std::vector<std::shared_ptr<RocketFile>> RocketDevice::files_of(size_t count) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  while (more_files_.size() + 1 < count) {
-    more_files_.push_back(RocketFile::open(file_->file.path(), chip_, file_->has_keeper));
-  }
-  std::vector<std::shared_ptr<RocketFile>> files = {file_};
-  files.insert(files.end(), more_files_.begin(), more_files_.begin() + (count - 1));
-  return files;
+  return make_rocket_submission(file_, submit, verified, plan_run(submit, verified));
 }
 
 std::shared_ptr<Device> RocketDevice::open_stream() {

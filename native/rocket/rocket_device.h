@@ -7,7 +7,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -34,14 +33,9 @@ class RocketDevice : public Device {
   std::vector<std::shared_ptr<Device>> open_cores() override;
 
  private:
-  // `count` files, the device's own first.
-  std::vector<std::shared_ptr<RocketFile>> files_of(size_t count);
-
   std::shared_ptr<RocketFile> file_;
   std::string cores_;
   const Chip& chip_;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<RocketFile>> more_files_;  // for programs that use several cores
 };
 
 }  // namespace rk3588

@@ -87,7 +87,7 @@ class Run:
         if kernels_of_the_cpu:
             _use_no_programs()
         if is_delegated:
-            chosen = {"device": "simulator", "log_level": "warning", "only_faster": "false"}
+            chosen = {"device": "simulator", "log_level": "warning", "deny_ops": ""}
             plugins.append(runtime.load_delegate(delegate.library_path(), {**chosen, **options}))
         with collect_delegations() as found:
             self.interpreter: Any = runtime.interpreter(

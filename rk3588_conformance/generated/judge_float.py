@@ -29,7 +29,7 @@ from delegate.model.tflite_reader import read_graph
 from rk3588_conformance.cut_model import cut_model, exposed_model
 from rk3588_conformance.generated.judge import Array, BrokenContractError, Run
 
-OPTIONS = {"float": "fp16", "only_faster": "false"}
+OPTIONS = {"float": "fp16", "deny_ops": ""}
 # Of the largest magnitude: fp16 has 11 bits, sums of some thousand products lose a few more.
 NEAR = 2.0**-7
 MOVES = frozenset(

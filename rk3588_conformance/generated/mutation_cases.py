@@ -39,9 +39,7 @@ SECONDS = 60.0
 ALONE_SECONDS = 10.0  # for the runtime alone
 MEMORY_BYTES = 6 << 30
 M_PERTURB = -6  # of mallopt: fills memory that is allocated
-OPTIONS = Options.from_mapping(
-    {"device": "simulator", "log_level": "error", "only_faster": "false"}
-)
+OPTIONS = Options.from_mapping({"device": "simulator", "log_level": "error", "deny_ops": ""})
 
 
 def _bounded() -> None:

@@ -219,7 +219,9 @@ def test_the_delegate_runs_models_for_it():
     """By the option; the simulator takes the chip from the program."""
     import delegate
 
-    library = delegate.load_delegate(device="simulator", chip="rk3576", prove="off", strict="false")
+    library = delegate.load_delegate(
+        device="simulator", chip="rk3576", verify="off", strict="false"
+    )
     results = []
     for delegates in ([], [library]):
         interpreter = find_runtime().interpreter(
@@ -242,7 +244,7 @@ def test_the_option_names_every_chip():
 
 def test_the_self_tests_leave_out_what_the_rules_reject():
     for case in CASES:
-        given = {"numerics": case.numerics, "float": case.float, "only_faster": "false"}
+        given = {"numerics": case.numerics, "float": case.float, "deny_ops": ""}
         result = compile_model(case.build(), Options.from_mapping(given, {}), chip=RK3576)
         assert bool(result.partitions) == (case in cases_of(RK3576)), case.name
     assert cases_of(chips.DEFAULT) == CASES

@@ -45,11 +45,11 @@ def test_moves_are_equal_to_the_reference(family, monkeypatch, tmp_path):
     for name in cases:
         case = prepare(name, None)
         path.write_bytes(case.model)
-        options = {"chip": "rk3576", "only_faster": "false"}
+        options = {"chip": "rk3576", "deny_ops": ""}
         taken += (
             compile_model(path, replace(Options(numerics="exact"), **options)).delegated_nodes > 0
         )
-        loaded = delegate.load_delegate(device="simulator", prove="off", strict="false", **options)
+        loaded = delegate.load_delegate(device="simulator", verify="off", strict="false", **options)
         for found, expected in zip(
             _results(case, path, [loaded]), _results(case, path, []), strict=True
         ):

@@ -23,7 +23,7 @@ from tests.cli.conftest import DIGITS, IMAGE, LABELS, MODEL, Run
 from tests.cli.odd_models import sum_and_float_layer
 
 DELEGATED, TOTAL, PARTITIONS = 12, 13, 1  # all but SOFTMAX
-TWO_PARTITIONS = ("-O", "deny_ops=AVERAGE_POOL_2D", "-O", "only_faster=false")
+TWO_PARTITIONS = ("-O", "deny_ops=AVERAGE_POOL_2D")
 
 
 def test_classify_json_has_exactly_the_keys_of_the_design(run: Run) -> None:
@@ -98,7 +98,7 @@ def test_compile_json_has_the_keys_of_the_design(run: Run) -> None:
     first = document["partitions"][0]
     assert set(first) == {
         "nodes", "tasks", "estimate", "buffers_bytes", "buffers", "layers", "live_bytes",
-        "row_sharing", "fp16",
+        "fp16",
     }  # fmt: skip
     assert first["fp16"] is None
     assert first["nodes"] == list(range(DELEGATED))

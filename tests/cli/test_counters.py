@@ -24,7 +24,7 @@ def dumped(run: Run, tmp_path: Path) -> Path:
     return tmp_path / "partition_0.npz"
 
 
-TWO_PARTITIONS = ("-O", "deny_ops=AVERAGE_POOL_2D", "-O", "only_faster=false")
+TWO_PARTITIONS = ("-O", "deny_ops=AVERAGE_POOL_2D")
 
 
 def test_compile_counts_layers_and_tasks(run: Run) -> None:

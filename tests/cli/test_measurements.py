@@ -79,14 +79,6 @@ def test_bench_tells_the_memory_of_both_sides(run: Run) -> None:
     assert "MB at most" in run("bench", MODEL, "--runs", 2).out
 
 
-def test_bench_says_how_rows_are_shared(run: Run) -> None:
-    given = ("--runs", 2, "--no-cpu", "-O", "split_rows=always", "-O", "cores=all")
-    outcome = run("bench", MODEL, *given)
-    assert outcome.code == 0
-    (sharing,) = (p["row_sharing"] for p in measure(run, *given[2:])["delegate"]["partitions"])
-    assert f"split_rows, partition 0: {sharing}\n" in outcome.out
-
-
 def test_bench_without_cpu_and_on_null(run: Run) -> None:
     document = measure(run, "--no-cpu", "--device", "null", "--threads", 1)
     assert document["cpu"] is None

@@ -15,7 +15,6 @@ from delegate.insight.measured_nets import NETWORKS, measured_by_others, network
 from delegate.model.graph import DType, Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.partition.cost import known_cpu_us
 from rk3588_conformance.builder import ModelBuilder, conv_model
 from tests.shared_folder import MODELS, needs_models
 
@@ -114,5 +113,3 @@ def test_what_runs_once_is_no_part_of_every_inference() -> None:
     assert always["once_us"] == 0 < once["once_us"]
     for key in ("cpu_us", "cpu_alone_us"):
         assert once[key] + once["once_us"] == pytest.approx(always[key])
-    graph = weights_behind_dequantize(is_constant=True)
-    assert [known_cpu_us(graph, node) > 0 for node in (0, 1)] == [False, True]

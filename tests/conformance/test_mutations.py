@@ -12,9 +12,7 @@ from rk3588_conformance.execution import run_case
 from rk3588_conformance.outcome import Status
 from tests.conformance.mutations import MUTATIONS
 
-OPTIONS = Options.from_mapping(
-    {"device": "simulator", "log_level": "error", "only_faster": "false"}
-)
+OPTIONS = Options.from_mapping({"device": "simulator", "log_level": "error", "deny_ops": ""})
 SIZE = "input_size_80_weight_size_3"
 PADDED = "stride_1_padding_same_1"
 CASES = {

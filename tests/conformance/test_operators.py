@@ -21,9 +21,7 @@ from rk3588_conformance.operators import inexact_tensors, most_off, operators_of
 from rk3588_conformance.outcome import Status
 
 STEEP = "EdgeMoves.Ends/move_channels_first_shape_1x3x17x80_type_uint8_task_conv_behind_logistic"
-ON_RK3576 = Options.from_mapping(
-    {"device": "simulator", "chip": "rk3576", "only_faster": "false"}, {}
-)
+ON_RK3576 = Options.from_mapping({"device": "simulator", "chip": "rk3576", "deny_ops": ""}, {})
 SIGMOID = Quantization((1 / 256,), (-128,))
 ZERO_POINT = 11
 

@@ -27,9 +27,7 @@ from rk3588_conformance.tolerance import PER_CHANNEL, SUM_ALONE, most_differing
 from tests.conformance.graph_strategies import Plan, build, plans
 from tests.machine.task_machine import Machine
 
-OPTIONS = Options.from_mapping(
-    {"device": "simulator", "log_level": "error", "only_faster": "false"}
-)
+OPTIONS = Options.from_mapping({"device": "simulator", "log_level": "error", "deny_ops": ""})
 ON_THE_NPU = {"CONV_2D", "DEPTHWISE_CONV_2D", "ADD"}
 BESIDE_OTHERS = {"RESHAPE"}  # on the NPU where it has a neighbour there
 
@@ -99,7 +97,7 @@ def test_every_operator_is_within_one_step(tmp_path_factory, plan):
 def test_the_delegated_model_equals_its_partitions_on_the_plain_machine(tmp_path_factory, plan):
     """The runtime, the plugin, the programs and the simulator against tasks executed in NumPy."""
     model, graph, array, _ = prepared(plan, tmp_path_factory.mktemp("graph"))
-    given = {"device": "simulator", "log_level": "error", "only_faster": "false"}
+    given = {"device": "simulator", "log_level": "error", "deny_ops": ""}
     plugin = find_runtime().load_delegate(delegate.library_path(), given)
     with collect_delegations() as found:
         interpreter = find_runtime().interpreter(model, [plugin])

@@ -46,9 +46,7 @@ DRAWS = 2.0
 
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_every_node_is_one_rounding_from_exact(count: int) -> None:
-    options = Options.from_mapping(
-        {"numerics": "exact", "float": "fp16", "only_faster": "false"}, {}
-    )
+    options = Options.from_mapping({"numerics": "exact", "float": "fp16", "deny_ops": ""}, {})
     result = compile_model(exposed_model(MODEL.read_bytes()), options)
     graph = result.graph
     (made,) = result.partitions

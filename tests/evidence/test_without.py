@@ -6,7 +6,7 @@ import pytest
 
 from delegate._native import program_id
 from delegate.chip.rk3588 import RK3588
-from delegate.compile.compiler import SEVERAL_CORES, compile_model
+from delegate.compile.compiler import compile_model
 from delegate.npu.program import parse
 from delegate.npu.task_form import KEPT_TABLE
 from delegate.options import Options
@@ -16,7 +16,7 @@ GRAPHS = {case.name: case.build() for case in CASES}
 # What is left of a case stays on the NPU however small it is.
 OPTIONS = {
     case.name: Options.from_mapping(
-        {"numerics": case.numerics, "float": case.float, "only_faster": "false"}, {}
+        {"numerics": case.numerics, "float": case.float, "deny_ops": ""}, {}
     )
     for case in CASES
 }
@@ -39,11 +39,6 @@ def names(result) -> set[str]:
         for task in parse(item.program).tasks
         for name in task.form.split()
     }
-
-
-def cores(result) -> set[int]:
-    """The cores of all tasks."""
-    return {task.core for item in result.partitions for task in parse(item.program).tasks}
 
 
 @pytest.mark.parametrize("case", GRAPHS)
@@ -73,14 +68,3 @@ def test_tables_that_must_not_be_kept_are_loaded_by_every_task():
     result = without(KEPT_TABLE, "tables")
     assert result.rejections == ()
     assert KEPT_TABLE not in names(result)
-
-
-def test_rows_are_not_shared_among_cores_that_disturb_each_other():
-    graph = GRAPHS["row tiles"]
-    options = Options.from_mapping(
-        {"numerics": "exact", "device": "null", "split_rows": "always", "cores": "all"}, {}
-    )
-    assert cores(compile_model(graph, options)) == {0, 1, 2}
-    result = compile_model(graph, options, chip=RK3588.without({SEVERAL_CORES: "failed"}))
-    assert result.rejections == ()
-    assert cores(result) == {0}

@@ -36,11 +36,8 @@ def test_random_graphs_keep_the_contract(first: int) -> None:
         assert sum(o.counts.get(count, 0) for o in outcomes) > 0
 
 
-@pytest.mark.parametrize(
-    "options", [{"chip": "rk3576"}, {"cores": "all", "split_rows": "always"}], ids=str
-)
-def test_random_graphs_keep_the_contract_on_other_chips_and_cores(options: dict[str, str]) -> None:
-    outcomes = [graph_cases.judge(seed, options=options) for seed in GRAPHS[:12]]
+def test_random_graphs_keep_the_contract_on_another_chip() -> None:
+    outcomes = [graph_cases.judge(seed, options={"chip": "rk3576"}) for seed in GRAPHS[:12]]
     assert [o for o in outcomes if o.kind in BAD] == []
     assert sum(o.counts.get("delegated_nodes", 0) for o in outcomes) > 0
 

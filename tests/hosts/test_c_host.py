@@ -165,7 +165,7 @@ def test_verify_runs_the_simulator_beside_the_device(host, model):
 
 
 def test_options_of_the_compiler_are_accepted(host, model):
-    assert host(model, device="null", min_nodes="3", cache_dir="off").report["ok"]
+    assert host(model, device="null", deny_ops="3", cache_dir="off").report["ok"]
 
 
 @pytest.mark.parametrize("cores", ["auto", "all", "1", "0,2", "0-2", "0x5"])

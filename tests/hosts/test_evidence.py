@@ -94,6 +94,6 @@ def test_a_form_that_hangs_costs_two_processes_a_timeout_and_no_third(host, boar
 
 def test_a_trusted_board_is_not_asked(host, board, model, expected):
     board.add_rocket()
-    ran = host(model, expected[0], device="rocket", environment=environment(board), prove="off")
+    ran = host(model, expected[0], device="rocket", environment=environment(board), verify="off")
     assert ran.output == expected[1]
     assert not (board.root / "cache/rk3588-delegate").exists()

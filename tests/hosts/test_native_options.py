@@ -184,10 +184,8 @@ def test_an_option_that_does_not_steer_the_compiler_is_used_without_python() -> 
     text = (LOADER / "native_options.cpp").read_text(encoding="utf-8")
     used = set(re.findall(r'texts\.at\("(\w+)"\)', text))
     compiling = {o.key for o in OPTIONS if o.changes_programs}
-    # Which nodes strict lets pass is judged where a model is compiled, as the option says. The chip
-    # is also what the board has to be.
-    running = set(OPTIONS_BY_KEY) - (compiling - {"chip"})
-    assert used == running - {"strict_allows", "strict_allows_us"}
+    # The chip is also what the board has to be.
+    assert used == set(OPTIONS_BY_KEY) - (compiling - {"chip"})
 
 
 def test_keys_are_those_of_the_table(host):

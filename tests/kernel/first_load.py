@@ -23,9 +23,9 @@ def measured(folder: Path, library: Path, device: str, model: str) -> dict[str, 
     board = Board(folder, library)
     getattr(board, f"add_{device}")()
     found = {}
-    for name, prove in (("prove=off", "off"), ("fresh board", "auto"), ("met before", "auto")):
+    for name, verify in (("verify=off", "off"), ("fresh board", "auto"), ("met before", "auto")):
         facts = run(
-            board, model, device=device, count_invoke=True, prove=prove, verify="off"
+            board, model, device=device, count_invoke=True, verify=verify
         )[model]  # fmt: skip
         if facts["error"]:
             sys.exit(f"{name}: {facts['error']}")

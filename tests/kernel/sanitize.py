@@ -3,7 +3,6 @@
 python -m tests.kernel.sanitize thread [--invokes 100]
 python -m tests.kernel.sanitize address,undefined --invokes 500 --driver rknpu
 
-Programs for one core and for several (option split_rows).
 """
 
 from __future__ import annotations
@@ -35,11 +34,10 @@ def main() -> int:
         board = Board(Path(place) / "root", folder / "unused").add_rocket().add_rknpu()
         files = []
         for name in ("conv", "depthwise", "fully connected", "residual"):
-            for split in ("off", "always"):
-                for i, program in enumerate(programs(MODELS[name](), split_rows=split)):
-                    path = Path(place) / f"{name.replace(' ', '_')}_{split}_{i}.rknp"
-                    path.write_bytes(program)
-                    files.append(str(path))
+            for i, program in enumerate(programs(MODELS[name]())):
+                path = Path(place) / f"{name.replace(' ', '_')}_{i}.rknp"
+                path.write_bytes(program)
+                files.append(str(path))
         # By path: the program's hooks do not reach the search in sysfs.
         for node in [NODES[arguments.driver]] if arguments.driver else NODES.values():
             device = str(board.root / node)

@@ -10,17 +10,13 @@ from tests.memory_graphs import graph_count
 
 GRAPHS = graph_count(40)
 CHUNK = 250
-CORES = {"one core": {}, "three cores": {"split_rows": "always", "cores": "all"}}
 
 
-@pytest.mark.parametrize("cores", CORES)
 @pytest.mark.parametrize("version", ["0.0.0", "1.1.0"])
-def test_a_cut_after_every_task_is_reported(board: Board, version: str, cores: str):
+def test_a_cut_after_every_task_is_reported(board: Board, version: str):
     """By the driver that kicks every task, and by the one that kicks a chain."""
     is_batched = version != "0.0.0"
     board.add_rocket(version, batch_switch=1 if is_batched else None, hang_ms=0)
-    if is_batched and cores != "one core":
-        pytest.skip("the same jobs as without chains")
     for first in range(0, GRAPHS, CHUNK):
         graphs = (first, min(first + CHUNK, GRAPHS))
         models = (
@@ -28,7 +24,7 @@ def test_a_cut_after_every_task_is_reported(board: Board, version: str, cores: s
         )
         assert set(models) <= set(MODELS)
         answer = board.work(
-            "cuts", device="rocket", graphs=graphs, models=models, options=CORES[cores],
+            "cuts", device="rocket", graphs=graphs, models=models, options={},
             timeout=3000,
         )  # fmt: skip
         assert answer["wrong"] == []

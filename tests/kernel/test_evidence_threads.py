@@ -67,7 +67,7 @@ def test_interpreters_of_several_threads_agree(board: Board, way: str):
     board.add_rocket()
     done = board.python(
         "-c", THREADS, model_file(board, "residual"), RK3588_SIM_BREAK=way,
-        RK3588_DELEGATE_PROVE="auto", RK3588_DELEGATE_NUMERICS="exact",
+        RK3588_DELEGATE_VERIFY="auto", RK3588_DELEGATE_NUMERICS="exact",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])["found"]
@@ -85,7 +85,7 @@ def test_processes_at_once_lose_nothing(board: Board):
     board.add_rocket()
     names = ("conv", "depthwise", "residual")
     arguments = [sys.executable, "-c", THREADS]
-    given = {**board.environment, "RK3588_DELEGATE_PROVE": "auto"}
+    given = {**board.environment, "RK3588_DELEGATE_VERIFY": "auto"}
     running = [
         subprocess.Popen(
             [*arguments, model_file(board, name)], cwd=ROOT, env=given, stdout=subprocess.PIPE
@@ -102,7 +102,7 @@ def test_a_child_forked_meanwhile_does_not_keep_the_file(board: Board):
     board.add_rocket(hang_ms=1000)
     done = board.python(
         "-c", FORKED, model_file(board, "depthwise"), model_file(board, "conv"),
-        RK3588_SIM_BREAK="depthwise:task:hangs", RK3588_DELEGATE_PROVE="auto", timeout=40,
+        RK3588_SIM_BREAK="depthwise:task:hangs", RK3588_DELEGATE_VERIFY="auto", timeout=40,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == "done"

@@ -127,13 +127,12 @@ def test_a_core_that_is_never_free_is_an_error(board: Board):
     assert answer["violations"] == []
 
 
-@pytest.mark.parametrize("split_rows", ["off", "always"])
-def test_a_part_with_two_cores(board: Board, split_rows: str):
+def test_a_part_with_two_cores(board: Board):
     board.add_rknpu(cores=2)
     for cores in ("auto", "all", "1,2"):
         answer = board.work(
             "threads", device="rknpu", cores=cores, threads=4, invokes=6, timeout=600,
-            models=["conv", "residual", "digits"], split_rows=split_rows,
+            models=["conv", "residual", "digits"],
         )  # fmt: skip
         assert answer["failures"] == []
         assert answer["violations"] == []

@@ -14,7 +14,7 @@ import numpy as np
 from delegate import _native
 from delegate.errors import DeviceError
 from delegate.npu.program import build_program, serialize
-from tests.kernel.small_models import MODELS, programs, random_inputs
+from tests.kernel.small_models import random_inputs
 from tests.kernel.standin_calls import arguments, calls, live, report, set_faults, take_violations
 from tests.npu.sample_programs import chain_partition
 
@@ -130,10 +130,7 @@ def time_out(scenario: Scenario) -> dict[str, object]:
 
 def main() -> None:
     given = arguments()
-    program = None
-    if given.get("split"):
-        (program,) = programs(MODELS["residual"](), split_rows="always", device=given["device"])
-    scenario = Scenario(given["device"], program)
+    scenario = Scenario(given["device"])
     scenario.life()  # what a process does only once
     results = [scenario.try_fault(*each) for each in scenario.combinations()]
     results.append(time_out(scenario))

@@ -32,8 +32,6 @@ def resident_bytes() -> int:
 def main() -> None:
     given = arguments()
     program = serialize(build_program(chain_partition(), "test"))
-    if given.get("split"):
-        (program,) = programs(MODELS["residual"](), split_rows="always")
     if given["what"] == "share":
         (program,) = programs(MODELS["residual"](), chip="rk3576")
     device = given["device"]

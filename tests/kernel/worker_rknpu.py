@@ -181,7 +181,7 @@ def several_runs(given: dict[str, Any]) -> dict[str, Any]:
 def counted(given: dict[str, Any]) -> dict[str, Any]:
     """What ``delegate.stats()`` says of inferences that met ``faults``."""
     runtime = find_runtime()
-    plugin = runtime.load_delegate(delegate.library_path(), {"device": "rknpu", "prove": "off"})
+    plugin = runtime.load_delegate(delegate.library_path(), {"device": "rknpu", "verify": "off"})
     interpreter = runtime.interpreter(MODELS["add"](), [plugin])
     set_faults(given["faults"])
     for _ in range(given["runs"]):

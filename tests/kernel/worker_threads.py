@@ -21,9 +21,7 @@ def main() -> None:
 
     def interpreter(name, device):
         options = {"device": device, "timeout_ms": "120000", "cores": given["cores"]}
-        if device != "simulator":
-            options["split_rows"] = given.get("split_rows", "off")
-        elif "chip" in given:
+        if device == "simulator" and "chip" in given:
             options["chip"] = given["chip"]
             options["cores"] = "auto"
         plugin = runtime.load_delegate(delegate.library_path(), options)

@@ -115,16 +115,6 @@ def test_random_layers(seed: int) -> None:
         activation=Activation(int(rng.choice([0, 1, 3]))),
     )  # fmt: skip
     assert is_exact(model, seed)[0]
-    assert is_exact(model, seed, {"cores": "all", "split_rows": "always"})[0]
-
-
-@pytest.mark.parametrize("kernels", [16, 48])
-def test_rows_over_cores(kernels: int) -> None:
-    model = points(np.random.default_rng(5), (1, 46, 64, 32), kernels)
-    exact, result = is_exact(model, 0, {"cores": "all", "split_rows": "always"})
-    assert exact
-    assert in_sections(result) == [True]
-    assert len(result.partitions[0].layers[0].tasks) >= 3
 
 
 def test_another_chip() -> None:

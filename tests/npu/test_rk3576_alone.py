@@ -135,7 +135,6 @@ def test_a_load_copies_an_atom_and_fills_both_tables():
 @pytest.mark.parametrize(
     ("seed", "change", "place"),
     [
-        (0, lambda t: replace(t, core=1), "S_POINTER"),
         (0, lambda t: replace(t, bs=replace(t.bs, scalars=None)), "SCALAR_ADDR"),
         (0, lambda t: replace(t, bs=replace(t.bs, mul_operand=-5)), "multiplier -5"),
         (0, lambda t: replace(t, bs=replace(t.bs, relu=True)), "BS_CFG"),

@@ -284,8 +284,7 @@ def test_a_value_that_is_read_again_is_not_written_over() -> None:
     run(builder.build())
 
 
-@pytest.mark.parametrize("cores", ["0", "all"])
-def test_every_job_loads_what_it_uses(cores: str) -> None:
+def test_every_job_loads_what_it_uses() -> None:
     builder, x = start(DType.INT8, (1, 64, 48, 24))
     for _ in range(3):
         x = silu(
@@ -293,10 +292,7 @@ def test_every_job_loads_what_it_uses(cores: str) -> None:
         )
     builder.output(convolved(builder, x))
     model = builder.build()
-    split = Options(
-        numerics="exact", cores=cores, split_rows="always" if cores == "all" else "auto"
-    )
-    program = compile_model(model, split).partitions[0].program
+    program = compile_model(model, Options(numerics="exact")).partitions[0].program
     values = np.random.default_rng(5).integers(-128, 128, (1, 64, 48, 24)).astype(np.int8)
     (ours,) = Executable(program, "simulator").run([values])
     np.testing.assert_array_equal(ours, kernel_results(model, values))

@@ -74,7 +74,7 @@ def test_another_graph_or_option_has_another_key(options):
         cache_key(graph, options, "another runtime"),
         cache_key(replace(graph, rounds_once=True), options),
         cache_key(graph, Options.from_mapping({"numerics": "exact", "deny_ops": "ADD"}, {})),
-        cache_key(graph, Options.from_mapping({"numerics": "exact", "min_nodes": "2"}, {})),
+        cache_key(graph, Options.from_mapping({"numerics": "exact", "float": "off"}, {})),
     }
     assert len(keys) == 6
     assert cache_key(graph_of(), options) in keys

@@ -23,19 +23,17 @@ def test_table_and_dataclass_have_the_same_keys_and_defaults() -> None:
 
 def test_design_lists_every_key() -> None:
     assert set(OPTIONS_BY_KEY) == {
-        "device", "cores", "chip", "split_rows", "numerics", "float", "cache_dir", "min_nodes",
-        "max_partitions", "only_faster", "deny_ops", "strict", "strict_allows",
-        "strict_allows_us",
-        "timeout_ms", "keeper", "verify", "prove", "stats_dir", "log_level",
+        "device", "cores", "chip", "numerics", "float", "cache_dir", "deny_ops", "strict",
+        "timeout_ms", "verify", "stats_dir", "log_level",
     }  # fmt: skip
 
 
 def test_explicit_wins_over_environment_over_default() -> None:
-    environ = {"RK3588_DELEGATE_MIN_NODES": "4", "RK3588_DELEGATE_STRICT": "on"}
-    chosen = options(environ, min_nodes="7")
-    assert (chosen.min_nodes, chosen.origins["min_nodes"]) == (7, "option")
+    environ = {"RK3588_DELEGATE_TIMEOUT_MS": "4", "RK3588_DELEGATE_STRICT": "on"}
+    chosen = options(environ, timeout_ms="7")
+    assert (chosen.timeout_ms, chosen.origins["timeout_ms"]) == (7, "option")
     assert (chosen.strict, chosen.origins["strict"]) == (True, "environment")
-    assert (chosen.timeout_ms, chosen.origins["timeout_ms"]) == (0, "default")
+    assert (chosen.cores, chosen.origins["cores"]) == ("auto", "default")
 
 
 def test_empty_environment_variable_counts_as_unset() -> None:
@@ -66,11 +64,10 @@ def test_unknown_environment_variable_is_refused() -> None:
     [
         ("device", "simulater", "did you mean 'simulator'"),
         ("device", "", "expected auto, rocket"),
-        ("min_nodes", "0", "an integer from 1"),
-        ("min_nodes", "three", "an integer"),
-        ("min_nodes", "1_000", "an integer"),
-        ("min_nodes", "9" * 500, "an integer"),
-        ("max_partitions", "-1", "an integer from 0"),
+        ("timeout_ms", "three", "an integer"),
+        ("timeout_ms", "1_000", "an integer"),
+        ("timeout_ms", "9" * 500, "an integer"),
+        ("timeout_ms", "-1", "an integer from 0"),
         ("strict", "maybe", "true or false"),
         ("timeout_ms", "1.5", "an integer"),
         ("timeout_ms", "-0", "an integer"),
@@ -103,8 +100,8 @@ def test_error_names_the_environment_variable_it_came_from() -> None:
 
 
 def test_python_values_are_taken_as_users_write_them() -> None:
-    chosen = options(strict=True, min_nodes=3, deny_ops=["add", "CONV_2D"])
-    assert (chosen.strict, chosen.min_nodes, chosen.deny_ops) == (True, 3, ("ADD", "CONV_2D"))
+    chosen = options(strict=True, timeout_ms=3, deny_ops=["add", "CONV_2D"])
+    assert (chosen.strict, chosen.timeout_ms, chosen.deny_ops) == (True, 3, ("ADD", "CONV_2D"))
 
 
 def test_lists_take_separators_that_survive_benchmark_model() -> None:

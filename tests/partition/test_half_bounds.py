@@ -35,7 +35,7 @@ from rk3588_conformance.generated.exact_graph import OPERATORS, exact_values
 from rk3588_conformance.generated.float_graphs import float_graph
 from rk3588_conformance.generated.judge import Run
 
-GIVEN = {"device": "simulator", "float": "fp16", "only_faster": "false"}
+GIVEN = {"device": "simulator", "float": "fp16", "deny_ops": ""}
 OPTIONS = Options.from_mapping(GIVEN, {})
 LARGEST = 65504.0
 PLACES = 64

@@ -16,9 +16,7 @@ from delegate.options import Options
 from delegate.partition.partitioner import (
     node_macs,
     partition_graph,
-    partition_macs,
     select_nodes,
-    select_partitions,
 )
 from rk3588_conformance.builder import (
     ModelBuilder,
@@ -233,40 +231,6 @@ def three_partitions() -> Graph:
 
 def nodes_of(result: CompileResult) -> list[tuple[int, ...]]:
     return [compiled.partition.nodes for compiled in result.partitions]
-
-
-def test_small_partitions_are_dropped() -> None:
-    result = compile_model(three_partitions(), Options(numerics="exact", min_nodes=2))
-    assert nodes_of(result) == [(2, 3)]
-    reasons = {r.node: r for r in result.rejections}
-    assert reasons[0].rule == reasons[5].rule == "partition_large_enough"
-    assert reasons[0].detail.endswith("it has 1 of 2")
-    assert reasons[1].rule == "operator_supported"
-
-
-def test_partitions_with_most_multiplications_are_kept() -> None:
-    graph = three_partitions()
-    whole = compile_model(graph, Options(numerics="exact"))
-    assert nodes_of(whole) == [(0,), (2, 3), (5,)]
-    macs = [partition_macs(graph, p.partition) for p in whole.partitions]
-    assert macs == [30 * 16, 30 * (36 * 4 + 16), 30 * 4 * 64]
-    assert nodes_of(compile_model(graph, Options(numerics="exact", max_partitions=1))) == [(5,)]
-    result = compile_model(graph, Options(numerics="exact", max_partitions=2))
-    assert nodes_of(result) == [(2, 3), (5,)]
-    assert [(r.node, r.rule) for r in result.rejections if r.op == "CONV_2D"] == [
-        (0, "partition_among_largest")
-    ]
-
-
-@QUIET
-@given(graphs_and_nodes())
-def test_every_node_is_delegated_or_has_one_rejection(drawn: tuple[Graph, frozenset[int]]) -> None:
-    graph, supported = drawn
-    partitions = partition_graph(graph, supported)
-    kept, dropped = select_partitions(graph, partitions, 2, 1)
-    inside = [n for p in kept for n in p.nodes]
-    assert sorted(inside + [r.node for r in dropped]) == sorted(supported)
-    assert len(kept) <= 1
 
 
 def test_multiplications_of_each_operator() -> None:

@@ -227,13 +227,6 @@ def threads() -> object:
     return 36
 
 
-def split_rows() -> object:
-    path = models()[0]
-    expected = invoke(interpreter(path, "simulator"), 0)
-    assert invoke(interpreter(path, split_rows="always"), 0) == expected
-    return "three cores"
-
-
 def answers() -> object:
     """What the driver answers to right and wrong requests; the host compares."""
     probe = HOST / "probe.py"

@@ -17,7 +17,7 @@ CASES: dict[str, Callable[[], object]] = {
     function.__name__: function
     for function in (
         cases.doctor, cases.hidden, cases.clock, cases.bring_up, cases.classify, cases.detect,
-        cases.outputs, cases.compare, cases.threads, cases.split_rows, cases.c_program,
+        cases.outputs, cases.compare, cases.threads, cases.c_program,
         cases.compiled_conformance, cycles.cycles, cycles.hangs, faults.fault_hang,
         faults.fault_silent, faults.fault_ppu, faults.fault_page, faults.fault_reset,
         faults.fault_slow, faults.fault_forget, faults.fault_feature, cases.conformance,

@@ -118,7 +118,6 @@ def _partition(
         "nodes": list(compiled.partition.delegated),
         "tasks": compiled.tasks,
         "estimate": asdict(compiled.estimate),
-        "row_sharing": compiled.sharing,
         "buffers_bytes": compiled.buffers_bytes,
         "live_bytes": compiled.live_bytes,
         "buffers": {

@@ -50,27 +50,29 @@ class BoundedPlan:
 ROUNDED: Final = HalfBound(
     (1 + _FP32_ROUNDING) * (1 + _FP16_ROUNDING) - 1, absolute=_FP16_SUBNORMAL
 )
-"""Of one operation: its own rounding and the result's."""
+"""The bound of one operation: its own rounding and the result's."""
 
 
 def moved_bound(exact: npt.NDArray[np.generic]) -> HalfBound:
-    """Of a product with one of ``exact``, which is rounded to fp16."""
+    """Return the bound of a product with one of ``exact``, which is rounded to fp16."""
     numbers = exact.astype(np.float64)
     moved = float(np.abs(numbers - numbers.astype(np.float16)).max())
     return replace(ROUNDED, per_input=moved * (1 + ROUNDED.relative))
 
 
 def hard_swish_bound(factor: float) -> HalfBound:
-    """Of a sum, two multiplications and a product, the former by ``factor``, which is nearly 1."""
+    """Return the bound of a sum, two multiplications and a product, the former by ``factor``, which
+    is nearly 1.
+    """
     relative = (1 + _FP32_ROUNDING) ** 4 * (1 + abs(factor - 1)) * (1 + _FP16_ROUNDING) - 1
     return HalfBound(relative, absolute=_FP16_SUBNORMAL)
 
 
 def mean_bound(*convs: Convolution, counts: Collection[int] = ()) -> HalfBound:
-    """Of a mean: sums under a window times two factors, whose product is nearly one over their
-    number, of means of that kind before. The terms are the means'; what becomes of a subnormal
-    number before is at most its rounding again. ``counts``: numbers of pixels within the image,
-    where they differ.
+    """Return the bound of a mean: sums under a window times two factors, whose product is nearly
+    one over their number, of means of that kind before. The terms are the means'; what becomes of a
+    subnormal number before is at most its rounding again. ``counts``: numbers of pixels within the
+    image, where they differ.
     """
     relative = 1.0
     for conv in convs:
@@ -85,15 +87,17 @@ def mean_bound(*convs: Convolution, counts: Collection[int] = ()) -> HalfBound:
 
 
 def sum_bound(groups: int) -> HalfBound:
-    """Of a sum of ``groups`` of products: a rounding of each, one of its addition to the sum, one
-    of the bias.
+    """Return the bound of a sum of ``groups`` of products: a rounding of each, one of its addition
+    to the sum, one of the bias.
     """
     sums = (1 + _FP32_ROUNDING) ** (2 * groups + 1)
     return HalfBound(sums * (1 + _FP16_ROUNDING) - 1, 0.0, _FP16_SUBNORMAL)
 
 
 def convolution_bound(conv: Convolution, weights: npt.NDArray[np.generic]) -> HalfBound:
-    """Of a convolution in fp16, whose model has ``weights`` (the layout is that of ``conv``)."""
+    """Return the bound of a convolution in fp16, whose model has ``weights`` (the layout is that of
+    ``conv``).
+    """
     taps, channels = int(np.prod(conv.weights.shape[-3:-1])), conv.weights.shape[-1]
     groups = taps
     if not conv.is_depthwise:

@@ -51,7 +51,7 @@ class Curve:
 
     @property
     def stages(self) -> Stages:
-        """Of the task that looks it up."""
+        """Return the stages of the task that looks the curve up."""
         use = TableUse((self.entries.astype("<i2").tobytes(),), 0)
         return Stages(
             bn=BnStage(mul=Source.REGISTER, mul_operand=half_bits(self.units)),

@@ -16,7 +16,7 @@ from delegate.lower.task import Stages
 from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 
 _SUMMANDS_BYTES = Element.FP16.lanes * Element.FP32.bytes
-"""Of a surface's channels, in BS."""
+"""The bytes of a surface's summands in BS."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ class HalfMapPlan:
         if self.has_factors:
             require_dense(operation.node, others[0])
         tasks = []
-        for part in map_parts(planning.chip, target.view, planning.sharing):
+        for part in map_parts(planning.chip, target.view):
             bs, bn, ew = stages.bs, stages.bn, stages.ew
             if bs.operands is not None:
                 place = bs.operands.moved(part.surfaces.start * _SUMMANDS_BYTES)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from delegate.chip.element import ATOM_BYTES, Element
+from delegate.chip.element import ATOM_BYTES
 from delegate.chip.limits import DMA_ALIGN_BYTES, align
 from delegate.lower.half_bound import EXACT
 from delegate.lower.lowered import Layer
@@ -26,7 +26,7 @@ _STEP = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfMaxPoolPlan:
-    """Of an even width, without padding; a last row without partner is left out."""
+    """A plan for maps of even width, without padding; a last row without partner is left out."""
 
     planning: Planning
     operation: Operation
@@ -67,7 +67,7 @@ class HalfMaxPoolPlan:
         size = (view.height, view.width)
         for surfaces in surface_ranges(chip, view.channels):
             apart = source.line_stride_bytes
-            yield larger(f"{name}rows", source, apart, step, halved, size, surfaces, Element.FP16)
+            yield larger(f"{name}rows", source, apart, step, halved, size, surfaces)
         most = max(1, chip.limits.cube_size // target.view.width)  # rows of the result to a task
         for surfaces in surface_ranges(chip, view.channels):
             for first in range(0, target.view.height, most):
@@ -80,5 +80,4 @@ class HalfMaxPoolPlan:
                     replace(target, location=target.pixel(first * target.view.width)),
                     (rows * target.view.width, 1),
                     surfaces,
-                    Element.FP16,
                 )

@@ -25,8 +25,8 @@ from delegate.lower.half.weights import HalfArray
 Real = npt.NDArray[np.float64]
 
 _COMMON: Final = 16.0
-"""Of the first part against the second: (m^2 + r s^2) / ((1 - r) s^2). Behind RELU m is about s,
-and r of neighbouring pixels 0.8 to 0.95, which gives 9 to 39.
+"""The weight of the first part against the second: (m^2 + r s^2) / ((1 - r) s^2). Behind RELU m is
+about s, and r of neighbouring pixels 0.8 to 0.95, which gives 9 to 39.
 """
 
 _SEARCHED: Final = 9
@@ -92,7 +92,7 @@ def _rounded(kernels: npt.NDArray[Any]) -> HalfArray:
 
 
 def _totals(values: Real) -> Real:
-    """Of each row, summed in its order on every machine."""
+    """Return the total of each row, summed in the same order on every machine."""
     return values.cumsum(axis=1)[:, -1:]
 
 

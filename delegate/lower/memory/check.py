@@ -212,7 +212,7 @@ def _is_byte_by_byte(task: Task) -> bool:
 
 
 def _extent(tensor: DeviceTensor) -> tuple[int, int]:
-    """From its first byte to the end of the last surface that it has room for."""
+    """Return a tensor's first byte, and the end of the last surface that it has room for."""
     first = tensor.location.offset
     size = (tensor.view.images - 1) * tensor.image_stride_bytes
     size += (tensor.surfaces - 1) * tensor.surface_stride_bytes

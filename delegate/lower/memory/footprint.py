@@ -1,4 +1,5 @@
-"""What operations and tasks touch: the one declaration that everything about memory follows.
+"""Declare what operations and tasks touch: the one declaration that everything about memory
+follows.
 
 The DPU writes whole groups of channels, so tasks write more than their result, and readers of whole
 groups read more than their operand. ``Footprint`` says so per operation, in surfaces of its
@@ -16,7 +17,7 @@ from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, SCALAR_BYTES
 from delegate.model.graph import Node
 
 BN_OPERAND_BYTES = 2
-"""Of a channel."""
+"""The bytes of a channel's operand of BN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Access:
 
     @property
     def surface_bytes(self) -> int:
-        """From the first row's start to the last row's end."""
+        """Return the bytes from the first row's start to the last row's end."""
         return (self.rows - 1) * self.row_stride_bytes + self.row_bytes
 
     @property

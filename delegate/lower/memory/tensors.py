@@ -45,7 +45,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Strides:
-    """From one surface, and from one image, to the next, in bytes; ``line_bytes``: from one row to
+    """The bytes from one surface, and from one image, to the next; ``line_bytes``: from one row to
     the next, where others lie between (None: they follow each other).
     """
 
@@ -107,7 +107,7 @@ class DeviceTensor:
 
     @property
     def size_bytes(self) -> int:
-        """Of all images, where others lie between them of those too."""
+        """Return the bytes of all images, and of others that lie between them."""
         return self.view.images * self.image_stride_bytes
 
     def alone(self, view: View, location: Ref) -> DeviceTensor:
@@ -177,7 +177,7 @@ def view_of(shape: Sequence[int]) -> View:
 
 
 def device_element(tensor: Tensor) -> Element:
-    """What the device holds of a tensor: fp16 for float32, else 8 bits."""
+    """Return the element type that the device holds of a tensor: fp16 for float32, else 8 bits."""
     return Element.FP16 if tensor.dtype is DType.FLOAT32 else Element.INT8
 
 
@@ -237,8 +237,8 @@ def unplaced(graph: Graph, index: int, folded: tuple[View, Fold] | None = None) 
 
 
 def binding_of(source: Tensor, tensor: DeviceTensor) -> TensorBinding:
-    """What the host needs to convert ``source``, which it has for ``tensor``, at the partition's
-    edge.
+    """Return what the host needs to convert ``source``, which it has for ``tensor``, at the
+    partition's edge.
     """
     surfaces = tensor.surfaces
     if tensor.within is not None:  # what follows belongs to another tensor

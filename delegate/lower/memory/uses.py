@@ -1,4 +1,5 @@
-"""What the operations of a partition ask of its tensors: surfaces, live ranges, buffers, places.
+"""Collect what the operations of a partition ask of its tensors: surfaces, live ranges, buffers,
+places.
 
 In: ``Graph``, ``Partition``, the operations' footprints in execution order and the places of
 tensors that share memory. Out: a ``TensorUse`` per tensor.
@@ -26,11 +27,9 @@ def tensor_uses(
     places: Mapping[int, Place],
     folds: Mapping[int, tuple[View, Fold]],
     in_place: Mapping[int, int],
-    slack: int = 0,
 ) -> tuple[TensorUse, ...]:
     """The partition's inputs first, then the others in the order of their first use. ``folds``:
-    inputs that the host folds. ``in_place``: operands that results are written over. ``slack``: for
-    how many more operations memory that was read is not used again.
+    inputs that the host folds. ``in_place``: operands that results are written over.
     """
     surfaces: dict[int, int] = {}
     unit: dict[int, int] = {}
@@ -68,7 +67,7 @@ def tensor_uses(
                 tensor,
                 surfaces[tensor],
                 first[tensor],
-                last[tensor] + slack,
+                last[tensor],
                 BufferId.SCRATCH if buffer is None else buffer,
                 folded,
                 place,
@@ -79,10 +78,10 @@ def tensor_uses(
     return tuple(uses)
 
 
-def work_spans(operations: Sequence[Footprint], slack: int = 0) -> Mapping[int, Span]:
-    """What operations need for themselves, while they run, by their places in the order."""
+def work_spans(operations: Sequence[Footprint]) -> Mapping[int, Span]:
+    """Return the memory that operations need while they run, by their places in the order."""
     return {
-        when: Span(when, when + slack, align(operation.work_bytes, DMA_ALIGN_BYTES))
+        when: Span(when, when, align(operation.work_bytes, DMA_ALIGN_BYTES))
         for when, operation in enumerate(operations)
         if operation.work_bytes
     }

@@ -129,7 +129,7 @@ def find_sum(
 
 
 def _candidates(first: float, second: float) -> _Candidates:
-    """Those with an error below half an LSB, best first."""
+    """Return the candidates with an error below half an LSB, best first."""
     scale = np.arange(_MIN_SCALE, _MAX_SCALE + 1, dtype=np.float64)
     # The largest shift with which the larger multiplier still fits.
     room = np.floor(np.log2((MAX_OPERAND_MULTIPLIER + 0.49) * scale / max(first, second)))

@@ -48,7 +48,9 @@ class AverageTarget:
 
     @property
     def results(self) -> Int64Array:
-        """Of each sum: C's division, which drops fractions, of a sum moved by half the count."""
+        """Return the result of each sum: C's division, which drops fractions, of a sum moved by
+        half the count.
+        """
         raw = self.sums + self.offset * self.count
         moved = np.abs(raw) + self.count // 2
         averages: Int64Array = np.sign(raw) * (moved // self.count) - self.offset

@@ -40,7 +40,7 @@ _VALUES_AT_ONCE = 1 << 15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """What is sought: per channel ``products`` = C * D, in BN 2^``own_bits`` per LSB."""
+    """The numbers that are sought: per channel ``products`` = C * D, in BN 2^``own_bits`` per LSB."""
 
     target: Target
     own_bits: Int64Array
@@ -83,7 +83,7 @@ def _parts(rows: Rows, values: int) -> list[Rows]:
 
 
 class _Found:
-    """What is found so far, per channel."""
+    """The best factors found so far, per channel."""
 
     def __init__(self, search: Search, channels: Rows, largest_first: Int64Array) -> None:
         self._search = search

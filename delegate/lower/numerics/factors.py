@@ -1,4 +1,4 @@
-"""What choosers propose: factors per channel; and the pipeline that they are part of.
+"""Factors per channel that choosers propose, and the pipeline that they are part of.
 
     BS       t = round((acc + moved) * C >> s1)
     BN       u = round(t * D >> s2)                in units of 2^-(R - b) LSB
@@ -58,7 +58,7 @@ class Factors:
     scale: int = UNIT_SCALE
 
     def for_all(self) -> Factors:
-        """Of one channel, as numbers for all."""
+        """Return the factors of one channel as numbers for all."""
         names = ("first", "second", "moved")
         first = {name: int(np.ravel(getattr(self, name))[0]) for name in names}
         return replace(self, **first, ew_bits=None)

@@ -42,7 +42,7 @@ from delegate.lower.numerics.prover import Target
 from delegate.lower.numerics.tflite import ratios_of
 
 CURVE_STEPS = 1024
-"""From the first entry of both tables to the last; the middle one is at 0."""
+"""The steps from the first entry of both tables to the last; the middle one is at 0."""
 _INDEX_BITS = INDEX_STEP.bit_length() - 1
 _MOST_SHIFT = 63
 _INT16_MIN = -(1 << 15)
@@ -138,7 +138,7 @@ def _is_within_neighbours(pipeline: Pipeline, target: Target) -> bool:
 
 
 def index_of(pipeline: Pipeline, accumulators: Int64Array) -> FloatArray:
-    """What BN gives of ``accumulators`` [channels, values]."""
+    """Return BN's results for ``accumulators`` [channels, values]."""
     stages = pipeline.before_table(accumulators.astype(np.float64))
     while True:
         try:

@@ -30,7 +30,9 @@ _LEAST_EXPONENT = -31
 
 
 def mean_target(count: int, scales: tuple[float, float], zero_points: tuple[int, int]) -> Target:
-    """Of ``count`` values; scales and zero points (int8) of input and output."""
+    """Return the specification of a mean of ``count`` values; scales and zero points (int8) of
+    input and output.
+    """
     q, exponent = quantize_multiplier(scales[0] / scales[1])
     shift = min(count.bit_length() - 1, _MOST_SHIFT, exponent - _LEAST_EXPONENT)
     return _target(count, (q << shift) // count, exponent - shift, zero_points)

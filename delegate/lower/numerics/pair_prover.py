@@ -1,5 +1,5 @@
-"""What ADD, SUB, MUL and PRELU's products compute, and what a pipeline with the second operand in
-EW makes of every pair.
+"""Specify ADD, SUB, MUL and PRELU's products, and compare a pipeline with the second operand in EW
+for every pair.
 
 Two int8 operands make 65,536 pairs: they are all compared, so there is nothing to argue.
 """
@@ -23,8 +23,8 @@ _SUM_BITS = 20
 
 @dataclass(frozen=True, eq=False)
 class SumTarget:
-    """What TensorFlow Lite's ADD or SUB computes of two int8 operands: with 20 more bits, one
-    rounded multiplier per operand and one for the sum. ``scales`` and ``zero_points`` of first,
+    """The specification of TensorFlow Lite's ADD or SUB of two int8 operands: with 20 more bits,
+    one rounded multiplier per operand and one for the sum. ``scales`` and ``zero_points`` of first,
     second, result; ``signs`` with which the operands count.
     """
 
@@ -55,7 +55,7 @@ class SumTarget:
 
 @dataclass(frozen=True, eq=False)
 class ProductTarget:
-    """What TensorFlow Lite's MUL computes of two int8 operands. ``q`` and ``exponent``: its
+    """The specification of TensorFlow Lite's MUL of two int8 operands. ``q`` and ``exponent``: its
     multiplier; ``zero_points`` of first, second, result; ``outputs``: least and largest result.
     ``slopes``: of PRELU, whose first operand counts where it is negative only, the values that the
     second one has; None: any.
@@ -74,7 +74,7 @@ class ProductTarget:
 
     @cached_property
     def factors(self) -> tuple[Int64Array, Int64Array]:
-        """Of all first and second operands: values without zero points."""
+        """Return all values of first and second operands without zero points."""
         first, second = INT8_VALUES - self.zero_points[0], self.seconds - self.zero_points[1]
         return (first if self.slopes is None else np.minimum(first, 0)), second
 
@@ -96,6 +96,6 @@ def prove_pairs(pipeline: Pipeline, target: SumTarget | ProductTarget) -> Proof:
 
 
 def prove_best(pipelines: Iterable[Pipeline], target: SumTarget | ProductTarget) -> Requantization:
-    """That of ``pipelines`` with the fewest other results."""
+    """Return the proof of the pipeline with the fewest other results."""
     found = (Requantization(pipeline, prove_pairs(pipeline, target)) for pipeline in pipelines)
     return min(found, key=lambda one: one.proof.rank)

@@ -42,7 +42,7 @@ FUNCTION_STEPS = INT8_MAX - INT8_MIN + 1
 
 
 class EwOperation(enum.Enum):
-    """What EW does with its operand. A pipeline of integers subtracts by a negative scale."""
+    """The operation of EW with its operand. A pipeline of integers subtracts by a negative scale."""
 
     ADD = "add"
     SUBTRACT = "subtract"
@@ -73,31 +73,8 @@ class Bn:
     relux: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
-    """A function, its ``results`` for the whole numbers from 0 on, ``INDEX_STEP`` units apart;
-    between entries the DPU interpolates.
-    """
-
-    results: Int64Array
-
-    @property
-    def end(self) -> int:
-        """The largest value that is looked up within the function; the least is 0."""
-        return (len(self.results) - 1) * INDEX_STEP
-
-    def of(self, x: FloatArray) -> FloatArray:
-        """``x``: whole numbers from 0 to ``end``."""
-        entries = table_entries(self.results).astype(np.float64)
-        place, fraction = np.divmod(x, INDEX_STEP)
-        index = place.astype(np.int64)
-        start = entries[index]
-        rise = entries[np.minimum(index + 1, len(entries) - 1)] - start
-        return np.asarray(start + np.rint(rise * (fraction / INDEX_STEP)))
-
-
 def table_entries(results: Int64Array) -> Int64Array:
-    """What lies in the DPU's memory."""
+    """Return the entries as the DPU's memory has them."""
     return np.maximum(results * ENTRY_SCALE + ENTRY_OFFSET, np.iinfo(np.int16).min)
 
 
@@ -124,7 +101,7 @@ class Ew:
         return np.rint(wide * 2.0**-self.operand_shift) if self.operand_shift else wide
 
     def of(self, x: FloatArray, operand: FloatArray | float) -> FloatArray:
-        """What it makes of ``x`` and its converted operand, before its clamps."""
+        """Return EW's result of ``x`` and its converted operand, before its clamps."""
         match self.operation:
             case EwOperation.ADD:
                 return x + operand
@@ -150,13 +127,12 @@ class OutCvt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """All stages of a task. ``table`` and ``ew`` None: bypassed."""
+    """All stages of a task. ``ew`` None: bypassed."""
 
     bs: Bs = field(default_factory=Bs)
     bn: Bn = field(default_factory=Bn)
     ew: Ew | None = None
     out: OutCvt = field(default_factory=OutCvt)
-    table: Table | None = None
 
     def of(self, channels: slice) -> Pipeline:
         """The stages of some channels."""
@@ -171,35 +147,35 @@ class Pipeline:
         )
 
     def rises(self) -> bool:
-        """Whether no multiplier is negative, and there is no table: then the result rises with the
-        input, and with EW's other tensor.
+        """Whether no multiplier is negative: then the result rises with the input, and with EW's
+        other tensor.
         """
-        falls = self.ew is not None and self.ew.scale < 0
-        return self.table is None and not falls and self.rises_but_for_table()
-
-    def rises_but_for_table(self) -> bool:
-        """Whether what is looked up rises with the input, and the result with what is found."""
         ew = self.ew
+        if ew is not None and ew.scale < 0:
+            return False
         factors = [self.bs.multiply, self.bn.multiply, self.out.scale]
         if ew is not None and ew.operation is EwOperation.MULTIPLY:
             factors.append(-1 if ew.operand is None else ew.operand)
         return all(bool(np.all(factor >= 0)) for factor in factors)
 
     def stages(self, x: FloatArray, e: FloatArray | float = 0.0) -> Iterator[FloatArray]:
-        """What each stage computes before its clamps; last OUT_CVT, without its offset. ``x``:
-        [channels, values] whole numbers of int32; ``e``: EW's other tensor.
+        """Yield the result of each stage before its clamps; last OUT_CVT, without its offset.
+        ``x``: [channels, values] whole numbers of int32; ``e``: EW's other tensor.
 
         In doubles, which is exact as long as every stage stays within int32: products of 32 and 15
         bits take 47 of 53. The hardware saturates there; see ``fits_int32``.
         """
         x = yield from self.before_table(x)
-        if self.table is not None:
-            x = self.table.of(x)
+        ew, out = self.ew, self.out
+        if ew is not None:
+            x = ew.of(x, ew.converted(e))
             yield x
-        yield from self.behind_table(x, e)
+            x = _clamped(x, ew.relu, ew.relux)
+        x = x * (out.scale * 2.0**-out.shift)
+        yield np.copysign(np.floor(np.abs(x) + 0.5), x) if out.ties_away else np.rint(x)
 
     def before_table(self, x: FloatArray) -> Generator[FloatArray, None, FloatArray]:
-        """What BS and BN compute before their clamps; returns the clamped result."""
+        """Yield the results of BS and BN before their clamps; return the clamped result."""
         bs, bn = self.bs, self.bn
         x = x + _column(bs.add) if np.any(bs.add) else x
         yield x
@@ -213,26 +189,9 @@ class Pipeline:
         yield x
         return _clamped(x, bn.relu, bn.relux)
 
-    def behind_table(self, x: FloatArray, e: FloatArray | float = 0.0) -> Iterator[FloatArray]:
-        """What EW computes before its clamps; OUT_CVT, without its offset."""
-        ew, out = self.ew, self.out
-        if ew is not None:
-            x = ew.of(x, ew.converted(e))
-            yield x
-            x = _clamped(x, ew.relu, ew.relux)
-        x = x * (out.scale * 2.0**-out.shift)
-        yield np.copysign(np.floor(np.abs(x) + 0.5), x) if out.ties_away else np.rint(x)
-
     def run(self, x: FloatArray, e: FloatArray | float = 0.0) -> FloatArray:
-        """The int8 results; see ``stages``."""
-        return self._last(self.stages(x, e))
-
-    def finish(self, x: FloatArray, e: FloatArray | float = 0.0) -> FloatArray:
-        """The int8 results of what BN gave, or was found in the table."""
-        return self._last(self.behind_table(x, e))
-
-    def _last(self, stages: Iterator[FloatArray]) -> FloatArray:
-        for value in stages:
+        """Return the int8 results; see ``stages``."""
+        for value in self.stages(x, e):
             result = value
         return np.asarray(np.clip(result + self.out.offset, INT8_MIN, INT8_MAX))
 

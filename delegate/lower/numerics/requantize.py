@@ -93,7 +93,7 @@ def requantize(
 
 _MOST_KNOWN = 1024
 _known: dict[tuple[object, ...], Requantization | str] = {}
-"""What was found for the same numbers; a text says why nothing was."""
+"""The result found before for the same numbers; a text says why nothing was."""
 
 
 def _chosen(
@@ -181,7 +181,7 @@ def target_of(
     *,
     rounds_once: bool,
 ) -> Target:
-    """What TensorFlow Lite computes; see ``requantize``."""
+    """Return the specification: what TensorFlow Lite computes; see ``requantize``."""
     q, exponent = quantize_multipliers(ratios)
     return Target(
         q,

@@ -33,9 +33,9 @@ from delegate.lower.rules import WITHIN_ONE_LSB
 
 @dataclass(frozen=True, eq=False)
 class SlopesTarget:
-    """What TensorFlow Lite's PRELU computes. ``factors``: to the result from a value, and from its
-    product with a slope, as TensorFlow Lite computes them. int8 ``zero_points`` of input, slopes,
-    result; ``slopes``: the constant's values, each once.
+    """The specification of TensorFlow Lite's PRELU. ``factors``: to the result from a value, and
+    from its product with a slope, as TensorFlow Lite computes them. int8 ``zero_points`` of input,
+    slopes, result; ``slopes``: the constant's values, each once.
     """
 
     factors: tuple[float, float]

@@ -27,14 +27,14 @@ from delegate.lower.rules import WITHIN_ONE_LSB
 from delegate.model.graph import Activation
 
 BITS = 7
-"""That the kernel gives values below the unit."""
+"""The bits that the kernel gives values below the unit."""
 _DISTANCES = INT8_MAX - INT8_MIN
 
 
 @dataclass(frozen=True, slots=True)
 class SquareTarget:
-    """What TensorFlow Lite computes. ``scales`` and int8 ``zero_points`` of first, second,
-    result.
+    """The specification of TensorFlow Lite's SQUARED_DIFFERENCE. ``scales`` and int8
+    ``zero_points`` of first, second, result.
     """
 
     scales: tuple[float, float, float]
@@ -42,7 +42,7 @@ class SquareTarget:
 
     @property
     def factor(self) -> float:
-        """From a squared difference, in the kernel's units, to the result."""
+        """Return the factor from a squared difference, in the kernel's units, to the result."""
         twice = 2.0 * max(self.scales[:2])
         return twice * twice / ((1 << (2 * BITS)) * self.scales[2])
 
@@ -57,7 +57,7 @@ class SquareTarget:
 
     @property
     def step(self) -> float:
-        """Of a distance."""
+        """Return the step of a distance."""
         reals = [
             (INT8_VALUES[[0, -1]] - zero_point) * scale
             for scale, zero_point in zip(self.scales[:2], self.zero_points[:2], strict=True)
@@ -117,8 +117,8 @@ def requantize_squares(
 
 
 def _middle(counts: Int64Array) -> int | None:
-    """Of results that occur so often the most frequent one that is no more than a step from any;
-    None: there is none.
+    """Return the most frequent of the results that is no more than a step from any; None: there is
+    none.
     """
     there = np.flatnonzero(counts)
     if not there.size:

@@ -55,7 +55,7 @@ class _Units:
     is_varying: npt.NDArray[np.bool_]
 
     def of(self, channels: Rows) -> _Units:
-        """Of some channels."""
+        """Return the units of some channels."""
         names = ("own_bits", "slope", "ratios", "magnitude", "is_varying")
         return replace(self, **{name: getattr(self, name)[channels] for name in names})
 
@@ -125,8 +125,8 @@ def _with_shifts(
 def _scaled(
     known: Factors, shifts: tuple[int, int], rows: Rows, largest: Int64Array
 ) -> tuple[Rows, Int64Array, Int64Array]:
-    """Those of ``rows`` whose factors, times powers of two, have the product that other shifts
-    need, and these; C as large as it can be.
+    """Return those of ``rows`` whose factors, times powers of two, have the product that other
+    shifts need, and these; C as large as it can be.
     """
     bits = sum(shifts) - known.bs_shift - known.bn_shift
     first, second = np.asarray(known.first)[rows], np.asarray(known.second)[rows]
@@ -142,9 +142,9 @@ def _scaled(
 def _with_other_shifts(
     target: Target, units: _Units, shifts: tuple[int, int], found: _Found
 ) -> _Found:
-    """What BS rounds away, and the bits of the product, decide where outputs begin that begin
-    within thousandths of a tie; other shifts decide otherwise. They are those of all channels, so
-    the whole layer has to have fewer wrong outputs with them.
+    """Try other shifts. BS's rounding and the bits of the product decide where outputs begin that
+    begin within thousandths of a tie; other shifts decide otherwise. They are those of all
+    channels, so the whole layer has to have fewer wrong outputs with them.
     """
     tried = 0
     for bs_more, bn_more in _OTHER_SHIFTS:

@@ -1,5 +1,5 @@
-"""What tiles may be made of: parts of the kernels, columns, banks of CBUF, rows; the cheap ones
-first. Whether they are taken is decided by what the whole plan costs (``tiles``).
+"""Candidates for tiles: parts of the kernels, columns, banks of CBUF, rows; the cheap ones first.
+Whether they are taken is decided by what the whole plan costs (``tiles``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tasks of the DPU alone compute of a map: any pixels of it, as they see no neighbours."""
+"""Cut a map for tasks of the DPU alone: any pixels of it, as they see no neighbours."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Final
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.chip.limits import CHANNELS_PER_SURFACE, align
-from delegate.lower.cost import ddr_cycles
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.task import ElementwiseTask, OutputCube, Pair, Ref, Stages
-from delegate.lower.tiling.bands import RowSharing, Share, over_cores
 from delegate.lower.weights import depthwise_channels
 
 _AS_IT_IS: Final = Stages()
@@ -29,12 +27,11 @@ class PixelChunk:
 
 @dataclass(frozen=True, slots=True)
 class MapPart:
-    """What one task computes on ``core``."""
+    """The part of a tensor that one task computes."""
 
     image: int
     chunk: PixelChunk
     surfaces: range
-    core: int
 
     def name(self, view: View) -> str:
         first, pixels = self.chunk.first, self.chunk.height * self.chunk.width
@@ -64,7 +61,6 @@ class MapPart:
             source=self.place(source),
             source_surface_stride_bytes=source.surface_stride_bytes,
             output=element_wise_cube(place, size, self.surfaces, target, element),
-            core=self.core,
             element=element,
             **stages._asdict(),
         )
@@ -96,13 +92,12 @@ def element_wise_cube(
     )
 
 
-def map_parts(chip: Chip, view: View, sharing: RowSharing | None = None) -> Iterator[MapPart]:
-    """Every pixel of every image once, by core and image."""
-    for core, chunks in enumerate(_chunks_of_cores(chip, view, sharing)):
-        for image in range(view.images):
-            for chunk in chunks:
-                for surfaces in surface_ranges(chip, view.channels):
-                    yield MapPart(image, chunk, surfaces, core)
+def map_parts(chip: Chip, view: View) -> Iterator[MapPart]:
+    """Yield every pixel of every image once, image by image."""
+    for image in range(view.images):
+        for chunk in pixel_chunks(chip, view):
+            for surfaces in surface_ranges(chip, view.channels):
+                yield MapPart(image, chunk, surfaces)
 
 
 def pixel_chunks(chip: Chip, view: View) -> Iterator[PixelChunk]:
@@ -143,21 +138,3 @@ def surface_ranges(chip: Chip, channels: int) -> Iterator[range]:
 def surfaces_touched(chip: Chip, channels: int) -> int:
     """Surfaces of operands and result that the tasks read and write."""
     return max(surfaces.stop for surfaces in surface_ranges(chip, channels))
-
-
-def _chunks_of_cores(
-    chip: Chip, view: View, sharing: RowSharing | None
-) -> tuple[tuple[PixelChunk, ...], ...]:
-    """The chunks of one core, or rows of the image for each of several."""
-    alone = tuple(pixel_chunks(chip, view))
-    row_bytes = view.images * view.width * depthwise_channels(view.channels, chip.groups)
-
-    def part(begin: int, end: int) -> tuple[PixelChunk, ...]:
-        return (PixelChunk(begin * view.width, end - begin, view.width),)
-
-    def share(chunks: tuple[PixelChunk, ...]) -> Share:
-        moved = 3 * chunks[0].height * row_bytes  # two operands and the result
-        return Share(chip.rates.kick_cycles * view.images + ddr_cycles(chip, moved), moved)
-
-    shares_rows = sharing if len(alone) == 1 else None
-    return over_cores(shares_rows, view.height, alone, part, share, view.height * row_bytes)

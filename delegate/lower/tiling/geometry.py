@@ -1,4 +1,5 @@
-"""What the tiler reasons about: axes and their windows, kernels in parts, CBUF entries of a row.
+"""The values that the tiler works on: axes and their windows, kernels in parts, CBUF entries of a
+row.
 
 Pure integers; knows no register and no operator. The rule of ``entries_per_row`` is read from
 programs that run on silicon.
@@ -85,7 +86,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class ConvGeometry:
-    """What tiling needs to know of one image of a convolution.
+    """The geometry of one image of a convolution.
 
     ``channels``: input channels as programmed (whole atoms), of which ``real_channels`` count for
     the MAC array's steps (0: all). ``kernels``: programmed kernels, or

@@ -59,7 +59,7 @@ def row_lengths(chip: Chip, view: View) -> list[int]:
 
 
 def rows_text(conv: Convolution) -> str:
-    """What the explanation of a plan says of it."""
+    """Describe it for the explanation of a plan."""
     view, seen = conv.target.view, conv.output_view
     if view.pixels != seen.pixels or view.width == seen.width:
         return ""

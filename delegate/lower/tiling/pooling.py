@@ -30,7 +30,7 @@ class PooledAxis:
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """What is pooled over rows and columns."""
+    """The windows over rows and columns."""
 
     rows: PooledAxis
     columns: PooledAxis

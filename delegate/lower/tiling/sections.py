@@ -69,7 +69,7 @@ def in_sections(tensor: DeviceTensor, count: int) -> DeviceTensor:
 
 
 def sections_text(conv: Convolution) -> str:
-    """What the explanation of a plan says of it."""
+    """Describe the sections for the explanation of a plan."""
     return f"{conv.sections} sections of the image as channels, " if conv.sections > 1 else ""
 
 
@@ -83,7 +83,7 @@ def _view(view: View, count: int) -> View | None:
 
 
 def _weights(conv: Convolution, count: int) -> npt.NDArray[np.int8]:
-    """Of every section the kernels on its own channels."""
+    """Return every section's kernels on its own channels."""
     lanes = CHANNELS_PER_SURFACE
     outputs, _, _, inputs = conv.weights.shape
     kernels, channels = align(outputs, lanes), align(inputs, lanes)

@@ -45,7 +45,7 @@ def blocks_per_copy(chip: Chip) -> int:
 
 
 def sum_work(conv: Convolution) -> SumWork:
-    """What the layer's numbers add to the work that its geometry tells."""
+    """Return the work that the layer's numbers add to what its geometry tells."""
     low, high = int(conv.weights.min()), int(conv.weights.max())
     low, high = low - conv.weight_zero_point, high - conv.weight_zero_point
     passes = max(ceil_div(low, INT8_MIN), ceil_div(high, INT8_MAX), 1)

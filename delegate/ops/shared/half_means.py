@@ -143,8 +143,7 @@ def plan_mean(
     if count == 1:
         found = planned_convolution(planning, operation, convs[0])
         return replace(found, bound=bound)
-    # On one core: each reads all of what the one before writes.
-    plans = tuple(planned_convolution(planning, operation, conv, is_shared=False) for conv in convs)
+    plans = tuple(planned_convolution(planning, operation, conv) for conv in convs)
     return MeanOfMeansPlan(operation, plans, bound)
 
 

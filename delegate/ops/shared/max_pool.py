@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from delegate.chip.chip import Chip
 from delegate.chip.element import Element
-from delegate.lower.max_pool import ALL_VALUES, MaxPool
+from delegate.lower.max_pool import HalfMaxPool
+from delegate.lower.max_pool_sums import ALL_VALUES, LinearMaxPool
 from delegate.lower.operation import Operation, Planning
+from delegate.lower.pooling_unit import UnitMaxPool, takes
 from delegate.lower.tiling.pooling import Pooling
 from delegate.ops.shared.task_plans import TaskPlan, move_plan
 
@@ -18,11 +19,17 @@ def plan_max_pool(
     clamp: tuple[int, int] = ALL_VALUES,
     element: Element = Element.INT8,
 ) -> TaskPlan:
-    """Reads and writes whole surfaces; see ``MaxPool``."""
+    """Return the plan of maxima: by the PPU where it may be taken, else by the DPU, which reads
+    rows with gaps between them in fp16 alone.
+    """
     is_narrow = operation.result in planning.joined
-    pool = _kind(planning.chip, pooling, clamp, element)(
-        planning.chip, pooling, gaps, clamp, is_narrow, element
-    )
+    pool: HalfMaxPool | LinearMaxPool | UnitMaxPool
+    if takes(planning.chip, pooling, clamp, element):
+        pool = UnitMaxPool(planning.chip, pooling, gaps, is_narrow, element)
+    elif element is Element.FP16:
+        pool = HalfMaxPool(planning.chip, pooling, gaps, is_narrow)
+    else:
+        pool = LinearMaxPool(planning.chip, pooling, gaps, is_narrow, clamp)
     channels = planning.tensor(operation.result).view.channels
     return move_plan(
         planning,
@@ -34,19 +41,3 @@ def plan_max_pool(
         surface_pixels=pool.surface_pixels(channels),
         as_bytes=False,
     )
-
-
-def _kind(chip: Chip, pooling: Pooling, clamp: tuple[int, int], element: Element) -> type[MaxPool]:
-    """Return the PPU's way where it may be taken, else maxima by the DPU: of rows with gaps between
-    them in fp16 alone, where there is no other way.
-    """
-    if chip.has_pooling:
-        from delegate.lower.pooling_unit import UnitMaxPool, takes
-
-        if takes(chip, pooling, clamp, element):
-            return UnitMaxPool
-    if element is Element.FP16:
-        return MaxPool
-    from delegate.lower.max_pool_sums import LinearMaxPool
-
-    return LinearMaxPool
