@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.graph import Graph, Node
+from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.ops.operator import GraphFacts, Lowering, Operator, Role, constraint, named
 from delegate.ops.shared import common
@@ -21,7 +21,11 @@ def sparse_constant(facts: GraphFacts, node: Node) -> str | None:
         is_known = _dense(facts.graph, node) is not None
     except ValueError as error:
         return f"{named(source)} is corrupt: {error}"
-    return "it does" if is_known else f"{named(source)} is no sparse constant of a known kind"
+    return (
+        "it does"
+        if is_known
+        else f"{named(source)} is no sparse constant of a known kind, or may be written"
+    )
 
 
 def _dense(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
@@ -30,11 +34,23 @@ def _dense(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
     kind = NUMPY_TYPES.get(source.dtype)
     if source.sparsity is None or source.constant is None or kind is None:
         return None
-    if source.dtype is not result.dtype or source.index in graph.inputs:
+    if source.dtype is not result.dtype or _may_change(graph, source, source.constant):
         return None
     from delegate.model.sparsity import dense_values  # on demand: few models have any
 
     return dense_values(source.constant, kind, source.shape, source.sparsity)
+
+
+def _may_change(graph: Graph, source: Tensor, content: npt.NDArray[np.generic]) -> bool:
+    """Whether a host or a node may write ``content``: it is that of an input, or of a dense tensor,
+    which may be one as far as the runtime tells.
+    """
+    return source.index in graph.inputs or any(
+        not tensor.is_sparse
+        and tensor.constant is not None
+        and np.may_share_memory(content, tensor.constant)
+        for tensor in graph.tensors
+    )
 
 
 def _folds(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:

@@ -283,6 +283,21 @@ def test_orders_of_blocks_that_the_runtime_reads_otherwise_are_refused() -> None
             dense_values(values.view(np.uint8), dense.dtype, dense.shape, tree)
 
 
+def test_weights_in_the_buffer_of_a_dense_tensor_are_left_alone() -> None:
+    """A host that sets it, as an input, changes what the runtime's kernel reads, which keeps the
+    values of its first inference.
+    """
+    graph = read_graph(conv_model(*some_weights(np.float32)))
+    assert len(compile_model(graph, OPTIONS).graph.folded) == 1
+    sparse_one = next(tensor for tensor in graph.tensors if tensor.is_sparse)
+    other = replace(sparse_one, index=len(graph.tensors), sparsity=None, is_sparse=False)
+    shared = replace(graph, tensors=(*graph.tensors, other), inputs=(*graph.inputs, other.index))
+    made = compile_model(shared, OPTIONS)
+    assert made.partitions == ()
+    (rejection,) = (r for r in made.rejections if r.op == "DENSIFY")
+    assert "may be written" in rejection.detail
+
+
 def test_a_densify_to_another_type_is_left_alone() -> None:
     dense, values, sparsity = some_weights(np.float16)
     model = read_graph(densify_model(dense, values, sparsity))
