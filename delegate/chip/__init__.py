@@ -1,1 +1,1 @@
-"""What differs from one chip of the family to the next: values of ``Chip``, and element types."""
+"""Differences from one chip of the family to the next: values of ``Chip``, and element types."""

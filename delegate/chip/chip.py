@@ -1,4 +1,4 @@
-"""What the compiler and the simulator have to know of a chip, as one frozen value.
+"""A chip as the compiler and the simulator need to know it, as one frozen value.
 
 Stages get the ``Chip`` they work for from the stage above; nothing else holds a size, a limit or a
 rate of an NPU. The simulator and the devices get the same value (``delegate/chip/header.py``).
@@ -41,7 +41,7 @@ class Cbuf:
 
     @property
     def weight_banks(self) -> int:
-        """Those that are left where only one split is proven."""
+        """Return the banks that are left for weights where only one split is proven."""
         return self.banks - self.data_banks
 
     @property

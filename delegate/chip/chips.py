@@ -9,7 +9,7 @@ from delegate.chip.register_model import RegisterMap
 from delegate.chip.rk3588 import RK3588
 
 DEFAULT: Final = RK3588
-"""Of who names no other."""
+"""The chip of users who name no other."""
 NAMES: Final = ("rk3588", "rk3576")
 
 
@@ -30,8 +30,8 @@ def every_chip() -> tuple[Chip, ...]:
 
 
 def registers_of(name: str) -> RegisterMap:
-    """Of the chip of a Program; of one that is not known here, which no device takes, the
-    default's.
+    """Return the registers of the chip of a Program; of one that is not known here, which no device
+    takes, the default's.
     """
     try:
         return chip_named(name).registers

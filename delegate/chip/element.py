@@ -41,7 +41,7 @@ class Element(enum.IntEnum):
 
     @property
     def offset(self) -> int:
-        """What the host's numbers are larger by than those in cubes."""
+        """Return by how much the host's numbers are larger than those in cubes."""
         return 128 if self is Element.UINT8 else 0
 
 

@@ -1,4 +1,4 @@
-"""What lowering asks of the evidence for a chip's forms, before it chooses among stages."""
+"""Questions of lowering to the evidence for a chip's forms, before it chooses among stages."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def rewrite(path: Path, text: Callable[[str], str]) -> None:
-    """What the module of a generated file does as a program: writes what ``text`` gives from the
-    file's old text to ``path`` below the folder named on the command line, by default the current
-    one. Exits with a line on stderr and code 2 where there is no such folder, or the current one is
-    no source tree.
+    """Run the module of a generated file as a program: write what ``text`` gives from the file's
+    old text to ``path`` below the folder named on the command line, by default the current one.
+    Exits with a line on stderr and code 2 where there is no such folder, or the current one is no
+    source tree.
     """
     parser = argparse.ArgumentParser(description=f"Writes {path} anew.")
     parser.add_argument("folder", nargs="?", type=Path, help="default: here, the source tree")

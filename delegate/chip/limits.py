@@ -1,4 +1,4 @@
-"""What lowering obeys on every chip of the family: atoms, alignment, sizes of buffers."""
+"""Limits that lowering obeys on every chip of the family: atoms, alignment, sizes of buffers."""
 
 from __future__ import annotations
 

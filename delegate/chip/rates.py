@@ -1,5 +1,5 @@
-"""What time is estimated from: rates of a chip, and what its drivers take. Every value says where
-it is from; where sources disagree it is a span.
+"""Rates of a chip, and the times that its drivers take, from which time is estimated. Every value
+says where it is from; where sources disagree it is a span.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What time is estimated from.
+    """The rates that time is estimated from.
 
     Output pixels are computed ``step_pixels`` at a time and a dense group of int8 takes at least
     ``min_dense_steps`` steps of input lanes per pixel. Bytes per cycle of the NPU, in tenths where

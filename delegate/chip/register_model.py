@@ -124,7 +124,7 @@ class OutputMode(enum.IntFlag):
 
 
 class OperandData(enum.IntFlag):
-    """What BRDMA reads for BS. 1 = dense int32; 7 = 64-byte blocks of 8 channels."""
+    """The data that BRDMA reads for BS. 1 = dense int32; 7 = 64-byte blocks of 8 channels."""
 
     ALU = 1
     OW = 2
@@ -293,7 +293,7 @@ _MARKS: Final[Mapping[str, Mapping[str, Any]]] = {
     "m1": {"minus_one": True},
     "x16": {"unit": 16},
 }
-"""What the marks in a table say of a register or a field."""
+"""The meaning of marks of a register or a field in a table."""
 
 
 def block(

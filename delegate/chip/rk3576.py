@@ -20,7 +20,7 @@ from delegate.chip.rk3588 import FIELD_LIMITS, RK3588
 _TASK_NUMBER_LIMIT: Final = REGISTERS.register("PC.TASK_CON").field("TASK_NUMBER").limits[1]
 
 _CLOCK: Final = Span(786e6, 786e6)
-"""That of published figures; 1 GHz is nominal."""
+"""The clock of published figures; 1 GHz is nominal."""
 
 _MEMORY: Final = Span(2_600.0, 3_200.0)
 """Bytes per us. By the vendor's table a core gets 5,900 at that clock, and both MobileNets, which

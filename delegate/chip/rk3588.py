@@ -48,7 +48,7 @@ def _field_limits() -> Limits:
 
 
 FIELD_LIMITS: Final = _field_limits()
-"""What the registers hold; nothing lies between pixels."""
+"""The limits of what the registers hold; nothing lies between pixels."""
 
 _LIMITS: Final = replace(
     FIELD_LIMITS,

@@ -69,7 +69,7 @@ class CachedPartition:
 
 @dataclass(frozen=True, slots=True)
 class CachedResult:
-    """What running needs of a ``CompileResult``."""
+    """The part of a ``CompileResult`` that running needs."""
 
     partitions: tuple[CachedPartition, ...]
     rejections: tuple[Rejection, ...]
@@ -127,7 +127,7 @@ def _release_constants(graph: Graph) -> None:
 
 
 def running_part(graph: Graph, result: CompileResult) -> CachedResult:
-    """What running needs of ``result``, which is that of ``graph``."""
+    """Return the part that running needs of ``result``, which is that of ``graph``."""
     found = (
         CachedPartition(
             item.partition, item.program, has_own_shapes(graph, item.partition), item.bound
@@ -221,7 +221,9 @@ def _compiler_fingerprint() -> str:
 
 
 def _file_facts(folder: str, prefix: str = "") -> Iterator[tuple[str, int, int]]:
-    """Of all files in ``folder`` and below it, what Python itself compiles left out."""
+    """Yield name, size and time of all files in ``folder`` and below it, but for those that Python
+    itself compiles.
+    """
     with os.scandir(folder) as entries:
         for entry in entries:
             name = prefix + entry.name

@@ -61,7 +61,7 @@ from delegate.version import __version__
 logger = get_logger()
 
 _LARGE_BYTES = 1 << 18
-"""Of a constant: below it there is nothing worth giving back."""
+"""The size of a constant: below it there is nothing worth giving back."""
 
 COMPILER = f"rk3588-delegate {__version__}"
 
@@ -177,7 +177,7 @@ def _compiled(
     joins: bool,
     plan: PartitionPlan | None,
 ) -> tuple[CompiledPartition, bytearray]:
-    """What ``compile_partition`` gives, and apart from it the serialised Program."""
+    """Return what ``compile_partition`` gives, and apart from it the serialised Program."""
     name = _name(graph, partition)
     workload = workload_of(graph, partition, chip, plan)
     lowered = lower_partition(
@@ -288,8 +288,8 @@ def _plan(graph: Graph, partition: Partition) -> PartitionPlan | None:
 
 
 def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Rejection]:
-    """What a partition that does not compile leaves to the CPU: the nodes that ``error`` names, or
-    all, so that the rest is tried again. A limit that nobody foresaw, or a mistake of ours, must
+    """Return the rejections of a partition that does not compile: the nodes that ``error`` names,
+    or all, so that the rest is tried again. A limit that nobody foresaw, or a mistake of ours, must
     not cost the user the model.
     """
     nodes: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""What the native plugin asks of Python: check the options, compile the partitions of a graph.
+"""Answer the native plugin: check the options, compile the partitions of a graph.
 
 Called by ``native/python/plugin.cpp`` with the GIL held: once per delegate (:class:`Session`), once
 per interpreter and subgraph (:meth:`Session.prepare`), and after a resize (the returned
@@ -211,7 +211,7 @@ def compile_context(
 
 
 def _graph(snapshot: Snapshot) -> Graph:
-    """What the runtime of this process, if it is known, makes of ``snapshot``."""
+    """Return the graph that the runtime of this process, if it is known, makes of ``snapshot``."""
     from delegate.host.kernels import for_runtime
     from delegate.host.runtimes import loaded_runtime
     from delegate.model.context_reader import graph_from_snapshot

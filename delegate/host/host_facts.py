@@ -1,4 +1,4 @@
-"""What a measurement must say about the machine it was made on."""
+"""Collect what a measurement must say about the machine it was made on."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ class _State:
 
 
 def install(say: Callable[[], None]) -> None:
-    """From here on. ``say`` writes the line, and is called once. Only in the main thread; does
-    nothing where SIGINT is ignored, as in workers.
+    """Install it from here on. ``say`` writes the line, and is called once. Only in the main
+    thread; does nothing where SIGINT is ignored, as in workers.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return

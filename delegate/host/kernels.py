@@ -1,4 +1,4 @@
-"""What the reference kernels of a runtime compute, where runtimes differ.
+"""Find out what the reference kernels of a runtime compute, where runtimes differ.
 
 Asked of the kernels themselves, with a model of one node: versions are many, and builds differ.
 """
@@ -38,8 +38,8 @@ def _rounds_once(runtime: Runtime) -> bool:
 
 
 def _of_minus_half(runtime: Runtime) -> int:
-    """What the reference kernel makes of half an output step below zero: rounded once it is -1; the
-    first of two roundings lifts it to 0.
+    """Return what the reference kernel makes of half an output step below zero: rounded once it is
+    -1; the first of two roundings lifts it to 0.
     """
     interpreter = runtime.interpreter(half_step_model(), reference_kernels=True)
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.ones((1, 1), np.int8))

@@ -15,9 +15,9 @@ from pathlib import Path
 from delegate.chip.chips import DEFAULT
 
 _MAINLINE_CORE = "rknn-core"
-"""Of the cores' names in mainline device trees: rockchip,rk3588-rknn-core."""
+"""A part of the cores' names in mainline device trees: rockchip,rk3588-rknn-core."""
 _VENDOR_CORE = "rknpu"
-"""Of the NPU's name in the vendor's device trees: rockchip,rk3588-rknpu."""
+"""A part of the NPU's name in the vendor's device trees: rockchip,rk3588-rknpu."""
 _LOAD = (
     "sudo modprobe rocket, and at every start: echo rocket | sudo tee "
     "/etc/modules-load.d/rocket.conf (a kernel without the module: CONFIG_DRM_ACCEL_ROCKET, Linux "
@@ -122,7 +122,7 @@ def find_cores(root: Path) -> Cores:
 
 
 def presence_findings(nodes: tuple[Node, ...], cores: Cores, device: str) -> Iterator[Finding]:
-    """What the nodes and cores mean for somebody who asks for ``device``."""
+    """Yield what the nodes and cores mean for somebody who asks for ``device``."""
     own = [node for node in nodes if node.state != "foreign"]
     for node in nodes:
         yield from _node_findings(node, cores.chip not in ("", DEFAULT.name))
@@ -207,7 +207,9 @@ def _node_findings(node: Node, is_other_chip: bool) -> Iterator[Finding]:
 
 
 def _udev_rule(node: Node) -> str:
-    """Of the vendor's driver the NPU's nodes only: graphics devices have render nodes, too."""
+    """Return a rule for udev, of the vendor's driver for the NPU's nodes only: graphics devices
+    have render nodes, too.
+    """
     match = 'SUBSYSTEM=="accel", KERNEL=="accel*"'
     if node.driver == "rknpu":
         match = 'SUBSYSTEM=="drm", KERNEL=="renderD*|card*", DRIVERS=="RKNPU"'

@@ -75,7 +75,9 @@ def _checked(array: npt.NDArray[Any], details: Mapping[str, Any], path: Path) ->
 
 
 def _bytes(details: Mapping[str, Any]) -> int:
-    """What an array for this input may take: a larger type is refused with its own words."""
+    """Return the bytes that an array for this input may take: a larger type is refused with its own
+    words.
+    """
     return math.prod(_shape(details)) * _MAX_ITEM_BYTES
 
 

@@ -1,4 +1,4 @@
-"""What the delegate's kernels of this process did so far, as the native part counts it.
+"""Read what the delegate's kernels of this process did so far, as the native part counts it.
 
 The counters only grow, from the first delegate to the end of the process. They are of the kernels
 inside interpreters: programs that commands run by themselves (``replay``, self-tests) are not
@@ -51,17 +51,17 @@ class Stats:
 
     @property
     def runs(self) -> int:
-        """Of all partitions, with results."""
+        """Return the runs of all partitions, with results."""
         return sum(program.runs for program in self.programs)
 
     @property
     def errors(self) -> int:
-        """Of all partitions."""
+        """Return the errors of all partitions."""
         return sum(program.errors for program in self.programs)
 
     @property
     def repeats(self) -> int:
-        """Of all partitions: runs that a reset of the driver ended."""
+        """Return the repeats of all partitions: runs that a reset of the driver ended."""
         return sum(program.repeats for program in self.programs)
 
     @property

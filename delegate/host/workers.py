@@ -44,7 +44,7 @@ class Failure:
     seconds: float = 0.0
 
     def error(self) -> DelegateError:
-        """What to raise for it in this process."""
+        """Return the error to raise for it in this process."""
         error = DelegateError(self.text)
         error.exit_code = self.exit_code
         return error
@@ -73,7 +73,7 @@ def spread(
 def in_order(
     numbered: Generator[tuple[int, Result], None, None],
 ) -> Generator[Result, None, None]:
-    """What ``spread`` gives, in the order of the items."""
+    """Yield what ``spread`` gives, in the order of the items."""
     early: dict[int, Result] = {}
     following = 0
     with contextlib.closing(numbered):
@@ -89,7 +89,7 @@ class _Worker:
     process: BaseProcess
     connection: Connection
     number: int | None = None
-    """Of the item that it has."""
+    """The number of the item that it has."""
     given: float | None = None
     """When; None while the process starts."""
 

@@ -1,1 +1,1 @@
-"""What happened and why: captures, comparisons, measurements, explanations, doctor, bring-up."""
+"""Show what happened and why: captures, comparisons, measurements, doctor, bring-up."""

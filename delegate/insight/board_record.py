@@ -1,4 +1,4 @@
-"""What a board has shown of programs and of the forms of their tasks, as the devices keep it."""
+"""Read what a board has shown of programs and forms of tasks, as the devices keep it."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def board_record(options: Options, *, forgets: bool = False) -> BoardRecord | No
 
 
 def why_not(program: bytes, options: Options) -> str | None:
-    """What the board must not be given of a serialised Program, and why; None: it may run, or
-    option ``prove`` is off, or there is no board. A board that does not know the program runs it.
+    """Say what the board must not be given of a serialised Program, and why; None: it may run, or
+    ``verify`` is off, or there is no board. A board that does not know the program runs it.
 
     Raises DeviceError.
     """

@@ -148,7 +148,7 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What one replay gave.
+    """The result of one replay.
 
     ``equal`` is the share of equal elements over all checks, ``error`` the text of a fault or the
     bounds that were missed. ``max_abs_diff`` and ``equal`` are None when the run did not finish or

@@ -99,8 +99,8 @@ Record = TypeVar("Record", CaptureBuffer, CaptureTask, CaptureCheck)
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What the file holds as JSON. ``chip``: the chip of the commands; files of other drivers name
-    none and are the default's.
+    """The content of the file as JSON. ``chip``: the chip of the commands; files of other drivers
+    name none and are the default's.
     """
 
     name: str

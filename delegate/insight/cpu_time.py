@@ -25,7 +25,7 @@ from delegate.partition.partitioner import node_macs
 
 FORMAT = "rk3588-cpu-rates-1"
 FEATURES = ("run", "mac", "out", "in", "window")
-"""What rates are for, and what ``features`` counts."""
+"""The kinds of work that rates are for, and that ``features`` counts."""
 
 _LARGEST_FILE_BYTES = 1 << 20
 _MOST_US = 1e9
@@ -63,7 +63,7 @@ class Cpu(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelledCpu:
-    """What ``delegate.partition.cost`` takes a Cortex-A76 to do."""
+    """The rates that ``delegate.partition.cost`` assumes of a Cortex-A76."""
 
     machine: str
 
@@ -77,7 +77,7 @@ A76 = ModelledCpu("Cortex-A76, modelled")
 
 @dataclass(frozen=True, slots=True)
 class CpuRates:
-    """Of one machine: ``rates`` in us, by class of kernels, in the order of ``FEATURES``.
+    """The rates of one machine: ``rates`` in us, by class of kernels, in the order of ``FEATURES``.
 
     ``reference_us``: what the benchmark's reference convolution took; ``overhead_us``: an
     inference besides its nodes.
@@ -102,7 +102,7 @@ class CpuRates:
 
 
 def load_rates(path: Path) -> CpuRates:
-    """What ``benchmarks.cpu_kernels --save`` wrote. Raises UsageError for anything else."""
+    """Read what ``benchmarks.cpu_kernels --save`` wrote. Raises UsageError for anything else."""
     try:
         document = json.loads(read_text(path, "file of rates", _LARGEST_FILE_BYTES))
         if document["format"] != FORMAT or not isinstance(document["machine"], str):

@@ -1,4 +1,5 @@
-"""What stands between a user and a working NPU: facts about the system, a verdict, the next step.
+"""Find what stands between a user and a working NPU: facts about the system, a verdict, the next
+step.
 
 Reads device nodes, sysfs and the Python environment; opens the device only to ask its driver's
 version. ``root`` is the directory that holds dev/, sys/ and proc/.
@@ -29,7 +30,7 @@ from delegate.version import __version__
 
 _RUNTIMES = ("tflite-runtime", "ai-edge-litert", "tensorflow", "tensorflow-cpu", "numpy")
 _LASTING_MS = 2000
-"""What others set, past which a core's sleep does not slow the others."""
+"""The delay that others set, past which a core's sleep does not slow the others."""
 _RESERVE_BYTES = 256 << 20
 """Free memory below which larger models may not find room."""
 
@@ -182,7 +183,7 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
 
 
 def _record_findings(record: BoardRecord | None) -> Iterator[Finding]:
-    """What the board has shown, and where that is kept."""
+    """Say what the board has shown, and where that is kept."""
     if record is None:
         return
     if record.problem:

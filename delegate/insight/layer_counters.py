@@ -1,4 +1,4 @@
-"""What the tasks of a compiled program move and compute, task by task and layer by layer.
+"""Count what the tasks of a compiled program move and compute, task by task and layer by layer.
 
 In: a serialised Program. Out: :class:`LayerCounters` in order of execution. The simulator counts
 them from the program's registers, so they check the compiler's own estimates; nothing is computed,

@@ -20,7 +20,9 @@ from delegate.errors import DelegateError
 from delegate.options import Options
 
 ALLOWANCE_BYTES = 64_000_000
-"""What a process may take besides the model's size: Python, the runtime, the delegate and all."""
+"""The bytes that a process may take besides the model's size: Python, the runtime, the delegate and
+all.
+"""
 
 _INFERENCES = 3
 _TIMEOUT_S = 600
@@ -39,7 +41,8 @@ class MemoryUse:
 
 
 def measure(path: Path, options: Options | None, threads: int | None) -> MemoryUse:
-    """Of a process that runs the model with the delegate; without it if ``options`` is None.
+    """Return the memory of a process that runs the model with the delegate; without it if
+    ``options`` is None.
 
     Raises DelegateError if that process fails.
     """

@@ -70,7 +70,7 @@ class CoreLoad:
 
 
 def npu_state(root: Path, nodes: frozenset[str]) -> NpuState:
-    """What is there now. ``nodes``: paths of the NPU's device nodes, as processes call them."""
+    """Read the state. ``nodes``: paths of the NPU's device nodes, as processes call them."""
     holders, hidden = _holders(root, nodes)
     return NpuState(time.monotonic(), tuple(_cores(root)), _busy(root), holders, hidden)
 
@@ -122,7 +122,9 @@ def _cores(root: Path) -> Iterator[CoreState]:
 
 
 def _interrupts(root: Path) -> dict[str, int]:
-    """Of all processors together, by the name at the end of a line (several share none)."""
+    """Count the interrupts of all processors together, by the name at the end of a line (several
+    share none).
+    """
     counts: dict[str, int] = {}
     for line in (_read(root / "proc/interrupts") or "").splitlines():
         words = line.split()

@@ -72,7 +72,7 @@ class ProgramLoad:
 
 
 def published(folder: Path, time_s: float) -> Published:
-    """What processes have published in ``folder``. ``time_s``: now, by the clock of files.
+    """Read what processes have published in ``folder``. ``time_s``: now, by the clock of files.
 
     Nothing where there is no such folder: the first process makes it. Raises UsageError if it
     cannot be read.
@@ -125,7 +125,7 @@ def _samples(pid: int, text: str) -> Iterator[tuple[Program, str, str, float]]:
 
 
 def program_loads(before: Published, after: Published) -> tuple[ProgramLoad, ...]:
-    """Of the programs that ran between two looks, those with most time on the device first.
+    """Return the programs that ran between two looks, those with most time on the device first.
 
     A file's age says since when nothing had run, but for the second in which a process waits with
     its next publication: shares are exact where runs go on all the time, and else of that second.

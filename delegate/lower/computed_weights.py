@@ -210,6 +210,6 @@ def _pieces(order: AtomOrder, whole: int) -> Iterator[range]:
 
 
 def map_order(pixels: int, atoms: int) -> AtomOrder:
-    """Return the order of a feature map that a matrix is turned into, with room to complete a pair."""
+    """Return the order of a feature map that a matrix becomes, with room to complete a pair."""
     rows = align(pixels, SURFACES_AT_ONCE)
     return AtomOrder(rows, atoms, rows, 1)

@@ -1,5 +1,5 @@
-"""What dense, depthwise and fully connected convolutions share: from resolved integers to a layer
-of tasks.
+"""Lower dense, depthwise and fully connected convolutions: from resolved integers to a layer of
+tasks.
 
 In: a ``Convolution`` (weights and bias in the device's domain, geometry, placed tensors). Out:
 a ``Layer`` whose tasks cover every image and output row exactly once. Refuses what does not fit

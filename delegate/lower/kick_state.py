@@ -1,4 +1,4 @@
-"""What tasks rely on that the chip keeps from one kick of a job to the next.
+"""Name the state of the chip that tasks rely on from one kick of a job to the next.
 
 The mainline driver starts every task of a job by itself: it waits for the interrupt of one before
 it kicks the next. Three things then have to outlive a kick:

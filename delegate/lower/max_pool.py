@@ -83,7 +83,7 @@ class HalfMaxPool(Maxima):
         return self.strides_left != (1, 1) or not shifts
 
     def surfaces_written(self, channels: int) -> int:
-        """Return how many surfaces of the result are written, padding of the last group included."""
+        """Return the surfaces written of the result, padding of the last group included."""
         if self.ends_with_selection:
             return surfaces_written(self.chip, channels)
         return self._surfaces(channels)[-1].stop
@@ -109,7 +109,7 @@ class HalfMaxPool(Maxima):
     def tasks(
         self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
-        """Yield the tasks of every image. ``work``: room for maps in between. Raises LoweringError."""
+        """Yield the tasks of every image. ``work``: room for maps between. Raises LoweringError."""
         rooms = itertools.cycle((work, work.moved(self.map_bytes(source.view.channels))))
         rows, columns = self.pooling.rows.output, self.pooling.columns.output
         for image in range(source.view.images):

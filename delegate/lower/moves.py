@@ -122,7 +122,7 @@ class Join:
         return replace(target, view=view, surfaces=room, within=None, gap_pixels=0)
 
     def work_bytes(self, target: DeviceTensor) -> int:
-        """Of memory beside operands and result."""
+        """Return the bytes of memory beside operands and result."""
         return 0 if self.at_surfaces else self._staged(target).size_bytes
 
     def _permuted(

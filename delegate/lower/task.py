@@ -296,7 +296,7 @@ class TableUse:
 
 
 class Stages(NamedTuple):
-    """The DPU's work on each value, in this order, a ``table`` between BN and EW: fields of a task."""
+    """The DPU's work on a value, in this order, a ``table`` between BN and EW: fields of a task."""
 
     bs: BsStage = BsStage()
     bn: BnStage = BnStage()

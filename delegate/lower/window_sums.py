@@ -30,7 +30,7 @@ class WindowSums:
     stages: dict[int, tuple[int, Pipeline]]
 
     def tasks(self, moving: Moving, source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
-        """Yield the tasks of one image. Pixels around the image count as 0. Raises LoweringError."""
+        """Yield the tasks of one image. Pixels around it count as 0. Raises LoweringError."""
         rows, columns = self.pooling.rows, self.pooling.columns
         shape = (rows.kernel, columns.kernel, source.view.channels)
         window = Selection(

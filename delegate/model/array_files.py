@@ -36,7 +36,7 @@ _READERS = {
 
 
 class DamagedArrayError(DelegateError):
-    """What was read is no array of numbers, or larger than it may be. The text names the array."""
+    """A file that is no array of numbers, or larger than it may be. The text names the array."""
 
 
 def parse_array(content: bytes, name: str, limit: int) -> npt.NDArray[Any]:

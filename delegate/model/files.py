@@ -19,7 +19,8 @@ from delegate.errors import DelegateError, UsageError
 AnyPath = str | os.PathLike[str]
 
 MAX_MODEL_BYTES = 1 << 32
-"""Of a model that is read into memory; most models are mapped, which needs no bound."""
+"""The most bytes of a model that is read into memory; most models are mapped, which needs no bound.
+"""
 MAX_TEXT_BYTES = 512 << 20
 """Labels and annotations: those of COCO's training pictures have 470 MB."""
 

@@ -205,7 +205,7 @@ class Node:
         return None if self.options is None else self.options.decode(kind)
 
     def known_options(self, kind: type[T]) -> T:
-        """Those of a node of which the rule ``options_known`` holds."""
+        """Return the options of a node of which the rule ``options_known`` holds."""
         options = self.options_as(kind)
         assert options is not None
         return options

@@ -24,8 +24,9 @@ T = TypeVar("T")
 
 
 class FieldKind(enum.Enum):
-    """What a field holds. The file has enumerations and flags in a byte; the runtime's structs have
-    them in an int and a byte, and number paddings, and enumerations with an "unknown", one higher.
+    """The kind of value that a field holds. The file has enumerations and flags in a byte; the
+    runtime's structs have them in an int and a byte, and number paddings, and enumerations with an
+    "unknown", one higher.
     """
 
     PADDING = "padding"
@@ -167,7 +168,7 @@ def _options(
     values: Mapping[str, Any],
     activations: Mapping[int, Activation],
 ) -> T | None:
-    """Of ``values`` as the file numbers them."""
+    """Return the options of ``values`` as the file numbers them."""
     found: dict[str, Any] = {}
     for name, field in fields_of(kind):
         value = values[name]
@@ -184,7 +185,7 @@ def _options(
 
 
 def file_bytes(field: OptionField, value: Any) -> bytes | None:
-    """What the file holds for ``value`` of an options object; None for the default."""
+    """Return what the file holds for ``value`` of an options object; None for the default."""
     if field.kind is FieldKind.PADDING:
         value = value.value - 1
     elif field.kind is FieldKind.ACTIVATION:

@@ -21,7 +21,7 @@ def computed_tensors(graph: Graph) -> frozenset[int]:
 
 
 def find_disorder(graph: Graph) -> str | None:
-    """What keeps the nodes from running one after the other as they stand; None: nothing.
+    """Say what keeps the nodes from running one after the other as they stand; None: nothing.
 
     The runtime finds partitions by which results are ready, not by the order of the nodes, and
     writes out of bounds where an output of the model never gets ready.

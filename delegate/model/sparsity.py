@@ -32,12 +32,14 @@ _INT8, _UINT8, _INT32 = struct.Struct("<b"), struct.Struct("<B"), struct.Struct(
 _INT32S: Final = np.dtype("<i4")
 
 _MOST_ELEMENTS: Final = 1 << 28
-"""Of a dense array: weights of more bytes have no addresses in a program of 32 bits."""
+"""The most elements of a dense array: weights of more bytes have no addresses in a program of 32
+bits.
+"""
 
 
 def read_sparsity(tensor: Table) -> Sparsity | None:
-    """What a file says of ``tensor``; None where it is dense, or has kinds of levels or of indices
-    that the schema does not know. Raises ModelError for damaged tables.
+    """Return what a file says of ``tensor``; None where it is dense, or has kinds of levels or of
+    indices that the schema does not know. Raises ModelError for damaged tables.
     """
     table = tensor.table(TensorSlot.SPARSITY, "sparsity")
     if table is None:
@@ -62,7 +64,7 @@ def _read_level(table: Table) -> SparseLevel | None:
 
 
 def _read_indices(level: Table, slot: int) -> npt.NDArray[np.generic] | None:
-    """Of the union in ``slot``, whose number stands in the slot before."""
+    """Return the indices of the union in ``slot``, whose number stands in the slot before."""
     number = level.number(slot - 1, _UINT8)
     if number >= len(SPARSE_INDICES):
         return None
@@ -116,7 +118,7 @@ def dense_values(
 
 
 def _block_sizes(shape: tuple[int, ...], sparsity: Sparsity) -> list[int]:
-    """Of each dimension of blocks. Raises ValueError."""
+    """Return the size of each dimension of blocks. Raises ValueError."""
     rank, levels = len(shape), sparsity.levels
     order, block_map = sparsity.traversal_order, sparsity.block_map
     if not 0 < rank <= MAX_RANK or len(levels) != len(order):

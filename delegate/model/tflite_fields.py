@@ -1,4 +1,5 @@
-"""What a copy of a .tflite file must know of the schema: which fields of a table are references.
+"""The part of the schema that a copy of a .tflite file must know: which fields of a table are
+references.
 
 Only this much, because a copy moves bytes: numbers are copied by their size, options of operators
 as they lie in the file. Fields and options that are not listed here are refused, never dropped: a
@@ -71,4 +72,5 @@ BuiltinOptions2 16: [8] [8] [8] - [8]
 BuiltinOptions2 17: [8]
 BuiltinOptions2 21: text - [1]
 """)
-"""What in options is no number, by union and number there; others hold numbers only."""
+"""The fields of options that are no numbers, by union and number there; others hold numbers only.
+"""

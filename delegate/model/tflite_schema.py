@@ -49,7 +49,7 @@ SPARSE_FORMATS = (0, 1)
 """DimensionType: dense, compressed (CSR)."""
 
 SPARSE_INDICES = (None, "<i4", "<u2", "u1")
-"""What a SparseIndexVector's table holds in its only field, by the union's number."""
+"""The numbers that a SparseIndexVector's table holds in its only field, by the union's number."""
 
 
 QuantizationSlot = enum.IntEnum(

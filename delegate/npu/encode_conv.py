@@ -68,7 +68,7 @@ def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
 
 
 def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
-    """Yield problems that no single field can see: BLOCK.REGISTER.FIELD, and what is wrong there."""
+    """Yield problems that no field sees alone: BLOCK.REGISTER.FIELD, and what is wrong there."""
     yield from _cbuf_problems(chip, task)
     yield from _size_problems(chip, task)
     yield from size_problems(chip.limits, task)

@@ -216,7 +216,7 @@ def _plan_computed(planning: Planning, operation: Operation) -> Plan:
 
 
 def _computed(operator: Operator) -> Operator:
-    """Of two computed matrices."""
+    """Return the record for two computed matrices."""
     return replace(
         operator,
         inputs=(Role.FEATURE, Role.FEATURE),

@@ -22,7 +22,7 @@ from delegate.ops.shared.functions import RULES, scales_of
 
 _HIRES_BITS = 7
 _RELUISH_SCALE = 3 / (1 << 15)
-"""Of the int16 that holds relu6(x + 3) / 6, between -1 and 1."""
+"""The scale of the int16 that holds relu6(x + 3) / 6, between -1 and 1."""
 _MOST_LEFT = 31
 """The kernel multiplies by 2 to the power of one less, as an int32."""
 

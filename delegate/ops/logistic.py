@@ -43,8 +43,9 @@ def logistic(value: float) -> float:
 
 
 _HALF_UNITS = 1536.0
-"""Of the tables' index per unit of the number: they reach to 10.7, where 2.3e-5 are left to 0 or 1,
-a third of what half a unit of the index makes at the steepest place. From there on it is 0 or 1.
+"""The steps of the tables' index per unit of the number: they reach to 10.7, where 2.3e-5 are left
+to 0 or 1, a third of what half a unit of the index makes at the steepest place. From there on it is
+0 or 1.
 """
 _HALF_BEND = 0.0963
 """1 / (6 * sqrt(3)), rounded up: the largest second derivative."""

@@ -1,5 +1,5 @@
-"""What an operator is to this delegate: the record that each file of ``delegate.ops`` exports, and
-what a rule is: a small function whose docstring is the sentence the user sees.
+"""Define operators and rules: an operator is the record that each file of ``delegate.ops`` exports,
+and what a rule is: a small function whose docstring is the sentence the user sees.
 
 Comes from: one file per operator. Goes to: both readers (options), the partitioner (rules), the
 generated page, cost and lowering. A check gets the facts of the graph and a node; it gives None, or
@@ -139,9 +139,9 @@ Ranges = Callable[[Graph, Node, RangeOf], Ends]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """What is proven of a float32 tensor on the device: exact values are from ``low`` to ``high``,
-    and the device's at most ``error`` off; neither has a larger magnitude than ``size``. The latter
-    two are of every channel or of all together.
+    """The proven bounds of a float32 tensor on the device: exact values are from ``low`` to
+    ``high``, and the device's at most ``error`` off; neither has a larger magnitude than ``size``.
+    The latter two are of every channel or of all together.
     """
 
     low: float
@@ -198,7 +198,7 @@ def constraint(**ranges: object) -> Callable[[Check], Constraint]:
 
 
 class Role(enum.Enum):
-    """What an input is to its operator."""
+    """The role of an input for its operator."""
 
     FEATURE = "feature map"
     OPERAND = "feature map or constant"
@@ -208,7 +208,7 @@ class Role(enum.Enum):
 
 
 class Lowering(enum.Enum):
-    """What becomes of a node on the NPU."""
+    """The way in which a node runs on the NPU."""
 
     TASKS = "tasks of its own"
     ALIAS = "nothing: its tensors lie inside one another in memory"
@@ -224,16 +224,14 @@ class Side(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class HostValues:
-    """What the host's conversion does to values, see ``TensorBinding``. Neither: the device's are
-    the host's.
-    """
+    """The host's conversion of values, see ``TensorBinding``. Neither: the device's are the host's."""
 
     affine: Affine | None = None
     table: bytes = b""
 
 
 class Movement(enum.Enum):
-    """What an alias does to its tensors."""
+    """The way in which an alias moves its tensors."""
 
     JOIN = "parts make one tensor"
     CUT = "parts are cut out of a tensor"
@@ -241,7 +239,7 @@ class Movement(enum.Enum):
 
 
 def no_macs(graph: Graph, node: Node) -> int:
-    """Of an operator that multiplies nothing."""
+    """Return 0, for an operator that multiplies nothing."""
     return 0
 
 
@@ -317,8 +315,8 @@ class Operator:
     spread: Spread | None = None
 
     def of(self, graph: Graph, node: Node) -> Operator:
-        """What counts for ``node`` of this operator: its record in fp16 where it is computed so,
-        and that for computed weights where it has some.
+        """Return the record that counts for ``node`` of this operator: its record in fp16 where it
+        is computed so, and that for computed weights where it has some.
         """
         found = self.in_half if self.half is not None and is_in_half(graph, node) else self
         if found.computed is None or not found._computes_weights(graph, node):
@@ -354,7 +352,7 @@ class Operator:
         return None if self.function is None else self.broadcast_shapes(graph, node)
 
     def broadcast_shapes(self, graph: Graph, node: Node) -> Sequence[Shape]:
-        """What the operands of ``function`` broadcast to. Raises ValueError."""
+        """Return the shapes that the operands of ``function`` broadcast to. Raises ValueError."""
         operands = (graph.tensor(t).shape for t in self.feature_inputs(node))
         return (np.broadcast_shapes(*operands),)
 

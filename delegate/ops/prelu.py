@@ -54,7 +54,7 @@ def prelu(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
-    """Of several slopes, all of which may be the same. Raises LoweringError."""
+    """Plan PRELU with several slopes, all of which may be the same. Raises LoweringError."""
     graph, node = planning.graph, operation.node
     dtype, slopes = graph.tensor(node.inputs[0]).dtype, graph.tensor(node.inputs[1]).constant
     assert slopes is not None

@@ -28,9 +28,9 @@ from delegate.ops.shared.blends import BLENDS, QUARTERS, Blend, plan_blends, six
 from delegate.ops.shared.task_plans import TaskPlan, move_plan
 
 _MOST_TAPS = 16
-"""Of a stencil of rows and columns, of which four meet pixels."""
+"""The most taps of a stencil of rows and columns, of which four meet pixels."""
 _BITS = 10
-"""Of the kernels' fractions."""
+"""The bits of the kernels' fractions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ResizeBilinearOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class Stencil:
-    """What becomes of one side: ``weights``, in quarters, over rows ``spread`` apart, ``padding``
+    """The stencil of one side: ``weights``, in quarters, over rows ``spread`` apart, ``padding``
     zeros before the first, of the image with ``border`` rows repeated.
     """
 
@@ -106,7 +106,9 @@ STENCILS = (SAME, ALIGNED, CORNERS, CENTRES)
 def stencil(
     options: ResizeBilinearOptions, size: int, output: int, known: Sequence[_Side]
 ) -> _Side | None:
-    """What of ``known`` gives the very quarters from as few rows as that takes; None: nothing."""
+    """Return which of ``known`` gives the very quarters from as few rows as that takes; None:
+    nothing.
+    """
     wanted = quarters(options, size, output)
     if wanted is None:
         return None

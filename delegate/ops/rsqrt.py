@@ -27,7 +27,7 @@ from delegate.ops.shared.fixed_point import (
 from delegate.ops.shared.functions import RULES, scales_of
 
 _FRACTION_BITS = 20
-"""Of the reciprocal root of a raw value."""
+"""The fraction's bits of the reciprocal root of a raw value."""
 _ONE_BITS = 28
 """A fixed-point number with three bits above the unit, in which the kernel iterates."""
 _ITERATIONS = 5
@@ -55,7 +55,7 @@ def _newton(value: int) -> Multiplier:
 
 @functools.cache
 def _roots() -> Values:
-    """Of 0, which has none, to 255, with their bits below the unit."""
+    """Return the reciprocal roots of 0, which has none, to 255, with their bits below the unit."""
     one = np.array(1)
     found = [
         multiply(one, Multiplier(root.fraction, root.shift + _FRACTION_BITS))

@@ -21,12 +21,12 @@ from delegate.ops.shared.fixed_point import UndefinedResultError, multiplier_of,
 from delegate.ops.shared.functions import scale_of
 
 _BITS = 7
-"""That the kernel gives values below the unit."""
+"""The bits that the kernel gives values below the unit."""
 
 
 def _factor(scales: Sequence[float]) -> float:
-    """From a squared difference, in units of half the larger scale with the kernel's bits below
-    it, to the result.
+    """Return the factor from a squared difference, in units of half the larger scale with the
+    kernel's bits below it, to the result.
     """
     twice = 2.0 * max(scales[:2])
     factor = twice * twice / ((1 << (2 * _BITS)) * scales[2])

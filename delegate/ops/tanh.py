@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from delegate.lower.half.curves import Curve
 
 _HALF_UNITS = 3456.0
-"""Of the tables' index per unit of the number: they reach to 4.74, where 1.5e-4 are left to 1, as
-much as half a unit of the index makes at the steepest place.
+"""The steps of the tables' index per unit of the number: they reach to 4.74, where 1.5e-4 are left
+to 1, as much as half a unit of the index makes at the steepest place.
 """
 _HALF_BEND = 0.7699
 """4 / (3 * sqrt(3)), rounded up: the largest second derivative."""

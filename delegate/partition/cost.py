@@ -1,4 +1,4 @@
-"""What a partition costs on the NPU and what its nodes would cost on the CPU, by estimate.
+"""Estimate what a partition costs on the NPU, and what its nodes would cost on the CPU.
 
 In: a partition, how long its program takes. Out: microseconds, and a rejection for every node of a
 partition that is not worth delegating. The figures are orders of magnitude, and all of them speak
@@ -29,9 +29,9 @@ CPU_NODE_US = 2.0
 CPU_ELEMENTS_PER_US = 1000.0
 
 TAIL_SHARE = 0.01
-"""Of the multiplications of the largest partition: what multiplies less is no part of a network's
-body. A head that turns distributions into numbers, YOLOv8's behind its SOFTMAX, has 0.0001 of
-them; halves of a network that a node of the CPU cuts have a tenth or more.
+"""A share of the multiplications of the largest partition: what multiplies less is no part of a
+network's body. A head that turns distributions into numbers, YOLOv8's behind its SOFTMAX, has
+0.0001 of them; halves of a network that a node of the CPU cuts have a tenth or more.
 """
 
 
@@ -85,19 +85,22 @@ def runs_once(graph: Graph, node: Node) -> bool:
 
 
 def elements(graph: Graph, tensor: int) -> int:
-    """Of a tensor with its dynamic dimensions taken as 1."""
+    """Return the elements of a tensor with its dynamic dimensions taken as 1."""
     return math.prod(max(size, 1) for size in graph.tensor(tensor).shape)
 
 
 def tensor_bytes(graph: Graph, tensor: int) -> int:
-    """Of a tensor with its dynamic dimensions taken as 1; four per element unless it has 8 bits."""
+    """Return the bytes of a tensor with its dynamic dimensions taken as 1; four per element unless
+    it has 8 bits.
+    """
     wide = graph.tensor(tensor).dtype not in (DType.INT8, DType.UINT8)
     return elements(graph, tensor) * (4 if wide else 1)
 
 
 def tails(graph: Graph, partitions: Sequence[Partition]) -> Sequence[Partition]:
-    """Those that multiply next to nothing, but for the first of several that are all so: who loads
-    a model with the delegate wants it on the NPU, be it a single node.
+    """Return the partitions that multiply less than a hundredth of what the largest does. The
+    largest is never among them: whoever loads a model with the delegate wants it on the NPU, be it
+    a single node.
     """
     if not partitions:
         return partitions

@@ -1,4 +1,4 @@
-"""What the host converts at a partition's edges, and the partition that is left inside.
+"""Find what the host converts at a partition's edges, and the partition that is left inside.
 
 Comes from: the records that have ``host_values``. Goes to: ``workload`` and all that looks at what
 happens between the edges. A node that the host's conversion does needs no task.
@@ -36,7 +36,7 @@ class EdgePlan:
 
     @property
     def sources(self) -> frozenset[int]:
-        """Of ``functions``: tensors that are needed though no node reads them."""
+        """Return the sources of ``functions``: tensors needed though no node reads them."""
         return frozenset(item.source for item in self.functions)
 
 

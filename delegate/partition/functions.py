@@ -20,7 +20,9 @@ from delegate.ops.shared.fixed_point import UndefinedResultError
 from delegate.partition.rules import RESULTS_DEFINED, Refusal
 
 MOST_NODES = 64
-"""Of a chain: more than any network has in a row; every one more is looked at again and again."""
+"""The most nodes of a chain: more than any network has in a row; every one more is looked at again
+and again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class _Joiner:
 
     @property
     def needed_chains(self) -> dict[int, Chain]:
-        """Those whose results somebody needs."""
+        """Return the chains whose results somebody needs."""
         return {
             index: chain
             for index, chain in self.chains.items()

@@ -1,5 +1,6 @@
-"""What of a graph is computed how: nodes of constants while it is compiled, and floats in fp16 as
-option ``float`` says; what weights behind DEQUANTIZE, or quantised ones of float32 features, are.
+"""Decide how each part of a graph is computed: nodes of constants while it is compiled, and floats
+in fp16 as option ``float`` says; what weights behind DEQUANTIZE, or quantised ones of float32
+features, are.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _real_values(tensor: Tensor) -> Tensor | None:
 
 
 def _bears_half(reduced_precision: str) -> bool:
-    """Of "fp16accfp32": types to compute in, then "acc" and those to sum in."""
+    """Read a text such as "fp16accfp32": types to compute in, then "acc" and those to sum in."""
     return "fp16" in reduced_precision.partition("acc")[0]
 
 

@@ -31,8 +31,8 @@ _NOTHING: Final = Known(-np.inf, np.inf, np.array([np.inf]), np.array([np.inf]))
 
 @dataclass(frozen=True, slots=True)
 class TensorBound:
-    """Of a tensor, all of whose exact values are from ``low`` to ``high``: |device - exact| is at
-    most ``error``, which is infinite where fp16 may not hold the values.
+    """The bound of a tensor, all of whose exact values are from ``low`` to ``high``: |device -
+    exact| is at most ``error``, which is infinite where fp16 may not hold the values.
     """
 
     low: float
@@ -48,8 +48,8 @@ class TensorBound:
 def tensor_bounds(
     graph: Graph, partition: Partition, layers: Sequence[Layer], inputs: tuple[float, float]
 ) -> dict[int, TensorBound]:
-    """Of every float32 tensor that ``partition``, which became ``layers``, writes, in its nodes'
-    order. ``inputs``: from where to where all values of its float32 inputs are.
+    """Return the bound of every float32 tensor that ``partition``, which became ``layers``, writes,
+    in its nodes' order. ``inputs``: from where to where all values of its float32 inputs are.
     """
     low, high = inputs
     if not -_LARGEST <= low <= high <= _LARGEST:
@@ -74,7 +74,9 @@ def tensor_bounds(
 
 
 def _node_bounds(layers: Sequence[Layer]) -> dict[int, HalfBound | None]:
-    """Of each node that has a layer, which is its own, or its and that of paddings before it."""
+    """Return the bound of each node that has a layer, which is its own, or its and that of paddings
+    before it.
+    """
     found: dict[int, HalfBound | None] = {}
     for layer in layers:
         index = layer.nodes[-1]
@@ -87,7 +89,7 @@ def _node_bounds(layers: Sequence[Layer]) -> dict[int, HalfBound | None]:
 def _result(
     graph: Graph, node: Node, operator: Operator, known: Mapping[int, Known], bound: HalfBound
 ) -> Known:
-    """What is known of the results of ``node``, whose own bound is ``bound``."""
+    """Return what is known of the results of ``node``, whose own bound is ``bound``."""
 
     def known_of(tensor: int) -> Known:
         constant = graph.tensor(tensor).constant

@@ -1,4 +1,4 @@
-"""From a graph to partitions, and a reason for every node left out.
+"""Cut a graph into partitions, with a reason for every node left out.
 
 Comes from: a ``Graph`` and option deny_ops. Goes to: lowering (``Partition``) and
 reports (``Rejection``). The same nodes give the same partitions as TensorFlow

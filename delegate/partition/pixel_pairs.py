@@ -239,7 +239,7 @@ class _Pairing:
         return np.full(shape, zero, self._values(node).dtype)
 
     def _steps(self, shape: Sequence[int]) -> int:
-        """Of the MAC array for a pixel, see ``npu.perf``."""
+        """Return the steps of the MAC array for a pixel, see ``npu.perf``."""
         outputs, kh, kw, inputs = shape
         groups, chip = self._facts.chip.groups, self._facts.chip
         steps = kh * kw * -(-inputs // groups.input_lanes)
@@ -270,8 +270,8 @@ class _Pairing:
 
 @dataclass(frozen=True, slots=True)
 class _Kernels:
-    """What ``conv`` becomes: ``weights``, columns' stride, whether each kernel is there twice, and
-    the pairs of padding before and behind its operand's.
+    """The kernels that ``conv`` becomes: ``weights``, columns' stride, whether each kernel is there
+    twice, and the pairs of padding before and behind its operand's.
     """
 
     conv: Node

@@ -1,5 +1,5 @@
-"""What a partition's nodes are to one another: edges that the host converts, tensors inside others,
-functions of one value. Planned once, for the partitioner's verdict and for ``workload``.
+"""Plan what a partition's nodes are to one another: edges that the host converts, tensors inside
+others, functions of one value. Planned once, for the partitioner's verdict and for ``workload``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ class PartitionPlan:
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        """Of nodes that only the host can do and that are at no edge, concatenations or slices that
-        are not free, and nodes that can only be part of a function and are none.
+        """Return the refusals of nodes that only the host can do and that are at no edge,
+        concatenations or slices that are not free, and nodes that can only be part of a function
+        and are none.
         """
         return (*self.edges.refusals, *self.joined.refusals, *self.functions.refusals)
 

@@ -69,7 +69,7 @@ RULES = (
     REGISTERS_HOLD_VALUES,
     BOARD_IS_RIGHT,
 )
-"""Those that speak of nodes in their partition, or of the user's options."""
+"""The rules that speak of nodes in their partition, or of the user's options."""
 
 TAKEN = "DELEGATE"
 """How the runtime calls a node that another delegate put in place of others."""
@@ -95,7 +95,7 @@ class Refusal:
 
 
 def facts_of(graph: Graph, chip: Chip = DEFAULT) -> GraphFacts:
-    """What rules ask of ``graph`` and of the chip that is to run it."""
+    """Return the facts that rules ask of ``graph`` and of the chip that is to run it."""
     return GraphFacts(graph, OPERATORS, chip)
 
 

@@ -20,8 +20,8 @@ from delegate.lower.order import Order
 
 @dataclass(frozen=True, slots=True)
 class Digit:
-    """Of ``size`` values, ``count`` from ``low`` on are wanted, ``stride`` elements apart on the
-    host.
+    """A digit of ``size`` values, of which ``count`` from ``low`` on are wanted, ``stride``
+    elements apart on the host.
     """
 
     size: int
@@ -74,8 +74,8 @@ class Seen:
         return Seen(0, (Digit(size, 0, size, 1),))
 
     def before(self, forth: Order) -> Seen | None:
-        """Of the operand of what brings elements elsewhere, as ``forth`` says. None: the window is
-        none there.
+        """Return the window on the operand of what brings elements elsewhere, as ``forth`` says.
+        None: the window is none there.
         """
         sizes = [size for size, _ in forth.axes]
         parts = self._parts(sizes)
@@ -85,8 +85,8 @@ class Seen:
         return Seen(self.first, _joined([d for at in outermost_first for d in parts[at]]))
 
     def box(self, limits: Sequence[int], begin: Sequence[int], sizes: Sequence[int]) -> Seen | None:
-        """Of a part of a tensor of ``limits``; without digits, if nothing of it is wanted. None:
-        the host has the tensor's places unevenly apart.
+        """Return the window on a part of a tensor of ``limits``; without digits, if nothing of it
+        is wanted. None: the host has the tensor's places unevenly apart.
         """
         parts = self._parts(limits)
         if parts is None:
@@ -109,7 +109,9 @@ class Seen:
     def around(
         self, limits: Sequence[int], begin: Sequence[int], sizes: Sequence[int]
     ) -> Seen | None:
-        """Of a tensor of ``limits``, of which these are a part. None as for ``box``."""
+        """Return the window on a tensor of ``limits``, of which these are a part. None as for
+        ``box``.
+        """
         parts = self._parts(sizes)
         if parts is None:
             return None
@@ -141,8 +143,9 @@ class Seen:
         return found
 
     def boxes(self, shape: Sequence[int]) -> list[tuple[Spread, Channels]] | None:
-        """Of a tensor of four dimensions: the channels of all pixels that are wanted, from the
-        first one of a surface on, in parts that are evenly apart. None: there are none.
+        """Return the boxes of a tensor of four dimensions: the channels of all pixels that are
+        wanted, from the first one of a surface on, in parts that are evenly apart. None: there are
+        none.
         """
         parts = self._parts(shape)
         if parts is None:

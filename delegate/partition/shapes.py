@@ -1,4 +1,4 @@
-"""What shapes the tensors of a partition have, from those of its inputs on.
+"""Compute the shapes of a partition's tensors from those of its inputs.
 
 The runtime knows the shapes of a partition's inputs when it prepares the kernel that stands for
 the nodes; those of the tensors beyond are old after a resize, and some kernels tell theirs only
@@ -18,8 +18,8 @@ from delegate.ops.shared.shape_arithmetic import with_shape_constants
 
 
 def following_shapes(graph: Graph, partition: Partition) -> Mapping[int, Shape]:
-    """Of the partition's inputs and of what its nodes write, up to the first node from whose inputs
-    no shape follows. What ``graph`` says of results does not count.
+    """Return the shapes of the partition's inputs and of what its nodes write, up to the first node
+    from whose inputs no shape follows. What ``graph`` says of results does not count.
     """
     known = {index: graph.tensor(index).shape for index in partition.inputs}
     changed = graph

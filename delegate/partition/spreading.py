@@ -32,24 +32,24 @@ from delegate.partition.rules import facts_of
 from delegate.partition.seen import Seen
 
 MOST_BOXES = 64
-"""Of an output: more than any network has; each is a conversion of its own."""
+"""The most boxes of an output: more than any network has; each is a conversion of its own."""
 MOST_STEPS = 32 * MOST_BOXES
 """On the way to the boxes of an output: a CONCATENATION of a tensor with itself doubles them."""
 MOST_DEPTH = 100
-"""Of moves behind one another: far from the recursion that Python bears."""
+"""The most moves behind one another: far from the recursion that Python bears."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What ``nodes``, by index in execution order, do to a value: the results for the device's
-    values -128 to 127, as int8.
+    """The function of a value that ``nodes``, by index in execution order, compute: the results for
+    the device's values -128 to 127, as int8.
     """
 
     nodes: tuple[int, ...]
     table: bytes
 
     def behind(self, nodes: Sequence[int], table: bytes) -> Function:
-        """Of what another function gives."""
+        """Return the function of what another function gives."""
         given = np.frombuffer(table, np.int8).astype(np.int64) - INT8_MIN
         results = np.frombuffer(self.table, np.int8)[given]
         return Function((*nodes, *self.nodes), results.tobytes())
@@ -88,7 +88,7 @@ class SpreadPlan:
 
 
 def spread_edges(graph: Graph, partition: Partition) -> SpreadPlan:
-    """What the host can move, unless nothing else would be left for the device to do."""
+    """Return what the host can move, unless nothing else would be left for the device to do."""
     spreader = _Spreader(graph, partition)
     if spreader.facts.disorder is not None:
         return SpreadPlan(graph, partition)
@@ -334,7 +334,7 @@ class _Spreader:
         return all_of_it if parts else None
 
     def _shapes(self, link: Link) -> tuple[Box, Box]:
-        """Of part and whole."""
+        """Return the shapes of part and whole."""
         tensors = self._graph.tensor(link.part), self._graph.tensor(link.whole)
         part, whole = (four_dimensions(tensor.shape) for tensor in tensors)
         return part, whole

@@ -1,4 +1,5 @@
-"""What a partition's nodes become: operations with tasks and the neighbours in them, aliases.
+"""Turn a partition's nodes into a workload: operations with tasks and the neighbours in them,
+aliases.
 
 In: ``Graph`` and ``Partition``. Out: ``Workload``. Raises LoweringError for a node that cannot be
 what its operator's record says.

@@ -80,7 +80,9 @@ class KnownForms:
         return tuple(_unknown(self.values.get(form.kind, {}), form.settings))
 
     def refusal(self, form: Form) -> str:
-        """What was seen of settings that ``form`` has, if they hung or were wrong; else empty."""
+        """Return what was seen of settings that ``form`` has, if they hung or were wrong; else
+        empty.
+        """
         for settings, what in self.bad.get(form.kind, ()):
             if all(_has(form.settings, name, value) for name, value in settings.items()):
                 return what
@@ -92,7 +94,7 @@ class KnownForms:
 
 
 def stages_of(settings: Settings) -> Items:
-    """Those settings that are the stages'."""
+    """Return the settings of the stages."""
     return _stages(settings.items())
 
 
@@ -125,7 +127,7 @@ def rows_rk3588() -> list[dict[str, Any]]:
 
 
 def known_forms(rows: Iterable[Mapping[str, Any]]) -> KnownForms:
-    """What ``rows`` of a table confirm and refuse."""
+    """Return what ``rows`` of a table confirm and refuse."""
     whole: dict[str, dict[Items, tuple[Source, ...]]] = defaultdict(dict)
     values: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     shared: dict[tuple[str, str], tuple[str, str]] = {}  # most settings are those of many forms

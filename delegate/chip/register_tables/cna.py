@@ -6,7 +6,7 @@ from delegate.chip.register_model import block, control_registers, repeated
 
 
 def converter_mode(offset: int) -> str:
-    """Of the input converter, in both chips' tables."""
+    """Return the register of the input converter's mode, in both chips' tables."""
     return f"""
 0x{offset:04x} CVT_CON0: Input converter: mode.
   27:22 CVT_TRUNCATE_3: right shift of channel 3

@@ -6,7 +6,7 @@ from delegate.chip.register_model import repeated
 
 
 def _x_registers(base: int, name: str) -> str:
-    """Of BS and of BN, which have the same four."""
+    """Return the registers of BS or of BN, which have the same four."""
     return f"""
 {base:#06x} {name}_CFG: {name}: which steps run.
   19:16 {name}_ALU_ALGO (AluAlgorithm): operation

@@ -12,7 +12,9 @@ import zipfile
 from delegate.errors import ModelError
 
 MAX_UNPACKED_BYTES = 256 << 20
-"""Of all members: label files have some kilobytes; a bomb has more than memory holds."""
+"""The most bytes of all members: label files have some kilobytes; a bomb has more than memory
+holds.
+"""
 
 _END_RECORD_SIGNATURE = b"PK\x05\x06"
 _END_RECORD_SEARCH_BYTES = 22 + (1 << 16)  # the end record and the longest comment

@@ -137,7 +137,7 @@ def _named(root: TableValue, subgraph: int) -> set[int]:
 
 
 def _arguments(root: TableValue) -> Iterator[tuple[int, TableValue]]:
-    """Of all signatures, with the number of the subgraph."""
+    """Yield the arguments of all signatures, with the number of the subgraph."""
     for signature in root.children(ModelSlot.SIGNATURE_DEFS):
         for slot in (SignatureSlot.INPUTS, SignatureSlot.OUTPUTS):
             for argument in signature.children(slot):

@@ -1,1 +1,1 @@
-"""What the compiler did, as one JSON document and as one page of HTML."""
+"""Tell what the compiler did, as one JSON document and as one page of HTML."""

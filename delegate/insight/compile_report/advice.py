@@ -1,4 +1,4 @@
-"""What dominates a compiled model, and which one change would help most.
+"""Find what dominates a compiled model, and which one change would help most.
 
 Modelled throughout: cycles at the nominal clock, and what ``whole_inference`` says of the CPU,
 launches and submits.

@@ -61,7 +61,7 @@ def _finite(number: float) -> float | None:
 
 
 def half_bound_lines(bounds: dict[str, Any] | None) -> Iterator[str]:
-    """What ``half_bounds`` gives, as text."""
+    """Yield what ``half_bounds`` gives, as text."""
     if bounds is None:
         return
     low, high = bounds["inputs"]

@@ -39,7 +39,9 @@ def scratch_plan(layers: Sequence[Layer]) -> list[dict[str, Any]]:
 
 
 def _results(layer: Layer) -> Iterator[OutputCube]:
-    """What its tasks write, but for int32 sums and operands between the passes of a split layer."""
+    """Yield what its tasks write, but for int32 sums and operands between the passes of a split
+    layer.
+    """
     kind = type(layer.tasks[-1])
     for task in layer.tasks:
         if isinstance(task, kind) and task.output.element_bytes == 1:

@@ -1,5 +1,5 @@
-"""What a whole inference takes by estimate: the NPU, crossing over to it, and every node left to
-the CPU, so that the headline is not the NPU's share alone.
+"""Estimate what a whole inference takes: the NPU, crossing over to it, and every node left to the
+CPU, so that the headline is not the NPU's share alone.
 
 Modelled throughout, nothing in it was measured on a board by this project: the NPU from the best to
 the worst that sources say of a driver and its clock (``delegate.npu.duration``), conversion at the
@@ -138,8 +138,8 @@ def _custom_operators(graph: Graph, nodes: dict[int, float]) -> list[str]:
 
 
 def left_by_rule(result: CompileResult, cpu: Cpu = A76) -> list[dict[str, Any]]:
-    """What is left to the CPU by operator and rule: how many nodes, their time there, and each
-    reason once; what costs most first.
+    """Return what is left to the CPU by operator and rule: how many nodes, their time there, and
+    each reason once; what costs most first.
     """
     times = left_to_cpu(result, cpu)
     groups: dict[tuple[str, str], dict[str, Any]] = {}

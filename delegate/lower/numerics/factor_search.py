@@ -40,7 +40,7 @@ _VALUES_AT_ONCE = 1 << 15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """The numbers that are sought: per channel ``products`` = C * D, in BN 2^``own_bits`` per LSB."""
+    """The numbers sought: per channel ``products`` = C * D, in BN 2^``own_bits`` per LSB."""
 
     target: Target
     own_bits: Int64Array

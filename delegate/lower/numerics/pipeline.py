@@ -42,7 +42,7 @@ FUNCTION_STEPS = INT8_MAX - INT8_MIN + 1
 
 
 class EwOperation(enum.Enum):
-    """The operation of EW with its operand. A pipeline of integers subtracts by a negative scale."""
+    """EW's operation with its operand. A pipeline of integers subtracts by a negative scale."""
 
     ADD = "add"
     SUBTRACT = "subtract"

@@ -1,4 +1,4 @@
-"""What a node's requantisation computes, and why a pipeline of DPU stages may stand for it.
+"""Specify a node's requantisation, and prove that a pipeline of DPU stages may stand for it.
 
 TensorFlow Lite's reference kernels compute, per output channel, with the channel's multiplier
 m = sx * sw / sy = q * 2^(e - 31) (``tflite``):
@@ -48,10 +48,10 @@ _CHANNELS_AT_ONCE = 32
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What TensorFlow Lite computes, [channels]: the multiplier (``q``, ``exponent``) and the range
-    ``low`` to ``high`` of the accumulator over every input, bias included. ``outputs``: least and
-    largest int8 result (the activation), around ``zero_point``. ``ratios``: of a kernel that
-    multiplies by them in double and rounds once; ``q`` and ``exponent`` are near them then.
+    """The specification, [channels]: the multiplier (``q``, ``exponent``) and the range ``low`` to
+    ``high`` of the accumulator over every input, bias included. ``outputs``: least and largest int8
+    result (the activation), around ``zero_point``. ``ratios``: of a kernel that multiplies by them
+    in double and rounds once; ``q`` and ``exponent`` are near them then.
     """
 
     q: Int64Array
@@ -83,13 +83,13 @@ class Target:
         return tflite.scaled(accumulators, self.q, self.exponent)
 
     def of(self, channels: npt.NDArray[np.intp] | slice) -> Target:
-        """What some channels compute."""
+        """Return the specification of some channels."""
         each = {name: getattr(self, name) for name in ("q", "exponent", "low", "high", "ratios")}
         return replace(self, **{n: v[channels] for n, v in each.items() if v is not None})
 
     def widest(self) -> Target:
-        """Of channels that share one multiplier: one channel with the accumulators of all. What is
-        true for each of its accumulators is true in every channel.
+        """Return the specification of channels that share one multiplier: one channel with the
+        accumulators of all. What is true for each of its accumulators is true in every channel.
         """
         low, high = self.low.min(keepdims=True), self.high.max(keepdims=True)
         return replace(self.of(slice(1)), low=low, high=high)

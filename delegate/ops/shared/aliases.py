@@ -99,7 +99,7 @@ def are_free(graph: Graph, links: Sequence[Link]) -> bool:
 
 
 OF_UINT8_PARTS = (int8_parts_keep_quantization, parts_defined)
-"""Of joins that requantise them."""
+"""The rules of joins that requantise parts of uint8."""
 
 JOINS = (
     *common.QUANTIZATION,

@@ -31,7 +31,7 @@ QUARTERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Blend:
-    """What becomes of one side: ``weights``, in quarters, over rows that are repeated ``factor``
+    """The blend of one side: ``weights``, in quarters, over rows that are repeated ``factor``
     times, and the outermost of them ``ends`` times more.
     """
 
@@ -77,8 +77,8 @@ BLENDS = (
 
 
 def sixteenths(chip: Chip, offset: int) -> tuple[int, OutConvert]:
-    """What is added to sums of sixteenths, and how they become results. ``offset``: of the type, 0
-    or 128; the kernels round halves away from zero, and uint8 has no negative values.
+    """Return the summand of sums of sixteenths, and how they become results. ``offset``: of the
+    type, 0 or 128; the kernels round halves away from zero, and uint8 has no negative values.
     """
     shift = (QUARTERS * QUARTERS).bit_length() - 1
     # The sums are below 2^14: the first way is equal.

@@ -13,7 +13,7 @@ from delegate.ops.shared.image_rules import image_rank, of_kept_values, other_sh
 
 @dataclass(frozen=True, slots=True)
 class BlockOptions(Options):
-    """What both have; each class says its number."""
+    """The options that both operators have; each class says its number."""
 
     block: int = option(FieldKind.INT32, slot=0, offset=0)
 

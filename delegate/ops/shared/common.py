@@ -24,7 +24,7 @@ MOST_TENSORS = 1024
 
 
 def same_shape(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    """Of a result that has the first input's shape."""
+    """Return the shape of a result that is the first input's."""
     return (graph.tensor(node.inputs[0]).shape,)
 
 
@@ -323,7 +323,7 @@ BEHIND_TYPES = tuple(
     for rule in FIRST
     if rule not in (tensors_as_defined, nodes_in_order, eight_bit_features, same_feature_types)
 )
-"""Those of ``FIRST`` behind an operator's own rules for tensors of different types."""
+"""The rules of ``FIRST`` behind an operator's own rules for tensors of different types."""
 
 QUANTIZATION = (scales_positive, zero_points_in_range)
 

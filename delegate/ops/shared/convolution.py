@@ -29,7 +29,7 @@ from delegate.ops.shared.image_rules import RANK, other_rank
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionOptions(Options):
-    """What the options of all convolutions have; each class says where its own lie."""
+    """The options that all convolutions have; each class says where its own lie."""
 
     padding: Padding
     stride_h: int
@@ -186,8 +186,8 @@ def convolution_of(
     is_depthwise: bool = False,
     spread: tuple[int, int] = (1, 1),
 ) -> Convolution:
-    """Of the operation's first operand, whatever its node is, without what only quantised weights
-    have. ``result``: as the convolution sees it; ``padding``: top and left.
+    """Return a convolution of the operation's first operand, whatever its node is, without what
+    only quantised weights have. ``result``: as the convolution sees it; ``padding``: top and left.
     """
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
     return Convolution(

@@ -1,4 +1,4 @@
-"""What operators share that compute float32 tensors in fp16: rules, weights, and their records.
+"""Rules, weights and records of operators that compute float32 tensors in fp16.
 
 Imported for float models only.
 """

@@ -1,5 +1,5 @@
-"""What becomes of operands' errors in results in fp16: ``Spread`` of operators. Beside it comes
-what the device rounds in the node itself (``delegate.lower.half.bound``).
+"""Bound how operands' errors reach results in fp16: ``Spread`` of operators. Beside it comes what
+the device rounds in the node itself (``delegate.lower.half.bound``).
 
 A clamp moves nothing further apart, so a fused activation changes nothing here. Imported for float
 models only.
@@ -25,8 +25,8 @@ Real = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is proven of results before the fused activation: their ``ranges``, and the ``spread``
-    of operands' errors in them.
+    """The proof of results before the fused activation: their ``ranges``, and the ``spread`` of
+    operands' errors in them.
     """
 
     ranges: Ranges
@@ -38,7 +38,7 @@ _STEEPEST_HARD_SWISH: Final = 1.5
 
 
 def of_choice(graph: Graph, node: Node, known_of: KnownOf) -> Moved:
-    """Of what is among the float32 inputs' values, or lies between them, wherever that is."""
+    """Bound what is among the float32 inputs' values, or lies between them, wherever that is."""
     given = (t for t in node.inputs if t >= 0 and graph.tensor(t).dtype is DType.FLOAT32)
     known = [of_all(known_of(t)) for t in given]
     return np.max([one.error for one in known], axis=0), np.max([one.size for one in known], axis=0)
@@ -51,17 +51,17 @@ def of_all(known: Known) -> Known:
 
 
 def by_channel(_: Graph, node: Node, known_of: KnownOf) -> Moved:
-    """Of what is among the first input's values of the same channel, or lies between them."""
+    """Bound what is among the first input's values of the same channel, or lies between them."""
     known = known_of(node.inputs[0])
     return known.error, known.size
 
 
 BY_CHANNEL: Final = Proof(half_ranges.of_means, by_channel)
-"""Of what lies between values of a channel of the first input."""
+"""The proof of what lies between values of a channel of the first input."""
 
 
 def sums(feature: int, outputs_axis: int, *, is_depthwise: bool = False) -> Proof:
-    """Of ``half_ranges.of_sums``: every error times the weight that it meets."""
+    """Return the proof for ``half_ranges.of_sums``: every error times the weight that it meets."""
 
     def found(graph: Graph, node: Node, known_of: KnownOf) -> Moved:
         weights = np.abs(kernels(graph, node, outputs_axis))
@@ -88,7 +88,7 @@ def _summed(weights: Real, values: Real, is_depthwise: bool) -> Real:
 
 
 def pair(operation: EwOperation) -> Proof:
-    """Of a sum, a difference, a product, or the larger or smaller one."""
+    """Return the proof of a sum, a difference, a product, or the larger or smaller one."""
 
     def found(_: Graph, node: Node, known_of: KnownOf) -> Moved:
         first, second = map(known_of, node.inputs)
@@ -103,7 +103,7 @@ def pair(operation: EwOperation) -> Proof:
 
 
 def of_slopes(slopes: Callable[[Graph, Node], npt.NDArray[Any]]) -> Spread:
-    """Of negative values times a slope, and others as they are."""
+    """Return the spread of negative values times a slope, and of others as they are."""
 
     def found(graph: Graph, node: Node, known_of: KnownOf) -> Moved:
         steepest = np.maximum(1.0, np.abs(slopes(graph, node).astype(np.float64).reshape(-1)))
@@ -114,7 +114,9 @@ def of_slopes(slopes: Callable[[Graph, Node], npt.NDArray[Any]]) -> Spread:
 
 
 def of_function(slope: float, most: float) -> Spread:
-    """Of a function that is nowhere steeper than ``slope`` and has no larger magnitude."""
+    """Return the spread of a function that is nowhere steeper than ``slope`` and has no larger
+    magnitude.
+    """
 
     def found(_: Graph, node: Node, known_of: KnownOf) -> Moved:
         error = known_of(node.inputs[0]).error

@@ -45,7 +45,7 @@ from delegate.ops.shared.links import four_dimensions
 
 _SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
 _PER_CHANNEL: Final = (EwOperation.ADD, EwOperation.SUBTRACT, EwOperation.MULTIPLY)
-"""What BS or BN can do with a constant."""
+"""The operations that BS or BN can do with a constant."""
 
 _SHIFT, _MOST = 3, 6
 """HARD_SWISH: the value times (the value + 3, within 0 and 6) over 6."""
@@ -103,7 +103,7 @@ RULES: Final = (*half.FIRST, rank_in_range, computed_same_shape)
 
 
 def clamp_record(operator: Operator, activation: Activation) -> Operator:
-    """Of a RELU as an operator of its own."""
+    """Return the record of a RELU as an operator of its own."""
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         stages = Stages(bn=half_clamp(activation))
@@ -117,7 +117,7 @@ def clamp_record(operator: Operator, activation: Activation) -> Operator:
 
 
 def curve_record(operator: Operator, curve: Curve) -> Operator:
-    """Of a function in the DPU's tables."""
+    """Return the record of a function in the DPU's tables."""
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         stages, bound = curve.stages, curve.bound
@@ -171,8 +171,8 @@ def slopes_record(
     slopes: Callable[[Graph, Node], npt.NDArray[Any]],
     rules: tuple[Constraint, ...],
 ) -> Operator:
-    """Of PRELU and LEAKY_RELU: BN multiplies negative values by ``slopes``, one or one per
-    channel.
+    """Return the record of PRELU and LEAKY_RELU: BN multiplies negative values by ``slopes``, one
+    or one per channel.
     """
 
     def plan(planning: Planning, operation: Operation) -> Plan:
@@ -233,7 +233,9 @@ def _per_lane(
 
 
 def pair_record(operator: Operator, operation: EwOperation) -> Operator:
-    """Of two maps, or of one and a constant, with a fused activation if the operator has one."""
+    """Return the record of two maps, or of one and a constant, with a fused activation if the
+    operator has one.
+    """
     bound = EXACT if operation in _SELECTING else ROUNDED
 
     def plan(planning: Planning, planned: Operation) -> Plan:

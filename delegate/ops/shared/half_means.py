@@ -80,7 +80,7 @@ class MeanOfMeansPlan:
 
     @property
     def _between(self) -> list[DeviceTensor]:
-        """What lies in the work area, without a place."""
+        """Return the tensors in the work area, without a place."""
         return [
             replace(before.conv.target, surfaces=max(before.surfaces_written, after.surfaces_read))
             for before, after in itertools.pairwise(self.convs)
@@ -182,8 +182,8 @@ def _bordered(
 def _means(
     planning: Planning, operation: Operation, rows: _Step, columns: _Step, activation: Activation
 ) -> Convolution:
-    """Of whole windows. Where they have a power of two pixels, weights of one over their number
-    make the very products that factors behind the sum would.
+    """Return the convolution for means of whole windows. Where they have a power of two pixels,
+    weights of one over their number make the very products that factors behind the sum would.
     """
     conv, count = (
         _sums(planning, operation, rows, columns, activation),
@@ -197,7 +197,7 @@ def _means(
 def _sums(
     planning: Planning, operation: Operation, rows: _Step, columns: _Step, activation: Activation
 ) -> Convolution:
-    """Of the operand; its source and target may be others."""
+    """Return the convolution for sums of the operand; its source and target may be others."""
     view = planning.tensor(operation.operands[0]).elements
     options = ConvolutionOptions(Padding.VALID, rows.stride, columns.stride, 1, 1, activation)
     weights = np.ones((rows.kernel, columns.kernel, view.channels), np.float16)

@@ -47,7 +47,7 @@ def alias_record(operator: Operator, rules: tuple[Constraint, ...]) -> Operator:
     """``operator``, whose tensors lie in one another where they can, for float32 tensors."""
 
     def ranges(_: Graph, node: Node, range_of: RangeOf) -> Ends:
-        """Of values of all features."""
+        """Return the range of values of all features."""
         roles = (operator.role(position) for position in range(len(node.inputs)))
         given = zip(node.inputs, roles, strict=True)
         ends = [range_of(tensor) for tensor, role in given if role is Role.FEATURE]

@@ -1,6 +1,6 @@
-"""What values float32 tensors can have, as far as a model's constants prove it.
+"""Bound the values of float32 tensors, as far as a model's constants prove it.
 
-Of what comes from the CPU nothing is known; clamps, tables and weights bound what follows from
+Nothing is known of what comes from the CPU; clamps, tables and weights bound what follows from
 them. Imported for float models only.
 """
 
@@ -42,7 +42,9 @@ _known: WeakKeyDictionary[GraphFacts, dict[int, Ends]] = WeakKeyDictionary()
 
 
 def half_ranges(facts: GraphFacts) -> dict[int, Ends]:
-    """Of results of nodes in fp16, by tensor, before what fp16 cannot hold is lost."""
+    """Return the ranges of results of nodes in fp16, by tensor, before what fp16 cannot hold is
+    lost.
+    """
     if facts not in _known:
         _known[facts] = _found(facts)
     return _known[facts]
@@ -117,8 +119,8 @@ def behind_activation(operator: Operator, ranges: Ranges) -> Ranges:
 
 
 def of_sums(feature: int, outputs_axis: int) -> Ranges:
-    """Of sums of input number ``feature``, or of padding, times the weights (input 1), and of the
-    bias, the input behind both.
+    """Return the ranges of sums of input number ``feature``, or of padding, times the weights
+    (input 1), and of the bias, the input behind both.
     """
 
     def found(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
@@ -165,12 +167,12 @@ def _ends(low: float, high: float) -> Ends:
 
 
 def of_means(_: Graph, node: Node, range_of: RangeOf) -> Ends:
-    """Of what lies between values of the first input, or is one of them."""
+    """Return the range of what lies between values of the first input, or is one of them."""
     return _ends(*range_of(node.inputs[0]))
 
 
 def of_padded(_: Graph, node: Node, range_of: RangeOf) -> Ends:
-    """Of the first input's values and zeros."""
+    """Return the range of the first input's values and zeros."""
     return _ends(*_with_zero(range_of(node.inputs[0])))
 
 
@@ -180,18 +182,18 @@ def within(low: float, high: float) -> Ranges:
 
 
 def of_hard_swish(_: Graph, node: Node, range_of: RangeOf) -> Ends:
-    """From its lowest point, at -1.5."""
+    """Return the range of HARD_SWISH, from its lowest point, at -1.5."""
     return _ends(_LOWEST_HARD_SWISH, _with_zero(range_of(node.inputs[0]))[1])
 
 
 def of_slopes(slopes: Sequence[float], values: Range) -> Ends:
-    """Of negative values times a slope."""
+    """Return the range of values whose negative ones are multiplied by a slope."""
     below = [slope * min(values[0], 0.0) for slope in slopes if slope]
     return _ends(min(0.0, *below, 0.0), max(0.0, values[1], *below))
 
 
 def of_pair(operation: EwOperation) -> Ranges:
-    """Of any value of one operand and any of the other."""
+    """Return the ranges of any value of one operand and any of the other."""
 
     def found(_: Graph, node: Node, range_of: RangeOf) -> Ends:
         first, second = map(range_of, node.inputs)

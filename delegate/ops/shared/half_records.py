@@ -18,7 +18,7 @@ Record = Callable[[Operator], Operator]
 
 
 def pair(operation: EwOperation) -> Record:
-    """Of two maps, or of one and a constant."""
+    """Return the record of two maps, or of one and a constant."""
 
     def record(operator: Operator) -> Operator:
         from delegate.ops.shared.half_maps import pair_record
@@ -51,7 +51,7 @@ def curve(made: Callable[[], Curve]) -> Record:
 
 
 def moving(rules: tuple[Constraint, ...]) -> Record:
-    """What brings bytes elsewhere."""
+    """Return the record of an operator that brings bytes elsewhere."""
 
     def record(operator: Operator) -> Operator:
         from delegate.ops.shared.half_moves import moving_record

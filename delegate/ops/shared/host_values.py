@@ -1,4 +1,4 @@
-"""What operators share that the host's conversion does: QUANTIZE and DEQUANTIZE of float32."""
+"""Rules of operators that the host's conversion does: QUANTIZE and DEQUANTIZE of float32."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from delegate.ops.operator import Constraint, GraphFacts, constraint, named
 from delegate.ops.shared import common
 
 RANK = 4
-"""Of an image: batch, height, width and channels. The NPU has no more dimensions."""
+"""The rank of an image: batch, height, width and channels. The NPU has no more dimensions."""
 
 
 def other_rank(tensors: Iterable[Tensor], least: int, most: int) -> str | None:
@@ -58,7 +58,7 @@ def keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
 
 
 def _most_side(chip: Chip) -> int:
-    """What tasks write."""
+    """Return the longest side that tasks write."""
     return chip.limits.cube_size
 
 
@@ -70,5 +70,5 @@ def output_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
 
 
 def of_kept_values(rank: Constraint, *geometry: Constraint) -> tuple[Constraint, ...]:
-    """Of operators whose results are among their input's values."""
+    """Return the rules of operators whose results are among their input's values."""
     return (*common.FIRST, *common.QUANTIZATION, rank, keeps_quantization, *geometry)

@@ -1,4 +1,4 @@
-"""What MEAN and SUM over height and width share: the sum of an image, requantised."""
+"""Plan MEAN and SUM over height and width: the sum of an image, requantised."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from delegate.ops.shared.convolution import most_kernel
 from delegate.ops.shared.window_sums import WindowSumsPlan
 
 TargetOf = Callable[[int, tuple[float, float], tuple[int, int]], Target]
-"""From the number of pixels, and scales and zero points (int8) of input and output."""
+"""A function from the number of pixels, and scales and zero points (int8) of input and output."""
 
 
 @constraint(most=most_kernel)

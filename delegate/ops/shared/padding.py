@@ -1,4 +1,4 @@
-"""What PAD, PADV2 and MIRROR_PAD share: amounts, rules, and how they become tasks."""
+"""The common part of PAD, PADV2 and MIRROR_PAD: amounts, rules, and how they become tasks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ RULES = of_kept_values(*GEOMETRY)
 
 
 def plan_border(planning: Planning, operation: Operation, value: int) -> Plan:
-    """Of ``value``, image by image."""
+    """Plan a border of ``value``, image by image."""
     _, rows, columns, channels = pad_amounts(planning.graph, operation.node)
     source = planning.tensor(operation.operands[0])
     before, after = source.view, planning.tensor(operation.result).view

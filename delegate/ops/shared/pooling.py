@@ -1,4 +1,6 @@
-"""What MAX_POOL_2D and AVERAGE_POOL_2D share: options, rules, and the geometry of their windows."""
+"""The common part of MAX_POOL_2D and AVERAGE_POOL_2D: options, rules, and the geometry of their
+windows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MEAN, SUM and REDUCE_MAX over height and width share: options, rules, shapes."""
+"""The common part of MEAN, SUM and REDUCE_MAX over height and width: options, rules, shapes."""
 
 from __future__ import annotations
 

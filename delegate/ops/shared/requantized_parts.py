@@ -12,8 +12,9 @@ from delegate.ops.shared.links import Link
 
 
 def part_requantized(graph: Graph, link: Link) -> bytes | None:
-    """What the kernels of CONCATENATION make of the device's values -128 to 127 of a part, as int8:
-    the product in float32, rounded half away from zero. None: nothing. Raises UndefinedResultError.
+    """Return what the kernels of CONCATENATION make of the device's values -128 to 127 of a part,
+    as int8: the product in float32, rounded half away from zero. None: nothing. Raises
+    UndefinedResultError.
     """
     part, whole = graph.tensor(link.part), graph.tensor(link.whole)
     before, after = part.quantization, whole.quantization

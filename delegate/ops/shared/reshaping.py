@@ -34,16 +34,16 @@ from delegate.ops.shared.task_plans import move_plan
 
 ORIGIN = (0, 0, 0, 0)
 MOST_NODES = 8
-"""Of a chain: more than any network has in a row."""
+"""The most nodes of a chain: more than any network has in a row."""
 
 
 def as_it_is(graph: Graph, node: Node, order: Order) -> Order | None:
-    """Of operators that change the shape alone."""
+    """Return the order of operators that change the shape alone."""
     return order
 
 
 def order_of(facts: GraphFacts, nodes: Sequence[Node]) -> Order | None:
-    """Of the elements that ``nodes``, one after the other, give."""
+    """Return the order of the elements that ``nodes``, one after the other, give."""
     order: Order | None = Order.same(facts.graph.tensor(nodes[0].inputs[0]).shape)
     for node in nodes:
         follow = facts.operator(node).order
@@ -169,8 +169,8 @@ def order_possible(facts: GraphFacts, node: Node) -> str | None:
 def reorder_operations(
     facts: GraphFacts, nodes: Sequence[Node], kept: Collection[int]
 ) -> Mapping[int, Operation]:
-    """Of ``nodes``, which are not free, by the last node of each; those in between need none,
-    unless their results are to be ``kept``. Raises LoweringError.
+    """Return the operations of ``nodes``, which are not free, by the last node of each; those in
+    between need none, unless their results are to be ``kept``. Raises LoweringError.
     """
     found: dict[int, Operation] = {}
     done: set[int] = set()

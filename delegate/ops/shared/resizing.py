@@ -1,4 +1,4 @@
-"""What operators that resize images share: their rules."""
+"""Rules of operators that resize images."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from delegate.lower.window_sums import WindowSums
 
 
 def summing_footprint(planning: Planning, operation: Operation) -> Footprint:
-    """Of a depthwise convolution over whole groups."""
+    """Return the footprint of a depthwise convolution over whole groups."""
     channels = planning.tensor(operation.operands[0]).view.channels
     groups = planning.chip.groups
     read = depthwise_channels(channels, groups) // CHANNELS_PER_SURFACE
@@ -78,7 +78,7 @@ class WindowSumsPlan:
 
     @property
     def _stacked(self) -> Pooling:
-        """Of all surfaces, one below the other."""
+        """Return the windows of all surfaces, one below the other."""
         rows, columns = self.sums.pooling.rows, self.sums.pooling.columns
         count = surfaces_of(self._channels)
         below = PooledAxis(count * rows.size, count, rows.size, rows.size, 0, 0)
