@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from tests.cli.conftest import Run, run
-from tests.quantization.float_models import chain, save_pictures, two_heads
+from tests.quantization.float_models import SIDE, chain, conv, save_pictures, two_heads
 from tests.shared_folder import MODELS, SHARED, needs_models
 
 __all__ = ["run"]  # the fixture
@@ -139,3 +140,19 @@ def test_published_models_run_whole_on_the_npu(
     assert len(result.partitions) == 1
     assert result.delegated_nodes == result.total_nodes == document["npu"]["total_nodes"]
     assert document["mean_snr_db"] > least_db
+
+
+def test_operators_that_the_package_does_not_know_become_int8(
+    run: Run, tmp_path: Path, pictures: Path
+) -> None:
+    builder = ModelBuilder("slopes")
+    y = conv(builder, builder.input("image", (1, SIDE, SIDE, 3), DType.FLOAT32), 8, "a", seed=1)
+    slopes = builder.constant("slopes", np.full((1, 1, 8), 0.25, np.float32))
+    y = builder.result("PRELU", [y, slopes], "b")
+    y = conv(builder, y, 8, "c", seed=2)
+    source = tmp_path / "float.tflite"
+    source.write_bytes(builder.build(builder.result("RELU6", [y], "d")))
+    output, document = quantize(run, source, pictures)
+    graph = read_graph(output)
+    assert [node.op for node in graph.nodes] == ["CONV_2D", "PRELU", "CONV_2D", "RELU6"]
+    assert document["mean_snr_db"] > 25

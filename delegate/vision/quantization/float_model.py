@@ -15,6 +15,7 @@ from delegate.errors import ModelError
 from delegate.model.flatbuffer_reader import FlatbufferReader
 from delegate.model.flatbuffer_tables import Items, TableValue, read_table, write_file
 from delegate.model.graph import DType, Graph
+from delegate.model.outside_content import bring_inside
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_reader import Model, read_graph, read_model
@@ -23,21 +24,18 @@ from delegate.model.tflite_schema import (
     BufferSlot,
     ModelSlot,
     OperatorCodeSlot,
-    OperatorSlot,
     SignatureSlot,
     SubGraphSlot,
     TensorMapSlot,
     TensorSlot,
 )
 from delegate.ops import OPERATORS
+from delegate.vision.quantization.model_tables import drop_unused_tensors
 
 SIGNATURE = "serving_default"
 _COMPILED = "rk3588-npu"
 _INTEGERS = frozenset({DType.INT4, DType.INT8, DType.UINT8, DType.INT16})
 _ALIGNMENT_BYTES = 16
-_ABSENT = -1
-_PLACEHOLDER_OFFSET = 1  # see tflite_reader
-_TENSOR_LISTS = (OperatorSlot.INPUTS, OperatorSlot.OUTPUTS, OperatorSlot.INTERMEDIATES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,8 +89,7 @@ def _check(path: Path, model: Model) -> None:
 def _prepared(model: Model) -> bytes:
     reader = FlatbufferReader(model.content, model.source)
     root = read_table(reader.root(FILE_IDENTIFIER, ".tflite"), MODEL)
-    if any(b.number(BufferSlot.OFFSET) > _PLACEHOLDER_OFFSET for b in _buffers(root)):
-        raise ModelError(f"{model.source}: keeps its weights outside the flatbuffer (2 GB models)")
+    bring_inside(root, model.content)
     _name_codes(root)
     graph, subgraph = model.subgraphs[0], root.children(ModelSlot.SUBGRAPHS)[0]
     folded = _fold(root, subgraph, graph)
@@ -102,7 +99,7 @@ def _prepared(model: Model) -> bytes:
         for node, operator in zip(graph.nodes, operators, strict=True)
         if node.index not in folded
     ]
-    numbers = _drop_tensors(root, subgraph, graph)
+    numbers = drop_unused_tensors(root, subgraph)
     _name_tensors(subgraph)
     if not model.signatures:
         _sign(root, graph, numbers)
@@ -143,41 +140,6 @@ def _fold(root: TableValue, subgraph: TableValue, graph: Graph) -> set[int]:
         _buffers(root).append(TableValue({int(BufferSlot.DATA): content}))
         tables[target].set_number(TensorSlot.BUFFER, len(_buffers(root)) - 1, 4)
     return folded
-
-
-def _drop_tensors(root: TableValue, subgraph: TableValue, graph: Graph) -> dict[int, int]:
-    """Drop tensors that nobody uses any more with their content; return the others' new numbers."""
-    operators = subgraph.children(SubGraphSlot.OPERATORS)
-    used = {*graph.inputs, *graph.outputs}
-    used.update(
-        t for operator in operators for slot in _TENSOR_LISTS for t in operator.integers(slot)
-    )
-    numbers = {old: new for new, old in enumerate(sorted(used - {_ABSENT}))}
-    numbers[_ABSENT] = _ABSENT
-    tensors = subgraph.children(SubGraphSlot.TENSORS)
-    kept = [tensors[old] for old in numbers if old != _ABSENT]
-    in_use = {tensor.number(TensorSlot.BUFFER) for tensor in kept}
-    for old, tensor in enumerate(tensors):
-        buffer = tensor.number(TensorSlot.BUFFER)
-        if old not in numbers and buffer not in in_use:
-            _buffers(root)[buffer].fields.pop(BufferSlot.DATA, None)
-    subgraph.fields[SubGraphSlot.TENSORS] = kept
-    for operator in operators:
-        for slot in _TENSOR_LISTS:
-            if slot in operator.fields:
-                operator.set_integers(slot, [numbers[old] for old in operator.integers(slot)])
-    for edge in (SubGraphSlot.INPUTS, SubGraphSlot.OUTPUTS):
-        subgraph.set_integers(edge, [numbers[old] for old in subgraph.integers(edge)])
-    _renumber_signatures(root, numbers)
-    return numbers
-
-
-def _renumber_signatures(root: TableValue, numbers: dict[int, int]) -> None:
-    for signature in root.children(ModelSlot.SIGNATURE_DEFS):
-        for slot in (SignatureSlot.INPUTS, SignatureSlot.OUTPUTS):
-            for argument in signature.children(slot):
-                old = argument.number(TensorMapSlot.TENSOR_INDEX)
-                argument.set_number(TensorMapSlot.TENSOR_INDEX, numbers[old], 4)
 
 
 def _name_tensors(subgraph: TableValue) -> None:

@@ -21,6 +21,7 @@ from delegate.errors import DelegateError
 from delegate.host.runtimes import one_line
 from delegate.model.graph import Graph
 from delegate.vision.quantization.float_model import FloatModel
+from delegate.vision.quantization.int8_islands import with_int8_islands
 from delegate.vision.quantization.ranges import Range
 from delegate.vision.quantization.weight_ranges import weight_bounds
 
@@ -69,11 +70,13 @@ def quantize(model: FloatModel, ranges: Mapping[int, Range], floats: Collection[
                 enable_progress_bar=False,
                 enable_progress_report=False,
             )
-            return bytes(result.quantized_model)
+            content = bytes(result.quantized_model)
     except Exception as error:  # its own checks raise many types
         raise DelegateError(
             f"{model.source}: ai-edge-quantizer cannot quantise it: {one_line(error)}"
         ) from error
+    stay = {model.graph.tensor(t).name for node in floats for t in model.graph.node(node).outputs}
+    return with_int8_islands(content, stay)
 
 
 def _scope(graph: Graph, node: int) -> str:
