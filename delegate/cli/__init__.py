@@ -31,6 +31,8 @@ COMMANDS = (
     "compile",
     "compare",
     "evaluate",
+    "quantize",
+    "accuracy",
     "bench",
     "trace",
     "replay",

@@ -37,6 +37,10 @@ DECODERS = (
 POST_PROCESS = "TFLite_Detection_PostProcess"
 
 
+class SeveralHeadsError(ModelError):
+    """The model is a detector, but its outputs fit more than one head."""
+
+
 def recognise(
     graph: Graph, outputs: Sequence[OutputTensor], input_h: int, input_w: int, hints: Hints
 ) -> Head:
@@ -64,7 +68,7 @@ def recognise(
         return best.head
     doubt = best.doubt or "as likely as each other"
     choices = "; ".join(str(candidate) for candidate in found)
-    raise ModelError(
+    raise SeveralHeadsError(
         f"outputs {shapes} for an input of {input_h} x {input_w} pixels fit more than one head, "
         f"and a wrong one gives wrong boxes ({doubt}): choose with --decoder NAME, or give "
         f"--labels. {choices}"

@@ -19,12 +19,12 @@ from delegate.errors import ModelError
 from delegate.model.flatbuffer_reader import FlatbufferReader
 from delegate.model.flatbuffer_tables import Items, TableValue, read_table, write_file
 from delegate.model.graph import Graph
+from delegate.model.outside_content import bring_inside
 from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_operators import CUSTOM
 from delegate.model.tflite_reader import Model, PathOrBytes, read_model
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
-    BufferSlot,
     MetadataSlot,
     ModelSlot,
     OperatorCodeSlot,
@@ -43,12 +43,8 @@ OPERATOR_NAME = "rk3588-npu"
 
 OPERATOR_VERSION = 1
 
-# Operator.large_custom_options_offset and _size: options outside the flatbuffer, for large files.
-_LARGE_OPTIONS_OFFSET, _LARGE_OPTIONS_SIZE = 9, 10
-
 _ALIGNMENT_BYTES = 16
 _ABSENT = -1
-_PLACEHOLDER_OFFSET = 1  # see tflite_reader
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +78,7 @@ def rewrite(model: Model, results: Sequence[CompileResult]) -> bytes:
     """The file with the partitions of ``results`` (one per subgraph) as operators."""
     reader = FlatbufferReader(model.content, model.source)
     root = read_table(reader.root(FILE_IDENTIFIER, ".tflite"), MODEL)
-    _bring_inside(root, model.content)
+    bring_inside(root, model.content)
     codes = root.children(ModelSlot.OPERATOR_CODES)
     npu_code = len(codes)
     if any(result.partitions for result in results):
@@ -104,27 +100,6 @@ def _operator_code() -> TableValue:
     code.set_number(OperatorCodeSlot.VERSION, OPERATOR_VERSION, 4)
     code.set_number(OperatorCodeSlot.BUILTIN_CODE, CUSTOM, 4)
     return code
-
-
-def _bring_inside(root: TableValue, content: memoryview) -> None:
-    """Content that the file keeps outside the flatbuffer becomes part of it: places change."""
-    tables: list[tuple[TableValue, int, int, int]] = [
-        (buffer, BufferSlot.OFFSET, BufferSlot.SIZE, BufferSlot.DATA)
-        for buffer in root.children(ModelSlot.BUFFERS)
-    ]
-    tables += [
-        (operator, _LARGE_OPTIONS_OFFSET, _LARGE_OPTIONS_SIZE, OperatorSlot.CUSTOM_OPTIONS)
-        for operator in _in_subgraphs(root, SubGraphSlot.OPERATORS)
-    ]
-    for table, offset_slot, size_slot, target in tables:
-        offset, size = table.number(offset_slot), table.number(size_slot)
-        table.fields.pop(offset_slot, None)
-        table.fields.pop(size_slot, None)
-        if offset <= _PLACEHOLDER_OFFSET:
-            continue
-        if offset + size > len(content):
-            raise ModelError(f"corrupt model: {size} bytes at byte {offset} leave the file")
-        table.fields[target] = Items(content[offset : offset + size], 1, _ALIGNMENT_BYTES)
 
 
 def _named(root: TableValue, subgraph: int) -> set[int]:

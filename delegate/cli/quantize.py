@@ -1,0 +1,209 @@
+"""``quantize``: an int8 model of a float model, calibrated by pictures."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from delegate.cli.accuracy_text import (
+    add_picture_arguments,
+    decibels,
+    outputs_document,
+    pictures_from,
+    preparation_from,
+    print_outputs,
+)
+from delegate.cli.argument_types import positive_integer
+from delegate.cli.command import Command, options_from, print_json
+from delegate.cli.files import check_writable, write_file
+from delegate.cli.table import print_pairs, print_table, thousands
+from delegate.errors import UsageError
+from delegate.host.delegation import plural
+from delegate.progress import progress
+from delegate.vision.quantization.float_model import FloatModel
+from delegate.vision.quantization.layer_errors import Accuracy, compare_layers
+from delegate.vision.quantization.mixed import MixedModel, keep_worst_in_float, most_models
+from delegate.vision.quantization.picture_input import PictureInput
+from delegate.vision.quantization.quantizer_package import load, quantize
+from delegate.vision.quantization.ranges import Range, measure_ranges
+
+if TYPE_CHECKING:
+    from delegate.compile.compiler import CompileResult
+
+_UNITS = 4
+_TRIALS = 48
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="FLOAT.tflite", help="a float model")
+    add_picture_arguments(parser, "like those that the model will see; 20 to 200 are enough")
+    parser.add_argument(
+        "-o", dest="output", type=Path, metavar="INT8.tflite", required=True,
+        help="write the int8 model there",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mixed", type=positive_integer, nargs="?", const=_UNITS, metavar="N",
+        help="keep up to N results of layers in float, with the layers that make and read them, "
+        f"which the NPU computes in fp16: those by which the outputs gain most (default {_UNITS})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--trials", type=positive_integer, default=_TRIALS, metavar="N",
+        help=f"how many results --mixed tries (default {_TRIALS})",
+    )  # fmt: skip
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    options = options_from(arguments)
+    load()
+    check_writable(arguments.output)
+    _refuse_overwriting(arguments.model, arguments.output)
+    pictures = pictures_from(arguments)
+    model = FloatModel.read(arguments.model)
+    prepared = preparation_from(arguments, arguments.model)
+    ranges = _calibrate(model, pictures, prepared)
+    mixed = None
+    if arguments.mixed is None:
+        content = quantize(model, ranges)
+    else:
+        mixed = _mix(arguments, model, ranges, pictures, prepared)
+        content = mixed.content
+    write_file(arguments.output, content)
+    with progress("comparing", len(pictures)) as bar:
+        found = compare_layers(
+            model, arguments.output, pictures, prepared, with_layers=False, done=bar.advance
+        )
+    from delegate.compile.compiler import compile_model
+
+    compiled = compile_model(arguments.output, options)
+    if arguments.json:
+        print_json(_document(arguments, model, prepared, found, mixed, compiled))
+    else:
+        _print(arguments, model, prepared, found, mixed, compiled)
+    return 0
+
+
+def _refuse_overwriting(model: Path, output: Path) -> None:
+    if output.exists() and model.exists() and output.samefile(model):
+        raise UsageError(f"-o {output}: is the float model itself; give another name")
+
+
+def _calibrate(model: FloatModel, pictures: list[Path], prepared: PictureInput) -> dict[int, Range]:
+    samples = [partial(prepared.sample, picture) for picture in pictures]
+    with progress("calibrating", len(pictures)) as bar:
+        return measure_ranges(model, samples, prepared.pixel_range(), done=bar.advance)
+
+
+def _mix(
+    arguments: argparse.Namespace,
+    model: FloatModel,
+    ranges: dict[int, Range],
+    pictures: list[Path],
+    prepared: PictureInput,
+) -> MixedModel:
+    trials = min(arguments.trials, len(model.graph.nodes))
+    with progress("trying layers in float", most_models(arguments.mixed, trials)) as bar:
+        return keep_worst_in_float(
+            model, ranges, pictures, prepared, arguments.mixed, trials, done=bar.advance
+        )
+
+
+def _left(compiled: CompileResult) -> list[tuple[int, str, str]]:
+    """Return what the CPU keeps: how many nodes of which operator by which rule."""
+    counted = Counter((rejection.op, rejection.rule) for rejection in compiled.rejections)
+    return [(count, op, rule) for (op, rule), count in counted.most_common()]
+
+
+def _document(
+    arguments: argparse.Namespace,
+    model: FloatModel,
+    prepared: PictureInput,
+    found: Accuracy,
+    mixed: MixedModel | None,
+    compiled: CompileResult,
+) -> dict[str, Any]:
+    kept = None
+    if mixed is not None:
+        kept = {
+            "int8_mean_snr_db": mixed.int8_db,
+            "mixed_mean_snr_db": mixed.mixed_db,
+            "tried": len(mixed.tried),
+            "kept": [
+                {"layer": unit.layer, "ops": _operators(model, unit.nodes)} for unit in mixed.kept
+            ],
+        }
+    return {
+        "output": str(arguments.output),
+        "bytes": arguments.output.stat().st_size,
+        "preparation": str(prepared),
+        **outputs_document(found),
+        "mixed": kept,
+        "npu": {
+            "delegated_nodes": compiled.delegated_nodes,
+            "total_nodes": compiled.total_nodes,
+            "partitions": len(compiled.partitions),
+            "left_to_cpu": [
+                {"nodes": count, "op": op, "rule": rule} for count, op, rule in _left(compiled)
+            ],
+        },
+    }
+
+
+def _operators(model: FloatModel, nodes: frozenset[int]) -> list[str]:
+    return [model.graph.node(node).op for node in sorted(nodes)]
+
+
+def _print(
+    arguments: argparse.Namespace,
+    model: FloatModel,
+    prepared: PictureInput,
+    found: Accuracy,
+    mixed: MixedModel | None,
+    compiled: CompileResult,
+) -> None:
+    whole = compiled.delegated_nodes == compiled.total_nodes and len(compiled.partitions) == 1
+    sizes = [path.stat().st_size for path in (arguments.model, arguments.output)]
+    print_pairs(
+        ("float model", f"{arguments.model}, {thousands(sizes[0])} bytes"),
+        ("pictures", f"{found.pictures}: {prepared}"),
+        ("int8 model", f"{arguments.output}, {thousands(sizes[1])} bytes"),
+        (
+            "on the NPU",
+            f"{compiled.delegated_nodes} of {plural(compiled.total_nodes, 'node')} in "
+            f"{plural(len(compiled.partitions), 'partition')}{': whole' if whole else ''}",
+        ),
+    )
+    headings = ("nodes", "op", "rule (docs/supported_operators.md)")
+    print_table("left to the CPU:", headings, _left(compiled), right=(0,))
+    print_outputs(found)
+    if mixed is not None:
+        _print_mixed(model, mixed)
+
+
+def _print_mixed(model: FloatModel, mixed: MixedModel) -> None:
+    print(
+        f"\nin float: {len(mixed.kept)} of {len(mixed.tried)} results tried; mean SNR of the "
+        f"outputs {decibels(mixed.int8_db)} dB in int8 alone, {decibels(mixed.mixed_db)} dB mixed"
+    )
+    rows = [
+        (decibels(unit.mean_db), ", ".join(_operators(model, unit.nodes)), unit.layer)
+        for unit in mixed.kept
+    ]
+    headings = ("alone dB", "operators", "result of layer")
+    print_table("in float:", headings, rows, right=(0,), last="elide")
+
+
+COMMAND = Command(
+    name="quantize",
+    summary="Make an int8 model of a float model, calibrated by pictures (ai-edge-quantizer).",
+    examples=(
+        "quantize float.tflite photographs/ -o int8.tflite",
+        "quantize float.tflite photographs/ -o int8.tflite --mean 0 --std 255",
+        "quantize float.tflite photographs/ -o mixed.tflite --mixed 2 --json",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+    takes_options=True,
+)

@@ -1,0 +1,1 @@
+"""Makes int8 models of float models, and measures what that costs, layer by layer."""

@@ -1,0 +1,175 @@
+"""A float .tflite model made ready for the quantiser.
+
+In: a file that takes one picture. Out: the same model with constants as float32 (weights stored as
+float16 and sparse weights are folded), with one name per tensor, with a signature, and with
+operator codes as newer readers expect them. Refuses what cannot be quantised: quantised models,
+models compiled ahead of time, control flow, inputs of another type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from delegate.errors import ModelError
+from delegate.model.flatbuffer_reader import FlatbufferReader
+from delegate.model.flatbuffer_tables import Items, TableValue, read_table, write_file
+from delegate.model.graph import DType, Graph
+from delegate.model.outside_content import bring_inside
+from delegate.model.tensor_content import NUMPY_TYPES
+from delegate.model.tflite_fields import MODEL
+from delegate.model.tflite_reader import Model, read_graph, read_model
+from delegate.model.tflite_schema import (
+    FILE_IDENTIFIER,
+    BufferSlot,
+    ModelSlot,
+    OperatorCodeSlot,
+    SignatureSlot,
+    SubGraphSlot,
+    TensorMapSlot,
+    TensorSlot,
+)
+from delegate.ops import OPERATORS
+from delegate.vision.quantization.model_tables import drop_unused_tensors
+
+SIGNATURE = "serving_default"
+_COMPILED = "rk3588-npu"
+_INTEGERS = frozenset({DType.INT4, DType.INT8, DType.UINT8, DType.INT16})
+_ALIGNMENT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FloatModel:
+    """A float model as the quantiser takes it. ``graph`` is read from ``content``."""
+
+    source: Path
+    content: bytes
+    graph: Graph
+
+    @classmethod
+    def read(cls, path: Path) -> FloatModel:
+        """Read and prepare a file. Raises ModelError for a model that cannot be quantised."""
+        model = read_model(path)
+        _check(path, model)
+        content = _prepared(model)
+        return cls(path, content, read_graph(content))
+
+    def activations(self) -> list[int]:
+        """Return the float32 tensors that inputs and operators give, in the order of execution."""
+        given = [*self.graph.inputs, *(t for node in self.graph.nodes for t in node.outputs)]
+        return [t for t in given if t >= 0 and self.graph.tensor(t).dtype is DType.FLOAT32]
+
+
+def _check(path: Path, model: Model) -> None:
+    graph = model.subgraphs[0]
+    if any(node.custom_name == _COMPILED for node in graph.nodes):
+        raise ModelError(f"{path}: was compiled for the NPU already; give the float model")
+    if len(model.subgraphs) > 1:
+        raise ModelError(
+            f"{path}: has {len(model.subgraphs)} subgraphs (loops or branches), which cannot be "
+            "quantised; export the model without control flow"
+        )
+    for tensor in graph.tensors:
+        if tensor.quantization is not None and tensor.dtype in _INTEGERS:
+            raise ModelError(
+                f"{path}: is quantised already (tensor {tensor.index} {tensor.name!r} is "
+                f"{tensor.dtype.name.lower()}); give the float model that it was made from"
+            )
+    if len(graph.inputs) != 1:
+        raise ModelError(
+            f"{path}: has {len(graph.inputs)} inputs; calibration by pictures needs one"
+        )
+    entry = graph.tensor(graph.inputs[0])
+    if entry.dtype is not DType.FLOAT32:
+        raise ModelError(
+            f"{path}: its input {entry.name!r} is {entry.dtype.name.lower()}, not float32"
+        )
+
+
+def _prepared(model: Model) -> bytes:
+    reader = FlatbufferReader(model.content, model.source)
+    root = read_table(reader.root(FILE_IDENTIFIER, ".tflite"), MODEL)
+    bring_inside(root, model.content)
+    _name_codes(root)
+    graph, subgraph = model.subgraphs[0], root.children(ModelSlot.SUBGRAPHS)[0]
+    folded = _fold(root, subgraph, graph)
+    operators = subgraph.children(SubGraphSlot.OPERATORS)
+    subgraph.fields[SubGraphSlot.OPERATORS] = [
+        operator
+        for node, operator in zip(graph.nodes, operators, strict=True)
+        if node.index not in folded
+    ]
+    numbers = drop_unused_tensors(root, subgraph)
+    _name_tensors(subgraph)
+    if not model.signatures:
+        _sign(root, graph, numbers)
+    return write_file(root, FILE_IDENTIFIER)
+
+
+def _buffers(root: TableValue) -> list[TableValue]:
+    return root.children(ModelSlot.BUFFERS)
+
+
+def _name_codes(root: TableValue) -> None:
+    """Fill the 32-bit operator code, which files from before 2020 lack: the quantiser reads no
+    other.
+    """
+    for code in root.children(ModelSlot.OPERATOR_CODES):
+        old = code.number(OperatorCodeSlot.DEPRECATED_BUILTIN_CODE)
+        new = code.number(OperatorCodeSlot.BUILTIN_CODE)
+        code.set_number(OperatorCodeSlot.BUILTIN_CODE, max(old, new), 4)
+
+
+def _fold(root: TableValue, subgraph: TableValue, graph: Graph) -> set[int]:
+    """Store what nodes compute from stored weights alone; return these nodes."""
+    tables = subgraph.children(SubGraphSlot.TENSORS)
+    tensors = list(graph.tensors)
+    folded = set()
+    for node in graph.nodes:
+        operator = OPERATORS.get(node.op)
+        if operator is None or operator.folds is None:
+            continue
+        values = operator.folds(replace(graph, tensors=tuple(tensors)), node)
+        if values is None:
+            continue
+        target = node.outputs[0]
+        tensors[target] = replace(tensors[target], constant=values)
+        folded.add(node.index)
+        stored = values.astype(NUMPY_TYPES[tensors[target].dtype]).tobytes()
+        content = Items(stored, 1, _ALIGNMENT_BYTES)
+        _buffers(root).append(TableValue({int(BufferSlot.DATA): content}))
+        tables[target].set_number(TensorSlot.BUFFER, len(_buffers(root)) - 1, 4)
+    return folded
+
+
+def _name_tensors(subgraph: TableValue) -> None:
+    """Give every tensor a name of its own: the quantiser knows tensors by their names."""
+    taken: set[str] = set()
+    for number, tensor in enumerate(subgraph.children(SubGraphSlot.TENSORS)):
+        stored = tensor.fields.get(TensorSlot.NAME)
+        name = bytes(stored.content).decode() if isinstance(stored, Items) else ""
+        if not name or name in taken:
+            name = f"{name or 'tensor'}_{number}"
+            tensor.set_text(TensorSlot.NAME, name)
+        taken.add(name)
+
+
+def _sign(root: TableValue, graph: Graph, numbers: dict[int, int]) -> None:
+    """Add a signature: without one, newer runtimes and the quantiser's checks know no entry."""
+    signature = TableValue()
+    for slot, what, tensors in (
+        (SignatureSlot.INPUTS, "input", graph.inputs),
+        (SignatureSlot.OUTPUTS, "output", graph.outputs),
+    ):
+        signature.fields[slot] = [
+            _argument(f"{what}_{place}", numbers[t]) for place, t in enumerate(tensors)
+        ]
+    signature.set_text(SignatureSlot.SIGNATURE_KEY, SIGNATURE)
+    root.fields[ModelSlot.SIGNATURE_DEFS] = [signature]
+
+
+def _argument(name: str, tensor: int) -> TableValue:
+    argument = TableValue()
+    argument.set_text(TensorMapSlot.NAME, name)
+    argument.set_number(TensorMapSlot.TENSOR_INDEX, tensor, 4)
+    return argument

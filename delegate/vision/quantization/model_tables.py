@@ -1,0 +1,53 @@
+"""Edits of a model's tables that several steps need."""
+
+from __future__ import annotations
+
+from delegate.model.flatbuffer_tables import TableValue
+from delegate.model.tflite_schema import (
+    BufferSlot,
+    ModelSlot,
+    OperatorSlot,
+    SignatureSlot,
+    SubGraphSlot,
+    TensorMapSlot,
+    TensorSlot,
+)
+
+_TENSOR_LISTS = (OperatorSlot.INPUTS, OperatorSlot.OUTPUTS, OperatorSlot.INTERMEDIATES)
+_EDGES = (SubGraphSlot.INPUTS, SubGraphSlot.OUTPUTS)
+_ABSENT = -1
+
+
+def drop_unused_tensors(root: TableValue, subgraph: TableValue) -> dict[int, int]:
+    """Drop tensors that nobody uses any more with their content; return the others' new numbers."""
+    operators = subgraph.children(SubGraphSlot.OPERATORS)
+    used = {t for edge in _EDGES for t in subgraph.integers(edge)}
+    used.update(
+        t for operator in operators for slot in _TENSOR_LISTS for t in operator.integers(slot)
+    )
+    numbers = {old: new for new, old in enumerate(sorted(used - {_ABSENT}))}
+    numbers[_ABSENT] = _ABSENT
+    tensors = subgraph.children(SubGraphSlot.TENSORS)
+    kept = [tensors[old] for old in numbers if old != _ABSENT]
+    in_use = {tensor.number(TensorSlot.BUFFER) for tensor in kept}
+    for old, tensor in enumerate(tensors):
+        buffer = tensor.number(TensorSlot.BUFFER)
+        if old not in numbers and buffer not in in_use:
+            root.children(ModelSlot.BUFFERS)[buffer].fields.pop(BufferSlot.DATA, None)
+    subgraph.fields[SubGraphSlot.TENSORS] = kept
+    for operator in operators:
+        for slot in _TENSOR_LISTS:
+            if slot in operator.fields:
+                operator.set_integers(slot, [numbers[old] for old in operator.integers(slot)])
+    for edge in _EDGES:
+        subgraph.set_integers(edge, [numbers[old] for old in subgraph.integers(edge)])
+    _renumber_signatures(root, numbers)
+    return numbers
+
+
+def _renumber_signatures(root: TableValue, numbers: dict[int, int]) -> None:
+    for signature in root.children(ModelSlot.SIGNATURE_DEFS):
+        for slot in (SignatureSlot.INPUTS, SignatureSlot.OUTPUTS):
+            for argument in signature.children(slot):
+                old = argument.number(TensorMapSlot.TENSOR_INDEX)
+                argument.set_number(TensorMapSlot.TENSOR_INDEX, numbers[old], 4)

@@ -1,0 +1,80 @@
+"""How pictures become the input of a model, whatever it is for.
+
+In: a .tflite file and what the user knows better. Out: the preparation that ``detect`` has for a
+detector and ``classify`` for every other model, so that calibration sees what the model will see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from delegate.errors import ModelError
+from delegate.vision.detection.candidate import Hints
+from delegate.vision.detection.detector import DetectorPlan
+from delegate.vision.detection.recognise import SeveralHeadsError
+from delegate.vision.images import PIXEL_MAX, ImageInput
+from delegate.vision.placement import LABEL_IMAGE, Fit, Preparation, load_image
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user says about the pictures; None leaves it to the model's family."""
+
+    hints: Hints = field(default_factory=Hints)
+    fit: Fit | None = None
+    mean: float | None = None
+    std: float | None = None
+    is_bgr: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PictureInput:
+    """The preparation of a model's pictures, and ``user``, the command that prepares them so."""
+
+    preparation: Preparation
+    user: str
+
+    @classmethod
+    def of(cls, path: Path, wishes: Wishes) -> PictureInput:
+        """Find the preparation for a model. Raises ModelError where several detectors fit,
+        UsageError for a decoder that does not.
+        """
+        overrides = {
+            "fit": wishes.fit, "mean": wishes.mean, "std": wishes.std, "is_bgr": wishes.is_bgr,
+        }  # fmt: skip
+        try:
+            plan = DetectorPlan.read(
+                path, wishes.hints, fit=wishes.fit, mean=wishes.mean, std=wishes.std,
+                is_bgr=wishes.is_bgr,
+            )  # fmt: skip
+        except SeveralHeadsError:
+            raise
+        except ModelError:  # it is no detector
+            return cls(_with(LABEL_IMAGE, overrides), "classify")
+        return cls(plan.preparation, f"detect, {plan.head.name}")
+
+    def sample(self, picture: Path, details: Mapping[str, Any]) -> npt.NDArray[Any]:
+        """Return a picture as the input that the runtime describes. Raises UsageError."""
+        return load_image(picture, ImageInput.from_details(details), self.preparation)
+
+    def pixel_range(self) -> tuple[float, float]:
+        """Return what the darkest and the brightest pixel become in a float input, in order."""
+        ends = [(pixel - self.preparation.mean) / self.preparation.std for pixel in (0, PIXEL_MAX)]
+        return min(ends), max(ends)
+
+    def __str__(self) -> str:
+        prepared = self.preparation
+        order = "BGR, " if prepared.is_bgr else ""
+        return (
+            f"{prepared.fit.value}, {order}(pixel - {prepared.mean:g}) / {prepared.std:g}, "
+            f"as {self.user}"
+        )
+
+
+def _with(preparation: Preparation, overrides: Mapping[str, Any]) -> Preparation:
+    return replace(preparation, **{k: v for k, v in overrides.items() if v is not None})

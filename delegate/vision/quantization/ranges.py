@@ -1,0 +1,132 @@
+"""Ranges of a float model's tensors, measured over pictures, and what int8 demands of them.
+
+In: a prepared float model and inputs. Out: the least and the greatest value per tensor. Three rules
+change what was measured: the input's range is that of all pixels; a tensor that only a RELU reads
+has the range of the RELU's result, since int8 saturates; and tensors that operators only move
+values between (RESHAPE, CONCATENATION, pooling, ...) share one range, since int8 has one scale for
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.errors import ModelError
+from delegate.host.reference import ReferenceModel
+from delegate.model.graph import Activation, DType, Graph, Node
+from delegate.ops import OPERATORS
+from delegate.ops.shared.aliases import int8_parts_keep_quantization
+from delegate.ops.shared.image_rules import keeps_quantization
+from delegate.vision.quantization.float_model import FloatModel
+
+Range = tuple[float, float]
+
+_LIMITS: Final = {
+    Activation.RELU: (0.0, math.inf),
+    Activation.RELU6: (0.0, 6.0),
+    Activation.RELU_N1_TO_1: (-1.0, 1.0),
+}
+"""What is left of values, of activations that only cut them."""
+
+
+def measure_ranges(
+    model: FloatModel,
+    samples: Iterable[Callable[[dict[str, Any]], npt.NDArray[Any]]],
+    pixels: Range,
+    *,
+    done: Callable[[], None] = lambda: None,
+) -> dict[int, Range]:
+    """Run the model once per sample and return the range of every activation. ``samples`` make the
+    input that they are given the runtime's details of; ``done`` is called after each.
+
+    Raises ModelError for a model that the runtime refuses or that gives values beyond float32.
+    """
+    graph = model.graph
+    wanted = [t for t in model.activations() if t not in graph.inputs]
+    found: dict[int, Range] = {}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / model.source.name
+        path.write_bytes(model.content)
+        runner = ReferenceModel.load(path, reference_kernels=False, tensors=wanted)
+        for sample in samples:
+            runner.run([sample(runner.inputs[0])])
+            for tensor in wanted:
+                found[tensor] = _widened(found.get(tensor), runner.tensor(tensor), model, tensor)
+            done()
+    return constrained(graph, found | {graph.inputs[0]: pixels})
+
+
+def _widened(
+    known: Range | None, values: npt.NDArray[Any], model: FloatModel, tensor: int
+) -> Range:
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    if not np.isfinite([low, high]).all():
+        name = model.graph.tensor(tensor).name
+        raise ModelError(f"{model.source}: tensor {tensor} {name!r} has values that are not finite")
+    return (low, high) if known is None else (min(known[0], low), max(known[1], high))
+
+
+def constrained(graph: Graph, measured: dict[int, Range]) -> dict[int, Range]:
+    """Return the ranges under the rules at the head of this module."""
+    ranges = dict(measured)
+    followers = {n.inputs[0]: n.outputs[0] for n in graph.nodes if _limits(n) is not None}
+    for tensor in relu_limits(graph):
+        if tensor in ranges and followers[tensor] in ranges:
+            ranges[tensor] = ranges[followers[tensor]]
+    for group in moved_together(graph):
+        known = [ranges[tensor] for tensor in group if tensor in ranges]
+        if known:
+            joined = min(low for low, _ in known), max(high for _, high in known)
+            ranges.update({tensor: joined for tensor in group if tensor in ranges})
+    return ranges
+
+
+def relu_limits(graph: Graph) -> dict[int, Range]:
+    """Return the tensors that a RELU alone reads, with what it leaves of them. What operators only
+    move is left out: it has to keep its source's scale.
+    """
+    readers = Counter(t for node in graph.nodes for t in node.inputs)
+    moved = {t for node in graph.nodes if _keeps_scale(node) for t in node.outputs}
+    others = moved.union(graph.outputs, graph.inputs)
+    return {
+        node.inputs[0]: limits
+        for node in graph.nodes
+        if (limits := _limits(node)) is not None
+        and readers[node.inputs[0]] == 1
+        and node.inputs[0] not in others
+    }
+
+
+def _limits(node: Node) -> Range | None:
+    """Return what a node that is an activation leaves of values; None: it does something else."""
+    activation = Activation.__members__.get(node.op)
+    return None if activation is None else _LIMITS.get(activation)
+
+
+def _keeps_scale(node: Node) -> bool:
+    """Whether the int8 kernel of a node has one scale for what it reads and writes."""
+    operator = OPERATORS.get(node.op)
+    rules = () if operator is None else operator.rules
+    return keeps_quantization in rules or int8_parts_keep_quantization in rules
+
+
+def moved_together(graph: Graph) -> list[set[int]]:
+    """Return the sets of float32 tensors between which operators only move values."""
+    group_of: dict[int, set[int]] = {}
+    for node in graph.nodes:
+        if not _keeps_scale(node):
+            continue
+        joined: set[int] = set()
+        for tensor in (*node.inputs, *node.outputs):
+            if tensor >= 0 and graph.tensor(tensor).dtype is DType.FLOAT32:
+                joined |= group_of.get(tensor, {tensor})
+        group_of.update(dict.fromkeys(joined, joined))
+    return list({id(group): group for group in group_of.values()}.values())
