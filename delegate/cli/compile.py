@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from delegate.cli.argument_types import natural_number
 from delegate.cli.command import Command, options_from, print_json, warn
-from delegate.cli.compile_answer import print_answer
-from delegate.cli.compile_tables import print_choices, print_counters, print_layers, print_nodes
 from delegate.cli.files import check_writable, write_file
-from delegate.cli.forms_text import print_forms
 from delegate.errors import UsageError
 from delegate.host.chosen_driver import drivers_at
 from delegate.host.delegation import require_all
@@ -113,22 +110,31 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(document)
     else:
-        print_answer(arguments.model, result, document)
-        if arguments.layers:
-            print_layers(result, document)
-        if arguments.nodes:
-            print_nodes(document)
-        if arguments.evidence:
-            print_forms(document)
-        if arguments.explain:
-            print_choices(document)
-        if arguments.counters:
-            print_counters(document)
+        _print(arguments, result, document)
         for path in files:
             print(f"wrote {path}")
     if not result.partitions:
         warn(f"{arguments.model}: no operator of this model can run on the NPU")
     return 0
+
+
+def _print(arguments: argparse.Namespace, result: CompileResult, document: dict[str, Any]) -> None:
+    """Print the answer, and the tables that were asked for."""
+    from delegate.cli import compile_tables  # on demand, as the compiler
+    from delegate.cli.compile_answer import print_answer
+    from delegate.cli.forms_text import print_forms
+
+    print_answer(arguments.model, result, document)
+    if arguments.layers:
+        compile_tables.print_layers(result, document)
+    if arguments.nodes:
+        compile_tables.print_nodes(document)
+    if arguments.evidence:
+        print_forms(document)
+    if arguments.explain:
+        compile_tables.print_choices(document)
+    if arguments.counters:
+        compile_tables.print_counters(document)
 
 
 def _compile(arguments: argparse.Namespace, options: Options) -> tuple[CompileResult, list[Path]]:

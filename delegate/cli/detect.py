@@ -28,11 +28,9 @@ from delegate.vision.detection.detector import (
     DEFAULT_LIMIT,
     DEFAULT_THRESHOLD,
     DetectorPlan,
-    Thresholds,
-    detect,
 )
 from delegate.vision.detection.draw import draw
-from delegate.vision.detection.objects import FoundObject, check_labels, named_objects
+from delegate.vision.detection.objects import Detector, FoundObject, check_labels
 from delegate.vision.detection.recognise import DECODERS
 from delegate.vision.images import open_image
 from delegate.vision.placement import Fit
@@ -134,20 +132,28 @@ def _run(arguments: argparse.Namespace) -> int:
     plan = plan_from(arguments, len(labels) if labels is not None else None)
     if labels is not None:
         check_labels(arguments.labels, labels, plan)
-    thresholds = Thresholds(arguments.threshold, arguments.iou, arguments.limit)
+    detector = Detector(
+        arguments.model,
+        labels=labels,
+        plan=plan,
+        threshold=arguments.threshold,
+        iou=arguments.iou,
+        limit=arguments.limit,
+        **dict[str, Any](options.given()),
+    )
     if arguments.video is not None:
         if arguments.coco is not None:
             raise UsageError("--coco is for pictures")
-        return run_video(arguments, plan, options, labels, thresholds)
+        return run_video(arguments, detector)
     paths = picture_paths(arguments.images)
     targets = _targets(arguments.output, paths)
     first = open_image(paths[0])
-    model = DelegatedModel.load(arguments.model, options)
     results = []
-    with progress("detecting", len(paths)) as bar:
+    with detector, progress("detecting", len(paths)) as bar:
+        model = detector.model
         for number, path in enumerate(paths):
             image = first if number == 0 else open_image(path)
-            found = named_objects(detect(plan, model, image, thresholds), labels)
+            found = detector(image)
             if targets:
                 save_picture(draw(image, found), targets[number])
             results.append((path, image.size, found))

@@ -13,12 +13,9 @@ from delegate.cli.detections import FORMATS, object_document, print_detector, sa
 from delegate.cli.pictures import delegation_facts, warn_of_meaning
 from delegate.cli.table import WIDTH
 from delegate.errors import UsageError
-from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
-from delegate.options import Options
-from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect
 from delegate.vision.detection.draw import draw
-from delegate.vision.detection.objects import FoundObject, named_objects
+from delegate.vision.detection.objects import Detector, FoundObject
 from delegate.vision.video import WRITTEN_SUFFIXES, Frame, VideoFile, VideoSource
 
 if TYPE_CHECKING:
@@ -73,10 +70,7 @@ class _Output:
 
 def run_video(
     arguments: argparse.Namespace,
-    plan: DetectorPlan,
-    options: Options,
-    labels: Sequence[str] | None,
-    thresholds: Thresholds,
+    detector: Detector,
 ) -> int:
     """Detects until the video ends, ``--frames`` are done, or somebody interrupts: what was found
     until then is complete. Raises UsageError for what cannot be opened or written.
@@ -89,12 +83,12 @@ def run_video(
         output = None
         if target is not None:
             output = _Output(target, None if rate is None else rate / arguments.every)
-        model = DelegatedModel.load(arguments.model, options)
+        model, plan = detector.model, detector.plan
         if not arguments.json:
             print_detector(arguments.model, plan, model)
         try:
             for frame in source.frames(arguments.every, arguments.frames):
-                found = named_objects(detect(plan, model, frame.image, thresholds), labels)
+                found = detector(frame.image)
                 if output is not None:
                     output.add(frame, draw(frame.image, found))
                 count += 1

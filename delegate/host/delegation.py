@@ -137,13 +137,16 @@ def require_delegation(delegation: Delegation, options: Options) -> None:
 def require_all(
     rejections: tuple[Rejection, ...], options: Options, node_us: NodeTime = unknown_time
 ) -> None:
-    """Raises UnsupportedError under ``strict`` if anything was rejected but what ``strict_allows``
-    names, by operator ("CUSTOM": all custom ones) or number, and the rest takes longer than
-    ``strict_allows_us`` in this graph.
+    """Raises UnsupportedError under ``strict`` if anything was rejected but what ``deny_ops`` or
+    ``strict_allows`` names, by operator ("CUSTOM": all custom ones) or number, and the rest takes
+    longer than ``strict_allows_us`` in this graph.
     """
     if not options.strict:
         return
-    refused = [r for r in rejections if not _names(r) & set(options.strict_allows)]
+    from delegate.partition.rules import NOT_DENIED  # on demand: it imports every operator
+
+    allowed = set(options.strict_allows)
+    refused = [r for r in rejections if r.rule != NOT_DENIED.name and not _names(r) & allowed]
     if not refused:
         return
     whole_us = sum(node_us(rejection.node) for rejection in refused)
