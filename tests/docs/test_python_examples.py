@@ -55,6 +55,7 @@ def test_an_example_runs(text: str) -> None:
         execute(text)
 
 
+@pytest.mark.filterwarnings("ignore::ImportWarning")  # PyGObject's importer
 @pytest.mark.parametrize("text", PAGE_BLOCKS, ids=["pictures", "opencv", "gstreamer", "own"])
 def test_an_example_of_the_page_runs(
     text: str, folder: Path, capsys: pytest.CaptureFixture[str]
