@@ -147,6 +147,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return run_video(arguments, detector)
     paths = picture_paths(arguments.images)
     targets = _targets(arguments.output, paths)
+    made = sorted({str(target.parent) for target in targets if not target.parent.is_dir()})
     first = open_image(paths[0])
     results = []
     with detector, progress("detecting", len(paths)) as bar:
@@ -168,9 +169,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         documents = [_document(*result) for result in results]
         head = {"decoder": plan.head.name, **delegation_facts(model)}
+        head |= {"made_folders": made} if made else {}
         print_json({**(documents[0] if len(documents) == 1 else {}), "images": documents, **head})
     else:
         _print_tables(arguments.model, plan, model, results)
+        for folder in made:
+            print(f"made the folder {folder}")
         for target in [*targets, *([arguments.coco] if arguments.coco is not None else [])]:
             print(f"wrote {target}")
     warn_of_meaning(arguments.model, model, "boxes")

@@ -55,6 +55,8 @@ class _Output:
         elif not target.is_dir() and (target.exists() or target.suffix.lower() in _NO_FOLDERS):
             known = ", ".join(WRITTEN_SUFFIXES)
             raise UsageError(f"{target}: drawn frames go into a folder, or a video ({known})")
+        folder = target if self._video is None else target.parent
+        self.made = None if folder.is_dir() else folder
 
     def add(self, frame: Frame, picture: Image) -> None:
         if self._video is not None:
@@ -108,7 +110,9 @@ def run_video(
         print_json({**head, **delegation_facts(model), "frames": frames})
     else:
         print(f"{plural(count, 'frame')}")
-        if target is not None:
+        if output is not None:
+            if output.made is not None:
+                print(f"made the folder {output.made}")
             print(f"wrote {target}")
     warn_of_meaning(arguments.model, model, "boxes")
     return 0

@@ -14,6 +14,7 @@ from delegate.options import Options
 from delegate.vision.class_ranking import Ranked, class_count, rank, read_labels
 from delegate.vision.embedded_labels import embedded_labels
 from delegate.vision.images import ImageInput
+from delegate.vision.kind import Kind, advice, kind_of
 from delegate.vision.picture_input import Picture, as_image
 from delegate.vision.placement import LABEL_IMAGE, Placement, Preparation, place
 from delegate.vision.session import CORES, Arrays, Session
@@ -46,13 +47,21 @@ class Classifier(Session[tuple[Ranked, ...]]):
             raise UsageError(f"top is {top}; it must be at least 1")
         super().__init__(Path(model), Options.from_mapping(options), workers=workers, queue=queue)
         inputs, outputs = self.input_details, self.output_details
-        if len(inputs) != 1 or len(outputs) != 1:
-            raise ModelError(
-                f"{model}: {plural(len(inputs), 'input')} and {plural(len(outputs), 'output')}; "
-                "classify needs one of each"
-            )
-        self._target = ImageInput.from_details(inputs[0])
-        self._names = _names(self.path, labels, class_count(outputs[0]))
+        kind = kind_of(inputs, outputs)
+        if kind is Kind.SOUND:
+            raise ModelError(f"{model}: {advice(kind, model, outputs)}")
+        try:
+            if len(inputs) != 1 or len(outputs) != 1:
+                raise ModelError(
+                    f"{model}: {plural(len(inputs), 'input')} and "
+                    f"{plural(len(outputs), 'output')}; classify needs one of each"
+                )
+            self._target = ImageInput.from_details(inputs[0])
+            classes = class_count(outputs[0])
+        except ModelError as error:
+            other = _as_detector(self.path) or advice(kind, model, outputs)
+            raise ModelError(f"{error}; {other}" if other else str(error)) from None
+        self._names = _names(self.path, labels, classes)
         self._top = top
         self._preparation = preparation or LABEL_IMAGE
 
@@ -64,6 +73,18 @@ class Classifier(Session[tuple[Ranked, ...]]):
         """Return the best classes of the model's output, whoever computed it."""
         (scores,) = outputs
         return tuple(rank(scores, self.output_details[0], self._names, self._top))
+
+
+def _as_detector(path: Path) -> str:
+    """Return what to do with a model that is a detector; "" for others."""
+    from delegate.vision.detection.candidate import Hints  # which import this module
+    from delegate.vision.detection.detector import DetectorPlan
+
+    try:
+        name = DetectorPlan.read(path, Hints()).head.name
+    except ModelError:
+        return ""
+    return f"this is a detector ({name}): rk3588-delegate detect PICTURE --model {path}"
 
 
 def _names(path: Path, labels: Labels | None, classes: int) -> Sequence[str] | None:

@@ -25,9 +25,10 @@ from delegate.vision.detection.boxes import (
 from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.coco_results import COCO_CATEGORIES, coco_results, run_lengths
 from delegate.vision.detection.head import OutputTensor
+from delegate.vision.detection.masks import MASK_WEIGHTS
 from delegate.vision.detection.objects import FoundObject
 from delegate.vision.detection.recognise import recognise
-from delegate.vision.detection.yolo_rows import MASK_WEIGHTS, SegmentHead
+from delegate.vision.detection.yolo_rows import SegmentHead
 from delegate.vision.placement import Fit, Placement
 from tests.detection.test_heads import CX, CY, EMPTY, N_CELLS, H, W, v8_rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,9 @@ from delegate.vision.placement import Placement
 from delegate.vision.session import CORES, Arrays, Session
 
 Point = tuple[float, float, float]
+
+_ALONE: Final = ("person", "face", "palm", "hand")
+"""What models of one class are made for, as the names of their files say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,13 @@ class Detector(Session[tuple[FoundObject, ...]]):
 
 
 def known_names(path: Path, plan: DetectorPlan) -> Sequence[str] | None:
-    """Return the classes' names that the model's file has, or that its family has; None: neither
-    says them.
+    """Return the names of the classes: of what its family finds, where that is one thing, else
+    those that the model's file has, or that its family has; None: nothing says them.
     """
-    return embedded_labels(path, plan.head.classes) or getattr(plan.head, "class_names", None)
+    family: tuple[str, ...] | None = getattr(plan.head, "class_names", None)
+    if plan.head.classes == 1 and family is None:
+        words = re.split(r"[^a-z]+", path.stem.lower())
+        family = next(((name,) for name in _ALONE if name in words), None)
+    if plan.head.classes == 1 and family is not None:
+        return family
+    return embedded_labels(path, plan.head.classes) or family
