@@ -4,7 +4,9 @@
 whichever runtime is installed; ``library_path()`` the shared object for hosts that load it
 themselves; ``compile_model(path, **options)`` what would run on the NPU, without running it;
 ``devices()`` and ``supported_ops()`` what there is to choose from; ``stats()`` what the delegate
-did so far, ``prometheus_text()`` the same for Prometheus.
+did so far, ``prometheus_text()`` the same for Prometheus. ``Classifier(model)`` and
+``Detector(model)`` take pictures and camera frames and stay loaded; ``classify`` and ``detect`` are
+the same for one picture.
 Importing this package imports neither NumPy nor a runtime.
 """
 
@@ -22,9 +24,13 @@ if TYPE_CHECKING:
     from delegate.host.statistics import Stats
     from delegate.partition.supported import SupportedOperator
     from rk3588_vision.class_ranking import Ranked
-    from rk3588_vision.detection.objects import FoundObject
+    from rk3588_vision.classification import Classifier, Labels
+    from rk3588_vision.detection.objects import Detector, FoundObject
+    from rk3588_vision.picture_input import Picture
 
 __all__ = [
+    "Classifier",
+    "Detector",
     "__version__",
     "classify",
     "compile_ahead_of_time",
@@ -37,6 +43,19 @@ __all__ = [
     "stats",
     "supported_ops",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the classes, whose modules import NumPy, when they are asked for."""
+    if name == "Classifier":
+        from rk3588_vision.classification import Classifier
+
+        return Classifier
+    if name == "Detector":
+        from rk3588_vision.detection.objects import Detector
+
+        return Detector
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def library_path() -> str:
@@ -54,67 +73,67 @@ def load_delegate(**options: object) -> Any:
     """The delegate, loaded by tflite_runtime, ai_edge_litert or tensorflow (see ``runtimes``).
 
     ``options`` are those of ``delegate.options``; a runtime's ``Delegate`` object comes back.
-    Raises OptionError for a bad option and DelegateError if no runtime is installed or loading
+    Raises OptionError for a bad option, DeviceError if there is no such device (under ``strict``:
+    no NPU, unless the simulator is named), DelegateError if no runtime is installed or loading
     fails.
     """
+    from delegate._native import open_device_name
     from delegate.host.runtimes import find_runtime
     from delegate.options import Options
 
-    effective = Options.from_mapping(options).to_strings()
+    chosen = Options.from_mapping(options)
+    open_device_name(chosen.device, chosen.strict)  # a runtime would wrap its error in its words
+    effective = chosen.to_strings()
     return find_runtime().load_delegate(library_path(), {key: effective[key] for key in options})
 
 
 def classify(
-    image: str | Path,
+    image: Picture,
     model: str | Path,
     *,
-    labels: str | Path | None = None,
+    labels: Labels | None = None,
     top: int = 5,
-    **options: object,
+    **options: Any,
 ) -> tuple[Ranked, ...]:
-    """The ``top`` classes of a picture by an image classifier, through the delegate.
+    """Return the ``top`` classes of a picture by an image classifier, through the delegate.
 
-    ``labels``: a file with one line per class. Raises ModelError if the model is no classifier,
-    UsageError for a bad picture, label file or option, DelegateError if no runtime is installed.
+    For more than one picture make a ``Classifier``, which this is for one. Raises ModelError if the
+    model is no classifier, UsageError for a bad picture, label file or option, DelegateError if no
+    runtime is installed.
     """
-    from pathlib import Path
+    from rk3588_vision.classification import Classifier
+    from rk3588_vision.picture_input import as_image
 
-    from delegate.options import Options
-    from rk3588_vision.classification import classify_images
-
-    effective = Options.from_mapping(options)
-    names = Path(labels) if labels is not None else None
-    paths = [Path(image)]
-    _, (ranked,) = classify_images(paths, Path(model), effective, labels=names, top=top)
-    return ranked
+    classifier = Classifier(model, labels=labels, top=top, **options)
+    picture = as_image(image)  # a bad one fails before the model is loaded
+    with classifier:
+        return classifier(picture)
 
 
 def detect(
-    image: str | Path,
+    image: Picture,
     model: str | Path,
     *,
-    labels: str | Path | None = None,
+    labels: Labels | None = None,
     threshold: float = 0.25,
     decoder: str | None = None,
-    **options: object,
+    **options: Any,
 ) -> tuple[FoundObject, ...]:
-    """The objects on a picture by a detector (SSD, YOLO, faces), through the delegate; best first.
+    """Return the objects on a picture by a detector, through the delegate; best first.
 
-    ``labels``: a file with one line per class. ``threshold``: the least score. ``decoder``: how the
-    outputs are read, where the model does not tell (names: ``rk3588-delegate detect --help``).
+    For more than one picture make a ``Detector``, which this is for one. ``labels``: a file with
+    one line per class, or the names. ``threshold``: the least score. ``decoder``: how the outputs
+    are read, where the model does not tell (names: ``rk3588-delegate detect --help``).
     Raises ModelError if the model is no detector or could be several, UsageError for a bad picture,
     label file, decoder or option, DelegateError if no runtime is installed.
     """
-    from pathlib import Path
+    from rk3588_vision.detection.objects import Detector
+    from rk3588_vision.picture_input import as_image
 
-    from delegate.options import Options
-    from rk3588_vision.detection.objects import detect_objects
-
-    effective = Options.from_mapping(options)
-    names = Path(labels) if labels is not None else None
-    return detect_objects(
-        Path(image), Path(model), effective, labels=names, threshold=threshold, decoder=decoder
-    )
+    detector = Detector(model, labels=labels, threshold=threshold, decoder=decoder, **options)
+    picture = as_image(image)  # a bad one fails before the model is loaded
+    with detector:
+        return detector(picture)
 
 
 def compile_model(path: str | Path, **options: object) -> CompileResult:

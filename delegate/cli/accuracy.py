@@ -24,9 +24,9 @@ from delegate.host.delegation import plural
 from delegate.insight.node_data import error_data, time_data
 from delegate.options import Options
 from delegate.progress import progress
-from delegate.vision.quantization.float_model import FloatModel
-from delegate.vision.quantization.layer_errors import Accuracy, Layer, compare_layers
-from delegate.vision.quantization.picture_input import PictureInput
+from rk3588_vision.quantization.float_model import FloatModel
+from rk3588_vision.quantization.layer_errors import Accuracy, Layer, compare_layers
+from rk3588_vision.quantization.picture_input import PictureInput
 
 _SHOWN = 10
 _QUANTITIES = ("snr_db", "cosine", "noise_added_percent", "npu_us")

@@ -11,10 +11,10 @@ from delegate.cli.argument_types import positive_integer
 from delegate.cli.detect import add_decoder_arguments
 from delegate.cli.pictures import picture_paths
 from delegate.cli.table import print_table
-from delegate.vision.detection.candidate import Hints
-from delegate.vision.placement import Fit
-from delegate.vision.quantization.layer_errors import Accuracy, Distance
-from delegate.vision.quantization.picture_input import PictureInput, Wishes
+from rk3588_vision.detection.candidate import Hints
+from rk3588_vision.placement import Fit
+from rk3588_vision.quantization.layer_errors import Accuracy, Distance
+from rk3588_vision.quantization.picture_input import PictureInput, Wishes
 
 
 def add_picture_arguments(parser: argparse.ArgumentParser, what: str) -> None:

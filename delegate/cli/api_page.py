@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 
 import delegate
@@ -20,7 +21,8 @@ from delegate.model.partition import Partition
 from delegate.npu.perf import Estimate
 from delegate.partition.supported import SupportedOperator
 from rk3588_vision.class_ranking import Ranked
-from rk3588_vision.detection.objects import FoundObject
+from rk3588_vision.classification import Classifier
+from rk3588_vision.detection.objects import Detector, FoundObject
 
 PAGE_PATH = Path("docs/api.md")
 
@@ -56,6 +58,9 @@ def api_page() -> str:
         if inspect.isfunction(function):
             signature = str(inspect.signature(function)).replace("'", "")
             lines += [f"### `{name}{signature}`", "", inspect.getdoc(function) or "", ""]
+    lines += ["## Classes of `delegate`", ""]
+    for made in (Classifier, Detector):
+        lines += [*_class_lines(made)]
     lines += ["## Types", ""]
     for kind in _TYPES:
         lines += [f"### `{kind.__module__}.{kind.__name__}`", "", inspect.getdoc(kind) or "", ""]
@@ -66,6 +71,26 @@ def api_page() -> str:
                 lines.append(f"- `{name}: {returns}` (property)")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _class_lines(made: type) -> Iterator[str]:
+    """Yield a class with its constructor and its public methods, those it inherits included."""
+    yield from (f"### `delegate.{made.__name__}`", "", inspect.getdoc(made) or "", "")
+    methods = [name for name in dir(made) if not name.startswith("_")]
+    for name in ["__init__", "__call__", *methods]:
+        member = inspect.getattr_static(made, name)
+        if isinstance(member, property):
+            yield f"- `{name}` (property): {_first_sentence(member)}"
+        elif inspect.isfunction(member):
+            signature = str(inspect.signature(member)).replace("'", "").replace("(self, ", "(")
+            words = "" if name == "__init__" else f": {_first_sentence(member)}"
+            yield f"- `{name}{signature.replace('(self)', '()')}`{words}"
+    yield ""
+
+
+def _first_sentence(member: object) -> str:
+    """Return the first paragraph of a docstring on one line."""
+    return " ".join((inspect.getdoc(member) or "").partition("\n\n")[0].split())
 
 
 if __name__ == "__main__":

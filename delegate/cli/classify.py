@@ -18,8 +18,8 @@ from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
 from delegate.progress import progress
 from rk3588_vision.class_ranking import Ranked
-from rk3588_vision.classification import classify_images
-from rk3588_vision.images import FLOAT_MEAN, FLOAT_STD
+from rk3588_vision.classification import Classifier
+from rk3588_vision.images import FLOAT_MEAN, FLOAT_STD, open_image
 from rk3588_vision.placement import Fit, Preparation
 
 _DEFAULT_TOP = 5
@@ -57,17 +57,20 @@ def _run(arguments: argparse.Namespace) -> int:
     options = options_from(arguments)
     check_writable(arguments.csv)
     paths = picture_paths(arguments.images)
-    with progress("classifying", len(paths)) as bar:
-        model, found = classify_images(
-            paths,
-            arguments.model,
-            options,
-            labels=arguments.labels,
-            top=arguments.top,
-            preparation=Preparation(Fit.STRETCH, arguments.mean, arguments.std),
-            done=bar.advance,
-        )
-    results = list(zip(paths, found, strict=True))
+    classifier = Classifier(
+        arguments.model,
+        labels=arguments.labels,
+        top=arguments.top,
+        preparation=Preparation(Fit.STRETCH, arguments.mean, arguments.std),
+        **dict[str, Any](options.given()),
+    )
+    first = open_image(paths[0])  # a bad one fails before the model is loaded
+    results = []
+    with classifier, progress("classifying", len(paths)) as bar:
+        for number, path in enumerate(paths):
+            results.append((path, classifier(path if number else first)))
+            bar.advance()
+        model = classifier.model
     if arguments.csv is not None:
         write_file(arguments.csv, _csv(results).encode("utf-8"))
     if arguments.json:

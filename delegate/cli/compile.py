@@ -1,4 +1,4 @@
-"""``compile``: what would run on the NPU, what not and why, and programs dumped as captures."""
+"""``compile``: what would run on the NPU, how fast, and why not all; programs as captures."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Any
 from delegate.cli.argument_types import natural_number
 from delegate.cli.command import Command, options_from, print_json, warn
 from delegate.cli.files import check_writable, write_file
-from delegate.cli.forms_text import print_forms
-from delegate.cli.inference_text import headline
-from delegate.cli.nodes import nodes_text
-from delegate.cli.table import format_table, print_pairs, print_table, thousands
 from delegate.errors import UsageError
 from delegate.host.chosen_driver import drivers_at
-from delegate.host.delegation import plural, require_all
+from delegate.host.delegation import require_all
 from delegate.host.npu_clock import clocks_hz
 from delegate.progress import progress
 
@@ -51,6 +47,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html", type=Path, metavar="FILE",
         help="write a report as one page: graph, tiles, roofline, memory, what would help",
+    )  # fmt: skip
+    parser.add_argument(
+        "--layers", action="store_true",
+        help="show partitions, layers and tasks, where the time goes, what is left to the CPU by "
+        "rule",
     )  # fmt: skip
     parser.add_argument(
         "--explain", action="store_true", help="say of every layer why it is tiled as it is"
@@ -109,22 +110,31 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(document)
     else:
-        _print_tables(
-            arguments.model,
-            result,
-            document,
-            all_nodes=arguments.nodes,
-            all_forms=arguments.evidence,
-        )
-        if arguments.explain:
-            _print_choices(document)
-        if arguments.counters:
-            _print_counters(document)
+        _print(arguments, result, document)
         for path in files:
             print(f"wrote {path}")
     if not result.partitions:
         warn(f"{arguments.model}: no operator of this model can run on the NPU")
     return 0
+
+
+def _print(arguments: argparse.Namespace, result: CompileResult, document: dict[str, Any]) -> None:
+    """Print the answer, and the tables that were asked for."""
+    from delegate.cli import compile_tables  # on demand, as the compiler
+    from delegate.cli.compile_answer import print_answer
+    from delegate.cli.forms_text import print_forms
+
+    print_answer(arguments.model, result, document)
+    if arguments.layers:
+        compile_tables.print_layers(result, document)
+    if arguments.nodes:
+        compile_tables.print_nodes(document)
+    if arguments.evidence:
+        print_forms(document)
+    if arguments.explain:
+        compile_tables.print_choices(document)
+    if arguments.counters:
+        compile_tables.print_counters(document)
 
 
 def _compile(arguments: argparse.Namespace, options: Options) -> tuple[CompileResult, list[Path]]:
@@ -164,188 +174,12 @@ def _refuse_overwriting(model: Path, output: Path) -> None:
         raise UsageError(f"-o {output}: is the model itself; give another name")
 
 
-def _print_layers(partition: dict[str, Any]) -> None:
-    """One row per layer: sums of its tasks' estimates, and what limits them."""
-    rows = [
-        (
-            layer["tasks"],
-            thousands(layer["cycles"]),
-            thousands(layer["bytes"]),
-            layer["limit"],
-            nodes_text(layer["nodes"]),
-            layer["name"],
-        )
-        for layer in partition["layers"]
-    ]
-    headings = ("tasks", "cycles", "bytes", "limit", "nodes", "layer")
-    print(format_table(headings, rows, right=(0, 1, 2), last="elide"))
-
-
-def _print_tables(
-    path: Path,
-    result: CompileResult,
-    document: dict[str, Any],
-    *,
-    all_nodes: bool,
-    all_forms: bool,
-) -> None:
-    from delegate.insight.compile_report.half_bounds import half_bound_lines
-
-    cycles = sum(compiled.estimate.cycles for compiled in result.partitions)
-    rates = result.chip.rates
-    commands = sum(partition["buffers"]["regcmd"] for partition in document["partitions"])
-    npu_alone = (
-        f"{thousands(cycles)} cycles, {rates.microseconds(cycles) / 1e3:.2f} ms at "
-        f"{rates.clock_hz / 1e9:g} GHz: modelled, without launches and host"
-    )
-    print_pairs(
-        ("model", path),
-        ("delegated", f"{result.delegated_nodes} of {plural(result.total_nodes, 'node')}"),
-        ("partitions", len(result.partitions)),
-        ("tasks", sum(compiled.tasks for compiled in result.partitions)),
-        ("commands", f"{thousands(commands)} bytes"),
-        ("compiled in", f"{result.compile_seconds:.2f} s"),
-        *headline(document["inference"]),
-        ("NPU alone", npu_alone),
-    )
-    for number, compiled in enumerate(result.partitions):
-        estimate = compiled.estimate
-        print()
-        print(
-            f"partition {number}: nodes {nodes_text(compiled.partition.delegated)}; "
-            f"{plural(compiled.tasks, 'task')}; buffers {thousands(compiled.buffers_bytes)} bytes; "
-            f"{thousands(estimate.cycles)} cycles, {thousands(estimate.bytes)} bytes moved"
-        )
-        for line in half_bound_lines(document["partitions"][number]["fp16"]):
-            print(line)
-        _print_layers(document["partitions"][number])
-    _print_differences(document)
-    print_forms(document, all_forms=all_forms)
-    _print_advice(document)
-    _print_left(document, all_nodes=all_nodes)
-
-
-def _print_left(document: dict[str, Any], *, all_nodes: bool) -> None:
-    """What the CPU keeps: by rule, what costs most first, or node by node."""
-    if all_nodes:
-        rejected = [(r["node"], r["op"], r["rule"], r["detail"]) for r in document["rejections"]]
-        print_table("left to the CPU:", ("node", "op", "rule", "reason"), rejected, right=(0,))
-        return
-    by_rule: dict[str, list[dict[str, Any]]] = {}
-    for group in document["left_to_cpu"]:
-        by_rule.setdefault(group["rule"], []).append(group)
-    times = {rule: sum(group["cpu_us"] for group in found) for rule, found in by_rule.items()}
-    rows = []
-    for rule in sorted(times, key=lambda rule: -times[rule]):
-        found = by_rule[rule]
-        others = len({reason for group in found for reason in group["reasons"]}) - 1
-        more = f" (and {plural(others, 'other reason')})" if others else ""
-        operators = [group["op"] for group in found]
-        also = f"; also {', '.join(operators[1:])}" if len(found) > 1 else ""
-        rows.append(
-            (
-                sum(len(group["nodes"]) for group in found),
-                f"{times[rule] / 1e3:.3f}",
-                operators[0],
-                rule,
-                found[0]["reasons"][0] + more + also,
-            )
-        )
-    title = "left to the CPU, with its modelled milliseconds there (--nodes lists every node):"
-    print_table(title, ("nodes", "ms", "op", "rule", "reason"), rows, right=(0, 1))
-
-
-def _print_differences(document: dict[str, Any]) -> None:
-    """What became one task that rounds less often, and what that changes."""
-    rows = [
-        (nodes_text(layer["nodes"]), found["most_lsb"], f"{found['share']:.1%}", layer["name"])
-        for partition in document["partitions"]
-        for layer in partition["layers"]
-        if (found := layer["difference"]) is not None
-    ]
-    title = "one task instead of several (numerics=auto), by proof at most so many LSB off:"
-    headings = ("nodes", "most LSB", "differ, modelled", "layer")
-    print_table(title, headings, rows, right=(1, 2), last="elide")
-
-
-def _print_choices(document: dict[str, Any]) -> None:
-    """What the tiler chose for every layer, out of how many plans."""
-    rows = [
-        (number, nodes_text(layer["nodes"]), layer["tasks"], layer["tiling"] or "whole feature map")
-        for number, partition in enumerate(document["partitions"])
-        for layer in partition["layers"]
-    ]
-    title = "tiling (chosen by estimated time, launches included):"
-    print_table(title, ("partition", "nodes", "tasks", "choice"), rows, right=(0, 2))
-
-
-_PORTS = {
-    "features": "feature_bytes",
-    "weights": "weight_bytes",
-    "operands": "operand_bytes",
-    "written": "written_bytes",
-}
-
-
-def _print_counters(document: dict[str, Any]) -> None:
-    """What the simulator counted, layer by layer; bytes by port."""
-    headings = ("nodes", "MACs", *_PORTS, "CBUF", "cycles", "layer")
-    for number, partition in enumerate(document["partitions"]):
-        rows = [
-            (
-                nodes_text(layer["nodes"]),
-                thousands(layer["macs"]),
-                *(thousands(layer[key]) for key in _PORTS.values()),
-                f"{layer['cbuf_fill']:.0%}",
-                thousands(layer["cycles"]),
-                layer["name"],
-            )
-            for layer in partition["layer_counters"]
-        ]
-        title = f"partition {number}, counted by the simulator (bytes by port, CBUF at most):"
-        print_table(title, headings, rows, right=range(1, len(headings) - 1), last="elide")
-
-
-def _print_advice(document: dict[str, Any]) -> None:
-    """What dominates, and which operators would merge most partitions if they were supported."""
-    costs = document["costs"]
-    if not costs["tasks"]:
-        return
-    names = {
-        "npu_us": "arithmetic and memory of tasks",
-        "launches_us": f"launching {plural(costs['tasks'], 'task')}",
-        "submits_us": plural(costs["submits"], "submit"),
-        "conversion_us": "conversion of inputs and outputs",
-        "cpu_us": "nodes left to the CPU, one Cortex-A76",
-    }
-    ranges = document["inference"]["ranges"]
-    rows = [(what, *(f"{us / 1e3:.3f}" for us in ranges[name])) for name, what in names.items()]
-    title = "modelled milliseconds of an inference, at best and at worst:"
-    print_table(title, ("what dominates", "best", "worst"), rows, right=(1, 2))
-    limits = [costs["npu_limited_us"], costs["ddr_limited_us"]]
-    print(
-        f"by cycles {limits[0] / sum(limits):.0%} of the tasks' time are layers limited by "
-        f"arithmetic, {limits[1] / sum(limits):.0%} layers limited by memory"
-    )
-    moves = costs["without_macs"]
-    if moves["tasks"]:
-        print(
-            f"{moves['us'] / 1e3:.3f} ms of it are {plural(moves['tasks'], 'task')} that multiply "
-            "no weights (functions, sums, moves):\ndocs/models.md says which exports need fewer"
-        )
-    helps = [
-        (f"{s['at_most_us'] / 1e3:.3f}", s["partitions"], s["nodes"], " and ".join(s["ops"]))
-        for s in document["suggestions"]
-    ]
-    headings = ("ms at most", "partitions", "on the NPU", "if these operators were supported")
-    print_table("what would help most:", headings, helps, right=(0, 1, 2))
-
-
 COMMAND = Command(
     name="compile",
-    summary="Show partitions, layers, tasks, estimates and why nodes stay on the CPU.",
+    summary="Say whether a model runs on the NPU, how fast by estimate, and what would help.",
     examples=(
         "compile mobilenet_v1_1.0_224_quant.tflite",
+        "compile model.tflite --layers",
         "compile model.tflite --json",
         "compile model.tflite --counters",
         "compile model.tflite --html report.html",

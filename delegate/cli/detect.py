@@ -28,11 +28,9 @@ from rk3588_vision.detection.detector import (
     DEFAULT_LIMIT,
     DEFAULT_THRESHOLD,
     DetectorPlan,
-    Thresholds,
-    detect,
 )
 from rk3588_vision.detection.draw import draw
-from rk3588_vision.detection.objects import FoundObject, check_labels, named_objects
+from rk3588_vision.detection.objects import Detector, FoundObject, check_labels
 from rk3588_vision.detection.recognise import DECODERS
 from rk3588_vision.images import open_image
 from rk3588_vision.placement import Fit
@@ -134,20 +132,29 @@ def _run(arguments: argparse.Namespace) -> int:
     plan = plan_from(arguments, len(labels) if labels is not None else None)
     if labels is not None:
         check_labels(arguments.labels, labels, plan)
-    thresholds = Thresholds(arguments.threshold, arguments.iou, arguments.limit)
+    detector = Detector(
+        arguments.model,
+        labels=labels,
+        plan=plan,
+        threshold=arguments.threshold,
+        iou=arguments.iou,
+        limit=arguments.limit,
+        **dict[str, Any](options.given()),
+    )
     if arguments.video is not None:
         if arguments.coco is not None:
             raise UsageError("--coco is for pictures")
-        return run_video(arguments, plan, options, labels, thresholds)
+        return run_video(arguments, detector)
     paths = picture_paths(arguments.images)
     targets = _targets(arguments.output, paths)
+    made = sorted({str(target.parent) for target in targets if not target.parent.is_dir()})
     first = open_image(paths[0])
-    model = DelegatedModel.load(arguments.model, options)
     results = []
-    with progress("detecting", len(paths)) as bar:
+    with detector, progress("detecting", len(paths)) as bar:
+        model = detector.model
         for number, path in enumerate(paths):
             image = first if number == 0 else open_image(path)
-            found = named_objects(detect(plan, model, image, thresholds), labels)
+            found = detector(image)
             if targets:
                 save_picture(draw(image, found), targets[number])
             results.append((path, image.size, found))
@@ -162,9 +169,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         documents = [_document(*result) for result in results]
         head = {"decoder": plan.head.name, **delegation_facts(model)}
+        head |= {"made_folders": made} if made else {}
         print_json({**(documents[0] if len(documents) == 1 else {}), "images": documents, **head})
     else:
         _print_tables(arguments.model, plan, model, results)
+        for folder in made:
+            print(f"made the folder {folder}")
         for target in [*targets, *([arguments.coco] if arguments.coco is not None else [])]:
             print(f"wrote {target}")
     warn_of_meaning(arguments.model, model, "boxes")

@@ -13,12 +13,9 @@ from delegate.cli.detections import FORMATS, object_document, print_detector, sa
 from delegate.cli.pictures import delegation_facts, warn_of_meaning
 from delegate.cli.table import WIDTH
 from delegate.errors import UsageError
-from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
-from delegate.options import Options
-from rk3588_vision.detection.detector import DetectorPlan, Thresholds, detect
 from rk3588_vision.detection.draw import draw
-from rk3588_vision.detection.objects import FoundObject, named_objects
+from rk3588_vision.detection.objects import Detector, FoundObject
 from rk3588_vision.video import WRITTEN_SUFFIXES, Frame, VideoFile, VideoSource
 
 if TYPE_CHECKING:
@@ -58,6 +55,8 @@ class _Output:
         elif not target.is_dir() and (target.exists() or target.suffix.lower() in _NO_FOLDERS):
             known = ", ".join(WRITTEN_SUFFIXES)
             raise UsageError(f"{target}: drawn frames go into a folder, or a video ({known})")
+        folder = target if self._video is None else target.parent
+        self.made = None if folder.is_dir() else folder
 
     def add(self, frame: Frame, picture: Image) -> None:
         if self._video is not None:
@@ -73,10 +72,7 @@ class _Output:
 
 def run_video(
     arguments: argparse.Namespace,
-    plan: DetectorPlan,
-    options: Options,
-    labels: Sequence[str] | None,
-    thresholds: Thresholds,
+    detector: Detector,
 ) -> int:
     """Detects until the video ends, ``--frames`` are done, or somebody interrupts: what was found
     until then is complete. Raises UsageError for what cannot be opened or written.
@@ -89,12 +85,12 @@ def run_video(
         output = None
         if target is not None:
             output = _Output(target, None if rate is None else rate / arguments.every)
-        model = DelegatedModel.load(arguments.model, options)
+        model, plan = detector.model, detector.plan
         if not arguments.json:
             print_detector(arguments.model, plan, model)
         try:
             for frame in source.frames(arguments.every, arguments.frames):
-                found = named_objects(detect(plan, model, frame.image, thresholds), labels)
+                found = detector(frame.image)
                 if output is not None:
                     output.add(frame, draw(frame.image, found))
                 count += 1
@@ -114,7 +110,9 @@ def run_video(
         print_json({**head, **delegation_facts(model), "frames": frames})
     else:
         print(f"{plural(count, 'frame')}")
-        if target is not None:
+        if output is not None:
+            if output.made is not None:
+                print(f"made the folder {output.made}")
             print(f"wrote {target}")
     warn_of_meaning(arguments.model, model, "boxes")
     return 0

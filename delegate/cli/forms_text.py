@@ -16,10 +16,22 @@ _PARTS: Final = "every setting has been run, not all together"
 _UNKNOWN: Final = "nobody has run some setting"
 
 
-def print_forms(document: dict[str, Any], *, all_forms: bool) -> None:
-    """Print how many tasks are in forms that somebody has run, and the other forms by name.
-    ``all_forms``: print each form with its words, too.
-    """
+def evidence_line(document: dict[str, Any]) -> str:
+    """Return in one line how many tasks are in forms that somebody has run on a board."""
+    tasks: Counter[str] = Counter()
+    for row in document["forms"]:
+        tasks[row["evidence"]] += row["tasks"]
+    known, every = tasks["whole"], tasks.total()
+    text = f"{known} of {every} tasks have a form that others run on boards"
+    if tasks["parts"]:
+        text += f", {tasks['parts']} settings that others run"
+    if tasks["unknown"]:
+        text += f", {tasks['unknown']} a setting that nobody has run"
+    return text
+
+
+def print_forms(document: dict[str, Any]) -> None:
+    """Print how many tasks are in forms that somebody has run, and every form with its words."""
     tasks: Counter[str] = Counter()
     names: dict[str, list[str]] = {}
     for row in document["forms"]:
@@ -29,15 +41,14 @@ def print_forms(document: dict[str, Any], *, all_forms: bool) -> None:
             names.setdefault(evidence, []).append(row["form"])
     order = [*_WHO.values(), _PARTS, _UNKNOWN]
     rows = [(tasks[what], what, ", ".join(names.get(what, ()))) for what in order if tasks[what]]
-    title = "forms of tasks (docs/forms.md), by who has run them (--evidence lists every form):"
+    title = "forms of tasks (docs/forms.md), by who has run them:"
     print_table(title, ("tasks", "evidence", "which"), rows, right=(0,))
-    if all_forms:
-        print_table(
-            "every form, the least known first:",
-            ("tasks", "form", "evidence", "kind", "what it does"),
-            [_line(row) for row in document["forms"]],
-            right=(0,),
-        )
+    print_table(
+        "every form, the least known first:",
+        ("tasks", "form", "evidence", "kind", "what it does"),
+        [_line(row) for row in document["forms"]],
+        right=(0,),
+    )
 
 
 def _evidence(row: dict[str, Any]) -> str:

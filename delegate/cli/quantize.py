@@ -23,12 +23,12 @@ from delegate.cli.table import print_pairs, print_table, thousands
 from delegate.errors import UsageError
 from delegate.host.delegation import plural
 from delegate.progress import progress
-from delegate.vision.quantization.float_model import FloatModel
-from delegate.vision.quantization.layer_errors import Accuracy, compare_layers
-from delegate.vision.quantization.mixed import MixedModel, keep_worst_in_float, most_models
-from delegate.vision.quantization.picture_input import PictureInput
-from delegate.vision.quantization.quantizer_package import load, quantize
-from delegate.vision.quantization.ranges import Range, measure_ranges
+from rk3588_vision.quantization.float_model import FloatModel
+from rk3588_vision.quantization.layer_errors import Accuracy, compare_layers
+from rk3588_vision.quantization.mixed import MixedModel, keep_worst_in_float, most_models
+from rk3588_vision.quantization.picture_input import PictureInput
+from rk3588_vision.quantization.quantizer_package import load, quantize
+from rk3588_vision.quantization.ranges import Range, measure_ranges
 
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult

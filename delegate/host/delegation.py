@@ -125,7 +125,12 @@ def require_delegation(delegation: Delegation, options: Options) -> None:
 
 
 def require_all(rejections: tuple[Rejection, ...], options: Options) -> None:
-    """Raise UnsupportedError under ``strict`` if anything was rejected."""
-    if options.strict and rejections:
-        more = f" (and {len(rejections) - 1} more)" if len(rejections) > 1 else ""
-        raise UnsupportedError(f"strict: {describe(rejections[0])}{more}")
+    """Raise UnsupportedError under ``strict`` if more was rejected than ``deny_ops`` names."""
+    if not options.strict:
+        return
+    from delegate.partition.rules import NOT_DENIED  # on demand: it imports every operator
+
+    refused = [rejection for rejection in rejections if rejection.rule != NOT_DENIED.name]
+    if refused:
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        raise UnsupportedError(f"strict: {describe(refused[0])}{more}")

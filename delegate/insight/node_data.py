@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from delegate.npu.perf import estimate_task, total
-from delegate.vision.quantization.layer_errors import BEST_DB, Accuracy
+from rk3588_vision.quantization.layer_errors import BEST_DB, Accuracy
 
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult

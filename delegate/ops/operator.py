@@ -224,7 +224,7 @@ class Side(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class HostValues:
-    """The host's conversion of values, see ``TensorBinding``. Neither: the device's are the host's."""
+    """The host's conversion of values, see ``TensorBinding``; with neither they stay."""
 
     affine: Affine | None = None
     table: bytes = b""

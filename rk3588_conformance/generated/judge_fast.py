@@ -113,7 +113,7 @@ def judge_fast(
 
 
 def _layers(model: bytes, options: Mapping[str, str]) -> list[Layer]:
-    chosen = Options.from_mapping({"only_faster": "false", **options}, {})
+    chosen = Options.from_mapping({"deny_ops": "", **options}, {})
     return [layer for p in compile_model(model, chosen).partitions for layer in p.layers]
 
 

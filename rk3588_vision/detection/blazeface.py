@@ -1,8 +1,8 @@
-"""MediaPipe's detectors of faces and palms: boxes with key points around fixed anchors.
+"""MediaPipe's detectors of faces, palms and people: boxes with key points around fixed anchors.
 
 The anchors are those of MediaPipe's SsdAnchorsCalculator with the options of its published graphs
-(face_detection_short_range, face_detection_full_range, palm_detection): all of size 1, at the
-centres of the cells of some grids, several per cell.
+(face_detection_short_range, face_detection_full_range, palm_detection, pose_detection): all of
+size 1, at the centres of the cells of some grids, several per cell.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class BlazeModel:
 MODELS = (
     BlazeModel("faces, short range", 128, ((8, 2), (16, 6)), 6, 127.5, 127.5),
     BlazeModel("faces, full range", 192, ((4, 1),), 6, 127.5, 127.5),
+    BlazeModel("people", 224, ((8, 2), (16, 2), (32, 6)), 4, 127.5, 127.5),
     BlazeModel("palms", 192, ((8, 2), (16, 6)), 7, 0.0, 255.0),
 )
 
@@ -60,6 +61,12 @@ class BlazeHead:
     boxes: tuple[int, ...]
     scores: tuple[int, ...]
     score_outputs: tuple[OutputTensor, ...]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """What it finds: a face, a palm or a person."""
+        what = self.model.what.partition(",")[0]
+        return ("person" if what == "people" else what.removesuffix("s"),)
 
     @property
     def preparation(self) -> Preparation:

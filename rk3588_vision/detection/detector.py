@@ -14,11 +14,10 @@ from delegate.model.tensor_details import tensor_details
 from delegate.model.tflite_reader import read_graph
 from rk3588_vision.detection.boxes import Detections, onto_image, suppress
 from rk3588_vision.detection.candidate import Hints
-from rk3588_vision.detection.head import Head, OutputTensor, real_outputs
-from rk3588_vision.detection.mediapipe import SelfieHead
-from rk3588_vision.detection.recognise import recognise
-from rk3588_vision.detection.yolo_rows import SegmentHead
+from rk3588_vision.detection.head import Head, MaskedHead, OutputTensor, real_outputs
+from rk3588_vision.detection.recognise import UnknownHeadError, recognise
 from rk3588_vision.images import ImageInput
+from rk3588_vision.kind import advice, kind_of
 from rk3588_vision.placement import Fit, Placement, Preparation, place
 from rk3588_vision.zoo import known_decoder
 
@@ -73,12 +72,26 @@ class DetectorPlan:
         graph = read_graph(path)
         if len(graph.inputs) != 1:
             raise ModelError(f"{path}: the model has {len(graph.inputs)} inputs; detect needs one")
-        target = ImageInput.from_details(tensor_details(graph, graph.inputs[0]))
-        outputs = [OutputTensor.from_details(tensor_details(graph, t)) for t in graph.outputs]
+        details = [tensor_details(graph, tensor) for tensor in graph.outputs]
+        source = tensor_details(graph, graph.inputs[0])
+        other = advice(kind_of([source], details), path, details)
+        try:
+            target = ImageInput.from_details(source)
+        except ModelError as error:
+            raise ModelError(f"{error}; {other}" if other else str(error)) from None
+        outputs = [OutputTensor.from_details(entry) for entry in details]
         if hints.decoder is None:
             known = known_decoder(path)
             hints = replace(hints, decoder=known)
-        head = recognise(graph, outputs, target.h, target.w, hints)
+        try:
+            head = recognise(graph, outputs, target.h, target.w, hints)
+        except UnknownHeadError:
+            if not other:
+                raise
+            shapes = ", ".join(str(list(output.shape)) for output in outputs)
+            raise ModelError(
+                f"{path}: outputs {shapes} are of no detector known here; {other}"
+            ) from None
         expected = head.preparation
         preparation = replace(
             expected,
@@ -105,7 +118,7 @@ class DetectorPlan:
         found = onto_image(self.head.decode(outputs, thresholds.score), placement)
         largest_iou = thresholds.iou if self.head.needs_suppression else 1.0
         found = suppress(found, largest_iou, thresholds.limit)
-        if isinstance(self.head, SegmentHead | SelfieHead):
+        if isinstance(self.head, MaskedHead):
             return self.head.with_masks(found, outputs, placement)
         return found
 

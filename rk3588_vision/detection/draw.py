@@ -10,7 +10,7 @@ import numpy as np
 
 from rk3588_vision.detection.boxes import Floats
 from rk3588_vision.detection.candidate import COCO_POINTS
-from rk3588_vision.detection.mediapipe import HAND_POINTS
+from rk3588_vision.detection.mediapipe import BLAZEPOSE_POINTS, HAND_POINTS
 from rk3588_vision.detection.objects import FoundObject
 
 if TYPE_CHECKING:
@@ -42,7 +42,13 @@ _HAND_BONES = (
 )  # fmt: skip
 """Of a hand's 21 points: the fingers from the wrist (0), and the palm's edge."""
 
-_LINES = {COCO_POINTS: _COCO_LIMBS, HAND_POINTS: _HAND_BONES}
+_BLAZEPOSE_LIMBS = (
+    (11, 12), (11, 13), (13, 15), (12, 14), (14, 16), (11, 23), (12, 24), (23, 24), (23, 25),
+    (25, 27), (24, 26), (26, 28), (27, 31), (28, 32), (0, 2), (0, 5), (2, 7), (5, 8), (9, 10),
+)  # fmt: skip
+"""Of BlazePose's 33 points: arms, trunk, legs, and lines of the face."""
+
+_LINES = {BLAZEPOSE_POINTS: _BLAZEPOSE_LIMBS, COCO_POINTS: _COCO_LIMBS, HAND_POINTS: _HAND_BONES}
 """By the number of points."""
 
 Colour = tuple[int, int, int]

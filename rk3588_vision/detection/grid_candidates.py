@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from delegate.host.delegation import plural
 from rk3588_vision.detection.candidate import PARTS_FIT, Candidate, Outputs, class_score
 from rk3588_vision.detection.head import Head, OutputTensor
+from rk3588_vision.detection.masks import MASK_WEIGHTS
 from rk3588_vision.detection.yolo_grids import (
     ANCHOR_FAMILIES,
     DFL_BINS,
     AnchorFamily,
     AnchorGridHead,
     DflGridHead,
+    DflSegmentGridHead,
     GridOutput,
     YoloXGridHead,
     group_by_stride,
@@ -30,6 +32,7 @@ def grid_candidates(outputs: Outputs) -> Iterator[Candidate]:
         if grid is None:
             return
         grids.append(grid)
+    yield from _segment_candidate(outputs, grids)
     by_stride = group_by_stride(grids)
     forms = {tuple(sorted(member.channels for member in group)) for group in by_stride.values()}
     if len(forms) != 1:
@@ -43,6 +46,32 @@ def grid_candidates(outputs: Outputs) -> Iterator[Candidate]:
         yield _candidate(outputs, YoloXGridHead(*size, members), "box, objectness and classes")
     elif len(channels) == 1:
         yield from _whole_grids(outputs, members, channels[0], len(by_stride))
+
+
+def _segment_candidate(outputs: Outputs, grids: list[GridOutput]) -> Iterator[Candidate]:
+    """Yield v8's segmentation head: prototypes alone in the finest map, and in every other grid
+    bins, classes and weights of masks, apart.
+    """
+    (_, finest), *coarser = group_by_stride(grids).items()
+    if len(finest) != 1 or finest[0].channels != MASK_WEIGHTS or not coarser:
+        return
+    weights, rest = [], []
+    for _, members in coarser:
+        last = [member for member in members if member.channels == MASK_WEIGHTS]
+        if len(last) != 1 or _BIN_CHANNELS not in {member.channels for member in members}:
+            return
+        weights += last
+        rest += [member for member in members if member is not last[0]]
+    forms = {
+        tuple(sorted(member.channels for member in members))
+        for members in group_by_stride(rest).values()
+    }
+    channels = forms.pop()
+    if forms or len(channels) not in (2, 3) or (len(channels) == 3 and 1 not in channels):
+        return
+    size = (outputs.input_h, outputs.input_w)
+    head = DflSegmentGridHead(*size, tuple(rest), tuple(weights), finest[0])
+    yield _candidate(outputs, head, "bins, classes and weights of masks, apart", PARTS_FIT)
 
 
 def _grid(index: int, output: OutputTensor, input_h: int, input_w: int) -> GridOutput | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.host.runtimes import dequantize
 from rk3588_vision.detection.boxes import Detections, Floats
-from rk3588_vision.placement import Preparation
+from rk3588_vision.placement import Placement, Preparation
 
 Details = Mapping[str, Any]
 
@@ -68,6 +68,17 @@ class Head(Protocol):
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         """Real values of all outputs to candidates, in pixels of the model's input."""
+        ...
+
+
+@runtime_checkable
+class MaskedHead(Protocol):
+    """A head that makes masks besides, when the boxes have their places on the picture."""
+
+    def with_masks(
+        self, found: Detections, outputs: Sequence[Floats], placement: Placement
+    ) -> Detections:
+        """Return ``found``, in pixels of the picture, with its masks."""
         ...
 
 

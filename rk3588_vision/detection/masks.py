@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from rk3588_vision.detection.boxes import Floats, Mask
+from rk3588_vision.detection.boxes import Detections, Floats, Mask
 from rk3588_vision.placement import Placement
+
+MASK_WEIGHTS = 32
+"""Prototypes of v8's and v11's segmentation heads (``nm`` of their Segment layer)."""
+
+
+def prototype_masks(
+    found: Detections, prototypes: Floats, placement: Placement, input_size: tuple[int, int]
+) -> Detections:
+    """Return ``found``, in pixels of the picture, with masks: where the sum of ``prototypes``
+    [m, h, w] by an object's weights is positive, inside its box.
+    """
+    assert found.weights is not None
+    masks = [
+        mask_in_box(np.tensordot(weights, prototypes, axes=1), box, placement, input_size)
+        for weights, box in zip(found.weights, found.boxes, strict=True)
+    ]
+    return replace(found, masks=tuple(masks))
 
 
 def mask_in_box(

@@ -1,22 +1,38 @@
-"""Detection of the objects on one picture: from the files to named objects, for ``detect``."""
+"""Detection of objects: from pictures to named objects, through the delegate."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
+
+import numpy.typing as npt
 
 from delegate.errors import UsageError
-from delegate.host.delegated import DelegatedModel
 from delegate.options import Options
 from rk3588_vision.class_ranking import read_label_lines
+from rk3588_vision.classification import Labels
 from rk3588_vision.detection.boxes import Detections, Mask
 from rk3588_vision.detection.candidate import Hints
-from rk3588_vision.detection.detector import DetectorPlan, Thresholds, detect
+from rk3588_vision.detection.detector import (
+    DEFAULT_IOU,
+    DEFAULT_LIMIT,
+    DEFAULT_THRESHOLD,
+    DetectorPlan,
+    Thresholds,
+)
 from rk3588_vision.detection.recognise import DECODERS
-from rk3588_vision.images import open_image
+from rk3588_vision.embedded_labels import embedded_labels
+from rk3588_vision.picture_input import Picture, as_image
+from rk3588_vision.placement import Placement
+from rk3588_vision.session import CORES, Arrays, Session
 
 Point = tuple[float, float, float]
+
+_ALONE: Final = ("person", "face", "palm", "hand")
+"""What models of one class are made for, as the names of their files say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +85,76 @@ def named_objects(found: Detections, labels: Sequence[str] | None) -> tuple[Foun
     return tuple(objects)
 
 
-def check_labels(path: Path, labels: Sequence[str], plan: DetectorPlan) -> None:
+def check_labels(path: str | Path, labels: Sequence[str], plan: DetectorPlan) -> None:
     """Raises UsageError for a label file of another length than the model has classes."""
     expected = plan.head.classes
     if expected is not None and len(labels) != expected:
         raise UsageError(f"{path}: {len(labels)} labels for {expected} classes")
 
 
-def detect_objects(
-    image: Path,
-    model: Path,
-    options: Options,
-    *,
-    labels: Path | None,
-    threshold: float,
-    decoder: str | None,
-) -> tuple[FoundObject, ...]:
-    """The objects on ``image``, best first. Raises ModelError, UsageError, DelegateError."""
-    if decoder is not None and decoder not in DECODERS:
-        raise UsageError(f"no decoder {decoder!r}; there are: {', '.join(DECODERS)}")
-    if not 0.0 <= threshold <= 1.0:
-        raise UsageError(f"the threshold {threshold} is not from 0 to 1")
-    names = read_label_lines(labels) if labels is not None else None
-    plan = DetectorPlan.read(model, Hints(decoder, len(names) if names is not None else None))
-    if names is not None and labels is not None:
-        check_labels(labels, names, plan)
-    picture = open_image(image)
-    delegated = DelegatedModel.load(model, options)
-    return named_objects(detect(plan, delegated, picture, Thresholds(threshold)), names)
+class Detector(Session[tuple[FoundObject, ...]]):
+    """A detector that stays loaded: objects, people, masks or key points of pictures. A result is
+    what was found on one, best first.
+
+    ``labels``: a file with one line per class, or the names; without them those in the model's
+    file, or what the family finds (face, palm, person). ``threshold``: the least score; ``iou``:
+    the largest overlap of two boxes of a class; ``limit``: the most objects. ``decoder``: how the
+    outputs are read, where the model does not tell (names: ``rk3588-delegate detect --help``).
+    ``options``: the delegate's. Raises ModelError if the model is no detector or could be several,
+    UsageError for a bad label file, decoder or option.
+    """
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        labels: Labels | None = None,
+        threshold: float = DEFAULT_THRESHOLD,
+        iou: float = DEFAULT_IOU,
+        limit: int = DEFAULT_LIMIT,
+        decoder: str | None = None,
+        plan: DetectorPlan | None = None,
+        workers: int = CORES,
+        queue: int | None = None,
+        **options: Any,
+    ) -> None:
+        """``plan``: how the model is read, if somebody has made it already; ``decoder`` is then
+        its.
+        """
+        if decoder is not None and decoder not in DECODERS:
+            raise UsageError(f"no decoder {decoder!r}; there are: {', '.join(DECODERS)}")
+        if not 0.0 <= threshold <= 1.0:
+            raise UsageError(f"the threshold {threshold} is not from 0 to 1")
+        effective, path = Options.from_mapping(options), Path(model)
+        names = read_label_lines(Path(labels)) if isinstance(labels, str | Path) else labels
+        classes = len(names) if names is not None else None
+        self.plan: Final = plan or DetectorPlan.read(path, Hints(decoder, classes))
+        if names is not None:
+            check_labels(labels if isinstance(labels, str | Path) else "labels", names, self.plan)
+        self.labels: Final = names if names is not None else known_names(path, self.plan)
+        self._thresholds = Thresholds(threshold, iou, limit)
+        super().__init__(path, effective, workers=workers, queue=queue)
+
+    def prepare(self, picture: Picture) -> tuple[npt.NDArray[Any], Placement]:
+        """Return the model's input tensor for ``picture``, and where the picture lies in it."""
+        return self.plan.place(as_image(picture))
+
+    def decode(self, outputs: Arrays, placement: Placement) -> tuple[FoundObject, ...]:
+        """Return the objects that the model's outputs mean, whoever computed them, in pixels of the
+        picture. ``placement``: what ``prepare`` gave.
+        """
+        found = self.plan.decode(outputs, self.output_details, placement, self._thresholds)
+        return named_objects(found, self.labels)
+
+
+def known_names(path: Path, plan: DetectorPlan) -> Sequence[str] | None:
+    """Return the names of the classes: of what its family finds, where that is one thing, else
+    those that the model's file has, or that its family has; None: nothing says them.
+    """
+    family: tuple[str, ...] | None = getattr(plan.head, "class_names", None)
+    if plan.head.classes == 1 and family is None:
+        words = re.split(r"[^a-z]+", path.stem.lower())
+        family = next(((name,) for name in _ALONE if name in words), None)
+    if plan.head.classes == 1 and family is not None:
+        return family
+    return embedded_labels(path, plan.head.classes) or family

@@ -8,6 +8,7 @@ chooses. A wrong head gives boxes that look right.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from delegate.errors import ModelError, UsageError
@@ -19,26 +20,32 @@ from rk3588_vision.detection.head import Head, OutputTensor
 from rk3588_vision.detection.mediapipe import (
     HAND_SIDE,
     HAND_VALUES,
+    LANDMARKS,
     SELFIE_SIZES,
     HandHead,
+    LandmarkHead,
     SelfieHead,
 )
+from rk3588_vision.detection.pose import pose_candidates
 from rk3588_vision.detection.row_candidates import row_candidates
+from rk3588_vision.detection.segmentation import segmentation_candidates
+from rk3588_vision.detection.split import split_candidates
 from rk3588_vision.detection.ssd import PostProcessedHead, RawSsdHead, ssd_anchors
 from rk3588_vision.detection.yolo_grids import ANCHOR_FAMILIES
 
 DECODERS = (
     "ssd", "ssd-raw", "yolov5", "yolov8", "yolox", "end-to-end",
     "yolov8-seg", "yolov8-pose", "yolov8-obb", "yolov5-face", "blazeface",
-    "hand-landmarks", "selfie",
-    "yolov8-grids", "yolox-grids", *(family.name for family in ANCHOR_FAMILIES),
+    "hand-landmarks", "selfie", "blazepose", "face-landmarks",
+    "movenet", "movenet-multipose", "posenet", "segmentation", "label-map", "mask",
+    "yolov8-grids", "yolov8-seg-grids", "yolox-grids", *(family.name for family in ANCHOR_FAMILIES),
 )  # fmt: skip
 
 POST_PROCESS = "TFLite_Detection_PostProcess"
 
 
-class SeveralHeadsError(ModelError):
-    """The model is a detector, but its outputs fit more than one head."""
+class UnknownHeadError(ModelError):
+    """The outputs fit no head."""
 
 
 def recognise(
@@ -59,7 +66,7 @@ def recognise(
             )
         return named[0].head
     if not found:
-        raise ModelError(
+        raise UnknownHeadError(
             f"outputs {shapes} for an input of {input_h} x {input_w} pixels are of no detector "
             f"known here (decoders: {', '.join(DECODERS)})"
         )
@@ -67,12 +74,22 @@ def recognise(
     if best.doubt is None and (len(found) == 1 or found[1].score < best.score):
         return best.head
     doubt = best.doubt or "as likely as each other"
-    choices = "; ".join(str(candidate) for candidate in found)
-    raise SeveralHeadsError(
+    choices = "; ".join(_offers(found))
+    raise ModelError(
         f"outputs {shapes} for an input of {input_h} x {input_w} pixels fit more than one head, "
         f"and a wrong one gives wrong boxes ({doubt}): choose with --decoder NAME, or give "
-        f"--labels. {choices}"
+        f"--labels. What fits, best first: {choices}"
     )
+
+
+def _offers(found: Sequence[Candidate]) -> Iterator[str]:
+    """Yield the candidates, each with how likely it is beside the others: a point more is twice as
+    likely. One that is in doubt stands beside what is not known here.
+    """
+    weights = [2.0**candidate.score for candidate in found]
+    whole = sum(weights) + (found[0].doubt is not None)
+    for candidate, weight in zip(found, weights, strict=True):
+        yield f"{candidate} [{weight / whole:.0%}]"
 
 
 def _candidates(outputs: Outputs) -> Iterator[Candidate]:
@@ -80,6 +97,9 @@ def _candidates(outputs: Outputs) -> Iterator[Candidate]:
     yield from _raw_ssd(outputs)
     yield from _blaze(outputs)
     yield from _mediapipe(outputs)
+    yield from pose_candidates(outputs)
+    yield from segmentation_candidates(outputs)
+    yield from split_candidates(outputs)
     yield from row_candidates(outputs)
     yield from grid_candidates(outputs)
 
@@ -141,5 +161,12 @@ def _mediapipe(outputs: Outputs) -> Iterator[Candidate]:
         yield Candidate(SelfieHead(*size), "MediaPipe's mask of a person", USUAL)
     points, sides = (1, HAND_VALUES), (HAND_SIDE, HAND_SIDE)
     if sorted(shapes) == [(1, 1), (1, 1), points, points] and size == sides:
-        head = HandHead(shapes.index(points), shapes.index((1, 1)))
-        yield Candidate(head, "MediaPipe's landmarks of a hand", USUAL)
+        hand = HandHead(shapes.index(points), shapes.index((1, 1)))
+        yield Candidate(hand, "MediaPipe's landmarks of a hand", USUAL)
+    sizes = [math.prod(shape) for shape in shapes]
+    for model in LANDMARKS:
+        if size == (model.side, model.side) and {1, model.values * model.points} <= {*sizes}:
+            presence = sizes.index(1)
+            places = sizes.index(model.values * model.points), presence
+            head = LandmarkHead(model, *places, outputs.tensors[presence])
+            yield Candidate(head, f"MediaPipe's landmarks of a {model.what}", USUAL)

@@ -17,10 +17,10 @@ from rk3588_vision.detection.candidate import (
     class_score,
 )
 from rk3588_vision.detection.head import OutputTensor
+from rk3588_vision.detection.masks import MASK_WEIGHTS
 from rk3588_vision.detection.output_parts import boundaries
 from rk3588_vision.detection.yolo import EndToEndHead
 from rk3588_vision.detection.yolo_rows import (
-    MASK_WEIGHTS,
     POINT_VALUES,
     Part,
     Parts,
@@ -108,11 +108,16 @@ def row_candidates(outputs: Outputs) -> Iterator[Candidate]:
         yield Candidate(head, "boxes, scores and classes after suppression", 0)
 
 
-def _readings(outputs: Outputs) -> Iterator[_Rows]:
-    cells = {
-        strides: sum((outputs.input_h // s) * (outputs.input_w // s) for s in strides)
+def cells_of(input_h: int, input_w: int) -> dict[tuple[int, ...], int]:
+    """Return how many cells the grids of an input have, by their strides."""
+    return {
+        strides: sum((input_h // stride) * (input_w // stride) for stride in strides)
         for strides in _STRIDES
     }
+
+
+def _readings(outputs: Outputs) -> Iterator[_Rows]:
+    cells = cells_of(outputs.input_h, outputs.input_w)
     for index, output in enumerate(outputs.tensors):
         if len(output.shape) != 3 or output.shape[0] != 1:
             continue

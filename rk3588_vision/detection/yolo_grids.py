@@ -15,6 +15,7 @@ import numpy as np
 from rk3588_vision.class_ranking import softmax
 from rk3588_vision.detection.boxes import Detections, Floats, best_classes, from_centres
 from rk3588_vision.detection.head import OutputTensor, as_probability, sigmoid
+from rk3588_vision.detection.masks import prototype_masks
 from rk3588_vision.detection.yolo import (
     DARKNET_PREPARATION,
     YOLO_PREPARATION,
@@ -22,7 +23,7 @@ from rk3588_vision.detection.yolo import (
     cells,
     decode_yolox,
 )
-from rk3588_vision.placement import Fit, Preparation
+from rk3588_vision.placement import Fit, Placement, Preparation
 
 DFL_BINS = 16
 """Bins of the distribution that v8 predicts for each side of a box."""
@@ -201,12 +202,16 @@ class _GridHead(ABC):
         return self.channels - 5
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
+        return best_classes(*self._boxes(outputs), threshold)
+
+    def _boxes(self, outputs: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Return the boxes of all grids [n, 4] and the scores of their classes [n, classes]."""
         boxes, scores = [], []
         for stride, members in self.grids.items():
             where, likely = self._parts(members, outputs)
             boxes.append(self._corners(where, stride, members[0].output))
             scores.append(self._scores(likely))
-        return best_classes(np.concatenate(boxes), np.concatenate(scores), threshold)
+        return np.concatenate(boxes), np.concatenate(scores)
 
     def _parts(
         self, members: Sequence[GridOutput], outputs: Sequence[Floats]
@@ -298,6 +303,32 @@ class DflGridHead(_GridHead):
         centres = cells((stride,), self.input_h, self.input_w)[0] + 0.5
         corners: Floats = np.concatenate([centres - sides[:, :2], centres + sides[:, 2:]], axis=1)
         return stride * corners
+
+
+@dataclass(frozen=True, slots=True)
+class DflSegmentGridHead(DflGridHead):
+    """v8's and v11's segmentation heads: ``weights``, one more output per grid with the weights of
+    masks, and ``prototypes``, a map of them that is finer than all grids.
+    """
+
+    name: ClassVar[str] = "yolov8-seg-grids"
+
+    weights: tuple[GridOutput, ...]
+    prototypes: GridOutput
+
+    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
+        ordered = sorted(self.weights, key=lambda output: output.stride)
+        weights = np.concatenate([output.rows(outputs) for output in ordered])
+        return best_classes(*self._boxes(outputs), threshold, weights=weights)
+
+    def with_masks(
+        self, found: Detections, outputs: Sequence[Floats], placement: Placement
+    ) -> Detections:
+        """Return ``found``, in pixels of the picture, with its masks."""
+        prototypes = outputs[self.prototypes.index][0]
+        if not self.prototypes.channels_first:
+            prototypes = np.moveaxis(prototypes, -1, 0)
+        return prototype_masks(found, prototypes, placement, (self.input_h, self.input_w))
 
 
 @dataclass(frozen=True, slots=True)

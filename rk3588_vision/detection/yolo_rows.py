@@ -19,8 +19,9 @@ from rk3588_vision.detection.boxes import (
     from_centres,
     outlines_of,
 )
+from rk3588_vision.detection.candidate import COCO_POINTS
 from rk3588_vision.detection.head import OutputTensor, as_probability
-from rk3588_vision.detection.masks import mask_in_box
+from rk3588_vision.detection.masks import prototype_masks
 from rk3588_vision.detection.yolo import (
     YOLO_PREPARATION,
     YOLOX_PREPARATION,
@@ -28,9 +29,6 @@ from rk3588_vision.detection.yolo import (
     to_pixels,
 )
 from rk3588_vision.placement import Placement, Preparation
-
-MASK_WEIGHTS = 32
-"""Prototypes of v8's and v11's segmentation heads (``nm`` of their Segment layer)."""
 
 # log(width / stride): e^7 strides are more than 8000 pixels, so larger numbers are pixels.
 _LARGEST_LOGARITHM = 7.0
@@ -82,6 +80,14 @@ class RowsHead:
     @property
     def classes(self) -> int:
         return self.parts[Part.CLASSES]
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """What models with such points find; None where nothing says it."""
+        if self.classes == 1 and Part.PLACES in self.parts:
+            return ("face",)
+        person = self.parts.get(Part.POINTS) == COCO_POINTS * POINT_VALUES[Part.POINTS]
+        return ("person",) if self.classes == 1 and person else None
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         rows = outputs[self.at][0].T if self.channels_first else outputs[self.at][0]
@@ -169,9 +175,4 @@ class SegmentHead(RowsHead):
         prototypes = outputs[1 - self.at][0]
         if not self.prototypes_first:
             prototypes = np.moveaxis(prototypes, -1, 0)
-        size = self.input_h, self.input_w
-        masks = [
-            mask_in_box(np.tensordot(weights, prototypes, axes=1), box, placement, size)
-            for weights, box in zip(found.weights, found.boxes, strict=True)
-        ]
-        return replace(found, masks=tuple(masks))
+        return prototype_masks(found, prototypes, placement, (self.input_h, self.input_w))

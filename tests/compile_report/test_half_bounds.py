@@ -32,7 +32,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-COMMAND = ["compile", "--device", "simulator", "-O", "float=fp16"]
+COMMAND = ["compile", "--layers", "--device", "simulator", "-O", "float=fp16"]
 
 
 def bounds(model: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, object]:

@@ -135,5 +135,5 @@ def test_a_changed_copy_of_a_known_model_is_not_known(tmp_path: Path) -> None:
 
 
 def test_every_decoder_can_be_named() -> None:
-    assert len(set(DECODERS)) == len(DECODERS) == 22
+    assert len(set(DECODERS)) == len(DECODERS) == 31
     assert np.all([name == name.lower() for name in DECODERS])

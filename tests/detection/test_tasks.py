@@ -25,9 +25,10 @@ from rk3588_vision.detection.boxes import (
 from rk3588_vision.detection.candidate import Hints
 from rk3588_vision.detection.coco_results import COCO_CATEGORIES, coco_results, run_lengths
 from rk3588_vision.detection.head import OutputTensor
+from rk3588_vision.detection.masks import MASK_WEIGHTS
 from rk3588_vision.detection.objects import FoundObject
 from rk3588_vision.detection.recognise import recognise
-from rk3588_vision.detection.yolo_rows import MASK_WEIGHTS, SegmentHead
+from rk3588_vision.detection.yolo_rows import SegmentHead
 from rk3588_vision.placement import Fit, Placement
 from tests.detection.test_heads import CX, CY, EMPTY, N_CELLS, H, W, v8_rows
 

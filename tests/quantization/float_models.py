@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from delegate.builder import options
-from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType
 from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.conv_2d import ConvOptions
+from rk3588_conformance.builder import options
+from rk3588_conformance.builder.model_builder import ModelBuilder
 
 SIDE = 16
 

@@ -15,9 +15,9 @@ import pytest
 
 from delegate.cli import quantize as command
 from delegate.errors import DelegateError
-from delegate.vision.quantization import mixed, quantizer_package
-from delegate.vision.quantization.float_model import FloatModel
-from delegate.vision.quantization.ranges import Range
+from rk3588_vision.quantization import mixed, quantizer_package
+from rk3588_vision.quantization.float_model import FloatModel
+from rk3588_vision.quantization.ranges import Range
 from tests.cli.conftest import LABELS, Run, run
 from tests.cli.conftest import MODEL as DIGITS
 from tests.quantization.float_models import chain, save_pictures, two_heads

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
-from delegate.builder.sparse import Tree, encoded
 from delegate.errors import ModelError
 from delegate.host.runtimes import find_runtime
 from delegate.model.flatbuffer_reader import FlatbufferReader
@@ -18,7 +16,9 @@ from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_reader import read_model
 from delegate.model.tflite_schema import FILE_IDENTIFIER, ModelSlot, OperatorCodeSlot
 from delegate.ops.conv_2d import ConvOptions
-from delegate.vision.quantization.float_model import SIGNATURE, FloatModel
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.sparse import Tree, encoded
+from rk3588_vision.quantization.float_model import SIGNATURE, FloatModel
 from tests.cli.conftest import MODEL as QUANTISED
 from tests.quantization.float_models import SIDE, conv, two_heads
 from tests.shared_folder import MODELS, needs_models

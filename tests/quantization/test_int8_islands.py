@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
 from delegate.model.operator_options import Options
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.leaky_relu import LeakyReluOptions
-from delegate.vision.quantization.int8_islands import with_int8_islands
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_vision.quantization.int8_islands import with_int8_islands
 
 SHAPE = (1, 6, 5, 4)
 SOURCE, TARGET = Quantization((0.0625,), (3,)), Quantization((0.03125,), (-20,))

@@ -11,14 +11,14 @@ import pytest
 
 from delegate.errors import ModelError
 from delegate.insight.node_data import error_data
-from delegate.vision.quantization.float_model import FloatModel
-from delegate.vision.quantization.layer_errors import (
+from rk3588_vision.quantization.float_model import FloatModel
+from rk3588_vision.quantization.layer_errors import (
     BEST_DB,
     Accuracy,
     Distance,
     compare_layers,
 )
-from delegate.vision.quantization.picture_input import PictureInput, Wishes
+from rk3588_vision.quantization.picture_input import PictureInput, Wishes
 from tests.cli.conftest import MODEL as DIGITS
 from tests.quantization.float_models import chain, save_pictures, two_heads
 

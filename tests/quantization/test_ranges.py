@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
 from delegate.errors import ModelError
 from delegate.model.graph import DType
-from delegate.vision.quantization.float_model import FloatModel
-from delegate.vision.quantization.ranges import measure_ranges, moved_together, relu_limits
-from delegate.vision.quantization.weight_ranges import weight_bounds
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_vision.quantization.float_model import FloatModel
+from rk3588_vision.quantization.ranges import measure_ranges, moved_together, relu_limits
+from rk3588_vision.quantization.weight_ranges import weight_bounds
 from tests.quantization.float_models import SIDE, chain, two_heads
 
 

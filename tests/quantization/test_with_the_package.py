@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
+from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.cli.conftest import Run, run
 from tests.quantization.float_models import SIDE, chain, conv, save_pictures, two_heads
 from tests.shared_folder import MODELS, SHARED, needs_models

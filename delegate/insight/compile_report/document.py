@@ -15,6 +15,8 @@ from delegate.chip.chip import Chip
 from delegate.chip.rates import Driver
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.compile_report.advice import costs, suggestions
+from delegate.insight.compile_report.best_change import best_change
+from delegate.insight.compile_report.causes import causes_of
 from delegate.insight.compile_report.forms import forms_document
 from delegate.insight.compile_report.half_bounds import INPUTS, half_bounds
 from delegate.insight.compile_report.memory_plan import scratch_plan
@@ -49,7 +51,8 @@ def compile_document(
     ValueError if fp16 does not reach there.
     """
     programs = [parse(compiled.program) for compiled in result.partitions]
-    return {
+    left = left_by_rule(result, cpu)
+    document: dict[str, Any] = {
         "partitions": [
             _partition(result.chip, result.graph, compiled, program)
             | {"fp16": half_bounds(result.graph, compiled, inputs)}
@@ -66,9 +69,11 @@ def compile_document(
         "forms": forms_document(result.chip, programs),
         "costs": costs(result, drivers),
         "inference": whole_inference(result, cpu, drivers),
-        "left_to_cpu": left_by_rule(result, cpu),
+        "left_to_cpu": left,
+        "causes": causes_of(left),
         "suggestions": suggestions(result, cpu, drivers),
     }
+    return document | {"best_change": best_change(result, document, drivers)}
 
 
 def page_document(

@@ -20,10 +20,10 @@ import numpy as np
 from delegate.errors import DelegateError
 from delegate.host.runtimes import one_line
 from delegate.model.graph import Graph
-from delegate.vision.quantization.float_model import FloatModel
-from delegate.vision.quantization.int8_islands import with_int8_islands
-from delegate.vision.quantization.ranges import Range
-from delegate.vision.quantization.weight_ranges import weight_bounds
+from rk3588_vision.quantization.float_model import FloatModel
+from rk3588_vision.quantization.int8_islands import with_int8_islands
+from rk3588_vision.quantization.ranges import Range
+from rk3588_vision.quantization.weight_ranges import weight_bounds
 
 INSTALL = (
     "pip install 'rk3588-delegate[quantize]' (it needs NumPy 2: in an environment without "

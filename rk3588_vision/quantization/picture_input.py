@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from delegate.errors import ModelError
-from delegate.vision.detection.candidate import Hints
-from delegate.vision.detection.detector import DetectorPlan
-from delegate.vision.detection.recognise import SeveralHeadsError
-from delegate.vision.images import PIXEL_MAX, ImageInput
-from delegate.vision.placement import LABEL_IMAGE, Fit, Preparation, load_image
+from rk3588_vision.detection.candidate import Hints
+from rk3588_vision.detection.detector import DetectorPlan
+from rk3588_vision.detection.recognise import UnknownHeadError
+from rk3588_vision.images import PIXEL_MAX, ImageInput
+from rk3588_vision.placement import LABEL_IMAGE, Fit, Preparation, load_image
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +51,7 @@ class PictureInput:
                 path, wishes.hints, fit=wishes.fit, mean=wishes.mean, std=wishes.std,
                 is_bgr=wishes.is_bgr,
             )  # fmt: skip
-        except SeveralHeadsError:
-            raise
-        except ModelError:  # it is no detector
+        except UnknownHeadError:  # it is no detector
             return cls(_with(LABEL_IMAGE, overrides), "classify")
         return cls(plan.preparation, f"detect, {plan.head.name}")
 

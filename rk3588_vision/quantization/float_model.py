@@ -30,7 +30,7 @@ from delegate.model.tflite_schema import (
     TensorSlot,
 )
 from delegate.ops import OPERATORS
-from delegate.vision.quantization.model_tables import drop_unused_tensors
+from rk3588_vision.quantization.model_tables import drop_unused_tensors
 
 SIGNATURE = "serving_default"
 _COMPILED = "rk3588-npu"

@@ -17,11 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from delegate.model.graph import Graph
-from delegate.vision.quantization.float_model import FloatModel
-from delegate.vision.quantization.layer_errors import Accuracy, compare_layers
-from delegate.vision.quantization.picture_input import PictureInput
-from delegate.vision.quantization.quantizer_package import quantize
-from delegate.vision.quantization.ranges import Range, moved_together, relu_limits
+from rk3588_vision.quantization.float_model import FloatModel
+from rk3588_vision.quantization.layer_errors import Accuracy, compare_layers
+from rk3588_vision.quantization.picture_input import PictureInput
+from rk3588_vision.quantization.quantizer_package import quantize
+from rk3588_vision.quantization.ranges import Range, moved_together, relu_limits
 
 LEAST_GAIN_DB = 0.2
 JOINS_PER_UNIT = 3

@@ -21,9 +21,9 @@ from delegate.errors import ModelError
 from delegate.host.reference import ReferenceModel
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.model.tflite_reader import read_graph
-from delegate.vision.quantization.float_model import FloatModel
-from delegate.vision.quantization.picture_input import PictureInput
-from delegate.vision.quantization.ranges import Range, relu_limits
+from rk3588_vision.quantization.float_model import FloatModel
+from rk3588_vision.quantization.picture_input import PictureInput
+from rk3588_vision.quantization.ranges import Range, relu_limits
 
 BEST_DB = 120.0
 """What a tensor without any noise counts in means."""

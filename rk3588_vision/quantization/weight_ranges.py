@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from delegate.model.graph import Graph
 from delegate.ops import OPERATORS
-from delegate.vision.quantization.ranges import Range
+from rk3588_vision.quantization.ranges import Range
 
 _LARGEST_BIAS = 1 << 24
 """In steps: 64 times what nine products of 8 bits can reach, far below int32."""

@@ -25,7 +25,7 @@ from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.shared.aliases import int8_parts_keep_quantization
 from delegate.ops.shared.image_rules import keeps_quantization
-from delegate.vision.quantization.float_model import FloatModel
+from rk3588_vision.quantization.float_model import FloatModel
 
 Range = tuple[float, float]
 

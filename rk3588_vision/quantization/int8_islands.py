@@ -30,7 +30,7 @@ from delegate.model.tflite_schema import (
 )
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
-from delegate.vision.quantization.model_tables import drop_unused_tensors
+from rk3588_vision.quantization.model_tables import drop_unused_tensors
 
 _STEPS = 127
 _ALIGNMENT_BYTES = 16

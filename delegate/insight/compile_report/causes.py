@@ -1,0 +1,184 @@
+"""Why nodes stay on the CPU, one plain sentence per cause, with what to change in the export.
+
+A rule (``delegate.errors.Rule``) says what one node must fulfil. Here rules that come from the same
+habit of an exporter become one cause: shapes that are computed while running, for instance, show in
+five rules and as many operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from delegate.lower.rules import FORM_IS_KNOWN
+from delegate.partition.rules import NOT_DENIED, OPERATOR_SUPPORTED, PARTITION_FASTER_ON_NPU
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """``sentence`` says what keeps nodes on the CPU, ``remedy`` what to change; "" if nothing."""
+
+    sentence: str
+    remedy: str = ""
+
+
+BY_CHOICE: Final = Cause(
+    "The CPU does these remainders as fast; the delegate leaves them there by choice (SLOW in "
+    "option deny_ops)."
+)
+_SHAPES: Final = Cause(
+    "The model computes shapes while it runs.",
+    "Fix the batch at 1 before the conversion: keras.Input(shape, batch_size=1), or a signature "
+    "without None; PyTorch without dynamic_shapes.",
+)
+_FLOAT: Final = Cause(
+    "The values are float32; the NPU computes 8-bit integers, and fp16 where that is asked for.",
+    "Convert with full integer quantisation (representative_dataset; Ultralytics: int8=True), or "
+    "try -O float=fp16.",
+)
+_WIDE: Final = Cause(
+    "The values are 16-bit integers; the NPU takes 8 bits.",
+    "Quantise to int8 (target_spec.supported_ops = [TFLITE_BUILTINS_INT8]) instead of 16x8.",
+)
+_ONCE: Final = Cause(
+    "float16 weights become float32 when the model is loaded; that costs nothing later."
+)
+_EDGES: Final = Cause(
+    "Float values change to integers or back between layers, not only at the model's ends.",
+    "Quantise the whole model, without float layers in between.",
+)
+_DILATION: Final = Cause(
+    "A dilated convolution is stored as SPACE_TO_BATCH_ND, convolution, BATCH_TO_SPACE_ND.",
+    "Convert so that the convolution has the dilation itself (two dimensions, fixed input size).",
+)
+_SOFTMAX: Final = Cause(
+    "The NPU has no softmax.",
+    "End the model before the softmax: the largest logit is the same class (Ultralytics: cut the "
+    "box decoding off, and decode on the host).",
+)
+_POST_PROCESS: Final = Cause(
+    "Non-maximum suppression (TFLite_Detection_PostProcess) is sorting, which the CPU does best."
+)
+_RESIZE: Final = Cause(
+    "Bilinear resizing other than by exactly 2, with half-pixel centres, is left to the CPU.",
+    "Enlarge by 2 several times (align_corners=False), or use nearest neighbour: whole factors "
+    "up to 8.",
+)
+_RANK: Final = Cause(
+    "Tensors have more dimensions than the operator may have on the NPU.",
+    "Write the layer with four dimensions (batch, height, width, channels): a 1-D layer as height "
+    "1, windows and heads as pixels or channels.",
+)
+_ORDER: Final = Cause(
+    "Transposes and reshapes mix channels with pixels of several images, as heads of attention do.",
+    "Use one head of attention, or keep channels last throughout.",
+)
+_MOVES: Final = Cause(
+    "Operators that only move data stand between nodes of the CPU.",
+)
+_NORMALISED: Final = Cause(
+    "A mean over channels, or over other axes than height and width: layer normalisation.",
+    "Use BatchNormalization instead of LayerNormalization: it becomes part of the convolution.",
+)
+_LARGE_MEAN: Final = Cause(
+    "A mean over more than 31 rows or columns, as in instance normalisation.",
+    "Use BatchNormalization, or average in two steps: AveragePooling2D, then the mean.",
+)
+
+_BY_RULE: Final = {
+    PARTITION_FASTER_ON_NPU.name: BY_CHOICE,
+    "transposed_size_known": _SHAPES,
+    "new_shape_constant": _SHAPES,
+    "new_size_known": _SHAPES,
+    "static_shapes": _SHAPES,
+    "not_behind_dynamic_shapes": _SHAPES,
+    "host_converts": _EDGES,
+    "resized_to_twice": _RESIZE,
+    "feature_rank": _RANK,
+    "image_rank": _RANK,
+    "rank_in_range": _RANK,
+    "order_possible": _ORDER,
+    "alias_is_free": _MOVES,
+    "alias_position_known": _MOVES,
+    "tasks_keep_memory": _MOVES,
+    "parts_are_consecutive": _MOVES,
+    "features_computed": _MOVES,
+    "reduced_over_pixels": _NORMALISED,
+    "reduced_sides_in_range": _LARGE_MEAN,
+    FORM_IS_KNOWN.name: Cause(
+        "Nobody is known to have run such a task on a board (numerics=auto asks for that).",
+        "On a board, rk3588-delegate bring-up tries such tasks; those that pass are used from then "
+        "on.",
+    ),
+    NOT_DENIED.name: Cause("The option deny_ops keeps them on the CPU.", "Leave deny_ops out."),
+    "kernel_stays_inside": Cause(
+        "A dense layer on a sequence has scales per channel; kernels of TensorFlow Lite 2.14 read "
+        "beyond their memory there.",
+        "Quantise dense layers per tensor: "
+        "converter._experimental_disable_per_channel_quantization_for_dense_layers = True.",
+    ),
+    "one_operand_has_output_shape": Cause(
+        "Two computed tensors of different shapes are combined.",
+        "Repeat the smaller one before, or make it a constant.",
+    ),
+    "strides_in_range": Cause(
+        "A convolution's stride is above 7.",
+        "Split patches in two steps, for instance strides 4 and 4 instead of 16.",
+    ),
+    "within_one_lsb": Cause(
+        "The NPU's result could be more than one step off TensorFlow Lite's, by its scales.",
+        "Calibrate with more pictures, so that the scales of neighbours are closer.",
+    ),
+}
+_OF_SHAPES: Final = ("SHAPE", "GATHER", "GATHER_ND", "CAST", "FLOOR_DIV", "FLOOR_MOD")
+_BY_OPERATOR: Final = {
+    "SOFTMAX": _SOFTMAX,
+    "CUSTOM:TFLite_Detection_PostProcess": _POST_PROCESS,
+    "SPACE_TO_BATCH_ND": _DILATION,
+    "BATCH_TO_SPACE_ND": _DILATION,
+    "TILE": Cause(
+        "TILE repeats pixels in five dimensions, as some exports of UpSampling2D do.",
+        "Enlarge with UpSampling2D(interpolation='nearest') as one RESIZE_NEAREST_NEIGHBOR.",
+    ),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Cause(
+        "The NPU has no recurrent layers.", "Use convolutions over time instead of LSTM or GRU."
+    ),
+    **dict.fromkeys(_OF_SHAPES, _SHAPES),
+}
+_BY_TYPE: Final = {"FLOAT32": _FLOAT, "INT16": _WIDE, "FLOAT16": _ONCE, "INT32": _SHAPES}
+_TYPE_RULES: Final = (
+    "eight_bit_features", "quantised_input", "quantised_output", "quantised_or_float32_input",
+    "float32_output",
+)  # fmt: skip
+
+
+def known_cause(op: str, rule: str, reason: str) -> Cause | None:
+    """Return why nodes of an operator that break a rule stay on the CPU; ``reason`` is the sentence
+    of one of them. None: the rule's own sentence has to do.
+    """
+    if rule == OPERATOR_SUPPORTED.name:
+        name = op.partition(":")[2] or op
+        return _BY_OPERATOR.get(op) or Cause(f"The NPU does not take the operator {name}.")
+    if rule in _TYPE_RULES:
+        return _BY_TYPE.get(reason.split()[-1])
+    return _BY_RULE.get(rule)
+
+
+def causes_of(groups: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what is left to the CPU by cause, the most expensive first. ``groups``: what
+    ``left_by_rule`` gives.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for group in groups:
+        op, rule, reason = group["op"], group["rule"], group["reasons"][0]
+        known = known_cause(op, rule, reason)
+        cause = known or Cause(f"{reason.rstrip('.')}.")
+        entry = found.setdefault(
+            rule if known is None else cause.sentence,
+            {"cause": cause.sentence, "remedy": cause.remedy, "ops": [], "nodes": [], "cpu_us": 0},
+        )
+        entry["ops"] += [op] if op not in entry["ops"] else []
+        entry["nodes"] = sorted([*entry["nodes"], *group["nodes"]])
+        entry["cpu_us"] += group["cpu_us"]
+    return sorted(found.values(), key=lambda entry: -entry["cpu_us"])

@@ -1,0 +1,88 @@
+"""``compile`` says the answer first, in at most 25 lines, whatever the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from delegate.insight.compile_report.causes import BY_CHOICE, causes_of, known_cause
+from tests.cli.conftest import MODEL, Run
+from tests.shared_folder import MODELS, model_files, needs_models
+
+MOST_LINES = 25
+DENIED = "deny_ops=CONV_2D,DEPTHWISE_CONV_2D,ADD,MEAN,FULLY_CONNECTED,RESHAPE"
+SMALL = ["numerics=auto", "numerics=exact", "deny_ops=ADD", DENIED]
+
+
+def check(text: str, document: dict[str, object]) -> None:
+    lines = text.splitlines()
+    assert len(lines) <= MOST_LINES, text
+    assert [line for line in lines[1:] if len(line) > 100] == []
+    whole = document["delegated_nodes"] == document["total_nodes"]
+    verdict = lines[1].removeprefix("on the NPU   ")
+    assert verdict.startswith("whole: " if whole else ("not whole: ", "whole: ", "no: "))
+    assert ("left to the CPU: " in text) is bool(document["rejections"])
+    assert "helps most" in text
+
+
+@pytest.mark.parametrize("option", SMALL)
+def test_answer_fits_a_screen(run: Run, option: str) -> None:
+    document = run("compile", MODEL, "-O", option, "--json").json
+    check(run("compile", MODEL, "-O", option).out, document)
+
+
+@needs_models
+@pytest.mark.parametrize(
+    "model", model_files(".", "graphs", "float"), ids=lambda path: Path(path).stem
+)
+def test_answer_of_public_models_fits_a_screen(run: Run, model: Path) -> None:
+    chosen = ("-O", "numerics=auto")
+    document = run("compile", model, *chosen, "--json").json
+    check(run("compile", model, *chosen).out, document)
+    told = [node for cause in document["causes"] for node in cause["nodes"]]
+    assert sorted(told) == sorted({entry["node"] for entry in document["rejections"]})
+    assert all(cause["cause"].endswith(".") for cause in document["causes"])
+
+
+@needs_models
+def test_a_float_model_whose_constants_alone_are_left_runs_whole(run: Run) -> None:
+    model = MODELS / "float" / "mediapipe_face_detection_short_range.tflite"
+    document = run("compile", model, "--json").json
+    assert document["delegated_nodes"] < document["total_nodes"]
+    assert "on the NPU   whole: " in run("compile", model).out
+
+
+@needs_models
+def test_the_change_that_helps_most_is_said_in_words_of_the_exporter(run: Run) -> None:
+    found = run("compile", MODELS / "graphs" / "unet_128.int8.tflite", "--json").json
+    assert "batch_size=1" in found["best_change"]["change"]
+    assert [cause["cause"] for cause in found["causes"]] == [
+        "The model computes shapes while it runs."
+    ]
+    whole = found["inference"]["cpu_us"]
+    assert whole <= found["best_change"]["at_most_us"] < found["inference"]["total_us"]
+
+
+def test_rules_with_one_reason_behind_them_are_one_cause() -> None:
+    groups = [
+        {"op": op, "rule": rule, "nodes": [node], "cpu_us": us, "reasons": [reason]}
+        for op, rule, node, us, reason in (
+            ("SHAPE", "operator_supported", 3, 1.0, "it is SHAPE"),
+            ("PACK", "eight_bit_features", 1, 2.0, "tensor 4 is INT32"),
+            ("CONV_2D", "eight_bit_features", 2, 9.0, "tensor 4 is FLOAT32"),
+            ("ADD", "made_up_rule", 5, 0.5, "The made up must be true: node 5"),
+            ("MUL", "made_up_rule", 6, 0.5, "The made up must be true: node 6"),
+        )
+    ]
+    found = causes_of(groups)
+    assert [(cause["nodes"], cause["cpu_us"]) for cause in found] == [
+        ([2], 9.0), ([1, 3], 3.0), ([5, 6], 1.0),
+    ]  # fmt: skip
+    assert found[2]["cause"] == "The made up must be true: node 5."
+    assert found[2]["ops"] == ["ADD", "MUL"]
+
+
+def test_what_stays_by_choice_has_no_remedy() -> None:
+    assert known_cause("ADD", "partition_faster_on_npu", "") is BY_CHOICE
+    assert not BY_CHOICE.remedy
