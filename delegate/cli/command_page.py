@@ -48,7 +48,12 @@ def commands_page() -> str:
         "progress bars only to a terminal. Exit codes: 0 ok, 1 mismatch or failure, 2 usage,\n"
         "3 no device, 4 unsupported under `strict`.\n",
     ]
-    for command in map(load_command, COMMANDS):
+    commands = [load_command(name) for name in COMMANDS]
+    summaries = [
+        f"| [{command.name}](#{command.name}) | {command.summary} |" for command in commands
+    ]
+    parts.append("\n".join(["| command | does |", "| --- | --- |", *summaries]) + "\n")
+    for command in commands:
         table = ["| argument | |", "| --- | --- |"]
         table += [f"| `{name}` | {text} |" for name, text in _rows(command)]
         examples = "\n".join(f"    {PROGRAM} {example}" for example in command.examples)

@@ -1,14 +1,13 @@
-"""Generates what follows from the table of options: a page, the README's table, a C++ header.
+"""Generates what follows from the table of options: a page and a C++ header.
 
-``python -m delegate.cli.option_pages [ROOT]`` rewrites ``docs/options.md``, the table in
-``README.md`` and ``native/loader/options_gen.h`` below ROOT, by default the current folder. A test
-fails while one is stale.
+``python -m delegate.cli.option_pages [ROOT]`` rewrites ``docs/options.md`` and
+``native/loader/options_gen.h`` below ROOT, by default the current folder. A test fails while one is
+stale.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -39,12 +38,6 @@ def options_page(_: str = "") -> str:
         "without Python take the same values: spaces around them and case count only in paths.\n"
         f"\n{options_table()}"
     )
-
-
-def readme(old: str) -> str:
-    """The text of ``README.md`` with the table of today."""
-    pattern = r"^\| key \| values.*?(?=^(?!\|)|\Z)"
-    return re.sub(pattern, lambda _: options_table(), old, flags=re.MULTILINE | re.DOTALL)
 
 
 def _quoted(text: str) -> str:
@@ -110,7 +103,6 @@ def header(_: str = "") -> str:
 
 PAGES: Mapping[str, Callable[[str], str]] = {
     "docs/options.md": options_page,
-    "README.md": readme,
     "native/loader/options_gen.h": header,
 }
 """Path, and what gives its new text from its old one."""

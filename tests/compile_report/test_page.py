@@ -101,9 +101,15 @@ def test_graph_is_folded_searched_and_no_wider_than_the_page(width: int, tmp_pat
     )
     page = render_page(page_document(result, "yolo"))
     steps = """<script>
+    const seen = {}, at = (id) => document.getElementById(id), svg = () => document.querySelector("#graph-view svg");
+    seen.height_folded = document.documentElement.scrollHeight;
+    seen.open = [...document.querySelectorAll("details.partition, #developers-fold")].filter((e) => e.open).length;
+    for (const box of document.querySelectorAll("details.partition, #developers-fold")) { box.open = true; box.dispatchEvent(new Event("toggle")); }
+    seen.layers = document.querySelectorAll("details.layer").length;
+    seen.longest = Math.max(...[...document.querySelectorAll("span[title]")].map((e) => e.textContent.length));
+    seen.whole = [...document.querySelectorAll("details.layer span[title]")].every((e) => { const [a, b] = e.textContent.split("\\u2026"); return e.title.startsWith(a) && e.title.endsWith(b ?? ""); });
     document.querySelector("details.layer").open = true;
     document.querySelector("details.layer").dispatchEvent(new Event("toggle"));
-    const seen = {}, at = (id) => document.getElementById(id), svg = () => document.querySelector("#graph-view svg");
     seen.page = document.documentElement.scrollWidth; seen.window = window.innerWidth;
     seen.width = Number(svg().getAttribute("width")); seen.height = Number(svg().getAttribute("height"));
     at("graph-search").value = "softmax"; at("graph-search").dispatchEvent(new Event("input"));
@@ -128,6 +134,11 @@ def test_graph_is_folded_searched_and_no_wider_than_the_page(width: int, tmp_pat
     total = len(result.graph.nodes)
     assert seen["page"] <= seen["window"] == width
     assert seen["tiles"] == 1
+    assert seen["open"] == 0, "layers and the developers' parts are folded"
+    assert seen["layers"] == sum(len(p.layers) for p in result.partitions)
+    assert seen["height_folded"] < (4200 if width < 640 else 3200)
+    assert seen["whole"], "a name is shortened in its middle; the pointer shows the whole"
+    assert seen["longest"] <= (36 if width < 640 else 72)
     assert seen["cut"] == 0, "nothing but the graph is wider than its place"
     assert 0.2 < seen["width"] / seen["height"] < 5, "neither one column nor one row"
     assert seen["hits"] == sum(node.op == "SOFTMAX" for node in result.graph.nodes) > 0

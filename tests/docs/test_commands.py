@@ -162,22 +162,23 @@ def test_every_command_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
 
-def output_shown(first_line: str) -> list[str]:
-    """The lines of README's block that begins so, but for cuts, times and paths."""
+def output_shown(page: str, first_line: str) -> list[str]:
+    """The lines of a page's block that begins so, but for cuts, times and paths."""
     (block,) = re.findall(
-        rf"^```\n({re.escape(first_line)}.*?)^```", README, re.MULTILINE | re.DOTALL
+        rf"^```\n({re.escape(first_line)}.*?)^```", page, re.MULTILINE | re.DOTALL
     )
     varying = ("...", "$ ", "compiled in", "image ", "model ")
     return [line for line in block.splitlines() if line and not line.startswith(varying)]
 
 
-def test_report_in_the_readme_is_todays(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_in_the_tutorial_is_todays(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     command = "compile models/digits/digits_int8.tflite"
     printed = run(*command.split()).out.splitlines()
-    lines = output_shown(f"$ rk3588-delegate {command}")
+    lines = output_shown(TUTORIAL, f"$ rk3588-delegate {command}")
     assert len(lines) > 6
     assert not [line for line in lines if line not in printed]
 
@@ -189,7 +190,7 @@ def test_classification_in_the_readme_is_todays(run: Run) -> None:
         "--model", MODELS / "mobilenet_v1_1.0_224_quant.tflite",
         "--labels", SHARED / "images" / "imagenet_labels.txt",
     )  # fmt: skip
-    lines = output_shown("image ")
+    lines = output_shown(README, "image ")
     assert len(lines) > 8
     assert not [line for line in lines if line not in outcome.out.splitlines()]
 

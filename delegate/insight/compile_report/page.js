@@ -22,10 +22,14 @@
   const percent = (share) => `${(100 * share).toFixed(1)} %`;
   const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
   const table = (headings, rows, right) => {
-    const cells = (kind, row) => el("tr", {}, ...row.map((cell, i) => el(kind, { class: right.includes(i) ? "n" : i === row.length - 1 ? "name" : "" }, cell)));
-    return el("table", {}, el("thead", {}, cells("th", headings)), el("tbody", {}, ...rows.map((row) => cells("td", row))));
+    const cells = (kind, row) => el("tr", {}, ...row.map((cell, i) => el(kind, { class: right.includes(i) ? "n" : i === row.length - 1 ? "name" : "", "data-head": headings[i] }, cell)));
+    return el("table", { class: "cards" }, el("thead", {}, cells("th", headings)), el("tbody", {}, ...rows.map((row) => cells("td", row))));
   };
-  const room = (id) => Math.max(280, Math.min(900, by(id).clientWidth)); // for a drawing, in pixels
+  const room = () => Math.max(280, Math.min(900, by("costs").clientWidth)); // for a drawing, in pixels; folded parts have no width
+  const narrow = room() < 640;
+  // Long names differ at both ends: the middle goes, and the whole name is what the pointer shows.
+  const middle = (text, most = narrow ? 36 : 72) => text.length <= most ? text : `${text.slice(0, Math.ceil(most * .6) - 1)}\u2026${text.slice(-Math.floor(most * .4))}`;
+  const name = (text) => el("span", { title: text }, middle(text));
   const ends = (pair, digits) => pair[0].toFixed(digits) === pair[1].toFixed(digits) ? pair[0].toFixed(digits) : `${pair[0].toFixed(digits)} to ${pair[1].toFixed(digits)}`;
   const span = (pair, digits) => `${ends(pair.map((us) => us / 1000), digits)} ms`; // of microseconds
   const reasons = new Map(report.rejections.map((r) => [r.node, r]));
@@ -35,8 +39,9 @@
     by("title").textContent = data.title;
     const cycles = report.partitions.reduce((sum, p) => sum + p.estimate.cycles, 0), whole = report.inference;
     const rates = Object.entries(whole.frames_per_second).map(([count, rate]) => `${number(rate)} per second with ${plural(Number(count), "interpreter")}`);
-    const drivers = Object.entries(whole.by_driver).map(([name, found]) => `${name} at ${ends(found.clock_mhz, 0)} MHz ${span(found.range_us, 2)}`);
-    by("headline").textContent = `${span(whole.range_us, 2)} per inference, modelled: ${drivers.join(", ")}; in the middle ${rates.join(", ")}.`;
+    const drivers = Object.entries(whole.by_driver).map(([name, found]) => `${name} at ${ends(found.clock_mhz, 0)} MHz: ${span(found.range_us, 2)}`);
+    by("headline").textContent = `${span(whole.range_us, 2)} per inference, modelled`;
+    by("drivers").append(...drivers.map((text) => el("li", {}, text)), el("li", {}, `in the middle ${rates.join(", ")}`));
     by("headline").dataset.totalUs = whole.total_us;
     const missing = whole.unmodelled.length ? ` Not in it: ${whole.unmodelled.join(", ")}.` : "";
     by("summary").textContent = `${report.delegated_nodes} of ${plural(report.total_nodes, "node")} on the NPU in ${plural(report.partitions.length, "partition")}, ${plural(report.costs.tasks, "task")}: ${number(cycles)} cycles, ${(cycles / 1e6).toFixed(2)} ms at 1 GHz; ${(whole.cpu_us / 1000).toFixed(2)} ms of the CPU's nodes on one thread (${whole.cpu}), which alone would take ${(whole.cpu_alone_us / 1000).toFixed(2)} ms.${missing} Nothing here was measured on this model.`;
@@ -55,13 +60,13 @@
       bars.append(el("span", {}, name), bar, el("span", {}, span(whole.ranges[part], 3)));
     }
     by("costs").append(bars);
-    if (whole.measured_by_others.length) by("costs").append(el("h3", {}, "Measured by others, of the same network"), el("div", { class: "scroll" }, table(["ms", "chip", "network", "how", "who"], whole.measured_by_others.map((m) => [ends(m.ms, 1), m.chip, m.network, m.conditions, m.source]), [0])));
+    if (whole.measured_by_others.length) by("costs").append(el("h3", {}, "Measured by others, of the same network"), el("div", { class: "scroll" }, table(["ms", "chip", "how", "who", "network"], whole.measured_by_others.map((m) => [ends(m.ms, 1), m.chip, m.conditions, m.source, m.network]), [0])));
     const best = report.suggestions[0];
     by("costs").append(el("p", { class: "advice" }, best
       ? `One change would help most: ${best.ops.join(" and ")} on the NPU would save at most ${(best.at_most_us / 1000).toFixed(2)} ms of ${(whole.total_us / 1000).toFixed(2)} ms, with ${plural(best.partitions, "partition")} instead of ${report.partitions.length} and ${best.nodes} of ${report.total_nodes} nodes delegated.`
       : "No operator that is left to the CPU costs anything: support for another one would not help."));
     if (report.suggestions.length > 1) by("costs").append(el("h3", {}, "If these operators ran on the NPU"), el("div", { class: "scroll" }, table(["ms at most", "partitions", "delegated nodes", "operators"], report.suggestions.map((s) => [(s.at_most_us / 1000).toFixed(3), String(s.partitions), String(s.nodes), s.ops.join(", ")]), [0, 1, 2])));
-    by("costs").append(el("h3", {}, "Largest layers"), el("div", { class: "scroll" }, table(["cycles", "share", "partition", "layer"], report.costs.largest_layers.map((l) => [number(l.cycles), percent(l.share), String(l.partition), l.name]), [0, 1, 2])));
+    by("costs").append(el("h3", {}, "Largest layers"), el("div", { class: "scroll" }, table(["cycles", "share", "partition", "layer"], report.costs.largest_layers.map((l) => [number(l.cycles), percent(l.share), String(l.partition), name(l.name)]), [0, 1, 2])));
   };
 
   const unfolded_label = (n) => `${n.node} ${n.op.replace("DEPTHWISE_CONV", "DW_CONV")}`;
@@ -190,7 +195,7 @@
   const tiles = (list) => {
     const box = el("div");
     const rows = Math.max(...list.map((t) => t.row + t.rows)), banks = data.hardware.cbuf_banks;
-    const narrow = room("layer-view") < 640, BETWEEN = narrow ? 8 : 24;
+    const BETWEEN = narrow ? 8 : 24;
     const H = 16, LEFT = narrow ? 62 : 96, STRIP = narrow ? 106 : 420, BANK = narrow ? 8 : 13;
     const width = LEFT + STRIP + BETWEEN + banks * BANK + (narrow ? 0 : 150);
     const svg = draw("svg", { width, height: list.length * (H + 3) + 26, viewBox: `0 0 ${width} ${list.length * (H + 3) + 26}` });
@@ -221,8 +226,8 @@
         if (box.childElementCount > 1) return;
         p.layers.forEach((layer, i) => {
           const chip = el("span", { class: `chip ${layer.limit}` }, layer.limit === "npu" ? "arithmetic" : "memory");
-          const row = el("details", { class: "layer" }, el("summary", {}, el("span", {}, chip, layer.name), el("span", { class: "facts" }, `${number(layer.cycles)} cycles \u00b7 ${size(layer.bytes)} \u00b7 ${plural(layer.tasks, "task")}`)));
-          row.addEventListener("toggle", () => { 
+          const row = el("details", { class: "layer" }, el("summary", {}, el("span", {}, chip, name(layer.name)), el("span", { class: "facts" }, `${number(layer.cycles)} cycles \u00b7 ${size(layer.bytes)} \u00b7 ${plural(layer.tasks, "task")}`)));
+          row.addEventListener("toggle", () => {
             if (row.childElementCount > 1) return;
             if (layer.tiling) row.append(el("p", { class: "detail" }, `Tiling: ${layer.tiling}`));
             if (layer.difference) row.append(el("p", { class: "detail" }, `One task for nodes ${layer.nodes.join(", ")}: at most ${layer.difference.most_lsb} LSB from TensorFlow Lite, ${(100 * layer.difference.share).toFixed(1)} % of the results differ by model`));
@@ -232,7 +237,6 @@
         });
       });
       by("layer-view").append(box);
-      if (report.partitions.length === 1 || number_of === 0) box.open = true;
     });
     if (!report.partitions.length) by("layer-view").append("No node of this model runs on the NPU.");
   };
@@ -240,7 +244,7 @@
   const roofline = () => {
     const points = report.partitions.flatMap((p, i) => p.layers.map((l) => ({ ...l, partition: i })));
     if (!points.length) return;
-    const W = room("roof-view"), H = 420, L = 64, B = 40, log = Math.log10;
+    const W = room(), H = 420, L = 64, B = 40, log = Math.log10;
     const xs = points.map((p) => log(Math.max(p.bytes, 1))), ys = points.map((p) => log(Math.max(p.npu_cycles, p.ddr_cycles, 1)));
     const lows = points.map((p) => log(Math.max(p.npu_cycles, 1))).filter((v) => v > 0);
     const x0 = Math.floor(Math.min(...xs)), x1 = Math.ceil(Math.max(...xs) + .01), y0 = Math.floor(Math.min(...ys, ...lows)), y1 = Math.ceil(Math.max(...ys) + .01);
@@ -267,7 +271,7 @@
     if (!drawn.length) { by("memory-view").append("No partition keeps results between its layers."); return; }
     for (const [plan, i] of drawn) {
       const layers_of = report.partitions[i].layers.length, top = report.partitions[i].buffers.scratch;
-      const W = room("memory-view"), H = Math.max(80, Math.min(280, plan.length * 14)), L = 76, B = 22;
+      const W = room(), H = Math.max(80, Math.min(280, plan.length * 14)), L = 76, B = 22;
       const X = (v) => L + v / layers_of * (W - L - 10), Y = (v) => H - B - v / top * (H - B - 14);
       const svg = draw("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}` });
       svg.append(draw("path", { class: "axis", d: `M${L} 14V${H - B}H${W - 10}` }), draw("text", { x: L - 6, y: 20, "text-anchor": "end" }, size(top)), draw("text", { x: L - 6, y: H - B, "text-anchor": "end" }, "0"), draw("text", { x: L, y: H - 6, class: "soft" }, "layer 0"), draw("text", { x: W - 10, y: H - 6, "text-anchor": "end", class: "soft" }, `layer ${layers_of - 1}`));
@@ -302,5 +306,6 @@
   };
 
   for (const part of [header, dominates, graph, layers, roofline, memory, forms, cpu]) part();
+  document.querySelector('nav [href="#developers"]').addEventListener("click", () => { by("developers-fold").open = true; });
   document.documentElement.dataset.readyMs = performance.now();
 })();
