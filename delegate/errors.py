@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
+from typing import Final
 
 
 class DelegateError(Exception):
@@ -64,6 +65,10 @@ class Rule:
 
     name: str
     sentence: str
+
+
+DENIED: Final = "not_denied"
+"""The rule that a node breaks which option ``deny_ops`` names."""
 
 
 @dataclass(frozen=True, slots=True)

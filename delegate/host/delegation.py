@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from delegate.errors import Rejection, UnsupportedError
+from delegate.errors import DENIED, Rejection, UnsupportedError
 from delegate.log import get_logger
 from delegate.options import ORIGIN_DEFAULT, Options
 
@@ -128,9 +128,7 @@ def require_all(rejections: tuple[Rejection, ...], options: Options) -> None:
     """Raise UnsupportedError under ``strict`` if more was rejected than ``deny_ops`` names."""
     if not options.strict:
         return
-    from delegate.partition.rules import NOT_DENIED  # on demand: it imports every operator
-
-    refused = [rejection for rejection in rejections if rejection.rule != NOT_DENIED.name]
+    refused = [rejection for rejection in rejections if rejection.rule != DENIED]
     if refused:
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
         raise UnsupportedError(f"strict: {describe(refused[0])}{more}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
 from delegate.chip.element import Element
-from delegate.errors import LoweringError, Rejection, Rule
+from delegate.errors import DENIED, LoweringError, Rejection, Rule
 from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
@@ -21,7 +21,7 @@ NOT_TAKEN_ALREADY = Rule(
     "No other delegate may take this part of the graph first; create the interpreter without "
     "default delegates (op resolver type BUILTIN_WITHOUT_DEFAULT_DELEGATES)",
 )
-NOT_DENIED = Rule("not_denied", "The option deny_ops must not name the node or its operator")
+NOT_DENIED = Rule(DENIED, "The option deny_ops must not name the node or its operator")
 READERS_TAKEN = Rule(
     "readers_taken",
     "What follows from shapes alone is computed while the model is compiled, where only nodes that "
