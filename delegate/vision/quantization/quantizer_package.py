@@ -73,6 +73,8 @@ def quantize(model: FloatModel, ranges: Mapping[int, Range], floats: Collection[
                 enable_progress_report=False,
             )
             content = bytes(result.quantized_model)
+    except MemoryError:
+        raise
     except Exception as error:  # its own checks raise many types
         raise DelegateError(
             f"{model.source}: ai-edge-quantizer cannot quantise it: {one_line(error)}"
