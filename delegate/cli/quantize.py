@@ -86,6 +86,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_overwriting(model: Path, output: Path) -> None:
+    if output.exists() and not output.is_file():
+        raise UsageError(f"cannot write {output}: it is no plain file")
     if output.exists() and model.exists() and output.samefile(model):
         raise UsageError(f"-o {output}: is the float model itself; give another name")
 

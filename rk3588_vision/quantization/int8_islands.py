@@ -12,11 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.model.flatbuffer_reader import FlatbufferReader
-from delegate.model.flatbuffer_tables import Items, TableValue, read_table, write_file
+from delegate.model.flatbuffer_tables import Items, TableValue, write_file
 from delegate.model.graph import DType, Graph, Node, Tensor
-from delegate.model.outside_content import bring_inside
-from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_reader import read_graph
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
@@ -30,7 +27,7 @@ from delegate.model.tflite_schema import (
 )
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
-from rk3588_vision.quantization.model_tables import drop_unused_tensors
+from rk3588_vision.quantization.model_tables import drop_unused_tensors, open_tables
 
 _STEPS = 127
 _ALIGNMENT_BYTES = 16
@@ -52,9 +49,7 @@ def with_int8_islands(content: bytes, floats: Collection[str] = ()) -> bytes:
     islands = [island for node in graph.nodes if (island := _island(graph, node, floats))]
     if not islands:
         return content
-    reader = FlatbufferReader(memoryview(content), "the quantised model")
-    root = read_table(reader.root(FILE_IDENTIFIER, ".tflite"), MODEL)
-    bring_inside(root, memoryview(content))
+    root = open_tables(content)
     subgraph = root.children(ModelSlot.SUBGRAPHS)[0]
     operators = subgraph.children(SubGraphSlot.OPERATORS)
     places = {node.index: place for place, node in enumerate(graph.nodes)}

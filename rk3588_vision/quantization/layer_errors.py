@@ -139,6 +139,8 @@ def compare_layers(
     Raises ModelError if the two do not belong together, or a runtime refuses one.
     """
     graph = read_graph(model)
+    if len(graph.inputs) != 1:
+        raise ModelError(f"{model}: has {len(graph.inputs)} inputs; pictures need a model with one")
     pairs = _pairs(reference, graph, model) if with_layers else []
     outputs = _output_pairs(reference.graph, graph, model)
     entry = Distance()

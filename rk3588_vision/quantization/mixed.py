@@ -23,7 +23,10 @@ from rk3588_vision.quantization.picture_input import PictureInput
 from rk3588_vision.quantization.quantizer_package import quantize
 from rk3588_vision.quantization.ranges import Range, moved_together, relu_limits
 
-LEAST_GAIN_DB = 0.2
+LEAST_GAIN_DB = 1.0
+"""That a unit must bring: each costs time, and cuts the model into more partitions."""
+ENOUGH_DB = 50.0
+"""Beyond it, nobody sees a difference of the outputs, and no further unit is joined."""
 JOINS_PER_UNIT = 3
 MOST_PICTURES = 16
 """That trials are judged by, spread over all that were given."""
@@ -52,11 +55,6 @@ class MixedModel:
     int8_db: float
     mixed_db: float
 
-    @property
-    def floats(self) -> frozenset[int]:
-        """The nodes that stay in float."""
-        return frozenset().union(*(unit.nodes for unit in self.kept))
-
 
 def most_models(units: int, trials: int) -> int:
     """Return how many models ``keep_worst_in_float`` makes and measures at most."""
@@ -76,7 +74,6 @@ def keep_worst_in_float(
     """Return the model with up to ``units`` units in float, of up to ``trials`` that are tried;
     ``done`` is called after every model that was measured (``most_models``).
     """
-
     few = pictures[:: max(len(pictures) // MOST_PICTURES, 1)][:MOST_PICTURES]
 
     def compared(content: bytes, seen: Sequence[Path], *, layers: bool = False) -> Accuracy:
@@ -100,7 +97,7 @@ def keep_worst_in_float(
     kept: tuple[Unit, ...] = ()
     best_db = first.mean_db
     for unit in sorted(tried, key=lambda unit: -unit.mean_db)[: JOINS_PER_UNIT * units]:
-        if len(kept) == units:
+        if len(kept) == units or best_db >= ENOUGH_DB:
             break
         candidate, mean_db = measured(unit.nodes.union(*(k.nodes for k in kept)))
         if mean_db >= best_db + LEAST_GAIN_DB:

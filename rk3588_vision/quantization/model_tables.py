@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from delegate.model.flatbuffer_tables import TableValue
+from delegate.model.flatbuffer_reader import FlatbufferReader
+from delegate.model.flatbuffer_tables import Items, TableValue, read_table, write_file
+from delegate.model.graph import REDUCED_PRECISION
+from delegate.model.outside_content import bring_inside
+from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_schema import (
+    FILE_IDENTIFIER,
     BufferSlot,
+    MetadataSlot,
     ModelSlot,
     OperatorSlot,
     SignatureSlot,
@@ -16,6 +22,33 @@ from delegate.model.tflite_schema import (
 _TENSOR_LISTS = (OperatorSlot.INPUTS, OperatorSlot.OUTPUTS, OperatorSlot.INTERMEDIATES)
 _EDGES = (SubGraphSlot.INPUTS, SubGraphSlot.OUTPUTS)
 _ABSENT = -1
+_FP16 = b"fp16accfp32"
+"""Computed in fp16, summed in float32: what the NPU does."""
+
+
+def open_tables(content: bytes) -> TableValue:
+    """Return the tables of a file's content, all of it inside. Raises ModelError."""
+    reader = FlatbufferReader(memoryview(content), "the quantised model")
+    root = read_table(reader.root(FILE_IDENTIFIER, ".tflite"), MODEL)
+    bring_inside(root, memoryview(content))
+    return root
+
+
+def bearing_fp16(content: bytes) -> bytes:
+    """Return the model with the metadata that its float layers may be computed in fp16."""
+    root = open_tables(content)
+    entries = root.children(ModelSlot.METADATA)
+    names = [entry.fields.get(MetadataSlot.NAME) for entry in entries]
+    wanted = REDUCED_PRECISION.encode()
+    if any(isinstance(name, Items) and bytes(name.content) == wanted for name in names):
+        return content
+    buffers = root.children(ModelSlot.BUFFERS)
+    buffers.append(TableValue({int(BufferSlot.DATA): Items(_FP16, 1, 16)}))
+    entry = TableValue()
+    entry.set_text(MetadataSlot.NAME, REDUCED_PRECISION)
+    entry.set_number(MetadataSlot.BUFFER, len(buffers) - 1, 4)
+    root.fields[ModelSlot.METADATA] = [*entries, entry]
+    return write_file(root, FILE_IDENTIFIER)
 
 
 def drop_unused_tensors(root: TableValue, subgraph: TableValue) -> dict[int, int]:

@@ -22,6 +22,7 @@ from delegate.host.runtimes import one_line
 from delegate.model.graph import Graph
 from rk3588_vision.quantization.float_model import FloatModel
 from rk3588_vision.quantization.int8_islands import with_int8_islands
+from rk3588_vision.quantization.model_tables import bearing_fp16
 from rk3588_vision.quantization.ranges import Range
 from rk3588_vision.quantization.weight_ranges import weight_bounds
 
@@ -51,7 +52,8 @@ def load() -> ModuleType:
 
 
 def quantize(model: FloatModel, ranges: Mapping[int, Range], floats: Collection[int] = ()) -> bytes:
-    """Return the int8 model. ``floats``: nodes of ``model.graph`` that stay in float32.
+    """Return the int8 model. ``floats``: nodes of ``model.graph`` that stay in float32; with some
+    the model says that it may be computed in fp16.
 
     Raises DelegateError without the package, or with its words where it fails.
     """
@@ -71,12 +73,15 @@ def quantize(model: FloatModel, ranges: Mapping[int, Range], floats: Collection[
                 enable_progress_report=False,
             )
             content = bytes(result.quantized_model)
+    except MemoryError:
+        raise
     except Exception as error:  # its own checks raise many types
         raise DelegateError(
             f"{model.source}: ai-edge-quantizer cannot quantise it: {one_line(error)}"
         ) from error
     stay = {model.graph.tensor(t).name for node in floats for t in model.graph.node(node).outputs}
-    return with_int8_islands(content, stay)
+    content = with_int8_islands(content, stay)
+    return bearing_fp16(content) if floats else content
 
 
 def _scope(graph: Graph, node: int) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.cli.odd_models import constant_detector
+from tests.quantization.float_models import chain
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -97,6 +98,9 @@ def furnish(folder: Path) -> None:
             )
             if name == "coco":
                 (folder / name / f"{number}_x.txt").write_text("1 0.5 0.25 0.5 0.25\n")
+    for name in ("float.tflite", "int8.tflite"):  # of which the second stands for a quantised one
+        (folder / name).write_bytes(chain())
+    (folder / "explorer").mkdir()
     (folder / "config").mkdir()
     (folder / ".local/share/bash-completion/completions").mkdir(parents=True)
     (folder / "models").symlink_to(ROOT / "models")

@@ -70,6 +70,7 @@ PARSED_ONLY = {
     "detect --video street.mp4 --model yolov8n.tflite --output boxes.mp4": "OpenCV",
     "detect --video 0 --model ssd_mobilenet_v1.tflite --every 5 --frames 100": "a camera",
 }
+HAS_QUANTIZER = importlib.util.find_spec("ai_edge_quantizer") is not None
 # Exit codes of commands that ask for an NPU which is not there: nothing passed, or no device.
 NPU = {("--device", "rocket"), ("--device", "rknpu")}
 WITHOUT_NPU = {"bring-up": 1, "conformance": 1, "doctor": 3}
@@ -105,8 +106,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def is_runnable(command: str) -> bool:
-    return command not in PARSED_ONLY and not (
-        command.startswith("models fetch") and not SHARED.is_dir()
+    missing = {"models fetch": not SHARED.is_dir(), "quantize": not HAS_QUANTIZER}
+    return command not in PARSED_ONLY and not any(
+        is_missing and command.startswith(start) for start, is_missing in missing.items()
     )
 
 

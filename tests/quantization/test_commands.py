@@ -96,6 +96,7 @@ def test_bad_input_is_refused_in_one_line(run: Run, folder: Path, stand_in: Stan
     run("quantize", model, LABELS, "-o", output).assert_refused("not an image")
     run("quantize", model, pictures, "-o", folder).assert_refused("Is a directory")
     run("quantize", model, pictures, "-o", folder / "no" / "x.tflite").assert_refused("No such")
+    run("quantize", model, pictures, "-o", "/dev/full").assert_refused("no plain file")
     run("quantize", model, pictures, "-o", model).assert_refused("is the float model itself")
     run(*quantize, "--mixed", 0).assert_refused("not a positive number")
     run(*quantize, "--decoder", "yolov8").assert_refused("do not fit the decoder yolov8")

@@ -20,6 +20,7 @@ from rk3588_vision.quantization.layer_errors import (
 )
 from rk3588_vision.quantization.picture_input import PictureInput, Wishes
 from tests.cli.conftest import MODEL as DIGITS
+from tests.cli.odd_models import two_input_model
 from tests.quantization.float_models import chain, save_pictures, two_heads
 
 pytest.importorskip("PIL")
@@ -86,6 +87,8 @@ def test_the_layer_that_is_wrong_is_ranked_first(tmp_path: Path) -> None:
 def test_models_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="must be the float model that it was made from"):
         compared(tmp_path, two_heads(), DIGITS.read_bytes())
+    with pytest.raises(ModelError, match="has 2 inputs"):
+        compared(tmp_path, two_heads(), two_input_model())
 
 
 def test_node_data_has_a_number_for_every_layer(tmp_path: Path) -> None:
