@@ -19,14 +19,19 @@ from frigate.detectors.detection_api import DetectionApi
 from frigate.detectors.detector_config import BaseDetectorConfig
 from pydantic import ConfigDict, Field
 
-from delegate.errors import DelegateError
-from delegate.host.delegated import DelegatedModel
-from delegate.options import Options
-from rk3588_vision.detection.boxes import Detections
-from rk3588_vision.detection.candidate import Hints
-from rk3588_vision.detection.detector import DetectorPlan, Thresholds
-from rk3588_vision.images import pixels_to_input
-from rk3588_vision.placement import Fit, Placement
+try:
+    from delegate.errors import DelegateError
+    from delegate.host.delegated import DelegatedModel
+    from delegate.options import Options
+    from rk3588_vision.detection.boxes import Detections
+    from rk3588_vision.detection.candidate import Hints
+    from rk3588_vision.detection.detector import DetectorPlan, Thresholds
+    from rk3588_vision.images import pixels_to_input
+    from rk3588_vision.placement import Fit, Placement
+except ImportError as missing:  # Frigate imports every plugin, also where nobody uses this one
+    MISSING: str | None = str(missing)
+else:
+    MISSING = None
 
 if TYPE_CHECKING:
     Pixels = npt.NDArray[np.uint8]
@@ -68,6 +73,11 @@ class Rk3588(DetectionApi):  # type: ignore[misc]
 
     def __init__(self, detector_config: Rk3588DetectorConfig) -> None:
         super().__init__(detector_config)
+        if MISSING is not None:
+            raise ValueError(
+                "detector rk3588 needs the package rk3588-delegate in the Python that runs Frigate "
+                f"(pip install the wheel): {MISSING}"
+            )
         model = detector_config.model
         path = detector_config.model_path or (model.path if model is not None else None)
         if not path:

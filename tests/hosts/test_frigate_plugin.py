@@ -144,3 +144,12 @@ def test_what_cannot_be_is_a_value_error_with_the_remedy(
     uncertain.write_bytes(constant_detector(classes=4))
     with pytest.raises(ValueError, match="fit more than one head"):
         plugin.Rk3588(config(plugin, uncertain, 64, 64))
+
+
+def test_a_frigate_without_the_package_says_what_to_install(
+    plugin: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin, "MISSING", "No module named 'delegate'")
+    config = plugin.Rk3588DetectorConfig(model=SimpleNamespace(path="m", width=8, height=8))
+    with pytest.raises(ValueError, match=r"rk3588-delegate.*No module named 'delegate'"):
+        plugin.Rk3588(config)
