@@ -29,9 +29,12 @@ def _factor(scales: Sequence[float]) -> float:
     kernel's bits below it, to the result.
     """
     twice = 2.0 * max(scales[:2])
-    factor = twice * twice / ((1 << (2 * _BITS)) * scales[2])
-    if factor >= 1:
-        raise UndefinedResultError(f"the kernel asks for a factor below 1, which is {factor:.6g}")
+    with np.errstate(over="ignore"):
+        units = float(np.float32(1 << (2 * _BITS)) * np.float32(scales[2]))
+    factor = twice * twice / units
+    if not 0 < factor < 1:
+        problem = f"the kernel asks for a factor below 1 and above 0, which is {factor:.6g}"
+        raise UndefinedResultError(problem)
     return factor
 
 

@@ -210,18 +210,35 @@ def test_a_sum_with_a_value_per_pixel_is_not_fused() -> None:
     assert np.abs(off).max() <= 1
 
 
-@pytest.mark.parametrize("op", ["ADD", "SUB"])
-@pytest.mark.parametrize(
-    ("scales", "aborts"),
-    [
+ENDS_THE_RUNTIME = {
+    "ADD": "sum_scales_in_range",
+    "SUB": "sum_scales_in_range",
+    "SQUARED_DIFFERENCE": "accumulator_fits_int32",
+}
+SQUARES = [
+    ("SQUARED_DIFFERENCE", scales, aborts)
+    for scales, aborts in (
+        ((1.0, 0.5, 2.0**-11), False),
+        ((0.5, 1.0, 2.0**-12), True),
+        ((1.0, 2.0, 2.0**113), False),
+        ((1.0, 2.0, 2.0**114), True),
+    )
+]
+SUMS = [
+    (op, scales, aborts)
+    for op in ("ADD", "SUB")
+    for scales, aborts in (
         ((1.0, 0.5, 2.0**-18), False),
         ((0.5, 1.0, 2.0**-19), True),
         ((1.0, 1.0, 2.0**-30), True),
         ((1.0, 2.0, 2.0**107), False),
         ((1.0, 2.0, 2.0**108), True),
         ((2.0**127, 1.0, 2.0**107), True),
-    ],
-)
+    )
+]
+
+
+@pytest.mark.parametrize(("op", "scales", "aborts"), SUMS + SQUARES)
 def test_sums_that_end_the_runtime_are_left_to_it(
     op: str, scales: tuple[float, float, float], aborts: bool
 ) -> None:
@@ -229,7 +246,7 @@ def test_sums_that_end_the_runtime_are_left_to_it(
     first, second, output = (Quantization((scale,), (0,)) for scale in scales)
     x, y = (builder.input(name, (1, 2, 2, 4), DType.INT8, q) for name, q in
             (("x", first), ("y", second)))  # fmt: skip
-    options = {"ADD": AddOptions, "SUB": SubOptions}[op](Activation.NONE)
+    options = AddOptions(Activation.NONE) if op == "ADD" else options_of(op)
     model = builder.build(function(builder, op, (x, y), output, options))
 
     def prepare() -> None:
@@ -239,4 +256,4 @@ def test_sums_that_end_the_runtime_are_left_to_it(
 
     assert (in_child(prepare, 60).kind == CRASHED) == aborts
     rules = [r.rule for r in compile_model(model, Options(numerics="exact")).rejections]
-    assert ("sum_scales_in_range" in rules) == aborts
+    assert (ENDS_THE_RUNTIME[op] in rules) == aborts
