@@ -143,10 +143,8 @@ def require_all(
     """
     if not options.strict:
         return
-    from delegate.partition.rules import NOT_DENIED  # on demand: it imports every operator
-
-    allowed = set(options.strict_allows)
-    refused = [r for r in rejections if r.rule != NOT_DENIED.name and not _names(r) & allowed]
+    allowed = {*options.strict_allows, *options.deny_ops}
+    refused = [r for r in rejections if not _names(r) & allowed]
     if not refused:
         return
     whole_us = sum(node_us(rejection.node) for rejection in refused)
