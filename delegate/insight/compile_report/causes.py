@@ -8,29 +8,15 @@ five rules and as many operators.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from delegate.lower.rules import FORM_IS_KNOWN
+from delegate.ops.shared.not_taken import NOT_TAKEN, SHAPES, Cause
 from delegate.partition.rules import NOT_DENIED, OPERATOR_SUPPORTED, PARTITION_FASTER_ON_NPU
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """``sentence`` says what keeps nodes on the CPU, ``remedy`` what to change; "" if nothing."""
-
-    sentence: str
-    remedy: str = ""
-
 
 BY_CHOICE: Final = Cause(
     "The CPU does these remainders as fast; the delegate leaves them there by choice (SLOW in "
     "option deny_ops)."
-)
-_SHAPES: Final = Cause(
-    "The model computes shapes while it runs.",
-    "Fix the batch at 1 before the conversion: keras.Input(shape, batch_size=1), or a signature "
-    "without None; PyTorch without dynamic_shapes.",
 )
 _FLOAT: Final = Cause(
     "The values are float32; the NPU computes 8-bit integers, and fp16 where that is asked for.",
@@ -47,18 +33,6 @@ _ONCE: Final = Cause(
 _EDGES: Final = Cause(
     "Float values change to integers or back between layers, not only at the model's ends.",
     "Quantise the whole model, without float layers in between.",
-)
-_DILATION: Final = Cause(
-    "A dilated convolution is stored as SPACE_TO_BATCH_ND, convolution, BATCH_TO_SPACE_ND.",
-    "Convert so that the convolution has the dilation itself (two dimensions, fixed input size).",
-)
-_SOFTMAX: Final = Cause(
-    "The NPU has no softmax.",
-    "End the model before the softmax: the largest logit is the same class (Ultralytics: cut the "
-    "box decoding off, and decode on the host).",
-)
-_POST_PROCESS: Final = Cause(
-    "Non-maximum suppression (TFLite_Detection_PostProcess) is sorting, which the CPU does best."
 )
 _RESIZE: Final = Cause(
     "Bilinear resizing other than by exactly 2, with half-pixel centres, is left to the CPU.",
@@ -88,11 +62,11 @@ _LARGE_MEAN: Final = Cause(
 
 _BY_RULE: Final = {
     PARTITION_FASTER_ON_NPU.name: BY_CHOICE,
-    "transposed_size_known": _SHAPES,
-    "new_shape_constant": _SHAPES,
-    "new_size_known": _SHAPES,
-    "static_shapes": _SHAPES,
-    "not_behind_dynamic_shapes": _SHAPES,
+    "transposed_size_known": SHAPES,
+    "new_shape_constant": SHAPES,
+    "new_size_known": SHAPES,
+    "static_shapes": SHAPES,
+    "not_behind_dynamic_shapes": SHAPES,
     "host_converts": _EDGES,
     "resized_to_twice": _RESIZE,
     "feature_rank": _RANK,
@@ -131,22 +105,7 @@ _BY_RULE: Final = {
         "Calibrate with more pictures, so that the scales of neighbours are closer.",
     ),
 }
-_OF_SHAPES: Final = ("SHAPE", "GATHER", "GATHER_ND", "CAST", "FLOOR_DIV", "FLOOR_MOD")
-_BY_OPERATOR: Final = {
-    "SOFTMAX": _SOFTMAX,
-    "CUSTOM:TFLite_Detection_PostProcess": _POST_PROCESS,
-    "SPACE_TO_BATCH_ND": _DILATION,
-    "BATCH_TO_SPACE_ND": _DILATION,
-    "TILE": Cause(
-        "TILE repeats pixels in five dimensions, as some exports of UpSampling2D do.",
-        "Enlarge with UpSampling2D(interpolation='nearest') as one RESIZE_NEAREST_NEIGHBOR.",
-    ),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": Cause(
-        "The NPU has no recurrent layers.", "Use convolutions over time instead of LSTM or GRU."
-    ),
-    **dict.fromkeys(_OF_SHAPES, _SHAPES),
-}
-_BY_TYPE: Final = {"FLOAT32": _FLOAT, "INT16": _WIDE, "FLOAT16": _ONCE, "INT32": _SHAPES}
+_BY_TYPE: Final = {"FLOAT32": _FLOAT, "INT16": _WIDE, "FLOAT16": _ONCE, "INT32": SHAPES}
 _TYPE_RULES: Final = (
     "eight_bit_features", "quantised_input", "quantised_output", "quantised_or_float32_input",
     "float32_output",
@@ -159,7 +118,7 @@ def known_cause(op: str, rule: str, reason: str) -> Cause | None:
     """
     if rule == OPERATOR_SUPPORTED.name:
         name = op.partition(":")[2] or op
-        return _BY_OPERATOR.get(op) or Cause(f"The NPU does not take the operator {name}.")
+        return NOT_TAKEN.get(op) or Cause(f"The NPU does not take the operator {name}.")
     if rule in _TYPE_RULES:
         return _BY_TYPE.get(reason.split()[-1])
     return _BY_RULE.get(rule)
