@@ -59,8 +59,8 @@ class ProgramError(DelegateError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What must hold for a node on the NPU: ``name`` in reports, ``sentence`` on the page and in
-    messages.
+    """A condition that must hold for a node on the NPU: ``name`` in reports, ``sentence`` on the
+    page and in messages.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What kinds of values options take, each from a text.
+"""The kinds of values that options take, each from a text.
 
 A kind is written in two languages, here and in ``native/loader/option_kinds.cpp``, and accepts the
 same strings in both: a value is UTF-8 without NUL, spaces around it count only in paths, case does
@@ -21,7 +21,7 @@ _SEPARATORS = re.compile(f"[{re.escape(SEPARATORS)}]+")
 
 
 def closest(word: str, candidates: tuple[str, ...]) -> str:
-    """What is probably meant, as the end of a message."""
+    """Return what is probably meant, as the end of a message."""
     import difflib
 
     found = difflib.get_close_matches(word, candidates, n=1)
@@ -34,7 +34,7 @@ def _plain(text: str) -> str:
 
 
 class Kind(Protocol):
-    """What values an option takes. ``parse`` raises ValueError with what is expected."""
+    """A kind of values that an option takes. ``parse`` raises ValueError with what is expected."""
 
     @property
     def values(self) -> str:

@@ -42,7 +42,7 @@ ORIGIN_DEFAULT = "default"
 
 MAX_TIMEOUT_MS = 3_600_000  # an hour: the slowest simulated model takes minutes
 SLOW = "SLOW"
-"""Of option deny_ops: nodes of partitions that the CPU runs as fast."""
+"""A word of option deny_ops: nodes of partitions that the CPU runs as fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class Options:
         return {option.key: _text(getattr(self, option.key)) for option in OPTIONS}
 
     def given(self) -> dict[str, str]:
-        """Those of ``to_strings`` that somebody said; the plugin knows the defaults itself."""
+        """Return those of ``to_strings`` that somebody said; the plugin knows the defaults itself."""
         strings = self.to_strings().items()
         return {key: text for key, text in strings if self.origins.get(key) != ORIGIN_DEFAULT}
 

@@ -1,4 +1,4 @@
-"""What a family gives for a name: the model, its inputs' range, and what must become of it."""
+"""A family's case for a name: the model, its inputs' range, and what must become of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=_OfOperator)
 
 
 def concerned(found: Iterable[T]) -> list[T]:
-    """Of nodes, or of rejections, those of the operators that the suite is about."""
+    """Return the nodes, or rejections, of the operators that the suite is about."""
     return [item for item in found if has_reference(item.op)]
 
 
@@ -72,7 +72,7 @@ class Family(Protocol):
     def prefix(self) -> str: ...
 
     def parameters(self) -> Iterator[str]:
-        """What follows the prefix, one per case, in the order of the list."""
+        """Yield what follows the prefix, one per case, in the order of the list."""
         ...
 
     def case(self, parameter: str) -> Case:

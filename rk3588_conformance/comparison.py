@@ -113,8 +113,9 @@ class Comparison:
         return total
 
     def violations(self, differing: float = 0.0) -> list[str]:
-        """What breaks the numeric contract, one sentence each; empty if it holds. ``differing``:
-        the share of an operator's elements that may differ, see ``tolerance.share_of``.
+        """Return what breaks the numeric contract, one sentence each; empty if it holds.
+        ``differing``: the share of an operator's elements that may differ, see
+        ``tolerance.share_of``.
         """
         broken = []
         per_op, in_total = MIN_EQUAL_PER_OP, MIN_EQUAL_IN_TOTAL

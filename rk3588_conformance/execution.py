@@ -232,7 +232,7 @@ def _blame(
     worst: int,
     delegation: Delegation,
 ) -> list[str]:
-    """What is wrong with outputs that are off by ``worst``: nothing, if each operator is within
+    """Say what is wrong with outputs that are off by ``worst``: nothing, if each operator is within
     its tolerance and they add up to no more than that.
     """
     model, graph = prepared.model, prepared.graph
@@ -288,8 +288,8 @@ def _known_skips(options: Options) -> Mapping[str, str]:
 
 
 def _judged_rejections(case: Case, delegation: Delegation, options: Options) -> list[Rejection]:
-    """Of the operators that the suite is about; where a chip knows less, of all that the suite
-    made, and of models of which nothing is left.
+    """Return the rejections of the operators that the suite is about; where a chip knows less, of
+    all that the suite made, and of models of which nothing is left.
     """
     is_all = case.build is not None or not delegation.delegated_nodes
     if _known_skips(options) and is_all:
@@ -329,8 +329,8 @@ def _sentence(rejection: Rejection) -> str:
 
 
 def _load(model: bytes, options: Options, graph: Graph) -> tuple[Interpreter, Delegation]:
-    """What was delegated of ``graph``, that of ``model``, whose nodes that only make constants
-    belong to the CPU and do not count.
+    """Load ``model``, and return what was delegated of ``graph``, that of ``model``, whose nodes
+    that only make constants belong to the CPU and do not count.
     """
     runtime = find_runtime()
     plugin = runtime.load_delegate(library_path(), options.given())
@@ -346,7 +346,7 @@ def _load(model: bytes, options: Options, graph: Graph) -> tuple[Interpreter, De
 
 
 def _constant_nodes(graph: Graph) -> frozenset[int]:
-    """Those that compute from constants alone what programs have as constants."""
+    """Return the nodes that compute from constants alone what programs have as constants."""
     known = {tensor.index for tensor in graph.tensors if tensor.constant is not None}
     found = set()
     for node in graph.nodes:

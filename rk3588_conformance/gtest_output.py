@@ -16,7 +16,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def print_list(names: Iterator[str], stream: TextIO) -> None:
-    """What --gtest_list_tests prints: suites, and their tests indented."""
+    """Print what --gtest_list_tests asks for: suites, and their tests indented."""
     for suite, tests in groupby(names, suite_of):
         print(f"{suite}.", file=stream)
         for name in tests:

@@ -49,7 +49,9 @@ def operator_case(
 def weights_and_bias(
     shape: Sequence[int], outputs: int, kind: str, spread: str = "plain", *, has_bias: bool = True
 ) -> Constants:
-    """Of one of ``half_values.WEIGHTS``, and of ``spread``, but not the ends of fp16."""
+    """Draw weights and bias of one of ``half_values.WEIGHTS``, and of ``spread``, but not the ends
+    of fp16.
+    """
     drawn = "plain" if spread == "ends" else spread
 
     def constants(builder: ModelBuilder, rng: np.random.Generator) -> Iterable[int]:

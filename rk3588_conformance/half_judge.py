@@ -22,7 +22,8 @@ of weights may have moved it by.
 """
 
 Judge = Callable[[Graph, Node, Any], tuple[Terms, Activation]]
-"""What an operator gives in exact arithmetic; of a graph, a node, and tensors' values by index."""
+"""The results of an operator in exact arithmetic; of a graph, a node, and tensors' values by index.
+"""
 
 FP32 = 2.0**-24
 FP16 = 2.0**-11
@@ -33,7 +34,7 @@ _INFINITE_FROM = 65520.0
 
 
 def judged_by(judge: Judge) -> Outside:
-    """Of cases of the operator that ``judge`` knows."""
+    """Return the check of cases of the operator that ``judge`` knows."""
     return functools.partial(_outside, judge)
 
 
@@ -49,8 +50,8 @@ def judged_as(judge: Judge, same: Callable[[], bytes]) -> Outside:
 def _outside(
     judge: Judge, graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]
 ) -> list[str]:
-    """What is outside the bound, of a graph of one node beside those that make its constants.
-    ``judge``: that of the node's operator.
+    """Return what is outside the bound, of a graph of one node beside those that make its
+    constants. ``judge``: that of the node's operator.
     """
     terms, activation = exact_terms(judge, graph, inputs)
     return _judged(terms, activation, outputs[0].reshape(graph.tensor(graph.outputs[0]).shape))
@@ -59,7 +60,7 @@ def _outside(
 def exact_terms(
     judge: Judge, graph: Graph, inputs: Mapping[int, Array]
 ) -> tuple[Terms, Activation]:
-    """What ``judge`` says of the only node of ``graph`` that makes no constant."""
+    """Return what ``judge`` says of the only node of ``graph`` that makes no constant."""
     node = next(n for n in graph.nodes if n.outputs[0] in graph.outputs)
     made = {n.outputs[0]: n.inputs[0] for n in graph.nodes if n is not node}
 

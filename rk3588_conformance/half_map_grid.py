@@ -137,7 +137,7 @@ def _leaky(name: str, *, shape: str, alpha: str, spread: str) -> Case:
 
 
 class _Reduced(NamedTuple):
-    """What an operator makes of one map: a constant of its own, its result and its options."""
+    """An operator of one map: a constant of its own, its result and its options."""
 
     constant: npt.NDArray[np.int32] | None
     shape: Sequence[int]

@@ -45,7 +45,7 @@ _BEHIND = ("nothing", "unit")
 
 
 def _drawn(rng: np.random.Generator, shape: Sequence[int], numbers: str) -> npt.NDArray[np.float32]:
-    """Of the order of one, or what is special in fp16 and beyond."""
+    """Draw numbers of the order of one, or what is special in fp16 and beyond."""
     if numbers == "plain":
         return rng.normal(size=tuple(shape)).astype(np.float32)
     odd = [65504, -65504, 65520, 1e9, -1e9, 2.0**-14, 2.0**-24, 2.0**-25, 0, -0.0, 1, -1, 2049,
@@ -78,8 +78,8 @@ def _model(shapes: Sequence[Sequence[int]], move: _Move, behind: str, _: object)
 def _differing(
     move: _Move, graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]
 ) -> list[str]:
-    """What is not one of the inputs, as the host rounds them, where it belongs. Additions of 0 and
-    convolutions with the unit matrix change nothing.
+    """Return what is not one of the inputs, as the host rounds them, where it belongs. Additions of
+    0 and convolutions with the unit matrix change nothing.
     """
     given = []
     for index in graph.inputs:
@@ -215,7 +215,7 @@ def _padded(*amounts: tuple[int, int], mode: int | None = None) -> _Move:
 
 
 def _two_by_two(x: Array) -> Array:
-    """Of each pixel a block of four, whose channels lie one after the other."""
+    """Make of each pixel a block of four, whose channels lie one after the other."""
     n, h, w, c = x.shape
     return x.reshape(n, h, w, 2, 2, c // 4).swapaxes(2, 3).reshape(n, 2 * h, 2 * w, c // 4)
 

@@ -1,4 +1,4 @@
-"""What operators give in exact arithmetic, for ``half_judge``. It shares no code with the compiler.
+"""Compute operators in exact arithmetic, for ``half_judge``. It shares no code with the compiler.
 
 Everything is computed in float64 from the model's own numbers, the inputs rounded to fp16 as the
 host rounds them. Beside each result stands the sum of the magnitudes of its terms, and how many
@@ -31,13 +31,13 @@ from rk3588_conformance.reference.windows import geometry, taps
 
 _PRODUCTS = 32
 _TABLE = 0.25 * 0.504 / 1536 + 0.0963 / 48**2 / 8 + 2 * 2.0**-15
-"""Of the logistic function: half an index at the steepest place, chords instead of the curve, and a
-unit each of an entry and of what lies between two.
+"""The error of the logistic function's table: half an index at the steepest place, chords instead
+of the curve, and a unit each of an entry and of what lies between two.
 """
 _TANH_TABLE = 0.504 / 3456 + 0.7699 * (32 / 3456) ** 2 / 8 + 2 * 2.0**-15
 """The same of TANH, which is four times as steep."""
 _MOST_ROWS = 31
-"""Of a window."""
+"""The most rows of a window."""
 _MOST_PARTS = 7
 
 
@@ -51,7 +51,9 @@ def _halved(weights: Array) -> Array:
 
 
 def _gaps(weights: Array) -> Array:
-    """From the fp16 below each weight to the one above it; 0 of a weight that is one."""
+    """Return the gap from the fp16 below each weight to the one above it; 0 of a weight that is
+    one.
+    """
     nearest = weights.astype(np.float16)
     side = np.where(nearest < weights, np.inf, -np.inf).astype(np.float16)
     other = np.nextafter(nearest, np.where(nearest == weights, nearest, side))
@@ -59,7 +61,9 @@ def _gaps(weights: Array) -> Array:
 
 
 def _factors(x: Array, weights: Array) -> list[tuple[Array, Array]]:
-    """Of the exact sum, of the magnitudes in it, and of what rounded weights may move."""
+    """Return the factors of the exact sum, of the magnitudes in it, and of what rounded weights may
+    move.
+    """
     gaps, size = _gaps(weights), np.abs(x)
     return [(x, weights), (size, np.abs(weights) + gaps), (size, gaps)]
 
@@ -144,7 +148,7 @@ def _windows(x: Array, size: Sequence[int], strides: Sequence[int]) -> Array:
 
 
 def _mean(windows: Array) -> Terms:
-    """Of windows, see ``_windows``."""
+    """Return the means of windows, see ``_windows``."""
     size = windows.shape[4:]
     # Two for each pixel, two for the factors, and what 22 bits lack of one over their number.
     roundings = 2 * size[0] * size[1] + 4 + 16
@@ -251,7 +255,7 @@ def padded(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
 
 
 def _choosing(choose: Callable[..., Array], activation: Activation = Activation.NONE) -> Judge:
-    """Of operators whose results are among their inputs' values."""
+    """Return the judge of operators whose results are among their inputs' values."""
 
     def judge(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
         return _chosen(choose(*map(values, node.inputs))), activation
@@ -290,7 +294,7 @@ def hard_swish(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
 
 
 def _curve(function: Callable[[Array], Array], error: float) -> Judge:
-    """Of functions of up to 1 by a table that is so far off."""
+    """Return the judge of functions of up to 1 by a table that is so far off."""
 
     def judge(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
         result = function(values(node.inputs[0]))
@@ -326,5 +330,5 @@ difference = _sum_of_two(SubOptions, -1)
 
 
 def _chosen(result: Array) -> Terms:
-    """Of values that are among the inputs."""
+    """Return the terms of values that are among the inputs."""
     return result, np.abs(result), 0

@@ -1,5 +1,5 @@
-"""What brings data elsewhere: concatenations, slices, reshapes, blocks, and transposed
-convolutions, which bring pixels apart. All but these have to be equal.
+"""Families of operators that bring data elsewhere: concatenations, slices, reshapes, blocks, and
+transposed convolutions, which bring pixels apart. All but these have to be equal.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def tolerance(graph: Graph, node: Node) -> int:
 
 
 def inexact_tensors(graph: Graph) -> frozenset[int]:
-    """What is written by nodes that may be off."""
+    """Return the tensors that are written by nodes that may be off."""
     return frozenset(t for node in graph.nodes if tolerance(graph, node) for t in node.outputs)
 
 
@@ -84,7 +84,7 @@ def operators_off(model: bytes, graph: Graph, values: Mapping[int, Array]) -> li
 
 
 def _run(cut: CutModel, inputs: Mapping[int, Array]) -> list[Array]:
-    """What the reference kernels give, in the order of ``cut.outputs``."""
+    """Return what the reference kernels give, in the order of ``cut.outputs``."""
     runtime: Any = find_runtime().interpreter(cut.content, reference_kernels=True, threads=1)
     changed = False
     for details in runtime.get_input_details():

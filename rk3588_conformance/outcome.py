@@ -1,4 +1,4 @@
-"""What became of one case."""
+"""The outcome of one case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the families of our own grid share: types, pairs like "5x3", and one-layer cases."""
+"""The common part of our own grid's families: types, pairs like "5x3", and one-layer cases."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def window_of(
 
 
 def window_in(values: Mapping[str, Value]) -> Window:
-    """That of a case's kernel, stride, dilation and padding, 3 x 3 if it has none of them."""
+    """Return the window of a case's kernel, stride, dilation and padding, 3 x 3 if it has none of
+    them.
+    """
     axes = ("kernel", "stride", "dilation", "padding")
     return window_of(**{"kernel": "3x3"} | {a: str(values[a]) for a in axes if a in values})
 
@@ -99,7 +101,7 @@ def differing_of(kind: str) -> float:
 
 
 def model(description: str, body: Body) -> Build:
-    """What builds a model whose outputs ``body`` gives."""
+    """Return a function that builds a model whose outputs ``body`` gives."""
 
     def build(rng: np.random.Generator) -> bytes:
         builder = ModelBuilder(description)
@@ -139,7 +141,7 @@ def map_shape(
     *, shape: str = "", images: int = 1, batch: int = 1, size: str = "1x1", channels: int = 1,
     **_: Value,
 ) -> tuple[int, ...]:  # fmt: skip
-    """That of a case's input: its ``shape``, or its images, size and channels."""
+    """Return the shape of a case's input: its ``shape``, or its images, size and channels."""
     return shape_of(shape) if shape else (images * batch, *pair(size), channels)
 
 

@@ -67,7 +67,7 @@ class _Operator:
 
 
 def _largest_square(first: float, second: float) -> float:
-    """Of a distance of 128 of both."""
+    """Return the largest square: that of a distance of 128 of both."""
     return (128 * (first + second)) ** 2 / 4
 
 

@@ -53,7 +53,7 @@ POINTS = {"none": (0, 0), "low": (-128, 5), "high": (127, -128), "second": (0, 1
 
 
 def computed_shapes(size: str, lead: str, adj: str) -> list[tuple[int, ...]]:
-    """Of both operands; ``adj`` names those that are turned, x and y."""
+    """Return the shapes of both operands; ``adj`` names those that are turned, x and y."""
     rows, inputs, outputs = SIZES[size]
     first = (inputs, rows) if "x" in adj else (rows, inputs)
     second = (outputs, inputs) if "y" in adj else (inputs, outputs)

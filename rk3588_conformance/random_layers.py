@@ -31,7 +31,7 @@ BIAS_LOW, BIAS_HIGH = -20000, 20000
 SCALES = (0.004, 0.06)
 COVERED_DEVIATIONS = 2.5
 DENSITY = 0.3
-"""Of sparse weights."""
+"""The density of sparse weights."""
 _NEAR_MIDDLE = 40
 _ANYWHERE_SHARE = 0.25
 
@@ -61,7 +61,7 @@ def _draw_weights(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """What a layer's numbers shall be; None means drawn by the rule above.
+    """The numbers of a layer; None means drawn by the rule above.
 
     ``bias``: None drawn, False absent, else the value of all channels. ``output``: the output's
     quantisation. ``tree``: int8 weights are sparse, a third of them there.

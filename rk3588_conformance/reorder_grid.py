@@ -1,5 +1,5 @@
-"""What brings data elsewhere and has no neighbours in memory: parts of different sizes, a dimension
-more or less, other orders, borders. All have to be equal.
+"""Families of operators that bring data elsewhere and have no neighbours in memory: parts of
+different sizes, a dimension more or less, other orders, borders. All have to be equal.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _borders(
     builder: ModelBuilder, rng: np.random.Generator, x: int, *, by: str, amounts: str,
     channels: str, type: str,
 ) -> int:  # fmt: skip
-    """Of zero points, of any value, mirrored with the outermost pixels and without."""
+    """Add borders of zero points, of any value, mirrored with the outermost pixels and without."""
     (top, bottom, left, right), (_, more) = shape_of(amounts), pair(channels)
     sides = [[0, 0], [top, bottom], [left, right], [more, more // 2]]
     value = int(rng.integers(*LIMITS[dtype_of(type)])) if by == "value" else None

@@ -114,8 +114,8 @@ class Asked(Protocol):
 
 
 def form_table(results: Iterable[Asked]) -> list[dict[str, Any]]:
-    """What ``results`` say of every form that their tasks have: ``here`` is "agreed" if a case with
-    it gave the simulator's bytes, "suspect" if all that have it failed.
+    """Return what ``results`` say of every form that their tasks have: ``here`` is "agreed" if a
+    case with it gave the simulator's bytes, "suspect" if all that have it failed.
     """
     cases: dict[str, list[Asked]] = {}
     for step in results:

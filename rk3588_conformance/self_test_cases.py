@@ -50,7 +50,7 @@ class _Row:
 
 
 class _Net(_Row):
-    """Of int8 tensors; of uint8 ones if weights have a zero point."""
+    """A net of int8 tensors; of uint8 ones if weights have a zero point."""
 
     def __init__(self, shape: tuple[int, ...], weight_zero_point: int = 0) -> None:
         super().__init__()
@@ -148,12 +148,12 @@ class _Net(_Row):
         )
 
     def concatenate(self, *parts: int) -> _Net:
-        """Of tensors quantised as the input, along the channels."""
+        """Add a concatenation of tensors quantised as the input, along the channels."""
         return self._behind(concatenation(self._builder, parts, 3))
 
 
 class _HalfNet(_Row):
-    """Of float32 maps of one shape."""
+    """A net of float32 maps of one shape."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ def _half() -> _HalfNet:
 
 
 def _add() -> _Net:
-    """Of two tensors: the sum of one with itself is a function, and a table."""
+    """Add two tensors: the sum of one with itself is a function, and a table."""
     net = _Net((1, 5, 7, 16))
     return net.add(net.second_input())
 
@@ -308,7 +308,7 @@ CASES = (
     Case("fp16_curve", "a function in fp16, by tables", lambda: _HalfNet().node("LOGISTIC"),
          float="fp16"),
 )  # fmt: skip
-"""From the safest to the riskiest."""
+"""All cases, from the safest to the riskiest."""
 
 _ON_CPU = {
     "rk3576": (

@@ -49,7 +49,7 @@ class _Layer:
 
     @property
     def lead(self) -> tuple[int, ...]:
-        """Of the input and the result."""
+        """Return the leading dimensions of the input and the result."""
         return (3,) if len(self.weights) == 2 else (1, 5, 6)
 
     @property
@@ -116,7 +116,7 @@ _TREES: dict[str, Callable[[int], Tree]] = {
     "backwards": _backwards,
     "moved": _moved,
 }
-"""Of tensors of a rank."""
+"""The trees of tensors of a rank."""
 _BLOCKS = {"single": (), "first": (0,), "last": (-1,), "tiles": (0, -1), "turned_tiles": (-1, 0)}
 """Which of the dimensions beyond 1 have blocks, in the order of the tree."""
 

@@ -50,7 +50,7 @@ _CHANCE = 1e-7
 
 
 def share_of(chip: str, numerics: str) -> float:
-    """What may differ of operators whose results are rounded once."""
+    """Return the share that may differ of operators whose results are rounded once."""
     return 0.0 if numerics == "exact" and chip == "rk3588" else ONE_ROUNDING
 
 

@@ -18,7 +18,7 @@ Work = Callable[[str], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a process needs to run cases. ``timeout_s``: for one case."""
+    """The settings that a process needs to run cases. ``timeout_s``: for one case."""
 
     models: Path | None
     options: dict[str, str]

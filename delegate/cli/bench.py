@@ -224,7 +224,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _quantities(document: dict[str, Any]) -> list[tuple[str, float | None]]:
-    """What two measurements are compared by."""
+    """Return the quantities by which two measurements are compared."""
     ours, cpu = document["delegate"], document["cpu"]
     rows: list[tuple[str, float | None]] = [
         ("init", ours["init_ms"]),

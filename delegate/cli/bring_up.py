@@ -30,7 +30,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _device_name(options: Options) -> str:
-    """Of the device that the steps will open; the first of them says why there is none."""
+    """Return the name of the device that the steps will open; the first of them says why there is
+    none.
+    """
     from delegate._native import open_device_name
 
     if options.device != "auto":

@@ -1,4 +1,6 @@
-"""What all commands share: their description, the arguments for delegate options, JSON output."""
+"""Define what all commands share: their description, the arguments for delegate options, JSON
+output.
+"""
 
 from __future__ import annotations
 

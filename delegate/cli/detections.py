@@ -33,7 +33,7 @@ def save_picture(picture: Image, target: Path) -> None:
 def print_detector(
     path: Path, plan: DetectorPlan, model: DelegatedModel, *more: tuple[str, object]
 ) -> None:
-    """What finds the objects, and ``more`` about it."""
+    """Print what finds the objects, and ``more`` about it."""
     facts = model.delegation
     print_pairs(
         ("model", path),

@@ -1,6 +1,4 @@
-"""What the commands that take pictures share: which files they mean, inputs, the facts they
-report.
-"""
+"""Serve the commands that take pictures: which files they mean, inputs, the facts they report."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ def picture_paths(arguments: Sequence[Path]) -> list[Path]:
 
 
 def sample_source(arguments: argparse.Namespace) -> Callable[[Details], Sample]:
-    """What --image or --seed says: makes the input of a model."""
+    """Return a function that makes the input of a model as --image or --seed says."""
     if arguments.image is not None:
         return partial(image_sample, arguments.image)
     return partial(random_sample, seed=arguments.seed)

@@ -1,5 +1,5 @@
-"""What benchmarks and tools have in common with commands: a helpful ``--help``, and one line for
-every error that a user can cause.
+"""Give benchmarks and tools what commands have: a helpful ``--help``, and one line for every error
+that a user can cause.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _EXIT_INTERRUPTED = 130
 
 
 def _program() -> str:
-    """What was run, as a user would type it: ``python -m benchmarks.chips``, ``tools/alone.py``."""
+    """Return what was run, as a user would type it: ``python -m benchmarks.chips``,
+    ``tools/alone.py``.
+    """
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is None:
         return sys.argv[0]

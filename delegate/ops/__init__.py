@@ -45,7 +45,7 @@ OPERATORS: Mapping[str, Operator] = _Records()
 
 
 def record_of(graph: Graph, node: Node) -> Operator:
-    """Return the record that counts for a node that the NPU takes, see ``Operator.of``."""
+    """Return the record for a node whose operator the NPU takes, see ``Operator.of``."""
     return OPERATORS[node.op].of(graph, node)
 
 

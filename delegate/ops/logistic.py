@@ -52,7 +52,7 @@ _HALF_BEND = 0.0963
 
 
 def half_curve() -> Curve:
-    """What the tables hold in fp16."""
+    """Return the curve that the tables hold in fp16."""
     from delegate.lower.half.curves import Curve
 
     def exact(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

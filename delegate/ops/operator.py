@@ -101,7 +101,7 @@ class GraphFacts:
 
     @cached_property
     def disorder(self) -> str | None:
-        """What keeps the nodes from running one after the other as they stand; None: nothing."""
+        """Say what keeps the nodes from running one after the other as they stand; None: nothing."""
         return find_disorder(self.graph)
 
     @cached_property
@@ -151,7 +151,7 @@ class Known:
 
 
 KnownOf = Callable[[int], Known]
-"""Of a tensor."""
+"""What is known of a tensor, by its index."""
 
 Moved = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """How far at most a result is off because operands are, and at least the sum of the magnitudes of
@@ -224,7 +224,7 @@ class Side(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class HostValues:
-    """The host's conversion of values, see ``TensorBinding``; with neither they stay."""
+    """The host's conversion of values, see ``TensorBinding``. Neither: they stay as they are."""
 
     affine: Affine | None = None
     table: bytes = b""

@@ -23,7 +23,7 @@ _HALF_BEND = 0.7699
 
 
 def half_curve() -> Curve:
-    """What the tables hold in fp16."""
+    """Return the curve that the tables hold in fp16."""
     from delegate.lower.half.curves import Curve
 
     return Curve(np.tanh, 1.0, _HALF_BEND, (-1.0, 1.0), _HALF_UNITS)

@@ -41,7 +41,7 @@ CHANNEL_SPREAD = 8.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arithmetic:
-    """What a layer's numbers shall be; None means drawn or derived.
+    """The numbers of a layer; None means drawn or derived.
 
     ``weights``/``bias``: arrays in TFLite's layout, else random; ``has_bias`` False leaves the bias
     out. ``weight_scales``: one or one per channel. ``tree``: weights are sparse, behind DENSIFY.

@@ -58,7 +58,7 @@ class ModelBuilder:
         return self._subgraphs[-1]
 
     def spec(self, tensor: int) -> TensorSpec:
-        """What was given for ``tensor`` of the current subgraph."""
+        """Return what was given for ``tensor`` of the current subgraph."""
         return self._graph.tensors[tensor]
 
     def subgraph(self, name: str) -> int:

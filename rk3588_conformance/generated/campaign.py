@@ -34,7 +34,7 @@ BAD = (BROKEN, CRASHED, HUNG, REFUSED)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one case. ``counts``: what its judge counted, to be added up."""
+    """The outcome of one case. ``counts``: what its judge counted, to be added up."""
 
     seed: int
     kind: str

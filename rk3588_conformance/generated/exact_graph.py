@@ -22,7 +22,7 @@ from rk3588_conformance.reference.arithmetic import Call
 Values = dict[int, Array]
 ValueOf = Callable[[int], Array]
 Rounded = Callable[[int, Array], Array]
-"""What is held of a tensor (index) instead of its exact values."""
+"""A function that gives what is held of a tensor (index) instead of its exact values."""
 
 
 def exact_values(
@@ -41,8 +41,8 @@ def exact_values(
 
 
 def node_results(graph: Graph, node: Node, values: Mapping[int, Array]) -> Values:
-    """Of one node, by tensor, from ``values`` of what it reads and from constants. Raises KeyError
-    as ``exact_values``.
+    """Return the results of one node, by tensor, from ``values`` of what it reads and from
+    constants. Raises KeyError as ``exact_values``.
     """
 
     def value_of(index: int) -> Array:
@@ -139,7 +139,7 @@ def _transposed(_: Graph, node: Node, value_of: ValueOf) -> list[Array]:
 
 
 def _by(reference: Callable[[Call], Array]) -> Any:
-    """Of one that moves integers."""
+    """Return the reference of an operator from that of integers."""
 
     def moved(graph: Graph, node: Node, value_of: ValueOf) -> list[Array]:
         return [reference(Call(graph, node, {node.inputs[0]: value_of(node.inputs[0])}))]
@@ -161,4 +161,4 @@ _MOVES: dict[str, Callable[[Graph, Node, ValueOf], list[Array]]] = {
 }
 
 OPERATORS = frozenset((*_COMPUTES, *_MOVES))
-"""What is known here."""
+"""The operators that are known here."""

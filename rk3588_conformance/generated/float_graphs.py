@@ -109,7 +109,7 @@ def _conv(g: Generator, x: int) -> list[int]:
 
 
 def _pair(g: Generator, x: int) -> list[int]:
-    """Of two tensors, or of one and a constant."""
+    """Add a node of two tensors, or of one and a constant."""
     assert isinstance(g, FloatGenerator)
     shape = g.shape(x)
     fitting = [t for t in g.tensors if g.shape(t) == shape]
@@ -169,8 +169,8 @@ def _padded(g: Generator, x: int) -> list[int]:
 
 
 def _product(g: Generator, x: int) -> list[int]:
-    """Of two computed matrices of each row of the images, rows with rows or with columns, brought
-    back to the order of one; often of one tensor with itself.
+    """Add a product of two computed matrices of each row of the images, rows with rows or with
+    columns, brought back to the order of one; often of one tensor with itself.
     """
     assert isinstance(g, FloatGenerator)
     n, h, w, c = g.shape(x)

@@ -1,4 +1,4 @@
-"""What the delegate gives for a model, judged by TensorFlow Lite's reference kernels alone.
+"""Judge what the delegate gives for a model by TensorFlow Lite's reference kernels alone.
 
 Errors of one step multiply in the next layer, so a whole model cannot be compared element by
 element. Three runs say more: the model through the delegate; the same with every tensor exposed as

@@ -1,4 +1,4 @@
-"""What ``numerics=auto`` gives for a model, judged by the reference kernels and its own claims.
+"""Judge what ``numerics=auto`` gives for a model by the reference kernels and its own claims.
 
 A layer that computes several nodes says how far it may be from TensorFlow Lite's result, given the
 same inputs. So the results of all layers are made outputs, which leaves the same layers, and the
@@ -131,7 +131,7 @@ def _joined(layers: Sequence[Layer]) -> dict[int, int]:
 
 
 def _results(graph: Graph, layers: Sequence[Layer]) -> list[int]:
-    """Of all layers: the tensors that do not vanish."""
+    """Return the results of all layers: the tensors that do not vanish."""
     return [t for layer in layers for t in graph.node(layer.nodes[-1]).outputs]
 
 

@@ -1,4 +1,4 @@
-"""What the delegate gives for a float model with ``float=fp16``, judged by each operator alone.
+"""Judge what the delegate gives for a float model with ``float=fp16`` by each operator alone.
 
 Bounds of float32 models grow with their depth, so no whole model can be compared closely. But fp16
 values stay what they are when they leave the device and come back as float32. So a model whose
@@ -109,7 +109,7 @@ def _beyond_range(graph: Graph, values: Mapping[int, Array]) -> set[int]:
 
 
 def _behind(graph: Graph, nodes: Collection[int]) -> set[int]:
-    """What ``nodes`` give, and all that follows from it."""
+    """Return what ``nodes`` give, and all that follows from it."""
     found: set[int] = set()
     for node in graph.nodes:
         if node.index in nodes or found.intersection(node.inputs):
@@ -132,7 +132,7 @@ def _is_huge(values: Sequence[Array]) -> bool:
 
 
 def _largest(values: Sequence[Array]) -> float:
-    """Of terms that may cancel to ordinary results; 0: there are none."""
+    """Return the largest of terms that may cancel to ordinary results; 0: there are none."""
     found = max((float(np.abs(value).max(initial=0)) for value in values), default=0.0)
     return found if found > CANCELLING else 0.0
 

@@ -152,7 +152,7 @@ def _quantization(m: _Model) -> None:
 
 
 def _content(m: _Model) -> None:
-    """What a buffer holds: shorter, longer, other values, nothing."""
+    """Change what a buffer holds: shorter, longer, other values, nothing."""
     buffer = m.rng.choice(m.buffers)
     items = buffer.fields.get(BufferSlot.DATA)
     content = bytearray(items.content) if isinstance(items, Items) else bytearray()

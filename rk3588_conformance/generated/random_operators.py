@@ -35,7 +35,7 @@ MOST_PIXELS = 1500  # of what is made larger
 
 
 def _function(g: Generator, x: int) -> list[int]:
-    """Of one value; a uint8 ABS is none of the runtime's."""
+    """Add a function of one value; a uint8 ABS is none of the runtime's."""
     op = UNARY[g.pick(len(UNARY) - (g.dtype is DType.UINT8))]
     low = -128 if g.dtype is DType.INT8 else 0
     fixed = {
@@ -92,7 +92,9 @@ def _pair(g: Generator, x: int) -> list[int]:
 
 
 def _squares(g: Generator, x: int) -> list[int]:
-    """Of int8 only; scales of results for which the runtime has a multiplier."""
+    """Add a SQUARED_DIFFERENCE, of int8 only; scales of results for which the runtime has a
+    multiplier.
+    """
     other = _other(g, x)
     if g.dtype is not DType.INT8:
         return []
@@ -105,7 +107,7 @@ def _squares(g: Generator, x: int) -> list[int]:
 
 
 def _extremum(g: Generator, x: int) -> list[int]:
-    """Of tensors with one quantisation: the kernels compare raw values."""
+    """Add a maximum or minimum of tensors with one quantisation: the kernels compare raw values."""
     spec = g.builder.spec(x)
     fitting = [
         t for t in g.tensors
@@ -262,7 +264,7 @@ def _reshaped(g: Generator, x: int) -> list[int]:
 
 
 def _bordered(g: Generator, x: int) -> list[int]:
-    """Of any value, or mirrored."""
+    """Add a border of any value, or mirrored."""
     shape = g.shape(x)
     mode = g.pick((REFLECT, SYMMETRIC)) if g.chance(0.5) else None
     most = 4 if mode is None else min(*shape[1:3], 4) - (mode == REFLECT)

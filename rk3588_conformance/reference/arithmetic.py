@@ -1,4 +1,4 @@
-"""What the references of several operators share: TensorFlow Lite's integer arithmetic.
+"""TensorFlow Lite's integer arithmetic, for the references of several operators.
 
 Accumulators are sums of integers below 2^53 in float64 (exact, whatever the order), multipliers are
 32-bit mantissas with an exponent, and a product is rounded twice, first to 2^-31 of the mantissa,
@@ -41,7 +41,7 @@ class Call:
 
     @property
     def places(self) -> range:
-        """Those of all operands."""
+        """Return the places of all operands."""
         return range(len(self.node.inputs))
 
     def operand(self, place: int = 0) -> Tensor:
