@@ -88,8 +88,8 @@ RULES = (
 
 @constraint()
 def sum_scales_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """The output's scale must be above 2^-19 of the larger operand's, and 2^20 of it and twice that
-    one float32: the runtime's kernels abort elsewhere.
+    """The output's scale must be above 2^-19 of the larger operand's, where the runtime's kernels
+    abort.
     """
     scales = [np.float32(_scale(tensor)) for tensor in facts.inputs(node)]
     output = np.float32(_scale(facts.outputs(node)[0]))
