@@ -148,7 +148,7 @@ def test_every_command_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPa
     run("disasm", "listing.txt", "--assemble", "stream.bin")
     failures = []
     for page, command in EXAMPLES:
-        if not is_runnable(command):
+        if not is_runnable(command) or ("grace_hopper" in command and not SHARED.is_dir()):
             continue
         words, target = words_of(SMALLER.get(command, command))
         if words[0] == "top" and "--count" not in words:
