@@ -13,11 +13,13 @@ from delegate.cli.forms_text import evidence_line
 from delegate.cli.inference_text import time_lines
 from delegate.cli.table import WIDTH
 from delegate.host.delegation import plural
+from delegate.ops import OPERATORS
 from delegate.partition.cost import runs_once
 from delegate.partition.partitioner import node_macs
 
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
+    from delegate.model.graph import Graph, Node
 
 _INDENT: Final = 13
 _MOST_LINES: Final = 25
@@ -52,8 +54,17 @@ def _verdict(result: CompileResult) -> str:
         return f"whole: {nodes}{parts}; the others prepare constants, once"
     macs = [sum(node_macs(graph, graph.node(index)) for index in delegated)]
     macs.append(macs[0] + sum(node_macs(graph, node) for node in left))
-    share = f", {_percent(macs[0], macs[1])} of the multiplications" if macs[1] else ""
+    is_known = macs[1] and not any(_has_weights(graph, node) for node in each_time)
+    share = f", {_percent(macs[0], macs[1])} of the multiplications" if is_known else ""
     return f"not whole: {nodes}{share},{parts}"
+
+
+def _has_weights(graph: Graph, node: Node) -> bool:
+    """Return whether a node of an operator that is not known here has weights: it multiplies."""
+    if node.op in OPERATORS:
+        return False
+    constants = (graph.tensor(t) for t in node.inputs if t >= 0)
+    return any(tensor.constant is not None and len(tensor.shape) > 1 for tensor in constants)
 
 
 def _percent(part: int, whole: int) -> str:

@@ -64,6 +64,15 @@ def test_the_change_that_helps_most_is_said_in_words_of_the_exporter(run: Run) -
     assert whole <= found["best_change"]["at_most_us"] < found["inference"]["total_us"]
 
 
+@needs_models
+def test_what_has_no_modelled_time_is_advised_nevertheless(run: Run) -> None:
+    model = MODELS / "graphs" / "lstm_k3.int8.tflite"
+    found = run("compile", model, "--json").json["best_change"]
+    assert "instead of LSTM" in found["change"]
+    verdict = run("compile", model).out.splitlines()[1]
+    assert "multiplications" not in verdict  # nobody counts those of the LSTM
+
+
 def test_rules_with_one_reason_behind_them_are_one_cause() -> None:
     groups = [
         {"op": op, "rule": rule, "nodes": [node], "cpu_us": us, "reasons": [reason]}
