@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from delegate.model.graph import Graph
 from delegate.vision.quantization.float_model import FloatModel
-from delegate.vision.quantization.layer_errors import Accuracy, compare_layers
+from delegate.vision.quantization.layer_errors import Accuracy, compare_layers, spread
 from delegate.vision.quantization.picture_input import PictureInput
 from delegate.vision.quantization.quantizer_package import quantize
 from delegate.vision.quantization.ranges import Range, moved_together, relu_limits
@@ -28,8 +28,6 @@ LEAST_GAIN_DB = 1.0
 ENOUGH_DB = 50.0
 """Beyond it, nobody sees a difference of the outputs, and no further unit is joined."""
 JOINS_PER_UNIT = 3
-MOST_PICTURES = 16
-"""That trials are judged by, spread over all that were given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def keep_worst_in_float(
     """Return the model with up to ``units`` units in float, of up to ``trials`` that are tried;
     ``done`` is called after every model that was measured (``most_models``).
     """
-    few = pictures[:: max(len(pictures) // MOST_PICTURES, 1)][:MOST_PICTURES]
+    few = spread(pictures)
 
     def compared(content: bytes, seen: Sequence[Path], *, layers: bool = False) -> Accuracy:
         with TemporaryDirectory() as folder:
