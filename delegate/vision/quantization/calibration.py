@@ -19,6 +19,7 @@ from delegate.vision.quantization.picture_input import PictureInput
 from delegate.vision.quantization.quantizer_package import quantize
 from delegate.vision.quantization.ranges import Range, measure_extremes, ranges_of
 
+_MOST_PICTURES = 64
 SHARES = (1.0, 0.97, 0.9, 0.75)
 """Of the pictures, whose extremes a range holds at either end; the first of equally good ones."""
 
@@ -52,7 +53,8 @@ def calibrate(
         with TemporaryDirectory() as folder:
             path = Path(folder) / "model.tflite"
             path.write_bytes(quantize(model, ranges))
-            level = compare_layers(model, path, spread(pictures), prepared, with_layers=False)
+            seen = spread(pictures, _MOST_PICTURES)
+            level = compare_layers(model, path, seen, prepared, with_layers=False)
         found.append((level.mean_db, Calibration(ranges, share)))
         done()
     return max(found, key=lambda pair: pair[0])[1]

@@ -28,7 +28,6 @@ from delegate.vision.quantization.ranges import Range, relu_limits
 
 BEST_DB = 120.0
 """What a tensor without any noise counts in means."""
-MOST_PICTURES = 16
 _COMPARED = frozenset({DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16})
 
 
@@ -179,9 +178,9 @@ def compare_layers(
     )
 
 
-def spread(pictures: Sequence[Path]) -> Sequence[Path]:
-    """Return at most ``MOST_PICTURES`` of them, spread over all: for what is tried many times."""
-    return pictures[:: max(len(pictures) // MOST_PICTURES, 1)][:MOST_PICTURES]
+def spread(pictures: Sequence[Path], most: int) -> Sequence[Path]:
+    """Return at most ``most`` of the pictures, spread over all: for what is tried several times."""
+    return pictures[:: max(len(pictures) // most, 1)][:most]
 
 
 def _runner(path: Path, tensors: Sequence[int]) -> ReferenceModel:

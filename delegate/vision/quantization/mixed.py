@@ -23,6 +23,7 @@ from delegate.vision.quantization.picture_input import PictureInput
 from delegate.vision.quantization.quantizer_package import quantize
 from delegate.vision.quantization.ranges import Range, moved_together, relu_limits
 
+_MOST_PICTURES = 16
 LEAST_GAIN_DB = 1.0
 """That a unit must bring: each costs time, and cuts the model into more partitions."""
 ENOUGH_DB = 50.0
@@ -72,7 +73,7 @@ def keep_worst_in_float(
     """Return the model with up to ``units`` units in float, of up to ``trials`` that are tried;
     ``done`` is called after every model that was measured (``most_models``).
     """
-    few = spread(pictures)
+    few = spread(pictures, _MOST_PICTURES)
 
     def compared(content: bytes, seen: Sequence[Path], *, layers: bool = False) -> Accuracy:
         with TemporaryDirectory() as folder:
