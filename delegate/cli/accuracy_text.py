@@ -58,7 +58,7 @@ def distance_document(distance: Distance) -> dict[str, Any]:
         "snr_db": level if math.isfinite(level) else None,
         "cosine": distance.cosine,
         "max_abs_diff": distance.worst,
-        "equal": distance.noise == 0.0,
+        "equal": distance.worst == 0.0,
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +22,13 @@ from delegate.cli.table import print_pairs, print_table, thousands
 from delegate.errors import UsageError
 from delegate.host.delegation import plural
 from delegate.progress import progress
+from rk3588_vision.quantization.calibration import calibrate, steps
 from rk3588_vision.quantization.float_model import FloatModel
 from rk3588_vision.quantization.layer_errors import Accuracy, compare_layers
 from rk3588_vision.quantization.mixed import MixedModel, keep_worst_in_float, most_models
 from rk3588_vision.quantization.picture_input import PictureInput
 from rk3588_vision.quantization.quantizer_package import load, quantize
-from rk3588_vision.quantization.ranges import Range, measure_ranges
+from rk3588_vision.quantization.ranges import Range
 
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
@@ -63,7 +63,9 @@ def _run(arguments: argparse.Namespace) -> int:
     pictures = pictures_from(arguments)
     model = FloatModel.read(arguments.model)
     prepared = preparation_from(arguments, arguments.model)
-    ranges = _calibrate(model, pictures, prepared)
+    with progress("calibrating", steps(len(pictures))) as bar:
+        calibration = calibrate(model, pictures, prepared, done=bar.advance)
+    ranges = calibration.ranges
     mixed = None
     if arguments.mixed is None:
         content = quantize(model, ranges)
@@ -79,9 +81,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
     compiled = compile_model(arguments.output, options)
     if arguments.json:
-        print_json(_document(arguments, model, prepared, found, mixed, compiled))
+        print_json(_document(arguments, model, prepared, calibration.share, found, mixed, compiled))
     else:
-        _print(arguments, model, prepared, found, mixed, compiled)
+        _print(arguments, model, prepared, calibration.share, found, mixed, compiled)
     return 0
 
 
@@ -90,12 +92,6 @@ def _refuse_overwriting(model: Path, output: Path) -> None:
         raise UsageError(f"cannot write {output}: it is no plain file")
     if output.exists() and model.exists() and output.samefile(model):
         raise UsageError(f"-o {output}: is the float model itself; give another name")
-
-
-def _calibrate(model: FloatModel, pictures: list[Path], prepared: PictureInput) -> dict[int, Range]:
-    samples = [partial(prepared.sample, picture) for picture in pictures]
-    with progress("calibrating", len(pictures)) as bar:
-        return measure_ranges(model, samples, prepared.pixel_range(), done=bar.advance)
 
 
 def _mix(
@@ -122,6 +118,7 @@ def _document(
     arguments: argparse.Namespace,
     model: FloatModel,
     prepared: PictureInput,
+    share: float,
     found: Accuracy,
     mixed: MixedModel | None,
     compiled: CompileResult,
@@ -140,6 +137,7 @@ def _document(
         "output": str(arguments.output),
         "bytes": arguments.output.stat().st_size,
         "preparation": str(prepared),
+        "range_share": share,
         **outputs_document(found),
         "mixed": kept,
         "npu": {
@@ -161,6 +159,7 @@ def _print(
     arguments: argparse.Namespace,
     model: FloatModel,
     prepared: PictureInput,
+    share: float,
     found: Accuracy,
     mixed: MixedModel | None,
     compiled: CompileResult,
@@ -170,6 +169,7 @@ def _print(
     print_pairs(
         ("float model", f"{arguments.model}, {thousands(sizes[0])} bytes"),
         ("pictures", f"{found.pictures}: {prepared}"),
+        ("ranges", f"of {share:.0%} of the pictures' extremes, the best of those tried"),
         ("int8 model", f"{arguments.output}, {thousands(sizes[1])} bytes"),
         (
             "on the NPU",

@@ -8,6 +8,7 @@ layer the signal to noise, the cosine, and the noise that the layer adds to what
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,45 +33,43 @@ _COMPARED = frozenset({DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16})
 
 @dataclass(slots=True)
 class Distance:
-    """Sums over all elements of a tensor and all pictures."""
+    """How far a tensor is from the wanted one, picture by picture. Figures are those of the middle
+    picture (the median): a single odd picture has many times the power of the others.
+    """
 
-    signal: float = 0.0
-    noise: float = 0.0
-    product: float = 0.0
-    other: float = 0.0
+    shares: list[float] = field(default_factory=list)
+    cosines: list[float] = field(default_factory=list)
     worst: float = 0.0
 
     def add(self, wanted: npt.NDArray[Any], given: npt.NDArray[Any]) -> None:
-        """Add one pair of tensors, as real values."""
+        """Add the pair of tensors of one picture, as real values."""
         a, b = (values.astype(np.float32, copy=False).ravel() for values in (wanted, given))
-        self.signal += float(a @ a)
-        self.other += float(b @ b)
-        self.product += float(a @ b)
         difference = a - b
-        self.noise += float(difference @ difference)
+        signal, other, noise = (float(values @ values) for values in (a, b, difference))
+        share = noise / signal if signal else math.inf
+        self.shares.append(share if noise else 0.0)
+        lengths = math.sqrt(signal) * math.sqrt(other)
+        alike = 1.0 if signal == other else 0.0
+        self.cosines.append(min(float(a @ b) / lengths, 1.0) if lengths else alike)
         self.worst = max(self.worst, float(np.abs(difference).max(initial=0.0)))
 
     @property
     def noise_share(self) -> float:
         """The noise's power as a share of the signal's; infinite for noise without a signal."""
-        if self.noise == 0.0:
-            return 0.0
-        return self.noise / self.signal if self.signal else math.inf
+        return statistics.median_high(self.shares)
 
     @property
     def snr_db(self) -> float:
         """Signal to noise in decibels; infinite without noise."""
-        if self.noise == 0.0:
+        share = self.noise_share
+        if share == 0.0:
             return math.inf
-        return -10.0 * math.log10(self.noise_share) if self.signal else -math.inf
+        return -math.inf if math.isinf(share) else -10.0 * math.log10(share)
 
     @property
     def cosine(self) -> float:
         """1 where both tensors point the same way; 1 for two tensors of zeros."""
-        lengths = math.sqrt(self.signal) * math.sqrt(self.other)
-        if lengths == 0.0:
-            return 1.0 if self.signal == self.other else 0.0
-        return min(self.product / lengths, 1.0)
+        return statistics.median_low(self.cosines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +176,11 @@ def compare_layers(
         pictures=len(pictures),
         top1=agreed if _is_score_list(reference.graph) else None,
     )
+
+
+def spread(pictures: Sequence[Path], most: int) -> Sequence[Path]:
+    """Return at most ``most`` of the pictures, spread over all: for what is tried several times."""
+    return pictures[:: max(len(pictures) // most, 1)][:most]
 
 
 def _runner(path: Path, tensors: Sequence[int]) -> ReferenceModel:

@@ -18,18 +18,17 @@ from tempfile import TemporaryDirectory
 
 from delegate.model.graph import Graph
 from rk3588_vision.quantization.float_model import FloatModel
-from rk3588_vision.quantization.layer_errors import Accuracy, compare_layers
+from rk3588_vision.quantization.layer_errors import Accuracy, compare_layers, spread
 from rk3588_vision.quantization.picture_input import PictureInput
 from rk3588_vision.quantization.quantizer_package import quantize
 from rk3588_vision.quantization.ranges import Range, moved_together, relu_limits
 
+_MOST_PICTURES = 16
 LEAST_GAIN_DB = 1.0
 """That a unit must bring: each costs time, and cuts the model into more partitions."""
 ENOUGH_DB = 50.0
 """Beyond it, nobody sees a difference of the outputs, and no further unit is joined."""
 JOINS_PER_UNIT = 3
-MOST_PICTURES = 16
-"""That trials are judged by, spread over all that were given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def keep_worst_in_float(
     """Return the model with up to ``units`` units in float, of up to ``trials`` that are tried;
     ``done`` is called after every model that was measured (``most_models``).
     """
-    few = pictures[:: max(len(pictures) // MOST_PICTURES, 1)][:MOST_PICTURES]
+    few = spread(pictures, _MOST_PICTURES)
 
     def compared(content: bytes, seen: Sequence[Path], *, layers: bool = False) -> Accuracy:
         with TemporaryDirectory() as folder:

@@ -1,6 +1,7 @@
 """Ranges of a float model's tensors, measured over pictures, and what int8 demands of them.
 
-In: a prepared float model and inputs. Out: the least and the greatest value per tensor. Three rules
+In: a prepared float model and inputs. Out: a range per tensor, from the least and the greatest
+value of every input. Three rules
 change what was measured: the input's range is that of all pixels; a tensor that only a RELU reads
 has the range of the RELU's result, since int8 saturates; and tensors that operators only move
 values between (RESHAPE, CONCATENATION, pooling, ...) share one range, since int8 has one scale for
@@ -28,6 +29,8 @@ from delegate.ops.shared.image_rules import keeps_quantization
 from rk3588_vision.quantization.float_model import FloatModel
 
 Range = tuple[float, float]
+Extremes = dict[int, npt.NDArray[np.float64]]
+"""By tensor: of every sample, a row with the least and the greatest value."""
 
 _LIMITS: Final = {
     Activation.RELU: (0.0, math.inf),
@@ -37,41 +40,52 @@ _LIMITS: Final = {
 """What is left of values, of activations that only cut them."""
 
 
-def measure_ranges(
+def measure_extremes(
     model: FloatModel,
     samples: Iterable[Callable[[dict[str, Any]], npt.NDArray[Any]]],
-    pixels: Range,
     *,
     done: Callable[[], None] = lambda: None,
-) -> dict[int, Range]:
-    """Run the model once per sample and return the range of every activation. ``samples`` make the
-    input that they are given the runtime's details of; ``done`` is called after each.
+) -> Extremes:
+    """Run the model once per sample and return the extremes of every activation but the input.
+    ``samples`` make the input that they are given the runtime's details of; ``done`` is called
+    after each.
 
     Raises ModelError for a model that the runtime refuses or that gives values beyond float32.
     """
-    graph = model.graph
-    wanted = [t for t in model.activations() if t not in graph.inputs]
-    found: dict[int, Range] = {}
+    wanted = [t for t in model.activations() if t not in model.graph.inputs]
+    rows: list[list[Range]] = []
     with TemporaryDirectory() as folder:
         path = Path(folder) / model.source.name
         path.write_bytes(model.content)
         runner = ReferenceModel.load(path, reference_kernels=False, tensors=wanted)
         for sample in samples:
             runner.run([sample(runner.inputs[0])])
-            for tensor in wanted:
-                found[tensor] = _widened(found.get(tensor), runner.tensor(tensor), model, tensor)
+            rows.append([_ends(runner.tensor(tensor), model, tensor) for tensor in wanted])
             done()
-    return constrained(graph, found | {graph.inputs[0]: pixels})
+    ends = np.array(rows)
+    return {tensor: ends[:, place] for place, tensor in enumerate(wanted)}
 
 
-def _widened(
-    known: Range | None, values: npt.NDArray[Any], model: FloatModel, tensor: int
-) -> Range:
+def _ends(values: npt.NDArray[Any], model: FloatModel, tensor: int) -> Range:
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     if not np.isfinite([low, high]).all():
         name = model.graph.tensor(tensor).name
         raise ModelError(f"{model.source}: tensor {tensor} {name!r} has values that are not finite")
-    return (low, high) if known is None else (min(known[0], low), max(known[1], high))
+    return low, high
+
+
+def ranges_of(
+    graph: Graph, extremes: Extremes, pixels: Range, share: float = 1.0
+) -> dict[int, Range]:
+    """Return ranges that hold the extremes of a ``share`` of the samples at either end."""
+    measured = {
+        tensor: (
+            float(np.quantile(ends[:, 0], 1.0 - share)),
+            float(np.quantile(ends[:, 1], share)),
+        )
+        for tensor, ends in extremes.items()
+    }
+    return constrained(graph, measured | {graph.inputs[0]: pixels})
 
 
 def constrained(graph: Graph, measured: dict[int, Range]) -> dict[int, Range]:

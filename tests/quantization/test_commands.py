@@ -15,7 +15,7 @@ import pytest
 
 from delegate.cli import quantize as command
 from delegate.errors import DelegateError
-from rk3588_vision.quantization import mixed, quantizer_package
+from rk3588_vision.quantization import calibration, mixed, quantizer_package
 from rk3588_vision.quantization.float_model import FloatModel
 from rk3588_vision.quantization.ranges import Range
 from tests.cli.conftest import LABELS, Run, run
@@ -59,6 +59,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, folder: Path) -> StandIn:
     monkeypatch.setattr(command, "load", lambda: None)
     monkeypatch.setattr(command, "quantize", made)
     monkeypatch.setattr(mixed, "quantize", made)
+    monkeypatch.setattr(calibration, "quantize", made)
     weights = np.random.default_rng(4).normal(0, 0.3, (4, 3, 3, 4)).astype(np.float32)
     (folder / "float.tflite").write_bytes(chain(weights=weights, bias=np.zeros(4, np.float32)))
     return made
@@ -153,7 +154,8 @@ def test_gains_of_nothing_keep_int8(
     run: Run, folder: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "float.tflite").write_bytes(two_heads())
-    monkeypatch.setattr(mixed, "quantize", lambda *_: two_heads(largest=9.0))
+    for module in (mixed, calibration):
+        monkeypatch.setattr(module, "quantize", lambda *_: two_heads(largest=9.0))
     words = ("quantize", folder / "float.tflite", folder / "pictures", "-o", folder / "m.tflite")
     found = run(*words, "--mixed", "--json").json
     assert found["mixed"]["kept"] == []

@@ -13,7 +13,13 @@ from delegate.errors import ModelError
 from delegate.model.graph import DType
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_vision.quantization.float_model import FloatModel
-from rk3588_vision.quantization.ranges import measure_ranges, moved_together, relu_limits
+from rk3588_vision.quantization.ranges import (
+    Range,
+    measure_extremes,
+    moved_together,
+    ranges_of,
+    relu_limits,
+)
 from rk3588_vision.quantization.weight_ranges import weight_bounds
 from tests.quantization.float_models import SIDE, chain, two_heads
 
@@ -22,6 +28,12 @@ def read(tmp_path: Path, content: bytes) -> FloatModel:
     path = tmp_path / "float.tflite"
     path.write_bytes(content)
     return FloatModel.read(path)
+
+
+def measure_ranges(
+    model: FloatModel, samples: list[Any], pixels: Range, share: float = 1.0, **more: Any
+) -> dict[int, Range]:
+    return ranges_of(model.graph, measure_extremes(model, samples, **more), pixels, share)
 
 
 def flat(value: float, details: dict[str, Any]) -> np.ndarray:
@@ -45,6 +57,15 @@ def test_ranges_are_of_all_samples(tmp_path: Path) -> None:
     )
     assert by_name(model, found) == {"x": (-1.0, 1.0), "y": (-0.5, 1.0)}
     assert len(steps) == 3
+
+
+def test_ranges_may_leave_odd_samples_out(tmp_path: Path) -> None:
+    builder = ModelBuilder("double")
+    x = builder.input("x", (1, SIDE, SIDE, 3), DType.FLOAT32)
+    model = read(tmp_path, builder.build(builder.result("ADD", [x, x], "y")))
+    samples = [partial(flat, value) for value in (*[0.5] * 10, 50.0, -30.0)]
+    assert by_name(model, measure_ranges(model, samples, (-1.0, 1.0)))["y"] == (-60.0, 100.0)
+    assert by_name(model, measure_ranges(model, samples, (-1.0, 1.0), 0.75))["y"] == (1.0, 1.0)
 
 
 def test_values_that_are_not_finite_are_refused(tmp_path: Path) -> None:
