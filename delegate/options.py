@@ -207,7 +207,7 @@ class Options:
         return {option.key: _text(getattr(self, option.key)) for option in OPTIONS}
 
     def given(self) -> dict[str, str]:
-        """Return those of ``to_strings`` that somebody said; the plugin knows the defaults."""
+        """Return the ``to_strings`` that somebody said; the plugin knows the defaults itself."""
         strings = self.to_strings().items()
         return {key: text for key, text in strings if self.origins.get(key) != ORIGIN_DEFAULT}
 

@@ -83,7 +83,7 @@ def total_steps(chip: Chip, captures: Sequence[Path]) -> int:
 
 
 def diagnosis(steps: Sequence[Step], total: int, device: str) -> str:
-    """Say what the results mean, in one or two sentences. ``device``: the name of what ran."""
+    """Say what the results mean, in one or two sentences. ``device``: the one that ran."""
     failed = [step for step in steps if not step.passed]
     if not failed and device == SIMULATOR:
         return f"all {total} cases passed on the simulator; no NPU has run anything: see `doctor`"

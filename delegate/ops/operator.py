@@ -101,7 +101,7 @@ class GraphFacts:
 
     @cached_property
     def disorder(self) -> str | None:
-        """Say what keeps the nodes from running one after the other; None: nothing does."""
+        """Say what keeps the nodes from running in the order of the file; None: nothing."""
         return find_disorder(self.graph)
 
     @cached_property

@@ -62,7 +62,7 @@ def computed_product(
 
 
 def covering(inputs: int, first: Quantization, second: Quantization) -> Quantization:
-    """Return the quantisation that sums of ``inputs`` products of evenly drawn int8 cover."""
+    """Return the quantisation for results of evenly drawn int8: sums of ``inputs`` products."""
     moments = [uniform_moments(DType.INT8, q.zero_point) for q in (first, second)]
     mean = float(np.prod([mean for mean, _ in moments]))
     squares = float(np.prod([mean**2 + deviation**2 for mean, deviation in moments]))

@@ -26,7 +26,7 @@ def run(
     given = {
         "device": device,
         "models": models,
-        "options": {"verify": "auto", **options},
+        "options": options,
         "folder": str(board.root / "models"),
         "count_invoke": count_invoke,
         "break_in_use": break_in_use,

@@ -81,7 +81,7 @@ def test_a_healthy_board_runs_each_program_once_more(board: Board, kernel: str):
 @pytest.mark.parametrize("kernel", ["rocket", "rknpu"])
 def test_nothing_is_noticed_in_vain(board: Board, kernel: str):
     getattr(board, f"add_{kernel}")()
-    found = run(board, *MODELS, device=kernel)
+    found = run(board, *MODELS, device=kernel, verify="auto")
     assert off(board) == {}
     assert set(programs(board)) == {"verified"}
     for model in MODELS:
@@ -92,7 +92,7 @@ def test_nothing_is_noticed_in_vain(board: Board, kernel: str):
 def test_a_program_of_the_cache_is_compared_with_its_own_constants(board: Board, tmp_path: Path):
     """Their memory goes back to the system once the device has them, unless they are read again."""
     board.add_rocket()
-    given = {"cache_dir": str(tmp_path / "programs"), "verify": "off", "numerics": "exact"}
+    given = {"cache_dir": str(tmp_path / "programs"), "verify": "auto", "numerics": "exact"}
     run(board, "split inputs", **given)
     for path in records(board, tmp_path / "programs"):
         path.unlink()
@@ -322,7 +322,7 @@ def test_a_compiled_model_that_a_board_gets_wrong_is_refused(board: Board):
 def test_nothing_is_compared_where_there_is_no_npu(board: Board):
     run(board, "conv", device="simulator")
     assert records(board) == []
-    run(board, "conv", device="null")
+    run(board, "conv", device="null", verify="auto")
     assert records(board) == []
 
 

@@ -2,7 +2,7 @@
 results that a user gets are right.
 
 Right is what the healthy simulator, to which all of the model is given, computes. Two inferences:
-the first one is compared by the delegate itself (``prove``), the second one as well (``verify``).
+the delegate itself compares the first one, and with ``verify=sim`` the second one as well.
 """
 
 from __future__ import annotations
