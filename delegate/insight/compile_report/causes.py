@@ -12,7 +12,12 @@ from typing import Any, Final
 
 from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.ops.shared.not_taken import NOT_TAKEN, SHAPES, Cause
-from delegate.partition.rules import NOT_DENIED, OPERATOR_SUPPORTED, PARTITION_FASTER_ON_NPU
+from delegate.partition.rules import (
+    NOT_DENIED,
+    OPERATOR_SUPPORTED,
+    PARTITION_FASTER_ON_NPU,
+    READERS_TAKEN,
+)
 
 BY_CHOICE: Final = Cause(
     "The CPU does these remainders as fast; the delegate leaves them there by choice (SLOW in "
@@ -85,6 +90,7 @@ _BY_RULE: Final = {
         "On a board, rk3588-delegate bring-up tries such tasks; those that pass are used from then "
         "on.",
     ),
+    READERS_TAKEN.name: Cause("They compute shapes for nodes that stay on the CPU."),
     NOT_DENIED.name: Cause("The option deny_ops keeps them on the CPU.", "Leave deny_ops out."),
     "kernel_stays_inside": Cause(
         "A dense layer on a sequence has scales per channel; kernels of TensorFlow Lite 2.14 read "
