@@ -139,7 +139,7 @@ def test_option_wins_over_the_environment(host, model):
         ({"cores": "2-0"}, "'cores' is '2-0'; expected auto"),
         ({"strict": "perhaps"}, "'strict' is 'perhaps'; expected true or false"),
         ({"log_level": "loud"}, "'log_level' is 'loud'; expected error, warning"),
-        ({"verify": "cpu"}, "'verify' is 'cpu'; expected off, sim or sample"),
+        ({"verify": "cpu"}, "'verify' is 'cpu'; expected auto, off, sim or sample"),
     ],
 )
 def test_bad_value_is_named(host, model, options, text):

@@ -71,7 +71,7 @@ class ProgramSpec:
     )
     tasks: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     layers: list[str] = field(default_factory=lambda: ["layer"])
-    version: int = 6
+    version: int = 7
     chip: str = "rk3588"
     checksum: int | None = None
 

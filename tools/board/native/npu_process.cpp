@@ -11,9 +11,9 @@
 #include <system_error>
 #include <vector>
 
+#include "chip/chip_gen.h"
 #include "core.h"
 #include "protocol.h"
-#include "chip/chip_gen.h"
 
 namespace rk3588::board {
 namespace {
