@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,21 @@ from delegate.lower import lowering
 from delegate.lower.memory import placement
 from rk3588_conformance.cut_model import cut_model
 from rk3588_conformance.generated import graph_cases, judge_fast, mutation_cases
-from rk3588_conformance.generated.campaign import BAD, BROKEN, CRASHED, HUNG, PASSED, in_child
+from rk3588_conformance.generated.campaign import (
+    BAD,
+    BROKEN,
+    CRASHED,
+    HUNG,
+    PASSED,
+    Outcome,
+    in_child,
+)
 from rk3588_conformance.generated.fused_graphs import fused_graph
 from rk3588_conformance.generated.judge import BrokenContractError, Run, judge_model
 from rk3588_conformance.generated.model_mutations import MUTATIONS, mutant
 from rk3588_conformance.generated.random_graphs import MAKERS, random_graph
+
+Judge = Callable[..., Outcome]
 
 GRAPHS = range(1_000_000, 1_000_048)
 MIXED = range(1_000_000, 1_000_032)
@@ -38,6 +50,15 @@ def test_random_graphs_keep_the_contract(first: int) -> None:
 
 def test_random_graphs_keep_the_contract_on_another_chip() -> None:
     outcomes = [graph_cases.judge(seed, options={"chip": "rk3576"}) for seed in GRAPHS[:12]]
+    assert [o for o in outcomes if o.kind in BAD] == []
+    assert sum(o.counts.get("delegated_nodes", 0) for o in outcomes) > 0
+
+
+@pytest.mark.parametrize("chip", ["rk3588", "rk3576"])
+@pytest.mark.parametrize("judge", [graph_cases.judge, graph_cases.judge_mixed])
+def test_random_graphs_are_within_a_step_by_default(judge: Judge, chip: str) -> None:
+    options = {"numerics": "auto", "chip": chip}
+    outcomes = [judge(seed, options=options) for seed in GRAPHS[:8]]
     assert [o for o in outcomes if o.kind in BAD] == []
     assert sum(o.counts.get("delegated_nodes", 0) for o in outcomes) > 0
 
