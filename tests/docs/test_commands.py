@@ -178,7 +178,7 @@ def output_shown(page: str, first_line: str) -> list[str]:
 
 def test_report_in_the_tutorial_is_todays(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("RK3588_DELEGATE_NUMERICS", "auto")  # a reader's default
+    monkeypatch.delenv("RK3588_DELEGATE_NUMERICS")  # README shows the default
     command = "compile models/digits/digits_int8.tflite"
     printed = run(*command.split()).out.splitlines()
     lines = output_shown(TUTORIAL, f"$ rk3588-delegate {command}")
