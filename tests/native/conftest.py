@@ -18,6 +18,7 @@ import pytest
 import delegate
 import rk3588_conformance.builder.layers as layers
 from delegate.model.graph import DType, Graph
+from delegate.model.partition import Partition
 from rk3588_conformance.builder import ModelBuilder
 from rk3588_conformance.builder.ranges import random_quantization
 from tests.native.program_builder import INPUT, INT8, OUTPUT, UINT8, Binding, ProgramSpec, nhwc
@@ -81,7 +82,7 @@ class FakeCompiler:
         ]
         partitions = [
             SimpleNamespace(
-                partition=SimpleNamespace(nodes=nodes, inputs=inputs, outputs=outputs),
+                partition=Partition(tuple(nodes), tuple(inputs), tuple(outputs)),
                 program=program_for(graph, inputs, outputs),
                 bound="",
             )

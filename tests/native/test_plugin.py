@@ -8,6 +8,7 @@ import gc
 import logging
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -198,7 +199,7 @@ def test_a_corrupt_program_is_an_error(runtime, load, compiler, model):
 
 def test_partitions_that_were_not_previewed_are_an_error(runtime, load, compiler, model):
     def merge(partitions):
-        partitions[0].partition.nodes = [0, 2]
+        partitions[0].partition = replace(partitions[0].partition, nodes=(0, 2))
         return partitions[:1]
 
     compiler.spoil = merge

@@ -189,7 +189,7 @@ def test_a_bn_multiplier_and_a_register_operand(source, summand):
         place = constants.add(np.resize(mul, 32).astype("<i2").tobytes())
         bn = BnStage(mul=source, shift=13, shift_negative=12, operands=place)
     else:
-        mul = -0x3210
+        mul = 0x3210
         bn = BnStage(mul=source, mul_operand=mul, shift=13, shift_negative=12)
     bn = dataclasses.replace(bn, alu_operand=summand)
     out = OutConvert(0x4777, 24, 0)
