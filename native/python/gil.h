@@ -28,7 +28,12 @@ auto or_park(Function&& function) -> decltype(function()) {
 class GilAcquire {
  public:
   GilAcquire() : state_(or_park(&PyGILState_Ensure)) {}
-  ~GilAcquire() { PyGILState_Release(state_); }
+  // Without the lock only while the thread is unwound: by what took the lock where nobody looks, as
+  // the collector may in any allocation.
+  ~GilAcquire() {
+    while (PyGILState_Check() == 0) pause();
+    PyGILState_Release(state_);
+  }
   GilAcquire(const GilAcquire&) = delete;
   GilAcquire& operator=(const GilAcquire&) = delete;
 

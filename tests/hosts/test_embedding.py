@@ -91,7 +91,8 @@ def test_python_without_the_package_is_named(host, embedding, tmp_path):
     """Of another version, or of another environment: programs that are compiled still run."""
     (tmp_path / "delegate").mkdir()
     (tmp_path / "delegate" / "__init__.py").write_text("")
-    environment = {**embedding, "PYTHONPATH": str(tmp_path)}
+    # An embedded Python takes the packages of the environment whose python is first on PATH.
+    environment = {**embedding, "PYTHONPATH": str(tmp_path), "PATH": os.defpath}
     ran = host(compiled(rich_model()), environment=environment, device="null")
     assert ran.report["ok"], ran.err
     ran = host(rich_model(), environment=environment)
