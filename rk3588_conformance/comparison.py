@@ -293,7 +293,7 @@ class _Operators:
         result = compile_model(path, options)
         graph = result.graph
         indices = sorted(i for compiled in result.partitions for i in compiled.partition.nodes)
-        self.delegated_nodes = len(indices)
+        self.delegated_nodes = result.delegated_nodes
         joined = _joined(layer for compiled in result.partitions for layer in compiled.layers)
         within = {index for nodes, _ in joined.values() for index in nodes}
         self._nodes = []

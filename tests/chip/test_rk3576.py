@@ -56,7 +56,7 @@ def test_operators_are_within_a_step_of_the_reference(path, tmp_path):
     values = reference_of(path, result, tmp_path)
     for compiled in result.partitions:
         assert parse(compiled.program).chip == "rk3576"
-        for index in compiled.partition.nodes:
+        for index in compiled.partition.delegated:
             alone = _alone(compiled, graph, index)
             if alone is None:
                 continue
@@ -77,7 +77,7 @@ def test_every_model_compiles_for_both_chips(path):
     for name, result in zip(chips.NAMES, results, strict=True):
         assert result.partitions
         assert {parse(c.program).chip for c in result.partitions} == {name}
-        delegated = {n for c in result.partitions for n in c.partition.nodes}
+        delegated = {n for c in result.partitions for n in c.partition.delegated}
         assert delegated.isdisjoint(r.node for r in result.rejections)
         assert len(delegated) + len(result.rejections) == result.total_nodes
         assert "partition_compiles" not in {r.rule for r in result.rejections}

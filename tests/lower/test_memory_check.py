@@ -217,7 +217,7 @@ def test_no_error_of_the_compiler_fails_the_model(monkeypatch, stage, error):
     result = compile_model(graph, Options(numerics="exact"))
     rejected = {rejection.node: rejection.rule for rejection in result.rejections}
     assert rejected
-    delegated = {node for item in result.partitions for node in item.partition.nodes}
+    delegated = {node for item in result.partitions for node in item.partition.delegated}
     assert delegated | set(rejected) == {node.index for node in graph.nodes}
     names_a_node = getattr(error, "node", -1) == 1 or getattr(error, "nodes", ()) == (1,)
     if names_a_node:

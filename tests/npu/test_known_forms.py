@@ -81,7 +81,7 @@ def forms_of(result: CompileResult) -> Iterator[Form]:
 
 
 def operators_on_npu(result: CompileResult) -> set[int]:
-    return {node for one in result.partitions for node in one.partition.nodes}
+    return {node for one in result.partitions for node in one.partition.delegated}
 
 
 def sources_of(form: Form, recorded: Judged) -> set[str]:

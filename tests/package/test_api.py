@@ -49,7 +49,7 @@ def test_readme_classifies_in_three_lines(tmp_path, monkeypatch, capsys):
 
 def test_compile_model_reports_every_node():
     result = delegate.compile_model(MODEL)
-    delegated = [node for item in result.partitions for node in item.partition.nodes]
+    delegated = [node for item in result.partitions for node in item.partition.delegated]
     rejected = [rejection.node for rejection in result.rejections]
     assert sorted(delegated + rejected) == list(range(result.total_nodes))
     assert result.delegated_nodes == len(delegated)

@@ -67,7 +67,7 @@ def with_tail(size: int) -> Graph:
 
 def delegated(graph: Graph, **options: str) -> set[int]:
     result = compile_model(graph, Options.from_mapping(options, {}))
-    return {node for compiled in result.partitions for node in compiled.partition.nodes}
+    return {node for compiled in result.partitions for node in compiled.partition.delegated}
 
 
 def test_a_partition_that_multiplies_nothing_is_kept_where_there_is_no_other():

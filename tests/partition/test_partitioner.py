@@ -230,7 +230,7 @@ def three_partitions() -> Graph:
 
 
 def nodes_of(result: CompileResult) -> list[tuple[int, ...]]:
-    return [compiled.partition.nodes for compiled in result.partitions]
+    return [compiled.partition.delegated for compiled in result.partitions]
 
 
 def test_multiplications_of_each_operator() -> None:
