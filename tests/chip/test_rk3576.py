@@ -56,7 +56,7 @@ def test_operators_are_within_a_step_of_the_reference(path, tmp_path):
     values = reference_of(path, result, tmp_path)
     for compiled in result.partitions:
         assert parse(compiled.program).chip == "rk3576"
-        for index in compiled.partition.delegated:
+        for index in compiled.partition.nodes:
             alone = _alone(compiled, graph, index)
             if alone is None:
                 continue

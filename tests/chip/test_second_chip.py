@@ -98,7 +98,7 @@ def test_operators_are_within_a_step_of_the_reference(path, tmp_path):
     different = total = 0
     for compiled in result.partitions:
         assert parse(compiled.program).chip == SECOND.name
-        for index in compiled.partition.delegated:
+        for index in compiled.partition.nodes:
             node = graph.node(index)
             computed = (t for t in node.inputs if t >= 0 and graph.tensor(t).constant is None)
             inputs = tuple(dict.fromkeys(computed))

@@ -75,10 +75,10 @@ def check_delegated(graph, delegated):
 def test_every_operator_is_within_one_step(tmp_path_factory, plan):
     _, graph, _, values = prepared(plan, tmp_path_factory.mktemp("graph"))
     result = compile_model(graph, OPTIONS)
-    delegated = {index for compiled in result.partitions for index in compiled.partition.delegated}
+    delegated = {index for compiled in result.partitions for index in compiled.partition.nodes}
     check_delegated(graph, delegated)
     for compiled in result.partitions:
-        for index in compiled.partition.delegated:
+        for index in compiled.partition.nodes:
             node = graph.node(index)
             if OPERATORS[node.op].lowering is not Lowering.TASKS:
                 continue  # a part of others is no program alone
@@ -110,7 +110,7 @@ def test_the_delegated_model_equals_its_partitions_on_the_plain_machine(tmp_path
 
     values = {graph.inputs[0]: array}
     partitions = {
-        c.partition.delegated[0]: c.partition for c in compile_model(graph, OPTIONS).partitions
+        c.partition.nodes[0]: c.partition for c in compile_model(graph, OPTIONS).partitions
     }
     inside = {index for partition in partitions.values() for index in partition.nodes}
     pending = [*partitions.values(), *(node for node in graph.nodes if node.index not in inside)]
