@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test board sanitize fuzz numerics test-litert test-alone conformance conformance-sample \
+.PHONY: help demo check test nightly board sanitize fuzz numerics test-litert test-alone conformance conformance-sample \
 	wheels check-wheels conformance-half random-graphs mixed-graphs fused-graphs float-graphs memory-graphs changed-models worse-chips lint format \
 	native clean FORCE
 
@@ -24,15 +24,23 @@ NATIVE_SOURCES := CMakeLists.txt $(shell find native/. -type d -o -name '*.cpp' 
 PACKAGES := delegate rk3588_conformance rk3588_vision
 FORMATTED_SOURCES := $(shell find native tools/board/native -name '*.cpp' -o -name '*.h')
 PYTEST_FLAGS ?= -n 2
-# What meets a runtime runs under both: the plugin, the command line, the package. Not the C host, which
-# brings its own TensorFlow Lite 2.9, nor detections, whose CPU nodes run on kernels that differ.
-LITERT_TESTS := tests/native tests/cli tests/package tests/e2e tests/aot tests/hosts \
-	--ignore=tests/hosts/test_c_host.py --ignore=tests/e2e/test_detectors.py
+# What meets a runtime runs under both: the plugin, commands, the package. Not the C host, which brings
+# its own TensorFlow Lite 2.9, nor detections, whose CPU nodes run on kernels that differ, nor what
+# compiles and simulates alone.
+LITERT_TESTS := $(patsubst %,tests/native/test_%.py,dynamic_outputs end_to_end exit graph_order lifetimes \
+		new_shapes overwritten_constants plugin stats wild_names) \
+	$(patsubst %,tests/cli/test_%.py,bad_input commands detect files interruption measurements) \
+	$(patsubst %,tests/package/test_%.py,api cached classification inferences start_up strict workers) \
+	$(patsubst %,tests/e2e/test_%.py,float_classifier mediapipe memory photographs selfie) \
+	$(patsubst %,tests/hosts/test_%.py,behaviour compiled_model embedding frigate kernels loader) \
+	tests/aot/test_rewrite.py
 
 help:
 	@echo 'make demo         classify a picture through the delegate'
+	@echo 'make check        in a minute: structure, lowering, simulator, a model from end to end'
 	@echo 'make test         lint, types, tests under tflite-runtime and ai-edge-litert'
 	@echo 'make test-alone   all tests in a copy of this tree, with no ../shared beside it'
+	@echo 'make nightly      the tests that only repeat what others claim, or take many minutes'
 	@echo 'make conformance  the whole operator suite against the reference kernels'
 	@echo 'make conformance-half  the families of float operators, in fp16 against float64'
 	@echo 'make random-graphs   GRAPHS random models (default 20000) against the reference kernels'
@@ -52,13 +60,6 @@ help:
 	@echo 'make wheels       wheels for aarch64 and x86-64, a source distribution, Debian packages: dist'
 	@echo 'make check-wheels    install and run them, aarch64 under emulation'
 	@echo 'make clean        remove environments and builds'
-
-# $(1): environment, $(2): extras, $(3): build folder
-define install
-	@echo 'building the native library and installing it into $(1): some minutes at first'
-	$(1)/bin/python -m pip install $(PIP_FLAGS) --no-build-isolation -C build-dir=$(3) -e '.[$(2)]'
-	@touch $(1)/installed
-endef
 
 define create
 	@if [ -z '$(PYTHON)' ]; then echo 'make: error: no Python from 3.10 on was found; set PYTHON=' >&2; exit 1; fi
@@ -83,12 +84,15 @@ build/modules: FORCE
 FORCE:
 
 $(VENV)/installed: $(VENV)/created pyproject.toml $(NATIVE_SOURCES) build/modules
-	$(call install,$(VENV),runtime$(comma)dev,build/venv)
+	@echo 'building the native library and installing it into $(VENV): some minutes at first'
+	$(BIN)/python -m pip install $(PIP_FLAGS) --no-build-isolation -C build-dir=build/venv -e '.[runtime,dev]'
+	@touch $@
 
-$(LITERT)/installed: $(LITERT)/created pyproject.toml $(NATIVE_SOURCES) build/modules
-	$(call install,$(LITERT),litert$(comma)test,build/venv-litert)
-
-comma := ,
+# The packages alone: its native library and its list of modules are those of the first environment.
+$(LITERT)/installed: $(LITERT)/created $(VENV)/installed
+	$(LITERT)/bin/python -m pip install $(PIP_FLAGS) --no-build-isolation -C wheel.cmake=false -e '.[litert,test]'
+	cp -r $(VENV)/lib/python*/site-packages/{_editable_*.py,delegate} $(LITERT)/lib/python*/site-packages
+	@touch $@
 
 native: $(VENV)/installed
 
@@ -111,6 +115,17 @@ test-litert: $(LITERT)/installed
 
 test-alone: $(VENV)/installed
 	$(BIN)/python tools/alone.py $(PYTEST_FLAGS) -m 'not exhaustive'
+
+# What to run after each edit: less than a minute on two cores.
+CHECK_TESTS := tests/package/test_structure.py tests/package/test_options.py tests/graph/test_tflite_reader.py \
+	tests/partition/test_partitioner.py tests/lower/test_tiling.py tests/ops/test_functions.py \
+	tests/npu/test_encode.py tests/sim/test_conv_oracle.py tests/sim/test_elementwise_oracle.py \
+	tests/native/test_end_to_end.py tests/cli/test_first_words.py
+check: $(VENV)/installed
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -q -m 'not exhaustive' $(CHECK_TESTS)
+
+nightly: $(VENV)/installed
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -q -m exhaustive
 
 # What CI runs of the suite: the same cases every time, of every family.
 conformance-sample: $(VENV)/installed

@@ -12,7 +12,7 @@ from delegate.lower.task import ConvTask
 @dataclass(frozen=True, slots=True)
 class Bound:
     """Tasks and cycles at most, and "tasks / cycles" of programs of Mesa's driver and of the
-    vendor's compiler, counted by the formulas of delegate/lower/cost.py.
+    vendor's compiler, counted by the formulas of delegate/lower/tiling/geometry.py.
     """
 
     tasks: int = 0

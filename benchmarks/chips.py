@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from delegate.chip.chips import NAMES
+from delegate.chip.names import NAMES
 from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.compile.compiler import compile_model
 from delegate.options import Options

@@ -2,8 +2,8 @@
 
     python benchmarks/run.py [--models DIR] [--out DIR] [--quick]
 
-Tasks and cycles are modelled (see delegate/lower/cost.py) and compared with programs of two other
-compilers, counted by the same formulas. Times are of this machine.
+Tasks and cycles are modelled (see delegate/lower/tiling/geometry.py) and compared with programs of
+two other compilers, counted by the same formulas. Times are of this machine.
 """
 
 from __future__ import annotations

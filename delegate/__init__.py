@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from delegate.compile.compiler import CompileResult
-    from delegate.host.device_list import DeviceInfo
+    from delegate.host.library import DeviceInfo
     from delegate.host.statistics import Stats
-    from delegate.partition.supported import SupportedOperator
+    from delegate.partition.rules import SupportedOperator
     from rk3588_vision.class_ranking import Ranked
     from rk3588_vision.classification import Classifier, Labels
     from rk3588_vision.detection.objects import Detector, FoundObject
@@ -161,14 +161,14 @@ def compile_ahead_of_time(path: str | Path, **options: object) -> bytes:
 
 def devices() -> tuple[DeviceInfo, ...]:
     """The devices of this machine: nodes of NPUs, simulator, null."""
-    from delegate.host.device_list import find_devices
+    from delegate.host.library import find_devices
 
     return find_devices()
 
 
 def supported_ops() -> tuple[SupportedOperator, ...]:
     """The operators the NPU takes, each with the rules a node must meet."""
-    from delegate.partition.supported import supported_operators
+    from delegate.partition.rules import supported_operators
 
     return supported_operators()
 

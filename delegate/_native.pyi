@@ -200,7 +200,7 @@ def program_id(program: bytes | bytearray) -> str:
     """The name under which evidence of a serialised Program is kept. Raises ProgramError."""
 
 def npu_chip(root: str = "/") -> tuple[str, bool, bool]:
-    """The chip of this machine's NPU, as "rk3576", "" if nothing says; whether programs can be
+    """The chip of this machine's NPU by name, "" if nothing says; whether programs can be
     compiled for it; whether the NPU's cores are called after it and after no other.
     """
 

@@ -12,6 +12,7 @@ import sys
 
 LOGGER_NAME = "delegate"
 
+_MOST_CHARACTERS = 4000  # of a line: what somebody gave as a path may be of any length
 _LEVELS = {
     "error": logging.ERROR,
     "warning": logging.WARNING,
@@ -28,6 +29,8 @@ class _FallbackHandler(logging.Handler):
             return
         try:
             text = " ".join(self.format(record).splitlines())
+            if len(text) > _MOST_CHARACTERS:
+                text = f"{text[:_MOST_CHARACTERS]}... ({len(text)} characters)"
             sys.stderr.write(f"rk3588-delegate: {record.levelname.lower()}: {text}\n")
             sys.stderr.flush()
         except Exception:  # a closed stderr must not break an inference

@@ -167,12 +167,17 @@ class Nodes:
 
 
 @dataclass(frozen=True, slots=True)
-class PathOrOff:
-    """A path as it stands, or off."""
+class PathOrWord:
+    """A path as it stands, or one of some words."""
 
-    values = "a path, or off"
+    words: tuple[str, ...]
+
+    @property
+    def values(self) -> str:
+        return f"a path, {' or '.join(self.words)}"
 
     def parse(self, text: str) -> str:
         if not text.strip(SPACES):
             raise ValueError(self.values)
-        return "off" if _plain(text) == "off" else text
+        word = _plain(text)
+        return word if word in self.words else text

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from delegate.chip.names import NAMES
 from delegate.errors import OptionError
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.option_kinds import (
@@ -30,7 +31,7 @@ from delegate.option_kinds import (
     Kind,
     Nodes,
     OptionValue,
-    PathOrOff,
+    PathOrWord,
     closest,
 )
 
@@ -40,6 +41,7 @@ ORIGIN_EXPLICIT = "option"
 ORIGIN_ENVIRONMENT = "environment"
 ORIGIN_DEFAULT = "default"
 
+_MOST_SHOWN = 200  # characters of a bad value that a message repeats
 MAX_TIMEOUT_MS = 3_600_000  # an hour: the slowest simulated model takes minutes
 SLOW = "SLOW"
 """A word of option deny_ops: nodes of partitions that the CPU runs as fast."""
@@ -72,7 +74,15 @@ def _option(kind: Kind, default: str, help: str, *, changes_programs: bool = Fal
 
 def _unknown(kind: str, key: str, candidates: tuple[str, ...]) -> OptionError:
     suggestion = closest(key, candidates)
-    return OptionError(f"unknown {kind} {key!r}{suggestion}; valid: {', '.join(candidates)}")
+    return OptionError(f"unknown {kind} {_shown(key)}{suggestion}; valid: {', '.join(candidates)}")
+
+
+def _shown(value: object) -> str:
+    """Return ``value`` for a message: quoted, in ASCII, its beginning if it is long."""
+    text = ascii(value)
+    if len(text) <= _MOST_SHOWN:
+        return text
+    return f"{text[:_MOST_SHOWN]}... ({len(text)} characters)"
 
 
 def _text(value: object) -> str:
@@ -89,11 +99,24 @@ def _parse(option: Option, text: str, name: str) -> OptionValue:
     except UnicodeEncodeError:
         is_text = False
     if not is_text:
-        raise OptionError(f"{name} is {text!a}; expected UTF-8 without NUL bytes")
+        raise OptionError(f"{name} is {_shown(text)}; expected UTF-8 without NUL bytes")
     try:
         return option.kind.parse(text)
     except ValueError as error:
-        raise OptionError(f"{name} is {text!r}; expected {error}") from None
+        raise OptionError(f"{name} is {_shown(text)}; expected {error}") from None
+
+
+def user_cache_folder() -> str | None:
+    """Return this package's folder in the user's cache, $XDG_CACHE_HOME or ~/.cache; None where
+    there is none. The rule of ``default_cache_folder`` in ``native/evidence/record.cpp``.
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not base.startswith("/"):
+        home = os.environ.get("HOME", "")
+        if not home.startswith("/"):
+            return None
+        base = f"{home}/.cache"
+    return f"{base}/rk3588-delegate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +125,7 @@ class Options:
     environment or default.
 
     ``deny_ops`` is sorted and in capitals; ``timeout_ms`` 0 means "the device's default";
-    ``cache_dir`` is "off" or a path.
+    ``cache_dir`` is "auto", "off" or a path: see ``cache_folder``.
     """
 
     device: str = _option(
@@ -114,8 +137,8 @@ class Options:
         "NPU cores that interpreters of this process share; auto = one stream each",
     )  # fmt: skip
     chip: str = _option(
-        Choice(("auto", "rk3588", "rk3576")), "auto",
-        "the chip that programs are for; auto = the board's, without a board rk3588",
+        Choice(("auto", *NAMES)), "auto",
+        f"the chip that programs are for; auto = the board's, without a board {NAMES[0]}",
         changes_programs=True,
     )  # fmt: skip
     numerics: str = _option(
@@ -126,13 +149,15 @@ class Options:
     )  # fmt: skip
     float: str = _option(
         Choice(("off", "fp16", "auto")), "auto",
-        "float32 models in fp16, within a bound per node; auto = those whose metadata or float16 "
-        "weights say that they bear it",
+        "float32 models in fp16, within a bound per node; auto = those whose metadata or weights "
+        "of float16 or int8 say that they bear it",
         changes_programs=True,
     )  # fmt: skip
     cache_dir: str = _option(
-        PathOrOff(), "off", "a folder where compiled programs and what boards show are kept"
-    )
+        PathOrWord(("auto", "off")), "auto",
+        "a folder where compiled programs and what boards show are kept; auto = of this user, "
+        "rk3588-delegate in $XDG_CACHE_HOME or ~/.cache; off = no programs",
+    )  # fmt: skip
     deny_ops: tuple[str, ...] = _option(
         Nodes((SLOW, *BUILTIN_OPERATORS)), SLOW,
         "nodes that stay on the CPU, to find a bad layer; SLOW = those of partitions that "
@@ -150,7 +175,7 @@ class Options:
         "and its first inference; sim, sample = every run too, or one in 100 in the background",
     )  # fmt: skip
     stats_dir: str = _option(
-        PathOrOff(), "off",
+        PathOrWord(("off",)), "off",
         "a folder where the process keeps its counters, PID.prom, for command top and Prometheus",
     )  # fmt: skip
     log_level: str = _option(
@@ -189,7 +214,9 @@ class Options:
                 origin, name = ORIGIN_EXPLICIT, f"option {option.key!r}"
                 value = explicit[option.key]
                 if value is None or isinstance(value, (bytes, bytearray)):
-                    raise OptionError(f"{name} is {value!r}; expected text, a number or a path")
+                    raise OptionError(
+                        f"{name} is {_shown(value)}; expected text, a number or a path"
+                    )
                 text = _text(value)
             elif from_environment:
                 origin, name = ORIGIN_ENVIRONMENT, f"environment variable {option.environment}"
@@ -210,6 +237,14 @@ class Options:
         """Return the ``to_strings`` that somebody said; the plugin knows the defaults itself."""
         strings = self.to_strings().items()
         return {key: text for key, text in strings if self.origins.get(key) != ORIGIN_DEFAULT}
+
+    def cache_folder(self) -> str | None:
+        """Return the folder that keeps programs. None: no programs are kept, by ``cache_dir`` =
+        off or because the user has no cache folder.
+        """
+        if self.cache_dir != "auto":
+            return None if self.cache_dir == "off" else self.cache_dir
+        return user_cache_folder()
 
     def compiling(self) -> tuple[tuple[str, OptionValue], ...]:
         """Key and value of every option that changes programs."""

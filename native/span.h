@@ -12,7 +12,7 @@ class Span {
  public:
   constexpr Span() = default;
   constexpr Span(T* data, size_t size) : data_(data), size_(size) {}
-  // From anything with data() and size(): vectors, arrays, strings, other spans.
+  // Takes anything with data() and size(): vectors, arrays, strings, other spans.
   template <typename Container,
             typename = std::enable_if_t<
                 !std::is_same_v<std::decay_t<Container>, Span> &&

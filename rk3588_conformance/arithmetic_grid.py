@@ -136,7 +136,7 @@ def _multipliers(
     builder: ModelBuilder, rng: np.random.Generator, x: int, *, multiplier: str, ratio: str,
     inputs: int, type: str,
 ) -> int:  # fmt: skip
-    """From 1e-11 to 100, and channels that differ by up to 7e8."""
+    """Return multipliers from 1e-11 to 100, and channels that differ by up to 7e8."""
     arithmetic = _extreme_arithmetic(
         rng, type, (13, 1, 1, inputs), _VALUES[multiplier], _RATIOS[ratio]
     )

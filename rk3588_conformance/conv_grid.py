@@ -140,6 +140,18 @@ FAMILIES: tuple[Family, ...] = (
         padding=_PADDINGS,
         type=TYPES,
     ),
+    # Patches: strides beyond the register's.
+    _grid(
+        "ConvPatches",
+        size="67x53",
+        inputs=(1, 3, 16),
+        outputs=(3, 40),
+        stride=("16x16", "8x8", "9x12", "1x8"),
+        kernel=("16x16", "8x8", "5x9"),
+        padding="valid",
+        batch=(1, 2),
+        type=TYPES,
+    ),
     # More weights per output than CBUF holds for a group of kernels.
     _grid(
         "ConvManyInputs",

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from delegate.model.flatbuffer_reader import FlatbufferReader
 from delegate.model.flatbuffer_tables import TableValue, read_table, write_file
-from delegate.model.tflite_fields import MODEL
-from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
+from delegate.model.tflite_schema import MODEL, ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
 
 
 @dataclass(frozen=True)

@@ -329,11 +329,11 @@ def _sentence(rejection: Rejection) -> str:
 
 
 def _load(model: bytes, options: Options, graph: Graph) -> tuple[Interpreter, Delegation]:
-    """Load ``model``, and return what was delegated of ``graph``, that of ``model``, whose nodes
-    that only make constants belong to the CPU and do not count.
+    """Load ``model``, and return what was delegated of ``graph``, that of ``model``. Nodes that
+    only make constants do not count where the CPU keeps them.
     """
     runtime = find_runtime()
-    plugin = runtime.load_delegate(library_path(), options.given())
+    plugin = runtime.load_delegate(library_path(), {"cache_dir": "off", **options.given()})
     with collect_delegations() as found:
         interpreter = runtime.interpreter(model, [plugin], threads=1)
     if len(found) != 1:
@@ -341,7 +341,7 @@ def _load(model: bytes, options: Options, graph: Graph) -> tuple[Interpreter, De
     (all_nodes,) = found
     made = _constant_nodes(graph)
     rejections = tuple(r for r in all_nodes.rejections if r.node not in made)
-    total = all_nodes.total_nodes - len(made)
+    total = all_nodes.total_nodes - (len(all_nodes.rejections) - len(rejections))
     return interpreter, replace(all_nodes, total_nodes=total, rejections=rejections)
 
 

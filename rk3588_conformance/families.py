@@ -11,8 +11,10 @@ from rk3588_conformance import (
     add_grid,
     arithmetic_grid,
     conv_grid,
+    dead_channel_grid,
     dense_grid,
     depthwise_grid,
+    dilation_grid,
     edge_grid,
     edge_move_grid,
     function_grid,
@@ -34,9 +36,10 @@ from rk3588_conformance import (
 from rk3588_conformance.case import Case, Family
 
 _GRIDS = (
-    teflon_grid, conv_grid, depthwise_grid, dense_grid, product_grid, add_grid, pair_grid,
-    function_grid, edge_grid, edge_move_grid, move_grid, reorder_grid, arithmetic_grid, pool_grid,
-    resize_grid, graph_grid, half_grid, half_move_grid, half_map_grid, sparse_grid, rejected_cases,
+    teflon_grid, conv_grid, depthwise_grid, dilation_grid, dense_grid, dead_channel_grid,
+    product_grid, add_grid, pair_grid, function_grid, edge_grid, edge_move_grid, move_grid,
+    reorder_grid, arithmetic_grid, pool_grid, resize_grid, graph_grid, half_grid, half_move_grid,
+    half_map_grid, sparse_grid, rejected_cases,
 )  # fmt: skip
 
 
@@ -47,9 +50,10 @@ def all_families(models: Path | None) -> tuple[Family, ...]:
     return (*made, *model_files.families(models))
 
 
-def case_names(models: Path | None) -> Iterator[str]:
-    """The names of all cases, made as they are asked for."""
-    for family in all_families(models):
+def case_names(models: Path | None, start: str = "") -> Iterator[str]:
+    """Yield the names of all cases of families that begin so, made as they are asked for."""
+    families = (family for family in all_families(models) if family.prefix.startswith(start))
+    for family in families:
         for parameter in family.parameters():
             yield family.prefix + parameter
 

@@ -10,7 +10,7 @@ from delegate.model.graph import DType
 from delegate.model.operator_options import Options
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.case import Case
-from rk3588_conformance.half_judge import Judge, judged_by
+from rk3588_conformance.half_judge import outside_bound
 from rk3588_conformance.half_values import constant, inputs_of, numbers
 
 Constants = Callable[[ModelBuilder, np.random.Generator], Iterable[int]]
@@ -18,7 +18,6 @@ Constants = Callable[[ModelBuilder, np.random.Generator], Iterable[int]]
 
 def operator_case(
     name: str,
-    judge: Judge,
     op: str,
     shapes: Sequence[Sequence[int]],
     result: Sequence[int],
@@ -43,7 +42,7 @@ def operator_case(
         return builder.build(y)
 
     given = inputs_of(name, shapes, spread)
-    return Case(name, "Half", build, inputs=given, outside=judged_by(judge))
+    return Case(name, "Half", build, inputs=given, outside=outside_bound)
 
 
 def weights_and_bias(

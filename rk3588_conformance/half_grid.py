@@ -8,18 +8,17 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from delegate.model.graph import Activation, Padding
+from delegate.model.graph import Activation, Padding, Quantization
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
-from rk3588_conformance import half_oracle
 from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.case import Case, Family, generator_of
 from rk3588_conformance.grid import grid
-from rk3588_conformance.half_case import operator_case, weights_and_bias
+from rk3588_conformance.half_case import Constants, operator_case, weights_and_bias
 from rk3588_conformance.half_values import ACTIVATIONS, SPREADS, WEIGHTS, constant, numbers
 from rk3588_conformance.own_grid import PADDINGS, shape_of
 from rk3588_conformance.product_grid import LEADS, SIZES, computed_shapes, meets
@@ -49,7 +48,7 @@ def _convolutions(
     activation = Activation[str(rng.choice(ACTIVATIONS))]
     kernels = (oc, covered.kh, covered.kw, ic)
     return operator_case(
-        name, half_oracle.convolution, "CONV_2D", [shape],
+        name, "CONV_2D", [shape],
         (shape[0], *covered.output_size(*shape[1:3]), oc),
         ConvOptions(*covered.option_values, activation), spread,
         constants=weights_and_bias(kernels, oc, weights, spread, has_bias=bool(rng.integers(4))),
@@ -74,7 +73,7 @@ def _depthwise(
     outputs = channels * multiplier
     spread = str(rng.choice(_SPREADS))
     return operator_case(
-        name, half_oracle.depthwise, "DEPTHWISE_CONV_2D", [shape],
+        name, "DEPTHWISE_CONV_2D", [shape],
         (1, *window.output_size(*shape[1:3]), outputs),
         DepthwiseOptions(*window.option_values, activation, multiplier), spread,
         constants=weights_and_bias((1, kernel, kernel, outputs), outputs, weights, spread),
@@ -90,7 +89,7 @@ def _depthwise(
 )
 def _products(name: str, *, rows: int, inputs: int, outputs: int, weights: str) -> Case:
     return operator_case(
-        name, half_oracle.dense, "FULLY_CONNECTED", [(rows, inputs)], (rows, outputs),
+        name, "FULLY_CONNECTED", [(rows, inputs)], (rows, outputs),
         FullyConnectedOptions(), "plain",
         constants=weights_and_bias((outputs, inputs), outputs, weights),
     )  # fmt: skip
@@ -111,7 +110,7 @@ def _matrix_products(
     lead, is_turned = shape_of(rows), order == "outputs_first"
     matrix = (outputs, inputs) if is_turned else (inputs, outputs)
     return operator_case(
-        name, half_oracle.matrix_product, "BATCH_MATMUL", [(*lead, inputs)], (*lead, outputs),
+        name, "BATCH_MATMUL", [(*lead, inputs)], (*lead, outputs),
         BatchMatMulOptions(False, is_turned), spread,
         constants=weights_and_bias(matrix, outputs, weights, spread, has_bias=False),
     )  # fmt: skip
@@ -128,7 +127,7 @@ def _matrix_products(
 def _computed_products(name: str, *, size: str, lead: str, adj: str, spread: str) -> Case:
     rows, _, outputs = SIZES[size]
     return operator_case(
-        name, half_oracle.matrix_product, "BATCH_MATMUL", computed_shapes(size, lead, adj),
+        name, "BATCH_MATMUL", computed_shapes(size, lead, adj),
         (*np.broadcast_shapes(*LEADS[lead]), rows, outputs),
         BatchMatMulOptions("x" in adj, "y" in adj), spread, version=2,
     )  # fmt: skip
@@ -165,11 +164,66 @@ def _transposed(name: str, *, window: str, channels: str, padding: str, spread: 
             yield builder.constant("b", numbers(rng, (outputs,), "plain"))
 
     return operator_case(
-        name, half_oracle.transposed, "TRANSPOSE_CONV", [shape], result,
+        name, "TRANSPOSE_CONV", [shape], result,
         TransposeConvOptions(scheme, stride, stride, activation), spread,
         constants=constants, version=3 if has_bias else 1,
         arrange=lambda x, size, weights, *bias: (size, weights, x, *bias),
     )  # fmt: skip
+
+
+_SCALES = ("one", "per_channel")
+_CHANNELS = ("1to10", "16to32", "24to33", "65to17", "100to130")
+
+
+@grid("Half.DynamicRangeConv/", scales=_SCALES, channels=_CHANNELS)
+def _dynamic_range_convolutions(name: str, *, scales: str, channels: str) -> Case:
+    window, shape, (inputs, outputs) = Window(3, 2), *_drawn_features(name, channels)
+    return operator_case(
+        name, "CONV_2D", [shape], (*shape[:3], outputs),
+        ConvOptions(*window.option_values), "plain",
+        constants=_int8_weights((outputs, 3, 2, inputs), 0, scales),
+    )  # fmt: skip
+
+
+@grid("Half.DynamicRangeDepthwise/", scales=_SCALES, channels=_CHANNELS)
+def _dynamic_range_depthwise(name: str, *, scales: str, channels: str) -> Case:
+    window, shape, (inputs, _) = Window(3, 2), *_drawn_features(name, channels)
+    return operator_case(
+        name, "DEPTHWISE_CONV_2D", [shape], shape,
+        DepthwiseOptions(*window.option_values), "plain",
+        constants=_int8_weights((1, 3, 2, inputs), 3, scales),
+    )  # fmt: skip
+
+
+@grid("Half.DynamicRangeProduct/", scales=_SCALES, channels=_CHANNELS)
+def _dynamic_range_products(name: str, *, scales: str, channels: str) -> Case:
+    shape, (inputs, outputs) = _drawn_features(name, channels)
+    return operator_case(
+        name, "FULLY_CONNECTED", [(shape[1], inputs)], (shape[1], outputs),
+        FullyConnectedOptions(), "plain",
+        constants=_int8_weights((outputs, inputs), 0, scales),
+    )  # fmt: skip
+
+
+def _drawn_features(name: str, channels: str) -> tuple[tuple[int, int, int, int], tuple[int, int]]:
+    """Return a shape of float32 features, and the numbers of input and output channels."""
+    inputs, outputs = (int(part) for part in channels.split("to"))
+    rng = generator_of(name)
+    return (1, int(rng.integers(3, 12)), int(rng.integers(3, 12)), inputs), (inputs, outputs)
+
+
+def _int8_weights(shape: tuple[int, ...], axis: int, scales: str) -> Constants:
+    """Return what adds int8 weights with one scale, or one per entry of ``axis``, and a bias."""
+
+    def add(builder: ModelBuilder, rng: np.random.Generator) -> Iterable[int]:
+        outputs = shape[axis]
+        count = outputs if scales == "per_channel" else 1
+        scaling = tuple(map(float, rng.uniform(1e-3, 0.1, count).astype(np.float32)))
+        values = rng.integers(-127, 128, shape).astype(np.int8)
+        yield builder.constant("w", values, Quantization(scaling, (0,) * count, axis))
+        yield builder.constant("b", numbers(rng, (outputs,), "plain"))
+
+    return add
 
 
 FAMILIES: tuple[Family, ...] = (
@@ -179,4 +233,7 @@ FAMILIES: tuple[Family, ...] = (
     _matrix_products,
     _computed_products,
     _transposed,
+    _dynamic_range_convolutions,
+    _dynamic_range_depthwise,
+    _dynamic_range_products,
 )

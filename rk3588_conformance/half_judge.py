@@ -4,77 +4,55 @@ ones that ``half_oracle`` gives. It shares no code with the compiler.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from delegate.model.graph import Activation, Graph, Node
-from delegate.model.tflite_reader import read_graph
-from rk3588_conformance.case import Outside
+from delegate.model.graph import Activation, Graph, Tensor
+from rk3588_conformance.reference.half_oracle import EXACT, FP16, FP32, Array, Terms
 
-Array = npt.NDArray[Any]
-Terms = tuple[Array, Array, int] | tuple[Array, Array, int, Array]
-"""The exact result before its clamp, the magnitudes in it, the roundings to fp32; what the rounding
-of weights may have moved it by.
-"""
-
-Judge = Callable[[Graph, Node, Any], tuple[Terms, Activation]]
-"""The results of an operator in exact arithmetic; of a graph, a node, and tensors' values by index.
-"""
-
-FP32 = 2.0**-24
-FP16 = 2.0**-11
-"""How far a rounding may move a number, of itself."""
 _SUBNORMAL = 2.0**-25
 _MOST = 65504.0
 _INFINITE_FROM = 65520.0
 
 
-def judged_by(judge: Judge) -> Outside:
-    """Return the check of cases of the operator that ``judge`` knows."""
-    return functools.partial(_outside, judge)
-
-
-def judged_as(judge: Judge, same: Callable[[], bytes]) -> Outside:
-    """By the model ``same``, whose weights are constants, with the same inputs."""
-
-    def outside(_: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]) -> list[str]:
-        return _outside(judge, read_graph(same()), inputs, outputs)
-
-    return outside
-
-
-def _outside(
-    judge: Judge, graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]
-) -> list[str]:
+def outside_bound(graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]) -> list[str]:
     """Return what is outside the bound, of a graph of one node beside those that make its
-    constants. ``judge``: that of the node's operator.
+    constants.
     """
-    terms, activation = exact_terms(judge, graph, inputs)
+    terms, activation = exact_terms(graph, inputs)
     return _judged(terms, activation, outputs[0].reshape(graph.tensor(graph.outputs[0]).shape))
 
 
-def exact_terms(
-    judge: Judge, graph: Graph, inputs: Mapping[int, Array]
-) -> tuple[Terms, Activation]:
-    """Return what ``judge`` says of the only node of ``graph`` that makes no constant."""
+def exact_terms(graph: Graph, inputs: Mapping[int, Array]) -> tuple[Terms, Activation]:
+    """Return the exact results of the only node of ``graph`` that makes no constant."""
     node = next(n for n in graph.nodes if n.outputs[0] in graph.outputs)
     made = {n.outputs[0]: n.inputs[0] for n in graph.nodes if n is not node}
 
     def values(index: int) -> Array:
         if index in inputs:
-            with np.errstate(over="ignore"):
-                half = inputs[index].astype(np.float16)
-            finite = np.isfinite(inputs[index])
-            return np.where(finite, np.clip(half.astype(np.float64), -_MOST, _MOST), half)
-        constant = graph.tensor(made.get(index, index)).constant
-        assert constant is not None
-        return constant.astype(np.float64)
+            return in_half(inputs[index])
+        return _numbers(graph.tensor(made.get(index, index)))
 
-    return judge(graph, node, values)
+    return EXACT[node.op](graph, node, values)
+
+
+def in_half(values: Array) -> Array:
+    """Return inputs as the host rounds them to fp16, as float64."""
+    with np.errstate(over="ignore"):
+        half = values.astype(np.float16)
+    return np.where(np.isfinite(values), np.clip(half.astype(np.float64), -_MOST, _MOST), half)
+
+
+def _numbers(tensor: Tensor) -> Array:
+    """Return a constant as float64; quantised weights as the float32 that they stand for."""
+    assert tensor.constant is not None
+    values, scaling = tensor.constant.astype(np.float64), tensor.quantization
+    if scaling is None:
+        return values
+    along = np.moveaxis(values, scaling.axis, -1)
+    real = (along - np.array(scaling.zero_points)) * np.array(scaling.scales)
+    return np.asarray(np.moveaxis(real.astype(np.float32).astype(np.float64), -1, scaling.axis))
 
 
 def _judged(terms: Terms, activation: Activation, ours: Array) -> list[str]:

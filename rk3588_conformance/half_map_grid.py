@@ -20,12 +20,10 @@ from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
-from rk3588_conformance import half_oracle
 from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.case import Case, Family, generator_of
 from rk3588_conformance.grid import Value, grid
 from rk3588_conformance.half_case import Constants, operator_case
-from rk3588_conformance.half_judge import Judge
 from rk3588_conformance.half_values import ACTIVATIONS, SPREADS, constant, numbers
 from rk3588_conformance.own_grid import PADDINGS, shape_of
 
@@ -43,7 +41,6 @@ class _Map:
     """
 
     name: str
-    judge: Judge
     maps: int = 2
     has_slopes: bool = False
     options: Callable[[Activation], Options | None] = _none
@@ -53,17 +50,17 @@ class _Map:
 _MAPS = {
     item.name: item
     for item in (
-        _Map("ADD", half_oracle.total, options=AddOptions),
-        _Map("SUB", half_oracle.difference, options=SubOptions),
-        _Map("MUL", half_oracle.product, options=MulOptions, takes_any=True),
-        _Map("MAXIMUM", half_oracle.maximum),
-        _Map("MINIMUM", half_oracle.minimum),
-        _Map("RELU", half_oracle.relu, 1),
-        _Map("RELU6", half_oracle.relu6, 1),
-        _Map("PRELU", half_oracle.prelu, 1, has_slopes=True),
-        _Map("HARD_SWISH", half_oracle.hard_swish, 1),
-        _Map("LOGISTIC", half_oracle.logistic, 1),
-        _Map("TANH", half_oracle.tanh, 1),
+        _Map("ADD", options=AddOptions),
+        _Map("SUB", options=SubOptions),
+        _Map("MUL", options=MulOptions, takes_any=True),
+        _Map("MAXIMUM"),
+        _Map("MINIMUM"),
+        _Map("RELU", 1),
+        _Map("RELU6", 1),
+        _Map("PRELU", 1, has_slopes=True),
+        _Map("HARD_SWISH", 1),
+        _Map("LOGISTIC", 1),
+        _Map("TANH", 1),
     )
 }
 
@@ -87,7 +84,7 @@ def _maps(name: str, *, op: str, shape: str, activation: str, spread: str) -> Ca
     constants = _slopes(size) if item.has_slopes else lambda *_: ()
     table = item.options(Activation[activation])
     shapes = [size] * item.maps
-    return operator_case(name, item.judge, op, shapes, size, table, spread, constants=constants)
+    return operator_case(name, op, shapes, size, table, spread, constants=constants)
 
 
 _OPERANDS: dict[str, Callable[[Sequence[int]], Sequence[int]]] = {
@@ -118,7 +115,7 @@ def _operands(
     size, is_computed = shape_of(shape), other.startswith("pixel")
     smaller = _OPERANDS[other](size)
     return operator_case(
-        name, _MAPS[op].judge, op, [size, smaller] if is_computed else [size], size,
+        name, op, [size, smaller] if is_computed else [size], size,
         _MAPS[op].options(Activation[activation]), spread,
         constants=lambda builder, rng: (
             () if is_computed else (builder.constant("y", numbers(rng, smaller, "plain")),)
@@ -133,7 +130,7 @@ _ALPHAS = {"0p3": 0.3, "0": 0.0, "minus2p7": -2.7, "0p0001": 0.0001}
 @grid("Half.Leaky/", shape=("1x7x5x3", "2x3x11x33"), alpha=tuple(_ALPHAS), spread=_SPREADS)
 def _leaky(name: str, *, shape: str, alpha: str, spread: str) -> Case:
     size, table = shape_of(shape), LeakyReluOptions(_ALPHAS[alpha])
-    return operator_case(name, half_oracle.leaky, "LEAKY_RELU", [size], size, table, spread)
+    return operator_case(name, "LEAKY_RELU", [size], size, table, spread)
 
 
 class _Reduced(NamedTuple):
@@ -194,26 +191,25 @@ def _doubled(*sides: bool) -> Callable[..., _Reduced]:
 
 
 class _Pool(NamedTuple):
-    """An operator of one map that makes another shape of it, and who judges the results. ``name``:
+    """An operator of one map that makes another shape of it. ``name``:
     in cases, if not the operator's.
     """
 
     op: str
     reduce: Callable[[Sequence[int], np.random.Generator], _Reduced]
-    judge: Judge
     name: str = ""
 
 
 _POOLS = {
     item.name or item.op: item
     for item in (
-        _Pool("PAD", _padded, half_oracle.padded),
-        _Pool("MEAN", _mean, half_oracle.mean),
-        _Pool("REDUCE_MAX", _mean, half_oracle.highest),
-        _Pool("MAX_POOL_2D", _maxima, half_oracle.largest),
-        _Pool("AVERAGE_POOL_2D", _averages, half_oracle.averages),
+        _Pool("PAD", _padded),
+        _Pool("MEAN", _mean),
+        _Pool("REDUCE_MAX", _mean),
+        _Pool("MAX_POOL_2D", _maxima),
+        _Pool("AVERAGE_POOL_2D", _averages),
         *(
-            _Pool("RESIZE_BILINEAR", _doubled(*sides), half_oracle.bilinear, f"bilinear_{name}")
+            _Pool("RESIZE_BILINEAR", _doubled(*sides), f"bilinear_{name}")
             for name, sides in (
                 ("aligned", (True, False)), ("centres", (False, True)), ("plain", (False, False)),
             )
@@ -237,7 +233,7 @@ def _pools(name: str, *, op: str, shape: str, spread: str) -> Case:
     pool, size = _POOLS[op], shape_of(shape)
     own, result, table = pool.reduce(size, generator_of(name))
     return operator_case(
-        name, pool.judge, pool.op, [size], result, table, spread,
+        name, pool.op, [size], result, table, spread,
         constants=lambda builder, _: () if own is None else (builder.constant("constant", own),),
     )  # fmt: skip
 
@@ -248,8 +244,8 @@ _WINDOWS = {
 }  # fmt: skip
 """Rows, columns, and the strides of both."""
 _WINDOW_POOLS = {
-    "largest": ("MAX_POOL_2D", half_oracle.largest, (Activation.NONE,)),
-    "average": ("AVERAGE_POOL_2D", half_oracle.averages, (Activation.NONE, Activation.RELU)),
+    "largest": ("MAX_POOL_2D", (Activation.NONE,)),
+    "average": ("AVERAGE_POOL_2D", (Activation.NONE, Activation.RELU)),
 }
 
 
@@ -270,11 +266,11 @@ def _is_covered(*, window: str, padding: str, shape: str, **_: Value) -> bool:
 )
 def _windows(name: str, *, op: str, window: str, padding: str, shape: str, spread: str) -> Case:
     """Pools whose windows overlap, or reach beyond the image."""
-    operator, judge, clamps = _WINDOW_POOLS[op]
+    operator, clamps = _WINDOW_POOLS[op]
     clamp = clamps[int(generator_of(name).integers(len(clamps)))]
     size = shape_of(shape)
     _, result, table = _pooled(size, Window(*_WINDOWS[window], padding=PADDINGS[padding]), clamp)
-    return operator_case(name, judge, operator, [size], result, table, spread)
+    return operator_case(name, operator, [size], result, table, spread)
 
 
 FAMILIES: tuple[Family, ...] = (_maps, _operands, _leaky, _pools, _windows)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,21 +24,14 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import pad, resize
 from rk3588_conformance.case import Case, Family, generator_of
 from rk3588_conformance.grid import grid
-from rk3588_conformance.own_grid import shape_of
+from rk3588_conformance.half_judge import in_half
+from rk3588_conformance.own_grid import Outputs, shape_of
+from rk3588_conformance.reference.exact_graph import exact_values
+from rk3588_conformance.reference.half_oracle import Array
 
-Array = npt.NDArray[Any]
+Move = Callable[[ModelBuilder, Sequence[int]], Outputs]
+"""From computed tensors to what the operator makes of them."""
 
-
-class _Move(NamedTuple):
-    """``build``: from computed tensors to what the operator makes of them; ``exact``: the same of
-    arrays.
-    """
-
-    build: Callable[[ModelBuilder, Sequence[int]], Sequence[int]]
-    exact: Callable[[Sequence[Array]], Sequence[Array]]
-
-
-_MOST = 65504.0
 _NUMBERS = ("plain", "ends")
 _BEHIND = ("nothing", "unit")
 
@@ -61,7 +53,7 @@ def _unit(builder: ModelBuilder, x: int) -> int:
     return builder.result("CONV_2D", (x, unit, bias), f"same{x}", options=ConvOptions())
 
 
-def _model(shapes: Sequence[Sequence[int]], move: _Move, behind: str, _: object) -> bytes:
+def _model(shapes: Sequence[Sequence[int]], move: Move, behind: str, _: object) -> bytes:
     builder = ModelBuilder("half move")
     given = []
     for number, shape in enumerate(shapes):
@@ -69,25 +61,21 @@ def _model(shapes: Sequence[Sequence[int]], move: _Move, behind: str, _: object)
         zero = builder.constant(f"zero{number}", np.zeros(1, np.float32))
         y = builder.result("ADD", (x, zero), f"computed{number}", options=AddOptions())
         given.append(y)
-    for result in move.build(builder, given):
+    made = move(builder, given)
+    for result in (made,) if isinstance(made, int) else made:
         is_map = len(builder.spec(result).shape) == 4
         builder.output(_unit(builder, result) if behind == "unit" and is_map else result)
     return builder.build()
 
 
-def _differing(
-    move: _Move, graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]
-) -> list[str]:
+def _differing(graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]) -> list[str]:
     """Return what is not one of the inputs, as the host rounds them, where it belongs. Additions of
     0 and convolutions with the unit matrix change nothing.
     """
-    given = []
-    for index in graph.inputs:
-        x = inputs[index]
-        within = np.where(np.isfinite(x), np.clip(x, -_MOST, _MOST), x)
-        given.append(within.astype(np.float16).astype(np.float32))
+    values = exact_values(graph, {index: in_half(x) for index, x in inputs.items()})
     problems = []
-    for number, (ours, exact) in enumerate(zip(outputs, move.exact(given), strict=True)):
+    for number, (ours, index) in enumerate(zip(outputs, graph.outputs, strict=True)):
+        exact = values[index]
         if ours.shape != exact.shape:
             problems.append(f"output {number} is {list(ours.shape)}, not {list(exact.shape)}")
         elif not np.array_equal(ours, exact, equal_nan=True):
@@ -101,16 +89,15 @@ def _differing(
 
 
 def _case(
-    name: str, shapes: Sequence[Sequence[int]], move: _Move, behind: str, numbers: str
+    name: str, shapes: Sequence[Sequence[int]], move: Move, behind: str, numbers: str
 ) -> Case:
     rng = generator_of(name + " inputs")
-    build = partial(_model, shapes, move, behind)
     return Case(
         name,
         "Half",
-        build,
+        partial(_model, shapes, move, behind),
         inputs=lambda: [_drawn(rng, shape, numbers) for shape in shapes],
-        outside=partial(_differing, move),
+        outside=_differing,
     )
 
 
@@ -134,10 +121,9 @@ def _joins(name: str, *, parts: str, axis: int, behind: str, numbers: str) -> Ca
         shape[axis] = size
         shapes.append(shape)
 
-    move = _Move(
-        lambda builder, given: (moves.concatenation(builder, given, axis),),
-        lambda given: (np.concatenate(given, axis),),
-    )
+    def move(builder: ModelBuilder, given: Sequence[int]) -> Outputs:
+        return moves.concatenation(builder, given, axis)
+
     return _case(name, shapes, move, behind, numbers)
 
 
@@ -152,12 +138,10 @@ def _joins(name: str, *, parts: str, axis: int, behind: str, numbers: str) -> Ca
 )
 def _cuts(name: str, *, begin: str, size: str, by: str, behind: str, numbers: str) -> Case:
     box = (0, *shape_of(begin)), (1, *shape_of(size))
-    part = tuple(slice(first, first + count) for first, count in zip(*box, strict=True))
-    is_strided = by == "strided"
-    move = _Move(
-        lambda builder, given: (moves.slice_of(builder, given[0], *box, strided=is_strided),),
-        lambda given: (given[0][part],),
-    )
+
+    def move(builder: ModelBuilder, given: Sequence[int]) -> Outputs:
+        return moves.slice_of(builder, given[0], *box, strided=by == "strided")
+
     return _case(name, [(1, 9, 11, 40)], move, behind, numbers)
 
 
@@ -170,10 +154,9 @@ def _cuts(name: str, *, begin: str, size: str, by: str, behind: str, numbers: st
     is_in=_is_in,
 )
 def _splits(name: str, *, channels: int, count: int, behind: str, numbers: str) -> Case:
-    move = _Move(
-        lambda builder, given: moves.split(builder, given[0], count, 3),
-        lambda given: np.split(given[0], count, 3),
-    )
+    def move(builder: ModelBuilder, given: Sequence[int]) -> Outputs:
+        return moves.split(builder, given[0], count, 3)
+
     return _case(name, [(2, 4, 9, channels * count)], move, behind, numbers)
 
 
@@ -189,64 +172,42 @@ def _into_pixels(builder: ModelBuilder, x: int) -> int:
     return builder.result("DEPTH_TO_SPACE", (x,), "blocks", shape, options=DepthToSpaceOptions(2))
 
 
-def _one(build: Callable[[ModelBuilder, int], int], exact: Callable[[Array], Array]) -> _Move:
-    return _Move(
-        lambda builder, given: (build(builder, given[0]),), lambda given: (exact(given[0]),)
-    )
+One = Callable[[ModelBuilder, int], int]
 
 
-def _reshaped(size: Callable[..., tuple[int, ...]]) -> _Move:
-    return _one(
-        lambda builder, x: moves.reshape(builder, x, size(*builder.spec(x).shape)),
-        lambda x: x.reshape(size(*x.shape)),
-    )
+def _reshaped(size: Callable[..., tuple[int, ...]]) -> One:
+    return lambda builder, x: moves.reshape(builder, x, size(*builder.spec(x).shape))
 
 
-def _transposed(*axes: int) -> _Move:
-    return _one(lambda b, x: moves.transpose(b, x, axes), lambda x: x.transpose(axes))
+def _squeezed(builder: ModelBuilder, x: int) -> int:
+    return moves.squeeze(builder, x, builder.spec(x).shape[1:])
 
 
-def _padded(*amounts: tuple[int, int], mode: int | None = None) -> _Move:
-    names: dict[int | None, Any] = {None: "constant", REFLECT: "reflect", SYMMETRIC: "symmetric"}
-    every = [(0, 0), *amounts]
-    return _one(
-        lambda b, x: pad(b, x, every, mode=mode), lambda x: np.pad(x, every, mode=names[mode])
-    )
+def _transposed(*axes: int) -> One:
+    return lambda builder, x: moves.transpose(builder, x, axes)
 
 
-def _two_by_two(x: Array) -> Array:
-    """Make of each pixel a block of four, whose channels lie one after the other."""
-    n, h, w, c = x.shape
-    return x.reshape(n, h, w, 2, 2, c // 4).swapaxes(2, 3).reshape(n, 2 * h, 2 * w, c // 4)
+def _padded(*amounts: tuple[int, int], mode: int | None = None) -> One:
+    return lambda builder, x: pad(builder, x, [(0, 0), *amounts], mode=mode)
 
 
-def _from_two_by_two(x: Array) -> Array:
-    n, h, w, c = x.shape
-    blocks = x.reshape(n, h // 2, 2, w // 2, 2, c).swapaxes(2, 3)
-    return blocks.reshape(n, h // 2, w // 2, 4 * c)
+def _nearest(builder: ModelBuilder, x: int) -> int:
+    _, height, width, _ = builder.spec(x).shape
+    table = ResizeNearestOptions(False, False)
+    return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, 2 * height, 3 * width, table)
 
 
-_MOVES = {
+_MOVES: dict[str, Callable[[ModelBuilder, int], Outputs]] = {
     "flat": _reshaped(lambda n, h, w, c: (n, h * w, 1, c)),
     "wider": _reshaped(lambda n, h, w, c: (n, h, w * 2, c // 2)),
     "narrower": _reshaped(lambda n, h, w, c: (n, h, w // 2, c * 2)),
     "rows": _reshaped(lambda n, h, w, c: (n, h, 1, w * c)),
     "rank3": _reshaped(lambda n, h, w, c: (n, h * w, c)),
-    "squeeze": _one(lambda b, x: moves.squeeze(b, x, b.spec(x).shape[1:]), lambda x: x[0]),
-    "expand": _one(
-        lambda b, x: moves.expand_dims(
-            b, moves.squeeze(b, x, b.spec(x).shape[1:]), b.spec(x).shape
-        ),
-        lambda x: x,
-    ),
-    "unpacked": _Move(
-        lambda b, given: moves.unpack(b, given[0], 1), lambda given: [*given[0].swapaxes(0, 1)]
-    ),
-    "packed": _one(lambda b, x: moves.pack(b, moves.unpack(b, x, 1), 1), lambda x: x),
-    "uneven": _Move(
-        lambda b, given: moves.split_v(b, given[0], (1, b.spec(given[0]).shape[3] - 1), 3),
-        lambda given: np.split(given[0], [1], 3),
-    ),
+    "squeeze": _squeezed,
+    "expand": lambda b, x: moves.expand_dims(b, _squeezed(b, x), b.spec(x).shape),
+    "unpacked": lambda b, x: moves.unpack(b, x, 1),
+    "packed": lambda b, x: moves.pack(b, moves.unpack(b, x, 1), 1),
+    "uneven": lambda b, x: moves.split_v(b, x, (1, b.spec(x).shape[3] - 1), 3),
     "turn": _transposed(0, 2, 1, 3),
     "first": _transposed(0, 3, 1, 2),
     "inner": _transposed(0, 1, 3, 2),
@@ -255,16 +216,10 @@ _MOVES = {
     "pad_far": _padded((17, 0), (0, 20), (0, 0)),
     "reflect": _padded((1, 1), (2, 0), (0, 0), mode=REFLECT),
     "symmetric": _padded((0, 2), (1, 1), (0, 0), mode=SYMMETRIC),
-    "into_channels": _one(_into_channels, _from_two_by_two),
-    "into_pixels": _one(_into_pixels, _two_by_two),
-    "nearest": _one(
-        lambda b, x: resize(
-            b, "RESIZE_NEAREST_NEIGHBOR", x, 2 * b.spec(x).shape[1], 3 * b.spec(x).shape[2],
-            ResizeNearestOptions(False, False),
-        ),
-        lambda x: x.repeat(2, 1).repeat(3, 2),
-    ),
-}  # fmt: skip
+    "into_channels": _into_channels,
+    "into_pixels": _into_pixels,
+    "nearest": _nearest,
+}
 
 
 def _others_in(*, op: str, shape: str, behind: str, numbers: str) -> bool:
@@ -290,7 +245,10 @@ def _others_in(*, op: str, shape: str, behind: str, numbers: str) -> bool:
     is_in=_others_in,
 )
 def _others(name: str, *, op: str, shape: str, behind: str, numbers: str) -> Case:
-    return _case(name, [shape_of(shape)], _MOVES[op], behind, numbers)
+    def move(builder: ModelBuilder, given: Sequence[int]) -> Outputs:
+        return _MOVES[op](builder, given[0])
+
+    return _case(name, [shape_of(shape)], move, behind, numbers)
 
 
 FAMILIES: tuple[Family, ...] = (_joins, _cuts, _splits, _others)

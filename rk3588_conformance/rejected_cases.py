@@ -32,18 +32,6 @@ def _float_conv(rng: np.random.Generator) -> bytes:
     return builder.build(y)
 
 
-def _hybrid_dense(rng: np.random.Generator) -> bytes:
-    """float32 features with int8 weights: quantised while running ("dynamic range")."""
-    builder = ModelBuilder("hybrid")
-    x = builder.input("x", (1, 40), DType.FLOAT32)
-    values = rng.integers(-127, 128, (9, 40)).astype(np.int8)
-    weights = builder.constant("w", values, Quantization((0.01,), (0,)))
-    y = builder.result(
-        "FULLY_CONNECTED", (x, weights, -1), "y", (1, 9), options=FullyConnectedOptions()
-    )
-    return builder.build(y)
-
-
 def _int16_conv(rng: np.random.Generator) -> bytes:
     builder = ModelBuilder("int16")
     q = Quantization((0.001,), (0,))
@@ -122,7 +110,6 @@ def _per_channel_uint8(rng: np.random.Generator) -> bytes:
 
 _CASES: dict[str, tuple[Build, str]] = {
     "float_conv": (_float_conv, "eight_bit_features"),
-    "hybrid_dense": (_hybrid_dense, "eight_bit_features"),
     "int16_conv": (_int16_conv, "eight_bit_features"),
     "activations_as_weights": (_activations_as_weights, "weights_constant"),
     "int4_weights": (partial(_dense, weights="int4"), "weights_type"),
@@ -135,7 +122,7 @@ _CASES: dict[str, tuple[Build, str]] = {
     ),
     "tanh": (partial(_conv, arithmetic=Arithmetic(activation=Activation.TANH)),
              "activation_supported"),
-    "stride_8": (partial(_conv, sh=8), "strides_in_range"),
+    "stride_8": (partial(_conv, sh=8), "strides_or_patches"),
     "kernel_32": (partial(_conv, h=40, kh=32), "kernel_in_range"),
     "dilation_33": (partial(_conv, h=80, dh=33), "dilation_in_range"),
     "padding_16": (partial(_conv, h=40, dh=16), "padding_in_range"),

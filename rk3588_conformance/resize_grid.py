@@ -42,7 +42,7 @@ def _nearest(
 @layer_grid(
     "ResizeBilinear.Op/",
     differing=NONE,
-    factor=("1x1", "2x2", "1x2", "2x1"),
+    factor=("1x1", "2x2", "1x2", "2x1", "4x4", "2x4", "4x1", "8x2", "1x8"),
     convention=tuple(_CONVENTIONS),
     size=("1x1", "7x5", "1x13", "20x20"),
     channels=(1, 16, 17, 33, 48, 64),

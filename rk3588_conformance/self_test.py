@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.errors import DelegateError, DeviceError
-from delegate.insight.board_record import why_not
-from delegate.insight.doctor import SelfTest
+from delegate.insight.doctor import SelfTest, why_not
 from rk3588_conformance.self_test_cases import Case, cases_of
 
 if TYPE_CHECKING:

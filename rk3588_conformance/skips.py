@@ -30,14 +30,15 @@ CHIP_SKIPS = {
     "rk3576": {
         "form_is_known": "no program is known to have the form",
         "registers_hold_values": "the encoder knows no program with such rows",
+        "resized_by_power_of_two": "blends, without zeros between pixels, end at twice the size",
         "tile_fits_cbuf": "one split of CBUF is proven, with 144 KiB for a group of kernels",
         "within_one_lsb": "without BN's multiplier not every scale is near enough",
         "multipliers_keep_bits": "channels share a shift of one multiplier of 15 bits",
         "tasks_in_range": "rows are cut into more tasks than a chain has",
         "alias_is_free": "the nodes around the parts stay on the CPU",
+        "strides_or_patches": "no program is known to have kernels of one row, which patches need",
         RUNTIME_REFUSES: "the runtime has no kernel for a node that stays on the CPU",
         "tasks_keep_memory": "an input has no room for whole groups of channels",
-        "spare_lanes_written_first": "convolutions fetch whole groups, past parts of 48 channels",
         "host_converts": "the node on the other side stays on the CPU",
         "quantised_input": "the weights' DEQUANTIZE belongs to a node in fp16",
     }

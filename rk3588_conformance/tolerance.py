@@ -61,9 +61,12 @@ def most_differing(share: float, elements: int) -> int:
     mean = share * elements
     if mean == 0:
         return 0
-    count, log_term, above = 0, -mean, 1.0 - math.exp(-mean)
-    while above > _CHANCE:
-        count += 1
-        log_term += math.log(mean / count)
-        above -= math.exp(log_term)
+    # From where nothing is left of the distribution down; 16 deviations are below 1e-50.
+    count = math.ceil(mean + 16 * math.sqrt(mean) + 64)
+    log_term = count * math.log(mean) - mean - math.lgamma(count + 1)
+    above = math.exp(log_term)  # the chance of ``count`` and more
+    while above <= _CHANCE:
+        log_term += math.log(count / mean)
+        count -= 1
+        above += math.exp(log_term)
     return count

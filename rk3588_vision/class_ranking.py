@@ -1,4 +1,4 @@
-"""From a classifier's output tensor to labels and scores."""
+"""Turn a classifier's output tensor into labels and scores."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ ROWS = 20
 SCORE = 0.4
 """Least score, as Frigate's own plugins have it."""
 LARGEST_OVERLAP = 0.4
-"""Of two boxes of a class, as Frigate's own plugins suppress them."""
+"""The overlap of two boxes of a class, as Frigate's own plugins suppress them."""
 
 
 class Rk3588DetectorConfig(BaseDetectorConfig):  # type: ignore[misc]

@@ -37,9 +37,9 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MAX_PIXELS = (1 << 30) // 12
 """As many as have 12 bytes each in 1 GiB, Pillow's own bound."""
 MAX_SIDE = 65535
-"""What JPEG can hold; resizing one longer side would take memory in proportion to it."""
+"""The longest side that JPEG can hold; resizing a longer one takes memory in proportion to it."""
 MAX_IMAGE_BYTES = 8 * MAX_PIXELS
-"""Of a file: uncompressed with four channels of 16 bits."""
+"""The most bytes of a file: uncompressed with four channels of 16 bits."""
 _WHAT = "image file"
 
 PIXEL_MAX = 255.0

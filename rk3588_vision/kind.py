@@ -1,4 +1,4 @@
-"""What kind of model a file is, for who gave it to the wrong command."""
+"""Find what kind of model a file is, for who gave it to the wrong command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEAST_SAMPLES: Final = 256
 
 
 class Kind(enum.Enum):
-    """What a model takes and gives, as far as shapes say it."""
+    """The input and output of a model, as far as shapes say it."""
 
     CLASSIFIER = "classifier"
     SOUND = "sound"

@@ -1,4 +1,4 @@
-"""What counts as a picture: a path, a PIL picture, or an array of RGB or grey pixels."""
+"""Everything that counts as a picture: a path, a PIL picture, or an array of RGB or grey pixels."""
 
 from __future__ import annotations
 

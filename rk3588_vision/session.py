@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 Arrays = Sequence[npt.NDArray[Any]]
 
 CORES: Final = 3
-"""Of an RK3588; an interpreter each keeps them busy."""
+"""The cores of an RK3588; an interpreter each keeps them busy."""
 
 
 class Session(ABC, Generic[Result]):

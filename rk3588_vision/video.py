@@ -27,8 +27,9 @@ CONTAINERS = (
     "mov", "matroska", "avi", "mpegts", "mpeg", "mpegvideo", "h264", "hevc", "flv", "asf", "ogg",
     "gif", "mjpeg", "ivf", "yuv4mpegpipe",
 )  # fmt: skip
-"""What video files may be, by FFmpeg's names: formats that hold the pictures themselves. Playlists
-and scripts name other files or addresses, which a stranger's file must not open.
+"""The formats that video files may have, by FFmpeg's names: formats that hold the pictures
+themselves. Playlists and scripts name other files or addresses, which a stranger's file must not
+open.
 """
 
 FILE_OPTIONS = f"format_whitelist;{','.join(CONTAINERS)}|protocol_whitelist;file"
@@ -38,7 +39,7 @@ _DEAF_VERSION = "4.11."
 """Its condition for taking them is the wrong way round (pull request 26793 of opencv/opencv)."""
 
 DEFAULT_FRAMES_PER_SECOND = 25.0
-"""Of a written video whose source does not say its own, as many cameras do not."""
+"""The rate of a written video whose source does not say its own, as many cameras do not."""
 
 
 def _opencv() -> Any:

@@ -23,6 +23,7 @@ from typing import IO, Any
 
 from delegate.errors import DelegateError
 from delegate.model.files import read_file
+from delegate.options import user_cache_folder
 from delegate.progress import progress
 
 MANIFEST = Path(__file__).with_name("zoo_manifest.json")
@@ -47,7 +48,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the model answers for ``image``, and how much of it the delegate takes."""
+    """The model's answer for ``image``, and how much of it the delegate takes."""
 
     image: str
     index: int
@@ -71,7 +72,7 @@ class Entry:
     sources: tuple[Source, ...]
     expected: Expected | None = None
     decoder: str | None = None
-    """Of a detector whose outputs alone do not tell how they are read."""
+    """The decoder of a detector whose outputs alone do not tell how they are read."""
 
 
 def _entry(fields: dict[str, Any]) -> Entry:
@@ -90,11 +91,10 @@ def read_manifest(path: Path = MANIFEST) -> dict[str, Entry]:
     return {entry.name: entry for entry in entries}
 
 
-def cache_folder() -> Path:
-    """$XDG_CACHE_HOME/rk3588-delegate/models, by default below ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    root = Path(base) if base else Path.home() / ".cache"
-    return root / "rk3588-delegate" / "models"
+def cache_folder() -> Path | None:
+    """Return the folder of downloads in the user's cache; None: the user has no cache folder."""
+    folder = user_cache_folder()
+    return None if folder is None else Path(folder) / "models"
 
 
 def is_intact(path: Path, entry: Entry) -> bool:
@@ -114,11 +114,8 @@ def known_decoder(path: Path) -> str | None:
 
 def find(entry: Entry, shared: Path = SHARED) -> Path | None:
     """An intact copy on this machine, or None."""
-    candidates = (
-        shared / "models" / entry.file,
-        shared / "images" / entry.file,
-        cache_folder() / entry.file,
-    )
+    folders = (shared / "models", shared / "images", cache_folder())
+    candidates = (folder / entry.file for folder in folders if folder is not None)
     return next((path for path in candidates if is_intact(path, entry)), None)
 
 
@@ -164,12 +161,19 @@ def _download(entry: Entry, source: Source, target: IO[bytes]) -> None:
 def fetch(entry: Entry, shared: Path = SHARED) -> Path:
     """An intact copy of ``entry``, downloaded into the cache if need be.
 
-    Raises DownloadError if no source gives it, and OSError if the cache cannot be written.
+    Raises DownloadError if no source gives it or there is no cache, and OSError if the cache cannot
+    be written.
     """
     found = find(entry, shared)
     if found is not None:
         return found
-    target = cache_folder() / entry.file
+    folder = cache_folder()
+    if folder is None:
+        raise DownloadError(
+            f"there is no folder to keep {entry.file} in: set XDG_CACHE_HOME or HOME to an "
+            "absolute path"
+        )
+    target = folder / entry.file
     target.parent.mkdir(parents=True, exist_ok=True)
     failures = []
     for source in entry.sources:

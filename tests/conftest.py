@@ -1,21 +1,33 @@
 """Settings of all tests, and the mark of those that read the folder beside the repository.
 
 What most tests claim is equality with the reference kernels: they, and the processes that they
-start, run with ``numerics=exact``. Tests of the default say so themselves. ``-m shared`` runs the
+start, run with ``numerics=exact`` and compile each time, without a cache. Tests of the defaults say
+so themselves. ``-m shared`` runs the
 tests that read ``../shared`` alone.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.shared_readers import is_reader
 
 MARK = "shared"
+BYTECODE = Path(__file__).resolve().parents[1] / "build" / "bytecode"
+"""Compiled modules, outside the sources. Without them every collection rewrites 4,000 assertions
+and each of a thousand child processes compiles what it imports.
+"""
 
 os.environ.setdefault("RK3588_DELEGATE_NUMERICS", "exact")
+os.environ.setdefault("PYTHONPYCACHEPREFIX", str(BYTECODE))
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"]
+sys.dont_write_bytecode = False
+os.environ.setdefault("RK3588_DELEGATE_CACHE_DIR", "off")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m is looked at

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,8 @@ NETWORKS = {
     "own_mobilenet_v1": mobilenet_v1, "own_mobilenet_v2": mobilenet_v2, "own_yolo": yolo_like,
 }  # fmt: skip
 
+LARGE_BYTES = 2 << 20
+
 needs_models = pytest.mark.skipif(
     not MODELS.is_dir(), reason=f"no public models: {MODELS} does not exist"
 )
@@ -32,6 +35,22 @@ needs_models = pytest.mark.skipif(
 def model_files(*folders: str) -> list[Path]:
     """The .tflite files of ``folders`` below the models folder ("." for the whole models)."""
     return sorted(file for folder in folders for file in (MODELS / folder).glob("*.tflite"))
+
+
+def small_first(paths: list[Path]) -> list[Any]:
+    """The models, for ``parametrize``; ``make nightly`` runs the large ones. They have the same
+    operators as the small ones, and more pixels and channels.
+    """
+    return [_parameter(path, path.stat().st_size <= LARGE_BYTES) for path in paths]
+
+
+def some_of(paths: list[Path], every: int) -> list[Any]:
+    """The models, for ``parametrize``; ``make nightly`` runs those between every so many."""
+    return [_parameter(path, number % every == 0) for number, path in enumerate(paths)]
+
+
+def _parameter(path: Path, is_ordinary: bool) -> Any:
+    return pytest.param(path, id=path.stem, marks=() if is_ordinary else (pytest.mark.exhaustive,))
 
 
 def stream_files() -> list[Path]:

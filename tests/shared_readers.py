@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 Name = tuple[str, str]
 """A module and one of its top-level names, or ``ALL`` of them."""
 ALL = "*"
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SOURCE: Name = ("tests.shared_folder", "SHARED")
 
 
@@ -67,8 +68,10 @@ def _dotted(path: Path, root: Path) -> str:
 def _bound(statement: ast.stmt) -> set[str]:
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {statement.name}
+    inner = (node for node in ast.walk(statement) if isinstance(node, COMPREHENSIONS))
+    own = {name for node in inner for name in ast.walk(node)}  # of the comprehensions alone
     names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
-    return {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    return {node.id for node in names if isinstance(node.ctx, ast.Store) and node not in own}
 
 
 def _mentioned(tree: ast.AST) -> set[str]:

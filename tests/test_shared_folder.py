@@ -29,6 +29,8 @@ FILES = {
     "test_parts": "from tests.helper import NAMES, own\nfrom tests.shared_folder import OWN\n"
     "needs = mark(NAMES)\n@needs\ndef test_marked(): pass\ndef test_own(): own(OWN)\n"
     "def test_fixture(named): pass\ndef test_other_fixture(two): pass\n"
+    "PLACES = [place for place in NAMES]\ndef test_variable(place): pass\n"
+    "def test_places(): PLACES\n"
     "def test_inside():\n  from tests.shared_folder import SHARED as folder\n  return folder",
     "test_whole": "from tests.shared_folder import OWN, MODELS\npytestmark = MODELS\n"
     "def test_any(): pass",
@@ -41,7 +43,7 @@ def test_readers_are_found_by_what_they_mention(tmp_path):
         (tmp_path / "tests" / f"{name}.py").write_text(text)
     found = {name for module, name in readers(tmp_path) if module == "tests.test_parts"}
     assert {name for name in found if name.startswith("test_")} == {
-        "test_marked", "test_fixture", "test_inside",
+        "test_marked", "test_fixture", "test_places", "test_inside",
     }  # fmt: skip
     assert ("tests.test_whole", "pytestmark") in readers(tmp_path)
     assert ("tests.test_whole", "test_any") not in readers(tmp_path)

@@ -3,8 +3,8 @@
     python tools/alone.py [PYTEST OPTIONS]
 
 The copy is what git would commit, with the native library of this environment, in build/alone; its
-own environment is this one plus the copy, so that child processes import the copy, too. Exit code:
-pytest's.
+own environment is this one plus the copy, so that child processes import the copy, too. What tests
+compile is compiled here, once. Exit code: pytest's.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ import numpy
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "alone"
 NATIVE = ("_native*.so", "librk3588_delegate.so")
+BYTECODE = ROOT / "build" / "bytecode"
 
 
 def tracked_files() -> list[str]:
-    """What git has or would add."""
+    """Return what git has or would add."""
     command = [
         "git",
         "-C",
@@ -41,7 +42,7 @@ def tracked_files() -> list[str]:
 
 
 def native_folder() -> Path:
-    """Where this environment's native library is: beside the package, or installed."""
+    """Return where this environment's native library is: beside the package, or installed."""
     code = "import delegate; print(delegate.library_path())"
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
@@ -52,20 +53,29 @@ def make_copy(target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     for name in tracked_files():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, target / name)
+        shutil.copy2(ROOT / name, target / name)  # with its time, which bytecode has
     native = native_folder()
     for pattern in NATIVE:
         for library in native.glob(pattern):
-            shutil.copy(library, target / "delegate")
+            shutil.copy2(library, target / "delegate")
 
 
 def make_environment(folder: Path, copy: Path) -> Path:
-    """A Python that finds the copy and this environment's packages; returns its path."""
+    """Return a Python that finds the copy and this environment's packages; returns its path."""
     venv.create(folder, clear=True, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     installed = Path(numpy.__file__).parents[1]
     (packages / "alone.pth").write_text(f"{copy}\n{installed}\n", encoding="utf-8")
     return folder / "bin" / "python"
+
+
+def compiled() -> dict[str, str]:
+    """Build what tests compile of the C++ sources here: the copy has the same. Nothing where there
+    is no compiler: tests say so.
+    """
+    command = [sys.executable, "-m", "tests.builds"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if done.returncode == 0)
 
 
 def main() -> int:
@@ -79,7 +89,9 @@ def main() -> int:
     python = make_environment(FOLDER / "environment", copy)
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = [str(python), "-m", "pytest", *given]
-    environment = {**os.environ, "PATH": tools}
+    environment = {
+        **os.environ, **compiled(), "PATH": tools, "PYTHONPYCACHEPREFIX": str(BYTECODE)
+    }  # fmt: skip
     return subprocess.run(command, check=False, cwd=copy, env=environment).returncode
 
 

@@ -13,12 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from delegate.chip.evidence import Standing
-from delegate.chip.forms.form import Form
-from delegate.chip.forms.known import known_rk3588, rows_rk3588
-from delegate.chip.forms.words import KINDS, form_in_words, kind_in_words
+from delegate.chip.chip import Form, Standing
+from delegate.chip.chips import DEFAULT
+from delegate.chip.known_forms import known_forms_of, rows_of
+from delegate.chip.rk3588.words import KINDS, form_in_words, kind_in_words
 from delegate.cli.script import ScriptParser, run_script
 from delegate.host.delegation import plural
+
+KNOWN = known_forms_of(DEFAULT.target)
+"""The table of RK3588."""
 
 PAGE: Final = Path("docs/forms.md")
 _REPOSITORY: Final = re.compile(r"(?:^|; )([\w.-]+/[\w.-]+):")
@@ -143,13 +146,13 @@ _RK3576_ROWS: Final = (
 
 
 def page(used: Mapping[str, Any]) -> str:
-    """The page, in Markdown. ``used``: what ``tools/used_forms.json`` holds."""
+    """Return the page, in Markdown. ``used``: what ``tools/used_forms.json`` holds."""
     by_kind = _forms(used)
     parts = [_HEADER]
     for kind in (f"{kind}{suffix}" for suffix in ("", "_fp") for kind in KINDS):
         if kind in by_kind:
             parts.append("\n".join(_section(kind, by_kind[kind], _models(used))) + "\n")
-    bad = [row for row in rows_rk3588() if row.get("cause") and row["verdict"] != "exact"]
+    bad = [row for row in rows_of("rk3588") if row.get("cause") and row["verdict"] != "exact"]
     parts.append(_REFUSED + "".join(_bad(row) for row in bad if row["cause"] == "settings"))
     parts.append(
         _SIZES + "".join(_bad(row, has_settings=False) for row in bad if row["cause"] == "numbers")
@@ -160,9 +163,7 @@ def page(used: Mapping[str, Any]) -> str:
 
 def _forms(used: Mapping[str, Any]) -> dict[str, dict[str, list[Form]]]:
     """Known and used forms by kind and words."""
-    known = (
-        Form(kind, dict(items)) for kind, found in known_rk3588().whole.items() for items in found
-    )
+    known = (Form(kind, dict(items)) for kind, found in KNOWN.whole.items() for items in found)
     found: dict[str, dict[str, list[Form]]] = defaultdict(lambda: defaultdict(list))
     unknown = (Form(name.rpartition("-")[0], item) for name, item in used["unknown"].items())
     for form in (*known, *unknown):
@@ -171,7 +172,7 @@ def _forms(used: Mapping[str, Any]) -> dict[str, dict[str, list[Form]]]:
 
 
 def _models(used: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """By form: the models that use it, and in how many tasks."""
+    """Return by form: the models that use it, and in how many tasks."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
     for model, forms in used["models"].items():
         for name, tasks in forms.items():
@@ -193,7 +194,7 @@ def _section(
 
 def _rank(forms: list[Form], models: Mapping[str, Mapping[str, int]]) -> tuple[int, int, str]:
     """Sorts by use, then by how often forms were recorded."""
-    recorded = sum(source.tasks for form in forms for source in known_rk3588().sources(form))
+    recorded = sum(source.tasks for form in forms for source in KNOWN.sources(form))
     used = sum(sum(models.get(form.name, {}).values()) for form in forms)
     return -used, -recorded, forms[0].name
 
@@ -203,7 +204,7 @@ def _who(forms: list[Form]) -> str:
     others: dict[str, None] = {}
     texts = []
     for form in forms:
-        sources = known_rk3588().sources(form)
+        sources = KNOWN.sources(form)
         for source in sources:
             counts[source.name] += source.tasks
             if not source.tasks:
@@ -217,15 +218,15 @@ def _who(forms: list[Form]) -> str:
 
 
 def _in_parts(form: Form) -> str:
-    """What is known of a form that nobody has run as a whole."""
-    if known_rk3588().standing(form) is Standing.IN_PARTS:
+    """Return what is known of a form that nobody has run as a whole."""
+    if KNOWN.standing(form) is Standing.IN_PARTS:
         return "each setting, not all together"
-    unknown = (f"`{name}` {value}" for name, value in known_rk3588().unknown(form))
+    unknown = (f"`{name}` {value}" for name, value in KNOWN.unknown(form))
     return f"nobody, with {', '.join(unknown)}"
 
 
 def _projects(source: str) -> list[str]:
-    """The repositories that a source names."""
+    """Return the repositories that a source names."""
     return list(dict.fromkeys(_REPOSITORY.findall(source)))
 
 
@@ -245,12 +246,12 @@ def _bad(row: Mapping[str, Any], *, has_settings: bool = True) -> str:
 
 
 def _peculiar(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The settings by which a bad entry differs from the nearest known form."""
+    """Return the settings by which a bad entry differs from the nearest known form."""
     bad = row["settings"]
     if not row["whole"]:
         return sorted(bad.items())
     differing = []
-    for items in known_rk3588().whole.get(row["kind"], {}):
+    for items in KNOWN.whole.get(row["kind"], {}):
         good = dict(items)
         names = sorted(n for n in {*bad, *good} if bad.get(n) != good.get(n))
         differing.append([(name, bad.get(name, "0")) for name in names])
@@ -258,7 +259,7 @@ def _peculiar(row: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def used_forms() -> dict[str, Any]:
-    """What ``tools/used_forms.json`` holds."""
+    """Return what ``tools/used_forms.json`` holds."""
     found: dict[str, Any] = json.loads(USED.read_text(encoding="utf-8"))
     return found
 

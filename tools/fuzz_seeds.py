@@ -29,7 +29,7 @@ MAX_TASKS = 64
 
 
 def seed_of(capture: Capture) -> bytes | None:
-    """The seed, or None if the capture is too large for one."""
+    """Return the seed, or None if the capture is too large for one."""
     tasks = capture.jobs[0].tasks
     first = next(
         (b for b in capture.buffers if b.dma_address <= tasks[0].regcmd < b.dma_address + b.size),

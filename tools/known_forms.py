@@ -2,7 +2,7 @@
 
     python tools/known_forms.py ../shared/forms
 
-Writes ``delegate/chip/forms/known_rk3588.json``: forms of tasks that Mesa's driver or the vendor's
+Writes ``delegate/chip/rk3588/known_forms.json``: forms of tasks that Mesa's driver or the vendor's
 compiler make, with how many were recorded, and settings that others ran, with their verdicts. What
 is a number in them is left out, equal entries are one, and so are those that differ in numbers
 alone. ``whole``: every setting is given, and those that are not named are 0.
@@ -17,7 +17,7 @@ from typing import Any
 
 from delegate.cli.script import ScriptParser, existing_folder, run_script
 
-TARGET = Path("delegate/chip/forms/known_rk3588.json")
+TARGET = Path("delegate/chip/rk3588/known_forms.json")
 
 CONFIRMED = (
     ("fly_fp", "BN clamps below and above, fp16", {"BN_CFG": "0x92"}),
@@ -52,7 +52,7 @@ WHOLE = {
 
 
 def rows(folder: Path) -> Iterator[dict[str, Any]]:
-    """Every entry of both sources, without its numbers."""
+    """Yield every entry of both sources, without its numbers."""
     for entry in json.loads((folder / "recorded.json").read_text())["forms"]:
         yield {
             "kind": entry["kind"],
@@ -99,7 +99,7 @@ def merged(found: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def text(folder: Path) -> str:
-    """The table's content: a line per entry."""
+    """Return the table's content: a line per entry."""
     lines = [json.dumps(row, sort_keys=True) for row in merged(rows(folder))]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 

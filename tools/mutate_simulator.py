@@ -52,7 +52,8 @@ MUTATIONS = (
         "value + half - 1 + (value >> shift & 1)", "value + half",
     ),
     Mutation(
-        "negative shift", "dpu_stages.cpp", "product < 0 ? shift_negative : shift", "shift"
+        "negative shift", "dpu_stages.cpp",
+        "product < 0 ? end.shift_negative : end.shift", "end.shift",
     ),
     Mutation("pad value", "core.cpp", ": cna.pad(i);", ": 0;"),
     Mutation("pad value of the fast path", "fast_window.cpp",
@@ -107,14 +108,14 @@ MUTATIONS = (
              "pixel += y * width;"),
     Mutation("columns of pooling", "ppu.cpp", "shares * c->stride_h < c->kernel_h",
              "shares * c->stride_h + 1 < c->kernel_h"),
-    Mutation("order of fp16 sums", "core_float.cpp", "std::min(last, group + lanes)",
-             "std::min(last, group + lanes / 2)"),
+    Mutation("groups of sums", "cna.h", "std::min(end, i + chip->input_lanes)",
+             "std::min(end, i + chip->input_lanes / 2)"),
     Mutation("doubt about fp16 sums", "fast_float.cpp", "is_exact ? 0.0 : own.norm", "0.0"),
 )  # fmt: skip
 
 
 def source(mutation: Mutation, root: Path = ROOT) -> str:
-    """The file's text. Raises ValueError if the mutation does not fit it any more."""
+    """Return the file's text. Raises ValueError if the mutation does not fit it any more."""
     text = (root / SIM / mutation.file).read_text(encoding="utf-8")
     if text.count(mutation.old) != 1:
         raise ValueError(
@@ -143,7 +144,7 @@ def build(tree: Path, jobs: int) -> None:
 
 
 def first_failure(tree: Path, mutation: Mutation) -> str:
-    """The first test that fails, or ""."""
+    """Return the first test that fails, or ""."""
     run = subprocess.run(  # a failing run is what is wanted
         [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider",
          f"--ignore={NOT_RUN}", mutation.tests],

@@ -15,45 +15,48 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from delegate.chip.evidence import Standing
-from delegate.chip.forms.form import Form
-from delegate.chip.forms.known import known_rk3588
+from delegate.chip.chip import Form, Standing
+from delegate.chip.chips import DEFAULT
+from delegate.chip.known_forms import known_forms_of
 from delegate.cli.script import ScriptParser, existing_folder, run_script
 from delegate.compile.compiler import compile_model
+from delegate.npu.evidence import program_forms
 from delegate.npu.program_reader import parse
-from delegate.npu.task_form import program_forms
 from delegate.options import Options
+
+KNOWN = known_forms_of(DEFAULT.target)
+"""The table of RK3588."""
 
 TARGET = Path(__file__).with_suffix(".json")
 
 
 def models_in(folder: Path) -> list[Path]:
-    """The whole models, those of int8 first."""
+    """Return the whole models, those of int8 first."""
     return [*sorted(folder.glob("*.tflite")), *sorted((folder / "float").glob("*.tflite"))]
 
 
 def forms_of_model(path: Path) -> Iterator[Form]:
-    """The form of each task of the model's default programs."""
+    """Yield the form of each task of the model's default programs."""
     given = {"device": "null", "float": "fp16"} if path.parent.name == "float" else {}
     for compiled in compile_model(path, Options.from_mapping(given, {})).partitions:
         yield from (task.form for task in program_forms(parse(compiled.program)))
 
 
 def document(paths: list[Path]) -> dict[str, Any]:
-    """The content of the file."""
+    """Return the content of the file."""
     models: dict[str, dict[str, int]] = {}
     unknown: dict[str, dict[str, str]] = {}
     for path in paths:
         forms = list(forms_of_model(path))
         models[path.stem] = dict(sorted(Counter(form.name for form in forms).items()))
         for form in forms:
-            if known_rk3588().standing(form) is not Standing.WHOLE:
+            if KNOWN.standing(form) is not Standing.WHOLE:
                 unknown[form.name] = dict(sorted(form.settings.items()))
     return {"models": models, "unknown": dict(sorted(unknown.items()))}
 
 
 def text(found: dict[str, Any]) -> str:
-    """The file's text: a line per model and per form."""
+    """Return the file's text: a line per model and per form."""
     parts = []
     for name, rows in found.items():
         lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in rows.items()]

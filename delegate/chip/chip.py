@@ -2,17 +2,31 @@
 
 Stages get the ``Chip`` they work for from the stage above; nothing else holds a size, a limit or a
 rate of an NPU. The simulator and the devices get the same value (``delegate/chip/header.py``).
+
+Rates of a chip, and the times that its drivers take, from which time is estimated. Every value
+says where it is from; where sources disagree it is a span.
+
+Names the kinds of work that tasks ask of a chip and that a chip may lack.
+
+Questions of lowering to the evidence for a chip's forms, before it chooses among stages.
+
+A form: what the registers of a task say, but for its numbers.
+
+Numbers are addresses, sizes, strides, scales, offsets, thresholds and paddings. Everything else is
+a setting: which blocks and stages work, where their operands come from, how they round. A kind
+(``dense_int8``) and its settings together are a form, the unit of evidence: a form is known if
+somebody has run it on silicon.
 """
 
 from __future__ import annotations
 
+import enum
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
 
-from delegate.chip.element import Element
-from delegate.chip.evidence import Evidence
-from delegate.chip.limits import CHANNELS_PER_SURFACE, align
-from delegate.chip.rates import Rates
+from delegate.chip.element import CHANNELS_PER_SURFACE, Element, align
 from delegate.chip.register_model import RegisterMap
 
 
@@ -53,7 +67,7 @@ class Cbuf:
         return -(-(rows * entries_per_row + self._spare(width)) // self.bank_entries)
 
     def rows_within(self, banks: int, width: int, entries_per_row: int) -> int:
-        """The most rows of ``width`` pixels that ``banks`` hold."""
+        """Return the most rows of ``width`` pixels that ``banks`` hold."""
         return (banks * self.bank_entries - self._spare(width)) // entries_per_row
 
     def _spare(self, width: int) -> int:
@@ -65,12 +79,20 @@ class Groups:
     """Channels that the MAC array takes together, of int8; the DPU writes whole groups.
 
     ``dense_kernels`` and ``depthwise_channels`` are half as many with fp16, ``input_lanes`` (of a
-    dense kernel) are the same for every type.
+    dense kernel) are the same for every type. ``kernel_unit``: of what the dense kernels that are
+    programmed are a multiple. ``fills_inputs``: dense kernels are programmed with as many input
+    channels as depthwise ones. ``depthwise_weight_bytes``: 2 where a second byte, which holds the
+    zero point with the other sign, is added to each weight. ``depthwise_surface_pixels``: of what
+    the pixels from one depthwise surface to the next are a multiple, unless there is one pixel.
     """
 
     dense_kernels: int
     depthwise_channels: int
     input_lanes: int
+    kernel_unit: int = 2
+    fills_inputs: bool = False
+    depthwise_weight_bytes: int = 1
+    depthwise_surface_pixels: int = 1
 
     def outputs(self, is_depthwise: bool) -> int:
         """Channels of an int8 result that are computed, and written, together."""
@@ -79,6 +101,10 @@ class Groups:
     def surfaces_written(self, channels: int, *, is_depthwise: bool) -> int:
         """Surfaces of an int8 result of ``channels``: whole groups."""
         return align(channels, self.outputs(is_depthwise)) // CHANNELS_PER_SURFACE
+
+    def surface_pixels(self, is_depthwise: bool) -> int:
+        """Return of what the pixels from one surface of a result to the next are a multiple."""
+        return self.depthwise_surface_pixels if is_depthwise else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,41 +133,17 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Forms:
-    """How the numbers of a program lie in memory, where chips differ.
-
-    ``depthwise_pairs``: every depthwise weight has a second byte that is added to it, which holds
-    the zero point with the other sign. ``operand_blocks``: BS always takes its operands per channel
-    from memory, and its shifts from a record there. ``whole_kernel_groups``: only whole groups of
-    kernels are programmed, the rest of them with weights of zero. ``equal_sides``: kernels, strides
-    and dilations that differ between rows and columns are not proven, nor tiles of columns.
-    ``depthwise_surface_pixels``: of what the pixels from one depthwise surface to the next are a
-    multiple, unless there is one pixel. ``writes_sums``: convolutions can write their int32 sums.
-    """
-
-    depthwise_pairs: bool = False
-    operand_blocks: bool = False
-    whole_kernel_groups: bool = False
-    equal_sides: bool = False
-    depthwise_surface_pixels: int = 1
-    writes_sums: bool = True
-
-    def surface_pixels(self, is_depthwise: bool) -> int:
-        """The same, of any convolution."""
-        return self.depthwise_surface_pixels if is_depthwise else 1
-
-
-@dataclass(frozen=True, slots=True)
 class Chip:
-    """One chip. ``name`` is what Programs are marked with; ``formats`` are the element types
-    that convolutions take; ``registers`` say where encoder and simulator find what they write and
-    read.
+    """One chip. ``name`` is what Programs are marked with; ``target`` names the folders of its
+    encoder and its forms, which chips may share. ``formats`` are the element types that
+    convolutions take; ``registers`` say where encoder and simulator find what they write and read.
     ``missing``: names of forms that a board has shown not to have, with what it showed.
-    ``evidence`` says which stages programs may use; None: any. ``has_pooling``: programs may use
-    the PPU, as the driver that runs them waits for its interrupt.
+    ``evidence`` says which stages programs may use; None: any. ``lacks``: what no program may ask
+    for.
     """
 
     name: str
+    target: str
     cores: int
     atom_bytes: int  # one pixel of one surface: C2 of NC1HWC2
     cbuf: Cbuf
@@ -150,11 +152,155 @@ class Chip:
     limits: Limits
     formats: tuple[Element, ...]
     registers: RegisterMap = field(hash=False, repr=False, compare=False)
-    forms: Forms = field(default_factory=Forms)
+    lacks: frozenset[Primitive] = frozenset()
     missing: Mapping[str, str] = field(default_factory=dict, hash=False)
     evidence: Evidence | None = field(default=None, hash=False, repr=False, compare=False)
-    has_pooling: bool = False
 
     def without(self, missing: Mapping[str, str]) -> Chip:
         """This chip on a board that lacks ``missing``: names of forms, and reasons."""
         return replace(self, missing=dict(missing))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A quantity that lies between ``least`` and ``most``: sources disagree, or bound one side."""
+
+    least: float
+    most: float
+
+    @property
+    def middle(self) -> float:
+        return (self.least + self.most) / 2
+
+    def __add__(self, other: Span) -> Span:
+        return Span(self.least + other.least, self.most + other.most)
+
+    def times(self, factor: float) -> Span:
+        """Return the span of ``factor`` such quantities."""
+        return Span(self.least * factor, self.most * factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A kernel's driver of the NPU. ``kick_us``: launching a task and learning that it is done;
+    ``submit_us``: a submit besides its tasks; ``clock_hz``: at which clocks it runs the NPU.
+    """
+
+    name: str
+    kick_us: Span
+    submit_us: Span
+    clock_hz: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A figure of others: how long an inference of a published network took."""
+
+    network: str
+    ms: Span
+    conditions: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """The rates that time is estimated from.
+
+    Output pixels are computed ``step_pixels`` at a time and a dense group of int8 takes at least
+    ``min_dense_steps`` steps of input lanes per pixel. Bytes per cycle of the NPU, in tenths where
+    so named: ``bus`` of one core, ``host`` what the CPU converts. ``memory_bytes_per_us``: the
+    bytes that one, two, ... cores together get from memory, whatever the clock of the NPU.
+    ``kick_cycles``: what programs are tiled by, whichever driver runs them. ``drivers``: who may
+    run the chip's NPU. ``measured``: what others measured on boards.
+    """
+
+    step_pixels: int
+    min_dense_steps: int
+    bus_decibytes_per_cycle: int
+    memory_bytes_per_us: tuple[Span, ...]
+    host_bytes_per_cycle: int
+    kick_cycles: int
+    clock_hz: int
+    drivers: tuple[Driver, ...]
+    measured: tuple[Measurement, ...] = ()
+
+    def microseconds(self, cycles: int) -> float:
+        """Return how long cycles take at the nominal clock."""
+        return cycles * 1e6 / self.clock_hz
+
+
+class Primitive(enum.Enum):
+    """A kind of work that some chips of the family have not, or that nobody has run on them.
+
+    Encoders refuse tasks that ask for what their chip lacks; lowering makes others of them. The
+    value completes a message: "the chip has no known ...".
+    """
+
+    UNEQUAL_SIDES = "kernels, strides or dilations that differ between rows and columns"
+    ROW_PARTS = "tiles of a part of the columns"
+    ROW_GAPS = "gaps between rows"
+    SURFACE_GAPS = "gaps between surfaces in tasks of the DPU alone"
+    KEPT_WEIGHTS = "weights kept from the task before"
+    SUMS = "int32 results"
+    REGISTER_NUMBERS = "numbers of BS in registers: they lie in records in memory"
+    EXTREMA = "maxima and minima of two maps"
+    CHANNEL_OPERANDS = "operands of EW that are the same for all pixels"
+    POOLING = "tasks of the pooling unit"
+
+
+class Standing(enum.IntEnum):
+    """How well the settings of a task are known; the greater, the better."""
+
+    REFUSED = 0
+    """Some setting has never been run, or these failed on this board."""
+    IN_PARTS = 1
+    """Every setting has been run in this kind of task, though not all of them together."""
+    WHOLE = 2
+    """This very combination has been run."""
+
+
+class Evidence(Protocol):
+    """Says which stages programs may use."""
+
+    def standing(
+        self, kind: Any, stages: Any, element: Any, /, *, keeps_weights: bool = False
+    ) -> Standing:
+        """Return how well ``stages`` are known in tasks of ``kind``: ``TaskKind`` and ``Stages`` of
+        ``delegate.lower.task``, and an ``Element``. ``keeps_weights``: in CBUF, from the task
+        before.
+        """
+
+    def knows_dilations(self, kind: Any, dilations: Any, element: Any, /) -> bool:
+        """Whether taps of tasks of ``kind`` may lie so many rows and columns apart."""
+
+    def knows_task(self, task: Any, /) -> bool:
+        """Return whether a program may have ``task``, of ``delegate.lower.task``."""
+
+    def refusal(self, task: Any, /) -> str:
+        """Why a program may not have a task of a form (``delegate.npu.evidence.TaskForm``); empty:
+        it may.
+        """
+
+
+Settings = Mapping[str, str]
+Registers = Mapping[int, int]
+"""Values by offset, as one task leaves them; registers that it does not write are absent."""
+
+ZEROS: Final = ("0x0", "0", "1x1")
+"""Values of settings by which nothing is switched on."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The ``kind`` of a task and its ``settings``, by name; those that are not named are 0.
+    ``name``: the kind and eight digits that stand for the settings; equal forms have equal names.
+    """
+
+    kind: str
+    settings: Settings = field(hash=False)
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        text = "\n".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
+        digits = hashlib.sha256(text.encode()).hexdigest()[:8]
+        object.__setattr__(self, "name", f"{self.kind}-{digits}")

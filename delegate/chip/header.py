@@ -59,7 +59,7 @@ def native_chip(chip: Chip) -> dict[str, str | int]:
 
 
 def cpp_header() -> str:
-    """The header: the struct, a visitor of its fields, and one value per chip."""
+    """Return the header: the struct, a visitor of its fields, and one value per chip."""
     fields = [name for name in native_chip(DEFAULT) if name != "name"]
     lines = [_PREAMBLE.format(version=version(PACKAGE))]
     lines += [f"  uint32_t {name};" for name in fields]

@@ -185,12 +185,12 @@ class Field:
 
     @property
     def mask(self) -> int:
-        """The field's bits within the register."""
+        """Return the field's bits within the register."""
         return ((1 << self.width) - 1) << self.lo
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The smallest and the largest true value that the field holds."""
+        """Return the smallest and the largest true value that the field holds."""
         if self.signed:
             low, high = -(1 << (self.width - 1)), (1 << (self.width - 1)) - 1
         else:
@@ -199,7 +199,7 @@ class Field:
         return (low + bias) * self.unit, (high + bias) * self.unit
 
     def decode(self, word: int) -> int:
-        """The true value of this field in the register value ``word``."""
+        """Return the true value of this field in the register value ``word``."""
         raw = (word & self.mask) >> self.lo
         if self.signed and raw >> (self.width - 1):
             raw -= 1 << self.width
@@ -233,7 +233,7 @@ class Register:
         return mask
 
     def field(self, name: str) -> Field:
-        """The field called ``name``. Raises KeyError naming register and field."""
+        """Return the field called ``name``. Raises KeyError naming register and field."""
         for item in self.fields:
             if item.name == name:
                 return item
@@ -253,12 +253,13 @@ class Block:
 class RegisterMap:
     """All registers of a chip that command words can address: ``blocks``; ``by_name``, as
     ``"CNA.CONV_CON1"``; ``by_address``, the target and offset of a command word. ``number``: by
-    which the simulator knows the map.
+    which the simulator knows the map. ``facts``: a sentence on where the table is from.
     """
 
-    def __init__(self, *blocks: Block, number: int) -> None:
+    def __init__(self, *blocks: Block, number: int, facts: str) -> None:
         self.blocks = blocks
         self.number = number
+        self.facts = facts
         every = [register for item in blocks for register in item.registers]
         self.by_name: Mapping[str, Register] = MappingProxyType({r.full_name: r for r in every})
         self.by_address: Mapping[tuple[int, int], Register] = MappingProxyType(
@@ -266,7 +267,7 @@ class RegisterMap:
         )
 
     def register(self, full_name: str) -> Register:
-        """The register called ``BLOCK.NAME``. Raises KeyError naming it."""
+        """Return the register called ``BLOCK.NAME``. Raises KeyError naming it."""
         try:
             return self.by_name[full_name]
         except KeyError:
@@ -303,8 +304,8 @@ def block(
     table: str,
     certainty: Certainty = Certainty.DOCUMENTED,
 ) -> Block:
-    """A block from its table: a line "offset NAME (marks): meaning" per register, and below it one
-    "hi:lo NAME (marks): meaning" per field, in the manual's order.
+    """Return a block from its table: a line "offset NAME (marks): meaning" per register, and below
+    it one "hi:lo NAME (marks): meaning" per field, in the manual's order.
 
     Marks of a register: its access, if that is not ``stream``; ``address``, if it holds one; its
     certainty, if that is not the block's; ``switches``, if it is known as a whole only. Marks of a

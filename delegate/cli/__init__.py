@@ -18,7 +18,7 @@ from typing import NoReturn
 from delegate.cli.command import PROGRAM, Command, describe_os_error, print_error
 from delegate.errors import DelegateError
 from delegate.host.interruption import EXIT_INTERRUPTED, is_interrupted
-from delegate.host.library import NATIVE_MODULE, NOT_BUILT
+from delegate.host.library import describe_missing
 from delegate.version import __version__
 
 EXIT_FAILURE = 1
@@ -108,19 +108,8 @@ def _abandon_stdout() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; raises only with ``--debug`` or from argparse."""
     words = sys.argv[1:] if argv is None else argv
-    if len(words) == 0:
-        build_parser().print_help()
-        return EXIT_USAGE
-    is_known = len(words) > 0 and words[0] in COMMANDS
-    parser = build_parser(words[:1] if is_known else COMMANDS)
-    arguments, unknown = parser.parse_known_args(words)
-    if unknown:
-        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
-        code: int = arguments.run(arguments)
-        if sys.stdout is not None:  # a parent may have closed it
-            sys.stdout.flush()
-        return code
+        return _run(words)
     except BrokenPipeError:
         _abandon_stdout()
         return EXIT_BROKEN_PIPE
@@ -131,19 +120,39 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if is_interrupted():
             return EXIT_INTERRUPTED
-        if arguments.debug:
+        if "--debug" in words:
             traceback.print_exc()
-        if isinstance(error, DelegateError):
-            return _fail(str(error), error.exit_code)
-        if isinstance(error, ModuleNotFoundError) and error.name == NATIVE_MODULE:
-            return _fail(NOT_BUILT, EXIT_FAILURE)
-        if isinstance(error, OSError):
-            _abandon_stdout()  # it may be what failed
-            return _fail(describe_os_error(error), EXIT_FAILURE)
-        if isinstance(error, MemoryError):
-            return _fail("out of memory", EXIT_FAILURE)
-        return _fail(
-            f"internal error: {type(error).__name__}: {error}; please report it with the output "
-            "of --debug",
-            EXIT_FAILURE,
-        )
+        return _fail_by(error)
+
+
+def _run(words: Sequence[str]) -> int:
+    if len(words) == 0:
+        build_parser().print_help()
+        return EXIT_USAGE
+    asked = words[:1] if words[0] in COMMANDS else () if words[0] == "--version" else COMMANDS
+    parser = build_parser(asked)
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    code: int = arguments.run(arguments)
+    if sys.stdout is not None:  # a parent may have closed it
+        sys.stdout.flush()
+    return code
+
+
+def _fail_by(error: Exception) -> int:
+    """Prints the line for an error that ended a command, and returns the exit code."""
+    if isinstance(error, DelegateError):
+        return _fail(str(error), error.exit_code)
+    if isinstance(error, ModuleNotFoundError) and (remedy := describe_missing(error)):
+        return _fail(remedy, EXIT_FAILURE)
+    if isinstance(error, OSError):
+        _abandon_stdout()  # it may be what failed
+        return _fail(describe_os_error(error), EXIT_FAILURE)
+    if isinstance(error, MemoryError):
+        return _fail("out of memory", EXIT_FAILURE)
+    return _fail(
+        f"internal error: {type(error).__name__}: {error}; please report it with the output "
+        "of --debug",
+        EXIT_FAILURE,
+    )

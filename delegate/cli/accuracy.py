@@ -1,32 +1,44 @@
-"""``accuracy``: a quantised model against its float model, layer by layer."""
+"""``accuracy``: a quantised model against its float model, layer by layer.
+
+Time and error of layers as ai-edge-model-explorer reads them: "node data", by tensor names.
+
+In: numbers by the name of the tensor that a layer writes. Out: one JSON document per quantity, with
+colours from white (least) to red (most).
+
+What ``quantize`` and ``accuracy`` share: how pictures are given, and errors as text and JSON.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from delegate.cli.accuracy_text import (
-    add_picture_arguments,
-    decibels,
-    distance_document,
-    outputs_document,
-    pictures_from,
-    preparation_from,
-    print_outputs,
-)
 from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import Command, options_from, print_json
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import print_pairs, print_table
 from delegate.errors import UsageError
 from delegate.host.delegation import plural
-from delegate.insight.node_data import error_data, time_data
+from delegate.npu.perf import estimate_task
+from delegate.npu.program_types import total
 from delegate.options import Options
 from delegate.progress import progress
 from rk3588_vision.quantization.float_model import FloatModel
-from rk3588_vision.quantization.layer_errors import Accuracy, Layer, compare_layers
+from rk3588_vision.quantization.layer_errors import BEST_DB, Accuracy, Layer, compare_layers
 from rk3588_vision.quantization.picture_input import PictureInput
+
+if TYPE_CHECKING:
+    from delegate.compile.compiler import CompileResult
+from delegate.cli.detect import add_decoder_arguments
+from delegate.cli.pictures import picture_paths
+from rk3588_vision.detection.candidate import Hints
+from rk3588_vision.placement import Fit
+from rk3588_vision.quantization.layer_errors import Distance
+from rk3588_vision.quantization.picture_input import Wishes
 
 _SHOWN = 10
 _QUANTITIES = ("snr_db", "cosine", "noise_added_percent", "npu_us")
@@ -151,3 +163,109 @@ COMMAND = Command(
     run=_run,
     takes_options=True,
 )
+
+
+_WORSE_IS_MORE = ("#ffffff", "#d93025")
+
+
+def node_data(values: Mapping[str, float], *, more_is_worse: bool = True) -> bytes:
+    """Return the document of one quantity."""
+    colours = _WORSE_IS_MORE if more_is_worse else _WORSE_IS_MORE[::-1]
+    document = {
+        "results": {name: {"value": value} for name, value in values.items()},
+        "gradient": [{"stop": stop, "bgColor": colour} for stop, colour in enumerate(colours)],
+    }
+    return (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
+
+
+def error_data(found: Accuracy) -> dict[str, bytes]:
+    """Return documents by name: signal to noise in dB, cosine, noise added in percent."""
+    snr = {layer.name: max(min(layer.distance.snr_db, BEST_DB), -BEST_DB) for layer in found.layers}
+    cosine = {layer.name: layer.distance.cosine for layer in found.layers}
+    adds = {layer.name: 100.0 * layer.adds for layer in found.layers if math.isfinite(layer.adds)}
+    return {
+        "snr_db": node_data(snr, more_is_worse=False),
+        "cosine": node_data(cosine, more_is_worse=False),
+        "noise_added_percent": node_data(adds),
+    }
+
+
+def time_data(result: CompileResult) -> bytes:
+    """Return the document of modelled microseconds on the NPU; what joins another's task has none
+    of its own.
+    """
+    times: dict[str, float] = {}
+    for compiled in result.partitions:
+        for layer in compiled.layers:
+            cycles = total(estimate_task(result.chip, task) for task in layer.tasks).cycles
+            us = result.chip.rates.microseconds(cycles)
+            name = result.graph.tensor(result.graph.node(layer.nodes[-1]).outputs[0]).name
+            times[name] = times.get(name, 0.0) + us
+    return node_data(times)
+
+
+def add_picture_arguments(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare PICTURES, ``what`` they are for, and how the model wants them."""
+    parser.add_argument(
+        "pictures", type=Path, nargs="+", metavar="PICTURES",
+        help=f"pictures, or folders of them, {what}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--limit", type=positive_integer, metavar="N", help="only the first N pictures"
+    )
+    add_decoder_arguments(parser)
+
+
+def pictures_from(arguments: argparse.Namespace) -> list[Path]:
+    """Return the files that the arguments name. Raises UsageError where there are none."""
+    return picture_paths(arguments.pictures)[: arguments.limit]
+
+
+def preparation_from(arguments: argparse.Namespace, model: Path) -> PictureInput:
+    """Return how pictures become the input of ``model``. Raises ModelError, UsageError."""
+    wishes = Wishes(
+        hints=Hints(arguments.decoder, None, arguments.anchors),
+        fit=None if arguments.fit is None else Fit(arguments.fit),
+        mean=arguments.mean,
+        std=arguments.std,
+        is_bgr=None if arguments.colours is None else arguments.colours == "bgr",
+    )
+    return PictureInput.of(model, wishes)
+
+
+def decibels(level: float) -> str:
+    """Return a signal to noise as text; without noise it is exact."""
+    return f"{level:.1f}" if math.isfinite(level) else ("exact" if level > 0 else "no signal")
+
+
+def distance_document(distance: Distance) -> dict[str, Any]:
+    """Return the JSON of a distance: ``snr_db`` is null where there is no noise, or no signal."""
+    level = distance.snr_db
+    return {
+        "snr_db": level if math.isfinite(level) else None,
+        "cosine": distance.cosine,
+        "max_abs_diff": distance.worst,
+        "equal": distance.worst == 0.0,
+    }
+
+
+def outputs_document(found: Accuracy) -> dict[str, Any]:
+    """Return the JSON of a comparison's outputs."""
+    return {
+        "pictures": found.pictures,
+        "mean_snr_db": found.mean_db,
+        "top1_agreement": None if found.top1 is None else found.top1 / found.pictures,
+        "outputs": [{"name": name, **distance_document(d)} for name, d in found.outputs],
+    }
+
+
+def print_outputs(found: Accuracy) -> None:
+    """Print how far the outputs are from the float model's."""
+    rows = [
+        (decibels(d.snr_db), f"{d.cosine:.5f}", f"{d.worst:.4g}", name) for name, d in found.outputs
+    ]
+    headings = ("SNR dB", "cosine", "max diff", "output")
+    title = f"against the float model, {found.pictures} pictures, on the CPU:"
+    print_table(title, headings, rows, right=(0, 1, 2), last="elide")
+    if found.top1 is not None:
+        print(f"best class agrees for {found.top1} of {found.pictures}")

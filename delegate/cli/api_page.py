@@ -15,11 +15,11 @@ import delegate
 from delegate.chip.generated import rewrite
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.errors import Rejection, Rule
-from delegate.host.device_list import DeviceInfo
+from delegate.host.library import DeviceInfo
 from delegate.host.statistics import ProgramStats, Stats
-from delegate.model.partition import Partition
-from delegate.npu.perf import Estimate
-from delegate.partition.supported import SupportedOperator
+from delegate.model.graph import Partition
+from delegate.npu.program_types import Estimate
+from delegate.partition.rules import SupportedOperator
 from rk3588_vision.class_ranking import Ranked
 from rk3588_vision.classification import Classifier
 from rk3588_vision.detection.objects import Detector, FoundObject

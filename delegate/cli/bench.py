@@ -11,11 +11,10 @@ from typing import Any
 from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.command import Command, options_from, print_json, warn, warn_if_on_cpu
 from delegate.cli.files import check_writable, write_file
-from delegate.cli.nodes import nodes_text
-from delegate.cli.table import print_pairs, print_table, thousands
+from delegate.cli.table import nodes_text, print_pairs, print_table, thousands
 from delegate.errors import UsageError
 from delegate.host.delegation import plural
-from delegate.host.npu_clock import SLOW_MHZ
+from delegate.host.host_facts import SLOW_MHZ
 from delegate.model.files import read_text
 from delegate.progress import progress
 

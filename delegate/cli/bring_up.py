@@ -14,7 +14,7 @@ from delegate.cli.table import format_table
 from delegate.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
-    from delegate.insight.board_record import BoardRecord
+    from delegate.insight.doctor import BoardRecord
     from delegate.options import Options
 
 
@@ -45,7 +45,7 @@ def _device_name(options: Options) -> str:
 
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.host.chosen_chip import chosen_chip
-    from delegate.insight.board_record import board_record
+    from delegate.insight.doctor import board_record
     from rk3588_conformance.bring_up import Step, bring_up, diagnosis, total_steps
     from rk3588_conformance.self_test import form_table
 

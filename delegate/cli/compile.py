@@ -7,13 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from delegate.chip.names import NAMES
 from delegate.cli.argument_types import natural_number
 from delegate.cli.command import Command, options_from, print_json, warn
 from delegate.cli.files import check_writable, write_file
 from delegate.errors import UsageError
 from delegate.host.chosen_driver import drivers_at
 from delegate.host.delegation import require_all
-from delegate.host.npu_clock import clocks_hz
+from delegate.host.host_facts import clocks_hz
 from delegate.progress import progress
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
+    names = " or ".join(NAMES)
     parser.add_argument(
-        "--chip", metavar="NAME", help="the chip to compile for, as option chip: rk3588 or rk3576"
+        "--chip", metavar="NAME", help=f"the chip to compile for, as option chip: {names}"
     )
     parser.add_argument(
         "--dump", type=Path, metavar="DIR",
@@ -69,11 +71,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "instead of a modelled Cortex-A76",
     )  # fmt: skip
     parser.add_argument(
-        "--inputs", type=float, nargs=2, metavar=("LOW", "HIGH"),
-        help="from where to where float32 inputs of partitions are, for bounds of outputs in fp16 "
-        "(default -1 1)",
-    )  # fmt: skip
-    parser.add_argument(
         "--counters", action="store_true",
         help="what tasks do, counted by the simulator: MACs, bytes by port, CBUF, cycles; per "
         "layer, with --json per task, too",
@@ -82,7 +79,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.insight.compile_report.document import compile_document
-    from delegate.insight.compile_report.half_bounds import INPUTS, input_range
     from delegate.insight.cpu_time import A76, load_rates
 
     if arguments.dump is None and (arguments.image is not None or arguments.input is not None):
@@ -91,22 +87,18 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.option.append(f"chip={arguments.chip}")
     options = options_from(arguments)
     check_writable(arguments.output, arguments.html)
-    inputs = input_range(*(arguments.inputs or INPUTS))
     cpu = A76 if arguments.cpu_rates is None else load_rates(arguments.cpu_rates)
     result, files = _compile(arguments, options)
     drivers = drivers_at(options.device, result.chip, clocks_hz())
     if arguments.dump is not None:
         files += _dump(arguments, result)
     if arguments.html is not None:
-        from delegate.insight.compile_report.document import page_document
-        from delegate.insight.compile_report.html import render_page
+        from delegate.insight.compile_report.document import page_document, render_page
 
         page = render_page(page_document(result, arguments.model.name, cpu, drivers))
         write_file(arguments.html, page.encode("utf-8"))
         files.append(arguments.html)
-    document = compile_document(
-        result, counters=arguments.counters, cpu=cpu, inputs=inputs, drivers=drivers
-    )
+    document = compile_document(result, counters=arguments.counters, cpu=cpu, drivers=drivers)
     if arguments.json:
         print_json(document)
     else:
@@ -121,8 +113,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _print(arguments: argparse.Namespace, result: CompileResult, document: dict[str, Any]) -> None:
     """Print the answer, and the tables that were asked for."""
     from delegate.cli import compile_tables  # on demand, as the compiler
-    from delegate.cli.compile_answer import print_answer
-    from delegate.cli.forms_text import print_forms
+    from delegate.cli.compile_answer import print_answer, print_forms
 
     print_answer(arguments.model, result, document)
     if arguments.layers:

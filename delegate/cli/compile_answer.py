@@ -1,5 +1,9 @@
 """The answer of ``compile``: whether a model runs on the NPU, how fast, what the CPU keeps and why,
 and the one change that helps most. It fits a screen of 25 lines, whatever the model.
+
+The forms of tasks and who has run them, as ``compile`` prints them.
+
+The estimate of a whole inference, as ``compile`` prints it.
 """
 
 from __future__ import annotations
@@ -9,17 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from delegate.cli.forms_text import evidence_line
-from delegate.cli.inference_text import time_lines
 from delegate.cli.table import WIDTH
 from delegate.host.delegation import plural
 from delegate.ops import OPERATORS
-from delegate.partition.cost import runs_once
-from delegate.partition.partitioner import node_macs
+from delegate.partition.partitioner import node_macs, runs_once
 
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
     from delegate.model.graph import Graph, Node
+from collections import Counter
+
+from delegate.cli.table import print_table
 
 _INDENT: Final = 13
 _MOST_LINES: Final = 25
@@ -115,12 +119,8 @@ def _change(document: dict[str, Any]) -> str:
 
 def _doubts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what the user should know before trusting results: fp16 and evidence."""
-    bounds = [partition["fp16"] for partition in document["partitions"] if partition["fp16"]]
-    if bounds:
-        outputs = [output for found in bounds for output in found["outputs"]]
-        proven = sum(output["within"] is not None for output in outputs)
-        text = f"{proven} of {plural(len(outputs), 'output')} with a proven bound (--layers)"
-        yield "in fp16", text
+    if any(partition["fp16"] for partition in document["partitions"]):
+        yield "in fp16", "every node within a proven bound of exact arithmetic (--layers)"
     if document["forms"]:
         yield "evidence", f"{evidence_line(document)}; none by this project"
 
@@ -137,3 +137,122 @@ def _pairs(pairs: list[tuple[str, str]], *, keep_first: bool = False) -> list[st
             text, WIDTH, initial_indent=head, subsequent_indent=" " * _INDENT, max_lines=3
         )
     return lines
+
+
+_WHO: Final = {
+    "mesa": "Mesa's driver makes tasks of this form",
+    "vendor": "the vendor's compiler makes tasks of this form",
+    "others": "others ran this form on a board",
+}
+_PARTS: Final = "every setting has been run, not all together"
+_UNKNOWN: Final = "nobody has run some setting"
+
+
+def evidence_line(document: dict[str, Any]) -> str:
+    """Return in one line how many tasks are in forms that somebody has run on a board."""
+    tasks: Counter[str] = Counter()
+    for row in document["forms"]:
+        tasks[row["evidence"]] += row["tasks"]
+    known, every = tasks["whole"], tasks.total()
+    text = f"{known} of {every} tasks have a form that others run on boards"
+    if tasks["parts"]:
+        text += f", {tasks['parts']} settings that others run"
+    if tasks["unknown"]:
+        text += f", {tasks['unknown']} a setting that nobody has run"
+    return text
+
+
+def print_forms(document: dict[str, Any]) -> None:
+    """Print how many tasks are in forms that somebody has run, and every form with its words."""
+    tasks: Counter[str] = Counter()
+    names: dict[str, list[str]] = {}
+    for row in document["forms"]:
+        evidence = _evidence(row)
+        tasks[evidence] += row["tasks"]
+        if row["evidence"] != "whole":
+            names.setdefault(evidence, []).append(row["form"])
+    order = [*_WHO.values(), _PARTS, _UNKNOWN]
+    rows = [(tasks[what], what, ", ".join(names.get(what, ()))) for what in order if tasks[what]]
+    title = "forms of tasks (docs/forms.md), by who has run them:"
+    print_table(title, ("tasks", "evidence", "which"), rows, right=(0,))
+    print_table(
+        "every form, the least known first:",
+        ("tasks", "form", "evidence", "kind", "what it does"),
+        [_line(row) for row in document["forms"]],
+        right=(0,),
+    )
+
+
+def _evidence(row: dict[str, Any]) -> str:
+    if row["evidence"] != "whole":
+        return _PARTS if row["evidence"] == "parts" else _UNKNOWN
+    return _WHO[row["ran"]]
+
+
+def _line(row: dict[str, Any]) -> tuple[object, ...]:
+    names = (source["name"] for source in row["sources"])
+    who = ", ".join(dict.fromkeys(name if name in _WHO else "others" for name in names))
+    nobody = f" (nobody: {', '.join(row['unknown'])})" if row["unknown"] else ""
+    return row["tasks"], row["form"], who or row["evidence"], row["kind"], row["words"] + nobody
+
+
+_MOST_OTHERS: Final = 3
+
+
+def time_lines(inference: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what a whole inference takes: its range, by driver and clock, inferences per second,
+    and what others measured; headings with texts.
+    """
+    if not inference["total_us"]:
+        return []
+    alone = f"{inference['cpu_alone_us'] / 1e3:.2f} ms on the CPU alone"
+    if inference["cpu_alone_us"] < inference["range_us"][0]:
+        alone += ", which is faster"
+    clocks = [f"{_ms(us)} at {mhz}" for mhz, us in inference["by_clock_mhz"].items()]
+    rates = inference["frames_per_second"]
+    each = ", ".join(f"{rate:.0f}" for rate in rates.values())
+    facts = [
+        ("time", f"{_ms(inference['range_us'])} per inference, modelled; {alone}"),
+        *(
+            ("", f"{name} at {_mhz(found['clock_mhz'])}: {_ms(found['range_us'])}")
+            for name, found in inference["by_driver"].items()
+        ),
+        ("", f"{', '.join(clocks)} MHz"),
+        ("", f"{each} per second in the middle, with {', '.join(rates)} interpreters"),
+    ]
+    if inference["once_us"]:
+        facts.append(("", f"once, the first time: {inference['once_us'] / 1e3:.2f} ms on the CPU"))
+    if inference["unmodelled"]:
+        facts.append(("not in it", f"{', '.join(inference['unmodelled'])} on the CPU"))
+    return facts + _others(inference["measured_by_others"])
+
+
+def _others(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return what others measured of the same network; the most that are shown, with the rest
+    counted.
+    """
+    if not found:
+        return []
+    lines = [f"{one['chip']} {_span(one['ms'])} ms: {one['conditions']}" for one in found]
+    if len(lines) > _MOST_OTHERS:
+        more = f"and {len(lines) - _MOST_OTHERS + 1} more (--json: measured_by_others)"
+        lines = [*lines[: _MOST_OTHERS - 1], more]
+    return [
+        ("others", f"measured of the same network, {found[0]['network']}:"),
+        *(("", line) for line in lines),
+    ]
+
+
+def _ms(range_us: list[float]) -> str:
+    return f"{_span([us / 1e3 for us in range_us])} ms"
+
+
+def _mhz(clocks: list[float]) -> str:
+    least, most = clocks
+    return f"{least:.0f} MHz" if least == most else f"{least:.0f} to {most:.0f} MHz"
+
+
+def _span(ends: list[float]) -> str:
+    """Return both ends, or the one number that they come to."""
+    least, most = (f"{end:.2f}" if end < 10 else f"{end:.1f}" for end in ends)
+    return least if least == most else f"{least} to {most}"

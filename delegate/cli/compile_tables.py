@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from delegate.cli.nodes import nodes_text
-from delegate.cli.table import format_table, print_pairs, print_table, thousands
+from delegate.cli.table import format_table, nodes_text, print_pairs, print_table, thousands
 from delegate.host.delegation import plural
-from delegate.insight.compile_report.half_bounds import half_bound_lines
 
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
@@ -55,8 +53,8 @@ def print_layers(result: CompileResult, document: dict[str, Any]) -> None:
             f"{plural(compiled.tasks, 'task')}; buffers {thousands(compiled.buffers_bytes)} bytes; "
             f"{thousands(estimate.cycles)} cycles, {thousands(estimate.bytes)} bytes moved"
         )
-        for line in half_bound_lines(document["partitions"][number]["fp16"]):
-            print(line)
+        if compiled.bound:
+            print(f"fp16: every node {compiled.bound}, given its operands")
         _print_partition(document["partitions"][number])
     _print_differences(document)
     _print_advice(document)
@@ -96,7 +94,7 @@ def _print_left(document: dict[str, Any]) -> None:
 
 
 def _print_differences(document: dict[str, Any]) -> None:
-    """What became one task that rounds less often, and what that changes."""
+    """Print what became one task that rounds less often, and what that changes."""
     rows = [
         (nodes_text(layer["nodes"]), found["most_lsb"], f"{found['share']:.1%}", layer["name"])
         for partition in document["partitions"]
@@ -109,7 +107,7 @@ def _print_differences(document: dict[str, Any]) -> None:
 
 
 def print_choices(document: dict[str, Any]) -> None:
-    """What the tiler chose for every layer, out of how many plans."""
+    """Print what the tiler chose for every layer, out of how many plans."""
     rows = [
         (number, nodes_text(layer["nodes"]), layer["tasks"], layer["tiling"] or "whole feature map")
         for number, partition in enumerate(document["partitions"])
@@ -128,7 +126,7 @@ _PORTS = {
 
 
 def print_counters(document: dict[str, Any]) -> None:
-    """What the simulator counted, layer by layer; bytes by port."""
+    """Print what the simulator counted, layer by layer; bytes by port."""
     headings = ("nodes", "MACs", *_PORTS, "CBUF", "cycles", "layer")
     for number, partition in enumerate(document["partitions"]):
         rows = [
@@ -147,7 +145,7 @@ def print_counters(document: dict[str, Any]) -> None:
 
 
 def _print_advice(document: dict[str, Any]) -> None:
-    """What dominates, and which operators would merge most partitions if they were supported."""
+    """Print what dominates, and which operators would merge most partitions if supported."""
     costs = document["costs"]
     if not costs["tasks"]:
         return

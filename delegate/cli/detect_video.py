@@ -41,7 +41,7 @@ def add_video_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 _NO_FOLDERS = (*FORMATS, ".gif", ".mkv", ".mov", ".webm")
-"""What a name ends in that is not meant as a folder."""
+"""Suffixes of names that are not meant as folders."""
 
 
 class _Output:

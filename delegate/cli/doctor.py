@@ -31,8 +31,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.insight.board_record import board_record
-    from delegate.insight.doctor import examine
+    from delegate.insight.doctor import board_record, examine
     from rk3588_conformance.self_test import run_self_test
 
     options = options_from(arguments)

@@ -12,7 +12,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from delegate.chip.generated import rewrite
-from delegate.option_kinds import SEPARATORS, SPACES, Choice, Cores, Flag, Integer, Nodes
+from delegate.option_kinds import (
+    SEPARATORS,
+    SPACES,
+    Choice,
+    Cores,
+    Flag,
+    Integer,
+    Nodes,
+    PathOrWord,
+)
 from delegate.options import ENVIRONMENT_PREFIX, OPTIONS, Option
 
 _COMMAND = "python -m delegate.cli.option_pages"
@@ -47,7 +56,7 @@ def _quoted(text: str) -> str:
 
 def _row(option: Option) -> str:
     kind = option.kind
-    words = kind.words if isinstance(kind, Choice) else ()
+    words = kind.words if isinstance(kind, (Choice, PathOrWord)) else ()
     lowest, highest = 0, 0
     if isinstance(kind, Integer):
         lowest, highest = kind.lowest, kind.highest

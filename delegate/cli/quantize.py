@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delegate.cli.accuracy_text import (
+from delegate.cli.accuracy import (
     add_picture_arguments,
     decibels,
     outputs_document,
@@ -35,6 +36,20 @@ if TYPE_CHECKING:
 
 _UNITS = 4
 _TRIALS = 48
+
+
+@dataclass(frozen=True)
+class _Quantized:
+    """A model that was made, and what is said of it. ``range_share``: of the pictures' extremes."""
+
+    source: Path
+    output: Path
+    model: FloatModel
+    prepared: PictureInput
+    range_share: float
+    accuracy: Accuracy
+    mixed: MixedModel | None
+    compiled: CompileResult
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,10 +95,20 @@ def _run(arguments: argparse.Namespace) -> int:
     from delegate.compile.compiler import compile_model
 
     compiled = compile_model(arguments.output, options)
+    made = _Quantized(
+        arguments.model,
+        arguments.output,
+        model,
+        prepared,
+        calibration.share,
+        found,
+        mixed,
+        compiled,
+    )
     if arguments.json:
-        print_json(_document(arguments, model, prepared, calibration.share, found, mixed, compiled))
+        print_json(_document(made))
     else:
-        _print(arguments, model, prepared, calibration.share, found, mixed, compiled)
+        _print(made)
     return 0
 
 
@@ -114,31 +139,24 @@ def _left(compiled: CompileResult) -> list[tuple[int, str, str]]:
     return [(count, op, rule) for (op, rule), count in counted.most_common()]
 
 
-def _document(
-    arguments: argparse.Namespace,
-    model: FloatModel,
-    prepared: PictureInput,
-    share: float,
-    found: Accuracy,
-    mixed: MixedModel | None,
-    compiled: CompileResult,
-) -> dict[str, Any]:
-    kept = None
+def _document(made: _Quantized) -> dict[str, Any]:
+    kept, mixed, compiled = None, made.mixed, made.compiled
     if mixed is not None:
         kept = {
             "int8_mean_snr_db": mixed.int8_db,
             "mixed_mean_snr_db": mixed.mixed_db,
             "tried": len(mixed.tried),
             "kept": [
-                {"layer": unit.layer, "ops": _operators(model, unit.nodes)} for unit in mixed.kept
+                {"layer": unit.layer, "ops": _operators(made.model, unit.nodes)}
+                for unit in mixed.kept
             ],
         }
     return {
-        "output": str(arguments.output),
-        "bytes": arguments.output.stat().st_size,
-        "preparation": str(prepared),
-        "range_share": share,
-        **outputs_document(found),
+        "output": str(made.output),
+        "bytes": made.output.stat().st_size,
+        "preparation": str(made.prepared),
+        "range_share": made.range_share,
+        **outputs_document(made.accuracy),
         "mixed": kept,
         "npu": {
             "delegated_nodes": compiled.delegated_nodes,
@@ -155,22 +173,15 @@ def _operators(model: FloatModel, nodes: frozenset[int]) -> list[str]:
     return [model.graph.node(node).op for node in sorted(nodes)]
 
 
-def _print(
-    arguments: argparse.Namespace,
-    model: FloatModel,
-    prepared: PictureInput,
-    share: float,
-    found: Accuracy,
-    mixed: MixedModel | None,
-    compiled: CompileResult,
-) -> None:
+def _print(made: _Quantized) -> None:
+    compiled = made.compiled
     whole = compiled.delegated_nodes == compiled.total_nodes and len(compiled.partitions) == 1
-    sizes = [path.stat().st_size for path in (arguments.model, arguments.output)]
+    sizes = [path.stat().st_size for path in (made.source, made.output)]
     print_pairs(
-        ("float model", f"{arguments.model}, {thousands(sizes[0])} bytes"),
-        ("pictures", f"{found.pictures}: {prepared}"),
-        ("ranges", f"of {share:.0%} of the pictures' extremes, the best of those tried"),
-        ("int8 model", f"{arguments.output}, {thousands(sizes[1])} bytes"),
+        ("float model", f"{made.source}, {thousands(sizes[0])} bytes"),
+        ("pictures", f"{made.accuracy.pictures}: {made.prepared}"),
+        ("ranges", f"of {made.range_share:.0%} of the pictures' extremes, the best of those tried"),
+        ("int8 model", f"{made.output}, {thousands(sizes[1])} bytes"),
         (
             "on the NPU",
             f"{compiled.delegated_nodes} of {plural(compiled.total_nodes, 'node')} in "
@@ -179,9 +190,9 @@ def _print(
     )
     headings = ("nodes", "op", "rule (docs/supported_operators.md)")
     print_table("left to the CPU:", headings, _left(compiled), right=(0,))
-    print_outputs(found)
-    if mixed is not None:
-        _print_mixed(model, mixed)
+    print_outputs(made.accuracy)
+    if made.mixed is not None:
+        _print_mixed(made.model, made.mixed)
 
 
 def _print_mixed(model: FloatModel, mixed: MixedModel) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from delegate.cli.command import Command, print_json
 from delegate.cli.table import WIDTH
 from delegate.errors import UsageError
-from delegate.partition.supported import SupportedOperator, supported_operators
+from delegate.partition.rules import SupportedOperator, supported_operators
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

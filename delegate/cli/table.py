@@ -1,9 +1,12 @@
-"""Plain text tables that fit 100 columns."""
+"""Plain text tables that fit 100 columns.
+
+Lists of node indices in few characters.
+"""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 WIDTH = 100
@@ -83,3 +86,14 @@ def share(part: int, whole: int) -> str:
         return "-"
     thousandths = part * 100_000 // whole
     return f"{thousandths // 1000}.{thousandths % 1000:03d} %"
+
+
+def nodes_text(nodes: Iterable[int]) -> str:
+    """0, 1, 2, 5 as "0-2 5"."""
+    runs: list[list[int]] = []
+    for node in sorted(nodes):
+        if runs and node == runs[-1][1] + 1:
+            runs[-1][1] = node
+        else:
+            runs.append([node, node])
+    return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

@@ -120,7 +120,7 @@ def _value(value: float | None, unit: str = "") -> str:
 
 
 def _printable(text: str) -> str:
-    """What a process calls itself may hold anything, escape sequences too."""
+    """The name of a process may hold anything, escape sequences too."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -15,11 +15,12 @@ import contextlib
 import functools
 import hashlib
 import json
+import logging
 import marshal
 import mmap
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +30,12 @@ from delegate.errors import ProgramError, Rejection
 from delegate.host.chosen_driver import driver_name, waits_for_pooling
 from delegate.log import get_logger
 from delegate.model.files import open_plain
-from delegate.model.graph import Graph, Sparsity
+from delegate.model.graph import Graph, Partition, Sparsity, constant_makers
 from delegate.model.operator_options import RuntimeOptions
-from delegate.model.partition import Partition
 from delegate.model.stored_options import STORED
-from delegate.npu.format_version import FORMAT_VERSION
+from delegate.npu import FORMAT_VERSION
 from delegate.options import SLOW, Options
+from delegate.partition.epochs import inner_part, partition_graph
 from delegate.version import __version__
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ SUFFIX = ".rkc"
 DIGEST_BYTES = 32
 # Far above real entries; a larger file is not read.
 MAX_ENTRY_BYTES = 1 << 30
+# Some hundred models: entries of MobileNetV1 to YOLOv8n have 3 to 5 MB, and boards have 8 GB and
+# more of storage.
+MAX_FOLDER_BYTES = 1 << 29
 _LENGTH_BYTES = 8
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
@@ -82,16 +86,21 @@ def compile_cached(
     compile_graph: Callable[[], CompileResult],
     context: str = "",
 ) -> CachedResult:
-    """The partitions of ``graph``: from ``options.cache_dir``, or by ``compile_graph`` and kept.
+    """The partitions of ``graph``: from ``options.cache_folder()``, or by ``compile_graph`` and
+    kept there.
 
     ``context``: what else the result depends on, for example who partitions. A folder that cannot
-    be used costs a warning, never the result.
+    be used costs a warning, or a line at level info where nobody named it, never the result.
     """
     from delegate._native import check_private_folder
 
+    kept_in = options.cache_folder()
+    if kept_in is None:
+        return running_part(graph, compile_graph())
     key = cache_key(graph, options, context)
-    folder = Path(options.cache_dir)
+    folder = Path(kept_in)
     path = folder / (key + SUFFIX)
+    unusable = logging.INFO if options.cache_dir == "auto" else logging.WARNING
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_private_folder(os.fsencode(folder))
@@ -99,23 +108,48 @@ def compile_cached(
         reason = getattr(error, "strerror", None) or error
         if isinstance(error, FileExistsError):
             reason = "it is no folder"
-        logger.warning("the cache folder %s is not used: %s", folder, reason)
+        logger.log(unusable, "the cache folder %s is not used: %s", folder, reason)
         return running_part(graph, compile_graph())
     if os.path.lexists(path):
         _release_constants(graph)
     try:
         found = _read(path, key)
+        if found is not None:
+            _check_partitions(graph, found)
     except (OSError, ValueError, ProgramError) as error:
         logger.warning("cache entry %s is not used: %s", path, error)
         found = None
     if found is not None:
+        with contextlib.suppress(OSError):  # a folder that may only be read serves, too
+            os.utime(path)
         return found
     compiled = running_part(graph, compile_graph())
     try:
         _write(path, key, compiled)
+        _remove_oldest(path)
     except OSError as error:
-        logger.warning("cannot keep programs in %s: %s", folder, error)
+        logger.log(unusable, "cannot keep programs in %s: %s", folder, error)
     return compiled
+
+
+def _remove_oldest(newest: Path) -> None:
+    """Remove the entries beside ``newest`` that were not used for longest, until at most
+    MAX_FOLDER_BYTES are left. Raises OSError.
+    """
+    entries = []
+    with os.scandir(newest.parent) as found:
+        for entry in found:
+            if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
+                status = entry.stat(follow_symlinks=False)
+                entries.append((status.st_mtime_ns, entry.name, status.st_size))
+    total = sum(size for _, _, size in entries)
+    for _, name, size in sorted(entries):
+        if total <= MAX_FOLDER_BYTES:
+            return
+        if name != newest.name:
+            with contextlib.suppress(FileNotFoundError):  # of another process that does the same
+                os.unlink(newest.parent / name)
+            total -= size
 
 
 def _release_constants(graph: Graph) -> None:
@@ -249,6 +283,26 @@ def _read(path: Path, key: str) -> CachedResult | None:
     ) as file:
         check_private_file(file.fileno(), os.fsencode(path))
         return _decode(file, os.fstat(file.fileno()).st_size, key)
+
+
+def _check_partitions(graph: Graph, result: CachedResult) -> None:
+    """Raise ValueError unless the partitions of an entry are those of ``graph`` with their nodes.
+    Its digests only say that the file is whole.
+    """
+    partitions = [item.partition for item in result.partitions]
+    # What programs hold as constants is no input of theirs, whoever computes it.
+    held = {t for node in constant_makers(graph) for t in node.outputs}
+    delegated = [node for partition in partitions for node in partition.delegated]
+    found = {tuple(sorted(one.nodes)): one for one in partition_graph(graph, delegated)}
+    for partition in partitions:
+        whole = found.pop(partition.delegated, None)
+        if whole is not None:
+            read = tuple(t for t in whole.inputs if t in partition.inputs or t not in held)
+            whole = inner_part(graph, replace(whole, inputs=read), partition.nodes)
+        if whole != partition:
+            raise ValueError("its partitions are not of this model")
+    if found or any(item.node not in graph.nodes_by_index for item in result.rejections):
+        raise ValueError("its nodes are not of this model")
 
 
 def _digest(payload: bytes | mmap.mmap) -> bytes:

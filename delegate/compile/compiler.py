@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
-from delegate.chip.rates import Driver
 from delegate.errors import (
     EncodingError,
     LoweringError,
@@ -25,37 +24,33 @@ from delegate.errors import (
 from delegate.host.chosen_chip import chosen_chip
 from delegate.host.chosen_driver import drivers_of
 from delegate.log import get_logger
-from delegate.lower.half_bound import widest
-from delegate.lower.kick_state import TRUSTED, KickState
-from delegate.lower.lowered import Layer
-from delegate.lower.lowering import lower_partition
+from delegate.lower.lowered import Layer, widest
+from delegate.lower.lowering import TRUSTED, CrossTaskState, lower_partition
 from delegate.lower.rules import FORM_IS_KNOWN
-from delegate.model.graph import Graph
-from delegate.model.partition import Partition
+from delegate.model.graph import Graph, Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
-from delegate.npu.duration import Work, duration, hull, work_of
 from delegate.npu.evidence import evidence_for
-from delegate.npu.perf import Estimate, total
+from delegate.npu.perf import Work, duration, hull, work_of
 from delegate.npu.program import Program, build_program, serialized
+from delegate.npu.program_types import Estimate, total
 from delegate.options import SLOW, Options
-from delegate.partition.computed import Computed
-from delegate.partition.cost import (
+from delegate.partition.epochs import partition_graph
+from delegate.partition.partitioner import (
+    Computed,
     PartitionCost,
+    SlowerError,
+    incomplete,
     partition_cost,
-    slower_partitions,
+    select_nodes,
+    slower,
     tails,
 )
-from delegate.partition.partitioner import (
-    partition_graph,
-    select_nodes,
-)
-from delegate.partition.plans import PartitionPlan, plan_partition
 from delegate.partition.rules import (
     BOARD_IS_RIGHT,
     PARTITION_COMPILES,
     REGISTERS_HOLD_VALUES,
 )
-from delegate.partition.workload import workload_of
+from delegate.partition.workload import PartitionPlan, plan_partition, workload_of
 from delegate.version import __version__
 
 logger = get_logger()
@@ -65,6 +60,7 @@ _LARGE_BYTES = 1 << 18
 
 COMPILER = f"rk3588-delegate {__version__}"
 
+CheckTasks = Callable[[int], None]
 Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]]
 
 
@@ -112,18 +108,20 @@ class CompileResult:
 def compile_model(
     model: PathOrBytes | Graph,
     options: Options,
-    kick_state: KickState = TRUSTED,
+    cross_task_state: CrossTaskState = TRUSTED,
     chip: Chip | None = None,
 ) -> CompileResult:
     """Compiles the first subgraph of a .tflite file (a path, or its content), partitioned as TFLite
-    would. ``kick_state``: what programs may rely on between two kicks of a job. ``chip``: instead
-    of the one that ``options`` name.
+    would. ``cross_task_state``: what programs may rely on between two kicks of a job. ``chip``:
+    instead of the one that ``options`` name.
 
     Raises ModelError if the file cannot be read.
     """
     graph = _as_computed(model if isinstance(model, Graph) else read_graph(model), options)
     chip = chip or chosen_chip(options)
-    return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), kick_state, chip)
+    return _compile(
+        graph, options, lambda nodes: partition_graph(graph, nodes), cross_task_state, chip
+    )
 
 
 def compile_context(graph: Graph, options: Options, preview: Preview, chip: Chip) -> CompileResult:
@@ -144,27 +142,32 @@ def compile_context(graph: Graph, options: Options, preview: Preview, chip: Chip
 
 def _as_computed(graph: Graph, options: Options) -> Graph:
     """``graph`` with what constants make as constants, and its floats as option ``float`` says."""
+    from delegate.ops.shared.dilations import with_dilations
     from delegate.partition.half import in_half
 
-    return in_half(graph, options.float)
+    return in_half(with_dilations(graph, options.deny_ops), options.float)
 
 
 def compile_partition(
     graph: Graph,
     partition: Partition,
-    kick_state: KickState = TRUSTED,
+    cross_task_state: CrossTaskState = TRUSTED,
     chip: Chip = DEFAULT,
     *,
     numerics: str = "exact",
     plan: PartitionPlan | None = None,
+    check_tasks: CheckTasks = lambda _: None,
 ) -> CompiledPartition:
     """Lower, encode and serialise one partition. ``numerics``: the option; ``plan``: see
-    ``workload_of``. Raises LoweringError naming the node.
+    ``workload_of``; ``check_tasks`` is told the number of tasks before they are encoded, and may
+    raise what ends the work. Raises LoweringError naming the node.
     """
     joins = numerics != "exact"
     if chip.evidence is None:
         chip = replace(chip, evidence=evidence_for(chip, is_exact=not joins))
-    compiled, content = _compiled(graph, partition, kick_state, chip, joins, plan)
+    compiled, content = _compiled(
+        graph, partition, cross_task_state, chip, joins, plan, check_tasks
+    )
     # A third copy of the weights, that of the Program, is gone by now.
     return replace(compiled, program=bytes(content))
 
@@ -172,18 +175,20 @@ def compile_partition(
 def _compiled(
     graph: Graph,
     partition: Partition,
-    kick_state: KickState,
+    cross_task_state: CrossTaskState,
     chip: Chip,
     joins: bool,
     plan: PartitionPlan | None,
+    check_tasks: CheckTasks,
 ) -> tuple[CompiledPartition, bytearray]:
     """Return what ``compile_partition`` gives, and apart from it the serialised Program."""
     name = _name(graph, partition)
     workload = workload_of(graph, partition, chip, plan)
     lowered = lower_partition(
-        workload, name, kick_state, chip,
+        workload, name, cross_task_state, chip,
         joins=joins, when_lowered=lambda nodes: _make_room(graph, nodes),
     )  # fmt: skip
+    check_tasks(sum(len(layer.tasks) for layer in lowered.layers))
     program = build_program(lowered, COMPILER)
     compiled = CompiledPartition(
         partition=partition,
@@ -237,36 +242,20 @@ def _compile(
     graph: Graph,
     options: Options,
     partitions_of: Callable[[frozenset[int]], Sequence[Partition]],
-    kick_state: KickState = TRUSTED,
+    cross_task_state: CrossTaskState = TRUSTED,
     chip: Chip = DEFAULT,
 ) -> CompileResult:
     start = time.perf_counter()
     if chip.evidence is None:
         chip = replace(chip, evidence=evidence_for(chip, is_exact=options.numerics == "exact"))
-    drivers = drivers_of(options.device, chip)
     supported, rejections = select_nodes(graph, options.deny_ops, chip)
-    compiled: dict[Partition, CompiledPartition] = {}
-    plans: dict[Partition, PartitionPlan | None] = {}
+    attempts = _Attempts(graph, options, cross_task_state, chip)
     known = Computed(graph, rejections)
     while True:
+        parts = incomplete(graph, supported)
+        supported, rejections = supported - {one.node for one in parts}, (*rejections, *parts)
         partitions: Sequence[Partition] = known.split(partitions_of, supported)
-        plans = {one: plans[one] if one in plans else _plan(graph, one) for one in partitions}
-        made = [plan for plan in plans.values() if plan is not None]
-        failed = [refusal.rejection for plan in made for refusal in plan.refusals]
-        for partition in () if failed else partitions:
-            if partition in compiled:
-                continue
-            try:
-                compiled[partition] = compile_partition(
-                    graph, partition, kick_state, chip,
-                    numerics=options.numerics, plan=plans[partition],
-                )  # fmt: skip
-            except Exception as error:
-                failed += _rejections(graph, partition, error)
-        if not failed and SLOW in options.deny_ops:
-            failed += slower_partitions(
-                graph, tails(graph, partitions), lambda p: _cost(chip, drivers, graph, compiled[p])
-            )
+        failed = attempts.compile(partitions)
         if not failed:
             break
         supported = supported - {rejection.node for rejection in failed}
@@ -274,10 +263,81 @@ def _compile(
     return CompileResult(
         chip=chip,
         graph=graph,
-        partitions=tuple(compiled[partition] for partition in partitions),
+        partitions=tuple(attempts.compiled[partition] for partition in partitions),
         rejections=known.explained(rejections, partitions),
         compile_seconds=time.perf_counter() - start,
     )
+
+
+class _Attempts:
+    """The partitions of one graph that were tried, in rounds of ever fewer nodes, with the programs
+    of those that compile.
+    """
+
+    def __init__(
+        self, graph: Graph, options: Options, cross_task_state: CrossTaskState, chip: Chip
+    ) -> None:
+        self.compiled: dict[Partition, CompiledPartition] = {}
+        self._graph = graph
+        self._options = options
+        self._cross_task_state = cross_task_state
+        self._chip = chip
+        self._plans: dict[Partition, PartitionPlan | None] = {}
+        self._drivers = drivers_of(options.device, chip)
+
+    def compile(self, partitions: Sequence[Partition]) -> list[Rejection]:
+        """Compile what is new; return why some nodes have to go, none if all may stay."""
+        plans, graph = self._plans, self._graph
+        self._plans = {p: plans[p] if p in plans else _plan(graph, p) for p in partitions}
+        made = [plan for plan in self._plans.values() if plan is not None]
+        failed = [refusal.rejection for plan in made for refusal in plan.refusals]
+        if failed:
+            return failed
+        # Tails last: a partition that does not compile as a whole leaves less to compare them with.
+        small = tails(graph, partitions) if SLOW in self._options.deny_ops else ()
+        for partition in partitions:
+            failed += () if partition in small else self._try(partition)
+        for partition in () if failed else small:
+            failed += self._try(partition, self._check_tasks(partition))
+            if partition in self.compiled:
+                failed += slower(graph, partition, self._cost(partition))
+        return failed
+
+    def _try(
+        self, partition: Partition, check_tasks: CheckTasks = lambda _: None
+    ) -> list[Rejection]:
+        if partition in self.compiled:
+            return []
+        try:
+            self.compiled[partition] = compile_partition(
+                self._graph, partition, self._cross_task_state, self._chip,
+                numerics=self._options.numerics, plan=self._plans[partition],
+                check_tasks=check_tasks,
+            )  # fmt: skip
+        except SlowerError as error:
+            return slower(self._graph, partition, error.cost)
+        except Exception as error:
+            return _rejections(self._graph, partition, error)
+        return []
+
+    def _check_tasks(self, partition: Partition) -> CheckTasks:
+        """Return a function that raises SlowerError for so many tasks that starting them alone
+        takes longer than the CPU.
+        """
+
+        def check(tasks: int) -> None:
+            least = min(one.submit_us.least + tasks * one.kick_us.least for one in self._drivers)
+            found = partition_cost(self._chip.rates, self._graph, partition, least)
+            if not found.is_worth_it:
+                raise SlowerError(found)
+
+        return check
+
+    def _cost(self, partition: Partition) -> PartitionCost:
+        """Return what a compiled partition costs at best, on the fastest driver."""
+        work = [self.compiled[partition].work]
+        totals = hull(duration(self._chip, work, driver).total for driver in self._drivers)
+        return partition_cost(self._chip.rates, self._graph, partition, totals.least)
 
 
 def _plan(graph: Graph, partition: Partition) -> PartitionPlan | None:
@@ -311,15 +371,10 @@ def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Re
         logger.warning("nodes %s stay on the CPU: %s", list(partition.nodes), detail)
         logger.debug("the compiler failed", exc_info=error)
     known = [node for node in nodes if node in partition.nodes]
-    return [Rejection(node, graph.node(node).op, name, detail) for node in known or partition.nodes]
-
-
-def _cost(
-    chip: Chip, drivers: Sequence[Driver], graph: Graph, compiled: CompiledPartition
-) -> PartitionCost:
-    """Return what a partition costs at best, on the fastest of ``drivers``."""
-    totals = hull(duration(chip, [compiled.work], driver).total for driver in drivers)
-    return partition_cost(chip.rates, graph, compiled.partition, totals.least)
+    return [
+        Rejection(node, graph.node(node).stored_op, name, detail)
+        for node in known or partition.nodes
+    ]
 
 
 def _name(graph: Graph, partition: Partition) -> str:

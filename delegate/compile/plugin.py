@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from delegate.compile.cache import CachedResult
     from delegate.compile.compiler import CompileResult
-    from delegate.model.graph import Graph
-    from delegate.model.partition import Partition
+    from delegate.model.graph import Graph, Partition
 
 logger = get_logger()
 
@@ -165,12 +164,12 @@ class Session:
 
     def _compile(self, graph: Graph, preview: Preview, without: Mapping[str, str]) -> CachedResult:
         from delegate.compile.cache import compile_cached, running_part
-        from delegate.model.order import find_disorder
+        from delegate.model.graph import find_disorder
 
         def compile_graph() -> CompileResult:
             return compile_context(graph, self.options, preview, without)
 
-        if self.options.cache_dir == "off":
+        if self.options.cache_folder() is None:
             return running_part(graph, compile_graph())
         import json
 
@@ -223,18 +222,14 @@ def _makers(graph: Graph, partition: Partition) -> tuple[int, ...]:
     """Nodes beside the partition that compute what it reads, directly or through one another, from
     constants alone, and whose results are not its inputs.
     """
+    from delegate.model.graph import constant_makers
+
     read = {t for index in partition.delegated for t in graph.node(index).inputs}
     read.difference_update(partition.inputs)
     members = set(partition.delegated)
-    known = {tensor.index for tensor in graph.tensors if tensor.constant is not None}
-    alone = []
-    for node in graph.nodes:
-        if node.index not in members and all(t in known for t in node.inputs if t >= 0):
-            known.update(node.outputs)
-            alone.append(node)
     found = []
-    for node in reversed(alone):
-        if not read.isdisjoint(node.outputs):
+    for node in reversed(constant_makers(graph)):
+        if node.index not in members and not read.isdisjoint(node.outputs):
             read.update(node.inputs)
             found.append(node.index)
     return tuple(reversed(found))
@@ -265,10 +260,12 @@ def _recompile_function(
     """
     indices = list(partition.delegated)
 
+    makers = {node["index"] for node in nodes}.difference(indices)
+
     def preview(wanted: Sequence[int]) -> list[PreviewedPartition]:
-        if sorted(wanted) != indices:
+        if sorted(set(wanted) - makers) != indices:
             return []
-        return [(list(wanted), list(partition.inputs), list(partition.outputs))]
+        return [(indices, list(partition.inputs), list(partition.outputs))]
 
     def compiled(graph: Graph, shapes: Mapping[int, tuple[int, ...]]) -> bytes:
         from delegate.partition.shapes import first_unknown, with_shapes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from delegate.chip.chip import Chip
-from delegate.chip.chips import DEFAULT, NAMES, chip_named
+from delegate.chip.chip import Chip, Primitive
+from delegate.chip.chips import DEFAULT, chip_named
+from delegate.chip.names import NAMES
 from delegate.host.chosen_driver import waits_for_pooling
 from delegate.options import Options
 
@@ -13,11 +14,14 @@ _WITHOUT_BOARD = ("simulator", "null")
 
 
 def chosen_chip(options: Options) -> Chip:
-    """The one that option ``chip`` names; with "auto" what the NPU of this machine is, unless the
-    device is none. Where nothing says, RK3588.
+    """Return the one that option ``chip`` names; with "auto" what the NPU of this machine is,
+    unless the device is none. Where nothing says, RK3588.
     """
     chip = _chip(options)
-    return replace(chip, has_pooling=chip is DEFAULT and waits_for_pooling(options.device))
+    has_unit = any(block.name == "PPU" for block in chip.registers.blocks)
+    if has_unit and waits_for_pooling(options.device):
+        return replace(chip, lacks=chip.lacks - {Primitive.POOLING})
+    return chip
 
 
 def _chip(options: Options) -> Chip:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from delegate.chip.chip import Chip
-from delegate.chip.rates import Driver, Span
+from delegate.chip.chip import Chip, Driver, Span
 
 _NODES = {"/accel/": "rocket", "/dri/": "rknpu"}
 """Parts of the paths of device nodes."""

@@ -1,8 +1,19 @@
-"""A model loaded into the installed runtime with the delegate, and what the delegate made of it."""
+"""A model loaded into the installed runtime with the delegate, and what the delegate made of it.
+
+TensorFlow Lite's own answer: every tensor of a model, by reference or default kernels.
+
+A .tflite file with more outputs: inner tensors that a host wants to read after an inference.
+
+In: the bytes of a model and tensor indices. Out: a copy whose first subgraph lists these tensors
+behind its own outputs. The runtimes' own means, ``experimental_preserve_all_tensors``, is not
+enough: operators that work in place (ADD, RESHAPE, ... since TensorFlow Lite 2.14) still overwrite
+their input then, but never a tensor that is an output of the model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +24,10 @@ from delegate.errors import DelegateError, ModelError
 from delegate.host.delegation import Delegation, collect_delegations, require_delegation
 from delegate.host.library import library_path
 from delegate.host.runtimes import Interpreter, find_runtime, invoke
+from delegate.model.files import MAX_MODEL_BYTES, read_file
+from delegate.model.flatbuffer_reader import OFFSET_BYTES, FlatbufferReader
 from delegate.model.tflite_reader import read_graph
+from delegate.model.tflite_schema import FILE_IDENTIFIER, ModelSlot, SubGraphSlot
 from delegate.options import Options
 
 CPU = "cpu"
@@ -103,3 +117,84 @@ class DelegatedModel:
         invoke(self.interpreter)
         self.submits_per_invoke = submit_count() - before
         return [self.interpreter.get_tensor(details["index"]) for details in self.outputs]
+
+
+@dataclass(slots=True)
+class ReferenceModel:
+    """An interpreter without the delegate. ``inputs``/``outputs`` are the runtime's details."""
+
+    interpreter: Interpreter
+    inputs: list[dict[str, Any]]
+    outputs: list[dict[str, Any]]
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        *,
+        reference_kernels: bool,
+        tensors: Iterable[int] = (),
+        threads: int | None = None,
+    ) -> ReferenceModel:
+        """``reference_kernels``: BUILTIN_REF, which defines the numeric contract but is slow; else
+        the default kernels. ``tensors``: inner tensors that can be read after ``run``.
+
+        Raises ModelError if the model cannot be read or the runtime refuses it.
+        """
+        inner = tuple(tensors)
+        interpreter = find_runtime().interpreter(
+            expose_tensors(path, inner) if inner else path,
+            reference_kernels=reference_kernels,
+            threads=threads,
+        )
+        count = len(read_graph(path).outputs)
+        return cls(
+            interpreter, interpreter.get_input_details(), interpreter.get_output_details()[:count]
+        )
+
+    def run(self, sample: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """One inference; the model's outputs. Raises DelegateError if the runtime fails."""
+        for details, array in zip(self.inputs, sample, strict=True):
+            self.interpreter.set_tensor(details["index"], array)
+        invoke(self.interpreter)
+        return [self.interpreter.get_tensor(details["index"]) for details in self.outputs]
+
+    def tensor(self, index: int) -> npt.NDArray[Any]:
+        """A copy of tensor ``index`` after ``run``. Raises ModelError if it was not asked for."""
+        try:
+            return self.interpreter.get_tensor(index)
+        except ValueError as error:
+            raise ModelError(f"tensor {index} cannot be read: {error}") from error
+
+
+_MAX_FILE_BYTES = (1 << 31) - 1  # flatbuffer offsets between tables are limited to this
+
+
+def expose_tensors(path: Path, indices: Iterable[int]) -> bytes:
+    """The content of ``path`` with the tensors ``indices`` as additional outputs, in that order.
+
+    Only the list of outputs changes: it is written anew behind the file's end. Raises ModelError
+    for a file that cannot be read or is too large.
+    """
+    graph = read_graph(path)
+    content = bytearray(read_file(path, "file", MAX_MODEL_BYTES, error=ModelError))
+    content += bytes(-len(content) % OFFSET_BYTES)
+    outputs = list(dict.fromkeys([*graph.outputs, *indices]))
+    position = _outputs_field(bytes(content), str(path))
+    start = len(content)
+    content += struct.pack(f"<I{len(outputs)}i", len(outputs), *outputs)
+    if len(content) > _MAX_FILE_BYTES:
+        raise ModelError(f"{path}: too large to read inner tensors of")
+    struct.pack_into("<I", content, position, start - position)
+    return bytes(content)
+
+
+def _outputs_field(content: bytes, source: str) -> int:
+    """Where the first subgraph keeps the offset of its list of outputs."""
+    reader = FlatbufferReader(memoryview(content), source)
+    root = reader.root(FILE_IDENTIFIER, ".tflite")
+    subgraph = next(iter(root.tables(ModelSlot.SUBGRAPHS, "subgraph")))
+    position = subgraph.position_of(SubGraphSlot.OUTPUTS, OFFSET_BYTES)
+    if not position:
+        raise ModelError(f"{source}: the model has no outputs")
+    return position

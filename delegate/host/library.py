@@ -1,13 +1,20 @@
-"""Where the delegate's shared object lies."""
+"""Find the delegate's shared object, and say what is missing where it or a package is not there.
+
+The devices of this machine, for people and programs that choose one.
+"""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from delegate.errors import DelegateError
+from delegate.errors import DelegateError, DeviceError
 
 NATIVE_MODULE = "delegate._native"
+DEPENDENCIES = ("numpy", "flatbuffers")
+"""The packages that every command needs (pyproject.toml); their modules have the same names."""
 NOT_BUILT = (
     "the native library of rk3588-delegate is not built: install the package with pip, or "
     "run make native in its source tree"
@@ -25,3 +32,53 @@ def library_path() -> str:
         if library.is_file():
             return str(library)
     raise DelegateError(NOT_BUILT)
+
+
+def describe_missing(error: ModuleNotFoundError) -> str | None:
+    """Return the remedy for a part that is not installed; None for a fault of this package."""
+    name = (error.name or "").partition(".")[0]
+    if error.name == NATIVE_MODULE:
+        return NOT_BUILT
+    if name not in DEPENDENCIES:
+        return None
+    return (
+        f"{sys.executable} has no {name}: in a source tree run make native and use "
+        f".venv/bin/rk3588-delegate, elsewhere {sys.executable} -m pip install {name}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """``name`` is what the option ``device`` takes. ``detail`` says what a device is good for, or
+    why it cannot be opened."""
+
+    name: str
+    is_npu: bool
+    is_usable: bool
+    detail: str
+
+
+def find_devices(root: str = "/") -> tuple[DeviceInfo, ...]:
+    """The NPUs' device nodes, then the simulator and the null device.
+
+    ``device=auto`` takes the first usable one, unless there are only NPUs that cannot be used.
+    ``root``: the directory that holds dev/ and sys/. Opens the NPUs' nodes.
+    """
+    from delegate._native import find_npu_nodes, open_device_name
+
+    found = []
+    for node, _, _, state, problem in find_npu_nodes(root):
+        if state == "foreign":
+            continue
+        if state != "usable":
+            found.append(DeviceInfo(node, True, False, problem))
+            continue
+        try:
+            found.append(DeviceInfo(node, True, True, open_device_name(node)))
+        except DeviceError as error:
+            found.append(DeviceInfo(node, True, False, str(error)))
+    found.append(
+        DeviceInfo("simulator", False, True, "executes register programs on the CPU, slowly")
+    )
+    found.append(DeviceInfo("null", False, True, "computes nothing: measures the host's share"))
+    return tuple(found)

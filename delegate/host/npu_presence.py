@@ -63,7 +63,7 @@ class Cores:
     """The NPU's cores among the platform devices, and the driver meant for them.
 
     ``driver``: rocket or rknpu, "" if there are no cores. ``bound``: cores that a driver has taken.
-    ``chip``: whose NPU they are, as "rk3576"; "" where nothing says. ``is_known_chip``: whether
+    ``chip``: whose NPU they are, by name; "" where nothing says. ``is_known_chip``: whether
     programs can be compiled for it.
     """
 
@@ -76,7 +76,7 @@ class Cores:
 
 
 def find_nodes(root: Path) -> tuple[Node, ...]:
-    """All nodes, those of other drivers, too. Opens nodes."""
+    """Return all nodes, those of other drivers, too. Opens nodes."""
     from delegate._native import find_npu_nodes
 
     return tuple(
@@ -101,7 +101,7 @@ def _node(path: str, driver: str, version: str, state: str, problem: str) -> Nod
 
 
 def find_cores(root: Path) -> Cores:
-    """The cores by the names that the device tree gives them."""
+    """Return the cores by the names that the device tree gives them."""
     from delegate._native import npu_chip
 
     total = bound = 0

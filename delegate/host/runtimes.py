@@ -108,8 +108,19 @@ class Runtime:
                 interpreter: Interpreter = self.module.Interpreter(**arguments)
                 interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
-            raise ModelError(f"{self.name} refuses {name}: {one_line(error)}") from error
+            raise ModelError(self._why_it_refuses(name, one_line(error))) from error
         return interpreter
+
+    def _why_it_refuses(self, model: str, words: str) -> str:
+        """Return the runtime's ``words`` about a model, or what they mean and what helps."""
+        unknown = re.search(r"builtin opcode '(\w+)' version '(\d+)'", words)
+        if unknown is None:
+            return f"{self.name} refuses {model}: {words}"
+        return (
+            f"{model} needs {unknown[1]} of version {unknown[2]}, which {self.name} "
+            f"{self.version} does not have; a newer runtime may: pip install ai-edge-litert, in an "
+            "environment without tflite-runtime"
+        )
 
 
 def _is_utf8(name: str) -> bool:

@@ -38,8 +38,9 @@ def _shape(details: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(int(d) for d in details["shape"])
 
 
-def random_sample(inputs: Details, seed: int) -> Sample:
-    """Uniform over the whole range of integer types, over [-1, 1) for floats.
+def random_sample(inputs: Details, seed: int, rows: Mapping[int, int] | None = None) -> Sample:
+    """Uniform over the whole range of integer types, over [-1, 1) for floats. ``rows``: of the
+    table that an input names rows of, by its tensor.
 
     The same seed gives the same arrays everywhere. Raises ModelError for other types.
     """
@@ -47,7 +48,10 @@ def random_sample(inputs: Details, seed: int) -> Sample:
     sample: Sample = []
     for details in inputs:
         dtype = np.dtype(details["dtype"])
-        if np.issubdtype(dtype, np.integer):
+        count = (rows or {}).get(int(details["index"]))
+        if count:
+            array = generator.integers(0, count, _shape(details)).astype(dtype)
+        elif np.issubdtype(dtype, np.integer):
             limits = np.iinfo(dtype)
             array = generator.integers(
                 limits.min, limits.max, _shape(details), dtype, endpoint=True

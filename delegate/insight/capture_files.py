@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delegate.errors import CaptureError
-from delegate.host.reference import ReferenceModel
+from delegate.host.delegated import ReferenceModel
 from delegate.host.samples import Details, Sample
 from delegate.host.tally import Tally
 from delegate.model.tensor_details import tensor_details

@@ -4,7 +4,8 @@ Each operator and element type has rates of its own: what a run, a multiply-accu
 out, an element in and an element under a window take. ``python -m benchmarks.cpu_kernels --save
 FILE`` measures them on models of one operator with drawn shapes. Rates of one machine say little
 about another of a different family: TensorFlow Lite has kernels in NEON for what it does one
-element after the other on x86. Without a file an A76 is modelled (``delegate.partition.cost``).
+element after the other on x86. Without a file an A76 is modelled
+(``delegate.partition.partitioner``).
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from delegate.errors import UsageError
 from delegate.model.files import read_text
 from delegate.model.graph import Graph, Node
 from delegate.ops.shared.pooling import PoolOptions
-from delegate.partition.cost import cpu_us, elements
-from delegate.partition.partitioner import node_macs
+from delegate.partition.partitioner import cpu_us, elements, node_macs
 
 FORMAT = "rk3588-cpu-rates-1"
 FEATURES = ("run", "mac", "out", "in", "window")
@@ -63,7 +63,7 @@ class Cpu(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelledCpu:
-    """The rates that ``delegate.partition.cost`` assumes of a Cortex-A76."""
+    """The rates that ``delegate.partition.partitioner`` assumes of a Cortex-A76."""
 
     machine: str
 

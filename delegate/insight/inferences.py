@@ -3,20 +3,23 @@
 In: the moments around an invoke, the runs that the native part logged in between, and the order in
 which the runtime executes nodes. The runtimes tell no times of single operators, so what runs on
 the CPU is measured as the gap between two partitions.
+
+When the phases of the delegate's runs happened, as the native part logged them.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from delegate.compile.compiler import CompileResult
 from delegate.host.delegated import DelegatedModel
 from delegate.host.runtimes import invoke
 from delegate.host.samples import Sample
-from delegate.insight.run_log import Run, run_log
-from delegate.partition.partitioner import execution_order
+from delegate.partition.epochs import execution_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +98,44 @@ def run_inferences(
     delegated = frozenset(n for c in result.partitions for n in c.partition.delegated)
     order = execution_order(result.graph, delegated)
     return [inference_of(begin, end, runs, order, delegated) for begin, end in moments]
+
+
+_NODES = re.compile(r"nodes (\d+)\.\.(\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of one partition. Times in nanoseconds of ``time.monotonic_ns``.
+
+    ``submitted_ns`` is None where the device does not tell handing over from waiting.
+    """
+
+    name: str
+    start_ns: int
+    converted_ns: int
+    submitted_ns: int | None
+    done_ns: int
+    end_ns: int
+
+    @property
+    def first_node(self) -> int | None:
+        """The partition's first node, which no other partition has; None for a foreign program."""
+        match = _NODES.search(self.name)
+        return int(match.group(1)) if match is not None else None
+
+
+@contextmanager
+def run_log(capacity: int) -> Iterator[list[Run]]:
+    """Logs up to ``capacity`` runs of this process; the list is filled when the block ends.
+
+    Only one log at a time: a second one ends the first.
+    """
+    from delegate._native import start_run_log, take_run_log
+
+    runs: list[Run] = []
+    start_run_log(capacity)
+    try:
+        yield runs
+    finally:
+        for name, start, converted, submitted, done, end in take_run_log():
+            runs.append(Run(name, start, converted, submitted or None, done, end))

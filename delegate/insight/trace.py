@@ -16,13 +16,11 @@ from typing import Any
 
 from delegate.chip.chip import Chip
 from delegate.compile.compiler import CompiledPartition, CompileResult
-from delegate.insight.inferences import Inference
+from delegate.insight.inferences import Inference, Run
 from delegate.insight.layer_counters import tasks_in_order
-from delegate.insight.run_log import Run
 from delegate.insight.simulated_run import TaskCounters, count
-from delegate.npu.perf import Estimate
 from delegate.npu.program_reader import parse
-from delegate.npu.program_types import Program
+from delegate.npu.program_types import Estimate, Program
 from delegate.version import __version__
 
 _HOST, _NPU = 1, 2

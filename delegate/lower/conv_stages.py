@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from delegate.chip.chip import Primitive
 from delegate.chip.element import Element
 from delegate.errors import LoweringError
-from delegate.lower.constants import ConstantPool
-from delegate.lower.known_stages import (
+from delegate.lower.conv_spec import Convolution
+from delegate.lower.legalize import (
     RECORD,
     SUMMAND,
     is_known,
@@ -23,18 +24,17 @@ from delegate.lower.known_stages import (
     ties_away,
 )
 from delegate.lower.lowered import Difference
-from delegate.lower.numerics.bounds import (
+from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT
+from delegate.lower.numerics.pipeline import Bs, Ew, EwOperation, Int64Array, Pipeline
+from delegate.lower.numerics.requantize import Requantization, Ways, requantize, target_of
+from delegate.lower.numerics.tflite import (
     AccumulatorBounds,
+    Target,
     TermSums,
     accumulator_bounds,
     term_sums,
 )
-from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT
-from delegate.lower.numerics.pipeline import Bs, Ew, EwOperation, Int64Array, Pipeline
-from delegate.lower.numerics.prover import Requantization, Target
-from delegate.lower.numerics.requantize import Ways, requantize, target_of
-from delegate.lower.numerics.tflite import activation_range
-from delegate.lower.resolved import Convolution
+from delegate.lower.operation import ConstantPool
 from delegate.lower.rules import FORM_IS_KNOWN, MULTIPLIERS_KEEP_BITS
 from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source, Stages, TableUse
 from delegate.lower.weights import (
@@ -52,7 +52,7 @@ def conv_stages(
     constants: ConstantPool,
     joined: JoinedStages | None = None,
 ) -> Stages:
-    """The DPU stages, ``joined`` if a function is. Raises LoweringError."""
+    """Return the DPU stages, ``joined`` if a function is. Raises LoweringError."""
     if conv.element is Element.FP16:
         from delegate.lower.half.stages import half_conv_stages
 
@@ -77,7 +77,7 @@ def packed_operands(
     conv: Convolution, pipeline: Pipeline, bias: Int64Array, cube_channels: int
 ) -> bytes:
     """Pack the summands of BS, and its multipliers per channel, as memory has them."""
-    if conv.chip.forms.operand_blocks:
+    if Primitive.REGISTER_NUMBERS in conv.chip.lacks:
         return _operand_blocks(conv, pipeline, bias, cube_channels)
     multipliers = record_multipliers(conv, pipeline)
     if multipliers is None:
@@ -107,25 +107,25 @@ def _is_plain(bs: Bs) -> bool:
 def adding_stage(
     conv: Convolution, bias: Int64Array, cube_channels: int, constants: ConstantPool
 ) -> BsStage:
-    """BS that adds ``bias`` and nothing else; by a record whose multipliers, shifted, are 1 where
-    nothing else is known.
+    """Return BS that adds ``bias`` and nothing else; by a record whose multipliers, shifted, are 1
+    where nothing else is known.
     """
     pipeline = Pipeline()
     if not is_known(conv.chip, conv.kind, SUMMAND) and is_known(conv.chip, conv.kind, RECORD):
         pipeline = Pipeline(Bs(multiply=np.full(bias.size, UNIT_SCALE), shift=UNIT_SHIFT))
     operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
-    if conv.chip.forms.operand_blocks:
-        return _bs_stage_of_blocks(conv, pipeline, operands, constants)
-    if record_multipliers(conv, pipeline) is not None:
-        return _bs_stage(conv, pipeline, operands)
+    has_record = Primitive.REGISTER_NUMBERS in conv.chip.lacks
+    if has_record or record_multipliers(conv, pipeline) is not None:
+        return _bs_stage(conv, pipeline, operands, constants)
     return BsStage(alu=Source.MEMORY, operands=operands)
 
 
 def _operand_blocks(
     conv: Convolution, pipeline: Pipeline, bias: Int64Array, cube_channels: int
 ) -> bytes:
-    """All operands per channel, of a chip that has no registers for them. Channels that complete a
-    group multiply by 1: with 0, others found results of the whole group missing on a board.
+    """Pack all operands per channel, of a chip that has no registers for them. Channels that
+    complete a group multiply by 1: with 0, others found results of the whole group missing on a
+    board.
     """
     multipliers = np.broadcast_to(np.asarray(pipeline.bs.multiply), bias.shape)
     if int(multipliers.min()) < 1:
@@ -154,7 +154,9 @@ class JoinedStages:
 
 
 def joined_stages(conv: Convolution, function: Int64Array) -> JoinedStages | None:
-    """``function`` of the result, for -128 to 127. None where no known stages are near enough."""
+    """Return the stages with ``function`` of the result, for -128 to 127. None where no known
+    stages are near enough.
+    """
     from delegate.lower.numerics.looked_up import looked_up
 
     sums = term_sums_of(conv)
@@ -176,18 +178,19 @@ def target_of_sums(conv: Convolution, sums: TermSums) -> Target:
     """Return the specification of ``conv``: what TensorFlow Lite computes. ``sums``: of its
     weights.
     """
+    return _target_of(conv, accumulator_bounds(sums, conv.bias, conv.source.zero_point))
+
+
+def _target_of(conv: Convolution, bounds: AccumulatorBounds) -> Target:
     return target_of(
-        conv.ratios,
-        accumulator_bounds(sums, conv.bias, conv.source.zero_point),
-        conv.output_zero_point,
-        activation_range(conv.activation, conv.output_scale, conv.output_zero_point),
+        *(conv.ratios, bounds, conv.output_scale, conv.output_zero_point, conv.activation),
         rounds_once=conv.rounds_once,
     )
 
 
 def share_differing(conv: Convolution) -> float:
-    """About how many results differ from TensorFlow Lite's. Raises LoweringError where no stages
-    are near enough.
+    """Return about how many results differ from TensorFlow Lite's. Raises LoweringError where no
+    stages are near enough.
     """
     sums = term_sums_of(conv)
     return _requantized(conv, accumulator_bounds(sums, conv.bias, conv.source.zero_point)).share
@@ -196,8 +199,9 @@ def share_differing(conv: Convolution) -> float:
 def choose_requantization(
     conv: Convolution, *, is_in_parts: bool = False
 ) -> tuple[Pipeline, Int64Array]:
-    """The stages for TensorFlow Lite's accumulator, and what the BS ALU adds to the array's sums
-    per channel. The accumulator's bounds come from the weights themselves. Raises LoweringError.
+    """Return the stages for TensorFlow Lite's accumulator, and what the BS ALU adds to the array's
+    sums per channel. The accumulator's bounds come from the weights themselves. Raises
+    LoweringError.
     """
     sums = term_sums_of(conv)
     bounds = accumulator_bounds(sums, conv.bias, conv.source.zero_point)
@@ -208,9 +212,9 @@ def choose_requantization(
 def requantization(
     conv: Convolution, bounds: AccumulatorBounds, *, is_in_parts: bool = False
 ) -> Pipeline:
-    """The stages for an accumulator within ``bounds``. Raises LoweringError where none are within
-    one LSB, or more results differ than the contract allows. A chip that can only scale, as Mesa's
-    driver has it, gives what that driver gives.
+    """Return the stages for an accumulator within ``bounds``. Raises LoweringError where none are
+    within one LSB, or more results differ than the contract allows. A chip that can only scale, as
+    Mesa's driver has it, gives what that driver gives.
     """
     chosen = _requantized(conv, bounds, is_in_parts=is_in_parts)
     if not chosen.is_near and _multiplies(conv):
@@ -228,20 +232,15 @@ def _requantized(
 ) -> Requantization:
     return requantize(
         conv.node,
-        conv.ratios,
-        bounds,
+        _target_of(conv, bounds),
         per_channel=conv.per_channel,
-        rounds_once=conv.rounds_once,
-        activation=conv.activation,
-        output_scale=conv.output_scale,
-        output_zero_point=conv.output_zero_point,
         is_in_parts=is_in_parts,
         ways=ways_of(conv),
     )
 
 
 def ways_of(conv: Convolution) -> Ways:
-    """Which ways of requantising are known for tasks of this kind."""
+    """Return which ways of requantising are known for tasks of this kind."""
     chip, kind = conv.chip, conv.kind
     twice = rounds_twice(chip, kind, per_channel=conv.per_channel)
     return Ways(
@@ -256,7 +255,7 @@ def ways_of(conv: Convolution) -> Ways:
 def _multiplies(conv: Convolution) -> bool:
     """Whether BS may multiply, by whatever."""
     chip, kind = conv.chip, conv.kind
-    if chip.forms.operand_blocks:
+    if Primitive.REGISTER_NUMBERS in chip.lacks:
         return True
     return is_known(chip, kind, RECORD) or multiplies_by_register(chip, kind)
 
@@ -274,16 +273,11 @@ def requantizing_stages(
     cube_channels: int,
     constants: ConstantPool,
 ) -> Stages:
-    """The stages of ``pipeline``. ``bs_operands``: what BS adds, and multiplies with per
+    """Return the stages of ``pipeline``. ``bs_operands``: what BS adds, and multiplies with per
     channel.
     """
-    bs = (
-        _bs_stage_of_blocks(conv, pipeline, bs_operands, constants)
-        if conv.chip.forms.operand_blocks
-        else _bs_stage(conv, pipeline, bs_operands)
-    )
     return Stages(
-        bs,
+        _bs_stage(conv, pipeline, bs_operands, constants),
         _bn_stage(pipeline, cube_channels, constants),
         None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants),
         out_convert(pipeline),
@@ -291,13 +285,13 @@ def requantizing_stages(
 
 
 def out_convert(pipeline: Pipeline) -> OutConvert:
-    """The last stage of ``pipeline``."""
+    """Return the last stage of ``pipeline``."""
     out = pipeline.out
     return OutConvert(out.scale, out.shift, out.offset, ties_away=out.ties_away)
 
 
 def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
-    """A power of two per channel from memory, or a constant from a register."""
+    """Return EW with a power of two per channel from memory, or a constant from a register."""
     assert ew.operand is not None
     if isinstance(ew.operand, int):
         assert ew.operation is EwOperation.ADD
@@ -326,26 +320,12 @@ def term_sums_of(conv: Convolution) -> TermSums:
     return term_sums(weights.reshape(weights.shape[0], -1), conv.weight_zero_point)
 
 
-def _bs_stage_of_blocks(
+def _bs_stage(
     conv: Convolution, pipeline: Pipeline, operands: Ref, constants: ConstantPool
 ) -> BsStage:
-    """BS with everything from memory."""
-    bs = pipeline.bs
-    return BsStage(
-        alu=Source.MEMORY,
-        mul=Source.MEMORY,
-        shift=bs.shift,
-        shift_negative=bs.shift,
-        ow=Source.OFF if conv.is_depthwise else Source.MEMORY,
-        relu=bs.relu,
-        relux_max=bs.relux,
-        operands=operands,
-        scalars=constants.add(pack_shifts(bs.shift, bs.shift)),
-    )
-
-
-def _bs_stage(conv: Convolution, pipeline: Pipeline, operands: Ref) -> BsStage:
-    """BS with the bias from memory, and the multiplier from memory where channels differ."""
+    """Return BS with the bias from memory, the multiplier from memory where channels differ, and
+    all of it from memory where the chip has no numbers in registers.
+    """
     bs = pipeline.bs
     stage = BsStage(
         alu=Source.MEMORY,
@@ -357,6 +337,9 @@ def _bs_stage(conv: Convolution, pipeline: Pipeline, operands: Ref) -> BsStage:
         relux_max=bs.relux,
         operands=operands,
     )
+    if Primitive.REGISTER_NUMBERS in conv.chip.lacks:
+        ow = Source.OFF if conv.is_depthwise else Source.MEMORY
+        return replace(stage, ow=ow, scalars=constants.add(pack_shifts(bs.shift, bs.shift)))
     if record_multipliers(conv, pipeline) is not None:
         return stage
     assert isinstance(bs.multiply, int)

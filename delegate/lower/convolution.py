@@ -12,84 +12,96 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.element import Element
 from delegate.errors import LoweringError
+from delegate.lower.constant_channels import (
+    with_constant_channels,
+    with_known_taps,
+    with_settled_channels,
+)
 from delegate.lower.conv_geometry import (
     group_of,
+    in_sections,
     plan_rows,
     programmed_channels,
+    rows_text,
+    sections_text,
 )
+from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import JoinedStages, conv_stages, joined_stages
-from delegate.lower.conv_tasks import folded_text, operand_channels, tasks_of_plan
-from delegate.lower.conv_weights import pack_weights
-from delegate.lower.half_bound import HalfBound
-from delegate.lower.known_stages import rounds_twice
+from delegate.lower.conv_tasks import folded_text, operand_channels, pack_weights, tasks_of_plan
+from delegate.lower.legalize import refusal, rounds_twice, with_equal_sides
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning, layer_of
-from delegate.lower.resolved import Convolution
+from delegate.lower.numerics.pipeline import Int64Array
+from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
-from delegate.lower.square_kernels import square_kernel
 from delegate.lower.task import Task
-from delegate.lower.tiling.input_groups import InputGroups
-from delegate.lower.tiling.pixel_rows import rows_text
-from delegate.lower.tiling.sections import in_sections, sections_text
+from delegate.lower.tiling.choices import InputGroups
 from delegate.lower.tiling.tiles import TilePlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlannedConvolution:
-    """How ``conv``, whose tensors need no place yet, becomes tasks: tiles, or
-    groups of input channels. ``whole``: ``conv`` on whole images, which it may see in
-    sections. ``bound``: of results in fp16.
+class TiledConvolution:
+    """A convolution, whose tensors need no place yet, cut into tiles or groups of input channels.
+
+    ``whole``: ``conv`` on whole images, which it may see in sections. ``joined``: the stages with
+    ``function``, the results of a function of a value that follows.
     """
 
     planning: Planning
     operation: Operation
     conv: Convolution
-    plan: TilePlan | InputGroups
+    tiles: TilePlan | InputGroups
     whole: Convolution
     joined: JoinedStages | None = None
-    bound: HalfBound | None = None
+    function: Int64Array | None = None
 
     @property
-    def footprint(self) -> Footprint:
-        operation = self.operation
-        reads = ((operation.operands[0], self.surfaces_read),)
-        written = self.surfaces_written
-        return Footprint(
-            *(operation.node, reads, operation.result, written),
+    def plan(self) -> Plan:
+        """Return the plan of all tasks."""
+        operation, is_depthwise = self.operation, self.conv.is_depthwise
+        footprint = Footprint(
+            operation.node,
+            ((operation.operands[0], self.surfaces_read),),
+            operation.result,
+            self.surfaces_written,
             work_bytes=self._work_bytes,
-            surface_pixels=self.conv.chip.forms.surface_pixels(self.conv.is_depthwise),
-            unwritten=self._unwritten,
+            surface_pixels=self.conv.chip.groups.surface_pixels(is_depthwise),
+        )
+        completed = None if self.conv.sections == 1 else self._completed
+        return Plan(
+            *(operation, footprint, self.emit),
+            followed_by=self._followed_by,
+            completed=completed,
         )
 
-    @property
-    def _unwritten(self) -> int:
-        """Sections write no more surfaces than there are."""
-        if self.conv.sections == 1:
-            return 0
-        groups, channels = self.conv.chip.groups, self.whole.output_view.channels
-        return groups.surfaces_written(channels, is_depthwise=False) - self.surfaces_written
+    def _completed(self) -> Plan:
+        """Return the plan on whole images: sections write no more surfaces than there are."""
+        found = tiled_convolution(self.planning, self.operation, self.whole)
+        if self.function is None:
+            return found.plan
+        joined = joined_stages(found.conv, self.function)
+        return self.plan if joined is None else replace(found, joined=joined).plan
 
     @property
     def _work_bytes(self) -> int:
-        if not isinstance(self.plan, InputGroups):
+        if not isinstance(self.tiles, InputGroups):
             return 0
         from delegate.lower.partial_sums import work_bytes  # on demand: few models need groups
 
         return work_bytes(self.conv)
 
-    def followed_by(self, planning: Planning, plan: Follower) -> Plan | None:
-        """Both in one task per tile; on whole images, where sections do not allow that."""
-        found = self._followed_by(planning, plan)
-        if found is not None or self.conv.sections == 1 or self.joined is not None:
-            return found
-        whole = planned_convolution(planning, self.operation, self.whole)
-        return whole.followed_by(planning, plan)
+    def _followed_by(self, planning: Planning, plan: Plan) -> Plan | None:
+        """Return both in one task per tile; on whole images, where sections do not allow that."""
+        found = self._joined(planning, plan)
+        if found is None and self.conv.sections > 1 and self.joined is None:
+            whole = tiled_convolution(planning, self.operation, self.whole)
+            found = whole._joined(planning, plan)
+        return None if found is None else found.plan
 
-    def _followed_by(self, planning: Planning, plan: Follower) -> Plan | None:
-        if isinstance(self.plan, InputGroups) or self.conv.element is Element.FP16:
+    def _joined(self, planning: Planning, plan: Plan) -> TiledConvolution | None:
+        if isinstance(self.tiles, InputGroups) or self.conv.element is Element.FP16:
             return None
-        if self.joined is not None:
+        if self.joined is not None or plan.results is None:
             return None
         result, writes = plan.operation.result, plan.footprint.writes
         if self.conv.sections > 1 and not planning.has_whole_surfaces(result):
@@ -101,10 +113,10 @@ class PlannedConvolution:
             return None
         nodes = (*self.operation.nodes, *plan.operation.nodes)
         operation = replace(self.operation, nodes=nodes, result=result)
-        return replace(self, operation=operation, joined=joined)
+        return replace(self, operation=operation, joined=joined, function=plan.results)
 
-    def lower(self, memory: Memory) -> Layer:
-        """Packs the constants, chooses the stages and makes the tasks. Raises LoweringError."""
+    def emit(self, memory: Memory) -> Layer:
+        """Pack the constants, choose the stages and make the tasks. Raises LoweringError."""
         sections = self.conv.sections
         source = in_sections(memory.tensors[self.operation.operands[0]], sections)
         target = in_sections(memory.tensors[self.operation.result], sections)
@@ -113,20 +125,20 @@ class PlannedConvolution:
         layer = layer_of(self.planning, self.operation, tasks, choice)
         if self.joined is not None:
             return replace(layer, difference=self.joined.difference)
-        return layer.within(self.bound)
+        return layer
 
     def _tasks(self, conv: Convolution, memory: Memory) -> tuple[list[Task], str]:
         """Tasks of ``conv``, placed, and what they are."""
         constants = memory.constants
-        if isinstance(self.plan, InputGroups):
+        if isinstance(self.tiles, InputGroups):
             from delegate.lower.partial_sums import lower_input_groups
 
-            return lower_input_groups(conv, self.plan, constants, memory.work.place)
+            return lower_input_groups(conv, self.tiles, constants, memory.work.place)
         weights = pack_weights(conv, constants)
         stages = conv_stages(conv, operand_channels(conv), constants, self.joined)
-        tasks: list[Task] = [*tasks_of_plan(conv, self.plan, weights, stages)]
+        tasks: list[Task] = [*tasks_of_plan(conv, self.tiles, weights, stages)]
         seen = folded_text(conv) + sections_text(conv) + rows_text(conv)
-        return tasks, seen + self.plan.choice
+        return tasks, seen + self.tiles.choice
 
     @property
     def surfaces_read(self) -> int:
@@ -137,28 +149,26 @@ class PlannedConvolution:
     @property
     def surfaces_written(self) -> int:
         """Surfaces of the target that tasks write, from the first one on: whole groups."""
-        if isinstance(self.plan, InputGroups):
+        if isinstance(self.tiles, InputGroups):
             channels, is_depthwise = self.conv.output_view.channels, self.conv.is_depthwise
             return self.conv.chip.groups.surfaces_written(channels, is_depthwise=is_depthwise)
         group, lanes = group_of(self.conv), self.conv.element.lanes
-        ends = (tile.part.surfaces(group, lanes).stop for tile in self.plan.tiles)
+        ends = (tile.part.surfaces(group, lanes).stop for tile in self.tiles.tiles)
         return -(-max(ends) // self.conv.sections)
 
 
-def planned_convolution(
+def tiled_convolution(
     planning: Planning,
     operation: Operation,
     conv: Convolution,
     *,
     has_sections: bool = False,
-) -> PlannedConvolution:
+) -> TiledConvolution:
     """Tile the rows of every image. ``has_sections``: of images, where that is cheaper; tensors
     need whole surfaces then. Raises LoweringError.
     """
-    conv = square_kernel(conv)
+    conv = with_settled_channels(with_known_taps(with_equal_sides(conv)))
     if not rounds_twice(conv.chip, conv.kind, per_channel=True):
-        from delegate.lower.constant_channels import with_constant_channels  # few chips need it
-
         conv = with_constant_channels(conv)
     if max(conv.kernel) > conv.chip.limits.kernel_size:
         raise LoweringError(
@@ -166,23 +176,8 @@ def planned_convolution(
             KERNEL_SIZE_IN_RANGE,
             f"it is {conv.kernel[0]} x {conv.kernel[1]}, the limit {conv.chip.limits.kernel_size}",
         )
-    unknown = _unknown_form(conv)
+    unknown = refusal(conv)
     if unknown:
         raise LoweringError(conv.node, FORM_IS_KNOWN, unknown)
-    seen, plan = plan_rows(conv, has_sections=has_sections)
-    return PlannedConvolution(planning, operation, seen, plan, whole=conv)
-
-
-def _unknown_form(conv: Convolution) -> str:
-    """Name the first setting that no known program of the chip has; "" if there is none."""
-    forms = conv.chip.forms
-    pairs = {
-        "kernel": conv.kernel,
-        "strides": conv.strides,
-        "dilations": conv.dilations,
-    }
-    if forms.equal_sides:
-        for name, (rows, columns) in pairs.items():
-            if rows != columns:
-                return f"{name} {rows} x {columns}"
-    return ""
+    seen, tiles = plan_rows(conv, has_sections=has_sections)
+    return TiledConvolution(planning, operation, seen, tiles, whole=conv)

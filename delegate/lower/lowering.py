@@ -2,53 +2,112 @@
 
 In: ``Workload``. Out: ``LoweredPartition``. Raises LoweringError naming the node that
 does not fit.
+
+Name the state of the chip that tasks rely on from one kick of a job to the next.
+
+The mainline driver starts every task of a job by itself: it waits for the interrupt of one before
+it kicks the next. Three things then have to outlive a kick:
+
+* **weights in CBUF**: tasks that share kernels fetch them once (CBUF_CON0.WEIGHT_REUSE). Mesa's
+  programs, which run on boards, do the same; no document says it. ``CrossTaskState.weights`` turns
+  it off: then every kick fetches its own weights. Slower, and the same bytes.
+* **the ping-pong of the register groups**: a task writes all registers that it uses, but which of
+  the two groups is written and which runs alternates from kick to kick. Every program of every
+  driver relies on it, so there is no other way.
+* **the DPU's tables**: one task loads them, the next ones use them. The vendor's programs do so, in
+  chains; that a kick does not clear them is assumed. Every job loads what it uses.
+
+Nothing else is carried over: tasks meet in memory only.
+
+Folding of a partition's input: windows of pixels become channels while the host converts it.
+
+The MAC array takes 32 channels in a step, so a first layer of 1 to 4 channels wastes most of it. A
+3 x 3 kernel of stride 2 on 3 channels becomes 2 x 2 of stride 1 on 12 (space to depth): 4 steps
+instead of 9, and a quarter of the pixels in CBUF. Along an axis of stride s the window is j * s
+pixels wide (j = 1: space to depth; up to the whole kernel) and starts at the leading padding, so
+that padding becomes fill and the folded convolution has none. Results are exactly the same: lanes
+without a weight have the weights' zero point, as padding lanes always have.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from delegate.chip.chip import Chip
+import numpy as np
+
+from delegate.chip.chip import Chip, Primitive
 from delegate.chip.chips import DEFAULT
-from delegate.chip.limits import ATOM_BYTES, DMA_ALIGN_BYTES, align
-from delegate.lower.constants import ConstantPool
-from delegate.lower.fusion import Joined, fuse
-from delegate.lower.kick_state import TRUSTED, KickState, keep_only
+from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.lower.conv_spec import Convolution
+from delegate.lower.group_padding import with_group_padding
+from delegate.lower.legalize import legal_layer
 from delegate.lower.lowered import BufferSpec, Fold, Layer, LoweredPartition, TensorBinding
 from delegate.lower.memory.check import check_memory
-from delegate.lower.memory.in_place import results_in_place
-from delegate.lower.memory.limits import check_sizes
-from delegate.lower.memory.placement import NO_WORK, MemoryPlan, place_tensors
-from delegate.lower.memory.tensors import View, binding_of
-from delegate.lower.memory.unwritten import unwritten_reads
-from delegate.lower.memory.uses import tensor_uses, work_spans
-from delegate.lower.operation import Edge, Memory, Operation, Plan, Planning, Workload
-from delegate.lower.spare_lanes import with_spare_lanes
-from delegate.lower.staged import in_possible_order
+from delegate.lower.memory.placement import (
+    NO_WORK,
+    MemoryPlan,
+    check_sizes,
+    place_tensors,
+    results_in_place,
+    tensor_uses,
+    work_spans,
+)
+from delegate.lower.memory.tensors import DeviceTensor, View, binding_of
+from delegate.lower.operation import ConstantPool, Edge, Memory, Operation, Plan, Planning, Workload
 from delegate.lower.tables import share_loads, uses_tables
-from delegate.lower.task import BufferId, Ref
+from delegate.lower.task import BufferId, ConvTask, Ref, Task
+from delegate.lower.tiling.geometry import Axis, ConvGeometry
+from delegate.lower.tiling.tiles import TilingError, plan_tiles
+from delegate.lower.weights import padded_kernels
 from delegate.model.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class CrossTaskState:
+    """The assumptions that can be given up. ``weights``: those of the task before are in CBUF."""
+
+    weights: bool = True
+
+
+TRUSTED = CrossTaskState()
+"""The state that programs rely on unless told otherwise."""
+NOTHING_KEPT = CrossTaskState(weights=False)
+
+
+def keep_only(layer: Layer, state: CrossTaskState) -> Layer:
+    """The layer's tasks without what ``state`` does not allow them to rely on."""
+    if state.weights:
+        return layer
+    return replace(layer, tasks=tuple(_with_own_weights(task) for task in layer.tasks))
+
+
+def _with_own_weights(task: Task) -> Task:
+    if not isinstance(task, ConvTask) or not task.cbuf.weight_reuse:
+        return task
+    return replace(task, cbuf=replace(task.cbuf, weight_reuse=False))
 
 
 def lower_partition(
     workload: Workload,
     name: str,
-    kick_state: KickState = TRUSTED,
+    cross_task_state: CrossTaskState = TRUSTED,
     chip: Chip = DEFAULT,
     *,
     joins: bool = False,
     when_lowered: Callable[[Sequence[int]], None] = lambda _: None,
 ) -> LoweredPartition:
-    """Lower all operations of ``workload`` for ``chip``, relying on no more than ``kick_state``
-    between the kicks of a job. ``joins``: with operations joined to convolutions where that changes
-    results a little. ``when_lowered`` is told the nodes of each layer that is done: their constants
-    are read no more. Raises LoweringError for a node that does not fit the hardware.
+    """Lower all operations of ``workload`` for ``chip``, relying on no more than
+    ``cross_task_state`` between the kicks of a job. ``joins``: with operations joined to
+    convolutions where that changes results a little. ``when_lowered`` is told the nodes of each
+    layer that is done: their constants are read no more. Raises LoweringError for a node that does
+    not fit the hardware.
     """
     graph, partition, places = workload.graph, workload.partition, workload.places
     folds = folded_inputs(chip, workload)
     planning = Planning(chip, graph, folds, places)
-    plans = _ordered(planning, workload, fuses=joins)
+    plans = _plans(planning, workload, joins=joins)
     footprints = [plan.footprint for plan in plans]
     fixed = {*partition.inputs, *partition.outputs, *places}
     in_place = results_in_place(graph, footprints, fixed)
@@ -59,14 +118,10 @@ def lower_partition(
     check_sizes(graph, nodes, _buffers(memory, constants))
     lowered = []
     for number, plan in enumerate(_taken_from(plans)):
-        layer = plan.lower(_memory_of(memory, constants, number))
-        lowered.append(keep_only(layer, kick_state))
+        layer = plan.emit(_memory_of(memory, constants, number))
+        lowered.append(keep_only(layer, cross_task_state))
         when_lowered(layer.nodes)
-    layers = share_loads(lowered)
-    if chip.forms.operand_blocks:
-        from delegate.lower.known_forms import in_known_forms
-
-        layers = tuple(in_known_forms(layer, constants) for layer in layers)
+    layers = tuple(legal_layer(chip, layer, constants) for layer in share_loads(lowered))
     table_atoms, behind = _table_atoms(layers, memory, constants)
     buffers = _buffers(memory, constants, behind)
     check_sizes(graph, nodes, buffers)
@@ -83,29 +138,12 @@ def lower_partition(
     )
 
 
-def _ordered(planning: Planning, workload: Workload, *, fuses: bool) -> list[Plan]:
-    """Plans of all operations as they can run, none over what others still read."""
-    plans, inputs = _plans(planning, workload, fuses=fuses), workload.partition.inputs
-    plans = with_spare_lanes(planning, plans, inputs, workload.places)
-    return in_possible_order(planning, plans, inputs, workload.aliases, workload.places)
-
-
-def _plans(planning: Planning, workload: Workload, *, fuses: bool) -> list[Plan]:
-    """Plan all operations so that no reader meets surfaces that stay unwritten."""
-    operations = workload.operations
-    made = [operation.plan(planning, operation) for operation in operations]
-    known: Joined = {}
-    while True:
-        kept = (*workload.partition.outputs, *workload.places)
-        plans = fuse(made, planning, kept, known) if fuses else made
-        missed = unwritten_reads(planning, [plan.footprint for plan in plans])
-        if missed <= frozenset(planning.writes_groups):
-            return plans
-        planning = replace(planning, writes_groups={*planning.writes_groups, *missed})
-        made = [
-            operation.plan(planning, operation) if operation.node.index in missed else plan
-            for operation, plan in zip(operations, made, strict=True)
-        ]
+def _plans(planning: Planning, workload: Workload, *, joins: bool) -> list[Plan]:
+    """Plan all operations so that none writes over what others still read."""
+    plans = [operation.plan(planning, operation) for operation in workload.operations]
+    if joins:
+        plans = fuse(plans, planning, (*workload.partition.outputs, *workload.places))
+    return with_group_padding(planning, plans, workload.partition.inputs)
 
 
 def _taken_from(plans: list[Plan]) -> Iterator[Plan]:
@@ -173,3 +211,174 @@ def _buffers(
         BufferSpec(BufferId.INPUT, sizes[BufferId.INPUT]),
         BufferSpec(BufferId.OUTPUT, sizes[BufferId.OUTPUT]),
     )
+
+
+def fuse(plans: Sequence[Plan], planning: Planning, kept: Sequence[int]) -> list[Plan]:
+    """Return ``plans`` with functions joined. ``kept``: tensors that others than ``plans`` need."""
+    readers = Counter(tensor for plan in plans for tensor, _ in plan.footprint.reads)
+    found: dict[int, Plan] = {}  # by result
+    for plan in plans:
+        result = plan
+        if plan.results is not None:
+            (tensor,) = plan.operation.operands
+            leader = found.get(tensor)
+            is_hidden = readers[tensor] == 1 and tensor not in kept
+            if is_hidden and leader is not None and leader.followed_by is not None:
+                joined = leader.followed_by(planning, plan)
+                if joined is not None:
+                    del found[tensor]
+                    result = joined
+        found[plan.footprint.result] = result
+    return list(found.values())
+
+
+# Lanes of a folded pixel that the native conversion has room for.
+MAX_FOLDED_LANES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedAxis:
+    """``window`` input pixels every ``step``, the first one ``lead`` before the image; ``axis`` is
+    what the convolution becomes. Window 1: the axis is as it was.
+    """
+
+    window: int
+    step: int
+    lead: int
+    axis: Axis
+
+
+def choose_fold(
+    chip: Chip, source: View, rows: Axis, columns: Axis, outputs: int
+) -> tuple[View, Fold] | None:
+    """Return the folded view of ``source`` for a dense convolution with ``outputs`` kernels over
+    ``rows`` and ``columns``, or None where that saves nothing.
+    """
+    channels = source.channels
+    best: tuple[int, FoldedAxis, FoldedAxis] | None = None
+    is_square = Primitive.UNEQUAL_SIDES in chip.lacks
+    for row in _folded(chip, rows):
+        for column in _folded(chip, columns):
+            lanes = row.window * column.window * channels
+            if lanes > MAX_FOLDED_LANES and max(row.window, column.window) > 1:
+                continue
+            if is_square and not _has_equal_sides(row.axis, column.axis):
+                continue
+            cost = _cost(chip, row.axis, column.axis, lanes, outputs, source.images)
+            if cost is not None and (best is None or cost < best[0]):
+                best = cost, row, column
+    if best is None or best[1].window == best[2].window == 1:
+        return None
+    _, row, column = best
+    fold = Fold(
+        height=source.height,
+        width=source.width,
+        channels=channels,
+        window_h=row.window,
+        window_w=column.window,
+        step_h=row.step,
+        step_w=column.step,
+        top=row.lead,
+        left=column.lead,
+    )
+    return View(source.images, row.axis.input_size, column.axis.input_size, fold.lanes), fold
+
+
+def _folded(chip: Chip, axis: Axis) -> Iterator[FoldedAxis]:
+    yield FoldedAxis(1, 1, 0, axis)
+    taps = 0
+    spread = 0
+    while taps != 1:
+        spread += 1
+        taps = -(-axis.reach // (spread * axis.stride))
+        window = min(spread * axis.stride, axis.reach)
+        size = axis.output_size + (taps - 1) * spread
+        if window > 1 and size <= chip.limits.feature_size:
+            yield FoldedAxis(
+                window,
+                axis.stride,
+                axis.pad,
+                Axis(size, axis.output_size, taps, dilation=spread if taps > 1 else 1),
+            )
+
+
+def _has_equal_sides(rows: Axis, columns: Axis) -> bool:
+    sides = [(axis.kernel, axis.stride, axis.dilation) for axis in (rows, columns)]
+    return sides[0] == sides[1]
+
+
+def _cost(
+    chip: Chip, rows: Axis, columns: Axis, channels: int, outputs: int, images: int
+) -> int | None:
+    """Return the estimated cycles of the layer and of the host's conversion; None if it cannot be
+    planned.
+    """
+    lanes = align(channels, CHANNELS_PER_SURFACE)
+    geometry = ConvGeometry(
+        rows,
+        columns,
+        lanes,
+        padded_kernels(outputs, chip.groups),
+        outputs,
+        real_channels=channels,
+        images=images,
+        chip=chip,
+    )
+    try:
+        plan = plan_tiles(geometry)
+    except TilingError:
+        return None
+    converted = images * rows.input_size * columns.input_size * lanes
+    return plan.cost_cycles + converted // chip.rates.host_bytes_per_cycle
+
+
+def host_tensor(source: DeviceTensor) -> DeviceTensor:
+    """Return ``source`` as the model sees it; only its view, scale and zero point are of use."""
+    assert source.fold is not None
+    fold = source.fold
+    view = View(source.view.images, fold.height, fold.width, fold.channels)
+    return replace(source, view=view, fold=None)
+
+
+def fold_convolution(conv: Convolution, source: DeviceTensor) -> Convolution:
+    """Return ``conv``, resolved for the tensor as the model sees it, on the folded ``source``."""
+    fold = source.fold
+    assert fold is not None
+    outputs, kh, kw, channels = conv.weights.shape
+    windows = fold.window_h, fold.window_w
+    rows, columns = map(_taps, (kh, kw), conv.strides, conv.dilations, windows)
+    shape = (outputs, rows.count, columns.count, fold.window_h, fold.window_w, channels)
+    weights = np.full(shape, conv.weight_zero_point, np.int8)
+    for ky in range(kh):
+        tap_y, dy = divmod(ky * conv.dilations[0], rows.pitch)
+        for kx in range(kw):
+            tap_x, dx = divmod(kx * conv.dilations[1], columns.pitch)
+            weights[:, tap_y, tap_x, dy, dx] = conv.weights[:, ky, kx]
+    folds_rows, folds_columns = (window > 1 for window in windows)
+    return replace(
+        conv,
+        weights=weights.reshape(outputs, rows.count, columns.count, fold.lanes),
+        source=source,
+        input_view=source.view,
+        strides=(1 if folds_rows else conv.strides[0], 1 if folds_columns else conv.strides[1]),
+        dilations=(rows.dilation, columns.dilation),
+        padding=(0 if folds_rows else conv.padding[0], 0 if folds_columns else conv.padding[1]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Taps:
+    """``count`` taps left along an axis, ``pitch`` original pixels apart."""
+
+    count: int
+    pitch: int
+    dilation: int
+
+
+def _taps(kernel: int, stride: int, dilation: int, window: int) -> _Taps:
+    if window == 1:
+        return _Taps(kernel, dilation, dilation)
+    reach = (kernel - 1) * dilation + 1
+    if window == reach:
+        return _Taps(1, reach, 1)
+    return _Taps(-(-reach // window), window, window // stride)

@@ -1,7 +1,7 @@
 """Products of two matrices that are computed while running: 1x1 convolutions whose weights an
 earlier task wrote.
 
-The second operand is brought into the order of weights (``computed_weights``), the first one's rows
+The second operand is brought into the order of weights (``dynamic_weights``), the first one's rows
 are pixels; a first operand that is transposed is turned round before. Matrix by matrix, in the same
 memory.
 
@@ -22,28 +22,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delegate.chip.element import Element
-from delegate.chip.limits import ATOM_BYTES, DMA_ALIGN_BYTES, align, surfaces_of
+from delegate.chip.element import ATOM_BYTES, DMA_ALIGN_BYTES, Element, align, surfaces_of
 from delegate.errors import LoweringError
-from delegate.lower.computed_weights import AtomOrder, Matrix, MatrixWriter, map_order
-from delegate.lower.constants import ConstantPool
-from delegate.lower.conv_geometry import (
-    geometry_of,
-    group_of,
-    programmed_channels,
-)
+from delegate.lower.conv_geometry import geometry_of, group_of, programmed_channels
+from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import packed_operands, requantization, requantizing_stages
 from delegate.lower.conv_tasks import operand_channels, tasks_of_plan
-from delegate.lower.half_bound import HalfBound
+from delegate.lower.dynamic_weights import AtomOrder, Matrix, MatrixWriter, map_order
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
-from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
-from delegate.lower.operation import Memory, Operation, Planning, layer_of
+from delegate.lower.numerics.tflite import AccumulatorBounds
+from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.partial_sums import PLACES_OF_SUMS, adding, cube_of_sums
 from delegate.lower.reorder import keeping_weights
-from delegate.lower.resolved import Convolution
 from delegate.lower.rules import TASKS_IN_RANGE
 from delegate.lower.selection import Moving
 from delegate.lower.task import (
@@ -55,8 +48,8 @@ from delegate.lower.task import (
     Task,
     Weights,
 )
+from delegate.lower.tiling.choices import SUM_BYTES
 from delegate.lower.tiling.geometry import ConvGeometry
-from delegate.lower.tiling.input_groups import SUM_BYTES
 from delegate.lower.tiling.tiles import TilePlan, TilingError, plan_tiles
 from delegate.lower.weights import pack_bias
 
@@ -90,9 +83,9 @@ class _Rooms:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProductPlan:
+class _Product:
     """``conv``: of one matrix, with weights of no value; ``second``: the zero point of what they
-    are is ``conv.weight_zero_point``. ``bound``: of results in fp16.
+    are is ``conv.weight_zero_point``.
     """
 
     planning: Planning
@@ -100,7 +93,6 @@ class ProductPlan:
     factors: Factors
     conv: Convolution
     tiles: TilePlan
-    bound: HalfBound | None = None
 
     @property
     def _size(self) -> int:
@@ -149,7 +141,8 @@ class ProductPlan:
         return (wanted,) if wanted <= INT8_MAX else (HALF_OF_128, HALF_OF_128)
 
     @property
-    def footprint(self) -> Footprint:
+    def plan(self) -> Plan:
+        """Return the plan of all matrices."""
         reads = tuple(
             (tensor, surfaces_of(self.planning.tensor(tensor).view.channels))
             for tensor in self.operation.operands
@@ -157,10 +150,10 @@ class ProductPlan:
         group, lanes = group_of(self.conv), self.conv.element.lanes
         written = max(tile.part.surfaces(group, lanes).stop for tile in self.tiles.tiles)
         node, result = self.operation.node, self.operation.result
-        return Footprint(node, reads, result, written, work_bytes=self._rooms.end)
+        footprint = Footprint(node, reads, result, written, work_bytes=self._rooms.end)
+        return Plan(self.operation, footprint, self._emit)
 
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
+    def _emit(self, memory: Memory) -> Layer:
         tasks: list[Task] = []
         for task in self._tasks(memory):
             tasks.append(keeping_weights(self.conv.chip, task, tasks[-1] if tasks else None))
@@ -170,7 +163,7 @@ class ProductPlan:
         choice = "weights made of the second operand"
         if self._addends:
             choice += ", their sums added"
-        return layer_of(self.planning, self.operation, tasks, choice).within(self.bound)
+        return layer_of(self.planning, self.operation, tasks, choice)
 
     def _tasks(self, memory: Memory) -> Iterator[ConvTask]:
         factors, work, constants = self.factors, memory.work.place, memory.constants
@@ -302,13 +295,13 @@ def _pipeline(conv: Convolution) -> Pipeline:
 
 def planned_product(
     planning: Planning, operation: Operation, factors: Factors, conv: Convolution
-) -> ProductPlan:
+) -> Plan:
     """``conv``: of one matrix, its weights of any value. Raises LoweringError."""
     try:
         tiles = plan_tiles(geometry_of(conv))
     except TilingError as error:
         raise LoweringError(conv.node, error.rule, str(error)) from error
-    return ProductPlan(planning, operation, factors, conv, tiles)
+    return _Product(planning, operation, factors, conv, tiles).plan
 
 
 def pairs_of(first: Sequence[int], second: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -8,6 +8,10 @@ convolution skips columns.
 Windows whose points are further apart do where the input is made of maxima already: a 5 x 5 window
 over results of a 5 x 5 window is the maximum of every second one, as two neighbours of these
 overlap.
+
+Windows of 2 x 2 pixels side by side take two tasks in fp16: the larger of two rows, then of two
+columns. Every second row is the main operand, the one below it EW's. What is left lies without gaps
+in a work area, so that pairs of columns are pairs of neighbours: a cube one pixel wide.
 """
 
 from __future__ import annotations
@@ -15,18 +19,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from delegate.chip.chip import Chip
-from delegate.chip.element import Element
-from delegate.chip.limits import ATOM_BYTES, surfaces_of
+from delegate.chip.element import ATOM_BYTES, DMA_ALIGN_BYTES, Element, align, surfaces_of
+from delegate.lower.lowered import EXACT
+from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import EwOperation
+from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.padding import Mirror
 from delegate.lower.selection import Moving, Selection, map_bytes, surfaces_written
 from delegate.lower.task import ElementwiseTask, EwStage, Pair, Ref, Task
-from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges
+from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges, surfaces_touched
 from delegate.lower.tiling.pooling import PooledAxis, Pooling, doublings
+
+_PAIR: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +224,48 @@ def _map(like: DeviceTensor, place: Ref, size: tuple[int, int]) -> DeviceTensor:
     """A map at ``place``, without gaps."""
     view = View(1, *size, like.view.channels)
     return like.alone(view, place)
+
+
+def plan_half_pairs(planning: Planning, operation: Operation) -> Plan:
+    """Return the plan for maps of even width, without padding; a last row without partner is left
+    out.
+    """
+    chip, source, result = planning.chip, operation.operands[0], operation.result
+    touched = surfaces_touched(chip, planning.tensor(source).view.channels)
+    pixels = planning.tensor(result).view.height * planning.tensor(source).view.width
+    size = align(touched * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
+    reads = ((source, touched),)
+    footprint = Footprint(operation.node, reads, result, touched, work_bytes=size)
+
+    def tasks(memory: Memory) -> Iterator[Task]:
+        given, target = memory.tensors[source], memory.tensors[result]
+        for image in range(given.view.images):
+            maps = given.image(image), target.image(image)
+            yield from _pairs(chip, f"image {image} ", *maps, memory.work.place)
+
+    return plan_of(planning, operation, footprint, tasks).within(EXACT)
+
+
+def _pairs(
+    chip: Chip, name: str, source: DeviceTensor, target: DeviceTensor, work: Ref
+) -> Iterator[ElementwiseTask]:
+    view = replace(target.view, width=source.view.width)
+    halved = target.alone(view, work)
+    step = _PAIR * source.line_stride_bytes
+    size = (view.height, view.width)
+    for surfaces in surface_ranges(chip, view.channels):
+        apart = source.line_stride_bytes
+        yield larger(f"{name}rows", source, apart, step, halved, size, surfaces)
+    most = max(1, chip.limits.cube_size // target.view.width)  # rows of the result to a task
+    for surfaces in surface_ranges(chip, view.channels):
+        for first in range(0, target.view.height, most):
+            rows = min(most, target.view.height - first)
+            yield larger(
+                f"{name}columns of {rows} rows from {first}",
+                replace(halved, location=halved.pixel(first * view.width)),
+                ATOM_BYTES,
+                _PAIR * ATOM_BYTES,
+                replace(target, location=target.pixel(first * target.view.width)),
+                (rows * target.view.width, 1),
+                surfaces,
+            )

@@ -4,29 +4,46 @@ The image is copied into a map with a border. A shift of rows and columns is one
 in memory then, and all surfaces are one row of pixels: where a row, or a surface, ends, neighbours
 are others, which no window meets that lies in the map. A last convolution takes the pixels where
 windows begin, by a kernel that covers the window.
+
+Maxima and minima of a chip whose EW is only known to add: sums that saturate.
+
+max(x, e) = x + max(e - x, 0), and e - x - 128, saturated to int8, is that difference with the zero
+point -128; min(x, e) = x - max(x - e, 0). Both tasks are exact, and in the forms of ADD and SUB.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
-from delegate.chip.limits import (
+from delegate.chip.chip import Chip, Primitive
+from delegate.chip.element import (
     ATOM_BYTES,
     CHANNELS_PER_SURFACE,
     DMA_ALIGN_BYTES,
     align,
     surfaces_of,
 )
-from delegate.lower.extrema import UNCHANGED, by_sums
-from delegate.lower.known_stages import is_known, pair
+from delegate.lower.legalize import is_known, pair
 from delegate.lower.max_pool import Maxima
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
 from delegate.lower.selection import Moving, Selection, bordering, is_depthwise, map_bytes
 from delegate.lower.selection import surfaces_written as selection_writes
-from delegate.lower.task import ElementwiseTask, EwStage, OutputCube, Ref, Task, TaskKind
-from delegate.lower.tiling.element_wise import element_wise_cube, pixel_chunks
+from delegate.lower.task import (
+    BsStage,
+    ElementwiseTask,
+    EwStage,
+    OutConvert,
+    OutputCube,
+    Ref,
+    Source,
+    Stages,
+    Task,
+    TaskKind,
+)
+from delegate.lower.tiling.element_wise import element_wise_cube, map_parts, pixel_chunks
 from delegate.lower.tiling.pooling import PooledAxis
 from delegate.lower.weights import depthwise_channels
 from delegate.model.cached import cached_property
@@ -73,7 +90,7 @@ class LinearMaxPool(Maxima):
         if (self.pooling.rows.output, self.pooling.columns.output) == (1, 1):
             return False
         strides = self.pooling.rows.stride, self.pooling.columns.stride
-        return self.chip.forms.equal_sides or strides != (1, 1)
+        return Primitive.ROW_GAPS in self.chip.lacks or strides != (1, 1)
 
     def surfaces_written(self, channels: int) -> int:
         if self.ends_with_selection:
@@ -86,7 +103,7 @@ class LinearMaxPool(Maxima):
     def surface_pixels(self, channels: int) -> int:
         """Return the unit of the pixels from one surface of the result to the next."""
         ends_depthwise = self.ends_with_selection and self._is_depthwise(channels)
-        return self.chip.forms.surface_pixels(is_depthwise=ends_depthwise)
+        return self.chip.groups.surface_pixels(is_depthwise=ends_depthwise)
 
     def _is_depthwise(self, channels: int) -> bool:
         """Whether convolutions are; also where dense kernels are too large, as either kind fetches
@@ -148,7 +165,7 @@ class LinearMaxPool(Maxima):
         least = max(rows.kernel, columns.kernel)
         if not self.ends_with_selection:
             return least
-        unit = self.chip.forms.surface_pixels(is_depthwise=True)
+        unit = self.chip.groups.surface_pixels(is_depthwise=True)
         fitting = (k for k in range(least, least + unit) if not _product(self._of(k)) % unit)
         return next(fitting, least)
 
@@ -160,7 +177,7 @@ class LinearMaxPool(Maxima):
     def _of(self, side: int) -> tuple[int, int]:
         rows, columns = self.pooling.rows, self.pooling.columns
         if not self.ends_with_selection:
-            unit = self.chip.forms.surface_pixels(is_depthwise=True)
+            unit = self.chip.groups.surface_pixels(is_depthwise=True)
             return rows.padded, -(-columns.padded // unit) * unit
         return _least_size(rows, side), _least_size(columns, side)
 
@@ -199,7 +216,7 @@ class LinearMaxPool(Maxima):
             if is_known(self.chip, TaskKind.ALONE, pair(EwOperation.MAX)):
                 yield task
             else:
-                yield from by_sums(task, between)
+                yield from max_via_add(task, between)
 
     def _copied(self, name: str, source: Ref, target: Ref, count: int) -> Iterator[Task]:
         for chunk in self._chunks(count):
@@ -249,3 +266,58 @@ def _least_size(axis: PooledAxis, side: int) -> int:
 def _product(sides: tuple[int, int]) -> int:
     rows, columns = sides
     return rows * columns
+
+
+UNCHANGED: Final = BsStage(alu=Source.REGISTER, alu_operand=0, mul=Source.REGISTER, mul_operand=1)
+"""BS that adds 0 and multiplies by 1."""
+_DIFFERENCE: Final = OutConvert(offset=INT8_MIN)
+
+
+def sums(
+    chip: Chip, first: DeviceTensor, second: DeviceTensor, target: DeviceTensor
+) -> Iterator[ElementwiseTask]:
+    """``target`` from two maps of its size, all of the same scale and zero point: exact."""
+    for part in map_parts(chip, target.view):
+        ew = EwStage(
+            part.place(second),
+            surface_stride_bytes=second.surface_stride_bytes,
+            offset=-target.zero_point,
+        )
+        task = part.task(first, target, Stages(UNCHANGED, ew=ew))
+        yield replace(task, tile=f"{task.tile} sum")
+
+
+def max_via_add(task: ElementwiseTask, between: Ref) -> Iterator[ElementwiseTask]:
+    """``task``, a maximum or minimum of two maps without gaps between rows, as two sums.
+    ``between``: room for a map of its size.
+    """
+    ew, output = task.ew, task.output
+    assert ew is not None
+    assert ew.operand is not None
+    is_max = ew.operation is EwOperation.MAX
+    less = EwStage(
+        ew.operand,
+        per_channel=ew.per_channel,
+        operand_bytes=ew.operand_bytes,
+        surface_stride_bytes=ew.surface_stride_bytes,
+        scale=-1,
+    )
+    source, stride = task.source, task.source_surface_stride_bytes
+    if is_max:
+        less = replace(less, operand=source, surface_stride_bytes=stride)
+        source, stride = ew.operand, ew.surface_stride_bytes
+    surface = output.height * output.width * ATOM_BYTES
+    yield replace(
+        task,
+        tile=f"{task.tile} difference",
+        source=source,
+        source_surface_stride_bytes=stride,
+        output=replace(output, target=between, surface_stride_bytes=surface),
+        bs=UNCHANGED,
+        ew=less,
+        out_convert=_DIFFERENCE,
+    )
+    excess = EwStage(
+        between, surface_stride_bytes=surface, offset=-INT8_MIN, scale=1 if is_max else -1
+    )
+    yield replace(task, bs=UNCHANGED, ew=excess, out_convert=OutConvert())

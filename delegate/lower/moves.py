@@ -4,6 +4,8 @@ Parts that begin at a surface are copied by the DPU alone, through a table where
 changes. Others are copied to whole surfaces side by side first; a convolution with a permutation
 for weights brings their channels together. Parts are cut out by such a convolution too, which also
 skips rows and columns.
+
+Read a map between two images in the device's terms: pixels and channels.
 """
 
 from __future__ import annotations
@@ -15,23 +17,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import CHANNELS_PER_SURFACE, surfaces_of
-from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.chip.element import CHANNELS_PER_SURFACE, surfaces_of
+from delegate.lower.memory.tensors import DeviceTensor, View, memory_view
 from delegate.lower.selection import Moving, Selection, is_depthwise, surfaces_written
 from delegate.lower.tables import copy_tasks, table_tasks
 from delegate.lower.task import ConvTask, ElementwiseTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
+from delegate.model.graph import Tensor
+from delegate.model.index_map import IndexMap, coordinates
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Where a part of a tensor begins: image, row, column, channel. ``steps``: every how many rows
-    and columns are taken. ``function``: results for -128 to 127, as int8; None: the same values.
+    """``part`` is a box of ``whole``, which begins at this image, row, column and channel of one
+    byte. ``steps``: every how many rows and columns are taken.
     """
 
+    part: Tensor
+    whole: Tensor
     begin: tuple[int, int, int, int]
-    steps: tuple[int, int] = (1, 1)
-    function: bytes | None = None
+    steps: tuple[int, int]
+
+    @property
+    def channels(self) -> int:
+        """Return the channels of one byte of the part."""
+        return memory_view(self.part).channels
 
 
 def _surface(channel: int) -> int:
@@ -39,7 +49,7 @@ def _surface(channel: int) -> int:
 
 
 def _window(tensor: DeviceTensor, begin: tuple[int, int, int, int], view: View) -> DeviceTensor:
-    """A box of ``tensor`` that begins at a surface, as a tensor of its own."""
+    """Return a box of ``tensor`` that begins at a surface as a tensor of its own."""
     image, row, column, channel = begin
     first = (image * tensor.view.height + row) * tensor.view.width + column
     return tensor.window(view, pixel=first, surface=_surface(channel))
@@ -55,13 +65,13 @@ def _copies(
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """How ``parts``, with as many channels as ``channels`` says, make a tensor of ``total``, spare
-    ones included that have to be 0.
+    """How ``parts`` make a tensor of ``total`` channels, group padding included that has to be 0.
+    ``functions``: results of each part for -128 to 127, as int8; None: the same values.
     """
 
     chip: Chip
     parts: tuple[Part, ...]
-    channels: tuple[int, ...]
+    functions: tuple[bytes | None, ...]
     total: int
 
     @property
@@ -75,8 +85,8 @@ class Join:
         if not self.at_surfaces:
             return self.chip.groups.surfaces_written(self.total, is_depthwise=False)
         ends = (
-            _surface(part.begin[3]) + surfaces_touched(self.chip, channels)
-            for part, channels in zip(self.parts, self.channels, strict=True)
+            _surface(part.begin[3]) + surfaces_touched(self.chip, part.channels)
+            for part in self.parts
         )
         return max(*ends, surfaces_touched(self.chip, self.total))
 
@@ -89,12 +99,12 @@ class Join:
         return self._permuted(moving, sources, target, work)
 
     def _directly(self, sources: Sequence[DeviceTensor], target: DeviceTensor) -> list[Task]:
-        """In ascending order, so that what is written beyond a part is overwritten by the next."""
+        """Copy in ascending order: the next part overwrites what is written beyond a part."""
         tasks: list[Task] = []
         end = 0
-        for part, source in zip(self.parts, sources, strict=True):
+        for part, source, function in zip(self.parts, sources, self.functions, strict=True):
             window = _window(target, part.begin, source.view)
-            tasks += _copies(self.chip, source, window, part.function)
+            tasks += _copies(self.chip, source, window, function)
             touched = surfaces_touched(self.chip, source.view.channels)
             end = max(end, _surface(part.begin[3]) + touched)
         # What readers of whole groups fetch behind the last part: any values.
@@ -108,15 +118,17 @@ class Join:
 
     @property
     def _firsts(self) -> list[int]:
-        """The first surface of each part among whole ones side by side, and the end of all."""
-        return [0, *itertools.accumulate(map(surfaces_of, self.channels))]
+        """Return the first surface of each part among whole ones side by side, and the end of
+        all.
+        """
+        return [0, *itertools.accumulate(surfaces_of(part.channels) for part in self.parts)]
 
     def _staged(self, target: DeviceTensor) -> DeviceTensor:
-        """The parts side by side in whole surfaces, with room for whole groups."""
+        """Return the parts side by side in whole surfaces, with room for whole groups."""
         *firsts, end = self._firsts
         room = max(
-            first + surfaces_touched(self.chip, channels)
-            for first, channels in zip(firsts, self.channels, strict=True)
+            first + surfaces_touched(self.chip, part.channels)
+            for first, part in zip(firsts, self.parts, strict=True)
         )
         view = replace(target.view, channels=end * CHANNELS_PER_SURFACE)
         return replace(target, view=view, surfaces=room, within=None, gap_pixels=0)
@@ -128,35 +140,39 @@ class Join:
     def _permuted(
         self, moving: Moving, sources: Sequence[DeviceTensor], target: DeviceTensor, work: Ref
     ) -> list[Task]:
-        """Through whole surfaces side by side."""
+        """Copy parts to whole surfaces side by side, then bring their channels together."""
         staged = replace(self._staged(target), location=work)
         firsts, lanes = self._firsts, staged.view.channels
         tasks: list[Task] = []
         weights = np.zeros((self.total, 1, 1, lanes), np.int8)
-        given = zip(self.parts, self.channels, sources, firsts[:-1], strict=True)
-        for part, channels, source, first in given:
+        given = zip(self.parts, self.functions, sources, firsts[:-1], strict=True)
+        for part, function, source, first in given:
             lane = first * CHANNELS_PER_SURFACE
             window = _window(staged, (0, 0, 0, lane), source.view)
-            tasks += _copies(self.chip, source, window, part.function)
-            count = np.arange(channels)
+            tasks += _copies(self.chip, source, window, function)
+            count = np.arange(part.channels)
             weights[part.begin[3] + count, 0, 0, lane + count] = 1
         return [*tasks, *moving.move(staged, target, weights)]
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a part of ``channels`` channels is taken out of a tensor. ``written``: with spare ones
-    that have to be 0.
+    """How a part is taken out of a tensor. ``written``: its channels, with group padding that has
+    to be 0.
     """
 
     chip: Chip
     part: Part
-    channels: int
     written: int
 
     @property
+    def channels(self) -> int:
+        """Return the channels without padding."""
+        return self.part.channels
+
+    @property
     def _lane(self) -> int:
-        """In its first surface."""
+        """Return the channel of its first surface at which the part begins."""
         return self.part.begin[3] % CHANNELS_PER_SURFACE
 
     @property
@@ -189,3 +205,54 @@ class Cut:
         count = np.arange(self.channels)
         weights[count, 0, column, self._lane + count] = 1
         return moving.move(window, target, weights, selection)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``size`` pixels or channels, ``source`` apart in the source and ``target`` in the result."""
+
+    size: int
+    source: int
+    target: int
+
+
+def spots(steps: Sequence[Step]) -> list[tuple[int, int]]:
+    """Return the offsets in source and result that ``steps`` lead to."""
+    found = [(0, 0)]
+    for step in steps:
+        found = [
+            (a + n * step.source, b + n * step.target) for n in range(step.size) for a, b in found
+        ]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Steps, innermost first, from pixels to pixels, pixels to channels (``joined``), channels to
+    pixels (``cut``) and channels to channels.
+    """
+
+    pixels: tuple[Step, ...]
+    joined: tuple[Step, ...]
+    cut: tuple[Step, ...]
+    channels: tuple[Step, ...]
+
+
+def moves_of(found: IndexMap, source_channels: int, channels: int) -> Moves | None:
+    """Return how ``found`` makes an image of ``channels`` channels of one of ``source_channels``;
+    None: not in one piece, or steps are pixels and channels at once. Raises MapError.
+    """
+    result, source = ((found.size // n, n) for n in (channels, source_channels))
+    pieces = found.by_dimensions(result, source).pieces
+    if len(pieces) > 1:
+        return None
+    moves: list[list[Step]] = [[] for _ in range(4)]
+    for digit in reversed(pieces[0].digits):
+        (a_pixels, a_channels), (b_pixels, b_channels) = (
+            coordinates(distance, 2) for distance in digit[1:]
+        )
+        if (a_pixels and a_channels) or (b_pixels and b_channels):
+            return None
+        group = moves[2 * bool(a_channels) + bool(b_channels)]
+        group.append(Step(digit.size, a_pixels or a_channels, b_pixels or b_channels))
+    return Moves(*map(tuple, moves))

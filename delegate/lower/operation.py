@@ -2,40 +2,39 @@
 planned and then lowered.
 
 A plan says what its tasks will touch before any tensor has a place; with places it becomes a layer.
+
+The constants buffer of a program: packed weights and operands, in order of use, aligned for
+DMA.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+import hashlib
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from delegate.chip.chip import Chip
-from delegate.lower.constants import ConstantPool
-from delegate.lower.lowered import Affine, Fold, Layer, Spread
+from delegate.chip.element import DMA_ALIGN_BYTES, align
+from delegate.lower.lowered import Affine, Fold, HalfBound, Layer, Spread
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import WorkArea
-from delegate.lower.memory.places import Place
-from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
+from delegate.lower.memory.tensors import DeviceTensor, Place, View, unplaced
 from delegate.lower.numerics.pipeline import Int64Array
-from delegate.lower.task import Task
-from delegate.model.graph import Graph, Node
-from delegate.model.partition import Partition
+from delegate.lower.task import BufferId, Ref, Task
+from delegate.model.graph import Graph, Node, Partition
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
     """The facts that plans are made from. ``folds``: inputs of the partition that the host folds.
-    ``joined``: where tensors lie beside others in one piece of memory. ``writes_groups``: nodes
-    whose results have readers of the surfaces that complete their last group, see
-    ``Footprint.unwritten``.
+    ``joined``: where tensors lie beside others in one piece of memory.
     """
 
     chip: Chip
     graph: Graph
     folds: Mapping[int, tuple[View, Fold]]
     joined: Mapping[int, Place] = field(default_factory=dict)
-    writes_groups: Collection[int] = ()
 
     def tensor(self, index: int) -> DeviceTensor:
         """A tensor as the device will see it, without its place."""
@@ -64,36 +63,6 @@ class Memory:
     work: WorkArea
 
 
-class Plan(Protocol):
-    """An operation whose tasks are known, but for addresses."""
-
-    @property
-    def footprint(self) -> Footprint: ...
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-
-
-@runtime_checkable
-class Follower(Plan, Protocol):
-    """A plan that computes a function of one value, element by element."""
-
-    @property
-    def operation(self) -> Operation: ...
-
-    @property
-    def results(self) -> Int64Array:
-        """The function's results, as int8, for -128 to 127."""
-
-
-@runtime_checkable
-class Leader(Plan, Protocol):
-    """A plan whose tasks can compute more behind their own result."""
-
-    def followed_by(self, planning: Planning, plan: Follower) -> Plan | None:
-        """Both in one; the result between them vanishes. None: not within the bound."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """An operation that becomes one layer: ``node``, and others that are part of it (``nodes``, in
@@ -111,6 +80,30 @@ class Operation:
     plan: Callable[[Planning, Operation], Plan]
     padding: tuple[int, int] | None = None
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """One operation whose tasks are known, but for addresses.
+
+    ``footprint``: what its tasks will touch. ``emit`` gives the layer once tensors have places, and
+    raises LoweringError. ``results``: of an operation that computes a function of one value,
+    element by element, for -128 to 127, as int8. ``followed_by``: of one whose tasks can compute
+    such a function behind their own result; it gives the plan of both, or None where the result
+    would not be within the bound. ``completed``: of one that leaves a part of its last group
+    unwritten; it gives the plan that writes whole groups.
+    """
+
+    operation: Operation
+    footprint: Footprint
+    emit: Callable[[Memory], Layer]
+    results: Int64Array | None = None
+    followed_by: Callable[[Planning, Plan], Plan | None] | None = None
+    completed: Callable[[], Plan] | None = None
+
+    def within(self, bound: HalfBound | None) -> Plan:
+        """Return the plan whose results are within ``bound``."""
+        return replace(self, emit=lambda memory: self.emit(memory).within(bound))
 
 
 Channels = tuple[int, int]
@@ -162,6 +155,20 @@ def layer_of(
     return Layer(layer_name(planning.graph, node), node.op, operation.nodes, tuple(tasks), choice)
 
 
+def plan_of(
+    planning: Planning,
+    operation: Operation,
+    footprint: Footprint,
+    tasks: Callable[[Memory], Iterable[Task]],
+) -> Plan:
+    """Return the plan of an operation that becomes ``tasks``."""
+
+    def emit(memory: Memory) -> Layer:
+        return layer_of(planning, operation, tasks(memory))
+
+    return Plan(operation, footprint, emit)
+
+
 def image_by_image(
     operation: Operation,
     memory: Memory,
@@ -171,3 +178,28 @@ def image_by_image(
     source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
     for image in range(source.view.images):
         yield from tasks(source.image(image), target.image(image))
+
+
+class ConstantPool:
+    """Collects packed constants; equal contents are stored once."""
+
+    def __init__(self) -> None:
+        # What is written is what content() gives, without a copy between: weights are the most of
+        # a process's memory.
+        self._content = io.BytesIO()
+        self._known: dict[bytes, Ref] = {}
+
+    def add(self, content: bytes) -> Ref:
+        """Store ``content`` and say where it will lie."""
+        key = hashlib.sha256(content).digest()
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        ref = Ref(BufferId.CONSTANTS, self._content.tell())
+        self._content.write(content)
+        self._content.write(bytes(align(len(content), DMA_ALIGN_BYTES) - len(content)))
+        self._known[key] = ref
+        return ref
+
+    def content(self) -> bytes:
+        return self._content.getvalue()

@@ -59,7 +59,7 @@ class Border:
                 height, width = now.view.height + sum(rows), now.view.width + sum(columns)
                 view = View(1, height, width, channels)
                 result = target.alone(view, next(rooms))
-            border = bordering(rows, columns, self.value, is_square=self.chip.forms.equal_sides)
+            border = bordering(rows, columns, self.value)
             yield from moving.select(now, result, border)
             now = result
         if any(self.sides[2]):

@@ -24,12 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
-from delegate.lower.constants import ConstantPool
+from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.lower.conv_geometry import geometry_of
+from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import bs_multipliers, choose_requantization, requantizing_stages
 from delegate.lower.numerics.pipeline import Int64Array, Pipeline
-from delegate.lower.resolved import Convolution
+from delegate.lower.operation import ConstantPool
 from delegate.lower.task import (
     BsStage,
     CbufPlan,
@@ -42,7 +42,7 @@ from delegate.lower.task import (
     Stages,
     Task,
 )
-from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputGroups
+from delegate.lower.tiling.choices import SUM_BYTES, InputGroup, InputGroups
 from delegate.lower.tiling.sum_passes import (
     BLOCK_BYTES,
     HALF_BLOCK_BYTES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from delegate.chip.chip import Chip
+from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.max_pool import Maxima
 from delegate.lower.max_pool_sums import ALL_VALUES
@@ -20,7 +20,7 @@ from delegate.lower.tiling.element_wise import element_wise_cube
 from delegate.lower.tiling.pooling import PooledAxis, Pooling, pooled_columns
 
 _MOST_PADDING = 7
-"""What the fields of rows and columns of padding hold."""
+"""The most that the fields of rows and columns of padding hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def takes(chip: Chip, pooling: Pooling, clamp: tuple[int, int], element: Element
     """Return whether the PPU may take such maxima: the driver waits for it, the padding's fields
     hold what is asked, and somebody has run such tasks.
     """
-    if not chip.has_pooling or clamp != ALL_VALUES:
+    if Primitive.POOLING in chip.lacks or clamp != ALL_VALUES:
         return False
     axes = pooling.rows, pooling.columns
     if any(max(axis.before, axis.after) > _MOST_PADDING for axis in axes):

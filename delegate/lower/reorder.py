@@ -16,17 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import (
+from delegate.chip.element import (
     ATOM_BYTES,
     CHANNELS_PER_SURFACE,
     DMA_ALIGN_BYTES,
     align,
     surfaces_of,
 )
+from delegate.lower.group_padding import padding_copies
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.order import Moves, Step, spots
+from delegate.lower.moves import Moves, Step, spots
 from delegate.lower.selection import Moving, is_depthwise, surfaces_written
-from delegate.lower.spare_lanes import spare_copies
 from delegate.lower.task import ConvTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 
@@ -73,7 +73,7 @@ class Reorder:
     def surface_pixels(self) -> int:
         """Return the unit of the pixels from one surface of the result to the next."""
         ends_depthwise = self._is_unit and is_depthwise(self.chip, self.channels)
-        return self.chip.forms.surface_pixels(ends_depthwise)
+        return self.chip.groups.surface_pixels(ends_depthwise)
 
     @property
     def _is_unit(self) -> bool:
@@ -205,7 +205,7 @@ class Reorder:
             return
         yield from self._blocks(moving, source, target, self._cut, self.moves.pixels)
         spare = range(surfaces_of(self.channels), self.surfaces_written)
-        yield from spare_copies(self.chip, target, spare)
+        yield from padding_copies(self.chip, target, spare)
 
     def _staged(
         self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref

@@ -19,7 +19,7 @@ WITHIN_ONE_LSB = Rule(
 )
 MULTIPLIERS_KEEP_BITS = Rule(
     "multipliers_keep_bits",
-    "Where the chip multiplies once (RK3576), by 15 bits, no more than one result in 256, which is "
+    "Where a chip multiplies once, by 15 bits, no more than one result in 256, which is "
     "what these explain, may differ from TensorFlow Lite's: channels share a shift, so that their "
     "scales must not be far apart",
 )
@@ -48,22 +48,14 @@ TILE_FITS_CBUF = Rule(
 )
 FORM_IS_KNOWN = Rule(
     "form_is_known",
-    "Programs of the chip must be known to have such a form (RK3576: equal sides of kernels, "
-    "strides and dilations, whole rows)",
+    "Programs of the chip must be known to have such a form: some have equal sides of kernels, "
+    "strides and dilations and whole rows only",
 )
 TASKS_IN_RANGE = Rule(
     "tasks_in_range", "A layer must take no more tasks than the program controller counts"
 )
 BUFFERS_IN_RANGE = Rule(
     "buffers_in_range", "A program's buffers must fit the address space that its registers reach"
-)
-SPARE_LANES_WRITTEN = Rule(
-    "spare_lanes_written", "Lanes that a reader fetches beyond its channels must have been written"
-)
-SPARE_LANES_WRITTEN_FIRST = Rule(
-    "spare_lanes_written_first",
-    "There must be an order in which no spare lane is written over a neighbour that is there "
-    "already",
 )
 TASKS_KEEP_MEMORY = Rule(
     "tasks_keep_memory", "Tasks must leave alone what others need, and read what was written"
@@ -91,8 +83,6 @@ RULES = (
     FORM_IS_KNOWN,
     TASKS_IN_RANGE,
     BUFFERS_IN_RANGE,
-    SPARE_LANES_WRITTEN,
-    SPARE_LANES_WRITTEN_FIRST,
     TASKS_KEEP_MEMORY,
     ROWS_MATCH_PIXELS,
     REORDERED_ALONE,

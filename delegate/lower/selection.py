@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
-from delegate.lower.constants import ConstantPool
+from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import adding_stage
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
+from delegate.lower.legalize import with_equal_sides
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
-from delegate.lower.resolved import Convolution
-from delegate.lower.square_kernels import square_kernel
+from delegate.lower.operation import ConstantPool
 from delegate.lower.task import BnStage, ConvTask, OutConvert, Stages
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Node
@@ -96,13 +96,15 @@ def surfaces_written(chip: Chip, channels: int) -> int:
 
 
 def map_bytes(chip: Chip, pixels: int, channels: int) -> int:
-    """Memory for a map between two tasks, of one image: whole groups of depthwise channels."""
+    """Return the bytes of a map between two tasks, of one image: whole groups of depthwise
+    channels.
+    """
     surfaces = chip.groups.surfaces_written(channels, is_depthwise=True)
     return align(surfaces * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
 
 
 def kernels(taps: npt.NDArray[Any], channels: int, *, depthwise: bool) -> npt.NDArray[np.int8]:
-    """The same ``taps`` for each of ``channels``, HWC of a depthwise convolution or OHWI."""
+    """Return the same ``taps`` for each of ``channels``, HWC of a depthwise convolution or OHWI."""
     small = taps.astype(np.int8)
     if depthwise:
         return np.repeat(small[:, :, np.newaxis], channels, axis=2)
@@ -204,4 +206,4 @@ class Moving:
             is_depthwise=is_depthwise,
             spread=selection.spread,
         )
-        return square_kernel(conv)
+        return with_equal_sides(conv)

@@ -5,17 +5,33 @@ Dense int8: ``[O/32][I/32][kh][kw][32 o][32 i]``. Input channels are padded to 1
 Padding lanes hold the weight zero point: together with the OW term (-zero_point * sum of the
 inputs) they contribute nothing. Depthwise int8: ``[C/64][kh][kw][64]``, last group 16, 32 or 64
 channels. Both observed in programs that run on silicon.
+
+fp16 weights in the order the hardware fetches them.
+
+Dense: ``[O/16][I/32][kh][kw][16 o][32 i]``, input channels padded to 8 and a last block of 8, 16 or
+32 lanes (24 take 32). Depthwise: ``[C/32][kh][kw][32]``, a last group of 8, 16 or 32 channels. Both
+observed in vendor programs.
+
+Read weights, biases, multipliers and padding of the model in the device's terms.
+
+Grouped convolutions and depth multipliers as dense convolutions.
+
+The MAC array multiplies every kernel with all input channels, or, depthwise, one channel with one
+kernel. Groups in between become dense kernels whose foreign channels hold the weight zero point,
+which contributes nothing: exact, at the price of the multiplications that a dense layer makes.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chip import Chip, Groups
-from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.chip.chip import Groups
+from delegate.chip.element import CHANNELS_PER_SURFACE, Element, align
+from delegate.model.graph import DType, Graph, Node, Padding, Tensor
 
 Int8Array = npt.NDArray[np.int8]
 Int64Array = npt.NDArray[np.int64]
@@ -24,15 +40,21 @@ Int64Array = npt.NDArray[np.int64]
 OPERAND_BLOCK_CHANNELS = 8
 
 
-def padded_kernels(output_channels: int, chip: Chip | None = None) -> int:
-    """Kernels programmed and stored for ``output_channels``: an even number, or whole groups."""
-    whole = chip is not None and chip.forms.whole_kernel_groups
-    return align(output_channels, chip.groups.dense_kernels if chip and whole else 2)
+def padded_kernels(output_channels: int, groups: Groups) -> int:
+    """Return the kernels programmed and stored for ``output_channels``."""
+    return align(output_channels, groups.kernel_unit)
+
+
+def dense_channels(channels: int, groups: Groups) -> int:
+    """Return the input channels of int8 that a dense task is programmed with."""
+    if groups.fills_inputs:
+        return depthwise_channels(channels, groups)
+    return align(channels, CHANNELS_PER_SURFACE)
 
 
 def depthwise_channels(channels: int, groups: Groups) -> int:
-    """Channels a depthwise task is programmed with: whole surfaces, a power of two of them in the
-    last group.
+    """Return the channels that a depthwise task is programmed with: whole surfaces, a power of two
+    of them in the last group.
 
     A last group of 16, 32 or 64 channels is observed; 48 is not, so it is widened to 64.
     """
@@ -46,14 +68,14 @@ def depthwise_channels(channels: int, groups: Groups) -> int:
 def pack_dense(
     weights: Int8Array, zero_point: int, groups: Groups, group: int | None = None
 ) -> bytes:
-    """Packs OHWI weights (int8, zero point not taken off) for a dense convolution.
+    """Pack OHWI weights (int8, zero point not taken off) for a dense convolution.
 
     ``group``: kernels that lie together; fewer than the hardware's where a task takes fewer.
     """
     group = group or groups.dense_kernels
     block = groups.input_lanes
     outputs, kh, kw, inputs = weights.shape
-    kernels = padded_kernels(outputs)
+    kernels = padded_kernels(outputs, groups)
     lanes = align(inputs, CHANNELS_PER_SURFACE)
     whole_lanes = lanes - lanes % block
     whole_kernels = outputs - outputs % group
@@ -85,7 +107,11 @@ def _pack_kernel_groups(groups: Int8Array, whole_lanes: int, block: int) -> byte
 
 
 def pack_depthwise(weights: Int8Array, zero_point: int, groups: Groups) -> bytes:
-    """Packs HWC weights (int8, zero point not taken off) for a depthwise convolution."""
+    """Packs HWC weights (int8, zero point not taken off) for a depthwise convolution. Raises
+    ValueError where the chip cannot hold them.
+    """
+    if groups.depthwise_weight_bytes > 1:
+        return _pack_depthwise_pairs(weights, zero_point, groups)
     kh, kw, channels = weights.shape
     lanes = depthwise_channels(channels, groups)
     padded = np.full((kh, kw, lanes), zero_point, np.int8)
@@ -95,7 +121,7 @@ def pack_depthwise(weights: Int8Array, zero_point: int, groups: Groups) -> bytes
     return b"".join(parts)
 
 
-def pack_depthwise_pairs(weights: Int8Array, zero_point: int, groups: Groups) -> bytes:
+def _pack_depthwise_pairs(weights: Int8Array, zero_point: int, groups: Groups) -> bytes:
     """As ``pack_depthwise``, of a chip that adds two bytes per weight: the weight, and what the
     zero point takes off. Channel c of a group has bytes 4 * (c // 2) + c % 2 and two behind it
     (observed). ``zero_point`` -128 is 127 in the second byte and 1 in the first: no weight may be
@@ -117,12 +143,12 @@ def pack_depthwise_pairs(weights: Int8Array, zero_point: int, groups: Groups) ->
 
 
 def pack_bias(bias: Int64Array, channels: int) -> bytes:
-    """Dense int32 for BRDMA DATA_USE = 1, zero up to ``channels``."""
+    """Pack dense int32 for BRDMA DATA_USE = 1, zero up to ``channels``."""
     return padded_operands(bias, channels, "<i4").tobytes()
 
 
 def padded_operands(values: npt.NDArray[Any], channels: int, element: str) -> npt.NDArray[Any]:
-    """One for each channel, zero up to ``channels``."""
+    """Return one value for each channel, zero up to ``channels``."""
     padded = np.zeros(channels, element)
     padded[: len(values)] = values
     return padded
@@ -136,9 +162,9 @@ def pack_operand_blocks(
     ow: int | None = 0,
     unused_multiplier: int = 0,
 ) -> bytes:
-    """Blocks of 8 channels (8 int32 bias | 8 int16 OW | 8 int16 multiplier) for BRDMA
-    DATA_USE = 7, or without OW operands for DATA_USE = 5. ``unused_multiplier``: of channels
-    beyond ``bias``.
+    """Pack blocks of 8 channels (8 int32 bias | 8 int16 OW | 8 int16 multiplier) for BRDMA DATA_USE
+    = 7, or without OW operands for DATA_USE = 5. ``unused_multiplier``: of channels beyond
+    ``bias``.
     """
     parts = [("bias", "<i4", OPERAND_BLOCK_CHANNELS), ("multiplier", "<i2", OPERAND_BLOCK_CHANNELS)]
     if ow is not None:
@@ -157,15 +183,16 @@ SCALAR_BYTES = 16
 
 
 def pack_shifts(shift: int, shift_negative: int) -> bytes:
-    """The record of BS's shifts of a chip that reads them from memory: a word with the shift of
-    values from 0 on in bits 5:0 and that of others in 13:8.
+    """Pack the record of BS's shifts of a chip that reads them from memory: a word with the shift
+    of values from 0 on in bits 5:0 and that of others in 13:8.
     """
     return bytes([shift, shift_negative]).ljust(SCALAR_BYTES, b"\0")
 
 
 def pack_scalars(summand: int, multiplier: int | None, shift: int = 0) -> bytes:
-    """The record of a stage's numbers for all channels, likewise: a summand, of which every half of
-    32 bytes begins with a copy; and, unless ``multiplier`` is None, that and the word of shifts.
+    """Pack the record of a stage's numbers for all channels, likewise: a summand, of which every
+    half of 32 bytes begins with a copy; and, unless ``multiplier`` is None, that and the word of
+    shifts.
     """
     record = summand.to_bytes(4, "little", signed=True).ljust(SCALAR_BYTES, b"\0") * 2
     if multiplier is None:
@@ -175,15 +202,170 @@ def pack_scalars(summand: int, multiplier: int | None, shift: int = 0) -> bytes:
 
 
 def pack_bn_multipliers(multipliers: Int64Array, channels: int) -> bytes:
-    """Dense int16 for NRDMA DATA_USE = 4, zero up to ``channels``; BN takes them without a sign."""
+    """Pack dense int16 for NRDMA DATA_USE = 4, zero up to ``channels``; BN takes them without a
+    sign.
+    """
     if multipliers.min() < 0:
         raise ValueError("BN has no multipliers below 0")
     return padded_operands(multipliers, channels, "<i2").tobytes()
 
 
 def pack_ew_multipliers(multipliers: Int64Array, channels: int) -> tuple[bytes, int]:
-    """Dense integers for ERDMA per channel, zero up to ``channels``, and the bytes of each: 1 where
-    they fit int8, else 2.
+    """Pack dense integers for ERDMA per channel, zero up to ``channels``, and the bytes of each: 1
+    where they fit int8, else 2.
     """
     size = 1 if int(multipliers.max()) <= np.iinfo(np.int8).max else 2
     return padded_operands(multipliers, channels, f"<i{size}").tobytes(), size
+
+
+HalfArray = npt.NDArray[np.float16]
+FloatArray = npt.NDArray[np.float32]
+
+_BYTES = Element.FP16.bytes
+
+
+def stored_lanes(channels: int, block: int) -> int:
+    """Return the lanes that ``channels`` input channels, whole surfaces, take in a kernel."""
+    whole, rest = divmod(channels, block)
+    stored = Element.FP16.lanes if rest else 0
+    while stored < rest:
+        stored *= 2
+    return whole * block + stored
+
+
+def pack_dense_half(
+    weights: HalfArray, kernels: int, groups: Groups, group: int | None = None
+) -> bytes:
+    """Pack OHWI weights for a dense convolution programmed with ``kernels``, those beyond the
+    weights' being 0. ``group``: kernels that lie together.
+    """
+    group = group or groups.dense_kernels // _BYTES
+    block = groups.input_lanes
+    outputs, kh, kw, inputs = weights.shape
+    lanes = stored_lanes(-(-inputs // Element.FP16.lanes) * Element.FP16.lanes, block)
+    padded = np.zeros((kernels, kh, kw, lanes), np.float16)
+    padded[:outputs, :, :, :inputs] = weights
+    parts = []
+    for first in range(0, kernels, group):
+        some = padded[first : first + group]
+        for lane in range(0, lanes, block):
+            parts.append(some[..., lane : lane + block].transpose(1, 2, 0, 3).tobytes())
+    return b"".join(parts)
+
+
+def pack_depthwise_half(weights: HalfArray, groups: Groups) -> bytes:
+    """Pack HWC weights for a depthwise convolution; channels beyond the weights' are 0."""
+    kh, kw, channels = weights.shape
+    lanes = depthwise_channels(channels * _BYTES, groups) // _BYTES
+    padded = np.zeros((kh, kw, lanes), np.float16)
+    padded[:, :, :channels] = weights
+    size = groups.depthwise_channels // _BYTES
+    return b"".join(padded[:, :, first : first + size].tobytes() for first in range(0, lanes, size))
+
+
+def pack_half_bias(bias: FloatArray, channels: int) -> bytes:
+    """Pack dense fp32 for BRDMA DATA_USE = 1, zero up to ``channels``."""
+    return padded_operands(bias, channels, "<f4").tobytes()
+
+
+def pack_slopes(slopes: HalfArray, channels: int) -> bytes:
+    """Pack dense fp16 for NRDMA DATA_USE = 4, zero up to ``channels``."""
+    return padded_operands(slopes, channels, "<f2").tobytes()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceWeights:
+    """Weights of a layer, in their TFLite shape or as filters."""
+
+    values: npt.NDArray[Any]
+    """int8 as the device has them; float32 or float16 of a layer that is computed in fp16."""
+    zero_point: int
+    bias: npt.NDArray[Any]
+    """One number per output channel: int64, or float32."""
+
+
+def device_weights(
+    graph: Graph, node: Node, channels: int, numpy_shape: tuple[int, ...]
+) -> DeviceWeights:
+    """Read the constant weights (input 1) and the optional bias (input 2) of ``node``."""
+    weights = graph.tensor(node.inputs[1])
+    assert weights.constant is not None
+    values, is_float = weights.constant.reshape(numpy_shape), weights.dtype is DType.FLOAT32
+    bias: npt.NDArray[Any] = np.zeros(channels, np.float32 if is_float else np.int64)
+    if len(node.inputs) > 2 and node.inputs[2] >= 0:
+        constant = graph.tensor(node.inputs[2]).constant
+        assert constant is not None
+        bias = constant.reshape(-1).astype(bias.dtype)
+    if is_float:
+        return DeviceWeights(values, 0, bias)
+    assert weights.quantization is not None
+    zero_point = weights.quantization.zero_points[0]
+    offset = weights.dtype.element.offset
+    if offset:
+        # The top bit flipped is the subtraction of 128.
+        values = np.bitwise_xor(values.view(np.uint8), np.uint8(offset))
+        zero_point -= offset
+    return DeviceWeights(values.view(np.int8), zero_point, bias)
+
+
+def real_ratios(
+    source: Tensor,
+    weights: Tensor,
+    target: Tensor,
+    channels: int,
+    *,
+    in_float32: bool | None = None,
+) -> npt.NDArray[np.float64]:
+    """Return sx * sw_c / sy as TFLite's kernels compute it: in double, but with weights of one
+    scale sx * sw is a product of float32 where ``in_float32`` (None: where the tensors are uint8).
+    """
+    assert source.quantization is not None
+    assert weights.quantization is not None
+    assert target.quantization is not None
+    input_scale, output_scale = source.quantization.scale, target.quantization.scale
+    scales = np.array(weights.quantization.scales, np.float64)
+    if in_float32 is None:
+        in_float32 = source.dtype is DType.UINT8
+    if scales.size == 1 and in_float32:
+        product = (np.float32(input_scale) * scales.astype(np.float32)).astype(np.float64)
+    else:
+        product = input_scale * scales
+    return np.ascontiguousarray(np.broadcast_to(product / output_scale, (channels,)))
+
+
+def leading_padding(
+    padding: Padding, size: int, output: int, kernel: int, stride: int, dilation: int
+) -> int:
+    """Return the padding above or left of the image: half of SAME's total, rounded down."""
+    if padding is Padding.VALID:
+        return 0
+    total = (output - 1) * stride + (kernel - 1) * dilation + 1 - size
+    return max(total, 0) // 2
+
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+def widen_groups(
+    weights: npt.NDArray[Number], input_channels: int, zero_point: int
+) -> npt.NDArray[Number]:
+    """OHWI weights of equal groups, in order, to OHWI weights over all input channels."""
+    outputs, kh, kw, covered = weights.shape
+    groups = input_channels // covered
+    if groups == 1:
+        return weights
+    wide = np.full((groups, outputs // groups, kh, kw, groups, covered), zero_point, weights.dtype)
+    split = weights.reshape(groups, outputs // groups, kh, kw, covered)
+    for group in range(groups):
+        wide[group, :, :, :, group] = split[group]
+    return wide.reshape(outputs, kh, kw, input_channels)
+
+
+def widen_multiplier(
+    weights: npt.NDArray[Number], input_channels: int, zero_point: int
+) -> npt.NDArray[Number]:
+    """HWO weights of a depthwise convolution with depth multiplier O / input channels, to OHWI.
+
+    TFLite's output channel c * multiplier + k reads input channel c: as many groups as channels.
+    """
+    return widen_groups(weights.transpose(2, 0, 1)[..., None], input_channels, zero_point)

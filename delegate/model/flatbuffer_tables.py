@@ -2,7 +2,7 @@
 
 Comes from: a checked ``Table`` of the reader. Goes to: the bytes of a new file, built from its root
 forward: parents before children, fields by size, equal values give equal bytes. Refuses
-(``ModelError``) fields that the schema of ``delegate.model.tflite_fields`` does not list.
+(``ModelError``) fields that the schema of ``delegate.model.tflite_schema`` does not list.
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from delegate.errors import DelegateError, ModelError
-from delegate.model import tflite_fields
+from delegate.model import tflite_schema
 from delegate.model.flatbuffer_reader import Table
+from delegate.model.tflite_schema import (
+    PLACEHOLDER_OFFSET,
+    BufferSlot,
+    ModelSlot,
+    OperatorSlot,
+    SubGraphSlot,
+)
 
 _UINT8 = struct.Struct("<B")
 _VTABLE_HEADER_BYTES = 4
@@ -84,7 +91,7 @@ Value = bytes | Items | OptionsValue | TableValue | list[TableValue]
 
 def read_table(table: Table, name: str) -> TableValue:
     """``table``, called ``name`` in the schema, and all below it. Vectors are views of the file."""
-    kinds = dict(enumerate(tflite_fields.TABLES[name]))
+    kinds = dict(enumerate(tflite_schema.TABLES[name]))
     value = TableValue()
     for slot in range((table.vtable_bytes - _VTABLE_HEADER_BYTES) // 2):
         if not table.has(slot):
@@ -106,7 +113,7 @@ def _read_field(table: Table, slot: int, kind: str) -> Value | None:
         return items
     if kind.startswith("["):
         return [read_table(t, kind[1:-1]) for t in table.tables(slot, kind[1:-1])]
-    is_options = kind in tflite_fields.LAST_OPTIONS
+    is_options = kind in tflite_schema.LAST_OPTIONS
     if not is_options and "|" not in kind:
         child = table.table(slot, kind)
         return None if child is None else read_table(child, kind)
@@ -115,10 +122,10 @@ def _read_field(table: Table, slot: int, kind: str) -> Value | None:
     if child is None or chosen == 0:
         return None
     tables = [name for name in kind.split("|") if name]
-    if chosen > (tflite_fields.LAST_OPTIONS[kind] if is_options else len(tables)):
+    if chosen > (tflite_schema.LAST_OPTIONS[kind] if is_options else len(tables)):
         raise _unknown(table, f"content of type {chosen} in field {slot}")
     if is_options:
-        return _read_options(child, tflite_fields.REFERENCES.get(f"{kind} {chosen}", ()))
+        return _read_options(child, tflite_schema.REFERENCES.get(f"{kind} {chosen}", ()))
     return read_table(child, tables[chosen - 1])
 
 
@@ -264,3 +271,29 @@ class _Writer:
         if items.is_text:
             self.out += b"\0"
         return position
+
+
+# Operator.large_custom_options_offset and _size: options outside the flatbuffer, for large files.
+_LARGE_OPTIONS_OFFSET, _LARGE_OPTIONS_SIZE = 9, 10
+
+
+def bring_inside(root: TableValue, content: memoryview) -> None:
+    """Make what the file keeps outside the flatbuffer part of it. Raises ModelError."""
+    tables: list[tuple[TableValue, int, int, int]] = [
+        (buffer, BufferSlot.OFFSET, BufferSlot.SIZE, BufferSlot.DATA)
+        for buffer in root.children(ModelSlot.BUFFERS)
+    ]
+    tables += [
+        (operator, _LARGE_OPTIONS_OFFSET, _LARGE_OPTIONS_SIZE, OperatorSlot.CUSTOM_OPTIONS)
+        for subgraph in root.children(ModelSlot.SUBGRAPHS)
+        for operator in subgraph.children(SubGraphSlot.OPERATORS)
+    ]
+    for table, offset_slot, size_slot, target in tables:
+        offset, size = table.number(offset_slot), table.number(size_slot)
+        table.fields.pop(offset_slot, None)
+        table.fields.pop(size_slot, None)
+        if offset <= PLACEHOLDER_OFFSET:
+            continue
+        if offset + size > len(content):
+            raise ModelError(f"corrupt model: {size} bytes at byte {offset} leave the file")
+        table.fields[target] = Items(content[offset : offset + size], 1, _ALIGNMENT_BYTES)

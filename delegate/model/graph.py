@@ -6,12 +6,16 @@ both give the same types. Goes to ``partition`` and ``lower``. Knows nothing of 
 Shapes are TFLite's: feature maps NHWC, CONV_2D filters OHWI, DEPTHWISE_CONV_2D filters 1HWO,
 FULLY_CONNECTED filters [outputs, inputs]. Constants are read-only NumPy views of the file or of the
 runtime's memory: never copied, never written.
+
+A part of a graph that becomes one program.
+
+Whether the nodes of a graph can run as they stand.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
@@ -184,7 +188,7 @@ class StoredOptions(Protocol):
 @dataclass(frozen=True, slots=True)
 class Node:
     """One operator. ``op`` is the builtin's name ("CONV_2D") or "CUSTOM:<name>"; -1 in
-    ``inputs`` = absent.
+    ``inputs`` = absent. ``given_op``: the file's, where the compiler says it with another one.
     """
 
     index: int
@@ -193,6 +197,12 @@ class Node:
     outputs: tuple[int, ...]
     options: StoredOptions | None = None
     version: int = 1
+    given_op: str = ""
+
+    @property
+    def stored_op(self) -> str:
+        """Return the operator that the file has."""
+        return self.given_op or self.op
 
     @property
     def custom_name(self) -> str | None:
@@ -223,7 +233,8 @@ class Graph:
     nobody knows: False. ``reduced_precision``: what the model's metadata says that it bears, as
     "fp16accfp32"; empty: nothing. ``half``: the NPU computes its float32 feature maps in fp16;
     ``folded``: tensors that nodes compute from constants alone, whose ``constant`` has their
-    values, perhaps as float16.
+    values, perhaps as float16. ``together``: nodes that say a dilated convolution, all of which run
+    on the NPU or none, see ``ops.shared.dilations``.
     """
 
     tensors: tuple[Tensor, ...]
@@ -236,6 +247,7 @@ class Graph:
     reduced_precision: str = ""
     half: bool = False
     folded: frozenset[int] = frozenset()
+    together: tuple[frozenset[int], ...] = ()
     nodes_by_index: Mapping[int, Node] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -263,3 +275,79 @@ def read_only(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A convex set of nodes that becomes one program and one submit.
+
+    ``nodes``: node indices in execution order. ``inputs``: non-constant tensors it reads from
+    outside. ``outputs``: tensors it produces that are read outside or are outputs of the graph.
+    ``computed``: nodes beside these that are computed while it is compiled, as shapes are; only
+    its ``nodes`` read their results.
+    """
+
+    nodes: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    computed: tuple[int, ...] = ()
+
+    @property
+    def delegated(self) -> tuple[int, ...]:
+        """All nodes that the program stands for, by index."""
+        return tuple(sorted((*self.nodes, *self.computed)))
+
+
+ABSENT = -1
+"""Among the inputs and outputs of a node: none."""
+
+
+def constant_makers(graph: Graph) -> list[Node]:
+    """Return the nodes whose results follow from constants alone, or from one another's, in order.
+    They stand in an order in which they can run.
+    """
+    known = {tensor.index for tensor in graph.tensors if tensor.constant is not None}
+    found = []
+    for node in graph.nodes:
+        if all(tensor in known for tensor in node.inputs if tensor != ABSENT):
+            known.update(node.outputs)
+            found.append(node)
+    return found
+
+
+def named(tensor: Tensor) -> str:
+    """How messages call a tensor."""
+    return f"tensor {tensor.index} {tensor.name!r}"
+
+
+def computed_tensors(graph: Graph) -> frozenset[int]:
+    """Tensors that a node writes."""
+    return frozenset(t for node in graph.nodes for t in node.outputs if t != ABSENT)
+
+
+def find_disorder(graph: Graph) -> str | None:
+    """Say what keeps the nodes from running one after the other as they stand; None: nothing.
+
+    The runtime finds partitions by which results are ready, not by the order of the nodes, and
+    writes out of bounds where an output of the model never gets ready.
+    """
+
+    def present(tensors: tuple[int, ...]) -> Iterator[Tensor]:
+        return (graph.tensor(t) for t in tensors if t != ABSENT)
+
+    done: set[int] = set()
+    ends = frozenset(graph.inputs)
+    computed = computed_tensors(graph)
+    for node in graph.nodes:
+        where = f"node {node.index} ({node.op})"
+        for tensor in present(node.inputs):
+            if tensor.index in computed and tensor.index not in done:
+                return f"{where} reads {named(tensor)} before it is written"
+        for tensor in present(node.outputs):
+            if tensor.index in done:
+                return f"{where} writes {named(tensor)} again"
+            if tensor.is_variable or tensor.index in ends:
+                kind = "a variable" if tensor.is_variable else "an input of the model"
+                return f"{where} writes {named(tensor)}, {kind}"
+            done.add(tensor.index)
+    return None

@@ -26,6 +26,7 @@ from delegate.errors import ModelError
 from delegate.model.files import open_plain
 from delegate.model.flatbuffer_reader import FlatbufferReader, Table
 from delegate.model.graph import (
+    ABSENT,
     REDUCED_PRECISION,
     DType,
     Graph,
@@ -35,11 +36,11 @@ from delegate.model.graph import (
     metadata_text,
 )
 from delegate.model.operator_options import FileOptions
-from delegate.model.sparsity import read_sparsity
-from delegate.model.tensor_content import MAX_RANK, dense_bytes, view_content
+from delegate.model.tensor_content import MAX_RANK, dense_bytes, read_sparsity, view_content
 from delegate.model.tflite_operators import CUSTOM, operator_name
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
+    PLACEHOLDER_OFFSET,
     SCHEMA_VERSION,
     TENSOR_TYPES,
     BufferSlot,
@@ -67,11 +68,6 @@ _BYTES = np.dtype("u1")
 _INT32S = np.dtype("<i4")
 _INT64S = np.dtype("<i8")
 _FLOAT32S = np.dtype("<f4")
-
-# Buffer.offset 1 is the converter's placeholder for "to be filled in": real offsets are larger.
-_PLACEHOLDER_OFFSET = 1
-
-ABSENT = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +153,7 @@ def _read_buffers(root: Table) -> list[_Bytes]:
     buffers: list[_Bytes] = []
     for table in root.tables(ModelSlot.BUFFERS, "buffer"):
         offset = table.number(BufferSlot.OFFSET, _UINT64)
-        if offset > _PLACEHOLDER_OFFSET:
+        if offset > PLACEHOLDER_OFFSET:
             size = table.number(BufferSlot.SIZE, _UINT64)
             table.reader.check(offset, size, table.where)
             view = table.reader_view(offset, size, _BYTES)

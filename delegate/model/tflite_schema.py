@@ -5,16 +5,40 @@ Slots are the positions of a table's fields, counted from 0; enumerations carry 
 which differ in places from the runtime's (``TensorType``, ``Padding``). Tables and fields that
 nobody here reads are left out. Source: the public schema as of LiteRT 2.3.0; it only ever appends,
 so older files read the same.
+
+The part of the schema that a copy of a .tflite file must know: which fields of a table are
+references.
+
+Only this much, because a copy moves bytes: numbers are copied by their size, options of operators
+as they lie in the file. Fields and options that are not listed here are refused, never dropped: a
+file of a newer schema must not lose content silently. Source: the public schema of TensorFlow Lite
+(version 3, with the additions of 2024).
+
+A row has a word for every slot of a table. ``4``: a number of so many bytes (enumerations and flags
+are numbers); ``[4]``: a vector of such numbers; ``bytes``: a vector of bytes that begins at a
+multiple of 16, as programs, which are read in place, and the schema's force_align want it;
+``text``; ``Buffer``: a table; ``[Buffer]``: a vector of tables; ``A|B``: a union of tables, of
+which the number in the slot before, from 1 on, says which it is; ``-``: no writer fills it.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from typing import Final
 
 from delegate.model.graph import DType
 
+# fmt: on
+
+
 FILE_IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
+
+PLACEHOLDER_OFFSET = 1
+"""``Buffer.offset`` of content that is inside: the converter's "to be filled in". Real ones are
+larger.
+"""
 
 
 ModelSlot = enum.IntEnum(
@@ -123,3 +147,61 @@ TENSOR_TYPES: tuple[DType, ...] = (
     DType.INT4,
     DType.BFLOAT16,
 )
+
+
+Slots = tuple[str, ...]
+
+
+def _rows(text: str) -> dict[str, Slots]:
+    named = (line.partition(": ") for line in filter(None, text.splitlines()))
+    return {name: tuple(words.split()) for name, _, words in named}
+
+
+TABLES: Final[Mapping[str, Slots]] = _rows("""
+Model: 4 [OperatorCode] [SubGraph] text [Buffer] [4] [Metadata] [SignatureDef]
+OperatorCode: 1 text 4 4
+SubGraph: [Tensor] [4] [4] [Operator] text 4
+Tensor: [4] 1 4 text QuantizationParameters 1 SparsityParameters [4] 1 [VariantSubType]
+QuantizationParameters: [4] [4] [4] [8] 1 CustomQuantization| 4
+CustomQuantization: bytes
+SparsityParameters: [4] [4] [DimensionMetadata]
+DimensionMetadata: 1 4 1 Int32Vector|Uint16Vector|Uint8Vector 1 Int32Vector|Uint16Vector|Uint8Vector
+Int32Vector: [4]
+Uint16Vector: [2]
+Uint8Vector: [1]
+VariantSubType: [4] 1 1
+Operator: 4 [4] [4] 1 BuiltinOptions bytes 1 [1] [4] 8 8 1 BuiltinOptions2 4
+Buffer: bytes 8 8
+Metadata: text 4
+TensorMap: text 4
+SignatureDef: [TensorMap] [TensorMap] text - 4
+""")
+"""The slots of every table by its name."""
+
+MODEL: Final = "Model"
+
+LAST_OPTIONS: Final = {"BuiltinOptions": 126, "BuiltinOptions2": 22}
+"""The unions of operators' options, copied as they lie, and their last numbers."""
+
+REFERENCES: Final[Mapping[str, Slots]] = _rows("""
+BuiltinOptions 3: - [4] [4]
+BuiltinOptions 17: [4]
+BuiltinOptions 30: [4]
+BuiltinOptions 111: text text
+BuiltinOptions 115: [4]
+BuiltinOptions2 2: [8]
+BuiltinOptions2 3: [8] [8] [8]
+BuiltinOptions2 4: [8] [8] [8] [8] [1] - - [8] - - [8] - - [8] - - [4]
+BuiltinOptions2 5: text - text - [4] [1]
+BuiltinOptions2 6: [8]
+BuiltinOptions2 7: - [8] [8] [8]
+BuiltinOptions2 9: [8]
+BuiltinOptions2 10: [8] [8] [8]
+BuiltinOptions2 12: [8] [8] [8] [8] [4]
+BuiltinOptions2 13: [8] [8] [8] [8] [8]
+BuiltinOptions2 16: [8] [8] [8] - [8]
+BuiltinOptions2 17: [8]
+BuiltinOptions2 21: text - [1]
+""")
+"""The fields of options that are no numbers, by union and number there; others hold numbers only.
+"""

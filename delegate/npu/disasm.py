@@ -15,12 +15,11 @@ import numpy as np
 
 from delegate.chip.chips import registers_of
 from delegate.chip.register_model import Field, RegisterMap
-from delegate.chip.registers import REGISTERS
+from delegate.chip.rk3588.registers import REGISTERS
 from delegate.errors import UsageError
 from delegate.lower.task import BufferId
-from delegate.npu.program_format import FILE_IDENTIFIER
 from delegate.npu.program_reader import parse
-from delegate.npu.program_types import WORD_BYTES, Program, Reloc
+from delegate.npu.program_types import FILE_IDENTIFIER, WORD_BYTES, Program, Reloc
 from delegate.npu.regcmd import VALUE_MASK, Command, pack_word, unpack_word
 
 _EMPTY = "empty"
@@ -29,8 +28,8 @@ _REGISTER = re.compile(r"([A-Z0-9_]+\.[A-Z0-9_]+)\s*=\s*(0x[0-9a-fA-F]{1,8})")
 
 
 def disassemble(source: Program | Iterable[int], registers: RegisterMap = REGISTERS) -> str:
-    """The text of a Program, with layers, tiles and relocations as comments, or of bare words of
-    the chip that has ``registers``.
+    """Return the text of a Program, with layers, tiles and relocations as comments, or of bare
+    words of the chip that has ``registers``.
     """
     if isinstance(source, Program):
         lines = _program_lines(source)
@@ -40,7 +39,8 @@ def disassemble(source: Program | Iterable[int], registers: RegisterMap = REGIST
 
 
 def disassemble_bytes(data: bytes) -> str:
-    """As ``disassemble``, for a serialised Program or a file of little-endian command words.
+    """Return the same as ``disassemble``, for a serialised Program or a file of little-endian
+    command words.
 
     Raises ProgramError for a corrupt Program, UsageError for bytes that are not whole words.
     """
@@ -52,7 +52,7 @@ def disassemble_bytes(data: bytes) -> str:
 
 
 def assemble(text: str, registers: RegisterMap = REGISTERS) -> tuple[int, ...]:
-    """The words of ``text``. Raises UsageError naming the line that is not understood."""
+    """Return the words of ``text``. Raises UsageError naming the line that is not understood."""
     words = []
     for number, line in enumerate(text.splitlines(), start=1):
         code = line.split("#", 1)[0].strip()
@@ -62,7 +62,7 @@ def assemble(text: str, registers: RegisterMap = REGISTERS) -> tuple[int, ...]:
 
 
 def describe(command: Command) -> str:
-    """The fields of a command that are not zero in the register: ``WIDTH=20 CHANNEL=32``."""
+    """Return the fields of a command that are not zero in the register: ``WIDTH=20 CHANNEL=32``."""
     if command.register is None:
         return ""
     shown = [

@@ -2,30 +2,67 @@
 
 Every segment carries the full register set: nothing is inherited from earlier tasks, so that the
 same bytes serve a device that starts each task on its own and one that runs the whole chain.
-Refuses what no known program does (EncodingError); never guesses a register value.
+Refuses what the chip lacks or no known program does (EncodingError); never guesses a register
+value.
+
+The tasks of a program in their order, with the loads of tables that they need.
+
+All tasks are one job: they follow each other on one core.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
 from delegate.chip.chip import Chip
-from delegate.lower.task import ConvTask, PoolTask, TableLoad, Task
-from delegate.npu.encode_conv import encode_conv
-from delegate.npu.encode_elementwise import encode_elementwise
-from delegate.npu.encode_pool import encode_pool
-from delegate.npu.encode_table import encode_load
+from delegate.chip.chips import part_of
+from delegate.errors import EncodingError
+from delegate.lower.legalize import used_by
+from delegate.lower.lowered import Layer
+from delegate.lower.task import DpuTask, Ref, TableLoad, Task
 from delegate.npu.regcmd import Segment
 
 
 def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
-    """The segment of one task. ``layer`` names it in errors. Raises EncodingError."""
-    if chip.forms.operand_blocks:
-        from delegate.npu import encode_rk3576
+    """Return the segment of one task. ``layer`` names it in errors. Raises EncodingError."""
+    for primitive in () if isinstance(task, TableLoad) else used_by(task):
+        if primitive in chip.lacks:
+            tile = f", tile {task.tile}" if task.tile else ""
+            problem = f"chip {chip.name} has no known {primitive.value}"
+            raise EncodingError(f"layer {layer}{tile}: {problem}")
+    found: Segment = part_of("delegate.npu", chip.target, "encoder").encode_task(chip, layer, task)
+    return found
 
-        return encode_rk3576.encode_task(chip, layer, task)
-    if isinstance(task, ConvTask):
-        return encode_conv(chip, layer, task)
-    if isinstance(task, TableLoad):
-        return encode_load(layer, task)
-    if isinstance(task, PoolTask):
-        return encode_pool(chip, layer, task)
-    return encode_elementwise(chip, layer, task)
+
+@dataclass(frozen=True, slots=True)
+class ScheduledTask:
+    """A task of a program. ``layer``: index of the layer it belongs to."""
+
+    layer: int
+    task: Task | TableLoad
+
+
+def schedule(layers: Sequence[Layer]) -> list[ScheduledTask]:
+    """Return the tasks of all layers, in order."""
+    return [
+        ScheduledTask(index, task) for index, layer in enumerate(layers) for task in layer.tasks
+    ]
+
+
+def with_table_loads(
+    tasks: Iterable[ScheduledTask], atoms: tuple[Ref, Ref], *, are_kept: bool = True
+) -> Iterator[ScheduledTask]:
+    """Yield ``tasks``, and before those that find other tables than theirs a load, which copies
+    ``atoms`` [0] to [1]. The first finds none: somebody else may have used the core before it; nor
+    does any task where tables are not kept.
+    """
+    loaded = None
+    for item in tasks:
+        task = item.task
+        use = task.table if isinstance(task, DpuTask) else None
+        if use is not None and (use.functions != loaded or not are_kept):
+            loaded = use.functions
+            load = TableLoad(f"table load, functions {len(loaded)}", loaded, *atoms)
+            yield ScheduledTask(item.layer, load)
+        yield item

@@ -3,40 +3,123 @@
 In: a chip, what a board has shown, and whether results must be equal. Out: the standing of stages
 that lowering offers, and of the finished tasks. The form of stages is that of a small task which
 has them; there is no second description of forms.
+
+Forms of a Program's tasks, found from their commands: what makes tasks declares nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from delegate.chip.chip import Chip
+from delegate.chip.chip import Chip, Form, Registers, Standing
+from delegate.chip.chips import chip_named, part_of
 from delegate.chip.element import ATOM_BYTES, Element
-from delegate.chip.evidence import Standing
-from delegate.chip.forms.known import Items, KnownForms, known_rk3588, stages_of
+from delegate.chip.known_forms import Items, KnownForms, known_forms_of, stages_of
 from delegate.errors import EncodingError
 from delegate.lower.task import (
     BufferId,
     CbufPlan,
     ConvTask,
+    DpuTask,
     ElementwiseTask,
     EwStage,
     FeatureInput,
     OutputCube,
     Ref,
     Stages,
+    TableLoad,
     Task,
     TaskKind,
     Weights,
 )
-from delegate.npu.encode import encode_task
-from delegate.npu.task_form import KEPT_TABLE, TaskForm, form_of
+from delegate.npu.encode import ScheduledTask, encode_task
+from delegate.npu.program_types import WORD_BYTES, Program
+from delegate.npu.regcmd import TAIL_WORDS, VALUE_MASK, Segment
+
+KEPT_TABLE: Final = "kept-table"
+"""A task looks up in tables that it does not find loaded by the task right before it."""
+
+COMPUTED: Final = {
+    "DPU_RDMA.RDMA_BS_BASE_ADDR": "computed-summands",
+    "DPU_RDMA.RDMA_BN_BASE_ADDR": "computed-factors",
+    "CNA.DCOMP_ADDR0": "computed-weights",
+}
+"""A task takes operands that tasks before it compute, by the register of their address."""
+
+_WRITTEN = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskForm:
+    """The ``form`` of a task, and what it ``relies_on`` of the tasks before it: names like
+    ``kept-table``. Weights that a task keeps in CBUF are a setting of its form.
+    """
+
+    form: Form
+    relies_on: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names that evidence is kept of, the form first."""
+        return (self.form.name, *self.relies_on)
+
+
+def task_forms(
+    chip: Chip, tasks: Sequence[ScheduledTask], segments: Sequence[Segment]
+) -> Iterator[TaskForm]:
+    """Yield the form of each task. ``segments``: their commands."""
+    before: ScheduledTask | None = None
+    for item, segment in zip(tasks, segments, strict=True):
+        relies_on = list(_computed(chip, segment))
+        if isinstance(item.task, DpuTask) and item.task.table is not None:
+            is_loaded = before is not None and isinstance(before.task, TableLoad)
+            relies_on += [] if is_loaded else [KEPT_TABLE]
+        yield TaskForm(form_of(chip, segment), tuple(relies_on))
+        before = item
+
+
+def program_forms(program: Program) -> Iterator[TaskForm]:
+    """Yield the form of each task of a finished Program, with the relations that it names."""
+    chip, words = chip_named(program.chip), program.words()
+    for task in program.tasks:
+        first = task.regcmd_offset // WORD_BYTES
+        body = words[first : first + task.regcmd_count - TAIL_WORDS].tolist()
+        relies_on = tuple(task.form.split()[1:])
+        yield TaskForm(_form(chip, task.enable_mask, body), relies_on)
+
+
+def form_of(chip: Chip, segment: Segment) -> Form:
+    """Return the form of the task with these commands."""
+    return _form(chip, segment.enable_mask, segment.words)
+
+
+def _form(chip: Chip, enable_mask: int, words: Iterable[int]) -> Form:
+    registers: Registers = {word & 0xFFFF: word >> 16 & VALUE_MASK for word in words}
+    found: Form = part_of("delegate.chip", chip.target, "forms").form_of(enable_mask, registers)
+    return found
+
+
+def _computed(chip: Chip, segment: Segment) -> Iterator[str]:
+    places = {
+        chip.registers.by_name[name].offset: relation
+        for name, relation in COMPUTED.items()
+        if name in chip.registers.by_name
+    }
+    for slot in segment.addresses:
+        relation = places.get(segment.words[slot.word] & 0xFFFF)
+        if relation is not None and slot.target.buffer in _WRITTEN:
+            yield relation
+
 
 _PLACE: Final = Ref(BufferId.CONSTANTS, 0)
 _MAP: Final = Ref(BufferId.SCRATCH, 0)
 _FLOAT: Final = "_fp"
 _KNOWN_RELATIONS: Final = frozenset({KEPT_TABLE})
 """Tables of one submit served tasks of the next on the same core (measured, ``silicon.md``)."""
+_DILATION: Final = "dil"
+"""The setting's name, see ``delegate.chip.forms.words``."""
 _SIDE: Final = 4
 """Rows and columns of the tasks that stand for stages."""
 
@@ -59,7 +142,7 @@ class FormEvidence:
     def standing(
         self, kind: TaskKind, stages: Stages, element: Element, /, *, keeps_weights: bool = False
     ) -> Standing:
-        """How well ``stages`` are known in tasks of ``kind``. ``keeps_weights``: of the task
+        """Return how well ``stages`` are known in tasks of ``kind``. ``keeps_weights``: of the task
         before.
         """
         key = kind, element, _without_numbers(stages), keeps_weights
@@ -73,12 +156,8 @@ class FormEvidence:
         task = _task(self.chip, kind, element, stages)
         if keeps_weights and isinstance(task, ConvTask):
             task = replace(task, cbuf=replace(task.cbuf, weight_reuse=True))
-        try:
-            segment = encode_task(self.chip, "", task)
-        except EncodingError:
-            return Standing.REFUSED
-        form = form_of(self.chip, segment)
-        if (form.kind, stages_of(form.settings)) in self.avoided:
+        form = self._form_of(task)
+        if form is None:
             return Standing.REFUSED
         if self.known is None:
             return Standing.WHOLE
@@ -86,17 +165,33 @@ class FormEvidence:
             return Standing.REFUSED
         return Standing.WHOLE if self.is_exact else self.known.standing_of_stages(form)
 
+    def knows_dilations(
+        self, kind: TaskKind, dilations: tuple[int, int], element: Element, /
+    ) -> bool:
+        """Return whether taps of tasks of ``kind`` may lie so far apart."""
+        if self.known is None or self.is_exact or element is Element.FP16:
+            return True
+        task = _task(self.chip, kind, element, Stages())
+        assert isinstance(task, ConvTask)
+        form = self._form_of(replace(task, dilations=dilations))
+        return form is not None and _DILATION not in dict(self.known.unknown(form))
+
     def knows_task(self, task: Task, /) -> bool:
         """Return whether a program may have ``task``: its form is not one that failed, and each of
         its settings has been run in its kind of task, unless any may be taken.
         """
+        form = self._form_of(task)
+        if form is None or form.name in self.chip.missing:
+            return False
+        return not self.refusal(TaskForm(form, ()))
+
+    def _form_of(self, task: Task) -> Form | None:
+        """Return the form of ``task``; None: the encoder refuses it, or its stages are avoided."""
         try:
             form = form_of(self.chip, encode_task(self.chip, "", task))
         except EncodingError:
-            return False
-        if form.name in self.chip.missing or (form.kind, stages_of(form.settings)) in self.avoided:
-            return False
-        return self.known is None or not self.refusal(TaskForm(form, ()))
+            return None
+        return None if (form.kind, stages_of(form.settings)) in self.avoided else form
 
     def refusal(self, task: TaskForm) -> str:
         """Why a program may not have such a task; empty: it may. Float models have no other way for
@@ -115,8 +210,7 @@ class FormEvidence:
 
 def evidence_for(chip: Chip, *, is_exact: bool) -> FormEvidence:
     """Return what is known of ``chip`` without a board."""
-    known = None if chip.forms.operand_blocks else known_rk3588()
-    return FormEvidence(chip, known, is_exact)
+    return FormEvidence(chip, known_forms_of(chip.target), is_exact)
 
 
 def _without_numbers(stages: Stages) -> Stages:
@@ -183,7 +277,7 @@ def _operand_alone(ew: EwStage) -> EwStage:
 
 
 def _task(chip: Chip, kind: TaskKind, element: Element, stages: Stages) -> Task:
-    """A small task of ``kind`` that has ``stages``."""
+    """Return a small task of ``kind`` that has ``stages``."""
     is_depthwise = kind in (TaskKind.DEPTHWISE, TaskKind.SPREAD)
     lanes, surface = element.lanes, _SIDE * _SIDE * ATOM_BYTES
     if kind is TaskKind.ALONE:

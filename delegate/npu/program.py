@@ -16,7 +16,8 @@ from delegate.errors import EncodingError, ProgramError, UnknownFormError
 from delegate.lower.lowered import Layer, LoweredPartition
 from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import BufferId, ConvTask, TableLoad, Task
-from delegate.npu.encode import encode_task
+from delegate.npu.encode import ScheduledTask, encode_task, schedule, with_table_loads
+from delegate.npu.evidence import KEPT_TABLE, TaskForm, task_forms
 from delegate.npu.perf import estimate_task
 from delegate.npu.program_check import check_program
 from delegate.npu.program_reader import parse
@@ -30,8 +31,6 @@ from delegate.npu.program_types import (
 )
 from delegate.npu.program_writer import serialize, serialized
 from delegate.npu.regcmd import TAIL_WORDS, Segment, segment_stride_words, tail_words
-from delegate.npu.schedule import ScheduledTask, schedule, with_table_loads
-from delegate.npu.task_form import KEPT_TABLE, TaskForm, task_forms
 
 __all__ = [
     "Program",
@@ -47,7 +46,7 @@ __all__ = [
 
 
 def build_program(lowered: LoweredPartition, compiler: str) -> Program:
-    """The Program of a partition. ``compiler`` is "name version" of the producer.
+    """Return the Program of a partition. ``compiler`` is "name version" of the producer.
 
     Raises EncodingError when a register field does not hold its value, ProgramError when the
     partition's buffers, references or bindings are inconsistent.
@@ -111,7 +110,7 @@ def _check_reuse(lowered: LoweredPartition, tasks: Sequence[ScheduledTask]) -> N
 def _check_forms(
     lowered: LoweredPartition, tasks: Sequence[ScheduledTask], forms: Sequence[TaskForm]
 ) -> None:
-    """Every task has a form that the evidence allows."""
+    """Check that every task has a form that the evidence allows."""
     evidence = lowered.chip.evidence
     if evidence is None:
         return
@@ -130,7 +129,7 @@ def _check_forms(
 def _check_extents(
     lowered: LoweredPartition, tasks: Sequence[ScheduledTask], buffers: tuple[ProgramBuffer, ...]
 ) -> None:
-    """Every task stays inside its buffers, and writes only where results belong."""
+    """Check that every task stays inside its buffers, and writes only where results belong."""
     for item in tasks:
         for access in accesses(item.task):
             buffer, start, end = access.start.buffer, access.start.offset, access.end
@@ -151,7 +150,7 @@ _WRITTEN = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
 
 
 def _place(segments: list[Segment]) -> tuple[list[int], int]:
-    """The first word of every segment, and the size of all."""
+    """Return the first word of every segment, and the size of all."""
     offsets, end = [], 0
     for segment in segments:
         offsets.append(end)

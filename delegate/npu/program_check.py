@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chips import registers_of
-from delegate.chip.element import ATOM_BYTES, Element
-from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
+from delegate.chip.element import ATOM_BYTES, MAX_BUFFER_BYTES, MAX_TOTAL_BYTES, Element
 from delegate.chip.register_model import RegisterMap
 from delegate.errors import ProgramError
 from delegate.lower.lowered import Fold, Spread, TensorBinding
@@ -132,7 +131,9 @@ def _tail(program: Program, task: ProgramTask) -> list[Command]:
 
 
 def _check_links(program: Program) -> None:
-    """Every tail links to the next task of its job or ends the chain, and starts its blocks."""
+    """Check that every tail links to the next task of its job or ends the chain, and starts its
+    blocks.
+    """
     targets = {reloc.word: reloc for reloc in program.relocs}
     following = (*program.tasks[1:], None)
     for index, (task, after) in enumerate(zip(program.tasks, following, strict=True)):
@@ -249,7 +250,7 @@ def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: 
 
 
 def _check_spread(place: str, binding: TensorBinding, spread: Spread) -> None:
-    """Every element of the box is one of the tensor."""
+    """Check that every element of the box is one of the tensor."""
     plain = binding.fold is None and binding.laid_out.bytes == 1
     _require(plain, f"{place} is spread and folded, or of several bytes")
     strides = (spread.image, spread.row, spread.pixel, spread.channel)

@@ -18,18 +18,21 @@ from delegate.errors import ProgramError
 from delegate.lower.lowered import Affine, Fold, Spread, TensorBinding
 from delegate.lower.task import BufferId, Ref
 from delegate.model.flatbuffer_reader import FlatbufferReader, Table
-from delegate.npu import program_format
-from delegate.npu.format_version import FORMAT_VERSION
+from delegate.npu import FORMAT_VERSION, program_types
 from delegate.npu.program_check import check_program
-from delegate.npu.program_format import (
+from delegate.npu.program_types import (
     CHECKSUM_BYTES,
     FILE_IDENTIFIER,
     RELOC,
     Fields,
     Kind,
+    Program,
+    ProgramBuffer,
+    ProgramLayer,
+    ProgramTask,
+    Reloc,
     Slot,
 )
-from delegate.npu.program_types import Program, ProgramBuffer, ProgramLayer, ProgramTask, Reloc
 
 _NUMBERS = {kind: struct.Struct(kind.value) for kind in Kind if kind.value.startswith("<")}
 _INT32S = np.dtype("<i4")
@@ -52,12 +55,12 @@ class _ProgramFile(FlatbufferReader):
 
 
 def open_program(data: bytes) -> Table:
-    """The root table. Raises ProgramError."""
+    """Return the root table. Raises ProgramError."""
     return _ProgramFile(memoryview(data), "program").root(FILE_IDENTIFIER, "program")
 
 
 def parse(data: bytes) -> Program:
-    """The Program in ``data``. Raises ProgramError unless every rule holds."""
+    """Return the Program in ``data``. Raises ProgramError unless every rule holds."""
     data = bytes(data)
     root = open_program(data)
     version = root.number(Slot.VERSION, _NUMBERS[Kind.UINT32])
@@ -67,9 +70,9 @@ def parse(data: bytes) -> Program:
             "compile the model again"
         )
     _check_sum(data, root)
-    layers = _rows(root, Slot.LAYERS, "layer", program_format.LAYER)
-    buffers = _rows(root, Slot.BUFFERS, "buffer", program_format.BUFFER)
-    tasks = _rows(root, Slot.TASKS, "task", program_format.TASK)
+    layers = _rows(root, Slot.LAYERS, "layer", program_types.LAYER)
+    buffers = _rows(root, Slot.BUFFERS, "buffer", program_types.BUFFER)
+    tasks = _rows(root, Slot.TASKS, "task", program_types.TASK)
     program = Program(
         chip=root.string(Slot.CHIP),
         compiler=root.string(Slot.COMPILER),
@@ -98,7 +101,7 @@ def _check_sum(data: bytes, root: Table) -> None:
 
 
 def _rows(root: Table, slot: Slot, name: str, fields: Fields) -> Iterator[tuple[Table, Values]]:
-    """The tables of a vector, each with the values of its ``fields``."""
+    """Yield the tables of a vector, each with the values of its ``fields``."""
     for table in root.tables(slot, name):
         found = {
             name: _value(table, slot, kind) for slot, (name, kind) in enumerate(fields.items())
@@ -139,7 +142,7 @@ def _relocs(root: Table) -> tuple[Reloc, ...]:
 
 def _bindings(root: Table, slot: Slot, name: str) -> tuple[TensorBinding, ...]:
     return tuple(
-        _binding(table, values) for table, values in _rows(root, slot, name, program_format.BINDING)
+        _binding(table, values) for table, values in _rows(root, slot, name, program_types.BINDING)
     )
 
 
@@ -157,7 +160,7 @@ def _binding(table: Table, values: Values) -> TensorBinding:
 
 
 def _part(values: Values, name: str) -> dict[str, Any]:
-    """The fields of a part of a binding."""
+    """Return the fields of a part of a binding."""
     found = (field.split(".") for field in values if field.startswith(f"{name}."))
     return {field: values[f"{part}.{field}"] for part, field in found}
 

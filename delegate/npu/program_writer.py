@@ -10,18 +10,17 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
-from delegate.npu import program_format
-from delegate.npu.format_version import FORMAT_VERSION
+from delegate.npu import FORMAT_VERSION, program_types
 from delegate.npu.program_check import check_program
-from delegate.npu.program_format import (
+from delegate.npu.program_types import (
     CHECKSUM_BYTES,
     FILE_IDENTIFIER,
     RELOC,
     Fields,
     Kind,
+    Program,
     Slot,
 )
-from delegate.npu.program_types import Program
 
 _MOST_RECORD_BYTES = 320
 """The most bytes of a table with its vtable, without the strings and vectors in it."""
@@ -34,7 +33,7 @@ _CHECKSUM_PLACEHOLDER = (1 << 64) - 1
 
 
 def serialize(program: Program) -> bytes:
-    """The bytes of ``program``. Raises ProgramError when it is inconsistent."""
+    """Return the bytes of ``program``. Raises ProgramError when it is inconsistent."""
     return bytes(serialized(program))
 
 
@@ -47,12 +46,12 @@ def serialized(program: Program) -> bytearray:
     content = {
         Slot.COMPILER: builder.CreateString(program.compiler),
         Slot.NAME: builder.CreateString(program.name),
-        Slot.BUFFERS: _tables(builder, program_format.BUFFER, program.buffers),
+        Slot.BUFFERS: _tables(builder, program_types.BUFFER, program.buffers),
         Slot.RELOCS: _byte_vector(builder, relocs, RELOC.size, _RELOC_ALIGNMENT),
-        Slot.LAYERS: _tables(builder, program_format.LAYER, program.layers),
-        Slot.TASKS: _tables(builder, program_format.TASK, program.tasks),
-        Slot.INPUTS: _tables(builder, program_format.BINDING, program.inputs),
-        Slot.OUTPUTS: _tables(builder, program_format.BINDING, program.outputs),
+        Slot.LAYERS: _tables(builder, program_types.LAYER, program.layers),
+        Slot.TASKS: _tables(builder, program_types.TASK, program.tasks),
+        Slot.INPUTS: _tables(builder, program_types.BINDING, program.inputs),
+        Slot.OUTPUTS: _tables(builder, program_types.BINDING, program.outputs),
     }
     builder.StartObject(len(Slot))
     builder.PrependUOffsetTRelativeSlot(Slot.CHIP, chip, 0)
@@ -83,7 +82,7 @@ def _size_bytes(program: Program) -> int:
 
 
 def checksum_position(data: bytes | bytearray) -> int:
-    """Where the checksum lies in a well-formed file."""
+    """Return where the checksum lies in a well-formed file."""
     (table,) = struct.unpack_from("<I", data, 0)
     (back,) = struct.unpack_from("<i", data, table)
     (offset,) = struct.unpack_from("<H", data, table - back + 4 + 2 * Slot.CHECKSUM)
@@ -101,7 +100,7 @@ def _end_table(builder: flatbuffers.Builder) -> int:
 
 
 def _tables(builder: flatbuffers.Builder, fields: Fields, items: Sequence[object]) -> int:
-    """A vector of tables, one for each of ``items``."""
+    """Return a vector of tables, one for each of ``items``."""
     offsets = [_table(builder, fields, item) for item in items]
     builder.StartVector(4, len(offsets), 4)
     for offset in reversed(offsets):
@@ -140,7 +139,7 @@ def _value(item: object, name: str) -> int | float:
 
 
 def _content(builder: flatbuffers.Builder, kind: Kind, value: Any) -> int:
-    """Where it begins; 0 of what is left out."""
+    """Return where it begins; 0 of what is left out."""
     match kind:
         case Kind.TEXT:
             return int(builder.CreateString(value))

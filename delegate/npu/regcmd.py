@@ -3,18 +3,24 @@
 In: field values by name. Out: the words of one segment and the places where addresses belong.
 Refuses, with an EncodingError naming layer, tile, BLOCK.REGISTER.FIELD, value and limit, whatever
 does not fit.
+
+Values of registers as tables: what both chips' encoders give registers of the same name.
+
+A table maps registers (``"CNA.CONV_CON3"``) to the true values of their fields, or to the place
+whose address they hold. Registers and fields that no table names are 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Final
 
-from delegate.chip.register_model import Access, Field, Register, RegisterMap
-from delegate.chip.registers import REGISTERS, register
+from delegate.chip.register_model import Access, BurstLength, CvtOrder, Field, Register, RegisterMap
+from delegate.chip.rk3588.registers import REGISTERS, register
 from delegate.errors import EncodingError
-from delegate.lower.task import Ref
+from delegate.lower.task import ConvTask, DpuTask, Ref
 
 TAIL_WORDS = 4
 """Link, length of the next segment, barrier, start word: the end of every segment (observed)."""
@@ -29,7 +35,7 @@ VALUE_MASK = 0xFFFF_FFFF
 
 
 def pack_word(target: int, offset: int, value: int) -> int:
-    """The command word; ``value`` is the whole 32-bit register."""
+    """Return the command word; ``value`` is the whole 32-bit register."""
     return target << 48 | (value & VALUE_MASK) << 16 | offset
 
 
@@ -44,13 +50,13 @@ class Command:
 
 
 def unpack_word(word: int, registers: RegisterMap = REGISTERS) -> Command:
-    """The parts of a command word and the register that it addresses on a chip."""
+    """Return the parts of a command word and the register that it addresses on a chip."""
     target, value, offset = word >> 48, word >> 16 & VALUE_MASK, word & 0xFFFF
     return Command(target, offset, value, registers.by_address.get((target, offset)))
 
 
 def read_commands(words: Iterable[int], registers: RegisterMap = REGISTERS) -> Iterator[Command]:
-    """Every word of a stream, decoded, in order."""
+    """Return every word of a stream, decoded, in order."""
     return (unpack_word(int(word), registers) for word in words)
 
 
@@ -87,7 +93,7 @@ def fetch_amount(body_words: int) -> int:
 
 
 def tail_words(next_body_words: int | None, enable_mask: int) -> tuple[int, int, int, int]:
-    """The tail of a segment; the link's address is patched later.
+    """Return the tail of a segment; the link's address is patched later.
 
     ``next_body_words`` None: the chain ends here, the link is an empty word and the amount is 0.
     """
@@ -120,7 +126,7 @@ class RegCmdWriter:
         self._written: set[str] = set()
 
     def fail(self, place: str, problem: str) -> EncodingError:
-        """The error to raise about ``place`` (BLOCK.REGISTER.FIELD)."""
+        """Return the error to raise about ``place`` (BLOCK.REGISTER.FIELD)."""
         tile = f", tile {self._tile}" if self._tile else ""
         return EncodingError(f"layer {self._layer}{tile}: {place} {problem}")
 
@@ -138,9 +144,37 @@ class RegCmdWriter:
         self._append(name, fields)
 
     def rewrite(self, name: str, /, **fields: int) -> None:
-        """As ``write``, for a register that correct programs write more than once."""
+        """Write as ``write`` does, for a register that correct programs write more than once."""
         self._claim(name, again=True)
         self._append(name, fields)
+
+    def write_table(self, names: Iterable[str], table: Mapping[str, Value]) -> None:
+        """Write the registers ``names`` with what ``table`` gives them; they may be repeated."""
+        for name in names:
+            value = table.get(name)
+            if isinstance(value, Ref):
+                self.write_address(name, value)
+            else:
+                self.rewrite(name, **(value or {}))
+
+    def write_blocks(self, blocks: Iterable[str], table: Mapping[str, Value]) -> None:
+        """Write every register of ``blocks`` that streams write, but for the pointers to register
+        groups, in the order of their offsets. Raises KeyError for a name that is none of theirs.
+        """
+        names = [name for block in blocks for name in _stream_registers(self._registers, block)]
+        unknown = table.keys() - names
+        if unknown:
+            raise KeyError(f"no registers {sorted(unknown)} in {blocks}")
+        self.write_table(names, table)
+
+    def rewrite_values(self, name: str, values: Sequence[int]) -> None:
+        """Write a register once for each of ``values``, whole values of 32 bits without a sign."""
+        target = self._claim(name, again=True)
+        if not all(0 <= value <= VALUE_MASK for value in values):
+            raise self.fail(name, f"takes values of 0..{VALUE_MASK}")
+        empty = pack_word(target.target, target.offset, 0)
+        one = pack_word(target.target, target.offset, 1) - empty
+        self._words += [empty + value * one for value in values]
 
     def _append(self, name: str, fields: Mapping[str, int]) -> None:
         try:
@@ -150,8 +184,8 @@ class RegCmdWriter:
         self._words.append(word)
 
     def write_address(self, name: str, place: Ref | None) -> None:
-        """An address register: a relocation to ``place``, whose offset is the value until then;
-        None: 0.
+        """Write an address register: a relocation to ``place``, whose offset is the value until
+        then; None: 0.
         """
         if place is None:
             self.write(name)
@@ -169,7 +203,7 @@ class RegCmdWriter:
         self._words.append(pack_word(target.target, target.offset, place.offset))
 
     def finish(self, enable_mask: int, int_mask: int) -> Segment:
-        """The segment. The writer is not used afterwards."""
+        """Return the segment. The writer is not used afterwards."""
         return Segment(tuple(self._words), tuple(self._addresses), enable_mask, int_mask)
 
     def _claim(self, name: str, again: bool) -> Register:
@@ -182,6 +216,17 @@ class RegCmdWriter:
         return target
 
 
+@cache
+def _stream_registers(registers: RegisterMap, block: str) -> tuple[str, ...]:
+    (found,) = (item for item in registers.blocks if item.name == block)
+    ordered = sorted(found.registers, key=lambda item: item.offset)
+    return tuple(
+        item.full_name
+        for item in ordered
+        if item.access is Access.STREAM and not item.name.endswith("S_POINTER")
+    )
+
+
 class _FieldError(ValueError):
     """A field, BLOCK.REGISTER.FIELD, does not hold a value."""
 
@@ -192,7 +237,7 @@ class _FieldError(ValueError):
 
 @lru_cache(maxsize=1 << 14)  # most registers are alike in most tasks
 def _word(registers: RegisterMap, name: str, fields: tuple[tuple[str, int], ...]) -> int:
-    """The command word that gives ``fields`` of a register their values. Raises _FieldError."""
+    """Return the command word that gives ``fields`` their values. Raises _FieldError."""
     target = registers.register(name)
     value = 0
     for field_name, field_value in fields:
@@ -211,3 +256,87 @@ def _encoded(target: Register, field: Field, value: int) -> int:
     if field.minus_one:
         number -= 1
     return (number << field.lo) & field.mask
+
+
+Value = Mapping[str, int] | Ref | None
+Table = dict[str, Value]
+
+REARMED: Final = {"POINTER_PP_MODE": 1, "EXECUTER_PP_EN": 1, "POINTER_PP_EN": 1}
+"""A block's S_POINTER so that its two register groups alternate."""
+
+
+def joined(*tables: Mapping[str, Value]) -> Table:
+    """Return one table of all; fields of a register may come from several."""
+    found: Table = {}
+    for table in tables:
+        for name, value in table.items():
+            there = found.get(name)
+            if isinstance(there, Mapping) and isinstance(value, Mapping):
+                found[name] = {**there, **value}
+            else:
+                found[name] = value
+    return found
+
+
+def pointers(*, is_cleared: bool = False) -> Table:
+    """Return what re-arms both register groups to alternate; without it a chain repeats the first
+    task. ``is_cleared``: of a task that uses tables; both pointers go back instead (observed).
+    """
+    cleared = {"EXECUTER_PP_CLEAR": 1, "POINTER_PP_CLEAR": 1}
+    fields = cleared if is_cleared else REARMED
+    return {"DPU.S_POINTER": fields, "DPU_RDMA.RDMA_S_POINTER": fields}
+
+
+def convolution(task: ConvTask) -> Table:
+    """Return the shapes and places that CNA and CORE need. Features are not converted, weights not
+    compressed: of the decompressor only the address is used.
+    """
+    feature, output, weights = task.feature, task.output, task.weights
+    return {
+        "CNA.CONV_CON3": {
+            "ATROUS_Y_DILATION": task.dilations[0],
+            "ATROUS_X_DILATION": task.dilations[1],
+            "CONV_Y_STRIDE": task.strides[0],
+            "CONV_X_STRIDE": task.strides[1],
+        },
+        "CNA.DATA_SIZE0": {"DATAIN_WIDTH": feature.width, "DATAIN_HEIGHT": feature.height},
+        "CNA.DATA_SIZE1": {"DATAIN_CHANNEL": feature.channels},
+        "CNA.DATA_SIZE2": {"DATAOUT_WIDTH": output.width},
+        "CNA.DATA_SIZE3": {"DATAOUT_ATOMICS": output.height * output.width},
+        "CNA.WEIGHT_SIZE0": {"WEIGHT_BYTES": weights.total_bytes},
+        "CNA.CVT_CON0": {"DATA_SIGN": 1, "CVT_TYPE": CvtOrder.ADD_FIRST, "CVT_BYPASS": 1},
+        "CNA.FC_DATA_SIZE0": {"DMA_WIDTH": feature.width, "DMA_HEIGHT": feature.height},
+        "CNA.FC_DATA_SIZE1": {"DMA_CHANNEL": feature.channels},
+        "CNA.PAD_CON0": {"PAD_LEFT": feature.pad_left, "PAD_TOP": feature.pad_top},
+        "CNA.PAD_CON1": {"PAD_VALUE": feature.pad_value},
+        "CNA.FEATURE_DATA_ADDR": feature.source,
+        "CNA.DMA_CON0": {
+            "WEIGHT_BURST_LEN": BurstLength.BURST_16,
+            "DATA_BURST_LEN": BurstLength.BURST_16,
+        },
+        "CNA.DCOMP_ADDR0": weights.source,
+        "CORE.DATAOUT_SIZE_0": {"DATAOUT_HEIGHT": output.height, "DATAOUT_WIDTH": output.width},
+    }
+
+
+def cube(task: DpuTask, channels: int) -> Table:
+    """Return the cube of ``task`` as DPU and DPU_RDMA have it, and the last stage. ``channels``: of
+    the result, as programmed.
+    """
+    output, out = task.output, task.out_convert
+    return {
+        "DPU.DST_BASE_ADDR": output.target,
+        "DPU.DST_SURF_STRIDE": {"DST_SURF_STRIDE": output.surface_stride_bytes},
+        "DPU.DATA_CUBE_WIDTH": {"WIDTH": output.width},
+        "DPU.DATA_CUBE_HEIGHT": {"HEIGHT": output.height},
+        "DPU.DATA_CUBE_CHANNEL": {"CHANNEL": channels},
+        "DPU.WDMA_SIZE_0": {"CHANNEL_WDMA": channels},
+        "DPU.WDMA_SIZE_1": {"HEIGHT_WDMA": output.height, "WIDTH_WDMA": output.width},
+        "DPU.OUT_CVT_OFFSET": {"OUT_CVT_OFFSET": out.offset},
+        "DPU.OUT_CVT_SCALE": {"OUT_CVT_SCALE": out.scale},
+        "DPU.OUT_CVT_SHIFT": {"OUT_CVT_SHIFT": out.shift},
+        "DPU_RDMA.RDMA_DATA_CUBE_WIDTH": {"WIDTH": output.width},
+        "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT": {"HEIGHT": output.height},
+        "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"CHANNEL": channels},
+        "DPU_RDMA.RDMA_BS_BASE_ADDR": task.bs.operands,
+    }

@@ -46,7 +46,9 @@ def device_values(binding: TensorBinding, values: npt.NDArray[np.generic]) -> Va
 
 
 def host_numbers(binding: TensorBinding) -> npt.NDArray[np.int64]:
-    """Which element of the host's tensor, in its order, each of [n, h, w, c] is, without a fold."""
+    """Return which element of the host's tensor, in its order, each of [n, h, w, c] is, without a
+    fold.
+    """
     sizes = (binding.images, binding.height, binding.width, binding.channels)
     spread = binding.spread
     if spread is None:
@@ -59,7 +61,7 @@ def host_numbers(binding: TensorBinding) -> npt.NDArray[np.int64]:
 
 
 def _signed(binding: TensorBinding, values: npt.NDArray[Any]) -> Values:
-    """The device's value of each element."""
+    """Return the device's value of each element."""
     if binding.affine is not None:
         return _quantized(binding.affine, values)
     if binding.table:
@@ -71,22 +73,22 @@ def _signed(binding: TensorBinding, values: npt.NDArray[Any]) -> Values:
 
 
 def _halves(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
-    """To nearest even; finite numbers beyond fp16's range become its ends."""
+    """Round to nearest even; finite numbers beyond fp16's range become its ends."""
     most = np.finfo(np.float16).max
     limited = np.where(np.isfinite(values), np.clip(values, -most, most), values)
     return np.asarray(limited, np.float16)
 
 
 def quantize_multiplies() -> bool:
-    """Whether the runtime's kernel of QUANTIZE multiplies by the reciprocal of the scale: on
+    """Return whether the runtime's kernel of QUANTIZE multiplies by the reciprocal of the scale: on
     aarch64 where this thread flushes subnormals (docs/numerics.md).
     """
     return platform.machine() == "aarch64" and bool(_LEAST_NORMAL * np.float32(0.5) == 0)
 
 
 def _quantized(affine: Affine, values: npt.NDArray[np.float32]) -> Values:
-    """float32 throughout, halves away from zero; what has no int32 becomes what the processor
-    makes of it, and the sum with the zero point wraps.
+    """Quantise in float32 throughout, halves away from zero; what has no int32 becomes what the
+    processor makes of it, and the sum with the zero point wraps.
     """
     scale = np.float32(affine.scale)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):

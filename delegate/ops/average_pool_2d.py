@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 
 from delegate.errors import LoweringError
-from delegate.lower.known_stages import RECORD, multiplies_by_register, ties_away
-from delegate.lower.numerics.averages import AverageTarget, average
+from delegate.lower.legalize import RECORD, multiplies_by_register, ties_away
+from delegate.lower.numerics.image_sums import average
 from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rules import AVERAGE_IS_EQUAL
 from delegate.lower.task import TaskKind
-from delegate.lower.window_sums import WindowSums, counts
 from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import pooling
 from delegate.ops.shared.convolution import most_kernel, most_stride
-from delegate.ops.shared.window_sums import WindowSumsPlan
+from delegate.ops.shared.pooling import WindowSums, counts, plan_window_sums
 
 
 @constraint(most=most_kernel)
@@ -28,7 +27,7 @@ def summed_window_in_range(facts: GraphFacts, node: Node) -> str | None:
     return f"it is {sides[0]} x {sides[1]}" if max(sides) > most_kernel(facts.chip) else None
 
 
-def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
+def plan(planning: Planning, operation: Operation) -> Plan:
     """Raises LoweringError where an average is not equal for some sum."""
     graph, node = planning.graph, operation.node
     target = planning.tensor(operation.result)
@@ -40,13 +39,13 @@ def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
     has_register = multiplies_by_register(chip, kind)
     known = has_register and ties_away(chip, kind, RECORD), not has_register
     for count in sorted(counts(windows)):
-        found = average(AverageTarget(count, offset, clamp), *known)
+        found = average(count, offset, clamp, *known)
         if found is None:
             problem = f"no setting is, of {count} values between {clamp[0]} and {clamp[1]}"
             raise LoweringError(node.index, AVERAGE_IS_EQUAL, problem)
-        stages[count] = 0, found
+        stages[count] = offset * count, found
     sums = WindowSums(windows, stages)
-    return WindowSumsPlan(planning, operation, sums)
+    return plan_window_sums(planning, operation, sums)
 
 
 @constraint(most=most_kernel, stride=most_stride)
@@ -68,7 +67,7 @@ def half_window_in_range(facts: GraphFacts, node: Node) -> str | None:
 
 def half(operator: Operator) -> Operator:
     """Means in fp16."""
-    from delegate.ops.shared import half, half_errors, half_means
+    from delegate.ops.shared import half, half_means, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         windows = pooling.pooling_of(planning.graph, operation.node)
@@ -76,7 +75,7 @@ def half(operator: Operator) -> Operator:
         return half_means.plan_mean(planning, operation, windows, activation)
 
     rules = (*half.FIRST, *pooling.GEOMETRY, half_window_in_range)
-    return half.half_record(operator, plan, rules, half_errors.BY_CHANNEL)
+    return half.half_record(operator, plan, rules, half_ranges.of_means)
 
 
 OPERATOR = Operator(

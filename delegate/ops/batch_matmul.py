@@ -12,21 +12,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.chip import Primitive
 from delegate.errors import LoweringError
+from delegate.lower.conv_spec import Convolution
 from delegate.lower.matrix_products import Factors, pairs_of, planned_product
 from delegate.lower.memory.tensors import View
-from delegate.lower.model_weights import device_weights, real_ratios
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.resolved import Convolution
 from delegate.lower.rules import FORM_IS_KNOWN
+from delegate.lower.weights import device_weights, real_ratios
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import (
     Ends,
     GraphFacts,
-    KnownOf,
-    Moved,
     Operator,
     RangeOf,
     Role,
@@ -202,7 +201,7 @@ def _of_one(
 def _plan_computed(planning: Planning, operation: Operation) -> Plan:
     """Raises LoweringError."""
     graph, node = planning.graph, operation.node
-    if not planning.chip.forms.writes_sums:
+    if Primitive.SUMS in planning.chip.lacks:
         problem = f"both matrices are computed, which no known program of {planning.chip.name} has"
         raise LoweringError(node.index, FORM_IS_KNOWN, problem)
     factors = _factors(graph, node)
@@ -232,51 +231,35 @@ def _computed(operator: Operator) -> Operator:
 def _half_computed(operator: Operator) -> Operator:
     """The same in fp16."""
     from delegate.lower.half.bound import sum_bound
-    from delegate.ops.shared import half, half_errors
+    from delegate.ops.shared import half, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         factors = _factors(planning.graph, operation.node)
         conv = _of_one(planning, operation, factors, np.float32)
         found = planned_product(planning, operation, factors, conv)
         groups = -(-factors.inputs // planning.chip.groups.input_lanes)
-        return replace(found, bound=sum_bound(groups))
+        return found.within(sum_bound(groups))
 
-    product = half_errors.pair(EwOperation.MULTIPLY)
+    product = half_ranges.of_pair(EwOperation.MULTIPLY)
 
     def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
-        low, high = product.ranges(graph, node, range_of)
+        low, high = product(graph, node, range_of)
         inputs = _factors(graph, node).inputs
         return low * inputs, high * inputs
 
-    def spread(graph: Graph, node: Node, known_of: KnownOf) -> Moved:
-        moved, terms = product.spread(graph, node, lambda t: half_errors.of_all(known_of(t)))
-        inputs = _factors(graph, node).inputs
-        return moved * inputs, terms * inputs
-
-    rules = (*half.FIRST, *_COMPUTED)
-    return half.half_record(_computed(operator), plan, rules, half_errors.Proof(ranges, spread))
+    return half.half_record(_computed(operator), plan, (*half.FIRST, *_COMPUTED), ranges)
 
 
 def half(operator: Operator) -> Operator:
     """The same in fp16."""
-    from delegate.ops.shared import half, half_errors
+    from delegate.ops.shared import half, half_ranges
 
-    def plan(planning: Planning, operation: Operation) -> Plan:
-        graph, node = planning.graph, operation.node
-        weights = _filters(graph, node, half.constant_values(graph, node.inputs[1]))
-        view = _result(planning, operation)
-        return half.plan_half_convolution(planning, operation, AS_IT_IS, weights, output_view=view)
-
-    def sums(node: Node) -> half_errors.Proof:
-        return half_errors.sums(0, -2 if node.known_options(BatchMatMulOptions).adj_y else -1)
-
-    proof = half_errors.Proof(
-        lambda graph, node, range_of: sums(node).ranges(graph, node, range_of),
-        lambda graph, node, known_of: sums(node).spread(graph, node, known_of),
-    )
+    def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
+        outputs_axis = -2 if node.known_options(BatchMatMulOptions).adj_y else -1
+        return half_ranges.of_sums(0, outputs_axis)(graph, node, range_of)
 
     rules = (*half.FIRST, *_PRODUCT, half.float_weights)
-    found = half.half_record(operator, plan, rules, proof)
+    found = half.half_record(operator, plan, rules, ranges)
     return replace(found, computed=_half_computed)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delegate.model.graph import Activation, Graph, Node
+from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Shape
-from delegate.ops.shared.links import Link, axis_of, parts_along
+from delegate.ops.shared.maps import axis_of, joined
 from delegate.ops.shared.moving import joining
 
 
@@ -26,12 +27,13 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     return ((*first[:axis], size, *first[axis + 1 :]),)
 
 
-def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-    return parts_along(graph, node.outputs[0], node.inputs, _axis(node))
+def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
+    parts = [graph.tensor(t).shape for t in node.inputs]
+    return (joined(parts, axis_of(_axis(node), parts[0])),)
 
 
 def _axis(node: Node) -> int:
     return node.known_options(ConcatenationOptions).axis
 
 
-OPERATOR = joining("CONCATENATION", links, shapes, ConcatenationOptions)
+OPERATOR = joining("CONCATENATION", maps, shapes, ConcatenationOptions)

@@ -1,23 +1,134 @@
-"""CONV_2D: dense and grouped convolution. Filters are OHWI."""
+"""CONV_2D: dense and grouped convolution. Filters are OHWI.
+
+Convolutions of strides beyond the register's, as patch embeddings have them: column by column.
+
+Rows of one surface lie apart as surfaces do, so that the rows under a window are channels of one
+row; a task starts that row anew every stride. Each column of the result is a task of its own, which
+begins where its windows do: no stride is left.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from delegate.chip.chip import Chip
-from delegate.lower.grouped import widen_groups
-from delegate.lower.input_fold import choose_fold
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.chip import Chip, Primitive
+from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE
+from delegate.lower.conv_spec import Convolution
+from delegate.lower.conv_stages import choose_requantization, packed_operands, requantizing_stages
+from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.lowered import Fold
+from delegate.lower.lowering import choose_fold
+from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import View, view_of
-from delegate.lower.model_weights import device_weights
-from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.operation import Memory, Operation, Plan, Planning
+from delegate.lower.selection import Moving
+from delegate.lower.task import Task
 from delegate.lower.tiling.geometry import Axis
+from delegate.lower.weights import DeviceWeights, device_weights, real_ratios, widen_groups
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint
-from delegate.ops.shared import common, convolution
+from delegate.ops.shared import common, convolution, half_records
 from delegate.ops.shared.common import weights_of
+from delegate.ops.shared.convolution import ConvolutionOptions, convolution_of, paddings
+from delegate.ops.shared.moving import task_plan
+
+MOST_COLUMNS: Final = 64
+"""Tasks of an image: more launches than convolutions of a network take."""
+
+
+def are_patches(chip: Chip, graph: Graph, node: Node, options: ConvolutionOptions) -> bool:
+    """Return whether the windows of ``node`` can be taken column by column: they lie within the
+    image and in one surface, and the chip has kernels of one row.
+    """
+    _, height, width, channels = graph.tensor(node.inputs[0]).shape
+    _, kh, kw, covered = graph.tensor(node.inputs[1]).shape
+    _, rows, columns, _ = graph.tensor(node.outputs[0]).shape
+    source, target = View(1, height, width, channels), View(1, rows, columns, 1)
+    limits = chip.limits
+    return (
+        Primitive.UNEQUAL_SIDES not in chip.lacks
+        and (options.dilation_h, options.dilation_w) == (1, 1)
+        and paddings(options, source, target, kh, kw) == (0, 0)
+        and (rows - 1) * options.stride_h + kh <= height
+        and (columns - 1) * options.stride_w + kw <= width
+        and covered == channels <= CHANNELS_PER_SURFACE
+        and kh * CHANNELS_PER_SURFACE <= limits.input_channels
+        and kw <= limits.kernel_size
+        and columns <= MOST_COLUMNS
+    )
+
+
+def plan_patches(
+    planning: Planning, operation: Operation, options: ConvolutionOptions, weights: DeviceWeights
+) -> Plan:
+    """``weights``: OHWI. Raises LoweringError."""
+    conv = _of_a_column(planning, operation, options, weights)
+    pipeline, bias = choose_requantization(conv)
+    source, target = (planning.tensor(t).view for t in (operation.operands[0], operation.result))
+    channels = operand_channels(conv)
+
+    def tasks(memory: Memory, moving: Moving) -> Iterator[Task]:
+        constants = moving.constants
+        operands = constants.add(packed_operands(conv, pipeline, bias, channels))
+        stages = requantizing_stages(conv, pipeline, operands, channels, constants)
+        given, made = (memory.tensors[t] for t in (operation.operands[0], operation.result))
+        for image in range(source.images):
+            for column in range(target.width):
+                windows = given.image(image).window(
+                    conv.input_view,
+                    pixel=column * options.stride_w,
+                    row_pixels=source.width * options.stride_h,
+                    surface_bytes=source.width * ATOM_BYTES,
+                )
+                results = made.image(image).window(
+                    conv.output_view, pixel=column, row_pixels=target.width
+                )
+                of_column = replace(conv, source=windows, target=results)
+                for task in tile_tasks(of_column, stages, constants):
+                    yield replace(task, tile=f"column {column} {task.tile}")
+
+    written = planning.chip.groups.surfaces_written(target.channels, is_depthwise=False)
+    footprint = Footprint(operation.node, ((operation.operands[0], 1),), operation.result, written)
+    return task_plan(planning, operation, footprint, tasks)
+
+
+def _of_a_column(
+    planning: Planning, operation: Operation, options: ConvolutionOptions, weights: DeviceWeights
+) -> Convolution:
+    graph, node = planning.graph, operation.node
+    x, given, y = (graph.tensor(t) for t in (*node.inputs[:2], operation.result))
+    target = planning.tensor(operation.result).view
+    assert given.quantization is not None
+    outputs, kh, kw, _ = weights.values.shape
+    seen = View(1, target.height, 1, target.channels)
+    values = weights.values
+    bare = convolution_of(
+        planning, operation, options, _rows_as_channels(values, weights.zero_point),
+        weights.bias, seen,
+    )  # fmt: skip
+    return replace(
+        bare,
+        weight_zero_point=weights.zero_point,
+        ratios=real_ratios(x, given, y, outputs, in_float32=None),
+        per_channel=given.quantization.is_per_channel,
+        input_view=View(1, target.height, kw, kh * CHANNELS_PER_SURFACE),
+        strides=(1, 1),
+    )
+
+
+def _rows_as_channels(values: npt.NDArray[Any], zero_point: int) -> npt.NDArray[Any]:
+    """Return OHWI weights of one row; lanes without a channel count as zero."""
+    outputs, kh, kw, channels = values.shape
+    wide = np.full((outputs, 1, kw, kh, CHANNELS_PER_SURFACE), zero_point, values.dtype)
+    wide[:, 0, :, :, :channels] = values.transpose(0, 2, 1, 3)
+    return wide.reshape(outputs, 1, kw, kh * CHANNELS_PER_SURFACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +170,28 @@ GEOMETRY = (
 )
 
 
+def _is_beyond(chip: Chip, options: convolution.ConvolutionOptions) -> bool:
+    return max(options.stride_h, options.stride_w) > convolution.most_stride(chip)
+
+
+@constraint(most=convolution.most_stride, channels=CHANNELS_PER_SURFACE, columns=MOST_COLUMNS)
+def strides_or_patches(facts: GraphFacts, node: Node) -> str | None:
+    """Strides must be 1 to {most}, or more of at most {channels} channels to at most {columns}
+    columns without padding and dilation.
+    """
+    options = convolution.geometry(facts, node)
+    if min(options.stride_h, options.stride_w) >= 1 and (
+        not _is_beyond(facts.chip, options) or are_patches(facts.chip, facts.graph, node, options)
+    ):
+        return None
+    return f"they are {options.stride_h} x {options.stride_w}"
+
+
+_INTEGER_GEOMETRY = tuple(
+    strides_or_patches if rule is convolution.strides_in_range else rule for rule in GEOMETRY
+)
+
+
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     options = node.known_options(ConvOptions)
     return convolution.convolved(graph, node, options, graph.tensor(node.inputs[1]).shape[0])
@@ -77,7 +210,7 @@ def fold(chip: Chip, graph: Graph, operation: Operation) -> tuple[View, Fold] | 
     source = view_of(graph.tensor(operation.operands[0]).shape)
     target = view_of(graph.tensor(operation.result).shape)
     outputs, kh, kw, channels = graph.tensor(node.inputs[1]).shape
-    if channels != source.channels:
+    if channels != source.channels or _is_beyond(chip, options):
         return None
     padding = operation.padding or convolution.paddings(options, source, target, kh, kw)
     o, (top, left) = options, padding
@@ -92,25 +225,11 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     options = node.known_options(ConvOptions)
     shape = graph.tensor(node.inputs[1]).shape
     weights = device_weights(graph, node, shape[0], shape)
+    if _is_beyond(planning.chip, options):
+        return plan_patches(planning, operation, options, weights)
     channels = view_of(graph.tensor(node.inputs[0]).shape).channels
     wide = replace(weights, values=widen_groups(weights.values, channels, weights.zero_point))
     return convolution.plan_convolution(planning, operation, options, wide)
-
-
-def half(operator: Operator) -> Operator:
-    """Dense and grouped convolution in fp16."""
-    from delegate.ops.shared import half, half_errors
-
-    def plan(planning: Planning, operation: Operation) -> Plan:
-        graph, node = planning.graph, operation.node
-        weights = half.float_filters(graph, node, graph.tensor(node.inputs[1]).shape)
-        channels = planning.tensor(operation.operands[0]).elements.channels
-        wide = widen_groups(weights, channels, 0)
-        options = node.known_options(ConvOptions)
-        return half.plan_half_convolution(planning, operation, options, wide)
-
-    rules = (*half.FIRST, convolution.convolution_rank, *half.WITH_WEIGHTS, *GEOMETRY)
-    return half.half_record(operator, plan, rules, half_errors.sums(0, 0))
 
 
 OPERATOR = Operator(
@@ -123,6 +242,6 @@ OPERATOR = Operator(
     plan=plan,
     fold=fold,
     pads_input=True,
-    half=half,
-    rules=(*common.FIRST, convolution.convolution_rank, *common.WITH_WEIGHTS, *GEOMETRY),
+    half=half_records.sums((convolution.convolution_rank,), GEOMETRY),
+    rules=(*common.FIRST, convolution.convolution_rank, *common.WITH_WEIGHTS, *_INTEGER_GEOMETRY),
 )

@@ -13,8 +13,8 @@ from delegate.ops.shared import common
 
 @constraint()
 def sparse_constant(facts: GraphFacts, node: Node) -> str | None:
-    """DENSIFY runs once, on the CPU: what it makes of a sparse constant is a constant of
-    programs.
+    """DENSIFY of a sparse constant is computed while the model is compiled; of others it stays on
+    the CPU.
     """
     (source,) = facts.inputs(node)
     try:
@@ -36,7 +36,7 @@ def _dense(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
         return None
     if source.dtype is not result.dtype or _may_change(graph, source, source.constant):
         return None
-    from delegate.model.sparsity import dense_values  # on demand: few models have any
+    from delegate.model.tensor_content import dense_values  # on demand: few models have any
 
     return dense_values(source.constant, kind, source.shape, source.sparsity)
 
@@ -66,5 +66,6 @@ OPERATOR = Operator(
     lowering=Lowering.HOST,
     shapes=common.same_shape,
     folds=_folds,
+    folds_once=True,
     rules=(common.tensors_as_defined, common.nodes_in_order, sparse_constant),
 )

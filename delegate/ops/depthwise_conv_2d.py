@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from delegate.lower.grouped import widen_multiplier
 from delegate.lower.memory.tensors import view_of
-from delegate.lower.model_weights import device_weights
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.weights import device_weights, widen_multiplier
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint
-from delegate.ops.shared import common, convolution
+from delegate.ops.shared import common, convolution, half_records
 from delegate.ops.shared.common import weights_of
 
 
@@ -75,26 +74,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     )
 
 
-def half(operator: Operator) -> Operator:
-    """The same in fp16."""
-    from delegate.ops.shared import half, half_errors
-
-    def plan(planning: Planning, operation: Operation) -> Plan:
-        graph, node = planning.graph, operation.node
-        weights = half.float_filters(graph, node, graph.tensor(node.inputs[1]).shape[1:])
-        inputs = planning.tensor(operation.operands[0]).elements.channels
-        is_depthwise = weights.shape[2] == inputs
-        if not is_depthwise:
-            weights = widen_multiplier(weights, inputs, 0)
-        options = node.known_options(DepthwiseOptions)
-        return half.plan_half_convolution(
-            planning, operation, options, weights, is_depthwise=is_depthwise
-        )
-
-    rules = (*half.FIRST, convolution.convolution_rank, *half.WITH_WEIGHTS, *GEOMETRY)
-    return half.half_record(operator, plan, rules, half_errors.sums(0, 3, is_depthwise=True))
-
-
 OPERATOR = Operator(
     name="DEPTHWISE_CONV_2D",
     options=DepthwiseOptions,
@@ -105,6 +84,6 @@ OPERATOR = Operator(
     macs=macs,
     plan=plan,
     pads_input=True,
-    half=half,
+    half=half_records.sums((convolution.convolution_rank,), GEOMETRY),
     rules=(*common.FIRST, convolution.convolution_rank, *common.WITH_WEIGHTS, *GEOMETRY),
 )

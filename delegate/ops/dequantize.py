@@ -24,7 +24,7 @@ def _host_values(graph: Graph, node: Node, side: Side) -> HostValues | None:
 def _folds(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
     source = graph.tensor(node.inputs[0])
     is_half = source.dtype is DType.FLOAT16 and not source.is_sparse
-    return source.constant if is_half and node.inputs[0] not in graph.inputs else None
+    return source.constant if is_half else None
 
 
 OPERATOR = Operator(
@@ -34,6 +34,7 @@ OPERATOR = Operator(
     host_values=_host_values,
     shapes=common.same_shape,
     folds=_folds,
+    folds_once=True,
     rules=(
         common.tensors_as_defined,
         common.nodes_in_order,

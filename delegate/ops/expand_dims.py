@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Role, Shape
-from delegate.ops.shared.links import axis_of, integers
+from delegate.ops.shared.maps import axis_of, integers
 from delegate.ops.shared.reshaping import reshaping
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    """With a dimension of 1 before the axis."""
+    """Return the shape with a dimension of 1 before the axis."""
     source = graph.tensor(node.inputs[0]).shape
     axis = axis_of(integers(graph, node.inputs[1], 1)[0], (*source, 1))
     return ((*source[:axis], 1, *source[axis:]),)

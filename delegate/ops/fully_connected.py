@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import View
-from delegate.lower.model_weights import device_weights
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rules import ROWS_MATCH_PIXELS
+from delegate.lower.weights import device_weights
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint
-from delegate.ops.shared import common
+from delegate.ops.shared import common, half_records
 from delegate.ops.shared.common import weights_of
 from delegate.ops.shared.convolution import AS_IT_IS, ConvolutionOptions, plan_convolution
 from delegate.ops.shared.image_rules import feature_rank, other_rank
@@ -143,23 +143,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     )
 
 
-def half(operator: Operator) -> Operator:
-    """The same in fp16: a matrix product."""
-    from delegate.ops.shared import half, half_errors
-
-    def plan(planning: Planning, operation: Operation) -> Plan:
-        node = operation.node
-        kernel, output_view = _kernel(planning, operation)
-        shape = (output_view.channels, *kernel, -1)
-        weights = half.float_filters(planning.graph, node, shape)
-        return half.plan_half_convolution(
-            planning, operation, _as_convolution(node), weights, output_view=output_view
-        )
-
-    rules = (*half.FIRST, *_RANKS, *half.WITH_WEIGHTS, rows_divide_input)
-    return half.half_record(operator, plan, rules, half_errors.sums(0, 0))
-
-
 OPERATOR = Operator(
     name="FULLY_CONNECTED",
     options=FullyConnectedOptions,
@@ -169,7 +152,7 @@ OPERATOR = Operator(
     macs=macs,
     plan=plan,
     follows_runtime=True,
-    half=half,
+    half=half_records.sums(_RANKS, (rows_divide_input,)),
     rules=(
         *common.FIRST, *_RANKS, *common.WITH_WEIGHTS, rows_divide_input, kernel_stays_inside,
     ),

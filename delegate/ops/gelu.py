@@ -11,7 +11,7 @@ import numpy as np
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Operator, Role, Values
-from delegate.ops.shared import float32
+from delegate.ops.shared import functions
 from delegate.ops.shared.functions import RULES, float_function
 
 _ROOT = np.float32(math.sqrt(2 / math.pi))
@@ -28,7 +28,7 @@ class GeluOptions(Options):
 def exact(value: float) -> float:
     """``x / 2 * erfc(-x / sqrt(2))`` in float32."""
     x = np.float32(value)
-    return float(_HALF * x * np.float32(float32.erfc(float(x * np.float32(-math.sqrt(0.5))))))
+    return float(_HALF * x * np.float32(functions.erfc(float(x * np.float32(-math.sqrt(0.5))))))
 
 
 def by_tanh(value: float) -> float:
@@ -36,7 +36,7 @@ def by_tanh(value: float) -> float:
     x = np.float32(value)
     with np.errstate(over="ignore"):
         inner = _ROOT * (x + np.float32(0.044715) * x * x * x)
-    return float(_HALF * x * (np.float32(1) + np.float32(float32.tanh(float(inner)))))
+    return float(_HALF * x * (np.float32(1) + np.float32(functions.tanh(float(inner)))))
 
 
 def gelu(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:

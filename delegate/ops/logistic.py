@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
-from delegate.ops.shared import float32, half_records
+from delegate.ops.shared import functions, half_records
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.functions import RULES, float_function
 
@@ -39,7 +39,7 @@ def logistic(value: float) -> float:
     """1 / (1 + exp(-value)) in float32."""
     if value < _LEAST_EXPONENT:
         return 0.0
-    return float(np.float32(1) / (np.float32(1) + np.float32(float32.exp(-value))))
+    return float(np.float32(1) / (np.float32(1) + np.float32(functions.exp(-value))))
 
 
 _HALF_UNITS = 1536.0

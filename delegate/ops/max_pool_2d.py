@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from delegate.chip.chip import Primitive
 from delegate.chip.element import Element
+from delegate.lower.max_pool import HalfMaxPool, plan_half_pairs
+from delegate.lower.max_pool_sums import ALL_VALUES, LinearMaxPool
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.tiling.pooling import PooledAxis
+from delegate.lower.pooling_unit import UnitMaxPool, takes
+from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared.common import no_activation
-from delegate.ops.shared.max_pool import plan_max_pool
+from delegate.ops.shared.moving import move_plan
 from delegate.ops.shared.pooling import (
     GEOMETRY,
     RULES,
@@ -18,6 +22,38 @@ from delegate.ops.shared.pooling import (
     pooling_of,
     shapes,
 )
+
+
+def plan_max_pool(
+    planning: Planning,
+    operation: Operation,
+    pooling: Pooling,
+    gaps: tuple[int, int] = (1, 1),
+    clamp: tuple[int, int] = ALL_VALUES,
+    element: Element = Element.INT8,
+) -> Plan:
+    """Return the plan of maxima: by the PPU where it may be taken, else by the DPU, which reads
+    rows with gaps between them in fp16 alone.
+    """
+    is_narrow = operation.result in planning.joined
+    pool: HalfMaxPool | LinearMaxPool | UnitMaxPool
+    if takes(planning.chip, pooling, clamp, element):
+        pool = UnitMaxPool(planning.chip, pooling, gaps, is_narrow, element)
+    elif element is Element.FP16:
+        pool = HalfMaxPool(planning.chip, pooling, gaps, is_narrow)
+    else:
+        pool = LinearMaxPool(planning.chip, pooling, gaps, is_narrow, clamp)
+    channels = planning.tensor(operation.result).view.channels
+    return move_plan(
+        planning,
+        operation,
+        pool.tasks,
+        reads=pool.surfaces_read(channels),
+        writes=pool.surfaces_written(channels),
+        work_bytes=pool.work_bytes(channels),
+        surface_pixels=pool.surface_pixels(channels),
+        as_bytes=False,
+    )
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
@@ -71,8 +107,7 @@ def half_border_inside(facts: GraphFacts, node: Node) -> str | None:
 
 def half(operator: Operator) -> Operator:
     """In fp16."""
-    from delegate.lower.half.max_pool import HalfMaxPoolPlan
-    from delegate.ops.shared import half, half_errors
+    from delegate.ops.shared import half, half_ranges
     from delegate.ops.shared.half_moves import exactly
 
     def maxima(planning: Planning, operation: Operation) -> Plan:
@@ -81,12 +116,12 @@ def half(operator: Operator) -> Operator:
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, node = planning.graph, operation.node
-        if _are_pairs(graph, node) and not planning.chip.has_pooling:
-            return HalfMaxPoolPlan(planning, operation)
+        if _are_pairs(graph, node) and Primitive.POOLING in planning.chip.lacks:
+            return plan_half_pairs(planning, operation)
         return exactly(maxima)(planning, operation)
 
     rules = (*half.FIRST, *GEOMETRY, half_border_inside, no_activation)
-    return half.half_record(operator, plan, rules, half_errors.BY_CHANNEL)
+    return half.half_record(operator, plan, rules, half_ranges.of_means)
 
 
 OPERATOR = Operator(

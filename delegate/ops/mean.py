@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from delegate.lower.memory.tensors import view_of
-from delegate.lower.numerics.means import mean_target
+from delegate.lower.numerics.image_sums import mean_target
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Activation, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
-from delegate.ops.shared import image_sums, reductions
+from delegate.ops.shared import reductions
 from delegate.ops.shared.convolution import most_kernel, most_stride
-from delegate.ops.shared.window_sums import WindowSumsPlan
 
 
-def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
+def plan(planning: Planning, operation: Operation) -> Plan:
     """Raises LoweringError."""
-    return image_sums.plan(planning, operation, mean_target)
+    return reductions.plan_sum(planning, operation, mean_target)
 
 
 @constraint(most=most_kernel, parts=most_stride)
@@ -31,14 +30,14 @@ def half_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
 
 def half(operator: Operator) -> Operator:
     """The same in fp16."""
-    from delegate.ops.shared import half, half_errors, half_means
+    from delegate.ops.shared import half, half_means, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         windows = reductions.pooled_image(planning.tensor(operation.operands[0]).elements)
         return half_means.plan_mean(planning, operation, windows, Activation.NONE)
 
     rules = (*half.FIRST, *reductions.GEOMETRY, half_sides_in_range)
-    return half.half_record(operator, plan, rules, half_errors.BY_CHANNEL)
+    return half.half_record(operator, plan, rules, half_ranges.of_means)
 
 
 OPERATOR = Operator(
@@ -47,6 +46,6 @@ OPERATOR = Operator(
     inputs=(Role.FEATURE, Role.NUMBERS),
     plan=plan,
     shapes=reductions.shapes,
-    rules=image_sums.RULES,
+    rules=reductions.SUM_RULES,
     half=half,
 )

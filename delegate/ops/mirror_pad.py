@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.chip.limits import surfaces_of
+from delegate.chip.element import surfaces_of
+from delegate.lower.memory.tensors import view_of
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Mirror
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.selection import surfaces_written
-from delegate.model.graph import Node
+from delegate.model.graph import Graph, Node
+from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import half_records
-from delegate.ops.shared.padding import GEOMETRY, RULES, pad_amounts, shapes
-from delegate.ops.shared.task_plans import move_plan
+from delegate.ops.shared.maps import mirrored
+from delegate.ops.shared.moving import move_plan
+from delegate.ops.shared.padding import GEOMETRY, RULES, dimension_amounts, pad_amounts, shapes
 
 REFLECT, SYMMETRIC = range(2)
 
@@ -38,11 +41,17 @@ def mirrored_inside(facts: GraphFacts, node: Node) -> str | None:
         return f"the mode is {options.mode}"
     _, *sides, channels = pad_amounts(facts.graph, node)
     edge = int(options.mode == REFLECT)
-    _, *size, _ = facts.features(node)[0].shape
+    image = view_of(facts.features(node)[0].shape)
+    size = [image.height, image.width]
     is_inside = all(max(side) + edge <= d for side, d in zip(sides, size, strict=True))
     if not is_inside or any(channels) or sum(map(sum, sides)) >= MOST_TASKS:
         return f"it is {[list(side) for side in (*sides, channels)]} of {size}"
     return None
+
+
+def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
+    edge = int(node.known_options(MirrorPadOptions).mode == REFLECT)
+    return (mirrored(graph.tensor(node.inputs[0]).shape, dimension_amounts(graph, node), edge),)
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
@@ -64,6 +73,7 @@ OPERATOR = Operator(
     name="MIRROR_PAD",
     options=MirrorPadOptions,
     inputs=(Role.FEATURE, Role.NUMBERS),
+    maps=maps,
     plan=plan,
     shapes=shapes,
     rules=(*RULES, mirrored_inside),

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from delegate.lower.known_stages import exact_product, is_known, ties_away
+from delegate.lower.legalize import exact_product, is_known, ties_away
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.multiplication import requantize_product
 from delegate.lower.numerics.pipeline import EwOperation, Pipeline
@@ -20,7 +20,7 @@ from delegate.ops.operator import Operator, Role, Values
 from delegate.ops.shared import half_records
 from delegate.ops.shared.fixed_point import multiplier_of, multiply
 from delegate.ops.shared.functions import activated, product_factor, scale_of
-from delegate.ops.shared.two_values import RULES, PairPlan
+from delegate.ops.shared.two_values import RULES, plan_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
             rounds_in_bn=is_known(planning.chip, TaskKind.ALONE, exact_product()),
         ).pipeline
 
-    return PairPlan(planning, operation, requantize)
+    return plan_pair(planning, operation, requantize)
 
 
 def product(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:

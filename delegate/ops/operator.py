@@ -21,14 +21,12 @@ from delegate.errors import Rule
 from delegate.lower.lowered import Affine, Fold
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.order import Order
 from delegate.model.cached import cached_property
-from delegate.model.graph import DType, Graph, Node, Tensor
+from delegate.model.graph import ABSENT as ABSENT
+from delegate.model.graph import DType, Graph, Node, Tensor, computed_tensors, find_disorder
+from delegate.model.graph import named as named
+from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import Options
-from delegate.model.order import ABSENT as ABSENT
-from delegate.model.order import computed_tensors, find_disorder
-from delegate.model.order import named as named
-from delegate.ops.shared.links import Link
 
 
 class GraphFacts:
@@ -38,6 +36,8 @@ class GraphFacts:
         self.graph = graph
         self.operators = operators
         self.chip = chip
+        self.free: dict[int, bool] = {}  # what ``is_free`` found, by node
+        self._maps: dict[int, Sequence[IndexMap]] = {}
 
     def operator(self, node: Node) -> Operator:
         """The record of a node's operator, which must have one."""
@@ -69,11 +69,14 @@ class GraphFacts:
     def outputs(self, node: Node) -> list[Tensor]:
         return [self.graph.tensor(t) for t in node.outputs if t != ABSENT]
 
-    def links(self, node: Node) -> tuple[Link, ...]:
-        """Which tensors of a node that moves nothing lie where in which. Raises LinkError."""
-        links = self.operator(node).links
-        assert links is not None
-        return links(self.graph, node)
+    def maps(self, node: Node) -> Sequence[IndexMap]:
+        """See ``Operator.maps``, of an operator that has some. Raises MapError."""
+        found = self._maps.get(node.index)
+        if found is None:
+            maps = self.operator(node).maps
+            assert maps is not None, node.op
+            found = self._maps[node.index] = maps(self.graph, node)
+        return found
 
     def bias(self, node: Node) -> Tensor | None:
         """The bias, if the node has one."""
@@ -126,7 +129,8 @@ Check = Callable[[GraphFacts, Node], str | None]
 Shape = tuple[int, ...]
 Shapes = Callable[[Graph, Node], Sequence[Shape]]
 
-Reordering = Callable[[Graph, Node, Order], Order | None]
+Maps = Callable[[Graph, Node], Sequence[IndexMap]]
+"""One for each result; sources are numbered as ``Operator.feature_inputs`` gives them."""
 
 Ends = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """The least and the largest value, of every channel or of all together."""
@@ -135,30 +139,6 @@ RangeOf = Callable[[int], tuple[float, float]]
 """The ends of a tensor's values."""
 
 Ranges = Callable[[Graph, Node, RangeOf], Ends]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Known:
-    """The proven bounds of a float32 tensor on the device: exact values are from ``low`` to
-    ``high``, and the device's at most ``error`` off; neither has a larger magnitude than ``size``.
-    The latter two are of every channel or of all together.
-    """
-
-    low: float
-    high: float
-    error: npt.NDArray[np.float64]
-    size: npt.NDArray[np.float64]
-
-
-KnownOf = Callable[[int], Known]
-"""What is known of a tensor, by its index."""
-
-Moved = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
-"""How far at most a result is off because operands are, and at least the sum of the magnitudes of
-its terms, of the device's operands; of every channel or of all together.
-"""
-
-Spread = Callable[[Graph, Node, KnownOf], Moved]
 
 Values = npt.NDArray[np.int64]
 Function = Callable[[Graph, Node, Sequence[Values]], Values]
@@ -264,15 +244,15 @@ class Operator:
     ``rules``: checked in this order, a later one relies on the earlier ones. ``options``: the class
     of its options; None: it has none that count. ``weights_axis``: the axis of the weights that
     counts output channels. ``macs``: multiply-accumulates of one run. ``pads_input``: its task can
-    give pixels around its first input a value, so that a PAD before it needs none. ``movement`` and
-    ``links`` (which tensors lie where in which): of an alias. ``plan``: how it becomes tasks.
+    give pixels around its first input a value, so that a PAD before it needs none. ``movement``: of
+    an alias. ``plan``: how it becomes tasks.
     ``function``: the results of elements, as the reference kernels compute them, from raw values of
     its feature maps (arrays that broadcast); what is beyond the result's type is clamped. Without
     a ``plan``, the operator runs on the NPU where its operands follow from one value.
     ``shapes``: those of its outputs, which follow from its inputs alone (ValueError: from these
     none do); left out, they are what the operands of ``function`` broadcast to.
-    ``order``: of its result's elements in what its operand's were made of, where it computes
-    nothing; None: unknown.
+    ``maps``: which element of which operand every element of a result is, where it computes
+    nothing. Raises MapError.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
     the image that a neighbour gives its reader; ``hides``: whether all readers of the graph do what
     the node does, so that it needs no tasks. ``host_values``: what the host's conversion at an
@@ -280,10 +260,9 @@ class Operator:
     ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
     ``half``: makes of this record the one for float32 tensors that are computed in fp16,
     ``computed`` the one for weights that are no constant, which are feature maps there; see ``of``.
-    ``folds``: its result where that follows from constants alone, which the runtime's kernel keeps
-    from the first inference on; None: not known, and computed every time. ``ranges``: the
-    ends of its float32 results by those of its inputs; None: anything. ``spread``: what becomes of
-    its inputs' errors in them; None: not known.
+    ``folds``: its result where that follows from constants alone; None: not known. ``folds_once``:
+    the runtime's kernel keeps that result from the first inference on. ``ranges``: the ends of its
+    float32 results by those of its inputs; None: anything.
     """
 
     name: str
@@ -298,11 +277,10 @@ class Operator:
     macs: Callable[[Graph, Node], int] = no_macs
     lowering: Lowering = Lowering.TASKS
     movement: Movement | None = None
-    links: Callable[[Graph, Node], tuple[Link, ...]] | None = None
     plan: Callable[[Planning, Operation], Plan] | None = None
     function: Function | None = None
     shapes: Shapes | None = None
-    order: Reordering | None = None
+    maps: Maps | None = None
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
     hides: Callable[[GraphFacts, Node], bool] | None = None
@@ -311,8 +289,8 @@ class Operator:
     half: Callable[[Operator], Operator] | None = None
     computed: Callable[[Operator], Operator] | None = None
     folds: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
+    folds_once: bool = False
     ranges: Ranges | None = None
-    spread: Spread | None = None
 
     def of(self, graph: Graph, node: Node) -> Operator:
         """Return the record that counts for ``node`` of this operator: its record in fp16 where it

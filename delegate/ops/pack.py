@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delegate.model.graph import Graph, Node
+from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Shape
-from delegate.ops.shared import aliases
+from delegate.ops.shared import parts
 from delegate.ops.shared.image_rules import keeps_quantization
-from delegate.ops.shared.links import Link, axis_of, places_along
+from delegate.ops.shared.maps import axis_of, joined
 from delegate.ops.shared.moving import joining
 
 
@@ -29,8 +30,11 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     return ((*part[:axis], len(node.inputs), *part[axis:]),)
 
 
-def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-    return places_along(graph, node.outputs[0], node.inputs, _axis(node))
+def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
+    (whole,) = shapes(graph, node)
+    axis = axis_of(_axis(node), whole)
+    given = (graph.tensor(t).shape for t in node.inputs)
+    return (joined([(*part[:axis], 1, *part[axis:]) for part in given], axis),)
 
 
 def _axis(node: Node) -> int:
@@ -39,11 +43,11 @@ def _axis(node: Node) -> int:
 
 OPERATOR = joining(
     "PACK",
-    links,
+    maps,
     shapes,
     PackOptions,
     rules=(
-        *(rule for rule in aliases.JOINS if rule not in aliases.OF_UINT8_PARTS),
+        *(rule for rule in parts.JOINS if rule not in parts.OF_UINT8_PARTS),
         keeps_quantization,
     ),
 )

@@ -9,11 +9,20 @@ from __future__ import annotations
 
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node, Padding
+from delegate.model.index_map import IndexMap
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import ConvolutionOptions, kernel_size, most_padding
 from delegate.ops.shared.image_rules import RANK
-from delegate.ops.shared.padding import GEOMETRY, RULES, pad_amounts, plan_border, shapes
+from delegate.ops.shared.maps import bordered
+from delegate.ops.shared.padding import (
+    GEOMETRY,
+    RULES,
+    dimension_amounts,
+    pad_amounts,
+    plan_border,
+    shapes,
+)
 
 
 def hides(facts: GraphFacts, node: Node) -> bool:
@@ -52,9 +61,15 @@ def _pads(
 
 
 def pads(graph: Graph, node: Node) -> tuple[int, int]:
-    """Rows above and columns left of the image."""
+    """Return the rows above and columns left of the image."""
     _, (top, _), (left, _), _ = pad_amounts(graph, node)
     return top, left
+
+
+def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
+    quantization = graph.tensor(node.outputs[0]).quantization
+    zero = 0 if quantization is None else quantization.zero_point
+    return (bordered(graph.tensor(node.inputs[0]).shape, dimension_amounts(graph, node), zero),)
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
@@ -62,7 +77,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 
 def half(operator: Operator) -> Operator:
-    """The same of bytes: an fp16 of 0 has two of 0."""
+    """Return the record of the same bytes: an fp16 of 0 has two of 0."""
     from delegate.ops.shared import half_ranges
     from delegate.ops.shared.half_moves import moving_record
 
@@ -72,6 +87,7 @@ def half(operator: Operator) -> Operator:
 OPERATOR = Operator(
     name="PAD",
     inputs=(Role.FEATURE, Role.NUMBERS),
+    maps=maps,
     plan=plan,
     shapes=shapes,
     pads=pads,

@@ -7,9 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.model.graph import Node
+from delegate.model.graph import Graph, Node
+from delegate.model.index_map import IndexMap
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
-from delegate.ops.shared.padding import GEOMETRY, RULES, plan_border, shapes
+from delegate.ops.shared.maps import bordered
+from delegate.ops.shared.padding import (
+    GEOMETRY,
+    RULES,
+    dimension_amounts,
+    plan_border,
+    shapes,
+)
 
 VALUE = 2
 
@@ -25,6 +33,13 @@ def pad_value_constant(facts: GraphFacts, node: Node) -> str | None:
     if (value.dtype, value.quantization) != (output.dtype, output.quantization):
         return f"{named(value)} and {named(output)} differ"
     return None
+
+
+def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
+    value = graph.tensor(node.inputs[VALUE]).constant
+    assert value is not None
+    shape = graph.tensor(node.inputs[0]).shape
+    return (bordered(shape, dimension_amounts(graph, node), int(value.reshape(()))),)
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
@@ -45,7 +60,7 @@ def half_pad_value(facts: GraphFacts, node: Node) -> str | None:
 
 
 def half(operator: Operator) -> Operator:
-    """The same of bytes."""
+    """Return the record of the same bytes."""
     from delegate.ops.shared import half_ranges
     from delegate.ops.shared.half_moves import exactly, moving_record
 
@@ -59,6 +74,7 @@ def half(operator: Operator) -> Operator:
 OPERATOR = Operator(
     name="PADV2",
     inputs=(Role.FEATURE, Role.NUMBERS, Role.NUMBERS),
+    maps=maps,
     plan=plan,
     shapes=shapes,
     rules=(*RULES, pad_value_constant),

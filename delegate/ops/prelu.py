@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from delegate.errors import LoweringError
-from delegate.lower.known_stages import exact_product, is_known, ties_away
+from delegate.lower.binary_elementwise import Operand, constant_operand, pair_tasks
+from delegate.lower.legalize import exact_product, is_known, ties_away
+from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import unplaced
-from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.numerics.looked_up import SlopesStages
+from delegate.lower.operation import Memory, Operation, Plan, Planning
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, FORM_IS_KNOWN
-from delegate.lower.task import TaskKind
+from delegate.lower.selection import Moving
+from delegate.lower.task import Task, TaskKind
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
 from delegate.ops.shared import common
@@ -23,8 +27,9 @@ from delegate.ops.shared.fixed_point import (
     multiplier_of,
     multiply,
 )
-from delegate.ops.shared.functions import TablePlan, product_factor, requantized, scale_of
+from delegate.ops.shared.functions import plan_table, product_factor, requantized, scale_of
 from delegate.ops.shared.image_rules import rank_in_range
+from delegate.ops.shared.moving import map_between, task_plan
 
 
 @constraint()
@@ -69,26 +74,27 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     except UndefinedResultError as error:
         raise LoweringError(node.index, ACCUMULATOR_FITS_INT32, str(error)) from None
     table = np.clip(results, low, high) - dtype.element.offset
-    return TablePlan(planning, alone, table.astype(np.int8).tobytes())
+    return plan_table(planning, alone, table.astype(np.int8).tobytes())
 
 
 def _several(planning: Planning, operation: Operation, slopes: Values) -> Plan:
     """``slopes``: the constant's values in the device's int8, each once."""
-    from delegate.lower.numerics.slopes import SlopesTarget, requantize_slopes
-    from delegate.ops.shared.slopes import plan_slopes
+    from delegate.lower.numerics.looked_up import requantize_slopes
+    from delegate.lower.numerics.tflite import INT8_VALUES, PairTarget
 
     graph, node, chip = planning.graph, operation.node, planning.chip
     if not is_known(chip, TaskKind.ALONE, exact_product()):
         raise LoweringError(node.index, FORM_IS_KNOWN, f"the slopes have {slopes.size} values")
     tensors = (*node.inputs, node.outputs[0])
     source, slope, result = (unplaced(graph, tensor) for tensor in tensors)
-    target = SlopesTarget(
+    offset = graph.tensor(result.index).dtype.element.offset
+    every = prelu(graph, node, (INT8_VALUES[:, np.newaxis] + offset, slopes + offset)) - offset
+    found = requantize_slopes(
+        node.index,
+        PairTarget(np.clip(every, INT8_VALUES[0], INT8_VALUES[-1]), slopes),
         (float32_product(source.scale, over=result.scale), product_factor(graph, node)),
         (source.zero_point, slope.zero_point, result.zero_point),
-        tuple(slopes.tolist()),
-    )
-    found = requantize_slopes(
-        node.index, target, has_ties_away=ties_away(chip, TaskKind.ALONE, exact_product())
+        has_ties_away=ties_away(chip, TaskKind.ALONE, exact_product()),
     )
     return plan_slopes(planning, operation, node.inputs[1], found)
 
@@ -108,3 +114,30 @@ OPERATOR = Operator(
     rules=(*common.FIRST, *common.QUANTIZATION, rank_in_range, slopes_constant),
     half=half,
 )
+
+
+def plan_slopes(
+    planning: Planning, operation: Operation, slopes: int, pipelines: SlopesStages
+) -> Plan:
+    """``operation`` has the input as its only operand, ``slopes`` is the constant."""
+    chip, (source,), result = planning.chip, operation.operands, operation.result
+    given = planning.tensor(result)
+    room = map_between(chip, given, given.location)
+    footprint = Footprint(
+        operation.node,
+        ((source, room.surfaces),),
+        result,
+        room.surfaces,
+        work_bytes=room.size_bytes,
+    )
+
+    def tasks(memory: Memory, _: Moving) -> Iterable[Task]:
+        main, target = memory.tensors[source], memory.tensors[result]
+        constant = planning.graph.tensor(slopes)
+        operand = constant_operand(chip, constant, target.view, memory.constants)
+        between = map_between(chip, target, memory.work.place)
+        products = Operand(between, per_channel=False, is_shared=between.view.images == 1)
+        yield from pair_tasks(chip, (main, operand), between, pipelines.below)
+        yield from pair_tasks(chip, (main, products), target, pipelines.above)
+
+    return task_plan(planning, operation, footprint, tasks)

@@ -6,7 +6,7 @@ import math
 
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Role, Shape
-from delegate.ops.shared.links import integers
+from delegate.ops.shared.maps import integers
 from delegate.ops.shared.reshaping import reshaping
 
 

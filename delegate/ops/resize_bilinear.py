@@ -1,6 +1,6 @@
-"""RESIZE_BILINEAR to twice the size: a transposed convolution whose weights are quarters, of the
-image with its outermost pixels repeated. On a chip of which no program writes pixels apart, see
-``blends``.
+"""RESIZE_BILINEAR to two, four or eight times the size: a transposed convolution whose weights are
+fractions of pixels, of the image with its outermost pixels repeated. On a chip of which no program
+writes pixels apart, to twice the size, see ``blends``.
 """
 
 from __future__ import annotations
@@ -12,23 +12,25 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import surfaces_of
+from delegate.chip.element import surfaces_of
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Mirror, Side
-from delegate.lower.rows_as_surfaces import lie_in_memory
 from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, map_bytes
 from delegate.lower.task import Ref, Task
+from delegate.lower.upsample import lie_in_memory
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
-from delegate.ops.shared import resizing
-from delegate.ops.shared.blends import BLENDS, QUARTERS, Blend, plan_blends, sixteenths
-from delegate.ops.shared.task_plans import TaskPlan, move_plan
+from delegate.ops.shared import reshaping
+from delegate.ops.shared.blends import BLENDS, Blend, divided, plan_blends
+from delegate.ops.shared.moving import move_plan
 
-_MOST_TAPS = 16
-"""The most taps of a stencil of rows and columns, of which four meet pixels."""
+_MOST_TAPS = 64
+"""The most taps of a stencil of rows and columns, of which four meet pixels. A task takes a cycle
+for each tap of 64 channels; with more the CPU is faster, which takes about 1 ns a result.
+"""
 _BITS = 10
 """The bits of the kernels' fractions."""
 
@@ -43,8 +45,8 @@ class ResizeBilinearOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class Stencil:
-    """The stencil of one side: ``weights``, in quarters, over rows ``spread`` apart, ``padding``
-    zeros before the first, of the image with ``border`` rows repeated.
+    """The stencil of one side: ``weights`` over rows ``spread`` apart, ``padding`` zeros before the
+    first, of the image with ``border`` rows repeated.
     """
 
     weights: tuple[int, ...]
@@ -52,23 +54,39 @@ class Stencil:
     padding: int
     border: Side
 
+    @property
+    def whole(self) -> int:
+        """The sum of the weights that meet pixels, a power of two."""
+        return sum(self.weights) // self.spread
+
     def rows(self, size: int, output: int) -> npt.NDArray[np.int64]:
-        """The quarters of every row of the image in every row of the result."""
+        """How much of every row of the image is in each of the result, as ``shares``."""
         found = np.zeros((output, size), np.int64)
         for row in range(output):
             for tap, weight in enumerate(self.weights):
                 place, between = divmod(row + tap - self.padding, self.spread)
                 if not between and 0 <= place < size + sum(self.border):
                     found[row, min(max(place - self.border[0], 0), size - 1)] += weight
-        return found
+        return found * (1 << _BITS) // self.whole
 
 
 _Side = TypeVar("_Side", Stencil, Blend)
 
 SAME = Stencil((4,), 1, 0, (0, 0))
-CENTRES = Stencil((1, 3, 3, 1), 2, 0, (1, 1))
-CORNERS = Stencil((2, 4, 2), 2, 1, (0, 1))
-ALIGNED = Stencil((2, 4, 2), 2, 1, (0, 0))
+
+
+def _stencils_of(factor: int) -> tuple[Stencil, Stencil, Stencil]:
+    """Return the stencils of rows that become ``factor`` rows: with corners aligned, from the
+    corner, from the centre.
+    """
+    rising = range(2, 2 * factor, 2)
+    corner = (*rising, 2 * factor, *reversed(rising))
+    centre = (*range(1, 2 * factor, 2), *reversed(range(1, 2 * factor, 2)))
+    return (
+        Stencil(corner, factor, factor - 1, (0, 0)),
+        Stencil(corner, factor, factor - 1, (0, 1)),
+        Stencil(centre, factor, factor // 2 - 1, (1, 1)),
+    )
 
 
 def _ratio(options: ResizeBilinearOptions, size: int, output: int) -> tuple[int, int]:
@@ -77,11 +95,9 @@ def _ratio(options: ResizeBilinearOptions, size: int, output: int) -> tuple[int,
     return (size - 1, output - 1) if is_aligned else (size, output)
 
 
-def quarters(
-    options: ResizeBilinearOptions, size: int, output: int
-) -> npt.NDArray[np.int64] | None:
+def shares(options: ResizeBilinearOptions, size: int, output: int) -> npt.NDArray[np.int64] | None:
     """How much of every row of the image is in each of the result, as the kernels compute it in
-    fixed point; None: not in quarters.
+    fixed point of ``_BITS`` bits; None: a row would be of none.
     """
     above, below = _ratio(options, size, output)
     scale = ((above << _BITS) + below // 2) // below
@@ -92,24 +108,25 @@ def quarters(
             place += scale // 2 - (1 << (_BITS - 1))
         lower = max(place, 0) >> _BITS
         upper = min((place + (1 << _BITS) - 1) >> _BITS, size - 1)
-        part, rest = divmod(place - (lower << _BITS), (1 << _BITS) // QUARTERS)
-        if rest or lower >= size:
+        part = place - (lower << _BITS)
+        if lower >= size:
             return None
-        found[row, lower] += QUARTERS - part
+        found[row, lower] += (1 << _BITS) - part
         found[row, max(upper, 0)] += part
     return found
 
 
-STENCILS = (SAME, ALIGNED, CORNERS, CENTRES)
+FACTORS = (2, 4, 8)
+STENCILS = (SAME, *(stencil for factor in FACTORS for stencil in _stencils_of(factor)))
 
 
 def stencil(
     options: ResizeBilinearOptions, size: int, output: int, known: Sequence[_Side]
 ) -> _Side | None:
-    """Return which of ``known`` gives the very quarters from as few rows as that takes; None:
+    """Return which of ``known`` gives the very shares from as few rows as that takes; None:
     nothing.
     """
-    wanted = quarters(options, size, output)
+    wanted = shares(options, size, output)
     if wanted is None:
         return None
     return next((s for s in known if (s.rows(size, output) == wanted).all()), None)
@@ -127,13 +144,15 @@ def _stencils(graph: Graph, node: Node, known: Sequence[_Side]) -> tuple[_Side, 
         if any((above << _BITS) % below for above, below in ratios):
             return None
     rows, columns = (stencil(options, *sizes, known) for sizes in sides)
-    return None if rows is None or columns is None else (rows, columns)
+    if rows is None or columns is None or len(rows.weights) * len(columns.weights) > _MOST_TAPS:
+        return None
+    return rows, columns
 
 
-@constraint()
-def resized_to_twice(facts: GraphFacts, node: Node) -> str | None:
-    """Height and width must stay or become twice as large, with corners aligned 2 n - 1: quarters
-    of pixels, and exact.
+@constraint(taps=_MOST_TAPS)
+def resized_by_power_of_two(facts: GraphFacts, node: Node) -> str | None:
+    """Height and width must stay or become 2, 4 or 8 times as large, with at most {taps} taps (on
+    some chips twice).
     """
     found = (
         _stencils(facts.graph, node, BLENDS)
@@ -157,11 +176,11 @@ def _plan_stencils(
     *,
     depthwise: bool,
     reads: int,
-) -> TaskPlan:
+) -> Plan:
     """Image by image: the border is copied byte by byte, if there is one."""
     chip, view = planning.chip, planning.tensor(operation.operands[0]).view
     stencils = _stencils(planning.graph, operation.node, STENCILS)
-    assert stencils is not None  # resized_to_twice ran before
+    assert stencils is not None  # resized_by_power_of_two ran before
     rows, columns = stencils
 
     def image(
@@ -193,16 +212,17 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     chip, channels = planning.chip, planning.tensor(operation.operands[0]).view.channels
     if lie_in_memory(chip, (2, 2)):
         blends = _stencils(planning.graph, operation.node, BLENDS)
-        assert blends is not None  # resized_to_twice ran before
+        assert blends is not None  # resized_by_power_of_two ran before
         return plan_blends(planning, operation, *blends)
     depthwise = is_depthwise(chip, channels)
-    summand, out = sixteenths(chip, planning.graph.tensor(operation.result).dtype.element.offset)
+    offset = planning.graph.tensor(operation.result).dtype.element.offset
 
     def interpolate(
         moving: Moving, source: DeviceTensor, target: DeviceTensor, rows: Stencil, columns: Stencil
     ) -> Iterable[Task]:
         taps = np.outer(rows.weights, columns.weights)
         padding, spread = (rows.padding, columns.padding), (rows.spread, columns.spread)
+        summand, out = divided(chip, offset, rows.whole * columns.whole)
         return moving.move(
             *(source, target, kernels(taps, channels, depthwise=depthwise)),
             Selection(padding=padding, spread=spread),
@@ -218,8 +238,8 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 def half(operator: Operator) -> Operator:
     """The same stencils in fp16, depthwise: what is in a channel never meets another."""
-    from delegate.lower.half.bound import BoundedPlan, sum_bound
-    from delegate.ops.shared import half, half_errors
+    from delegate.lower.half.bound import sum_bound
+    from delegate.ops.shared import half, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         def interpolate(
@@ -229,8 +249,8 @@ def half(operator: Operator) -> Operator:
             rows: Stencil,
             columns: Stencil,
         ) -> Iterable[Task]:
-            """Weights are sixteenths, which fp16 holds."""
-            taps = np.outer(rows.weights, columns.weights) / (QUARTERS * QUARTERS)
+            """Weights are fractions by powers of two, which fp16 holds."""
+            taps = np.outer(rows.weights, columns.weights) / (rows.whole * columns.whole)
             padding, spread = (rows.padding, columns.padding), (rows.spread, columns.spread)
             ends, given = (planning, operation, source, target), (taps, padding, spread)
             return half.spread_tasks(*ends, *given, moving.constants)
@@ -238,10 +258,10 @@ def half(operator: Operator) -> Operator:
         channels = planning.tensor(operation.operands[0]).view.channels
         read = surfaces_of(depthwise_channels(channels, planning.chip.groups))
         found = _plan_stencils(planning, operation, interpolate, depthwise=True, reads=read)
-        return BoundedPlan(found, sum_bound(_MOST_TAPS))
+        return found.within(sum_bound(_MOST_TAPS))
 
-    rules = (*half.FIRST, *resizing.GEOMETRY, resized_to_twice)
-    return half.half_record(operator, plan, rules, half_errors.BY_CHANNEL)
+    rules = (*half.FIRST, *reshaping.GEOMETRY, resized_by_power_of_two)
+    return half.half_record(operator, plan, rules, half_ranges.of_means)
 
 
 OPERATOR = Operator(
@@ -249,7 +269,7 @@ OPERATOR = Operator(
     options=ResizeBilinearOptions,
     inputs=(Role.FEATURE, Role.NUMBERS),
     plan=plan,
-    shapes=resizing.shapes,
-    rules=(*resizing.RULES, resized_to_twice),
+    shapes=reshaping.shapes,
+    rules=(*reshaping.RULES, resized_by_power_of_two),
     half=half,
 )

@@ -11,15 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import surfaces_of
+from delegate.chip.element import surfaces_of
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.rows_as_surfaces import Repeat, lie_in_memory
 from delegate.lower.selection import Selection, surfaces_written
+from delegate.lower.upsample import Repeat, lie_in_memory
 from delegate.model.graph import Graph, Node
+from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
-from delegate.ops.shared import half_records, resizing
-from delegate.ops.shared.task_plans import move_plan
+from delegate.ops.shared import half_records, reshaping
+from delegate.ops.shared.maps import repeated
+from delegate.ops.shared.moving import move_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,9 @@ class ResizeNearestOptions(Options):
 
 
 def sources(options: ResizeNearestOptions, size: int, output: int) -> npt.NDArray[np.int64]:
-    """The row of the image that each row of the result repeats, as the kernels compute it."""
+    """Return the row of the image that each row of the result repeats, as the kernels compute
+    it.
+    """
     is_aligned = options.align_corners and output > 1
     wide = (size - 1, output - 1) if is_aligned else (size, output)
     scale = np.float32(wide[0]) / np.float32(wide[1])
@@ -43,7 +47,9 @@ def sources(options: ResizeNearestOptions, size: int, output: int) -> npt.NDArra
 
 
 def _factors(graph: Graph, node: Node) -> tuple[int, int]:
-    """Rows and columns that a pixel becomes; the rules have checked that they are whole."""
+    """Return the rows and columns that a pixel becomes; the rules have checked that they are
+    whole.
+    """
     _, height, width, _ = graph.tensor(node.inputs[0]).shape
     _, rows, columns, _ = graph.tensor(node.outputs[0]).shape
     return rows // height, columns // width
@@ -67,8 +73,13 @@ def pixels_repeated(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
+def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
+    shape = graph.tensor(node.inputs[0]).shape
+    return (repeated(shape, (1, *_factors(graph, node), 1)),)
+
+
 def plan(planning: Planning, operation: Operation) -> Plan:
-    """Image by image; without pixels apart where the chip does not write them."""
+    """Plan image by image; without pixels apart where the chip does not write them."""
     chip, factors = planning.chip, _factors(planning.graph, operation.node)
     before, after = (planning.tensor(t).view for t in (operation.operands[0], operation.result))
     padding = (factors[0] - 1, factors[1] - 1)
@@ -97,8 +108,9 @@ OPERATOR = Operator(
     name="RESIZE_NEAREST_NEIGHBOR",
     options=ResizeNearestOptions,
     inputs=(Role.FEATURE, Role.NUMBERS),
+    maps=maps,
     plan=plan,
-    shapes=resizing.shapes,
-    rules=(*resizing.RULES, pixels_repeated),
-    half=half_records.moving((*resizing.GEOMETRY, pixels_repeated)),
+    shapes=reshaping.shapes,
+    rules=(*reshaping.RULES, pixels_repeated),
+    half=half_records.moving((*reshaping.GEOMETRY, pixels_repeated)),
 )

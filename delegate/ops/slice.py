@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
+from delegate.model.index_map import IndexMap
 from delegate.ops.operator import Role, Shape
-from delegate.ops.shared.links import Link, check_size, integers, part_at
+from delegate.ops.shared.maps import integers, window
 from delegate.ops.shared.moving import cutting
 
 
-def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-    begin, sizes = _box(graph, node)
-    check_size(graph, node, sizes)
-    return (part_at(graph, node.inputs[0], node.outputs[0], begin),)
+def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
+    return (window(graph.tensor(node.inputs[0]).shape, *_box(graph, node)),)
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
@@ -19,11 +18,11 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
 
 
 def _box(graph: Graph, node: Node) -> tuple[Shape, Shape]:
-    """Begin and sizes, of which -1 is what is left. Raises LinkError."""
+    """Return begin and sizes, of which -1 is what is left. Raises MapError."""
     shape = graph.tensor(node.inputs[0]).shape
     begin, sizes = (integers(graph, index, len(shape)) for index in node.inputs[1:])
     left = (d - b if s == -1 else s for d, b, s in zip(shape, begin, sizes, strict=True))
     return begin, tuple(left)
 
 
-OPERATOR = cutting("SLICE", links, shapes, Role.FEATURE, Role.NUMBERS, Role.NUMBERS, most_outputs=1)
+OPERATOR = cutting("SLICE", maps, shapes, Role.FEATURE, Role.NUMBERS, Role.NUMBERS, most_outputs=1)

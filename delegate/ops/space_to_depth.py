@@ -10,10 +10,11 @@ from delegate.lower.memory.tensors import memory_view
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.selection import Selection
 from delegate.model.graph import Graph, Node
+from delegate.model.index_map import IndexMap
 from delegate.ops.operator import Operator, Role, Shape
 from delegate.ops.shared import half_records
-from delegate.ops.shared.blocks import GEOMETRY, RULES, BlockOptions, block_of
-from delegate.ops.shared.moving import plan_rearranged
+from delegate.ops.shared.maps import in_blocks
+from delegate.ops.shared.moving import GEOMETRY, RULES, BlockOptions, block_of, plan_rearranged
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +31,15 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     return ((images, height // block, width // block, channels * block**2),)
 
 
+def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
+    return (in_blocks(graph.tensor(node.inputs[0]).shape, block_of(node, SpaceToDepthOptions)),)
+
+
 def plan(planning: Planning, operation: Operation) -> Plan:
-    """A channel of the result is a pixel of the block, row by row, and a channel of that."""
+    """Plan kernels of which each gathers one channel of one pixel of the block, row by row."""
     block = block_of(operation.node, SpaceToDepthOptions)
     channels = memory_view(planning.graph.tensor(operation.operands[0])).channels
-    weights = np.zeros((block, block, channels, block, block, channels), np.int8)
-    unit = np.eye(channels, dtype=np.int8)
-    for row in range(block):
-        for column in range(block):
-            weights[row, column, :, row, column] = unit
-    dense = weights.reshape(-1, block, block, channels)
+    dense = np.eye(block**2 * channels, dtype=np.int8).reshape(-1, block, block, channels)
     return plan_rearranged(planning, operation, dense, Selection(strides=(block, block)))
 
 
@@ -47,6 +47,7 @@ OPERATOR = Operator(
     name="SPACE_TO_DEPTH",
     options=SpaceToDepthOptions,
     inputs=(Role.FEATURE,),
+    maps=maps,
     plan=plan,
     shapes=shapes,
     rules=RULES,

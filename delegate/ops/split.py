@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
+from delegate.model.index_map import IndexMap, MapError
 from delegate.ops.operator import Role, Shape
-from delegate.ops.shared.links import Link, LinkError, axis_of, integers, parts_along
+from delegate.ops.shared.maps import axis_of, integers, split
 from delegate.ops.shared.moving import cutting
 
 
@@ -13,13 +14,14 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     shape, parts = graph.tensor(whole).shape, len(node.outputs)
     axis = axis_of(integers(graph, numbers, 1)[0], shape)
     if shape[axis] % parts:
-        raise LinkError(f"{parts} parts of {list(shape)} along axis {axis} are not equal")
+        raise MapError(f"{parts} parts of {list(shape)} along axis {axis} are not equal")
     return ((*shape[:axis], shape[axis] // parts, *shape[axis + 1 :]),) * parts
 
 
-def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-    axis, whole = node.inputs
-    return parts_along(graph, whole, node.outputs, integers(graph, axis, 1)[0])
+def maps(graph: Graph, node: Node) -> tuple[IndexMap, ...]:
+    shape = graph.tensor(node.inputs[1]).shape
+    axis = axis_of(integers(graph, node.inputs[0], 1)[0], shape)
+    return split(shape, [part[axis] for part in shapes(graph, node)], axis)
 
 
-OPERATOR = cutting("SPLIT", links, shapes, Role.NUMBERS, Role.FEATURE)
+OPERATOR = cutting("SPLIT", maps, shapes, Role.NUMBERS, Role.FEATURE)

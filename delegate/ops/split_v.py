@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
+from delegate.model.index_map import IndexMap, MapError
 from delegate.ops.operator import Role, Shape
-from delegate.ops.shared.links import Link, LinkError, axis_of, integers, parts_along
+from delegate.ops.shared.maps import axis_of, integers, split
 from delegate.ops.shared.moving import cutting
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    """One size may be -1: what is left. Raises LinkError."""
+    """Return the shapes of parts; one size may be -1: what is left. Raises MapError."""
     whole, numbers, axis_tensor = node.inputs
     shape = graph.tensor(whole).shape
     axis = axis_of(integers(graph, axis_tensor, 1)[0], shape)
@@ -17,15 +18,14 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     left = shape[axis] - sum(size for size in given if size != -1)
     sizes = [left if size == -1 else size for size in given]
     if sum(sizes) != shape[axis] or min(sizes) < 0:
-        raise LinkError(f"parts of {list(given)} make no {list(shape)} along axis {axis}")
+        raise MapError(f"parts of {list(given)} make no {list(shape)} along axis {axis}")
     return tuple((*shape[:axis], size, *shape[axis + 1 :]) for size in sizes)
 
 
-def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-    found = tuple(graph.tensor(part).shape for part in node.outputs)
-    if found != shapes(graph, node):
-        raise LinkError(f"the parts are {[list(size) for size in found]}")
-    return parts_along(graph, node.inputs[0], node.outputs, integers(graph, node.inputs[2], 1)[0])
+def maps(graph: Graph, node: Node) -> tuple[IndexMap, ...]:
+    shape = graph.tensor(node.inputs[0]).shape
+    axis = axis_of(integers(graph, node.inputs[2], 1)[0], shape)
+    return split(shape, [part[axis] for part in shapes(graph, node)], axis)
 
 
-OPERATOR = cutting("SPLIT_V", links, shapes, Role.FEATURE, Role.NUMBERS, Role.NUMBERS)
+OPERATOR = cutting("SPLIT_V", maps, shapes, Role.FEATURE, Role.NUMBERS, Role.NUMBERS)

@@ -1,70 +1,76 @@
 """SQUARED_DIFFERENCE of int8: of two feature maps, or one and a constant, distances whose squares
 are a table; a function of one value is a table alone.
+
+How SQUARED_DIFFERENCE of two values becomes tasks: see ``delegate.lower.numerics.squares``.
+
+Two differences, the larger one, a table: the first three lie in a work area, none in the result's
+place, where the check of memory would take it for the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from delegate.errors import LoweringError
-from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.binary_elementwise import Operand, pair_operands, pair_tasks, with_broadcast
+from delegate.lower.legalize import is_known, pair, ties_away
+from delegate.lower.lowered import Difference, Layer
+from delegate.lower.memory.tensors import unplaced
+from delegate.lower.numerics import tflite
+from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
+from delegate.lower.numerics.prover import Proof
+from delegate.lower.numerics.squares import SquareStages, requantize_squares
+from delegate.lower.numerics.tflite import SQUARE_BITS
+from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, FORM_IS_KNOWN
+from delegate.lower.tables import table_tasks
 from delegate.lower.task import TaskKind
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Values
 from delegate.ops.shared import two_values
 from delegate.ops.shared.common import int8_features
-from delegate.ops.shared.fixed_point import UndefinedResultError, multiplier_of, multiply
-from delegate.ops.shared.functions import scale_of
+from delegate.ops.shared.fixed_point import UndefinedResultError
+from delegate.ops.shared.functions import quantizations_of
+from delegate.ops.shared.moving import map_between
+from delegate.ops.shared.two_values import pair_footprint
 
-_BITS = 7
-"""The bits that the kernel gives values below the unit."""
 
-
-def _factor(scales: Sequence[float]) -> float:
-    """Return the factor from a squared difference, in units of half the larger scale with the
-    kernel's bits below it, to the result.
+def _check_factor(scales: Sequence[float]) -> None:
+    """Raise UndefinedResultError where the factor from a squared difference, in units of twice the
+    larger scale with the kernel's bits below it, to the result is none of the kernel's.
     """
     twice = 2.0 * max(scales[:2])
     with np.errstate(over="ignore"):
-        units = float(np.float32(1 << (2 * _BITS)) * np.float32(scales[2]))
+        units = float(np.float32(1 << (2 * SQUARE_BITS)) * np.float32(scales[2]))
     factor = twice * twice / units
     if not 0 < factor < 1:
         problem = f"the kernel asks for a factor below 1 and above 0, which is {factor:.6g}"
         raise UndefinedResultError(problem)
-    return factor
 
 
 def squared_difference(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
-    (*sources, (scale, zero_point)) = (scale_of(graph, t) for t in (*node.inputs, *node.outputs))
-    scales = [source for source, _ in sources]
-    twice = 2.0 * max(scales)
-    first, second = (
-        multiply((values - zero) << _BITS, multiplier_of(source / twice))
-        for values, (source, zero) in zip(operands, sources, strict=True)
-    )
-    squares = np.square(first - second)
-    return multiply(squares, multiplier_of(_factor([*scales, scale]))) + zero_point
+    scales, zero_points = quantizations_of(graph, node)
+    _check_factor(scales)
+    return tflite.squared_difference(operands, scales, zero_points) + zero_points[2]
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
     """Raises LoweringError."""
-    from delegate.lower.known_stages import is_known, pair
-    from delegate.ops.shared.squares import SquaresPlan
+    from delegate.lower.legalize import is_known, pair
+    from delegate.ops.squared_difference import plan_squares
 
     node, chip = operation.node, planning.chip
     if not is_known(chip, TaskKind.ALONE, pair(EwOperation.MAX)):
         problem = f"no known program of {chip.name} has the larger of two maps, as distances need"
         raise LoweringError(node.index, FORM_IS_KNOWN, problem)
-    tensors = (*node.inputs, *node.outputs)
     try:
-        _factor([scale_of(planning.graph, tensor)[0] for tensor in tensors])
+        _check_factor(quantizations_of(planning.graph, node)[0])
     except UndefinedResultError as error:
         raise LoweringError(node.index, ACCUMULATOR_FITS_INT32, str(error)) from None
-    return SquaresPlan(planning, operation)
+    return plan_squares(planning, operation)
 
 
 OPERATOR = Operator(
@@ -74,3 +80,54 @@ OPERATOR = Operator(
     function=squared_difference,
     rules=(*two_values.RULES, int8_features),
 )
+
+
+_PAIRS = 1 << 16
+_MAPS = 3
+"""In the work area."""
+
+
+def plan_squares(planning: Planning, operation: Operation) -> Plan:
+    """Return the plan of all tasks, which read the operands in either order."""
+    chip, graph, node = planning.chip, planning.graph, operation.node
+    result = planning.tensor(operation.result)
+    room = map_between(chip, result, result.location).size_bytes
+
+    def emit(memory: Memory) -> Layer:
+        target, work = memory.tensors[operation.result], memory.work.place
+        *places, behind = (work.moved(number * room) for number in range(_MAPS + 1))
+        before, tensors = with_broadcast(chip, node, target.view, memory, behind)
+        operands = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
+        order = operands[0].index, operands[1].tensor.index
+        found, proof = _stages(planning, operation, order)
+        over, under, larger = (map_between(chip, target, place) for place in places)
+        other = Operand(under, per_channel=False, is_shared=under.view.images == 1)
+        tasks = (
+            *before,
+            *pair_tasks(chip, operands, over, found.over),
+            *pair_tasks(chip, operands, under, found.under),
+            *pair_tasks(chip, (over, other), larger, Pipeline(ew=Ew(EwOperation.MAX))),
+            *table_tasks(chip, larger, target, found.function),
+        )
+        layer = layer_of(planning, operation, tasks)
+        share = int(proof.wrong[0]) / _PAIRS
+        return replace(layer, difference=Difference(1, share)) if share else layer
+
+    footprint = pair_footprint(planning, operation)
+    work_bytes = _MAPS * room + footprint.work_bytes
+    return Plan(operation, replace(footprint, work_bytes=work_bytes), emit)
+
+
+def _stages(
+    planning: Planning, operation: Operation, order: Sequence[int]
+) -> tuple[SquareStages, Proof]:
+    """``order``: the operands, the one that MRDMA reads first."""
+    chip = planning.chip
+    first, second, result = (unplaced(planning.graph, t) for t in (*order, operation.result))
+    return requantize_squares(
+        operation.node.index,
+        (first.scale, second.scale, result.scale),
+        (first.zero_point, second.zero_point, result.zero_point),
+        has_ties_away=ties_away(chip, TaskKind.ALONE, pair(EwOperation.ADD)),
+        has_clamps=is_known(chip, TaskKind.ALONE, pair(EwOperation.ADD, relu=True)),
+    )

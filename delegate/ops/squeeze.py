@@ -8,8 +8,8 @@ from delegate.ops.shared.reshaping import reshaping
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    """Without its dimensions of 1, if it loses as many as it has: the options, which are not read,
-    may say which.
+    """Return the shape without its dimensions of 1, if it loses as many as it has: the options,
+    which are not read, may say which.
     """
     source = graph.tensor(node.inputs[0]).shape
     kept = tuple(size for size in source if size != 1)

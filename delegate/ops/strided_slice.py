@@ -7,9 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delegate.model.graph import Graph, Node
+from delegate.model.index_map import IndexMap, MapError
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Role, Shape
-from delegate.ops.shared.links import Link, LinkError, check_size, integers, part_at
+from delegate.ops.shared.maps import integers, window
 from delegate.ops.shared.moving import cutting
 
 
@@ -26,10 +27,8 @@ class StridedSliceOptions(Options):
     shrink_axis_mask: int = option(FieldKind.INT32, slot=4, offset=16)
 
 
-def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-    begin, sizes, steps = _box(graph, node)
-    check_size(graph, node, sizes)
-    return (part_at(graph, node.inputs[0], node.outputs[0], begin, steps),)
+def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
+    return (window(graph.tensor(node.inputs[0]).shape, *_box(graph, node)),)
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
@@ -37,16 +36,16 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
 
 
 def _box(graph: Graph, node: Node) -> tuple[list[int], list[int], tuple[int, ...]]:
-    """Begin, sizes and strides. Raises LinkError."""
+    """Return begin, sizes and strides. Raises MapError."""
     shape = graph.tensor(node.inputs[0]).shape
     options = node.known_options(StridedSliceOptions)
     begin = list(integers(graph, node.inputs[1], len(shape)))
     sizes = list(integers(graph, node.inputs[2], len(shape)))
     if options.ellipsis_mask or options.new_axis_mask or options.shrink_axis_mask:
-        raise LinkError("it changes the rank")
+        raise MapError("it changes the rank")
     strides = integers(graph, node.inputs[3], len(shape))
     if any(stride < 1 for stride in strides):
-        raise LinkError(f"the strides are {list(strides)}")
+        raise MapError(f"the strides are {list(strides)}")
     for axis, size in enumerate(shape):
         if options.begin_mask >> axis & 1:
             begin[axis] = 0
@@ -61,7 +60,7 @@ def _box(graph: Graph, node: Node) -> tuple[list[int], list[int], tuple[int, ...
 
 OPERATOR = cutting(
     "STRIDED_SLICE",
-    links,
+    maps,
     shapes,
     *(Role.FEATURE, Role.NUMBERS, Role.NUMBERS, Role.NUMBERS),
     options=StridedSliceOptions,

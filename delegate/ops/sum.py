@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from delegate.lower.numerics.means import sum_target
-from delegate.lower.operation import Operation, Planning
+from delegate.lower.numerics.image_sums import sum_target
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import DType, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
-from delegate.ops.shared import image_sums, reductions
+from delegate.ops.shared import reductions
 from delegate.ops.shared.common import other_type
-from delegate.ops.shared.window_sums import WindowSumsPlan
 
 
 @constraint()
@@ -19,9 +18,9 @@ def summed_type(facts: GraphFacts, node: Node) -> str | None:
     return other_type(facts.features(node), DType.UINT8)
 
 
-def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
+def plan(planning: Planning, operation: Operation) -> Plan:
     """Raises LoweringError."""
-    return image_sums.plan(planning, operation, sum_target)
+    return reductions.plan_sum(planning, operation, sum_target)
 
 
 OPERATOR = Operator(
@@ -30,5 +29,5 @@ OPERATOR = Operator(
     inputs=(Role.FEATURE, Role.NUMBERS),
     plan=plan,
     shapes=reductions.shapes,
-    rules=(*image_sums.RULES, summed_type),
+    rules=(*reductions.SUM_RULES, summed_type),
 )

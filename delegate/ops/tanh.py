@@ -8,8 +8,7 @@ import numpy as np
 
 from delegate.ops.operator import Operator, Role
 from delegate.ops.shared import half_records
-from delegate.ops.shared.float32 import tanh
-from delegate.ops.shared.functions import RULES, float_function
+from delegate.ops.shared.functions import RULES, float_function, tanh
 
 if TYPE_CHECKING:
     from delegate.lower.half.curves import Curve

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from delegate.lower.order import Order
 from delegate.model.graph import Graph, Node
+from delegate.model.index_map import IndexMap, MapError
 from delegate.ops.operator import GraphFacts, Role, Shape, constraint
 from delegate.ops.shared.image_rules import other_shape
-from delegate.ops.shared.links import LinkError, integers
+from delegate.ops.shared.maps import integers, transposed
 from delegate.ops.shared.reshaping import reshaping
 
 AXES = 1
 
 
 def axes_of(graph: Graph, node: Node) -> Shape:
-    """The operand's dimension that each of the result is. Raises LinkError."""
+    """The operand's dimension that each of the result is. Raises MapError."""
     rank = len(graph.tensor(node.inputs[0]).shape)
     given = integers(graph, node.inputs[AXES], rank)
     axes = tuple(axis + rank if axis < 0 else axis for axis in given)
     if sorted(axes) != list(range(rank)):
-        raise LinkError(f"the axes are {list(given)}")
+        raise MapError(f"the axes are {list(given)}")
     return axes
 
 
@@ -33,8 +33,8 @@ def transposed_axes(facts: GraphFacts, node: Node) -> str | None:
     return other_shape(facts, node)
 
 
-def order(graph: Graph, node: Node, given: Order) -> Order | None:
-    return given.transposed(graph.tensor(node.inputs[0]).shape, axes_of(graph, node))
+def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
+    return (transposed(graph.tensor(node.inputs[0]).shape, axes_of(graph, node)),)
 
 
-OPERATOR = reshaping("TRANSPOSE", shapes, Role.NUMBERS, order=order, rules=(transposed_axes,))
+OPERATOR = reshaping("TRANSPOSE", shapes, Role.NUMBERS, maps=maps, rules=(transposed_axes,))

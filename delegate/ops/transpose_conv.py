@@ -1,7 +1,7 @@
 """TRANSPOSE_CONV: a convolution of the input with its pixels apart, by the kernel turned round.
 
 Filters are OHWI. Between the pixels CNA puts the zero point, so the sums are TensorFlow Lite's; or
-tasks before do, on a chip whose CNA is not known to, see ``pixels_apart``.
+tasks before do, on a chip whose CNA is not known to, see ``upsample.zeros_inserted_first``.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.lower.model_weights import DeviceWeights, device_weights
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.pixels_apart import PixelsApart
-from delegate.lower.rows_as_surfaces import Repeat, lie_in_memory
+from delegate.lower.upsample import Repeat, lie_in_memory, zeros_inserted_first
+from delegate.lower.weights import DeviceWeights, device_weights
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Tensor, read_only
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint
-from delegate.ops.shared import common, convolution
+from delegate.ops.shared import common, convolution, half_records
 from delegate.ops.shared.common import weights_of
 from delegate.ops.shared.image_rules import RANK, other_shape
-from delegate.ops.shared.links import integers
+from delegate.ops.shared.maps import integers
 
 OUTPUT_SHAPE, FEATURE = 0, 2
 _DOUBLING = "CUSTOM:Convolution2DTransposeBias"
@@ -46,7 +45,7 @@ def _options(node: Node) -> TransposeConvOptions:
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    """A constant. Raises LinkError where it is none."""
+    """A constant. Raises MapError where it is none."""
     return (integers(graph, node.inputs[OUTPUT_SHAPE], RANK),)
 
 
@@ -198,22 +197,7 @@ def _apart(planning: Planning, found: Turned, weights: DeviceWeights) -> Plan:
     convolved = replace(operation, padding=(top - row, left)), found.options, weights
     apart = repeat.staged(source, source.location)
     reading = convolution.plan_convolution(planning, *convolved, source=apart)
-    return PixelsApart(operation, source, repeat, reading)
-
-
-def half(operator: Operator) -> Operator:
-    """The same in fp16."""
-    from delegate.ops.shared import half, half_errors
-
-    def plan(planning: Planning, operation: Operation) -> Plan:
-        graph, found = planning.graph, turned(planning.graph, operation)
-        kernel = half.float_filters(graph, found.node, graph.tensor(found.node.inputs[1]).shape)
-        return half.plan_half_convolution(
-            planning, found.operation, found.options, found.weights(kernel), spread=found.spread
-        )
-
-    rules = (*half.FIRST, convolution.convolution_rank, *half.WITH_WEIGHTS, *GEOMETRY, pixels_apart)
-    return half.half_record(operator, plan, rules, half_errors.sums(FEATURE, 0))
+    return zeros_inserted_first(operation, source, repeat, reading)
 
 
 OPERATOR = Operator(
@@ -225,7 +209,7 @@ OPERATOR = Operator(
     plan=plan,
     shapes=shapes,
     rules=(*common.FIRST, convolution.convolution_rank, *common.WITH_WEIGHTS, *GEOMETRY),
-    half=half,
+    half=half_records.sums((convolution.convolution_rank,), (*GEOMETRY, pixels_apart)),
 )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delegate.model.graph import Graph, Node
+from delegate.model.index_map import IndexMap, MapError
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Role, Shape
-from delegate.ops.shared.links import Link, LinkError, axis_of, places_along
+from delegate.ops.shared.maps import axis_of, split
 from delegate.ops.shared.moving import cutting
 
 
@@ -25,16 +26,18 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     shape = graph.tensor(node.inputs[0]).shape
     axis = axis_of(_axis(node), shape)
     if shape[axis] != len(node.outputs):
-        raise LinkError(f"{len(node.outputs)} parts of {list(shape)} along axis {axis}")
+        raise MapError(f"{len(node.outputs)} parts of {list(shape)} along axis {axis}")
     return ((*shape[:axis], *shape[axis + 1 :]),) * len(node.outputs)
 
 
-def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-    return places_along(graph, node.inputs[0], node.outputs, _axis(node))
+def maps(graph: Graph, node: Node) -> tuple[IndexMap, ...]:
+    shape = graph.tensor(node.inputs[0]).shape
+    axis = axis_of(_axis(node), shape)
+    return split(shape, [1] * shape[axis], axis)
 
 
 def _axis(node: Node) -> int:
     return node.known_options(UnpackOptions).axis
 
 
-OPERATOR = cutting("UNPACK", links, shapes, Role.FEATURE, options=UnpackOptions)
+OPERATOR = cutting("UNPACK", maps, shapes, Role.FEATURE, options=UnpackOptions)

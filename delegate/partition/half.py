@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from delegate.model.graph import DType, Graph, Tensor, read_only
+from delegate.model.graph import DType, Graph, Node, Tensor, read_only
 from delegate.ops import OPERATORS
 from delegate.ops.shared.shape_arithmetic import with_shape_constants
 from delegate.ops.transpose_conv import doubling
@@ -19,18 +19,18 @@ _FLOATS = (DType.FLOAT16, DType.FLOAT32)
 
 
 def in_half(graph: Graph, wanted: str) -> Graph:
-    """``graph`` as option ``float`` has it: as it is, or with its float32 tensors in fp16; with the
-    results of nodes that compute from constants as constants, floats only where they are in fp16.
-    ``wanted`` auto: if its metadata say that it bears fp16, or it has float16 weights: who made it
-    took fp16 to be enough.
+    """Return ``graph`` as option ``float`` has it: as it is, or with its float32 tensors in fp16;
+    with the results of nodes that compute from constants as constants, floats only where they are
+    in fp16. ``wanted`` auto: if its metadata say that it bears fp16, or it has weights of float16
+    or of int8 (dynamic range): who made it took that precision to be enough, and fp16 is nearer to
+    the numbers that int8 weights stand for than the runtime's kernels, which round features to int8
+    too.
     """
     graph = with_shape_constants(graph)
     has_floats = any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors)
-    folded = _folded(graph, {index: graph.tensor(index) for index in graph.folded})
-    if folded:  # DEQUANTIZE behind DENSIFY
-        folded = _folded(_with(graph, folded), folded)
+    folded = _folded(graph)
     has_half = any(_is_half(tensor.constant) for tensor in folded.values())
-    is_told = has_half or _bears_half(graph.reduced_precision)
+    is_told = has_half or _bears_half(graph.reduced_precision) or bool(_real_weights(graph))
     if not has_floats or wanted == "off" or (wanted == "auto" and not is_told):
         whole = {index: tensor for index, tensor in folded.items() if tensor.dtype not in _FLOATS}
         return replace(_with(graph, whole), folded=frozenset(whole)) if whole else graph
@@ -45,24 +45,41 @@ def _with(graph: Graph, known: Mapping[int, Tensor]) -> Graph:
     return replace(graph, tensors=tensors)
 
 
-def _folded(graph: Graph, before: Mapping[int, Tensor]) -> dict[int, Tensor]:
-    """``before``, and the results of nodes that compute from constants of ``graph``."""
-    found = dict(before)
-    for node in graph.nodes:
-        operator = OPERATORS.get(node.op)
-        if operator is None or operator.folds is None:
-            continue
-        if len(node.inputs) == len(node.outputs) == 1 and min(*node.inputs, *node.outputs) >= 0:
-            result = graph.tensor(node.outputs[0])
-            constant = None if result.index in found else operator.folds(graph, node)
-            if constant is not None and constant.shape == result.shape:
-                found[result.index] = replace(result, constant=constant)
-    return found
+def _folded(graph: Graph) -> dict[int, Tensor]:
+    """Return the results of nodes that compute from constants alone, one another's among them."""
+    changing = {*graph.inputs, *(t for node in graph.nodes for t in node.outputs)}
+    changing.update(tensor.index for tensor in graph.tensors if tensor.is_variable)
+    found = {index: graph.tensor(index) for index in graph.folded}
+    left = [node for node in graph.nodes if _may_fold(node) and node.outputs[0] not in found]
+    while True:
+        known = _with(graph, found)
+        before = len(found)
+        for node in left:
+            if changing.isdisjoint(t for t in node.inputs if t not in found):
+                found.update(_result(known, node))
+        if len(found) == before:
+            return found
+        left = [node for node in left if node.outputs[0] not in found]
+
+
+def _may_fold(node: Node) -> bool:
+    operator = OPERATORS.get(node.op)
+    is_whole = len(node.outputs) == 1 and min(*node.inputs, *node.outputs) >= 0
+    return is_whole and operator is not None and operator.folds is not None
+
+
+def _result(graph: Graph, node: Node) -> dict[int, Tensor]:
+    folds = OPERATORS[node.op].folds
+    result = graph.tensor(node.outputs[0])
+    constant = None if folds is None else folds(graph, node)
+    if constant is None or constant.shape != result.shape:
+        return {}
+    return {result.index: replace(result, constant=constant)}
 
 
 def _real_weights(graph: Graph) -> dict[int, Tensor]:
-    """int8 weights with scales that only nodes of float32 features read (dynamic range), as the
-    float32 numbers that they stand for.
+    """Return int8 weights with scales that only nodes of float32 features read (dynamic range), as
+    the float32 numbers that they stand for.
     """
     found: dict[int, Tensor] = {}
     others: set[int] = set()
@@ -82,7 +99,7 @@ def _real_weights(graph: Graph) -> dict[int, Tensor]:
 
 
 def _real_values(tensor: Tensor) -> Tensor | None:
-    """A quantised constant as float32; None: it is none."""
+    """Return a quantised constant as float32; None: it is none."""
     scaling = tensor.quantization
     if tensor.constant is None or tensor.dtype is not DType.INT8 or scaling is None:
         return None

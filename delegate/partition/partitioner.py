@@ -1,30 +1,40 @@
-"""Cut a graph into partitions, with a reason for every node left out.
+"""Select the nodes that the NPU computes, with a reason for every node left out.
 
-Comes from: a ``Graph`` and option deny_ops. Goes to: lowering (``Partition``) and
-reports (``Rejection``). The same nodes give the same partitions as TensorFlow
-Lite's own preview, so that compiling a file and delegating it agree.
+In: a ``Graph`` and option deny_ops. Out: node indices for ``epochs`` and ``Rejection``s for
+reports. Nodes that say one dilated convolution are kept together: all of them run on the NPU, or
+none. Nodes that are computed while a graph is compiled (arithmetic over shapes, weights that are
+stored in another form) belong to the partitions that read their results; no task is made of them.
+
+Estimate what a partition costs on the NPU, and what its nodes would cost on the CPU.
+
+In: a partition, how long its program takes. Out: microseconds, and a rejection for every node of a
+partition that is not worth delegating. The figures are orders of magnitude, and all of them speak
+for the NPU: the least that its program takes on the driver in question, and a slow CPU. So they
+drop what is far from breaking even, tails of reshapes and tiny functions, and say so.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
-from delegate.chip.chip import Chip
+from delegate.chip.chip import Chip, Rates
 from delegate.chip.chips import DEFAULT
-from delegate.errors import Rejection
-from delegate.model.graph import Graph, Node
-from delegate.model.partition import Partition
+from delegate.errors import DelegateError, Rejection
+from delegate.model.graph import DType, Graph, Node, Partition
 from delegate.ops import OPERATORS
-from delegate.ops.operator import ABSENT
+from delegate.ops.shared.shape_arithmetic import is_shape_arithmetic
+from delegate.partition.epochs import inner_part
 from delegate.partition.rules import (
+    DILATION_IS_WHOLE,
     NOT_DENIED,
+    PARTITION_FASTER_ON_NPU,
+    READERS_TAKEN,
     check_node,
     facts_of,
     refused,
 )
-
-NEVER = -1  # the epoch of a node whose inputs are never computed
 
 
 def select_nodes(
@@ -67,101 +77,203 @@ def node_macs(graph: Graph, node: Node) -> int:
     return 0 if operator is None else operator.macs(graph, node)
 
 
-def partition_graph(graph: Graph, supported: Collection[int]) -> list[Partition]:
-    """Groups the ``supported`` node indices into partitions, as TensorFlow Lite does.
+def incomplete(graph: Graph, supported: Collection[int]) -> list[Rejection]:
+    """Return the rejections of ``supported`` nodes of convolutions that are not all supported."""
+    found = []
+    for group in graph.together:
+        missing = group.difference(supported)
+        if missing:
+            other = graph.node(min(missing))
+            problem = f"node {other.index} ({other.stored_op}) stays on the CPU"
+            nodes = map(graph.node, sorted(group.intersection(supported)))
+            found += [refused(node, DILATION_IS_WHOLE, problem) for node in nodes]
+    return found
 
-    The runtime fills alternating epochs: the first node whose inputs are ready decides whether the
-    epoch is one of supported or of other nodes; the epoch then takes, in passes over the execution
-    plan, every node of that kind whose inputs are ready, until a pass adds none. A node's inputs
-    come from its own or earlier epochs, so every partition is convex and the partitions, in order,
-    can run one after the other. Parts of an epoch that are not connected stay together, because one
-    submit is cheaper than two. A graph that names no outputs (read from a context) gets those
-    tensors as outputs that nobody reads.
+
+class Computed:
+    """The nodes of ``graph`` that are computed while it is compiled, and belong to the partition
+    that reads their results. ``rejections``: of nodes that the NPU does not take; those that the
+    user denied stay where they are.
     """
-    members = frozenset(supported)
-    epochs = _epochs(graph, members)
-    epoch_of_node = {node: epoch for epoch, nodes in enumerate(epochs) for node in nodes}
-    readers: dict[int, set[int]] = {}  # tensor -> epochs of the nodes that read it
-    for node in graph.nodes:
-        for tensor in node.inputs:
-            readers.setdefault(tensor, set()).add(epoch_of_node.get(node.index, NEVER))
-    return [
-        _with_borders(graph, nodes, epoch, readers)
-        for epoch, nodes in enumerate(epochs)
-        if nodes[0] in members
-    ]
+
+    def __init__(self, graph: Graph, rejections: Sequence[Rejection]) -> None:
+        denied = {r.node for r in rejections if r.rule == NOT_DENIED.name}
+        self._graph = graph
+        self._readers = facts_of(graph).readers
+        self._nodes = [node for node in graph.nodes if node.index not in denied and self._is(node)]
+
+    def _is(self, node: Node) -> bool:
+        outputs, graph = node.outputs, self._graph
+        return graph.folded.issuperset(outputs) and not any(t in graph.outputs for t in outputs)
+
+    def split(
+        self,
+        partitions_of: Callable[[frozenset[int]], Sequence[Partition]],
+        supported: Collection[int],
+    ) -> list[Partition]:
+        """Return the partitions of ``supported`` nodes, each with those that are computed for it
+        alone. ``partitions_of`` groups nodes as the runtime does.
+        """
+        left: set[int] = set()
+        while True:
+            computed = self._read_by(supported, left)
+            found = [
+                inner_part(self._graph, partition, set(partition.nodes) - computed)
+                for partition in partitions_of(frozenset(supported) | computed)
+            ]
+            wrong = {node for one in found for node in self._reaching_out(one)}
+            if not wrong:
+                return found
+            left |= wrong
+
+    def explained(
+        self, rejections: Sequence[Rejection], partitions: Sequence[Partition]
+    ) -> tuple[Rejection, ...]:
+        """Return ``rejections`` of the nodes that are in none of ``partitions``, by node; of those
+        that could be computed, with that reason.
+        """
+        done = {node for partition in partitions for node in partition.computed}
+        shapes = [node for node in self._nodes if is_shape_arithmetic(self._graph, node)]
+        mine = {node.index: node for node in shapes}
+        found = [
+            refused(mine[one.node], READERS_TAKEN, "others do") if one.node in mine else one
+            for one in rejections
+            if one.node not in done
+        ]
+        return tuple(sorted(found, key=lambda one: one.node))
+
+    def _read_by(self, supported: Collection[int], left: set[int]) -> frozenset[int]:
+        """Return those whose results only ``supported`` nodes, or one another, read."""
+        taken: set[int] = set()
+        for node in reversed(self._nodes):
+            readers = {one.index for t in node.outputs for one in self._readers.get(t, ())}
+            if node.index not in left and readers and readers <= taken.union(supported):
+                taken.add(node.index)
+        return frozenset(taken)
+
+    def _reaching_out(self, one: Partition) -> list[int]:
+        """Return the nodes computed for ``one`` whose results are read elsewhere, or that read what
+        the others do not, so that the runtime would have another idea of its edges.
+        """
+        if not one.nodes:
+            return list(one.computed)
+        given = {t for node in one.delegated for t in self._graph.node(node).outputs}
+        given.update(one.inputs)
+        found = []
+        for node in map(self._graph.node, one.computed):
+            read = (t for t in node.inputs if t >= 0 and self._graph.tensor(t).constant is None)
+            if not given.issuperset(read) or not set(one.outputs).isdisjoint(node.outputs):
+                found.append(node.index)
+        return found
 
 
-def execution_order(graph: Graph, supported: Collection[int]) -> list[tuple[int, ...]]:
-    """All nodes in an order in which they can run: each group is a partition of ``partition_graph``
-    or consists of nodes that are not ``supported``. Nodes that never run come last, one by one.
+# TensorFlow Lite's int8 kernels on one Cortex-A76: about 20 multiply-accumulates per ns and a
+# memory stream of 8 bytes per ns. Assumed from published MobileNet timings.
+CPU_MACS_PER_US = 20_000.0
+CPU_BYTES_PER_US = 8000.0
+CPU_NODE_US = 2.0
+# Kernels of one element after the other, as most without sums of products are. Assumed.
+CPU_ELEMENTS_PER_US = 1000.0
+
+TAIL_SHARE = 0.01
+"""A share of the multiplications of the largest partition: what multiplies less is no part of a
+network's body. A head that turns distributions into numbers, YOLOv8's behind its SOFTMAX, has
+0.0001 of them; halves of a network that a node of the CPU cuts have a tenth or more.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCost:
+    npu_us: float
+    cpu_us: float
+
+    @property
+    def is_worth_it(self) -> bool:
+        return self.npu_us < self.cpu_us
+
+
+class SlowerError(DelegateError):
+    """A partition that the CPU runs as fast, whatever its tasks compute; ``cost`` says by what."""
+
+    def __init__(self, cost: PartitionCost) -> None:
+        self.cost = cost
+        super().__init__(f"{cost.npu_us:.0f} us instead of {cost.cpu_us:.0f} us")
+
+
+def partition_cost(
+    rates: Rates, graph: Graph, partition: Partition, program_us: float
+) -> PartitionCost:
+    """Return estimates of both sides. ``program_us``: the partition's program and its submit."""
+    npu = program_us + conversion_us(rates, graph, partition)
+    nodes = map(graph.node, partition.nodes)
+    return PartitionCost(npu, sum(cpu_us(graph, n) for n in nodes if not runs_once(graph, n)))
+
+
+def conversion_us(rates: Rates, graph: Graph, partition: Partition) -> float:
+    """Return how long the host converts what goes into a partition and what comes out."""
+    edges = sum(tensor_bytes(graph, tensor) for tensor in (*partition.inputs, *partition.outputs))
+    return rates.microseconds(edges // rates.host_bytes_per_cycle)
+
+
+def cpu_us(graph: Graph, node: Node) -> float:
+    """Return what one run takes: arithmetic or memory, whichever is longer, and some overhead."""
+    tensors = [tensor for tensor in (*node.inputs, *node.outputs) if tensor >= 0]
+    moved = sum(tensor_bytes(graph, tensor) for tensor in tensors)
+    work = max(node_macs(graph, node) / CPU_MACS_PER_US, moved / CPU_BYTES_PER_US)
+    operator = OPERATORS.get(node.op)
+    if operator is None or operator.movement is None:
+        results = sum(elements(graph, tensor) for tensor in node.outputs if tensor >= 0)
+        work = max(work, results / CPU_ELEMENTS_PER_US)
+    return work + CPU_NODE_US
+
+
+def runs_once(graph: Graph, node: Node) -> bool:
+    """Return whether the runtime computes ``node`` in the first inference alone: kernels that fold
+    constants keep what they make of one. What such a kernel made is none for the next (measured
+    with tflite-runtime 2.14: DEQUANTIZE behind DENSIFY runs each time).
     """
-    epochs = _epochs(graph, frozenset(supported))
-    placed = {node for nodes in epochs for node in nodes}
-    return [*epochs, *((node.index,) for node in graph.nodes if node.index not in placed)]
+    operator = OPERATORS.get(node.op)
+    if operator is None or not operator.folds_once or len(node.inputs) != 1:
+        return False
+    (source,) = node.inputs
+    return graph.tensor(source).constant is not None and source not in graph.folded
 
 
-def _epochs(graph: Graph, supported: frozenset[int]) -> list[tuple[int, ...]]:
-    """Node indices of every epoch, in the order the runtime adds them.
+def elements(graph: Graph, tensor: int) -> int:
+    """Return the elements of a tensor with its dynamic dimensions taken as 1."""
+    return math.prod(max(size, 1) for size in graph.tensor(tensor).shape)
 
-    The runtime's repeated passes over the plan are two heaps here, of ready nodes by (pass, place
-    in the plan): a node made ready by an earlier one in the plan joins in the same pass, by a later
-    one in the next. That keeps long graphs from costing the square of their length.
+
+def tensor_bytes(graph: Graph, tensor: int) -> int:
+    """Return the bytes of a tensor with its dynamic dimensions taken as 1; four per element unless
+    it has 8 bits.
     """
-    plan_nodes = graph.nodes
-    readers: dict[int, list[int]] = {}
-    missing = [0] * len(plan_nodes)
-    computed = {t for node in plan_nodes for t in node.outputs if t != ABSENT}
-    for place, node in enumerate(plan_nodes):
-        for tensor in computed.intersection(node.inputs):
-            readers.setdefault(tensor, []).append(place)
-            missing[place] += 1
-    ready: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
-    for place, node in enumerate(plan_nodes):
-        if missing[place] == 0:
-            heapq.heappush(ready[node.index in supported], (0, place))
-    done: set[int] = set()
-    epochs: list[tuple[int, ...]] = []
-    while ready[True] or ready[False]:
-        # A new epoch starts a new pass: only the place counts, for all that wait.
-        for kind in ready:
-            ready[kind] = [(0, place) for _, place in ready[kind]]
-            heapq.heapify(ready[kind])
-        is_supported = not ready[False] or (bool(ready[True]) and ready[True][0] < ready[False][0])
-        heap = ready[is_supported]
-        nodes: list[int] = []
-        while heap:
-            turn, place = heapq.heappop(heap)
-            nodes.append(plan_nodes[place].index)
-            for tensor in plan_nodes[place].outputs:
-                if tensor in done:
-                    continue
-                done.add(tensor)
-                for reader in readers.get(tensor, ()):
-                    missing[reader] -= 1
-                    if missing[reader] == 0:
-                        target = ready[plan_nodes[reader].index in supported]
-                        heapq.heappush(target, (turn + (reader < place), reader))
-        epochs.append(tuple(nodes))
-    return epochs
+    wide = graph.tensor(tensor).dtype not in (DType.INT8, DType.UINT8)
+    return elements(graph, tensor) * (4 if wide else 1)
 
 
-def _with_borders(
-    graph: Graph, nodes: tuple[int, ...], epoch: int, readers: Mapping[int, set[int]]
-) -> Partition:
-    """Adds inputs and outputs, each in ascending order, as the runtime lists them."""
-    produced = {t for node in nodes for t in graph.node(node).outputs if t != ABSENT}
-    read = {t for node in nodes for t in graph.node(node).inputs if t != ABSENT}
-    ends = frozenset(graph.outputs)
-    inputs = []
-    for index in sorted(read - produced):
-        tensor = graph.tensor(index)
-        if tensor.constant is None and not tensor.is_variable:
-            inputs.append(index)
-    outputs = []
-    for index in sorted(produced):
-        reading = readers.get(index, set())
-        is_end = index in ends if ends else not reading
-        if is_end or reading - {epoch}:
-            outputs.append(index)
-    return Partition(nodes, tuple(inputs), tuple(outputs))
+def tails(graph: Graph, partitions: Sequence[Partition]) -> Sequence[Partition]:
+    """Return the partitions that multiply less than a hundredth of what the largest does. The
+    largest is never among them: whoever loads a model with the delegate wants it on the NPU, be it
+    a single node.
+    """
+    if not partitions:
+        return partitions
+    macs = [partition_macs(graph, partition) for partition in partitions]
+    largest = macs.index(max(macs))
+    limit = TAIL_SHARE * macs[largest]
+    return [p for i, p in enumerate(partitions) if macs[i] <= limit and i != largest]
+
+
+def slower(graph: Graph, partition: Partition, cost: PartitionCost) -> list[Rejection]:
+    """Return a rejection for every node of a partition that the CPU runs as fast; else none.
+
+    Leaving one out costs its nodes' CPU time and saves its own, whatever the others do, so the
+    decisions are independent: what remains is no slower than the CPU alone, than any one of the
+    partitions alone, and than all of them.
+    """
+    if cost.is_worth_it:
+        return []
+    problem = f"this one takes at least {cost.npu_us:.0f} us instead of {cost.cpu_us:.0f} us"
+    nodes = map(graph.node, partition.nodes)
+    return [refused(node, PARTITION_FASTER_ON_NPU, problem) for node in nodes]

@@ -1,4 +1,7 @@
-"""Drives the rules of operators: the first one that a node breaks is why it stays on the CPU."""
+"""Drives the rules of operators: the first one that a node breaks is why it stays on the CPU.
+
+The operators that the NPU takes and the rules a node must meet, as values.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,13 @@ NOT_TAKEN_ALREADY = Rule(
 NOT_DENIED = Rule(DENIED, "The option deny_ops must not name the node or its operator")
 READERS_TAKEN = Rule(
     "readers_taken",
-    "What follows from shapes alone is computed while the model is compiled, where only nodes that "
-    "the NPU takes read it",
+    "What follows from shapes alone is computed while the model is compiled, where only nodes of "
+    "one partition read it",
+)
+DILATION_IS_WHOLE = Rule(
+    "dilation_is_whole",
+    "SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND around a convolution say a dilated one, of which the "
+    "NPU takes all nodes or none",
 )
 ALIAS_IS_FREE = Rule(
     "alias_is_free",
@@ -60,6 +68,7 @@ RULES = (
     NOT_TAKEN_ALREADY,
     NOT_DENIED,
     READERS_TAKEN,
+    DILATION_IS_WHOLE,
     ALIAS_IS_FREE,
     HOST_CONVERTS,
     RESULT_USED,
@@ -115,7 +124,7 @@ def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
             problem = f"rule {rule.name}: {type(error).__name__}: {error}"
             return refused(node, PARTITION_COMPILES, problem)
         if violation is not None:
-            return Rejection(node.index, node.op, rule.name, violation)
+            return Rejection(node.index, node.stored_op, rule.name, violation)
     return None
 
 
@@ -127,4 +136,23 @@ def _no_operator(node: Node) -> Rejection:
 
 def refused(node: Node, rule: Rule, problem: str) -> Rejection:
     """Why ``node`` stays on the CPU."""
-    return Rejection(node.index, node.op, rule.name, f"{rule.sentence}: {problem}")
+    return Rejection(node.index, node.stored_op, rule.name, f"{rule.sentence}: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class SupportedOperator:
+    """A TensorFlow Lite operator and its rules, in the order in which they are checked."""
+
+    op: str
+    rules: tuple[Rule, ...]
+
+
+def supported_operators() -> tuple[SupportedOperator, ...]:
+    """All operators of this version."""
+    from delegate.chip.chips import DEFAULT
+    from delegate.ops import OPERATORS
+
+    return tuple(
+        SupportedOperator(op, tuple(Rule(r.name, r.sentence_for(DEFAULT)) for r in operator.rules))
+        for op, operator in OPERATORS.items()
+    )

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from delegate.model.graph import Graph, Node
-from delegate.model.partition import Partition
+from delegate.model.graph import Graph, Node, Partition
 from delegate.ops import known_record
 from delegate.ops.operator import ABSENT, Shape
 from delegate.ops.shared.shape_arithmetic import with_shape_constants
@@ -21,7 +20,11 @@ def following_shapes(graph: Graph, partition: Partition) -> Mapping[int, Shape]:
     """Return the shapes of the partition's inputs and of what its nodes write, up to the first node
     from whose inputs no shape follows. What ``graph`` says of results does not count.
     """
+    from delegate.ops.shared.dilations import with_dilations
+
+    graph = with_dilations(graph)
     known = {index: graph.tensor(index).shape for index in partition.inputs}
+    computed = {t for index in partition.computed for t in graph.node(index).outputs}
     changed = graph
     for node in map(graph.node, partition.delegated):
         changed = with_shapes(changed, {t: known[t] for t in node.inputs if t in known})
@@ -29,8 +32,8 @@ def following_shapes(graph: Graph, partition: Partition) -> Mapping[int, Shape]:
             shapes: tuple[Shape, ...] | None = tuple(graph.tensor(t).shape for t in node.outputs)
         else:
             # What was made of old shapes is none of the new ones.
-            seen = with_shape_constants(changed) if partition.computed else changed
-            shapes = _shapes(seen, node)
+            reads = not computed.isdisjoint(node.inputs)
+            shapes = _shapes(with_shape_constants(changed) if reads else changed, node)
         if shapes is None:
             break
         known.update(zip(node.outputs, shapes, strict=True))

@@ -3,27 +3,37 @@ aliases.
 
 In: ``Graph`` and ``Partition``. Out: ``Workload``. Raises LoweringError for a node that cannot be
 what its operator's record says.
+
+Plan what a partition's nodes are to one another: edges that the host converts, tensors inside
+others, functions of one value. Planned once, for the partitioner's verdict and for ``workload``.
+
+Find what the host converts at a partition's edges, and the partition that is left inside.
+
+Comes from: the records that have ``host_values``. Goes to: ``workload`` and all that looks at what
+happens between the edges. A node that the host's conversion does needs no task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
 from delegate.errors import LoweringError
-from delegate.lower.operation import Operation, Workload
-from delegate.model.graph import Graph, Node
-from delegate.model.partition import Partition
+from delegate.lower.operation import Edge, Operation, Workload
+from delegate.model.graph import Graph, Node, Partition
 from delegate.ops import record_of
-from delegate.ops.operator import GraphFacts, Lowering
-from delegate.ops.shared.functions import TablePlan
+from delegate.ops.operator import GraphFacts, Lowering, Movement, Side
+from delegate.ops.shared.functions import plan_table
+from delegate.ops.shared.host_values import is_float32
 from delegate.ops.shared.reshaping import reorder_operations
-from delegate.partition.pixel_pairs import pair_pixels
-from delegate.partition.plans import PartitionPlan, plan_partition
-from delegate.partition.rules import RESULT_USED, facts_of
+from delegate.partition.aliases import AliasPlan, FunctionPlan, place_aliases, plan_functions
+from delegate.partition.host_layout import Applied, HostLayout, Placed, host_layout_of
+from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal, facts_of
+from delegate.partition.width_packing import pack_width
 
 
 def workload_of(
@@ -34,7 +44,7 @@ def workload_of(
     """
     if not partition.outputs:
         raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
-    paired = pair_pixels(graph, partition, chip)
+    paired = pack_width(graph, partition, chip)
     if plan is None or paired is not graph:
         plan = plan_partition(paired, partition)
     edges, joined, functions = plan.edges, plan.joined, plan.functions
@@ -48,7 +58,7 @@ def workload_of(
     moved = [
         node
         for node in nodes
-        if record_of(graph, node).order is not None and node.index not in free
+        if record_of(graph, node).movement is Movement.KEEP and node.index not in free
     ]
     reordered = reorder_operations(facts, moved, partition.outputs)
     without_tasks = {*free, *functions.within, *(node.index for node in neighbours.values())}
@@ -58,7 +68,7 @@ def workload_of(
         if node.index in functions.chains:
             chain, table = functions.chains[node.index], functions.tables[node.index]
             operations.append(_table(node, chain.nodes, chain.source, node.outputs[0], table))
-        elif operator.order is not None:
+        elif operator.movement is Movement.KEEP:
             if node.index in reordered:
                 operations.append(reordered[node.index])
         elif operator.lowering is not Lowering.HOST and node.index not in without_tasks:
@@ -82,7 +92,7 @@ def _table(
     node: Node, nodes: tuple[int, ...], source: int, result: int, function: bytes
 ) -> Operation:
     """``nodes``, of which ``node`` is the last, as a function of ``source``."""
-    return Operation(node, nodes, (source,), result, partial(TablePlan, function=function))
+    return Operation(node, nodes, (source,), result, partial(plan_table, function=function))
 
 
 def _neighbours(facts: GraphFacts, partition: Partition, nodes: list[Node]) -> Mapping[int, Node]:
@@ -112,3 +122,148 @@ def _operation(graph: Graph, node: Node, neighbours: Mapping[int, Node], result:
         operands=(before.inputs[0], *operands[1:]),
         padding=pads(graph, before),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """``joined`` and ``functions``: of what ``edges`` leave inside."""
+
+    edges: EdgePlan
+    joined: AliasPlan
+    functions: FunctionPlan
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Return the refusals of nodes that only the host can do and that are at no edge,
+        concatenations or slices that are not free, and nodes that can only be part of a function
+        and are none.
+        """
+        return (*self.edges.refusals, *self.joined.refusals, *self.functions.refusals)
+
+
+def plan_partition(graph: Graph, partition: Partition) -> PartitionPlan:
+    """Also where nodes cannot be what they are to be, see ``refusals``; functions of such a
+    partition may then be missing.
+    """
+    edges = plan_edges(graph, partition)
+    joined = place_aliases(edges.graph, edges.inner)
+    try:
+        functions = plan_functions(edges.graph, edges.inner, edges.sources)
+    except Exception:
+        if not (edges.refusals or joined.refusals):
+            raise
+        functions = FunctionPlan({}, {}, frozenset(), ())
+    return PartitionPlan(edges, joined, functions)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgePlan:
+    """``inner``: the partition of ``graph`` without what the host does. ``inputs`` and ``outputs``:
+    one for each tensor of the whole partition, or several for the boxes that make an output, in its
+    order. ``functions``: of boxes, for which there is no node in ``inner``.
+    """
+
+    graph: Graph
+    inner: Partition
+    inputs: tuple[Edge, ...]
+    outputs: tuple[Edge, ...]
+    refusals: tuple[Refusal, ...]
+    functions: tuple[Applied, ...]
+
+    @property
+    def sources(self) -> frozenset[int]:
+        """Return the sources of ``functions``: tensors needed though no node reads them."""
+        return frozenset(item.source for item in self.functions)
+
+
+def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:
+    """Gives the host what it can do; a refusal of nodes that only it can, but not here. What it
+    need not do it does only beside nodes with tasks.
+    """
+    found = _converted(graph, partition)
+    if not _has_tasks(graph, partition, found):
+        found = {index: edge for index, edge in found.items() if _is_needed(graph, index)}
+    refusals = [
+        Refusal(graph.node(index), HOST_CONVERTS, _problem(graph, index))
+        for index in partition.nodes
+        if index not in found and _is_needed(graph, index)
+    ]
+    if found and not _has_tasks(graph, partition, found):
+        problem = "no operator of its partition computes anything"
+        refusals += [Refusal(graph.node(i), HOST_CONVERTS, problem) for i in found]
+        found = {}
+    by_outer = {edge.outer: edge for edge in found.values()}
+    inputs = [by_outer.get(tensor) or Edge(tensor, tensor) for tensor in partition.inputs]
+    outputs = [by_outer.get(tensor) or Edge(tensor, tensor) for tensor in partition.outputs]
+    inner = Partition(
+        tuple(index for index in partition.nodes if index not in found),
+        tuple(dict.fromkeys(edge.inner for edge in inputs)),
+        tuple(dict.fromkeys(edge.inner for edge in outputs)),
+    )
+    moved = HostLayout(graph, inner) if refusals else host_layout_of(graph, inner)
+    return EdgePlan(
+        moved.graph,
+        moved.inner,
+        tuple(_edge_at(edge, moved.inputs.get(edge.inner)) for edge in inputs),
+        tuple(
+            _edge_at(edge, box)
+            for edge in outputs
+            for box in moved.outputs.get(edge.inner, (None,))
+        ),
+        tuple(refusals),
+        moved.functions,
+    )
+
+
+def _edge_at(edge: Edge, placed: Placed | None) -> Edge:
+    if placed is None:
+        return edge
+    return replace(edge, inner=placed.tensor, spread=placed.spread, channels=placed.channels)
+
+
+def _converted(graph: Graph, partition: Partition) -> dict[int, Edge]:
+    """Return nodes at the edges of a partition that the host's conversion can do, and what it
+    does.
+    """
+    nodes = [graph.node(index) for index in partition.nodes]
+    readers = Counter(tensor for node in nodes for tensor in node.inputs)
+    inputs, outputs = frozenset(partition.inputs), frozenset(partition.outputs)
+    converted: set[int] = set()
+    found: dict[int, Edge] = {}
+    for node in nodes:
+        source, result = node.inputs[0], node.outputs[0]
+        if source in inputs:
+            outer, inner, side = source, result, Side.INPUT
+            is_edge = readers[source] == 1 and result not in outputs
+        else:
+            outer, inner, side = result, source, Side.OUTPUT
+            is_edge = result in outputs and not readers[result]
+        convert = record_of(graph, node).host_values
+        if convert is None or not is_edge or source in converted:
+            continue
+        values = convert(graph, node, side)
+        if values is not None:
+            found[node.index] = Edge(outer, inner, values.affine, values.table)
+            converted.add(result)
+    return found
+
+
+def _has_tasks(graph: Graph, partition: Partition, found: Collection[int]) -> bool:
+    """Whether anything is left to compute beside what the host does, ``found``."""
+    left = (graph.node(index) for index in partition.nodes if index not in found)
+    return any(
+        record_of(graph, node).lowering is Lowering.TASKS and not _is_needed(graph, node.index)
+        for node in left
+    )
+
+
+def _is_needed(graph: Graph, index: int) -> bool:
+    """Whether nobody but the host can do it."""
+    node = graph.node(index)
+    return record_of(graph, node).host_values is not None and is_float32(graph, node)
+
+
+def _problem(graph: Graph, index: int) -> str:
+    node = graph.node(index)
+    tensors = (graph.tensor(t) for t in (node.inputs[0], node.outputs[0]))
+    return f"node {index} is {' to '.join(t.dtype.name for t in tensors)} and at no such edge"

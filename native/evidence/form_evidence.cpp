@@ -3,22 +3,28 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <future>
+#include <random>
 #include <set>
 #include <utility>
 
-#include "evidence/board_evidence.h"
-#include "evidence/generated_inputs.h"
 #include "evidence/isolation.h"
+#include "evidence/record.h"
 #include "host/devices.h"
 #include "program/executable.h"
+#include "program/host_values.h"
 #include "program/result_difference.h"
 
 namespace rk3588 {
 namespace {
 
-// A program's tasks work on several cores at the same time.
+// Whether option cache_dir is a path; with "auto" and "off" evidence is in the user's own folder.
+bool names_a_folder(const std::string& cache_dir) {
+  return cache_dir != "auto" && cache_dir != "off";
+}
 
 std::string first_line(const char* path) {
   std::string line;
@@ -59,6 +65,43 @@ std::vector<std::string> names_of(const Program& program) {
 }
 
 using Tensors = std::vector<std::vector<uint8_t>>;
+using Random = std::mt19937_64;
+
+float moderate(Random* random) {
+  const uint64_t bits = (*random)();
+  const int exponent = static_cast<int>(bits % 8) - 6;
+  const float fraction = 1.0F + static_cast<float>(bits >> 8 & 0xffff) / 65536.0F;
+  return std::ldexp((bits >> 63) != 0 ? -fraction : fraction, exponent);
+}
+
+std::vector<uint8_t> bytes(size_t count, Random* random) {
+  std::vector<uint8_t> found(count);
+  for (uint8_t& byte : found) byte = static_cast<uint8_t>((*random)() >> 56);
+  return found;
+}
+
+// Makes dense host tensors in the order of the bindings, for a program that nobody has run yet: the
+// same for the same program. Integers are any. float32 becomes any byte where the device has bytes,
+// else it is finite, with magnitudes of 1/64 to 4.
+Tensors generated_inputs(const std::vector<Binding>& inputs) {
+  Random random;
+  Tensors found;
+  for (const Binding& input : inputs) {
+    std::vector<uint8_t>& tensor = found.emplace_back(input.host_bytes());
+    if (input.element != Element::kFp32) {
+      tensor = bytes(tensor.size(), &random);
+    } else if (input.is_affine()) {
+      dequantize(input.affine, bytes(input.elements(), &random).data(), input.elements(),
+                 tensor.data());
+    } else {
+      for (size_t i = 0; i < input.elements(); ++i) {
+        const float value = moderate(&random);
+        std::memcpy(tensor.data() + i * sizeof(value), &value, sizeof(value));
+      }
+    }
+  }
+  return found;
+}
 
 std::vector<const uint8_t*> sources(const Tensors& tensors) {
   std::vector<const uint8_t*> found;
@@ -118,7 +161,7 @@ FormEvidence::FormEvidence(std::shared_ptr<Device> device, const EvidenceSetting
       timeout_ms_(settings.timeout_ms),
       warn_(std::move(warn)),
       board_(BoardEvidence::of(
-          settings.cache_dir == "off" ? default_cache_folder() : settings.cache_dir,
+          names_a_folder(settings.cache_dir) ? settings.cache_dir : default_cache_folder(),
           board_key(*device_, settings.cores))) {}
 
 std::vector<MissingForm> FormEvidence::missing(const Program& program) {

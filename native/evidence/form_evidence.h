@@ -1,4 +1,4 @@
-// What a board has shown of the programs that it is given, and of the forms of their tasks.
+// The evidence of a board: which programs it computes right, and which forms of their tasks.
 //
 // Before a program runs on an NPU it runs there once on generated inputs, and on the simulator, and
 // its results must be the same. If they are not, its tasks run one by one (isolation.h), and their
@@ -19,7 +19,7 @@
 
 #include "evidence/record.h"
 #include "host/device.h"
-#include "program/program_gate.h"
+#include "program/executable.h"
 
 namespace rk3588 {
 
@@ -29,12 +29,12 @@ struct TaskFault;
 
 struct EvidenceSettings {
   std::string prove = "auto";  // "auto": of devices with a kernel driver; "off"; "always": of all
-  std::string cache_dir = "off";
+  std::string cache_dir = "auto";  // "auto" and "off": the user's own folder
   std::string cores = "auto";
   uint32_t timeout_ms = 0;  // 0: the device's default
 };
 
-// What a board must not be given: a form, a relation between tasks, or a whole program by its id.
+// A form, a relation between tasks, or a whole program by its id that a board must not be given.
 struct MissingForm {
   std::string name;
   std::string reason;  // "failed: ...", "hung: ..." or "suspected: ..."
@@ -49,7 +49,7 @@ class FormEvidence : public ProgramGate {
   static std::shared_ptr<FormEvidence> of(std::shared_ptr<Device> device,
                                           const EvidenceSettings& settings, Warn warn);
 
-  // What the program uses that this board must not be given. Runs it if it is unknown. Throws
+  // Returns the forms of the program that this board must not be given. Runs an unknown one. Throws
   // DeviceError if the device fails for a reason that says nothing about the program.
   std::vector<MissingForm> missing(const Program& program);
   Verdict admit(const Program& program) override;

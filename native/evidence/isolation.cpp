@@ -146,7 +146,7 @@ std::vector<TaskFault> Isolation::find(bool behind_others) {
   return found;
 }
 
-// Those before it from the first one that takes nothing from others, and the load of its table.
+// The tasks before it from the first one that takes nothing from others, and the load of its table.
 std::vector<size_t> Isolation::needed(size_t task) const {
   size_t first = task;
   while (first > 0 && (tasks_[first].inherits || tasks_[first].reuses_cbuf)) --first;

@@ -41,7 +41,7 @@ class Isolation {
   std::vector<size_t> needed(size_t task) const;
   std::vector<TaskFault> find(bool behind_others);
   std::optional<Shortfall> shortfall(const std::vector<size_t>& tasks);
-  // What the task wrote, of the memory behind it.
+  // The bytes that the task wrote, out of the memory behind it.
   std::vector<uint8_t> written(const MemoryImage& memory, size_t task) const;
 
   const Program& program_;

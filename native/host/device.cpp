@@ -13,9 +13,8 @@ namespace {
 std::shared_ptr<Device> open_npu(const std::string& node, const std::string& driver,
                                  const DeviceSettings& settings) {
   const Chip& chip = require_chip_of(node, driver);
-  return driver == kRocketDriver
-             ? make_rocket_device(node, settings.cores, chip, settings.has_keeper)
-             : make_rknpu_device(node, settings.cores, chip);
+  return driver == kRocketDriver ? make_rocket_device(node, settings.cores, chip)
+                                 : make_rknpu_device(node, settings.cores, chip);
 }
 
 // The driver behind the node decides, whatever the node is called.
@@ -34,7 +33,7 @@ std::shared_ptr<Device> open_node(const std::string& node, const DeviceSettings&
 const NpuNode* choose_node(const std::vector<NpuNode>& nodes, const std::string& driver) {
   const NpuNode* first = nullptr;
   for (const NpuNode& node : nodes) {
-    // Of one that could not be asked nobody knows whose it is.
+    // Nobody knows whose node it is if it could not be asked.
     const bool matches =
         driver.empty() || node.driver == driver || (node.driver.empty() && driver == kRocketDriver);
     if (!matches || !node.is_candidate()) continue;

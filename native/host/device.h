@@ -1,4 +1,4 @@
-// What the delegate kernel needs from a device: memory with device addresses, and one submit of
+// The delegate kernel's view of a device: memory with device addresses, and one submit of
 // jobs. Implemented by the simulator (native/host/sim_device.cpp), the null device and the kernel
 // drivers (native/rocket, native/rknpu).
 #pragma once
@@ -64,7 +64,7 @@ struct AddressPlace {
   size_t offset;
 };
 
-// Of pointers to buffers; nothing if the address is in none of them.
+// `buffers`: pointers to them. Returns nothing if the address is in none of them.
 template <typename Buffers>
 std::optional<AddressPlace> find_address(const Buffers& buffers, uint64_t address) {
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -93,8 +93,8 @@ struct Submit {
   const Chip* chip = &kRk3588;   // that the commands are for
   std::vector<Buffer*> inputs;   // read only by the device
   std::vector<Buffer*> outputs;  // written (and possibly read); never also in inputs
-  // Of `inputs`, or of `outputs` if results lie beside it, what the host writes before every run;
-  // of `outputs`, what it reads afterwards.
+  // The host writes `host_input` before every run (one of `inputs`, or of `outputs` if results lie
+  // beside it) and reads `host_output`, one of `outputs`, afterwards.
   Buffer* host_input = nullptr;
   Buffer* host_output = nullptr;
   uint32_t timeout_ms = 0;  // 0: the device's default
@@ -103,9 +103,6 @@ struct Submit {
   // none, so reading it is a mistake.
   bool outputs_hold_content = false;
 };
-
-// No address: every device address fits 32 bits.
-inline constexpr uint64_t kNoMark = UINT64_MAX;
 
 // A submit that its device has checked and made ready: runs any number of times and allocates
 // nothing. Not thread-safe.
@@ -117,12 +114,9 @@ class Submission {
   virtual void begin() {}
   // Returns when the device is done; throws DeviceError.
   virtual void run() = 0;
-  // Device address of the first byte that each task writes, in order; empty if the device needs no
-  // proof that it ran (see Device::proves_completion).
+  // Device address of the first byte that each task writes, in order; empty if the device
+  // itself says where a run stopped. Kernel drivers drop jobs without a word.
   virtual Span<const uint64_t> task_targets() const { return {}; }
-  // Device address of an atom that only the last task of the run writes and none reads: a mark that
-  // is still there after run() shows that the run was cut short. kNoMark: run() itself throws then.
-  virtual uint64_t proof() const { return kNoMark; }
 };
 
 class Device {
@@ -134,7 +128,7 @@ class Device {
   virtual std::string driver() const { return {}; }
   // Whether results are what the program says: not of a device that only takes submits.
   virtual bool computes() const { return true; }
-  // What it runs programs of: the board's; of a device without one, the one that was asked for.
+  // The chip whose programs it runs: the board's; without a board, the one that was asked for.
   virtual const Chip& chip() const { return kRk3588; }
   virtual bool runs(const Chip& chip) const { return chip.name == this->chip().name; }
   virtual std::unique_ptr<Buffer> allocate(size_t size, BufferId id) = 0;
@@ -147,9 +141,6 @@ class Device {
   // Checks `submit` and makes it ready. The buffers, with their final content of commands, must
   // outlive the result. Devices with a kernel driver verify every command here. Throws DeviceError.
   virtual std::unique_ptr<Submission> prepare(const Submit& submit) = 0;
-  // True if a submit that was not carried out is always an error. Kernel drivers drop jobs without
-  // a word, so for them the host looks whether the outputs were written.
-  virtual bool proves_completion() const { return true; }
   // A device like this one for an independent sequence of submits, as an interpreter makes them:
   // on another core where there are several. nullptr: this one serves all.
   virtual std::shared_ptr<Device> open_stream() { return nullptr; }
@@ -176,12 +167,9 @@ struct DeviceSettings {
   std::string cores = "auto";
   // Refuse to simulate where "auto" finds no NPU.
   bool strict = false;
-  // What the board has to be; "auto": any that programs can be compiled for. Of a device without a
-  // board, what it is taken for.
+  // The chip that the board must have; "auto": any that programs can be compiled for. A device
+  // without a board is taken for it.
   std::string chip = "auto";
-  // For the driver rocket: a second process keeps its files open for a second after this one's
-  // death.
-  bool has_keeper = true;
 };
 
 // Throws DeviceError unless there is a chip of this name.

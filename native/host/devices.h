@@ -12,9 +12,9 @@ namespace rk3588 {
 // `chip`: what it says it is; it runs the programs of all.
 std::shared_ptr<Device> make_simulator_device(const Chip& chip = kRk3588);
 std::shared_ptr<Device> make_null_device();
-// `cores`, `has_keeper`: see DeviceSettings. `chip`: behind the node. Throw DeviceError.
+// `cores`: see DeviceSettings. `chip`: behind the node. Throw DeviceError.
 std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores,
-                                           const Chip& chip, bool has_keeper);
+                                           const Chip& chip);
 std::shared_ptr<Device> make_rknpu_device(const std::string& node, const std::string& cores,
                                           const Chip& chip);
 

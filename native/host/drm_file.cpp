@@ -41,7 +41,7 @@ std::string permission_remedy(const std::string& path) {
          " $USER, then log in again (a container needs the node and the group, too)";
 }
 
-// What to do about an error of the kernel.
+// The remedy for an error of the kernel.
 std::string remedy(const std::string& path, int number) {
   switch (number) {
     case EACCES:

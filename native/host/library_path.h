@@ -18,4 +18,15 @@ inline std::string library_path() {
   return real == nullptr ? std::string() : std::string(real.get());
 }
 
+// Folder that contains the package this library belongs to, links resolved.
+inline std::string package_parent() {
+  std::string path = library_path();
+  for (int level = 0; level < 2; ++level) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return {};
+    path.resize(slash);
+  }
+  return path;
+}
+
 }  // namespace rk3588

@@ -17,38 +17,39 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kVendor = "rockchip,";
-// What names of cores end with: mainline's, the vendor's.
+// Endings of the names of cores: mainline's, the vendor's.
 constexpr std::array<std::string_view, 2> kCoreEndings = {"-rknn-core", "-rknpu"};
 
+// Names of chips without a value of their own: variants of RK3588 with fewer working parts, and
+// chips whose NPU is known to have other registers.
+constexpr std::string_view kVariants[] = {"rk3582", "rk3583"};
+constexpr std::string_view kStrangers[] = {"rk3562", "rk3566", "rk3568",
+                                           "rv1103", "rv1106", "rv1126"};
+
+// A family of names that begin alike.
 struct Family {
-  std::string_view start;  // of names
-  const Chip* chip;        // nullptr: its NPU is known to have other registers
+  std::string_view start;
+  const Chip* chip = nullptr;  // nullptr: none that programs can be compiled for
 };
-constexpr std::array<Family, 10> kFamilies = {{
-    {"rk3588", &kRk3588},
-    // Variants with fewer working parts.
-    {"rk3582", &kRk3588},
-    {"rk3583", &kRk3588},
-    {"rk3576", &kRk3576},
-    {"rk3562", nullptr},
-    {"rk3566", nullptr},
-    {"rk3568", nullptr},
-    {"rv1103", nullptr},
-    {"rv1106", nullptr},
-    {"rv1126", nullptr},
-}};
 
-const Family* family_of(std::string_view name) {
-  const auto* found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& family) {
-    return name.substr(0, family.start.size()) == family.start;
-  });
-  return found == kFamilies.end() ? nullptr : found;
+// The family of a name; `start` is empty where nothing is known of it.
+Family family_of(std::string_view name) {
+  const auto begins_with = [name](std::string_view start) {
+    return name.substr(0, start.size()) == start;
+  };
+  for (const Chip* chip : kChips) {
+    if (begins_with(chip->name)) return {chip->name, chip};
+  }
+  for (const std::string_view start : kVariants) {
+    if (begins_with(start)) return {start, &kRk3588};
+  }
+  for (const std::string_view start : kStrangers) {
+    if (begins_with(start)) return {start};
+  }
+  return {};
 }
 
-const Chip* chip_called(std::string_view name) {
-  const Family* family = family_of(name);
-  return family == nullptr ? nullptr : family->chip;
-}
+const Chip* chip_called(std::string_view name) { return family_of(name).chip; }
 
 std::string content(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -70,7 +71,7 @@ std::vector<std::string> chips_of_core(std::string_view modalias) {
   }
 }
 
-// Of a board's list of names, each with a 0 behind it; RK3588 wins.
+// Reads a board's list of names, each with a 0 behind it; RK3588 wins.
 std::string chip_of_board(std::string_view names) {
   std::string found;
   while (!names.empty()) {
@@ -79,10 +80,10 @@ std::string chip_of_board(std::string_view names) {
     names.remove_prefix(std::min(end + 1, names.size()));
     if (name.substr(0, kVendor.size()) != kVendor) continue;
     name.remove_prefix(kVendor.size());
-    const Family* family = family_of(name);
-    if (family == nullptr) continue;
-    if (family->chip == &kRk3588) return std::string(family->start);
-    found = family->start;
+    const Family family = family_of(name);
+    if (family.start.empty()) continue;
+    if (family.chip == &kRk3588) return std::string(family.start);
+    found = family.start;
   }
   return found;
 }

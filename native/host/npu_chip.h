@@ -16,7 +16,7 @@ struct NpuChip {
     kBoard,   // only the board is, and no core can be seen
     kOthers,  // cores are called after another chip, too, so that a driver may take it for that
   };
-  std::string name;             // "rk3576"; "" if nothing here says
+  std::string name;             // "rk3588"; "" if nothing here says
   const Chip* chip = &kRk3588;  // nullptr: one that no program can be compiled for
   Naming naming = Naming::kBoard;
 };

@@ -97,7 +97,7 @@ void find_accel(const fs::path& root, std::vector<NpuNode>* nodes) {
       continue;
     }
     NpuNode node = ask(path, is_rocket ? kRocketDriver : "");
-    // What no one can be asked about is an NPU where sysfs says so or says nothing at all.
+    // A node that cannot be asked counts as an NPU where sysfs says so or says nothing at all.
     const bool has_entry = fs::exists(classes / name, error);
     const bool is_unknown = !is_rocket && !is_npu_driver(node.driver);
     if (is_unknown && (has_entry || node.state == NpuNode::State::kFailed)) {

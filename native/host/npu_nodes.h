@@ -46,7 +46,7 @@ std::string missing_npu_problem(const std::string& root);
 // Whether a path is the vendor driver's node without DRM, which dispatches requests by number
 // alone: a DRM request would be taken for another one.
 bool is_rknpu_misc_node(const std::string& path);
-// What to say of it.
+// The message for such a node.
 std::string rknpu_misc_problem(const std::string& path);
 
 }  // namespace rk3588

@@ -9,7 +9,7 @@
 
 namespace rk3588 {
 
-// Of one run; all times in nanoseconds of CLOCK_MONOTONIC.
+// Times of one run in nanoseconds of CLOCK_MONOTONIC.
 struct RunTimes {
   int64_t start;
   int64_t converted;  // inputs are in the device's layout and synchronised
@@ -45,7 +45,7 @@ void add_to_run_log(const std::string& name, const RunTimes& times);
 // hardware took: `wait_ns` until now.
 void note_submitted();
 void note_waited(int64_t wait_ns);
-// What was noted on this thread, 0 if nothing; forgets it.
+// Returns the time that was noted on this thread, 0 if none was, and forgets it.
 int64_t take_submitted();
 
 }  // namespace rk3588

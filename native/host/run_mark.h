@@ -4,17 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <string>
 
 #include "host/drm_file.h"
 
 namespace rk3588 {
-
-// What an error says where a mark of this layer's task is still there.
-inline std::string unwritten(const std::string& layer) {
-  return "nothing was written by " + (layer.empty() ? "the last task" : layer) +
-         ": the kernel dropped the job or reset the NPU (see dmesg, run `doctor`)";
-}
 
 class RunMark {
  public:
@@ -22,25 +15,36 @@ class RunMark {
 
   RunMark() : state_(static_cast<uint64_t>(monotonic_ns())) {}
 
-  // A pattern that no earlier run can have left behind (splitmix64).
+  // Makes a pattern that no earlier run can have left behind.
   void renew() {
-    for (size_t i = 0; i < kBytes; i += sizeof(uint64_t)) {
-      uint64_t z = (state_ += kGoldenRatio);
-      z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-      z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-      z ^= z >> 31;
-      std::memcpy(pattern_.data() + i, &z, sizeof(z));
-    }
+    pattern_[0] = mixed(state_ += kGoldenRatio);
+    pattern_[1] = mixed(pattern_[0]);
   }
   void put(uint8_t* place) const { std::memcpy(place, pattern_.data(), kBytes); }
-  bool is_at(const uint8_t* place) const {
-    return std::memcmp(place, pattern_.data(), kBytes) == 0;
+  bool is_at(const uint8_t* place) const { return load(place) == pattern_; }
+  // Whether any mark is there: its second half follows from its first.
+  static bool is_any_at(const uint8_t* place) {
+    const Pattern found = load(place);
+    return found[1] == mixed(found[0]);
   }
 
  private:
+  using Pattern = std::array<uint64_t, 2>;
   static constexpr uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;
 
-  std::array<uint8_t, kBytes> pattern_{};
+  // splitmix64
+  static uint64_t mixed(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  static Pattern load(const uint8_t* place) {
+    Pattern found;
+    std::memcpy(found.data(), place, kBytes);
+    return found;
+  }
+
+  Pattern pattern_{};
   uint64_t state_;
 };
 

@@ -1,7 +1,9 @@
-// In which pieces a submit runs, and how each is proved to have run.
+// In which pieces a submit runs, and which mark in memory shows that each piece ran.
 //
-// In: a verified submit. Out: its tasks in order, in as few pieces as marks can prove
-// (proof_plan.h); each piece runs after the one before it has ended.
+// Kernel drivers drop or reset jobs without a word, and memory then holds what earlier runs left.
+// So before a piece runs, an atom gets a mark that its last task must overwrite. No other task of
+// the piece writes that atom, or an earlier task would remove the mark, and none reads it. Tasks
+// run in order, so the last one that ran vouches for the others.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +14,27 @@
 
 namespace rk3588 {
 
+// No address: every device address fits 32 bits.
+inline constexpr uint64_t kNoMark = UINT64_MAX;
+
 // Tasks [first, first + count) of a job of the submit.
-struct PlannedJob {
+struct JobPart {
   size_t job = 0;
   size_t first = 0;
   size_t count = 0;
-  uint64_t mark = kNoMark;  // proves them (proof_plan.h), or with kNoMark what follows them does
 };
 
-struct RunPlan {
-  std::vector<std::vector<PlannedJob>> pieces;
-
-  // The mark of a run in one piece, else kNoMark.
-  uint64_t only_mark() const { return pieces.size() == 1 ? pieces[0].back().mark : kNoMark; }
+// Tasks that run one after the other. `mark`: the address of an atom; kNoMark: nothing proves them.
+struct RunPiece {
+  std::vector<JobPart> parts;
+  uint64_t mark = kNoMark;
 };
 
-// Throws StreamError.
-RunPlan plan_run(const Submit& submit, const VerifiedJobs& verified);
+// Splits a verified submit into as few pieces as its marks allow, in order: mostly one. A second
+// one is needed where earlier tasks write all that the last one writes: spare lanes in front of it,
+// or memory that tensors share in time. Pieces are never cut in front of a task that needs what the
+// one before it left in the core. Nothing proves a task that works in place: throws StreamError,
+// or, where outputs hold content before the run, gives all tasks as one piece without a mark.
+std::vector<RunPiece> plan_run(const Submit& submit, const VerifiedJobs& verified);
 
 }  // namespace rk3588

@@ -1,4 +1,4 @@
-// What the delegate's kernels of this process did so far: counters that only grow, for
+// Counters of the delegate's kernels of this process, which only grow, for
 // delegate.stats(), the log and monitoring. One block of counters per program and device, shared by
 // all interpreters that run it, kept when they are gone.
 #pragma once
@@ -16,7 +16,7 @@ namespace rk3588 {
 
 struct RunTimes;
 
-// What a block counts; times in nanoseconds.
+// The counters of a block; times in nanoseconds.
 enum class Count : size_t {
   kRuns,              // that gave results, on the device
   kErrors,            // that gave none
@@ -108,7 +108,7 @@ class RunStatsHome {
   std::atomic<int64_t> next_publication_{kNever};
 };
 
-// What the kernels of one graph in one interpreter share: when the last of them ended. An
+// Shared by the kernels of one graph in one interpreter: when the last of them ended. An
 // interpreter runs on one thread at a time.
 struct GraphClock {
   std::atomic<int64_t> last_end{0};

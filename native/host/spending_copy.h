@@ -12,7 +12,7 @@ namespace rk3588 {
 // Told of bytes that nobody reads again, or reads from a file again: their memory may go back.
 using Spend = void (*)(Span<const uint8_t> bytes);
 
-// What of a source stays in memory beside its copy.
+// So much of a source stays in memory beside its copy.
 inline constexpr size_t kSpentBytes = size_t{256} << 10;
 
 // Copies `source` to the beginning of `target`, which is at least as large. `spend`: told of every

@@ -45,9 +45,9 @@ void require_runs(const Device& device, const Submit& submit);
 // Throws StreamError naming job, task, layer and the rule.
 VerifiedJobs verify_streams(const Submit& submit);
 
-// What the tasks [first, first + count) of a job touch, run by themselves on a core that may have
-// run anything before: whatever they need they must bring. `verified` submits only. Throws
-// StreamError.
+// Returns the memory that tasks [first, first + count) of a job of a verified submit touch. They
+// run by themselves, on a core that may have run anything before: they must bring all they need.
+// Throws StreamError.
 std::vector<sim::TaskAccess> verify_alone(const Submit& submit, size_t job, size_t first,
                                           size_t count);
 

@@ -21,13 +21,32 @@ std::string variable_of(const OptionRow& row) {
   return name;
 }
 
+constexpr size_t kMostShown = 200;  // characters of a bad value that a message repeats
+
+// `text` quoted for a message: its beginning if it is long, and no byte that a terminal acts on.
+std::string shown(std::string_view text) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string quoted = "'";
+  for (const char c : text.substr(0, kMostShown)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= ' ' && byte <= '~') {
+      quoted += c;
+    } else {
+      quoted += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  quoted += "'";
+  if (text.size() > kMostShown) quoted += "... (" + std::to_string(text.size()) + " bytes)";
+  return quoted;
+}
+
 [[noreturn]] void unknown(const std::string& kind, const std::string& name, bool as_variables) {
   std::string valid;
   for (const OptionRow& row : kOptions) {
     if (!valid.empty()) valid += ", ";
     valid += as_variables ? variable_of(row) : std::string(row.key);
   }
-  throw OptionError("unknown " + kind + " '" + name + "'; valid: " + valid);
+  throw OptionError("unknown " + kind + " " + shown(name) + "; valid: " + valid);
 }
 
 const OptionRow& row_of(std::string_view key) {
@@ -74,7 +93,7 @@ std::map<std::string, std::string> read_options(const char* const* keys, const c
     const OptionRow& row = row_of(key);
     std::optional<std::string> value = parse_option(row, chosen.text);
     if (!value) {
-      throw OptionError(chosen.label + " is '" + chosen.text + "'; expected " +
+      throw OptionError(chosen.label + " is " + shown(chosen.text) + "; expected " +
                         std::string(row.expected));
     }
     options[key] = std::move(*value);

@@ -17,13 +17,13 @@ class OptionError : public std::runtime_error {
 
 enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 
-// What runs programs; the other options steer the compiler, whose work is done.
+// Options for running programs; the others steer the compiler, whose work is done.
 struct NativeOptions {
   std::string device;
   std::string cores;  // "auto", "all" or a list such as "0,2"
   std::string chip;   // "auto", or what the board has to be
   uint32_t timeout_ms = 0;
-  std::string cache_dir;  // where results of proofs are kept, or "off": in the user's own folder
+  std::string cache_dir;  // where evidence is kept; "auto" and "off": in the user's own folder
   bool strict = false;
   std::string stats_dir;  // where the counters are published, or "off"
   std::string verify;     // "auto", "off", "sim" or "sample"

@@ -83,7 +83,7 @@ class NativeSession : public Session {
     std::fprintf(stderr, "rk3588 delegate: %s\n", text.c_str());
   }
 
-  // Of the process: more than one interpreter says nothing new.
+  // One for the process: more than one interpreter says nothing new.
   static inline std::atomic<bool> simulator_announced_ = false;
 
   NativeOptions options_;

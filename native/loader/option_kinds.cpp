@@ -147,9 +147,10 @@ Value nodes(std::string_view text) {
   return list;
 }
 
-Value path_or_off(std::string_view text) {
+Value path_or_word(const OptionRow& row, std::string_view text) {
   if (trimmed(text).empty()) return {};
-  return plain(text) == "off" ? "off" : std::string(text);
+  const std::string word = plain(text);
+  return contains(row.words, word) ? word : std::string(text);
 }
 
 }  // namespace
@@ -179,8 +180,8 @@ std::optional<std::string> parse_option(const OptionRow& row, std::string_view t
       return cores(row, text);
     case OptionKind::kNodes:
       return nodes(text);
-    case OptionKind::kPathOrOff:
-      return path_or_off(text);
+    case OptionKind::kPathOrWord:
+      return path_or_word(row, text);
   }
   return {};
 }

@@ -10,7 +10,7 @@
 
 namespace rk3588 {
 
-enum class OptionKind { kChoice, kInteger, kFlag, kChoiceOrPath, kCores, kNodes, kPathOrOff };
+enum class OptionKind { kChoice, kInteger, kFlag, kChoiceOrPath, kCores, kNodes, kPathOrWord };
 
 struct OptionRow {
   std::string_view key;

@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "tflite/package_parent.h"
+#include "host/library_path.h"
 
 namespace rk3588 {
 namespace {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "program/layout.h"
-#include "program/refusal.h"
 
 namespace rk3588 {
 namespace {

@@ -16,7 +16,7 @@ SpreadLayout spread_layout(const Binding& binding, const Box& box) {
   return {image_layout(binding, box), box.height, box.width, box.spread};
 }
 
-// Of an image whose elements the host has side by side, with the device's values.
+// The size of an image whose elements lie side by side on the host, with the device's values.
 size_t image_bytes(const Binding& binding, const Box& box) {
   return box.image_elements() * facts(binding.laid_out()).bytes;
 }

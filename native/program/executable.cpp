@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<uint64_t> g_submits{0};
 
-// Those that a run changes.
+// The buffers that a run changes.
 constexpr BufferId kChanging[] = {BufferId::kScratch, BufferId::kInput, BufferId::kOutput};
 
 void require_chip(const Program& program, const Device& device) {
@@ -39,6 +39,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
       inputs_(program.inputs),
       outputs_(program.outputs),
       verify_every_(settings.verify_every),
+      is_verifier_(settings.is_verifier),
       owner_(getpid()) {
   require_chip(program, *device_);
   if (settings.gate != nullptr) verdict_ = settings.gate->admit(program);
@@ -54,7 +55,9 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   submit_.threads = settings.threads;
   submit_.outputs_hold_content = settings.holds_content;
   submission_ = device_->prepare(submit_);
-  if (!device_->proves_completion()) proof_ = std::make_unique<RunProof>(*submission_, submit_);
+  if (!submission_->task_targets().empty()) {
+    progress_ = std::make_unique<RunProgress>(*submission_, submit_);
+  }
   for (const auto& buffer : buffers_) {
     const bool is_shared = buffer.get() == this->buffer(BufferId::kConstants);
     if (buffer != nullptr && !is_shared) device_->sync_for_device(*buffer);
@@ -62,6 +65,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   if (!is_read_again) return;
   RunSettings twice;
   twice.device = verifies_ ? settings.verifier : make_simulator_device(*program.chip);
+  twice.is_verifier = true;
   twice.threads = verifies_ ? settings.threads : 0;
   verifier_ = std::make_unique<Executable>(program, twice);
   for (const Binding& binding : outputs_) verified_.emplace_back(binding.host_bytes());
@@ -134,16 +138,15 @@ void Executable::make_room_between() {
 
 // Parts of a concatenation beside an input of the program are computed into its memory.
 bool Executable::writes_inputs(const Program& program) const {
-  namespace dpu = sim::regs::dpu;
-  const uint16_t target = sim::registers_of(*program.chip).dpu_target_offset;
+  const sim::RegisterTable& known = sim::registers_of(*program.chip);
   const uint8_t* words = buffer(BufferId::kRegcmd)->bytes().data();
-  return std::any_of(program.relocs.begin(), program.relocs.end(),
-                     [words, target](const Reloc& reloc) {
-                       uint64_t word;
-                       std::memcpy(&word, words + size_t{reloc.word} * sizeof(word), sizeof(word));
-                       return reloc.buffer == static_cast<uint32_t>(BufferId::kInput) &&
-                              word >> 48 == dpu::kTarget && (word & 0xffff) == target;
-                     });
+  return std::any_of(program.relocs.begin(), program.relocs.end(), [&](const Reloc& reloc) {
+    uint64_t command;
+    std::memcpy(&command, words + size_t{reloc.word} * sizeof(command), sizeof(command));
+    const sim::Word word = sim::decode(command);
+    return reloc.buffer == static_cast<uint32_t>(BufferId::kInput) &&
+           known.is_output(word.target, word.offset);
+  });
 }
 
 void Executable::build_submit(const Program& program) {
@@ -192,26 +195,22 @@ RunTimes Executable::run_on_device(Span<const uint8_t* const> inputs,
   give_inputs(inputs);
   times.converted = run_clock_ns();
   take_submitted();
-  g_submits.fetch_add(1, std::memory_order_relaxed);
+  if (!is_verifier_) g_submits.fetch_add(1, std::memory_order_relaxed);
   try {
     times.repeats = run_submission(inputs);
   } catch (const DeviceError& error) {
-    check_finished(&error);
+    fail(error);
   }
   Buffer* output = buffer(BufferId::kOutput);
   device_->sync_for_cpu(*output);
   times.submitted = take_submitted();
   times.done = run_clock_ns();
-  if (proof_ != nullptr && proof_->buffer() != nullptr && proof_->buffer() != output) {
-    device_->sync_for_cpu(*proof_->buffer());
-  }
-  check_finished(nullptr);
   was_run_ = true;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     from_device(outputs_[i], output->bytes().data(), between_.data(), outputs[i]);
   }
   times.end = run_clock_ns();
-  if (run_log_enabled()) add_to_run_log(name_, times);
+  if (!is_verifier_ && run_log_enabled()) add_to_run_log(name_, times);
   return times;
 }
 
@@ -221,7 +220,7 @@ void Executable::give_inputs(Span<const uint8_t* const> inputs) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     to_device(inputs_[i], quantize_rule_, inputs[i], between_.data(), input->bytes().data());
   }
-  if (proof_ != nullptr) give_marked();
+  if (progress_ != nullptr) give_marked();
   if (input != nullptr) device_->sync_for_device(*input);
 }
 
@@ -242,32 +241,25 @@ uint32_t Executable::run_submission(Span<const uint8_t* const> inputs) {
 // The first run and verified ones can say where they stopped.
 void Executable::give_marked() {
   const bool tasks = !was_run_ || (verifies_ && verify_every_ == 0);
-  proof_->mark(tasks);
+  progress_->mark(tasks);
   for (Buffer* written : submit_.outputs) {
-    if (written == buffer(BufferId::kInput)) continue;  // goes to the device in any case
-    const bool is_marked = written == buffer(BufferId::kOutput) || written == proof_->buffer();
-    if (tasks || is_marked) device_->sync_for_device(*written);
+    // The input goes to the device in any case.
+    if (tasks && written != buffer(BufferId::kInput)) device_->sync_for_device(*written);
   }
 }
 
-void Executable::check_finished(const DeviceError* error) {
-  if (proof_ == nullptr) {
-    if (error != nullptr) throw;
-    return;
-  }
-  const std::string missing = error == nullptr ? proof_->missing() : "";
-  if (error == nullptr && missing.empty()) return;
+void Executable::fail(const DeviceError& error) {
+  if (progress_ == nullptr) throw;
   was_run_ = false;  // the next run gives all memory to the device again
   try {
     for (Buffer* written : submit_.outputs) device_->sync_for_cpu(*written);
   } catch (const DeviceError&) {
     // The device may be gone or still busy: then the marks tell less, or what the host saw last.
   }
-  const std::string text = (error == nullptr ? device_->name() + ": " + missing : error->what()) +
-                           "; " + proof_->progress();
-  const auto* kernel_error = dynamic_cast<const KernelError*>(error);
+  const std::string text = std::string(error.what()) + "; " + progress_->text();
+  const auto* kernel_error = dynamic_cast<const KernelError*>(&error);
   if (kernel_error != nullptr && kernel_error->is_of_the_system()) throw DeviceError(text);
-  throw UnfinishedRun(text, proof_->stopped_at());
+  throw UnfinishedRun(text, progress_->stopped_at());
 }
 
 MemoryImage Executable::memory() {
@@ -292,17 +284,15 @@ void Executable::run_on(MemoryImage* memory) {
       std::copy(content.begin(), content.end(), buffer(id)->bytes().data());
     }
     // Tasks may read what lies at their targets.
-    if (proof_ != nullptr) proof_->mark(false);
+    if (progress_ != nullptr) progress_->mark(false);
     for (const BufferId id : kChanging) {
       if (buffer(id) != nullptr) device_->sync_for_device(*buffer(id));
     }
     try {
       submission_->run();
     } catch (const DeviceError& error) {
-      check_finished(&error);
+      fail(error);
     }
-    if (proof_ != nullptr && proof_->buffer() != nullptr) device_->sync_for_cpu(*proof_->buffer());
-    check_finished(nullptr);
   }
   *memory = this->memory();
 }

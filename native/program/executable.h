@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -14,16 +15,32 @@
 #include <vector>
 
 #include "host/device.h"
-#include "host/first_difference.h"
 #include "host/run_log.h"
-#include "host/run_proof.h"
+#include "host/run_progress.h"
 #include "host/run_stats.h"
 #include "program/host_values.h"
 #include "program/program.h"
-#include "program/program_gate.h"
 #include "span.h"
 
 namespace rk3588 {
+
+// In which way a run on a board was not the simulator's.
+struct Shortfall {
+  enum class Kind { kDiffers, kHangs } kind = Kind::kDiffers;
+  std::string text;
+};
+
+class ProgramGate {
+ public:
+  // Told once what came of a program's first inference: nullptr where it was the simulator's.
+  using Verdict = std::function<void(const Shortfall*)>;
+
+  virtual ~ProgramGate() = default;
+  // Throws DeviceError that says why the board must not run the program. Returns a function where
+  // its first inference has to be compared with the simulator, else none. Thread-safe, as the
+  // function is; neither takes Python's lock in the latter.
+  virtual Verdict admit(const Program& program) = 0;
+};
 
 // Where and how programs of one interpreter run.
 struct RunSettings {
@@ -31,7 +48,7 @@ struct RunSettings {
   uint32_t timeout_ms = 0;  // 0: the device's default
   // Runs everything a second time (the simulator); results that differ are an error.
   std::shared_ptr<Device> verifier;
-  // Of a device that computes on the host; 0: its own choice.
+  // Threads of a device that computes on the host; 0: its own choice.
   unsigned threads = 0;
   // Who says what the device can do; nullptr: it is taken to do everything.
   std::shared_ptr<ProgramGate> gate;
@@ -43,6 +60,8 @@ struct RunSettings {
   Spend spend = nullptr;
   // For run_on(): tasks may read what none of them has written.
   bool holds_content = false;
+  // Runs what another one has run, to compare: submit_count() and the run log leave it out.
+  bool is_verifier = false;
 };
 
 // A run that did not end, for all that the host can see. `task`: which of the program's, where that
@@ -54,10 +73,16 @@ class UnfinishedRun : public DeviceError {
   std::optional<size_t> task;
 };
 
-// What the buffers hold that a run changes (SCRATCH, INPUT, OUTPUT), by BufferId.
+// The content of the buffers that a run changes (SCRATCH, INPUT, OUTPUT), by BufferId.
 using MemoryImage = std::array<std::vector<uint8_t>, kBufferCount>;
 
-// Of option verify=sample.
+// A buffer of one device, and what the buffer in its place holds on the other.
+struct ComparedBuffer {
+  Buffer* buffer = nullptr;
+  std::vector<uint8_t> other;
+};
+
+// One run in so many is verified with option verify=sample.
 inline constexpr uint32_t kSampledRuns = 100;
 
 class Executable {
@@ -101,8 +126,8 @@ class Executable {
   uint32_t run_submission(Span<const uint8_t* const> inputs);
   RunTimes run_on_device(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
   RunTimes run_first(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
-  // Throws where the run gave no result; `error`: what the device said, if it did.
-  void check_finished(const DeviceError* error);
+  // Throws what the device said, with where the run stopped.
+  [[noreturn]] void fail(const DeviceError& error);
   void take_sample(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
   bool check_sample(const std::vector<std::vector<uint8_t>>& inputs,
                     const std::vector<std::vector<uint8_t>>& outputs,
@@ -116,19 +141,21 @@ class Executable {
   std::vector<Binding> inputs_;
   std::vector<Binding> outputs_;
   std::array<std::shared_ptr<Buffer>, kBufferCount> buffers_;
-  // Of the thread that loads the model: what runs it later may have begun before the runtime.
+  // The rule of the thread that loads the model: threads that run it later may have begun before
+  // the runtime was loaded.
   const QuantizeRule quantize_rule_ = quantize_rule();
   std::vector<uint8_t> between_;  // of the conversions
   Submit submit_;
   std::unique_ptr<Submission> submission_;
-  std::unique_ptr<RunProof> proof_;  // only for devices that do not prove completion
-  bool was_run_ = false;             // successfully
-  ProgramGate::Verdict verdict_;     // on the first run, as long as there was none
-  bool is_replaced_ = false;         // by the verifier, for good
+  std::unique_ptr<RunProgress> progress_;  // of devices that do not say it themselves
+  bool was_run_ = false;                   // successfully
+  ProgramGate::Verdict verdict_;           // on the first run, as long as there was none
+  bool is_replaced_ = false;               // by the verifier, for good
   std::unique_ptr<Executable> verifier_;
   std::vector<std::vector<uint8_t>> verified_;  // the verifier's outputs
   bool verifies_ = false;                       // later runs, too
   uint32_t verify_every_ = 0;
+  bool is_verifier_ = false;
   uint32_t unverified_ = 0;  // runs since the last sample
   std::shared_ptr<RunStatsHome> stats_ = RunStatsHome::of_process();
   pid_t owner_;
@@ -136,7 +163,7 @@ class Executable {
   std::future<bool> sample_;  // its thread uses the others: destroyed first, which waits for it
 };
 
-// Runs of executables in this process so far.
+// Runs of executables in this process so far, but for those that verify others.
 uint64_t submit_count();
 
 }  // namespace rk3588

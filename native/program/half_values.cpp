@@ -77,7 +77,7 @@ bool has_conversion() {
   return found;
 }
 
-// Of vectors with finite numbers beyond fp16's range.
+// Converts vectors with finite numbers beyond fp16's range.
 __attribute__((target("avx2,f16c"))) __m128i limited_half(__m256 x) {
   const __m256 most = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(kMostHalf)));
   const __m256 sign = _mm256_castsi256_ps(_mm256_set1_epi32(INT32_MIN));
@@ -107,7 +107,7 @@ __attribute__((target("avx2,f16c"))) size_t to_half_vectors(const uint8_t* value
       largest = _mm_max_epi16(largest, _mm_and_si128(half, no_sign));
       store(v, half);
     }
-    // What became infinite may have been finite.
+    // A number that became infinite may have been finite.
     const __m128i beyond = _mm_cmpgt_epi16(largest, _mm_set1_epi16(kHalfMost));
     if (_mm_movemask_epi8(beyond) == 0) {
       i = next;

@@ -20,7 +20,7 @@ constexpr float kTwoTo31 = 2147483648.0f;
 // Below it no sum with a zero point wraps.
 constexpr float kTwoTo30 = 1073741824.0f;
 
-// What no int32 is near to.
+// A number far from every int32.
 int32_t beyond_int32(QuantizeRule rule, float steps) {
   if (!rule.saturates) return INT32_MIN;
   if (std::isnan(steps)) return 0;
@@ -168,7 +168,7 @@ void quantize_portable(const Affine& affine, QuantizeRule rule, const uint8_t* v
 void dequantize(const Affine& affine, const uint8_t* device, size_t count, uint8_t* values) {
   const float scale = affine.scale;
   const uint8_t flip = facts(affine.element).flip;
-  // Of the int8 on the device: 128 less than of uint8.
+  // The int8 on the device is 128 less than the uint8.
   const int32_t zero_point = affine.zero_point - flip;
   static_assert(facts(Element::kUint8).flip == 128 && facts(Element::kInt8).flip == 0);
   float results[kBlock];

@@ -17,7 +17,7 @@ struct QuantizeRule {
   bool saturates;   // what has no int32 becomes the nearest, NaN 0 (aarch64); else INT32_MIN
 };
 
-// That of the runtime which the calling thread has loaded.
+// Returns the rule of the runtime that the calling thread has loaded.
 QuantizeRule quantize_rule();
 
 // As that kernel: value and scale make steps in float32, halves away from zero, to int32, plus the

@@ -8,7 +8,6 @@
 #include "program/binding_check.h"
 #include "program/crc32.h"
 #include "program/flatbuffer_view.h"
-#include "program/refusal.h"
 #include "text.h"
 
 namespace rk3588 {

@@ -17,7 +17,8 @@ namespace rk3588 {
 
 inline constexpr float kHalfTolerance = 1.0F / 512;
 
-// Of dense host tensors in the order of the bindings: a sentence on the first that differs, or "".
+// Compares dense host tensors in the order of the bindings: returns a sentence on the first that
+// differs, or "".
 std::string result_difference(const std::vector<Binding>& bindings,
                               Span<const uint8_t* const> found,
                               const std::vector<std::vector<uint8_t>>& expected);

@@ -70,7 +70,7 @@ py::list npu_nodes(const std::string& root) {
   return result;
 }
 
-// Of a device that computes; throws DeviceError.
+// Returns the evidence of a device that computes. Throws DeviceError.
 std::shared_ptr<FormEvidence> evidence_of(const std::string& device, const std::string& cache_dir,
                                           uint32_t timeout_ms, const std::string& cores) {
   const std::shared_ptr<FormEvidence> evidence =
@@ -129,11 +129,11 @@ void bind_devices(py::module_& module) {
       "that tasks write, whose arrays hold the results. Raises DeviceError.");
   module.def(
       "missing_forms", &missing_of, py::arg("program"), py::arg("device"),
-      py::arg("cache_dir") = "off", py::arg("timeout_ms") = 0, py::arg("cores") = "auto",
+      py::arg("cache_dir") = "auto", py::arg("timeout_ms") = 0, py::arg("cores") = "auto",
       "(name, reason) of all that a serialised Program uses and this board must not be given:\n"
       "forms, relations between tasks, or the program by its id. Runs an unknown program, and\n"
       "keeps what came of it. Raises DeviceError.");
-  module.def("board_evidence", &board_evidence, py::arg("device"), py::arg("cache_dir") = "off",
+  module.def("board_evidence", &board_evidence, py::arg("device"), py::arg("cache_dir") = "auto",
              py::arg("cores") = "auto", py::arg("forgets") = false,
              "The path of the file of what this board has shown (or \"\"), why it is not used (or\n"
              "\"\"), and by name of a program or form its state. Raises DeviceError.");
@@ -158,9 +158,8 @@ void bind_devices(py::module_& module) {
              "Path of the node that device=auto takes, or \"\".");
   module.def(
       "npu_chip", &chip_of_npu, py::arg("root") = "/",
-      "The chip of this machine's NPU, as \"rk3576\", \"\" if nothing says; whether programs can "
-      "be\n"
-      "compiled for it; whether the NPU's cores are called after it and after no other.");
+      "The chip of this machine's NPU, as \"rk3588\", \"\" if nothing says; whether programs can\n"
+      "be compiled for it; whether the NPU's cores are called after it and after no other.");
 }
 
 }  // namespace rk3588

@@ -1,4 +1,4 @@
-// What tests and benchmarks call of the conversions between the host's values and layouts and the
+// Hooks for tests and benchmarks: conversions between the host's values and layouts and the
 // device's.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>

@@ -10,11 +10,26 @@
 #include <pybind11/pybind11.h>
 #include <unistd.h>
 
+#include <type_traits>
 #include <utility>
 
 namespace rk3588 {
 
 // Calls a function of Python's that may take the lock. Between the two no frame may need cleaning.
+#ifdef _LIBCPP_VERSION
+// With a C++ library of its own, as wheels have, the unwinder that ends the thread must not meet
+// the frames above. A function without an unwinding table is where it stops: the C library then
+// ends the thread and cleans nothing. Only a call that cannot throw leaves the function without a
+// table.
+template <typename Function>
+__attribute__((noinline, nouwtable, disable_tail_calls)) auto or_park(Function&& function)
+    -> decltype(function()) {
+  using Result = decltype(function());
+  using Called = std::remove_reference_t<Function>;
+  Result (*call)(Called&) = [](Called& called) -> Result { return called(); };
+  return reinterpret_cast<Result (*)(Called&) noexcept>(call)(function);
+}
+#else
 template <typename Function>
 auto or_park(Function&& function) -> decltype(function()) {
   try {
@@ -23,6 +38,7 @@ auto or_park(Function&& function) -> decltype(function()) {
     for (;;) pause();
   }
 }
+#endif
 
 // Holds the lock, also where the thread has it already.
 class GilAcquire {

@@ -28,7 +28,7 @@ py::object error_class(const char* name) {
   return py::module_::import("delegate.errors").attr(name);
 }
 
-// What `check` refuses is a ValueError.
+// Calls `check`; raises ValueError where it refuses.
 template <typename Check, typename... Arguments>
 void refuse_value(Check check, const Arguments&... arguments) {
   try {
@@ -176,7 +176,7 @@ static void bind_executable(py::module_& module) {
   module.def("submit_count", &submit_count, "Submits of this process so far.");
 }
 
-// What runs of this process took and did.
+// The log and the counters of this process's runs.
 static void bind_runs(py::module_& module) {
   module.def("start_run_log", &start_run_log, py::arg("capacity"),
              "Times the phases of up to `capacity` runs of this process from now on.");

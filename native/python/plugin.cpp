@@ -15,6 +15,7 @@
 #include "gil.h"
 #include "host/device.h"
 #include "host/devices.h"
+#include "host/library_path.h"
 #include "program/executable.h"
 #include "snapshot.h"
 #include "tflite/compiled_operator.h"
@@ -22,7 +23,6 @@
 #include "tflite/delegate_object.h"
 #include "tflite/file_pages.h"
 #include "tflite/graph_access.h"
-#include "tflite/package_parent.h"
 #include "tflite/plan_order.h"
 #include "tflite/tflite_abi.h"
 
@@ -215,8 +215,8 @@ class PythonSession : public Session {
   }
   static void warn(const std::string& text) { say("warning", text); }
 
-  // What a program uses and this board must not be given: names and reasons. Runs what is not
-  // known.
+  // Makes the function that names what a program uses and this board must not be given, with
+  // reasons. It runs unknown programs.
   static py::cpp_function missing_function(const std::shared_ptr<FormEvidence>& evidence) {
     return py::cpp_function([evidence](const py::buffer& program) {
       std::vector<std::pair<std::string, std::string>> found;
@@ -256,10 +256,11 @@ class PythonSession : public Session {
         kernel.executable = std::make_unique<Executable>(content(program), spending);
       }
       kernel.recompile = recompile_function(settings, partition[2]);
-      std::vector<int32_t> holders = partition[3].cast<std::vector<int32_t>>();
+      const auto holders = partition[3].cast<std::vector<int32_t>>();
       kernel.folded = results_of(*context, holders);
-      holders.insert(holders.end(), kernel.nodes.begin(), kernel.nodes.end());
-      kernel.constants = WatchedConstants(context, holders);
+      std::vector<int32_t> readers = kernel.nodes;
+      readers.insert(readers.end(), holders.begin(), holders.end());
+      kernel.constants = WatchedConstants(context, readers);
       pending.push_back(std::move(kernel));
     }
     share_clock(&pending);

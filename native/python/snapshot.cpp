@@ -99,9 +99,8 @@ py::dict snapshot_tensor(const Tensor& tensor, size_t index, const MappedMemory&
   return result;
 }
 
-// What the model's metadata has under `name`; None: nothing, or the runtime does not tell. Whether
-// a runtime's context reaches to the function at all shows in what lies there: no code, if it does
-// not.
+// Returns the model's metadata under `name`; None: nothing, or the runtime does not tell. A
+// runtime's context that does not reach to the function has no code there.
 py::object model_metadata(const Context& context, const char* name) {
   const auto* code = reinterpret_cast<const uint8_t*>(context.get_model_metadata);
   const MappedMemory executable(MappedMemory::Use::kExecute);

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kLargeBytes = size_t{4} << 20;
 constexpr uint64_t kReserveBytes = uint64_t{64} << 20;
 
-// What the kernel says it can give away. Unknown: more than anybody asks for.
+// The memory that the kernel says it can give away. Unknown: more than anybody asks for.
 uint64_t available_bytes() {
   std::ifstream file("/proc/meminfo");
   std::string word;

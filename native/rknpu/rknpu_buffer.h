@@ -23,10 +23,10 @@ class RknpuBuffer : public Buffer {
   // The kernel's name of the buffer.
   uint64_t object() const { return object_; }
 
-  // Of memory that the host caches both directions have to be asked for; of other memory this does
+  // Memory that the host caches needs both directions; for other memory this does
   // nothing. `direction`: rknpu::kSync...
   void synchronise(uint32_t direction) { synchronise(direction, 0, size_); }
-  // Of the bytes [offset, offset + size) only.
+  // Synchronises the bytes [offset, offset + size) only.
   void synchronise(uint32_t direction, size_t offset, size_t size);
 
  private:

@@ -65,7 +65,7 @@ bool RknpuCores::must_rest(int64_t now) {
   return now < rest_until_ns_;
 }
 
-// Those who came earlier have their pick of the free cores.
+// Earlier waiters have their pick of the free cores.
 int RknpuCores::choose(const Waiter& waiter, int64_t now) {
   if (eligible(waiter.choice) == 0) return kAbsent;
   if (must_rest(now) || is_overdue(now)) return kWait;

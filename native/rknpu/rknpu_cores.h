@@ -33,7 +33,7 @@ class RknpuCores {
   static constexpr int kBusy = -1;    // none was free in time
   static constexpr int kAbsent = -2;  // the part has none of the choice
 
-  // What the end of a job means.
+  // The meaning of a job's end.
   enum class Verdict {
     kDone,
     kReset,   // it ended because another job was reset: EINVAL

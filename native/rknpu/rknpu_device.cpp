@@ -4,10 +4,7 @@
 #include <vector>
 
 #include "host/devices.h"
-#include "host/run_plan.h"
-#include "host/stream_verifier.h"
 #include "rknpu/rknpu_buffer.h"
-#include "rknpu/rknpu_submission.h"
 #include "rknpu/rknpu_uapi.h"
 
 namespace rk3588 {
@@ -21,7 +18,7 @@ uint32_t mask_of(const std::vector<int>& cores) {
   return mask;
 }
 
-// Of each of the cores that `cores` names: it, or another of them.
+// One choice for each core that `cores` names: that core, or another of them.
 std::vector<RknpuCoreChoice> choices_of(const std::string& cores, const Chip& chip) {
   const std::vector<int> list = usable_cores(cores, chip);
   std::vector<RknpuCoreChoice> choices;
@@ -64,9 +61,7 @@ void RknpuDevice::sync_for_cpu(Buffer& buffer) {
 
 std::unique_ptr<Submission> RknpuDevice::prepare(const Submit& submit) {
   require_runs(*this, submit);
-  const VerifiedJobs verified = verify_streams(submit);
-  const RunPlan plan = plan_run(submit, verified);
-  return make_rknpu_submission(file_, choice_, submit, verified, plan);
+  return make_rknpu_submission(file_, choice_, submit, verify_streams(submit));
 }
 
 std::shared_ptr<Device> RknpuDevice::open_stream() {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "host/device.h"
+#include "host/stream_verifier.h"
 #include "rknpu/rknpu_file.h"
 
 namespace rk3588 {
@@ -27,7 +28,6 @@ class RknpuDevice : public Device {
   void sync_for_device(Buffer& buffer) override;
   void sync_for_cpu(Buffer& buffer) override;
   std::unique_ptr<Submission> prepare(const Submit& submit) override;
-  bool proves_completion() const override { return false; }
   std::shared_ptr<Device> open_stream() override;
   std::vector<std::shared_ptr<Device>> open_cores() override;
 
@@ -37,5 +37,11 @@ class RknpuDevice : public Device {
   std::string cores_;
   const Chip& chip_;
 };
+
+// `choice`: the cores that it may use. Throws DeviceError.
+std::unique_ptr<Submission> make_rknpu_submission(std::shared_ptr<RknpuFile> file,
+                                                  const RknpuCoreChoice& choice,
+                                                  const Submit& submit,
+                                                  const VerifiedJobs& verified);
 
 }  // namespace rk3588

@@ -46,7 +46,7 @@ DeviceKey device_key(const std::string& node) {
 
 }  // namespace
 
-// What the process knows of its devices. A device is opened and closed with the lock held.
+// The process's open devices. A device is opened and closed with the lock held.
 struct RknpuFile::Opened {
   struct Known {
     std::weak_ptr<RknpuFile> file;

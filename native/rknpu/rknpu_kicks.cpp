@@ -14,7 +14,7 @@
 namespace rk3588 {
 namespace {
 
-// What the vendor's runtime waits for one submit.
+// The vendor's runtime waits so long for one submit.
 constexpr uint32_t kDefaultTimeoutMs = 6000;
 constexpr uint64_t kSegmentAlignment = 64;
 
@@ -24,7 +24,7 @@ uint64_t segment_bytes(const TaskRef& task) {
   return (bytes + kSegmentAlignment - 1) / kSegmentAlignment * kSegmentAlignment;
 }
 
-// Of a verified submit, whose segments lie in its inputs. Zeros behind them.
+// Copies commands of a verified submit, whose segments lie in its inputs. Zeros follow them.
 void copy_commands(const Submit& submit, const TaskRef& task, std::vector<uint64_t>* words) {
   const AddressPlace at = find_address(submit.inputs, task.regcmd).value();
   std::memcpy(words->data(), submit.inputs[at.index]->bytes().data() + at.offset,
@@ -53,7 +53,6 @@ RknpuKicks::RknpuKicks(std::shared_ptr<RknpuFile> file, const Submit& submit,
       tasks_.back().access = {};  // large, and of no use here
     }
   }
-  for (const VerifiedTask& task : tasks_) targets_.push_back(task.target);
   forms_.push_back({nullptr, make_table(submit.jobs)});
   if (submit.chip->cbuf_is_shared) forms_.push_back(second_core(submit));
 }
@@ -108,7 +107,7 @@ RknpuKicks::Form RknpuKicks::second_core(const Submit& submit) const {
       ++index;
     }
   }
-  // What was changed is looked at as closely as what came.
+  // The changed commands are checked as closely as the given ones.
   for (size_t job = 0; job < moved.jobs.size(); ++job) {
     verify_alone(moved, job, 0, moved.jobs[job].tasks.size());
   }

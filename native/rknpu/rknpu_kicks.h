@@ -33,10 +33,9 @@ class RknpuKicks {
   int64_t run(const RknpuKick& kick, const RknpuCoreChoice& choice) const;
 
   const std::shared_ptr<RknpuFile>& file() const { return file_; }
-  const std::vector<uint64_t>& targets() const { return targets_; }
 
  private:
-  // What a core is handed: on most chips the same as every other core.
+  // The commands and the table of a core: on most chips the same for all cores.
   struct Form {
     std::unique_ptr<RknpuBuffer> commands;  // nullptr: the submit's
     std::unique_ptr<RknpuBuffer> table;
@@ -53,7 +52,6 @@ class RknpuKicks {
   std::shared_ptr<RknpuFile> file_;
   uint32_t timeout_ms_;
   std::vector<VerifiedTask> tasks_;
-  std::vector<uint64_t> targets_;
   std::vector<Form> forms_;  // by core
 };
 

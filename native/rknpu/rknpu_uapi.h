@@ -38,7 +38,7 @@ inline constexpr uint32_t kCacheable = 0x2;
 inline constexpr uint32_t kWriteCombine = 0x4;
 inline constexpr uint32_t kKernelMapping = 0x8;
 inline constexpr uint32_t kIovaAlignment = 0x400;
-// What the vendor's runtime asks for.
+// The flags that the vendor's runtime asks for.
 inline constexpr uint32_t kMemoryFlags = kNonContiguous | kCacheable | kIovaAlignment;
 // The driver itself reads the task table, so it needs it mapped.
 inline constexpr uint32_t kTaskTableFlags = kMemoryFlags | kKernelMapping;

@@ -38,7 +38,7 @@ struct alignas(16) Stack {
   void* top() { return bytes.data() + bytes.size(); }
 };
 
-// What the two processes on the way to the keeper share with this one, which stands still until the
+// Shared by this process with the two on the way to the keeper. This one stands still until the
 // last one is executed: they run on memory of their own, but for errno.
 struct Launch {
   const char* path;
@@ -121,11 +121,13 @@ void Keeper::let_go(int descriptor) noexcept {
 std::string Keeper::take_problem() {
   if (problem_.empty() || std::exchange(is_said_, true)) return {};
   return "no keeper: " + problem_ +
-         ": if this process dies while a model runs, the driver rocket may crash; keeper=false "
-         "asks for none";
+         ": if this process dies while a model runs, the driver rocket may crash; the "
+         "environment variable RK3588_KEEPER=off asks for none";
 }
 
 void Keeper::start() {
+  const char* wanted = secure_getenv("RK3588_KEEPER");
+  if (wanted != nullptr && std::strcmp(wanted, "off") == 0) return;
   if (!RK3588_HAS_KEEPER) {
     problem_ = "it is not made for this processor";
     return;

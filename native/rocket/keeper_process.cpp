@@ -1,6 +1,6 @@
 // The keeper's own process: this library, executed (Keeper says why). A library has no interpreter,
 // so the kernel maps it and goes to its entry: nothing is relocated, and there is no C library.
-// What is here has its registers, its stack and system calls alone; CMakeLists.txt keeps the
+// The code has its registers, its stack and system calls alone; CMakeLists.txt keeps the
 // compiler to that.
 #include "rocket/keeper_process.h"
 

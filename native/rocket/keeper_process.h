@@ -1,4 +1,4 @@
-// What a process and its keeper's agree on.
+// The agreement of a process with its keeper's.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct KeeperMessage {
   int32_t descriptor;
 };
 
-// From the death of the process to the closing of its files: as long as RocketFile waits for a job
-// that may run.
+// The pause between the death of the process and the closing of its files: RocketFile waits so long
+// for a job that may run.
 inline constexpr int kKeeperPauseS = 1;
 
 }  // namespace rk3588

@@ -3,11 +3,8 @@
 #include <vector>
 
 #include "host/devices.h"
-#include "host/run_plan.h"
 #include "host/stream_pool.h"
-#include "host/stream_verifier.h"
 #include "rocket/rocket_buffer.h"
-#include "rocket/rocket_submission.h"
 
 namespace rk3588 {
 namespace {
@@ -31,33 +28,31 @@ void RocketDevice::sync_for_cpu(Buffer& buffer) {
 
 std::unique_ptr<Submission> RocketDevice::prepare(const Submit& submit) {
   require_runs(*this, submit);
-  const VerifiedJobs verified = verify_streams(submit);
-  return make_rocket_submission(file_, submit, verified, plan_run(submit, verified));
+  return make_rocket_submission(file_, submit, verify_streams(submit));
 }
 
 std::shared_ptr<Device> RocketDevice::open_stream() {
-  return make_rocket_device(file_->file.path(), cores_, chip_, file_->has_keeper);
+  return make_rocket_device(file_->file.path(), cores_, chip_);
 }
 
 std::vector<std::shared_ptr<Device>> RocketDevice::open_cores() {
   std::vector<std::shared_ptr<Device>> devices;
   for (size_t i = usable_cores(cores_, chip()).size(); i > 0; --i) {
-    const auto file = RocketFile::open(file_->file.path(), chip_, file_->has_keeper);
+    const auto file = RocketFile::open(file_->file.path(), chip_);
     devices.push_back(std::make_shared<RocketDevice>(file, cores_, chip_));
   }
   return devices;
 }
 
 std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores,
-                                           const Chip& chip, bool has_keeper) {
+                                           const Chip& chip) {
   const size_t limit = parse_cores(cores, chip).size();
   if (limit == 0) {
-    return std::make_shared<RocketDevice>(RocketFile::open(node, chip, has_keeper), cores, chip);
+    return std::make_shared<RocketDevice>(RocketFile::open(node, chip), cores, chip);
   }
   static StreamPool<RocketFile> pool;
   return std::make_shared<RocketDevice>(
-      pool.next(node, limit, [&] { return RocketFile::open(node, chip, has_keeper); }), cores,
-      chip);
+      pool.next(node, limit, [&] { return RocketFile::open(node, chip); }), cores, chip);
 }
 
 }  // namespace rk3588

@@ -2,8 +2,8 @@
 //
 // The kernel gives each open file an address space from 0 up, runs its jobs in order on whichever
 // core is free, resets a core whose job takes more than half a second, and reports no failure of a
-// job to anybody. So: one file per stream of submits, absolute time-outs, and proof of completion
-// by the host (Device::proves_completion).
+// job to anybody. So: one file per stream of submits, absolute time-outs, and marks in memory that
+// prove runs (PieceSubmission).
 #pragma once
 
 #include <memory>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "host/device.h"
+#include "host/stream_verifier.h"
 #include "rocket/rocket_file.h"
 
 namespace rk3588 {
@@ -27,7 +28,6 @@ class RocketDevice : public Device {
   void sync_for_device(Buffer& buffer) override;
   void sync_for_cpu(Buffer& buffer) override;
   std::unique_ptr<Submission> prepare(const Submit& submit) override;
-  bool proves_completion() const override { return false; }
   std::shared_ptr<Device> open_stream() override;
   // As many files: the kernel chooses cores that are free.
   std::vector<std::shared_ptr<Device>> open_cores() override;
@@ -37,5 +37,10 @@ class RocketDevice : public Device {
   std::string cores_;
   const Chip& chip_;
 };
+
+// `file`: that of the submit's buffers. Throws DeviceError.
+std::unique_ptr<Submission> make_rocket_submission(std::shared_ptr<RocketFile> file,
+                                                   const Submit& submit,
+                                                   const VerifiedJobs& verified);
 
 }  // namespace rk3588

@@ -49,14 +49,14 @@ struct Files {
   std::vector<RocketFile*> files;
 };
 
-// Those whose jobs may run, kept open.
+// Files whose jobs may run, kept open.
 Files& kept() {
   static Files* instance = std::make_unique<Files>().release();
   return *instance;
 }
 
-// Of all files, for the exit of a process that does not destroy its models: the kernel closes their
-// files all the same. Plain atomics outlive every user.
+// Counts over all files, for the exit of a process that does not destroy its models: the kernel
+// closes their files all the same. Plain atomics outlive every user.
 std::atomic<pid_t> g_user{0};
 std::atomic<int> g_running_jobs{0};
 std::atomic<int64_t> g_last_submit_ns{0};
@@ -108,11 +108,10 @@ std::string take_keeper_problem() {
   return keeper().take_problem();
 }
 
-RocketFile::RocketFile(const std::string& node, const Chip& chip, bool has_keeper)
+RocketFile::RocketFile(const std::string& node, const Chip& chip)
     : file(node),
       features(rocket_features(file)),
-      has_keeper(has_keeper),
-      turn_(chip.cbuf_is_shared ? RocketTurn::of(file.descriptor()) : nullptr) {
+      npu_lock_(chip.cbuf_is_shared ? NpuLock::of(file.descriptor()) : nullptr) {
   rocket::CreateBo create;
   create.size = kDevicePageBytes;
   file.request(rocket::kCreateBo, &create, "CREATE_BO of a page");
@@ -127,7 +126,7 @@ RocketFile::RocketFile(const std::string& node, const Chip& chip, bool has_keepe
     throw;
   }
   const std::lock_guard<std::timed_mutex> lock(open_files().mutex);
-  if (has_keeper) keeper().keep(file.descriptor());
+  keeper().keep(file.descriptor());
   open_files().files.push_back(this);
 }
 
@@ -135,13 +134,12 @@ RocketFile::~RocketFile() {
   const std::lock_guard<std::timed_mutex> lock(open_files().mutex);
   std::vector<RocketFile*>& files = open_files().files;
   files.erase(std::remove(files.begin(), files.end(), this), files.end());
-  if (has_keeper) keeper().let_go(file.descriptor());
+  keeper().let_go(file.descriptor());
 }
 
-std::shared_ptr<RocketFile> RocketFile::open(const std::string& node, const Chip& chip,
-                                             bool has_keeper) {
+std::shared_ptr<RocketFile> RocketFile::open(const std::string& node, const Chip& chip) {
   close_kept();
-  return {new RocketFile(node, chip, has_keeper), &RocketFile::release};  // NOLINT
+  return {new RocketFile(node, chip), &RocketFile::release};  // NOLINT
 }
 
 int RocketFile::wait(uint32_t handle, int64_t deadline_ns) const {
@@ -160,15 +158,16 @@ int RocketFile::wait(uint32_t handle, int64_t deadline_ns) const {
   }
 }
 
-void RocketFile::take_turn(uint32_t timeout_ms) {
-  if (turn_ == nullptr) return;
+void RocketFile::lock_npu(uint32_t timeout_ms) {
+  if (npu_lock_ == nullptr) return;
   const int64_t deadline = monotonic_ns() + timeout_ms * kNsPerMs;
   do {
-    if (turn_->take(file.descriptor(), std::min(deadline, monotonic_ns() + kLookNs))) return;
+    if (npu_lock_->lock_until(file.descriptor(), std::min(deadline, monotonic_ns() + kLookNs)))
+      return;
     look_at_abandoned();
   } while (monotonic_ns() < deadline);
   throw DeviceError(
-      "rocket " + file.path() + ": no turn after " + std::to_string(timeout_ms) +
+      "rocket " + file.path() + ": not free after " + std::to_string(timeout_ms) +
       " ms (option timeout_ms): the cores of this NPU share a buffer, so one job runs "
       "at a time, and another interpreter's or process's has not ended");
 }
@@ -188,7 +187,7 @@ void RocketFile::note_done() const {
   last_activity_ns_.store(now);
   g_running_jobs.fetch_sub(1);
   g_last_activity_ns.store(now);
-  if (turn_ != nullptr) turn_->give_back(file.descriptor());
+  if (npu_lock_ != nullptr) npu_lock_->unlock(file.descriptor());
 }
 
 void RocketFile::abandon(uint32_t handle) {
@@ -307,7 +306,7 @@ void RocketFile::close_kept() noexcept {
     const std::lock_guard<std::timed_mutex> lock(kept().mutex);
     files.swap(kept().files);
   }
-  // What still runs comes back.
+  // Files whose jobs still run come back.
   for (RocketFile* file : files) release(file);
 }
 

@@ -21,12 +21,12 @@
 
 #include "chip/chip_gen.h"
 #include "host/drm_file.h"
-#include "rocket/rocket_turn.h"
+#include "rocket/npu_lock.h"
 #include "rocket/rocket_uapi.h"
 
 namespace rk3588 {
 
-// What the driver of one node can do.
+// The abilities of one node's driver.
 struct RocketFeatures {
   DriverVersion version;
   // One kick per chain: version 1.1 and the module's switch.
@@ -38,10 +38,10 @@ struct RocketFeatures {
 // Asks the driver behind `file`. Throws DeviceError if it is not rocket.
 RocketFeatures rocket_features(const DrmFile& file);
 
-// From the end of the last wait to closing a handle or the file. Of 200 files closed at once 5 to
-// 10 left the kernel's memory manager in disorder, of 200 closed after 1 ms none (Linux 7.2 on
-// emulated cores). On a loaded machine the kernel's workers come later than after any pause: this
-// is for what is left to do behind the last reference.
+// The pause between the end of the last wait and closing a handle or the file. 5 to 10 of 200 files
+// closed at once left the kernel's memory manager in disorder, none of 200 closed after 1 ms (Linux
+// 7.2 on emulated cores). On a loaded machine the kernel's workers come later than after any pause:
+// this is for what is left to do behind the last reference.
 inline constexpr int64_t kRocketSettleNs = 10'000'000;
 
 // The kernel resets a core whose job takes longer than its limit; others' jobs may come first. What
@@ -51,25 +51,24 @@ inline constexpr int64_t kRocketCloseWaitNs = 2 * int64_t{rocket::kKernelJobTime
 // Shared by its device, buffers and submissions; closed after the last of them. Thread-safe.
 class RocketFile {
  public:
-  // Opens the node, behind which is an NPU of the chip. `has_keeper`: for the process's death (see
-  // Keeper). Also closes files that were kept for jobs that have ended since. Throws DeviceError.
-  static std::shared_ptr<RocketFile> open(const std::string& node, const Chip& chip,
-                                          bool has_keeper);
+  // Opens the node, behind which is an NPU of the chip. A second process keeps it
+  // open for a second after this one's death (see Keeper). Also closes files that were kept for
+  // jobs that have ended since. Throws DeviceError.
+  static std::shared_ptr<RocketFile> open(const std::string& node, const Chip& chip);
   ~RocketFile();
   RocketFile(const RocketFile&) = delete;
   RocketFile& operator=(const RocketFile&) = delete;
 
   DrmFile file;
   RocketFeatures features;
-  const bool has_keeper;
 
   // Waits for the buffer's jobs until `deadline_ns` (monotonic), then makes it the host's. Returns
   // 0, ETIMEDOUT where the jobs are not done, or another errno.
   int wait(uint32_t handle, int64_t deadline_ns) const;
 
-  // Before a job is handed over: waits for those of others, where only one may run at a time.
+  // Called before a job is handed over. Where only one job may run at a time, waits for the others.
   // Throws DeviceError.
-  void take_turn(uint32_t timeout_ms);
+  void lock_npu(uint32_t timeout_ms);
   // A job was handed over, and was seen to be done: as many times.
   void note_submitted() const;
   void note_done() const;
@@ -87,11 +86,11 @@ class RocketFile {
   bool wait_until_let_go() noexcept;
 
  private:
-  RocketFile(const std::string& node, const Chip& chip, bool has_keeper);
-  // What shared_ptr calls: closes the file or keeps it.
+  RocketFile(const std::string& node, const Chip& chip);
+  // Called by shared_ptr: closes the file or keeps it.
   static void release(RocketFile* file) noexcept;
   static void close_kept() noexcept;
-  // Of all files of the process.
+  // Looks at all files of the process.
   static void look_at_abandoned() noexcept;
 
   bool may_run() noexcept;
@@ -100,7 +99,7 @@ class RocketFile {
   void close_at_once(uint32_t handle) noexcept;
   void close_mark() noexcept;
 
-  std::shared_ptr<RocketTurn> turn_;  // nullptr: any number of jobs may run
+  std::shared_ptr<NpuLock> npu_lock_;  // nullptr: any number of jobs may run
   uint32_t mark_ = 0;
   uint64_t mark_address_ = 0;
   mutable std::atomic<int64_t> last_activity_ns_{INT64_MIN};

@@ -96,7 +96,7 @@ void RocketJob::note_done() {
 void RocketJob::submit(uint32_t timeout_ms) {
   for (RocketBuffer* buffer : buffers_) buffer->give_back_if_held();
   file_->file.require_mine("SUBMIT");
-  file_->take_turn(timeout_ms);
+  file_->lock_npu(timeout_ms);
   may_run_ = true;
   file_->note_submitted();
   const int number =

@@ -5,8 +5,8 @@
 
 namespace rk3588::sim {
 
-// What CBUF holds between tasks. The bytes themselves stay in memory: `is_stale` tells that a later
-// task overwrote them there, so that they cannot be reproduced from it.
+// The content of CBUF between tasks. The bytes themselves stay in memory: `is_stale` tells that a
+// later task overwrote them there, so that they cannot be reproduced from it.
 class Cbuf {
  public:
   // Checks the task's banks and its reuse of earlier content against what is there, then records

@@ -1,6 +1,7 @@
 // CNA: what a convolution task reads (features, weights) and how it walks over them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "chip/chip_gen.h"
@@ -70,7 +71,7 @@ struct CbufPlan {
   uint32_t entries_per_row = 0;
   bool data_reuse = false;
   bool weight_reuse = false;
-  // What faults name.
+  // The registers that faults name.
   uint16_t banks_register = regs::cna::cbuf_con0::kOffset;
   uint16_t entries_register = regs::cna::cbuf_con1::kOffset;
 };
@@ -123,6 +124,24 @@ struct CnaConfig {
     return inside ? cube + iy * feature.line_pitch + ix * kAtomBytes : nullptr;
   }
   int8_t pad(uint32_t channel) const { return (channel & 1) != 0 ? pad_odd : pad_even; }
+  // Whether an output channel has a kernel; those that complete a group have none.
+  bool has_kernel(uint32_t channel) const {
+    return channel < (is_depthwise ? feature.channels : weights.kernels);
+  }
+  // Calls see(pixel or nullptr, first, end, ky, kx) for the input channels [first, end) of each tap
+  // and weight group that an output sums, in the order of the weights.
+  template <typename See>
+  void for_window(const int8_t* cube, uint32_t channel, uint32_t y, uint32_t x, See see) const {
+    if (!has_kernel(channel)) return;
+    const uint32_t end = is_depthwise ? channel + 1 : feature.channels;
+    for (uint32_t i = is_depthwise ? channel : 0; i < end; i += chip->input_lanes) {
+      for (uint32_t ky = 0; ky < weights.kh; ++ky) {
+        for (uint32_t kx = 0; kx < weights.kw; ++kx) {
+          see(pixel(cube, y, x, ky, kx), i, std::min(end, i + chip->input_lanes), ky, kx);
+        }
+      }
+    }
+  }
   // A pixel of padding in one surface; all surfaces have the same.
   std::array<int8_t, kAtomBytes> pad_atom() const;
 };

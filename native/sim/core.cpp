@@ -54,24 +54,17 @@ CoreConfig decode_core(const BlockView& v, const CnaConfig& cna, const DpuConfig
 Accumulated accumulate(const CnaConfig& cna, const int8_t* feature, const int8_t* weights,
                        uint32_t channel, uint32_t y, uint32_t x) {
   const FeatureCube& f = cna.feature;
-  const WeightBlock& w = cna.weights;
-  const bool has_kernel = channel < (cna.is_depthwise ? f.channels : w.kernels);
-  const uint32_t first = cna.is_depthwise ? channel : 0;
-  const uint32_t last = cna.is_depthwise ? channel + 1 : f.channels;
   Accumulated sum;
-  if (!has_kernel) return sum;
-  for (uint32_t ky = 0; ky < w.kh; ++ky) {
-    for (uint32_t kx = 0; kx < w.kw; ++kx) {
-      const int8_t* pixel = cna.pixel(feature, y, x, ky, kx);
-      for (uint32_t i = first; i < last; ++i) {
-        const int32_t value = pixel != nullptr
-                                  ? pixel[i / kAtomBytes * f.surface_pitch + i % kAtomBytes]
-                                  : cna.pad(i);
-        sum.products += value * weights[weight_offset(cna, channel, i, ky, kx)];
-        sum.inputs += value;
-      }
+  const auto add = [&](const int8_t* pixel, uint32_t first, uint32_t end, uint32_t ky,
+                       uint32_t kx) {
+    for (uint32_t i = first; i < end; ++i) {
+      const int32_t value =
+          pixel != nullptr ? pixel[i / kAtomBytes * f.surface_pitch + i % kAtomBytes] : cna.pad(i);
+      sum.products += value * weights[weight_offset(cna, channel, i, ky, kx)];
+      sum.inputs += value;
     }
-  }
+  };
+  cna.for_window(feature, channel, y, x, add);
   return sum;
 }
 

@@ -1,5 +1,4 @@
 // CORE with fp16 features and weights, as the documentation describes it.
-#include <algorithm>
 #include <cmath>
 
 #include "sim/core.h"
@@ -83,33 +82,24 @@ float exact_dot(const uint16_t* a, const uint16_t* b, size_t b_step, size_t coun
   return products.value();
 }
 
+// The order over groups and taps is that of the weights (assumed; matrix products, the only
+// measured case, have one tap).
 float accumulate_float(const CnaConfig& cna, const int8_t* feature, const int8_t* weights,
                        uint32_t channel, uint32_t y, uint32_t x) {
   const FeatureCube& f = cna.feature;
-  const WeightBlock& w = cna.weights;
-  const bool has_kernel = channel < (cna.is_depthwise ? f.channels : w.kernels);
-  if (!has_kernel) return 0.0f;
-  const uint32_t first = cna.is_depthwise ? channel : 0;
-  const uint32_t last = cna.is_depthwise ? channel + 1 : f.channels;
   float sum = 0.0f;
-  // The order over groups and taps is that of the weights (assumed; matrix products, the only
-  // measured case, have one tap).
-  const uint32_t lanes = cna.chip->input_lanes;
-  for (uint32_t group = first; group < last; group += lanes) {
-    for (uint32_t ky = 0; ky < w.kh; ++ky) {
-      for (uint32_t kx = 0; kx < w.kw; ++kx) {
-        const int8_t* pixel = cna.pixel(feature, y, x, ky, kx);
-        GroupSum products;
-        for (uint32_t i = group; i < std::min(last, group + lanes); ++i) {
-          const uint16_t value =
-              pixel != nullptr ? load_half(pixel + i / f.lanes * f.surface_pitch + i % f.lanes * 2)
-                               : cna.pad_half;
-          products.add(value, load_half(weights + weight_offset(cna, channel, i, ky, kx)));
-        }
-        sum += products.value();
-      }
+  const auto add = [&](const int8_t* pixel, uint32_t first, uint32_t end, uint32_t ky,
+                       uint32_t kx) {
+    GroupSum products;
+    for (uint32_t i = first; i < end; ++i) {
+      const uint16_t value =
+          pixel != nullptr ? load_half(pixel + i / f.lanes * f.surface_pitch + i % f.lanes * 2)
+                           : cna.pad_half;
+      products.add(value, load_half(weights + weight_offset(cna, channel, i, ky, kx)));
     }
-  }
+    sum += products.value();
+  };
+  cna.for_window(feature, channel, y, x, add);
   return sum;
 }
 

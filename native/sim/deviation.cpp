@@ -15,7 +15,7 @@ constexpr const char* kKinds[kTaskKinds] = {
     "dense",          "depthwise",       "transposed", "alone",   "fp16_dense",
     "fp16_depthwise", "fp16_transposed", "fp16_alone", "pooling", "all"};
 
-// Of chips whose registers, PPU or cores go wrong; the stand-in's cores are its own.
+// Chips whose registers, PPU or cores go wrong; the stand-in's cores are its own.
 constexpr char kRegisters[] = "registers";
 constexpr char kOfConvBefore[] = "of_the_one_before";
 constexpr char kOfConvBehindAlone[] = "of_the_one_before_behind_alone";
@@ -62,7 +62,7 @@ TaskKind kind_of(bool is_half, bool is_conv, bool is_transposed, bool is_depthwi
   return static_cast<TaskKind>(first + static_cast<int>(kind));
 }
 
-// What the task leaves for those behind it.
+// Operands that the task leaves for later ones.
 struct Noted {
   XOperands bs;
   XOperands bn;
@@ -199,7 +199,7 @@ void WorseChip::change(WorseTask* task) const {
     t.plan.dpu.is_literal = true;
     way->change(t);
   }
-  // Those of the task before may have been packed for the kernels changed.
+  // Weights of the task before may have been packed in their changed form.
   t.plan.cna.cbuf.weight_reuse = false;
   if (t.plan.dpu.lut.is_on) t.plan.dpu.lut.tables = &t.tables;
   keep(own.bs, &t.left.bs);

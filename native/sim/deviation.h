@@ -40,7 +40,7 @@ struct Deviation {
 // All of them.
 std::vector<Deviation> known_deviations();
 
-// What earlier tasks of a run left, as far as later ones can go wrong by it.
+// The traces of earlier tasks of a run by which later ones can go wrong.
 struct LeftBehind {
   int task = 0;
   std::optional<bool> was_conv;  // the task before, if there was one
@@ -106,7 +106,7 @@ class WorseChip {
                                  std::optional<bool> was_conv) const;
   // Makes of a task what such a chip makes of it, notes what it leaves. Throws Fault if it hangs.
   void change(WorseTask* task) const;
-  // What it writes besides its output, or instead of it, after it ran.
+  // Writes what the chip writes besides the task's output, or instead of it, after the task ran.
   static void finish(const WorseTask& task);
 
  private:
@@ -115,6 +115,8 @@ class WorseChip {
   bool is_healthy_ = true;
   std::array<std::vector<const Way*>, kTaskKinds> ways_;
 };
+
+using EndOf = std::function<StageEnd&(WorseTask&)>;
 
 // Ways of one stage.
 class StageWays {
@@ -126,6 +128,8 @@ class StageWays {
   // A setting that tasks may have: those with it hang, or write zeros.
   void add_setting(const std::string& name, unsigned kinds, const std::string& what,
                    const std::function<bool(const WorseTask&)>& has) const;
+  // The end of a stage (StageEnd): its shift, its rounding, its clamp.
+  void add_end(const EndOf& end, const std::function<bool(const WorseTask&)>& multiplies) const;
   // A shift: how `ties` would round it instead; `rounding` begins what it says. `own`: how it
   // always rounds, if no register says so.
   void add_roundings(const std::string& prefix, unsigned kinds, const std::string& rounding,

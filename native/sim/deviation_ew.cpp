@@ -1,4 +1,4 @@
-// What a chip does wrong in EW and on its operands' way there, the DPU's main operand included.
+// Ways to go wrong in EW and on its operands' way there, the DPU's main operand included.
 #include <algorithm>
 #include <cstring>
 
@@ -96,36 +96,11 @@ void add_conversion_ways(const StageWays& ew) {
   ew.add("conversion_scale_ignored", kIntegers, "does not scale its operand",
          [](WorseTask& t) { ew_of(t).scale = 1; });
   ew.add("conversion_shift_ignored", kIntegers, "does not shift its operand",
-         [](WorseTask& t) { ew_of(t).shift = 0; });
+         [](WorseTask& t) { ew_of(t).convert_shift = 0; });
   ew.add("conversion_other_order", kIntegers, "scales its operand before it adds the offset",
          [](WorseTask& t) { ew_of(t).scales_first = !ew_of(t).scales_first; });
   ew.add_roundings("conversion_", kIntegers, "rounds its operand",
                    [](WorseTask& t) { return &ew_of(t).convert_ties; });
-}
-
-void add_arithmetic_ways(const StageWays& ew) {
-  ew.add("operation_ignored", kDpuTasks, "lets values pass as they came",
-         [](WorseTask& t) { ew_of(t).operation = EwOperation::kOff; });
-  ew.add("slope_for_all", kDpuTasks, "multiplies values >= 0, too, where it should not",
-         [](WorseTask& t) { ew_of(t).mul_prelu = false; });
-  ew.add("shift_ignored", kIntegers, "does not shift products",
-         [](WorseTask& t) { ew_of(t).truncate = ew_of(t).truncate_negative = 0; });
-  ew.add("shift_of_negatives_ignored", kIntegers, "does not shift negative products",
-         [](WorseTask& t) { ew_of(t).truncate_negative = 0; });
-  ew.add_roundings(
-      "", kIntegers, "rounds products", [](WorseTask& t) { return &ew_of(t).ties; }, Ties::kEven);
-  ew.add("clamp_missing", kDpuTasks, "lets values below 0 and above the limit pass",
-         [](WorseTask& t) { ew_of(t).relu = {}; });
-  ew.add("limit_missing", kDpuTasks, "lets values above the limit pass",
-         [](WorseTask& t) { ew_of(t).relu.is_limited = false; });
-  // As in BS and BN.
-  ew.add("clamp_before_shift", kIntegers, "clamps products before it shifts them",
-         [](WorseTask& t) {
-           EwStage& e = ew_of(t);
-           if (e.operation != EwOperation::kMul) return;
-           const uint32_t shift = e.relu.limit < 0 ? e.truncate_negative : e.truncate;
-           e.relu.limit = saturate32(shift_rounded(e.relu.limit, shift, e.ties));
-         });
 }
 
 void add_settings(const StageWays& ew) {
@@ -161,17 +136,7 @@ void add_settings(const StageWays& ew) {
   add("conversion", kIntegers, "converts an operand of EW",
       [](const TaskPlan& p) { return p.dpu.ew.convert; });
   add("conversion_shift", kIntegers, "shifts an operand of EW",
-      [](const TaskPlan& p) { return p.dpu.ew.convert && p.dpu.ew.shift != 0; });
-  add("shift", kIntegers, "shifts products in EW", [](const TaskPlan& p) {
-    const EwStage& e = p.dpu.ew;
-    return e.operation == EwOperation::kMul && (e.truncate | e.truncate_negative) != 0;
-  });
-  add("slope", kDpuTasks, "multiplies negative values only in EW",
-      [](const TaskPlan& p) { return p.dpu.ew.mul_prelu; });
-  add("clamp", kDpuTasks, "ends EW with a clamp",
-      [](const TaskPlan& p) { return p.dpu.ew.relu.is_on; });
-  add("limit", kDpuTasks, "ends EW with an upper limit",
-      [](const TaskPlan& p) { return p.dpu.ew.relu.is_limited; });
+      [](const TaskPlan& p) { return p.dpu.ew.convert && p.dpu.ew.convert_shift != 0; });
 }
 
 }  // namespace
@@ -182,8 +147,11 @@ void add_ew_ways(Ways* ways) {
   add_channel_ways(ew);
   add_cube_ways(ew, kDpuTasks, operand_of);
   add_conversion_ways(ew);
-  add_arithmetic_ways(ew);
+  ew.add("operation_ignored", kDpuTasks, "lets values pass as they came",
+         [](WorseTask& t) { ew_of(t).operation = EwOperation::kOff; });
   add_settings(ew);
+  ew.add_end([](WorseTask& t) -> StageEnd& { return ew_of(t); },
+             [](const WorseTask& t) { return t.plan.dpu.ew.operation == EwOperation::kMul; });
 }
 
 }  // namespace rk3588::sim

@@ -1,4 +1,4 @@
-// What a chip does wrong before the DPU: in reading features and weights, in CBUF, in the sums.
+// Ways to go wrong before the DPU: in reading features and weights, in CBUF, in the sums.
 #include <algorithm>
 #include <cstring>
 

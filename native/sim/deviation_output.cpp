@@ -1,4 +1,4 @@
-// What a chip does wrong in OUT_CVT and in writing.
+// Ways to go wrong in OUT_CVT and in writing.
 #include "sim/deviation.h"
 
 namespace rk3588::sim {

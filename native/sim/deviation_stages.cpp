@@ -1,4 +1,4 @@
-// What a chip does wrong in BS and BN.
+// Ways to go wrong in BS and BN.
 #include <algorithm>
 
 #include "sim/deviation.h"
@@ -65,38 +65,13 @@ void add_arithmetic_ways(const XPart& part, const StageWays& stage) {
     x.mul = Operand::kRegister;
     x.mul_operand = t.is_half() ? kHalfOne : 1;
   });
-  stage.add("shift_ignored", kIntegers, "does not shift products",
-            [part](WorseTask& t) { part.of(t).shift = part.of(t).shift_negative = 0; });
-  stage.add("shift_of_negatives_ignored", kIntegers, "does not shift negative products",
-            [part](WorseTask& t) { part.of(t).shift_negative = 0; });
-  stage.add("slope_for_all", kDpuTasks, "multiplies values >= 0, too, where it should not",
-            [part](WorseTask& t) { part.of(t).mul_prelu = false; });
   stage.add("other_order", kDpuTasks, "adds and multiplies in the other order",
             [part](WorseTask& t) { part.of(t).multiplies_first = !part.of(t).multiplies_first; });
-  stage.add_roundings(
-      "", kIntegers, "rounds products", [part](WorseTask& t) { return &part.of(t).ties; },
-      Ties::kEven);
-}
-
-void add_clamp_ways(const XPart& part, const StageWays& stage) {
-  stage.add("clamp_missing", kDpuTasks, "lets values below 0 and above the limit pass",
-            [part](WorseTask& t) { part.of(t).relu = {}; });
-  stage.add("limit_missing", kDpuTasks, "lets values above the limit pass",
-            [part](WorseTask& t) { part.of(t).relu.is_limited = false; });
-  // Shifts are monotonic: to clamp before them is to clamp behind them to a limit that was shifted.
-  stage.add("clamp_before_shift", kIntegers, "clamps products before it shifts them",
-            [part](WorseTask& t) {
-              XStage& x = part.of(t);
-              if (x.mul == Operand::kOff) return;
-              const uint32_t shift = x.relu.limit < 0 ? x.shift_negative : x.shift;
-              x.relu.limit = saturate32(shift_rounded(x.relu.limit, shift, x.ties));
-            });
 }
 
 void add_settings(const XPart& part, const StageWays& stage) {
-  const auto add = [&](const char* name, const char* what, bool (*has)(const XStage&),
-                       unsigned kinds = kDpuTasks) {
-    stage.add_setting(name, kinds, what,
+  const auto add = [&](const char* name, const char* what, bool (*has)(const XStage&)) {
+    stage.add_setting(name, kDpuTasks, what,
                       [part, has](const WorseTask& t) { return has(part.of(t)); });
   };
   add("summand", "adds a register", [](const XStage& x) { return x.alu == Operand::kRegister; });
@@ -106,16 +81,47 @@ void add_settings(const XPart& part, const StageWays& stage) {
       [](const XStage& x) { return x.mul == Operand::kRegister; });
   add("multiplier_per_channel", "multiplies by a number per channel",
       [](const XStage& x) { return x.mul == Operand::kMemory; });
-  add(
-      "shift", "shifts products",
-      [](const XStage& x) { return x.mul != Operand::kOff && (x.shift | x.shift_negative) != 0; },
-      kIntegers);
-  add("slope", "multiplies negative values only", [](const XStage& x) { return x.mul_prelu; });
-  add("clamp", "ends with a clamp", [](const XStage& x) { return x.relu.is_on; });
-  add("limit", "ends with an upper limit", [](const XStage& x) { return x.relu.is_limited; });
 }
 
 }  // namespace
+
+void StageWays::add_end(const EndOf& end,
+                        const std::function<bool(const WorseTask&)>& multiplies) const {
+  add("shift_ignored", kIntegers, "does not shift products",
+      [end](WorseTask& t) { end(t).shift = end(t).shift_negative = 0; });
+  add("shift_of_negatives_ignored", kIntegers, "does not shift negative products",
+      [end](WorseTask& t) { end(t).shift_negative = 0; });
+  add("slope_for_all", kDpuTasks, "multiplies values >= 0, too, where it should not",
+      [end](WorseTask& t) { end(t).mul_prelu = false; });
+  add_roundings(
+      "", kIntegers, "rounds products", [end](WorseTask& t) { return &end(t).ties; }, Ties::kEven);
+  add("clamp_missing", kDpuTasks, "lets values below 0 and above the limit pass",
+      [end](WorseTask& t) { end(t).relu = {}; });
+  add("limit_missing", kDpuTasks, "lets values above the limit pass",
+      [end](WorseTask& t) { end(t).relu.is_limited = false; });
+  // Shifts are monotonic: to clamp before them is to clamp behind them to a limit that was shifted.
+  add("clamp_before_shift", kIntegers, "clamps products before it shifts them",
+      [end, multiplies](WorseTask& t) {
+        if (!multiplies(t)) return;
+        StageEnd& e = end(t);
+        const uint32_t shift = e.relu.limit < 0 ? e.shift_negative : e.shift;
+        e.relu.limit = saturate32(shift_rounded(e.relu.limit, shift, e.ties));
+      });
+  const auto add_one = [&](const char* name, unsigned kinds, const char* what,
+                           bool (*has)(const StageEnd&)) {
+    add_setting(name, kinds, what,
+                [end, has](const WorseTask& t) { return has(end(const_cast<WorseTask&>(t))); });
+  };
+  add_setting("shift", kIntegers, "shifts products", [end, multiplies](const WorseTask& t) {
+    const StageEnd& e = end(const_cast<WorseTask&>(t));
+    return multiplies(t) && (e.shift | e.shift_negative) != 0;
+  });
+  add_one("slope", kDpuTasks, "multiplies negative values only",
+          [](const StageEnd& e) { return e.mul_prelu; });
+  add_one("clamp", kDpuTasks, "ends with a clamp", [](const StageEnd& e) { return e.relu.is_on; });
+  add_one("limit", kDpuTasks, "ends with an upper limit",
+          [](const StageEnd& e) { return e.relu.is_limited; });
+}
 
 void add_x_ways(Ways* ways) {
   const XPart parts[] = {{"bs", &DpuConfig::bs, &Operands::bs, &LeftBehind::bs},
@@ -124,8 +130,9 @@ void add_x_ways(Ways* ways) {
     const StageWays stage(part.name, ways);
     add_operand_ways(part, stage);
     add_arithmetic_ways(part, stage);
-    add_clamp_ways(part, stage);
     add_settings(part, stage);
+    stage.add_end([part](WorseTask& t) -> StageEnd& { return part.of(t); },
+                  [part](const WorseTask& t) { return part.of(t).mul != Operand::kOff; });
   }
 }
 

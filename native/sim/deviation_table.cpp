@@ -1,4 +1,4 @@
-// What a chip does wrong with the lookup tables.
+// Ways to go wrong with the lookup tables.
 #include <algorithm>
 
 #include "sim/deviation.h"

@@ -20,40 +20,39 @@ struct Relu {
   int32_t limit = 0;  // in floating point stages the bits of fp32
 };
 
-// BS and BN have the same parts: ALU, MUL with a shift, ReLU or RELUX. BS adds, then multiplies; BN
-// multiplies, then adds, and shifts the sum.
-struct XStage {
-  bool multiplies_first = false;
-  Operand alu = Operand::kOff;
-  bool alu_minus = false;
-  int32_t alu_operand = 0;
-  Operand mul = Operand::kOff;
-  bool mul_prelu = false;  // only negative values are multiplied and shifted
-  int16_t mul_operand = 0;
+// The end of BS, BN and EW: products are shifted by their sign, then clamped.
+struct StageEnd {
+  bool mul_prelu = false;       // only negative values are multiplied and shifted
   uint32_t shift = 0;           // for products (BN: and sums) >= 0
   uint32_t shift_negative = 0;  // for those < 0
   Ties ties = Ties::kEven;
   Relu relu;
 };
 
+// BS and BN have the same parts: ALU, MUL with a shift, ReLU or RELUX. BS adds, then multiplies; BN
+// multiplies, then adds, and shifts the sum.
+struct XStage : StageEnd {
+  bool multiplies_first = false;
+  Operand alu = Operand::kOff;
+  bool alu_minus = false;
+  int32_t alu_operand = 0;
+  Operand mul = Operand::kOff;
+  int16_t mul_operand = 0;
+};
+
 enum class EwOperation { kOff, kAdd, kMinus, kMax, kMin, kMul };
 
-struct EwStage {
+struct EwStage : StageEnd {
   EwOperation operation = EwOperation::kOff;
   Operand source = Operand::kOff;
   uint32_t operand_bytes = 1;  // of one channel in memory
-  bool convert = false;        // e' = (e + offset) * scale >> shift
-  bool scales_first = false;   // e' = e * scale + offset >> shift, as no known chip does
+  bool convert = false;        // e' = (e + offset) * scale >> convert_shift
+  bool scales_first = false;   // e' = e * scale + offset >> convert_shift, as no known chip does
   Ties convert_ties = Ties::kEven;
   int32_t offset = 0;
   int16_t scale = 1;
-  uint32_t shift = 0;
-  bool mul_prelu = false;
-  uint32_t truncate = 0;            // shift of the product, for products >= 0
-  uint32_t truncate_negative = 0;   // for products < 0
-  Ties ties = Ties::kEven;          // of the product's shift
+  uint32_t convert_shift = 0;
   std::array<int32_t, 8> values{};  // register operands, by channel % 8
-  Relu relu;
 
   // Whether a value leaves as it came, but for ReLU.
   template <typename Number>

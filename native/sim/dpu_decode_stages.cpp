@@ -98,19 +98,19 @@ void decode_ew_operand(const BlockView& v, uint32_t cfg, EwStage* e) {
     if (r::ew_cfg::kEwCvtRound.raw(cfg) != 0) e->convert_ties = Ties::kAway;
     e->offset = v.value(r::ew_cvt_offset_value::kEwOpCvtOffset);
     e->scale = r::ew_cvt_scale_value::kEwOpCvtScale.value(scale);
-    e->shift = r::ew_cvt_scale_value::kEwOpCvtShift.raw(scale);
+    e->convert_shift = r::ew_cvt_scale_value::kEwOpCvtShift.raw(scale);
     if (r::ew_cfg::kEwCvtType.raw(cfg) == 0 && e->offset != 0) {
       v.fault(fault::kUnsupportedFeature, r::ew_cfg::kEwCvtType,
               "multiplying before adding an offset is not modelled by this simulator; supported "
               "is 1");
     }
   }
-  e->truncate = r::ew_cvt_scale_value::kEwTruncate.raw(scale);
-  e->truncate_negative = v.raw(r::data_format::kEwTruncateNeg);
+  e->shift = r::ew_cvt_scale_value::kEwTruncate.raw(scale);
+  e->shift_negative = v.raw(r::data_format::kEwTruncateNeg);
   if (e->operation == EwOperation::kMul &&
-      (e->truncate > kMaxShift || e->truncate_negative > kMaxShift)) {
-    v.fault(fault::kInvalidValue, r::ew_cvt_scale_value::kEwTruncate, "shifts by ", e->truncate,
-            " and ", e->truncate_negative, " must not exceed 63");
+      (e->shift > kMaxShift || e->shift_negative > kMaxShift)) {
+    v.fault(fault::kInvalidValue, r::ew_cvt_scale_value::kEwTruncate, "shifts by ", e->shift,
+            " and ", e->shift_negative, " must not exceed 63");
   }
 }
 
@@ -171,8 +171,8 @@ EwStage decode_ew(const BlockView& v, bool in_float) {
               "is 1 without a multiplication; no known program does that");
     }
     decode_ew_operand(v, cfg, &e);
-    const bool is_identity =
-        !e.convert || (e.offset == 0 && e.shift == 0 && (e.scale == 1 || e.scale == kHalfOne));
+    const bool is_identity = !e.convert || (e.offset == 0 && e.convert_shift == 0 &&
+                                            (e.scale == 1 || e.scale == kHalfOne));
     if (in_float && !is_identity) {
       v.fault(fault::kUnsupportedFeature, r::ew_cvt_scale_value::kOffset,
               "a conversion of floating point operands is not modelled by this simulator; "

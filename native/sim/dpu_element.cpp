@@ -86,8 +86,8 @@ int32_t ew_operand_of(const TaskPlan& task, uint32_t channel, uint64_t pixel) {
 template <typename Number>
 static Number run_stages(const DpuConfig& dpu, const ChannelOperands& operands, Number x,
                          int32_t ew_operand) {
-  x = run_bs_stage(dpu.bs, x, operands);
-  x = run_bn_stage(dpu.bn, x, operands);
+  x = run_x_stage(dpu.bs, x, operands.bs_alu, operands.bs_mul);
+  x = run_x_stage(dpu.bn, x, operands.bn_alu, operands.bn_mul);
   if (dpu.lut.is_on) x = look_up(dpu.lut, x);
   x = run_ew_stage(dpu.ew, x, ew_operand);
   return x;
@@ -129,11 +129,26 @@ uint32_t pend_bits(const DpuConfig& dpu) {
   }
 }
 
-void store_element(const TaskPlan& task, uint32_t channel, uint32_t y, uint32_t x, uint32_t bits) {
-  const uint32_t lanes = task.dpu.lanes;
-  const uint32_t bytes = kAtomBytes / lanes;
-  int8_t* out = task.output_atom(channel / lanes, y, x) + size_t{channel % lanes} * bytes;
-  for (uint32_t i = 0; i < bytes; ++i) out[i] = static_cast<int8_t>(bits >> 8 * i & 0xff);
+void store_elements(
+    const TaskPlan& task, uint32_t first_channel, uint32_t lanes, uint64_t first_pixel,
+    size_t pixels,
+    const std::function<uint32_t(const ChannelOperands&, const ElementPlace&)>& bits) {
+  const DpuConfig& dpu = task.dpu;
+  const uint32_t bytes = kAtomBytes / dpu.lanes;
+  for (uint32_t lane = 0; lane < lanes && first_channel + lane < dpu.channels; ++lane) {
+    const uint32_t channel = first_channel + lane;
+    const bool is_real = channel < dpu.real_channels;
+    ChannelOperands operands;
+    if (is_real) operands = channel_operands(dpu, task.operands, channel);
+    for (size_t run = 0; run < pixels; ++run) {
+      const uint64_t pixel = first_pixel + run;
+      const uint32_t value = is_real ? bits(operands, {channel, lane, pixel, run}) : pend_bits(dpu);
+      int8_t* out = task.output_atom(channel / dpu.lanes, static_cast<uint32_t>(pixel / dpu.width),
+                                     static_cast<uint32_t>(pixel % dpu.width)) +
+                    size_t{channel % dpu.lanes} * bytes;
+      for (uint32_t i = 0; i < bytes; ++i) out[i] = static_cast<int8_t>(value >> 8 * i & 0xff);
+    }
+  }
 }
 
 int32_t integer_input(const TaskPlan& task, const ChannelOperands& operands, uint32_t channel,
@@ -164,16 +179,12 @@ uint32_t run_element(const TaskPlan& task, const ChannelOperands& operands, uint
 void run_elements(const TaskPlan& task, ThreadPool* pool) {
   const DpuConfig& dpu = task.dpu;
   const auto run_channel = [&](size_t index) {
-    const auto channel = static_cast<uint32_t>(index);
-    const bool is_real = channel < dpu.real_channels;
-    ChannelOperands operands;
-    if (is_real) operands = channel_operands(dpu, task.operands, channel);
-    for (uint32_t y = 0; y < dpu.height; ++y) {
-      for (uint32_t x = 0; x < dpu.width; ++x) {
-        const uint32_t bits = is_real ? run_element(task, operands, channel, y, x) : pend_bits(dpu);
-        store_element(task, channel, y, x, bits);
-      }
-    }
+    store_elements(task, static_cast<uint32_t>(index), 1, 0, size_t{dpu.height} * dpu.width,
+                   [&](const ChannelOperands& operands, const ElementPlace& at) {
+                     return run_element(task, operands, at.channel,
+                                        static_cast<uint32_t>(at.pixel / dpu.width),
+                                        static_cast<uint32_t>(at.pixel % dpu.width));
+                   });
   };
   if (pool == nullptr) {
     for (size_t c = 0; c < dpu.channels; ++c) run_channel(c);

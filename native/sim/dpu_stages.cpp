@@ -15,8 +15,9 @@ int32_t limited(int32_t value, const Relu& relu) {
 
 // The shift depends on the sign of the product (observed), which is the sign of the value for the
 // positive multipliers that compilers use.
-int32_t shift_by_sign(int64_t product, uint32_t shift, uint32_t shift_negative, Ties ties) {
-  return saturate32(shift_rounded(product, product < 0 ? shift_negative : shift, ties));
+int32_t shift_by_sign(int64_t product, const StageEnd& end) {
+  const uint32_t shift = product < 0 ? end.shift_negative : end.shift;
+  return saturate32(shift_rounded(product, shift, end.ties));
 }
 
 int64_t summand(const XStage& stage, int32_t alu) {
@@ -46,7 +47,7 @@ int32_t run_x_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul
   // known programs).
   if (multiplies && !(stage.mul_prelu && x >= 0)) {
     const int64_t product = int64_t{x} * mul + (adds_last ? sum : 0);
-    x = shift_by_sign(product, stage.shift, stage.shift_negative, stage.ties);
+    x = shift_by_sign(product, stage);
   }
   return limited(x, stage.relu);
 }
@@ -55,16 +56,15 @@ int32_t convert_ew_operand(const EwStage& stage, int32_t operand) {
   if (!stage.convert) return operand;
   const int64_t product = stage.scales_first ? int64_t{operand} * stage.scale + stage.offset
                                              : (int64_t{operand} + stage.offset) * stage.scale;
-  return saturate32(shift_rounded(product, stage.shift, stage.convert_ties));
+  return saturate32(shift_rounded(product, stage.convert_shift, stage.convert_ties));
 }
 
 int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand) {
   if (!stage.passes(value)) {
     const int64_t result =
         combined<int64_t>(stage.operation, value, convert_ew_operand(stage, operand));
-    value = stage.operation == EwOperation::kMul
-                ? shift_by_sign(result, stage.truncate, stage.truncate_negative, stage.ties)
-                : saturate32(result);
+    value =
+        stage.operation == EwOperation::kMul ? shift_by_sign(result, stage) : saturate32(result);
   }
   return limited(value, stage.relu);
 }

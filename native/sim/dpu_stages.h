@@ -23,15 +23,7 @@ ChannelOperands channel_operands(const DpuConfig& dpu, const Operands& operands,
 // multiplies first has (value * mul + alu) >> shift, the shift by the sign of the sum: the summand
 // counts in units of the product.
 int32_t run_x_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul);
-template <typename Number>
-Number run_bs_stage(const XStage& stage, Number value, const ChannelOperands& operands) {
-  return run_x_stage(stage, value, operands.bs_alu, operands.bs_mul);
-}
-template <typename Number>
-Number run_bn_stage(const XStage& stage, Number value, const ChannelOperands& operands) {
-  return run_x_stage(stage, value, operands.bn_alu, operands.bn_mul);
-}
-// What EW's operation makes of two numbers; none: the first.
+// Applies EW's operation to two numbers; without one, returns the first.
 template <typename Number>
 Number combined(EwOperation operation, Number x, Number e) {
   switch (operation) {

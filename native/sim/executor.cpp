@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "sim/cna_input.h"
-#include "sim/overlap.h"
-#include "sim/rk3576.h"
+#include "sim/decoder.h"
 
 namespace rk3588::sim {
 namespace {
@@ -32,7 +31,7 @@ std::vector<AddressPattern> feature_ranges(const CnaConfig& c) {
   return ranges;
 }
 
-// Of each of the writer's surfaces, group by group.
+// The memory of each of the writer's surfaces, group by group.
 std::vector<AddressPattern> output_ranges(const DpuConfig& d) {
   std::vector<AddressPattern> ranges;
   uint64_t left = d.write_pixels();
@@ -49,7 +48,7 @@ std::vector<AddressPattern> output_ranges(const DpuConfig& d) {
   return ranges;
 }
 
-// What lies where the task writes is read before: all rows are in CBUF when it begins to compute.
+// Copies features that lie where the task writes: all rows are in CBUF when it begins to compute.
 void hold_features(const Position& where, const char* reg, TaskPlan* plan) {
   const FeatureCube& f = plan->cna.feature;
   if (plan->cna.grains < f.height) {
@@ -102,9 +101,9 @@ void plan_conv(const RegisterFile& registers, const Memory& memory, Cbuf& cbuf, 
                const Position& where, TaskPlan* plan) {
   const BlockView cna = registers.view(Block::kCna, where);
   const BlockView core = registers.view(Block::kCore, where);
-  plan->cna = is_rk3576(chip) ? rk3576::decode_cna(cna, chip) : decode_cna(cna, chip);
-  plan->core = is_rk3576(chip) ? rk3576::decode_core(core, plan->cna, plan->dpu)
-                               : decode_core(core, plan->cna, plan->dpu);
+  const Decoder& decoder = *registers.known().decoder;
+  plan->cna = decoder.cna(cna, chip);
+  plan->core = decoder.core(core, plan->cna, plan->dpu);
   if ((plan->cna.element == Element::kFp16) != plan->dpu.computes_in_float()) {
     raise(fault::kInconsistentSizes, where, "DPU.DATA_FORMAT.PROC_PRECISION", "is ",
           element_name(plan->dpu.proc), " but CNA.CONV_CON1 makes sums of ",
@@ -118,7 +117,17 @@ void plan_conv(const RegisterFile& registers, const Memory& memory, Cbuf& cbuf, 
       memory.read(weights, where, "CNA.DCOMP_ADDR0", "the weights"));
 }
 
+RdmaConfig decode_stages(uint32_t enable_mask, const RegisterFile& registers, const Memory&,
+                         const Chip& chip, const Position& where, DpuConfig* config) {
+  const bool is_conv = (enable_mask & kEnableCna) != 0;
+  *config = decode_dpu(registers.view(Block::kDpu, where), is_conv, chip);
+  if ((enable_mask & kEnableDpuRdma) == 0) return {};
+  return decode_rdma(registers.view(Block::kDpuRdma, where), *config, is_conv);
+}
+
 }  // namespace
+
+const Decoder kBaseDecoder = {&decode_stages, &decode_cna, &decode_core, nullptr};
 
 bool is_pooling(uint32_t enable_mask, const Position& where) {
   check_enable(enable_mask, where);
@@ -129,29 +138,8 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
                    Memory& memory, Cbuf& cbuf, const Chip& chip, const Position& where) {
   TaskPlan plan;
   plan.is_conv = (enable_mask & kEnableCna) != 0;
-  const BlockView dpu = registers.view(Block::kDpu, where);
-  RdmaConfig rdma;
-  rk3576::AloneKind alone{};
-  if (is_rk3576(chip)) {
-    const BlockView readers = registers.view(Block::kDpuRdma, where);
-    if (enable_mask == kFlyingMask) {
-      plan.dpu = rk3576::decode_alone(dpu, &alone);
-      rdma = rk3576::decode_alone_rdma(readers, plan.dpu, alone);
-      rk3576::fetch_scalars(memory, rdma, alone, where, &plan.dpu);
-    } else if (enable_mask == kConvRdmaMask) {
-      plan.dpu = rk3576::decode_dpu(dpu, chip);
-      rdma = rk3576::decode_rdma(readers, plan.dpu);
-      rk3576::fetch_shifts(memory, rdma, where, &plan.dpu);
-    } else {
-      raise(fault::kUnsupportedFeature, where, "ENABLE.OPERATION_ENABLE", "mask ", hex(enable_mask),
-            " is not modelled of this chip; supported are 0x1d and 0x18");
-    }
-  } else {
-    plan.dpu = decode_dpu(dpu, plan.is_conv, chip);
-    if ((enable_mask & kEnableDpuRdma) != 0) {
-      rdma = decode_rdma(registers.view(Block::kDpuRdma, where), plan.dpu, plan.is_conv);
-    }
-  }
+  const Decoder& decoder = *registers.known().decoder;
+  const RdmaConfig rdma = decoder.dpu(enable_mask, registers, memory, chip, where, &plan.dpu);
   if (plan.is_conv) plan_conv(registers, memory, cbuf, chip, where, &plan);
   const std::vector<AddressPattern> outputs = output_ranges(plan.dpu);
   const char* dst = "DPU.DST_BASE_ADDR";
@@ -162,7 +150,7 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
     plan.operands.reads.push_back(rdma.scalars);
     if (plan.is_conv) plan.operands.bytes.brdma += rdma.scalars.extent();
   }
-  if (is_rk3576(chip) && plan.cna.is_depthwise) rk3576::separate_pairs(where, &plan);
+  if (plan.is_conv && decoder.reorder_weights != nullptr) decoder.reorder_weights(where, &plan);
 
   if (plan.dpu.lut.is_on) {
     plan.dpu.lut.tables = &tables;

@@ -107,16 +107,6 @@ Stage without_relu(Stage stage) {
   return stage;
 }
 
-XStage only_alu(XStage x) {
-  x.mul = Operand::kOff;
-  return without_relu(x);
-}
-
-XStage only_mul(XStage x) {
-  x.alu = Operand::kOff;
-  return without_relu(x);
-}
-
 double operand_number(int32_t alu, int32_t) { return alu; }
 double operand_number(int32_t alu, float) { return float_of_bits(static_cast<uint32_t>(alu)); }
 double factor_number(int16_t mul, int32_t) { return mul; }
@@ -126,45 +116,34 @@ const char* input_name(const TaskPlan& t) {
   return t.is_conv ? "CORE.accumulator" : "DPU_RDMA.main operand";
 }
 
-// One stage in its parts, by running it with the others switched off.
+// BS or BN in its parts, by running it with the others switched off. BN's shift belongs to the sum,
+// so that a product that meets a summand is shown before its shift.
 template <typename Number>
-Number record_bs(Recorder& r, const XStage& x, Number value, const ChannelOperands& ops) {
-  Number v = value;
-  if (x.alu != Operand::kOff) {
-    r.add("BS.ALU operand", operand_number(ops.bs_alu, v));
-    v = run_bs_stage(only_alu(x), v, ops);
-    r.add("BS.ALU", v);
-  }
-  if (x.mul != Operand::kOff) {
-    r.add("BS.MUL operand", factor_number(ops.bs_mul, v));
-    v = run_bs_stage(only_mul(x), v, ops);
-    r.add("BS.MUL", v);
-  }
-  v = run_bs_stage(x, value, ops);
-  if (x.relu.is_on) r.add("BS.RELU", v);
-  return v;
-}
-
-// BN's shift belongs to the sum, so that a product that meets a summand is shown before its shift.
-template <typename Number>
-Number record_bn(Recorder& r, const XStage& x, Number value, const ChannelOperands& ops) {
+Number record_x(Recorder& r, const std::string& name, const XStage& x, Number value, int32_t alu,
+                int16_t mul) {
   const bool has_both = x.alu != Operand::kOff && x.mul != Operand::kOff;
-  if (x.mul != Operand::kOff) {
-    const double factor = factor_number(ops.bn_mul, value);
-    r.add("BN.MUL operand", factor);
-    if (has_both) {
-      r.add("BN.product", static_cast<double>(value) * factor);
+  const double factor = factor_number(mul, value);
+  const Number unclamped = run_x_stage(without_relu(x), value, alu, mul);
+  const auto record_mul = [&] {
+    if (x.mul == Operand::kOff) return;
+    r.add(name + ".MUL operand", factor);
+    if (has_both && x.multiplies_first) {
+      r.add(name + ".product", static_cast<double>(value) * factor);
     } else {
-      r.add("BN.MUL", run_bn_stage(only_mul(x), value, ops));
+      r.add(name + ".MUL", unclamped);
     }
-  }
+  };
+  if (x.multiplies_first) record_mul();
   if (x.alu != Operand::kOff) {
-    r.add("BN.ALU operand", operand_number(ops.bn_alu, value));
-    r.add("BN.ALU", run_bn_stage(without_relu(x), value, ops));
+    XStage only_alu = without_relu(x);
+    if (!x.multiplies_first) only_alu.mul = Operand::kOff;
+    r.add(name + ".ALU operand", operand_number(alu, value));
+    r.add(name + ".ALU", run_x_stage(only_alu, value, alu, mul));
   }
-  value = run_bn_stage(x, value, ops);
-  if (x.relu.is_on) r.add("BN.RELU", value);
-  return value;
+  if (!x.multiplies_first) record_mul();
+  const Number result = run_x_stage(x, value, alu, mul);
+  if (x.relu.is_on) r.add(name + ".RELU", result);
+  return result;
 }
 
 EwStage only_relu(EwStage ew) {
@@ -191,8 +170,8 @@ double output_number(Element e, uint32_t bits) {
 template <typename Number>
 Number record_stages(const DpuConfig& dpu, Number x, const ChannelOperands& ops, int32_t ew,
                      Recorder& r) {
-  x = record_bs(r, dpu.bs, x, ops);
-  x = record_bn(r, dpu.bn, x, ops);
+  x = record_x(r, "BS", dpu.bs, x, ops.bs_alu, ops.bs_mul);
+  x = record_x(r, "BN", dpu.bn, x, ops.bn_alu, ops.bn_mul);
   if (dpu.lut.is_on) {
     x = look_up(dpu.lut, x);
     r.add("EW.LUT", x);

@@ -17,14 +17,6 @@ constexpr size_t kStepPixels = 64;
 // Surfaces of int8 that a tile of the dense kernels covers.
 constexpr size_t kTileSurfaces = kTileChannels / kAtomBytes;
 
-// Rows of output pixels that lie at equal distances in input and output: all of the tile as one row
-// if there are no gaps.
-struct PixelRows {
-  uint32_t rows;
-  uint32_t columns;
-  size_t input_pitch;
-};
-
 PixelRows pixel_rows(const TaskPlan& task, bool input_is_linear, size_t input_pitch) {
   const DpuConfig& dpu = task.dpu;
   const bool is_linear = input_is_linear && (!dpu.writes_as_computed() ||
@@ -95,32 +87,20 @@ void FastPath::place_staged(const TaskPlan& task) {
   });
 }
 
-// The literal stages.
-void FastPath::store_elements(const TaskPlan& task, const PixelRun& run) const {
-  for (uint32_t lane = 0; lane < kAtomBytes; ++lane) {
-    const uint32_t channel = run.surface * kAtomBytes + lane;
-    if (channel >= task.dpu.channels) return;
-    const bool is_real = channel < task.dpu.real_channels;
-    ChannelOperands operands;
-    if (is_real) operands = channel_operands(task.dpu, task.operands, channel);
-    for (uint32_t i = 0; i < run.pixels; ++i) {
-      uint32_t bits = pend_bits(task.dpu);
-      if (is_real) {
-        const Accumulated sum{run.acc[i * run.acc_stride + lane], folded_ow_ ? 0 : run.sums[i]};
-        const int32_t value = finish_accumulator(task.core, sum, operands.ow);
-        const uint64_t pixel = uint64_t{run.y} * task.dpu.width + run.x + i;
-        bits = run_integer_element(task.dpu, operands, value, ew_operand_of(task, channel, pixel));
-      }
-      store_element(task, channel, run.y, run.x + i, bits);
-    }
-  }
-}
-
 // Stages and store. Surfaces that no channel has get the pad value.
 void FastPath::write_pixels(const TaskPlan& task, const PixelRun& run) {
-  if (literal_stages_) return store_elements(task, run);
   const DpuConfig& dpu = task.dpu;
   const uint64_t pixel = uint64_t{run.y} * dpu.width + run.x;
+  if (literal_stages_) {
+    const auto bits = [&](const ChannelOperands& operands, const ElementPlace& at) {
+      const Accumulated sum{run.acc[at.run * run.acc_stride + at.lane],
+                            folded_ow_ ? 0 : run.sums[at.run]};
+      return run_integer_element(task.dpu, operands,
+                                 finish_accumulator(task.core, sum, operands.ow),
+                                 ew_operand_of(task, at.channel, at.pixel));
+    };
+    return store_elements(task, run.surface * kAtomBytes, kAtomBytes, pixel, run.pixels, bits);
+  }
   const uint64_t staged = (uint64_t{run.surface} * dpu.height * dpu.width + pixel) * kAtomBytes;
   int8_t* out = dpu.writes_as_computed() ? task.output_atom(run.surface, run.y, run.x)
                                          : staged_.data() + staged;
@@ -239,6 +219,20 @@ void FastPath::run_dense(const TaskPlan& task) {
   });
 }
 
+template <typename Accumulate>
+void FastPath::run_steps(const TaskPlan& task, uint32_t surface, const PixelRows& rows,
+                         Accumulate accumulate) {
+  alignas(64) int32_t acc[kStepPixels * kAtomBytes] = {};
+  for (uint32_t row = 0; row < rows.rows; ++row) {
+    for (size_t x = 0; x < rows.columns; x += kStepPixels) {
+      const size_t pixels = std::min(kStepPixels, rows.columns - x);
+      accumulate(row, x, pixels, acc);
+      write_pixels(task,
+                   {surface, row, static_cast<uint32_t>(x), pixels, acc, kAtomBytes, nullptr});
+    }
+  }
+}
+
 void FastPath::run_depthwise(const TaskPlan& task) {
   const CnaConfig& cna = task.cna;
   const size_t taps = size_t{cna.weights.kh} * cna.weights.kw;
@@ -266,19 +260,12 @@ void FastPath::run_depthwise(const TaskPlan& task) {
     const int16_t* weights = depthwise_weights_.data() + s * taps * kAtomBytes;
     // Whole groups are written; surfaces beyond the input have no kernels.
     const bool has_input = surface < cna.feature.surfaces();
-    alignas(64) int32_t acc[kStepPixels * kAtomBytes] = {};
-    for (uint32_t row = 0; row < rows.rows; ++row) {
-      for (size_t x = 0; x < rows.columns; x += kStepPixels) {
-        const size_t pixels = std::min(kStepPixels, rows.columns - x);
-        if (has_input) {
-          const int8_t* input =
-              window.data + s * window.surface_pitch + row * rows.input_pitch + x * kAtomBytes;
-          kernels_.depthwise(input, offsets.data(), taps, weights, acc, pixels);
-        }
-        write_pixels(task,
-                     {surface, row, static_cast<uint32_t>(x), pixels, acc, kAtomBytes, nullptr});
-      }
-    }
+    run_steps(task, surface, rows, [&](uint32_t row, size_t x, size_t pixels, int32_t* acc) {
+      if (!has_input) return;
+      const int8_t* input =
+          window.data + s * window.surface_pitch + row * rows.input_pitch + x * kAtomBytes;
+      kernels_.depthwise(input, offsets.data(), taps, weights, acc, pixels);
+    });
   });
 }
 
@@ -286,19 +273,12 @@ void FastPath::run_flying(const TaskPlan& task) {
   const PixelRows rows = pixel_rows(task, true, size_t{task.dpu.width} * kAtomBytes);
   pool_.run(task.dpu.surfaces(), [&](size_t s) {
     const auto surface = static_cast<uint32_t>(s);
-    alignas(64) int32_t acc[kStepPixels * kAtomBytes] = {};
-    for (uint32_t row = 0; row < rows.rows; ++row) {
-      for (size_t x = 0; x < rows.columns; x += kStepPixels) {
-        const size_t pixels = std::min(kStepPixels, rows.columns - x);
-        if (surface < surfaces_.size()) {
-          const int8_t* main =
-              task.operands.main.surface(surface) + (row * rows.columns + x) * kAtomBytes;
-          for (size_t i = 0; i < pixels * kAtomBytes; ++i) acc[i] = main[i];
-        }
-        write_pixels(task,
-                     {surface, row, static_cast<uint32_t>(x), pixels, acc, kAtomBytes, nullptr});
-      }
-    }
+    run_steps(task, surface, rows, [&](uint32_t row, size_t x, size_t pixels, int32_t* acc) {
+      if (surface >= surfaces_.size()) return;
+      const int8_t* main =
+          task.operands.main.surface(surface) + (row * rows.columns + x) * kAtomBytes;
+      for (size_t i = 0; i < pixels * kAtomBytes; ++i) acc[i] = main[i];
+    });
   });
 }
 

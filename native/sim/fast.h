@@ -21,6 +21,14 @@ struct PixelRun {
   const int32_t* sums;  // of the pixels' inputs; of no use where they contain the OW term
 };
 
+// Rows of output pixels that lie at equal distances in input and output: all of the tile as one row
+// if there are no gaps.
+struct PixelRows {
+  uint32_t rows;
+  uint32_t columns;
+  size_t input_pitch;
+};
+
 // Memory that lives as long as the simulator: scratch, and weights in the kernels' order.
 class FastPath {
  public:
@@ -38,10 +46,13 @@ class FastPath {
   // True if it did: a task of bytes whose result depends on the byte and its channel only.
   bool run_byte_map(const TaskPlan& task);
   void place_staged(const TaskPlan& task);
-  void store_elements(const TaskPlan& task, const PixelRun& run) const;
   void pack_weights(const TaskPlan& task);
   void sum_windows(const TaskPlan& task, const struct FeatureWindow& window);
   void write_pixels(const TaskPlan& task, const PixelRun& run);
+  // Writes a surface, step by step: accumulate(row, column, pixels, acc) gives what goes in.
+  template <typename Accumulate>
+  void run_steps(const TaskPlan& task, uint32_t surface, const PixelRows& rows,
+                 Accumulate accumulate);
   const Kernels& kernels_;
   ThreadPool& pool_;
   TaskStages stages_;

@@ -100,7 +100,7 @@ bool FastPath::run_byte_map(const TaskPlan& task) {
     return false;
   }
   const ByteMap shared = make_map(task, 0);
-  // What is neither a table nor a copy is faster as stages of 16 channels at once.
+  // Any other task is faster as stages of 16 channels at once.
   if (!dpu.lut.is_on && !is_identity(shared)) return false;
   const bool has_gaps =
       !dpu.writes_as_computed() || dpu.line_pitch != uint64_t{dpu.width} * kAtomBytes;
@@ -108,7 +108,7 @@ bool FastPath::run_byte_map(const TaskPlan& task) {
   pool_.run(dpu.surfaces(), [&](size_t s) {
     const auto surface = static_cast<uint32_t>(s);
     const SurfaceMap map(task, surface, by_channel ? nullptr : &shared);
-    // What no real channel has is not read; its map is constant, so that any byte does.
+    // A surface without a real channel is not read; its map is constant, so that any byte does.
     const bool is_read = uint64_t{surface} * kAtomBytes < dpu.real_channels;
     const int8_t* in = task.operands.main.surface(is_read ? surface : 0);
     if (!has_gaps) {

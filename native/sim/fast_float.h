@@ -18,7 +18,7 @@ class HalfWriter {
   HalfWriter(const TaskPlan& task, const HalfKernels& kernels);
   bool is_vectorised() const { return is_vectorised_; }
   // Channels 8 * surface and on of pixels that follow each other, `pixel` counted over the tile.
-  // What goes in: sums[p * stride + c], or, if there are none, the main operand.
+  // Takes sums[p * stride + c], or, if there are none, the main operand.
   void write(uint32_t surface, size_t pixel, const float* sums, size_t stride, size_t pixels) const;
 
  private:

@@ -78,7 +78,7 @@ HalfWriter::HalfWriter(const TaskPlan& task, const HalfKernels& kernels)
 
 void HalfWriter::write(uint32_t surface, size_t pixel, const float* sums, size_t stride,
                        size_t pixels) const {
-  // Of surfaces without a channel no operand is read.
+  // Surfaces without a channel read no operand.
   if (!is_vectorised_ || surface * kHalfLanes >= task_.dpu.real_channels) {
     write_elements(surface, pixel, sums, stride, pixels);
     return;
@@ -109,25 +109,14 @@ void HalfWriter::write(uint32_t surface, size_t pixel, const float* sums, size_t
 void HalfWriter::write_elements(uint32_t surface, size_t pixel, const float* sums, size_t stride,
                                 size_t pixels) const {
   const DpuConfig& dpu = task_.dpu;
-  for (uint32_t lane = 0; lane < kHalfLanes; ++lane) {
-    const uint32_t channel = surface * kHalfLanes + lane;
-    if (channel >= dpu.channels) return;
-    const bool is_real = channel < dpu.real_channels;
-    ChannelOperands operands;
-    if (is_real) operands = channel_operands(dpu, task_.operands, channel);
-    for (size_t p = 0; p < pixels; ++p) {
-      const auto y = static_cast<uint32_t>((pixel + p) / dpu.width);
-      const auto x = static_cast<uint32_t>((pixel + p) % dpu.width);
-      uint32_t bits = pend_bits(dpu);
-      if (is_real) {
-        const float value =
-            sums != nullptr ? sums[p * stride + lane] : float_input(task_, channel, y, x);
-        const int32_t ew = ew_operand_of(task_, channel, pixel + p);
-        bits = run_float_element(dpu, operands, value, ew);
-      }
-      store_element(task_, channel, y, x, bits);
-    }
-  }
+  const auto bits = [&](const ChannelOperands& operands, const ElementPlace& at) {
+    const float value = sums != nullptr ? sums[at.run * stride + at.lane]
+                                        : float_input(task_, at.channel,
+                                                      static_cast<uint32_t>(at.pixel / dpu.width),
+                                                      static_cast<uint32_t>(at.pixel % dpu.width));
+    return run_float_element(dpu, operands, value, ew_operand_of(task_, at.channel, at.pixel));
+  };
+  store_elements(task_, surface * kHalfLanes, kHalfLanes, pixel, pixels, bits);
 }
 
 }  // namespace rk3588::sim

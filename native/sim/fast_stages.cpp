@@ -38,10 +38,10 @@ bool prepare_ew(const EwStage& ew, const std::vector<int32_t>& channels, TaskSta
   t->ew_convert = ew.convert;
   t->ew_convert_away = ew.convert_ties == Ties::kAway;
   t->ew_offset = ew.offset;
-  t->ew_scale = std::ldexp(static_cast<double>(ew.scale), -static_cast<int>(ew.shift));
+  t->ew_scale = std::ldexp(static_cast<double>(ew.scale), -static_cast<int>(ew.convert_shift));
   t->ew_prelu = ew.mul_prelu;
-  t->ew_mul_ge = std::ldexp(1.0, -static_cast<int>(ew.truncate));
-  t->ew_mul_lt = std::ldexp(1.0, -static_cast<int>(ew.truncate_negative));
+  t->ew_mul_ge = std::ldexp(1.0, -static_cast<int>(ew.shift));
+  t->ew_mul_lt = std::ldexp(1.0, -static_cast<int>(ew.shift_negative));
   if (ew.operation != EwOperation::kMul) return true;
   const auto is_small = [&](int32_t operand) {
     return std::abs(int64_t{convert_ew_operand(ew, operand)}) <= kMaxEwFactor;

@@ -31,7 +31,7 @@ struct HalfXStage {
   HalfRelu relu;
 };
 
-// What all surfaces of a task have in common.
+// Settings that all surfaces of a task share.
 struct HalfStages {
   HalfXStage bs;
   HalfXStage bn;

@@ -81,35 +81,6 @@ RK3588_TARGET inline uint32_t add_where_sure(Doubles block, Doubles bound, float
 
 #include "sim/half_block.inc"
 
-// A product of two fp16 numbers is exact in fp32, so multiplying and adding at once rounds as often
-// as one after the other.
-template <int kPixels>
-RK3588_TARGET inline void depthwise_tile(const int8_t* input, const ptrdiff_t* offsets, size_t taps,
-                                         const float* weights, float* acc) {
-  __m256 sum[kPixels];
-  for (int p = 0; p < kPixels; ++p) sum[p] = _mm256_setzero_ps();
-  for (size_t t = 0; t < taps; ++t) {
-    const __m256 weight = _mm256_loadu_ps(weights + t * kHalfLanes);
-    const int8_t* atom = input + offsets[t];
-#pragma GCC unroll 4
-    for (int p = 0; p < kPixels; ++p) {
-      sum[p] = _mm256_fmadd_ps(from_half(atom + p * kAtomBytes), weight, sum[p]);
-    }
-  }
-  for (int p = 0; p < kPixels; ++p) _mm256_storeu_ps(acc + p * kHalfLanes, sum[p]);
-}
-
-RK3588_TARGET void run_half_depthwise(const int8_t* input, const ptrdiff_t* offsets, size_t taps,
-                                      const float* weights, float* acc, size_t pixels) {
-  size_t p = 0;
-  for (; p + 4 <= pixels; p += 4) {
-    depthwise_tile<4>(input + p * kAtomBytes, offsets, taps, weights, acc + p * kHalfLanes);
-  }
-  for (; p < pixels; ++p) {
-    depthwise_tile<1>(input + p * kAtomBytes, offsets, taps, weights, acc + p * kHalfLanes);
-  }
-}
-
 }  // namespace
 
 const HalfKernels kAvx2HalfKernels = {load_half_values, run_block, run_half_depthwise,

@@ -72,17 +72,6 @@ inline uint32_t add_where_sure(Doubles block, Doubles bound, float* sums) {
 
 #include "sim/half_block.inc"
 
-void run_half_depthwise(const int8_t* input, const ptrdiff_t* offsets, size_t taps,
-                        const float* weights, float* acc, size_t pixels) {
-  for (size_t p = 0; p < pixels; ++p, acc += kHalfLanes, input += kAtomBytes) {
-    Floats sum{};
-    for (size_t t = 0; t < taps; ++t) {
-      sum += from_half(input + offsets[t]) * load(weights + t * kHalfLanes);
-    }
-    std::memcpy(acc, &sum, sizeof sum);
-  }
-}
-
 }  // namespace
 
 const HalfKernels kPortableHalfKernels = {load_half_values, run_block, run_half_depthwise,

@@ -34,7 +34,7 @@ struct SurfaceStages {
   alignas(64) int32_t out_offset_int[kLanes];
 };
 
-// What all surfaces of a task have in common.
+// Settings that all surfaces of a task share.
 struct TaskStages {
   double truncate = 1.0;  // 2^-CLIP_TRUNCATE
   bool has_truncate = false;

@@ -89,23 +89,6 @@ RK3588_TARGET void dense_tile(const int8_t* input, const ptrdiff_t* offsets, siz
   }
 }
 
-RK3588_TARGET void sum_pixels(const int8_t* input, size_t surface_pitch, size_t surfaces,
-                              size_t pixels, int32_t* sums) {
-  const __m128i ones = _mm_set1_epi8(1);
-  for (size_t p = 0; p < pixels; ++p) {
-    __m128i total = _mm_setzero_si128();
-    for (size_t s = 0; s < surfaces; ++s) {
-      const auto* x = reinterpret_cast<const __m128i*>(input + s * surface_pitch + p * kLanes);
-      // 1 (unsigned) times a signed byte, summed in pairs: no saturation possible.
-      const __m128i pairs = _mm_maddubs_epi16(ones, _mm_loadu_si128(x));
-      total = _mm_add_epi32(total, _mm_madd_epi16(pairs, _mm_set1_epi16(1)));
-    }
-    total = _mm_add_epi32(total, _mm_shuffle_epi32(total, 0x4e));
-    total = _mm_add_epi32(total, _mm_shuffle_epi32(total, 0xb1));
-    sums[p] = _mm_cvtsi128_si32(total);
-  }
-}
-
 }  // namespace
 
 const Kernels kAvx2Kernels = {run_stages,

@@ -111,8 +111,8 @@ void dense(const int8_t* input, const ptrdiff_t* offsets, size_t blocks, const u
   kTiles[pixels - 1](input, offsets, blocks, weights, sums, acc);
 }
 
-RK3588_TARGET void sum_pixels(const int8_t* input, size_t surface_pitch, size_t surfaces,
-                              size_t pixels, int32_t* sums) {
+RK3588_TARGET void sum_fours(const int8_t* input, size_t surface_pitch, size_t surfaces,
+                             size_t pixels, int32_t* sums) {
   const __m512i ones = _mm512_set1_epi8(1);
   size_t p = 0;
   for (; p + 4 <= pixels; p += 4) {
@@ -128,14 +128,13 @@ RK3588_TARGET void sum_pixels(const int8_t* input, size_t surface_pitch, size_t 
     _mm512_store_si512(lanes, total);
     for (int i = 0; i < 4; ++i) sums[p + i] = lanes[i * 4];
   }
-  for (; p < pixels; ++p) sums[p] = sum_pixel(input + p * kLanes, surface_pitch, surfaces);
+  sum_pixels(input + p * kLanes, surface_pitch, surfaces, pixels - p, sums + p);
 }
 
 }  // namespace
 
 const Kernels kAvx512Kernels = {
-    run_stages,         dense, pack, kLanes * kTileChannels, sum_pixels, run_depthwise,
-    &kAvx512HalfKernels};
+    run_stages, dense, pack, kLanes * kTileChannels, sum_fours, run_depthwise, &kAvx512HalfKernels};
 
 }  // namespace rk3588::sim
 

@@ -122,18 +122,6 @@ void dense_tile(const int8_t* input, const ptrdiff_t* offsets, size_t blocks,
   store_sums<kPixels>(sum, acc);
 }
 
-void sum_pixels(const int8_t* input, size_t surface_pitch, size_t surfaces, size_t pixels,
-                int32_t* sums) {
-  for (size_t p = 0; p < pixels; ++p) {
-    int32x4_t total = vdupq_n_s32(0);
-    for (size_t s = 0; s < surfaces; ++s) {
-      const int8x16_t x = vld1q_s8(input + s * surface_pitch + p * kLanes);
-      total = vpadalq_s16(total, vpaddlq_s8(x));
-    }
-    sums[p] = vaddvq_s32(total);
-  }
-}
-
 // One quad of input channels of every pixel times 32 kernels.
 template <int kQuad, int kPixels>
 RK3588_DOT_TARGET inline void dot_quad(const int8_t* w, const int8x16_t* x,

@@ -60,13 +60,6 @@ void dense(const int8_t* input, const ptrdiff_t* offsets, size_t blocks, const u
   }
 }
 
-void sum_pixels(const int8_t* input, size_t surface_pitch, size_t surfaces, size_t pixels,
-                int32_t* sums) {
-  for (size_t p = 0; p < pixels; ++p) {
-    sums[p] = sum_pixel(input + p * kLanes, surface_pitch, surfaces);
-  }
-}
-
 }  // namespace
 
 const Kernels kPortableKernels = {

@@ -53,4 +53,12 @@ class Memory {
   std::vector<Mapped> mapped_;  // by address
 };
 
+// Two ranges that start and end at the same address are an in-place operation: every element is
+// read before it is written there. Anything else that touches destroys input that other elements
+// still need: Fault OutputOverlap at `reg`. `what` names the inputs. Returns whether the lenient
+// mode passed over one.
+bool check_overlap(const std::vector<AddressPattern>& outputs, std::vector<AddressPattern> inputs,
+                   bool in_place_allowed, const Position& where, const char* reg,
+                   const std::string& what);
+
 }  // namespace rk3588::sim

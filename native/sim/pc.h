@@ -31,7 +31,7 @@ inline constexpr uint32_t kPointerRearm = 0x0e;
 // Pointer and executer cleared: used after a LUT upload only.
 inline constexpr uint32_t kPointerClear = 0x30;
 
-// What a segment asks for at its end.
+// The end of a segment.
 struct SegmentEnd {
   uint32_t enable_mask = 0;
   uint64_t next_address = 0;  // 0: no link
@@ -57,7 +57,7 @@ inline constexpr uint32_t kEnableDpu = 0x08;
 inline constexpr uint32_t kEnableDpuRdma = 0x10;
 inline constexpr uint32_t kEnablePpu = 0x20;
 inline constexpr uint32_t kEnablePpuRdma = 0x40;
-// Those that a task may start together.
+// The blocks that a task may start together.
 inline constexpr uint32_t kConvMask = kEnableCna | kEnableCore | kEnableDpu;
 inline constexpr uint32_t kConvRdmaMask = kConvMask | kEnableDpuRdma;
 inline constexpr uint32_t kFlyingMask = kEnableDpu | kEnableDpuRdma;

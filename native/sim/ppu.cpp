@@ -4,7 +4,6 @@
 #include <cmath>
 #include <optional>
 
-#include "sim/overlap.h"
 #include "sim/rounding.h"
 #include "sim/thread_pool.h"
 
@@ -106,7 +105,7 @@ void decode_padding(const BlockView& v, PoolingConfig* c) {
   }
 }
 
-// Of a window of the input: padding counts in the sum, but takes no part in a maximum or minimum,
+// One window of the input: padding counts in the sum, but takes no part in a maximum or minimum,
 // for known programs leave PAD_VALUE 0 there. A window of padding only gives the value itself
 // (assumed).
 template <typename Number>

@@ -187,7 +187,7 @@ void require_fetched(bool fetched, const Position& where, const char* reg, const
         "not read it");
 }
 
-// Of BS, BN and OW.
+// Checks BS, BN and OW.
 void require_channels_fetched(const RdmaConfig& rdma, const DpuConfig& dpu, const Position& where) {
   const bool has_blocks = rdma.bs.has_blocks();
   const struct {

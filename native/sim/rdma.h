@@ -11,7 +11,7 @@ namespace rk3588::sim {
 // Per channel: summands (int32) or multipliers (int16) alone, or blocks of 8 channels of all three,
 // or of summands and multipliers.
 enum class OperandData { kNone, kSummands, kMultipliers, kBlocks, kPairBlocks };
-// What BS or BN is given.
+// The operands that BS or BN gets.
 struct ChannelRead {
   OperandData data = OperandData::kNone;
   uint64_t address = 0;
@@ -74,7 +74,7 @@ struct OperandCube {
   uint32_t element_bytes = 1;
   // Holds the pixels where memory has them in another order.
   std::shared_ptr<std::vector<int8_t>> gathered;
-  // Of pixels that are gathered for no reason but gaps between rows: where surface s lies is
+  // Where pixels were gathered only because of gaps between rows, surface s lies at
   // address + s * address_pitch.
   uint64_t address = 0;
   int64_t address_pitch = 0;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "chip/registers_rk3576_gen.h"
+#include "sim/rk3576/decode.h"
 
 namespace rk3588::sim {
 namespace {
@@ -14,14 +14,15 @@ constexpr std::array<uint16_t, kBlockCount> kTargets = {
 constexpr std::array<const char*, kBlockCount> kNames = {"CNA",      "CORE", "DPU",
                                                          "DPU_RDMA", "PPU",  "PPU_RDMA"};
 
-constexpr uint32_t kRk3576Map = 1;
+const RegisterTable kBaseRegisters = {std::begin(regs::kRegisters),
+                                      std::end(regs::kRegisters),
+                                      regs::dpu::dst_base_addr::kOffset,
+                                      false,
+                                      &kBaseDecoder,
+                                      {}};
 
-const RegisterTable kTables[] = {
-    {std::begin(regs::kRegisters), std::end(regs::kRegisters), regs::dpu::dst_base_addr::kOffset,
-     false},
-    {std::begin(regs::rk3576::kRegisters), std::end(regs::rk3576::kRegisters),
-     regs::rk3576::dpu::dst_base_addr::kOffset, true},
-};
+// By Chip::register_map.
+const RegisterTable* const kTables[] = {&kBaseRegisters, &rk3576::kRegisterTable};
 
 const regs::Register* lower_bound(const RegisterTable& table, uint32_t target, uint32_t offset) {
   return std::lower_bound(table.begin(), table.end(), std::make_pair(target, offset),
@@ -34,7 +35,7 @@ const regs::Register* lower_bound(const RegisterTable& table, uint32_t target, u
 }  // namespace
 
 const RegisterTable& registers_of(const Chip& chip) {
-  return kTables[chip.register_map == kRk3576Map ? kRk3576Map : 0];
+  return *kTables[chip.register_map < std::size(kTables) ? chip.register_map : 0];
 }
 
 const regs::Register* RegisterTable::find(uint32_t target, uint32_t offset) const {

@@ -9,6 +9,7 @@
 #include "chip/chip_gen.h"
 #include "chip/registers_gen.h"
 #include "sim/fault.h"
+#include "span.h"
 
 namespace rk3588::sim {
 
@@ -18,26 +19,41 @@ inline constexpr int kBlockCount = 6;
 inline constexpr Block kBlocks[kBlockCount] = {Block::kCna,     Block::kCore, Block::kDpu,
                                                Block::kDpuRdma, Block::kPpu,  Block::kPpuRdma};
 
-// The registers of a chip, sorted by target, then offset.
+// A field of CNA that has another number in programs for the second of two cores that share one
+// CBUF, and by what it is larger there. The first of several is the one that tells.
+struct SecondCoreField {
+  enum class Step { kOne, kBanks, kEntries };  // kBanks: a core's; kEntries: those of these banks
+  regs::Field field;
+  Step step;
+};
+
+// The registers of a family of chips, sorted by target, then offset.
 struct RegisterTable {
   const regs::Register* first;
   const regs::Register* last;
   uint16_t dpu_target_offset;  // DPU.DST_BASE_ADDR
   // Streams re-arm CNA and CORE as they do the other blocks; elsewhere only the kernel may.
   bool streams_arm_all;
+  const struct Decoder* decoder;
+  Span<const SecondCoreField> second_core;  // empty where cores share nothing
   const regs::Register* begin() const { return first; }
   const regs::Register* end() const { return last; }
   // The register at (target, offset), or nullptr.
   const regs::Register* find(uint32_t target, uint32_t offset) const;
   // True if some register has this target.
   bool knows(uint32_t target) const;
+  // Whether the register holds the address of what a task writes.
+  bool is_output(uint32_t target, uint32_t offset) const {
+    return (target == regs::dpu::kTarget && offset == dpu_target_offset) ||
+           (target == regs::ppu::kTarget && offset == regs::ppu::dst_base_addr::kOffset);
+  }
 };
 const RegisterTable& registers_of(const Chip& chip);
 // The block that a target addresses; only for targets of blocks with register groups.
 bool block_of_target(uint32_t target, Block* block);
 const char* block_name(Block block);
 
-// What one task of one block reads its configuration from.
+// The registers of one block that one task reads.
 class RegisterGroup {
  public:
   void write(uint16_t offset, uint32_t value) {
@@ -69,7 +85,7 @@ class RegisterGroup {
   mutable bool inherits_ = false;
 };
 
-// What a fault names: a register of the block, or one of its fields.
+// The name in a fault: a register of the block, or one of its fields.
 struct Named {
   Named(uint16_t offset) : offset(offset) {}
   Named(regs::Field field) : offset(field.offset), field(field.name) {}
@@ -152,9 +168,9 @@ class BlockView {
 class RegisterFile {
  public:
   explicit RegisterFile(const RegisterTable& known) : known_(&known) {}
-  // Of the chip.
+  // The chip's registers.
   const RegisterTable& known() const { return *known_; }
-  // What the running task reads of a block.
+  // The running task's view of a block.
   BlockView view(Block block, const Position& where) const {
     return BlockView(current(block), block, where, *known_);
   }

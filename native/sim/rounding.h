@@ -11,7 +11,7 @@ constexpr uint32_t align_up(uint32_t value, uint32_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// What becomes of a number half way between two others; of any between two, with kToZero and kDown.
+// How a number half way between two others is rounded; with kToZero and kDown any between two.
 // No stage is known to do these or kUp, but chips were reported to.
 enum class Ties { kEven, kAway, kUp, kToZero, kDown };
 

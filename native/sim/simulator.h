@@ -36,7 +36,7 @@ struct Job {
 // Instruction set of the vectorised kernels. Results are identical for all of them.
 enum class Isa { kAuto, kPortable, kAvx2, kAvx512Vnni, kNeon, kNeonDot };
 
-// What a kernel driver lets programs do (docs/simulator.md).
+// The kernel driver whose rules the run keeps to (docs/simulator.md).
 enum class Kernel {
   kNone,    // as `chained` says
   kRocket,  // mainline: a kick per task, completion by the DPU's interrupt only
@@ -107,7 +107,8 @@ struct ReaderBytes {
   uint64_t all() const { return mrdma + brdma + nrdma + erdma; }
 };
 
-// What one task moved and computed. Cycles are estimates by the known cost formulas.
+// Bytes that one task moved and products that it computed. Cycles are estimates by the known cost
+// formulas.
 struct TaskCounters {
   int task = 0;
   std::string layer;
@@ -148,7 +149,8 @@ struct AddressRange {
   uint64_t end = 0;
 };
 
-// What one task reads and writes: feature maps surface by surface, rows with the gaps between them.
+// Addresses that one task reads and writes: feature maps surface by surface, rows with the gaps
+// between them.
 struct TaskAccess {
   std::vector<AddressRange> reads;
   std::vector<AddressRange> writes;
@@ -161,11 +163,11 @@ struct TaskAccess {
   bool looks_up = false;      // it needs the tables that a task before it wrote
 };
 
-// What a run reports besides the memory it leaves.
+// A run's report, besides the memory it leaves.
 struct RunFacts {
   std::vector<TaskCounters> tasks;   // only with Settings::counters
   std::vector<TaskAccess> accesses;  // only with Settings::accesses
-  // Of the last kMostWrites tasks that wrote the element of Settings::probe, and how many more did.
+  // The last kMostWrites tasks that wrote the element of Settings::probe, and how many more did.
   std::vector<ElementWrite> writes;
   uint64_t earlier_writes = 0;
   std::vector<std::string> complaints;  // lenient mode: what would have been faults

@@ -17,7 +17,7 @@ struct TaskPlan {
   const int8_t* feature = nullptr;
   const int8_t* weights = nullptr;
   uint8_t* output = nullptr;
-  // What CNA read, before expand_features() changed the cube, and the memory of the new one.
+  // The ranges that CNA read, before expand_features() changed the cube.
   std::vector<AddressPattern> feature_reads;
   std::vector<AddressPattern> writes;
   uint64_t feature_bytes = 0;

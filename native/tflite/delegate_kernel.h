@@ -39,7 +39,7 @@ struct PendingKernel {
   std::unique_ptr<Executable> executable;
   Recompile recompile;
   WatchedConstants constants;
-  // Of the graph's kernels together; the first of them to run counts its inferences.
+  // Shared by the graph's kernels; the first of them to run counts its inferences.
   std::shared_ptr<GraphClock> clock;
   bool is_first = false;
 };

@@ -33,7 +33,7 @@ Status prepare(Context* context, Delegate* delegate) {
 
 Status inert_prepare(Context*, Delegate*) { return Status::kOk; }
 
-// Of a delegate that could not be made: the graph that it is given to says why.
+// Stands for a delegate that could not be made: refuses every graph and says why.
 class RefusingSession : public Session {
  public:
   explicit RefusingSession(std::string text) : text_(std::move(text)) {}

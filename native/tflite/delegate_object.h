@@ -15,7 +15,7 @@
 
 namespace rk3588 {
 
-// What a delegate does with a graph. Called from any thread, for any number of interpreters.
+// A delegate's work on graphs. Called from any thread, for any number of interpreters.
 class Session {
  public:
   virtual ~Session() = default;

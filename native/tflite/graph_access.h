@@ -1,4 +1,4 @@
-// What a runtime's context says of its graph. Only from within a delegate's prepare.
+// Reads the graph of a runtime's context. Only from within a delegate's prepare.
 #pragma once
 
 #include <cstdint>

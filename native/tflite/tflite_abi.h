@@ -37,7 +37,12 @@ inline Type type_of(Element element) {
 // TfLiteAllocationType: where a tensor's bytes live.
 enum AllocationType : int32_t { kMmapRo = 1, kArenaRw = 2, kDynamic = 4, kPersistentRo = 5 };
 
-enum BuiltinOperator : int32_t { kCustomOp = 32, kDelegateOp = 51 };
+enum BuiltinOperator : int32_t {
+  kDequantizeOp = 6,
+  kCustomOp = 32,
+  kDelegateOp = 51,
+  kDensifyOp = 124
+};
 
 enum QuantizationType : int32_t { kNoQuantization = 0, kAffineQuantization = 1 };
 
@@ -218,11 +223,11 @@ struct Context {
   Status (*preview_delegate_partitioning)(Context*, const IntArray* nodes, DelegateParams** params,
                                           int32_t* count);
   void* reserved_access[2];
-  // What the model's metadata has under `name`. Runtimes from before 2022 may end in front of it.
+  // Gives the model's metadata under `name`. Runtimes from before 2022 may end in front of it.
   Status (*get_model_metadata)(const Context*, const char* name, const char** data, size_t* bytes);
   void* reserved_subgraphs[2];
 
-  // What the user asked for; 0: nothing.
+  // The number that the user asked for; 0: none.
   unsigned threads() const {
     return recommended_num_threads > 0 ? static_cast<unsigned>(recommended_num_threads) : 0;
   }

@@ -33,17 +33,29 @@ uint64_t digest_of(Span<const uint8_t> bytes, uint64_t seed) {
   return result;
 }
 
+// Kernels that compute once what follows from a constant (measured with tflite-runtime 2.14).
+bool keeps_result(const tflite::Registration& registration) {
+  return registration.builtin_code == tflite::kDequantizeOp ||
+         registration.builtin_code == tflite::kDensifyOp;
+}
+
 }  // namespace
 
 WatchedConstants::WatchedConstants(tflite::Context* context, const std::vector<int32_t>& nodes) {
   const MappedMemory writable(MappedMemory::Use::kWrite);
   std::set<std::pair<const uint8_t*, size_t>> seen;
-  for (const int32_t node : nodes) {
-    for (const Span<const uint8_t> bytes : constants_of(context, node)) {
-      if (seen.insert({bytes.data(), bytes.size()}).second && writable.touches(bytes))
-        contents_.push_back(bytes);
+  const auto watch = [&](bool is_kept) {
+    for (const int32_t node : nodes) {
+      if (keeps_result(*operation_at(context, node).registration) != is_kept) continue;
+      for (const Span<const uint8_t> bytes : constants_of(context, node)) {
+        if (seen.insert({bytes.data(), bytes.size()}).second && writable.touches(bytes))
+          contents_.push_back(bytes);
+      }
     }
-  }
+  };
+  watch(false);
+  kept_watched_ = contents_.size();
+  watch(true);
   digest_ = digest();
 }
 
@@ -52,6 +64,10 @@ bool WatchedConstants::changed() {
   const uint64_t now = digest();
   const bool is_other = now != digest_;
   digest_ = now;
+  if (contents_.size() > kept_watched_) {
+    contents_.resize(kept_watched_);
+    digest_ = digest();
+  }
   return is_other;
 }
 

@@ -15,15 +15,17 @@ namespace rk3588 {
 class WatchedConstants {
  public:
   WatchedConstants() = default;
-  // The constants that `nodes` read, as they are.
+  // The constants that `nodes` read; those of nodes whose kernels keep what they made of theirs in
+  // the first inference, until then.
   WatchedConstants(tflite::Context* context, const std::vector<int32_t>& nodes);
-  // Whether they differ from what they were when this was last asked.
+  // Whether they differ from what they were when this was last asked: once in every inference.
   bool changed();
 
  private:
   uint64_t digest() const;
 
   std::vector<Span<const uint8_t>> contents_;
+  size_t kept_watched_ = 0;  // the first ones, beyond the first inference
   uint64_t digest_ = 0;
 };
 

@@ -88,7 +88,11 @@ class Run:
             _use_no_programs()
         if is_delegated:
             chosen = {"device": "simulator", "log_level": "warning", "deny_ops": ""}
-            plugins.append(runtime.load_delegate(delegate.library_path(), {**chosen, **options}))
+            plugins.append(
+                runtime.load_delegate(
+                    delegate.library_path(), {"cache_dir": "off", **chosen, **options}
+                )
+            )
         with collect_delegations() as found:
             self.interpreter: Any = runtime.interpreter(
                 model,

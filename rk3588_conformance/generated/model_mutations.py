@@ -1,7 +1,7 @@
 """Well-formed flatbuffers that are wrong models: fields, indices, shapes, types, tables and order.
 
-One seed, one file. The bases are small random graphs and a model with every construct of the
-schema; some files are damaged in their bytes as well.
+One seed, one file. The bases are small random graphs, layers with sparse weights, and a model with
+every construct of the schema; some files are damaged in their bytes as well.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from delegate.model.tflite_schema import (
     OperatorCodeSlot,
     OperatorSlot,
     QuantizationSlot,
+    SparsitySlot,
     SubGraphSlot,
     TensorSlot,
 )
 from rk3588_conformance.cut_model import parse
 from rk3588_conformance.generated.file_mutations import everything, mutate
 from rk3588_conformance.generated.random_graphs import random_graph
+from rk3588_conformance.sparse_grid import FAMILIES
 
 NUMBERS = (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 64, 127, 255, 256, 65535, 1 << 20, (1 << 31) - 1)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-45, 1e-30, 1e-7, 0.5, 3.0, 1e7, 1e38, float("inf"), float("nan"))
@@ -234,6 +236,28 @@ def _any_number(m: _Model) -> None:
         table.fields[slot] = (m.number() % (1 << 8 * size)).to_bytes(size, "little")
 
 
+def _tree(m: _Model) -> None:
+    """Change a number of the tree that says where a sparse constant's values stand."""
+    found = [t.fields.get(TensorSlot.SPARSITY) for t in m.tensors]
+    trees = [tree for tree in found if isinstance(tree, TableValue)]
+    if not trees:
+        return
+    tree = m.rng.choice(trees)
+    levels = tree.children(SparsitySlot.LEVELS)
+    vectors = [v for level in levels for v in level.fields.values() if isinstance(v, TableValue)]
+    table = m.rng.choice([tree, *levels, *vectors, *vectors])
+    slot = m.rng.choice([s for s, v in table.fields.items() if isinstance(v, bytes | Items)])
+    value = table.fields[slot]
+    if isinstance(value, bytes):
+        table.fields[slot] = (m.number() % (1 << 8 * len(value))).to_bytes(len(value), "little")
+    elif isinstance(value, Items):
+        size = value.item_bytes
+        kind = np.dtype(f"<u{size}")
+        numbers = [int(v) for v in np.frombuffer(value.content, kind)]
+        changed = [v % (1 << 8 * size) for v in _change_list(m, numbers)]
+        table.fields[slot] = Items(np.array(changed, kind).tobytes(), size, size)
+
+
 MUTATIONS: tuple[tuple[int, Callable[[_Model], None]], ...] = (
     (4, _wire),
     (3, _cross),
@@ -248,17 +272,36 @@ MUTATIONS: tuple[tuple[int, Callable[[_Model], None]], ...] = (
     (2, _share),
     (2, _any_number),
 )
+EVERYTHING_SHARE = 0.05
+SPARSE_SHARE = 0.05
 BYTES_SHARE = 0.08
+
+
+def sparse_model(rng: random.Random) -> bytes:
+    """A layer whose int8 weights stand behind DENSIFY."""
+    family = FAMILIES[0]
+    case = family.case(rng.choice(list(family.parameters())))
+    assert case.build is not None
+    return case.build(case.generator())
 
 
 def mutant(seed: int) -> bytes:
     """A changed model; the same seed gives the same bytes."""
     rng = random.Random(seed)
-    base = everything() if rng.random() < 0.05 else random_graph(rng.randrange(1 << 30)).content
+    drawn = rng.random()
+    is_sparse = EVERYTHING_SHARE <= drawn < EVERYTHING_SHARE + SPARSE_SHARE
+    if is_sparse:
+        base = sparse_model(rng)
+    elif drawn < EVERYTHING_SHARE:
+        base = everything()
+    else:
+        base = random_graph(rng.randrange(1 << 30)).content
     root = parse(base)
     weights = [weight for weight, _ in MUTATIONS]
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3))):
         ((_, change),) = rng.choices(MUTATIONS, weights)
+        if is_sparse and rng.random() < 0.5:
+            change = _tree
         model = _Model(root, rng)
         if model.tensors and model.operators and model.buffers and model.codes:
             change(model)

@@ -144,11 +144,12 @@ def _reduced(g: Generator, x: int) -> list[int]:
 def _resized(g: Generator, x: int) -> list[int]:
     """By whole factors mostly; with values in between to twice the size."""
     _, h, w, _ = g.shape(x)
-    if g.chance(0.3) and 4 * h * w <= MOST_PIXELS:
+    factor = g.pick((2, 2, 4))
+    if g.chance(0.3) and factor * factor * h * w <= MOST_PIXELS:
         g.read.add(x)
         where = g.pick(range(3))
         between = ResizeBilinearOptions(where == 1, where == 2)
-        return [resize(g.builder, "RESIZE_BILINEAR", x, 2 * h, 2 * w, between)]
+        return [resize(g.builder, "RESIZE_BILINEAR", x, factor * h, factor * w, between)]
     rows, columns = (side * g.pick((1, 2, 2, 3)) for side in (h, w))
     if g.chance(0.1):
         rows += 1

@@ -1,5 +1,5 @@
-"""TensorFlow Lite's integer arithmetic in NumPy, a file per operator: exact, for models too large
-for its own kernels.
+"""TensorFlow Lite's integer arithmetic in NumPy: exact, for models too large for its own
+kernels.
 
 Written from the definition of the reference kernels, independently of ``lower``. A seeded sample of
 the suite proves it equal to the kernels themselves.
@@ -7,43 +7,76 @@ the suite proves it equal to the kernels themselves.
 
 from __future__ import annotations
 
-import builtins
-import functools
-from collections.abc import Mapping
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from delegate.model.graph import Activation, DType, Graph, Node
-from delegate.ops import OPERATORS
 from delegate.partition.partitioner import node_macs
 from delegate.partition.rules import facts_of
+from rk3588_conformance.reference import averaging, elementwise, selecting, weighted
 from rk3588_conformance.reference.arithmetic import Array, Call, clamp
 
 
-@functools.cache
-def _module(op: str) -> Any:
-    """The module of an operator: ``reference``; ``is_covered`` where it does not take all,
-    ``is_undefined`` where the kernels do not define what they take; ``CARRIES_ERRORS`` where
-    operands that are a step off show in the result, scaled; ``SELECTS`` where results are values of
-    operands, or of the border around them.
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What an operator gives, in integers. ``is_covered``: whether a node is among those it takes;
+    ``is_undefined``: whether the kernels do not define what they take. ``carries_errors``: operands
+    that are a step off show in the result, scaled. ``selects``: results are values of operands,
+    perhaps clamped, or constants around them.
     """
-    name = f"{__name__}.{op.lower()}"
-    return import_module(name) if op in OPERATORS and find_spec(name) is not None else None
+
+    compute: Callable[[Call], Array]
+    is_covered: Callable[[Call], bool] = lambda _: True
+    is_undefined: Callable[[Call], bool] = lambda _: False
+    carries_errors: bool = False
+    selects: bool = False
+
+
+_SELECTING = (
+    selecting.maximum,
+    selecting.minimum,
+    selecting.reduce_max,
+    selecting.max_pool_2d,
+    selecting.pad,
+    selecting.padv2,
+    selecting.mirror_pad,
+    selecting.space_to_depth,
+    selecting.depth_to_space,
+    selecting.resize_nearest_neighbor,
+)
+REFERENCES = {
+    **{compute.__name__.upper(): Reference(compute, selects=True) for compute in _SELECTING},
+    "CONV_2D": Reference(weighted.conv_2d, is_covered=weighted.is_not_grouped),
+    "DEPTHWISE_CONV_2D": Reference(weighted.depthwise_conv_2d),
+    "FULLY_CONNECTED": Reference(
+        weighted.fully_connected, is_undefined=weighted.has_unwritten_rows
+    ),
+    "BATCH_MATMUL": Reference(weighted.batch_matmul),
+    "TRANSPOSE_CONV": Reference(weighted.transpose_conv),
+    "ADD": Reference(elementwise.add, carries_errors=True),
+    "SUB": Reference(elementwise.sub, carries_errors=True),
+    "MUL": Reference(elementwise.mul),
+    "SQUARED_DIFFERENCE": Reference(elementwise.squared_difference),
+    "QUANTIZE": Reference(elementwise.quantize),
+    "DEQUANTIZE": Reference(elementwise.dequantize),
+    "AVERAGE_POOL_2D": Reference(averaging.average_pool_2d),
+    "MEAN": Reference(averaging.mean),
+    "SUM": Reference(averaging.total, is_covered=averaging.is_uint8),
+    "RESIZE_BILINEAR": Reference(averaging.resize_bilinear),
+}
 
 
 def has_reference(op: str) -> bool:
     """Whether there is a reference for an operator."""
-    return _module(op) is not None
+    return op in REFERENCES
 
 
 def supports(graph: Graph) -> bool:
     """Whether ``compute`` can run every node of ``graph``."""
     return all(
-        (module := _module(node.op)) is not None
-        and getattr(module, "is_covered", lambda _: True)(Call(graph, node, {}))
+        node.op in REFERENCES and REFERENCES[node.op].is_covered(Call(graph, node, {}))
         for node in graph.nodes
     )
 
@@ -51,25 +84,25 @@ def supports(graph: Graph) -> bool:
 def is_undefined(graph: Graph) -> bool:
     """Whether a reference kernel does not define what a node of ``graph`` gives."""
     return any(
-        getattr(_module(node.op), "is_undefined", lambda _: False)(Call(graph, node, {}))
+        REFERENCES[node.op].is_undefined(Call(graph, node, {}))
         for node in graph.nodes
+        if node.op in REFERENCES
     )
 
 
 def carries_errors(node: Node) -> bool:
     """Whether results are as far off as the operands together, each in units of the result."""
-    return getattr(_module(node.op), "CARRIES_ERRORS", False)
+    return node.op in REFERENCES and REFERENCES[node.op].carries_errors
 
 
 def selects(node: Node) -> bool:
     """Whether results are values of the operands, perhaps clamped, or constants around them."""
-    return getattr(_module(node.op), "SELECTS", False)
+    return node.op in REFERENCES and REFERENCES[node.op].selects
 
 
 def macs(graph: Graph) -> int:
     """Multiplications of all convolutions and fully connected layers."""
-    # Once it is imported, SUM's module is this one's `sum`.
-    return builtins.sum(node_macs(graph, node) for node in graph.nodes)
+    return sum(node_macs(graph, node) for node in graph.nodes)
 
 
 def compute(graph: Graph, inputs: Mapping[int, Array]) -> list[Array]:
@@ -84,9 +117,7 @@ def compute_all(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
     values = dict(inputs)
     for node in graph.nodes:
         output = graph.tensor(node.outputs[0])
-        module = _module(node.op)
-        assert module is not None, node.op
-        wide = module.reference(Call(graph, node, values))
+        wide = REFERENCES[node.op].compute(Call(graph, node, values))
         if output.dtype is DType.FLOAT32:
             values[node.outputs[0]] = wide.reshape(output.shape)
             continue

@@ -8,7 +8,8 @@ import numpy as np
 
 from delegate.model.graph import Padding
 from delegate.ops.shared.convolution import ConvolutionOptions
-from rk3588_conformance.reference.arithmetic import Array
+from delegate.ops.shared.pooling import PoolOptions
+from rk3588_conformance.reference.arithmetic import Array, Call
 
 
 def geometry(
@@ -30,7 +31,7 @@ def taps(
     columns, left = geometry(w, kw, options.stride_w, scheme, options.dilation_w)
     height = (rows - 1) * options.stride_h + (kh - 1) * options.dilation_h + 1
     width = (columns - 1) * options.stride_w + (kw - 1) * options.dilation_w + 1
-    padded = np.zeros((n, max(height, top + h), max(width, left + w), channels))
+    padded = np.zeros((n, max(height, top + h), max(width, left + w), channels), features.dtype)
     padded[:, top : top + h, left : left + w] = features
 
     def tap(y: int, x: int) -> Array:
@@ -42,3 +43,22 @@ def taps(
         ]
 
     return (rows, columns), tap
+
+
+def pooled(call: Call, reduce: Callable[[Array], Array]) -> Array:
+    """``reduce`` of every window: from [images, rows, columns, channels] to [images, channels]."""
+    options, features = call.node.known_options(PoolOptions), call.value()
+    images, height, width, channels = features.shape
+    rows = _slices(height, options.filter_h, options.stride_h, options.padding)
+    columns = _slices(width, options.filter_w, options.stride_w, options.padding)
+    results = np.empty((images, len(rows), len(columns), channels), np.int64)
+    for y, row in enumerate(rows):
+        for x, column in enumerate(columns):
+            results[:, y, x] = reduce(features[:, row, column].astype(np.int64))
+    return results
+
+
+def _slices(size: int, kernel: int, stride: int, padding: Padding) -> list[slice]:
+    count, before = geometry(size, kernel, stride, padding)
+    starts = [number * stride - before for number in range(count)]
+    return [slice(max(start, 0), min(start + kernel, size)) for start in starts]

@@ -1,1 +1,1 @@
-"""From a detector's outputs to boxes on a picture: SSD and YOLO families."""
+"""Turn a detector's outputs into boxes on a picture: SSD and YOLO families."""

@@ -64,7 +64,7 @@ class Detections:
         return Detections(**taken)
 
     def above(self, threshold: float) -> Detections:
-        """Those whose score is at least ``threshold``."""
+        """Return the boxes whose score is at least ``threshold``."""
         return self.take(self.scores >= threshold)
 
 

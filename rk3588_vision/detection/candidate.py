@@ -25,7 +25,7 @@ USUAL = 1
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the user knows better: the decoder's name, the number of classes, the anchors."""
+    """The hints of the user: the decoder's name, the number of classes, the anchors."""
 
     decoder: str | None = None
     classes: int | None = None
@@ -34,7 +34,9 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a head is found from: the graph, its outputs, and rows and columns of its input."""
+    """The facts that a head is found from: the graph, its outputs, and rows and columns of its
+    input.
+    """
 
     graph: Graph
     tensors: Sequence[OutputTensor]
@@ -43,7 +45,7 @@ class Outputs:
     hints: Hints
 
     def parts(self, index: int, channels: int) -> tuple[int, ...]:
-        """What the graph joins the ``channels`` of an output from; empty where it does not say."""
+        """Return the parts that the graph joins ``channels`` of an output from; empty: unknown."""
         if index >= len(self.graph.outputs):
             return ()
         return output_parts(self.graph, self.graph.outputs[index], channels)
@@ -68,7 +70,7 @@ class Candidate:
 
 
 def class_score(classes: int, hints: Hints) -> tuple[int, tuple[str, ...]]:
-    """What the number of classes says: the labels' number, or COCO's."""
+    """Return the number of classes: the labels' number, or COCO's."""
     if hints.classes is not None:
         if classes == hints.classes:
             return LABELS_FIT, ("as many as labels",)

@@ -48,7 +48,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class DetectorPlan:
-    """What the file says about a detector; made without a runtime, so that bad ones fail early."""
+    """The facts of a detector's file; made without a runtime, so that bad ones fail early."""
 
     target: ImageInput
     head: Head
@@ -89,7 +89,7 @@ class DetectorPlan:
             if not other:
                 raise
             shapes = ", ".join(str(list(output.shape)) for output in outputs)
-            raise ModelError(
+            raise UnknownHeadError(
                 f"{path}: outputs {shapes} are of no detector known here; {other}"
             ) from None
         expected = head.preparation

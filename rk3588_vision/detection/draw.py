@@ -25,7 +25,7 @@ _TEXT_SHARE = 1 / 36  # of the picture's shorter side
 _LINE_SHARE = 1 / 200
 
 _MASK_SHARE = 0.45
-"""Of a mask's colour in the colour of its pixels."""
+"""The share of a mask's colour in the colour of its pixels."""
 _LEAST_SEEN = 0.5
 """How sure a key point has to be for being drawn, as the models' own programs have it."""
 
@@ -40,13 +40,13 @@ _HAND_BONES = (
     (11, 12), (9, 13), (13, 14), (14, 15), (15, 16), (13, 17), (0, 17), (17, 18), (18, 19),
     (19, 20),
 )  # fmt: skip
-"""Of a hand's 21 points: the fingers from the wrist (0), and the palm's edge."""
+"""Lines between a hand's 21 points: the fingers from the wrist (0), and the palm's edge."""
 
 _BLAZEPOSE_LIMBS = (
     (11, 12), (11, 13), (13, 15), (12, 14), (14, 16), (11, 23), (12, 24), (23, 24), (23, 25),
     (25, 27), (24, 26), (26, 28), (27, 31), (28, 32), (0, 2), (0, 5), (2, 7), (5, 8), (9, 10),
 )  # fmt: skip
-"""Of BlazePose's 33 points: arms, trunk, legs, and lines of the face."""
+"""Lines between BlazePose's 33 points: arms, trunk, legs, and lines of the face."""
 
 _LINES = {BLAZEPOSE_POINTS: _BLAZEPOSE_LIMBS, COCO_POINTS: _COCO_LIMBS, HAND_POINTS: _HAND_BONES}
 """By the number of points."""

@@ -1,4 +1,4 @@
-"""What a decoder of detector outputs is, and what the decoders share."""
+"""The interface of decoders of detector outputs, and what the decoders share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OutputTensor:
 
     @classmethod
     def from_details(cls, details: Details) -> OutputTensor:
-        """From an entry of ``get_output_details()``."""
+        """Read an entry of ``get_output_details()``."""
         dtype = np.dtype(details["dtype"])
         scale, zero_point = details["quantization"]
         shape = tuple(int(d) for d in details["shape"])
@@ -48,12 +48,12 @@ class Head(Protocol):
 
     @property
     def name(self) -> str:
-        """What ``--decoder`` calls it."""
+        """Return the name that ``--decoder`` takes."""
         ...
 
     @property
     def preparation(self) -> Preparation:
-        """What models with this head are trained with."""
+        """Return the preparation that models with this head are trained with."""
         ...
 
     @property

@@ -44,8 +44,8 @@ def mask_in_box(
 
 
 def _bilinear(places: Floats, size: int) -> Floats:
-    """What each of ``size`` values counts at every place between them [n, size]; the first and the
-    last one go on outside.
+    """Return how much each of ``size`` values counts at every place between them [n, size]; the
+    first and the last one go on outside.
     """
     distances = np.clip(places, 0, size - 1)[:, np.newaxis] - np.arange(size)
     weights: Floats = np.maximum(1.0 - np.abs(distances), 0.0)

@@ -15,39 +15,12 @@ from rk3588_vision.placement import Fit, Placement, Preparation
 
 HAND_POINTS = 21
 """The wrist, and four points of each finger from the thumb on."""
-HAND_VALUES = 3 * HAND_POINTS
-HAND_SIDE = 224
 
 SELFIE_SIZES = ((256, 256), (144, 256))
 """Rows and columns of the published models, general and landscape."""
 
 _LIKELY = 0.5
 """Pixels that are more likely a person than not."""
-
-
-@dataclass(frozen=True, slots=True)
-class HandHead:
-    """Landmarks of the hand that the picture shows, x, y and depth in pixels of the input
-    [1, 63], and how likely there is one [1, 1]: the first outputs of either shape, before
-    handedness and landmarks in metres. ``points`` and ``presence``: their places among the outputs.
-    """
-
-    name: ClassVar[str] = "hand-landmarks"
-    needs_suppression: ClassVar[bool] = False
-    classes: ClassVar[int] = 1
-    class_names: ClassVar[tuple[str, ...]] = ("hand",)
-    preparation: ClassVar[Preparation] = Preparation(Fit.LETTERBOX, 0.0, 255.0, border=0)
-
-    points: int
-    presence: int
-
-    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
-        places = outputs[self.points].reshape(1, HAND_POINTS, 3)[:, :, :2]
-        score = outputs[self.presence].reshape(1)
-        sure = np.broadcast_to(score[:, np.newaxis, np.newaxis], (1, HAND_POINTS, 1))
-        points = np.concatenate([places, sure], axis=2)
-        found = Detections(around(places), np.zeros(1, np.int64), score, points)
-        return found.above(threshold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +40,11 @@ class LandmarkModel:
 
 
 BLAZEPOSE_POINTS = 33
-"""Of a person; the published models give some more that are not shown."""
+"""The points of a person; the published models give some more that are not shown."""
 
+HAND = LandmarkModel("hand-landmarks", "hand", 224, 3, HAND_POINTS, HAND_POINTS)
 LANDMARKS = (
+    HAND,
     LandmarkModel("blazepose", "person", 256, 5, 39, BLAZEPOSE_POINTS, 3),
     LandmarkModel("blazepose", "person", 256, 5, BLAZEPOSE_POINTS, BLAZEPOSE_POINTS, 3),
     LandmarkModel("face-landmarks", "face", 192, 3, 468, 468),
@@ -79,9 +54,9 @@ LANDMARKS = (
 
 @dataclass(frozen=True, slots=True)
 class LandmarkHead:
-    """Landmarks of the person or the face that fills the picture: x, y, depth and more in pixels of
-    the input, and how likely there is one. ``points`` and ``presence``: their places among the
-    outputs.
+    """Landmarks of the hand, the person or the face that the picture shows: x, y, depth and more in
+    pixels of the input, and how likely there is one. ``points`` and ``presence``: their places
+    among the outputs, the first ones of either size.
     """
 
     needs_suppression: ClassVar[bool] = False
@@ -99,7 +74,7 @@ class LandmarkHead:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """What the points belong to."""
+        """Return what the points belong to."""
         return (self.model.what,)
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:

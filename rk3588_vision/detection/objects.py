@@ -32,7 +32,7 @@ from rk3588_vision.session import CORES, Arrays, Session
 Point = tuple[float, float, float]
 
 _ALONE: Final = ("person", "face", "palm", "hand")
-"""What models of one class are made for, as the names of their files say."""
+"""The classes that models of one class are made for, as the names of their files say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class FoundObject:
 
     @property
     def name(self) -> str:
-        """What people read: the label, or the class's number."""
+        """Return the name that people read: the label, or the class's number."""
         return self.label or f"class {self.index}"
 
 

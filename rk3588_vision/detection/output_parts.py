@@ -1,4 +1,4 @@
-"""Of what an output's channels are put together: the sizes that the graph concatenates.
+"""Find the sizes that the graph concatenates to the channels of an output.
 
 The shape of a detector's output fits several heads; which tensors went into it tells them apart (a
 v8 head joins a box with the classes, a pose head also with the key points, and so on).

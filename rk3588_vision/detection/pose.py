@@ -16,9 +16,9 @@ from rk3588_vision.placement import Fit, Preparation
 
 PERSON: Final = ("person",)
 _VALUES: Final = 3
-"""Of a point: y, x and how sure."""
+"""The values of a point: y, x and how sure."""
 _PERSON_VALUES: Final = COCO_POINTS * _VALUES + 5
-"""Of a person of MoveNet's for several: its points, the box and the score."""
+"""The values of a person in MoveNet for several: its points, the box and the score."""
 _SEEN: Final = 0.2
 """How sure a point has to be for the box around a person."""
 

@@ -18,11 +18,8 @@ from rk3588_vision.detection.candidate import USUAL, Candidate, Hints, Outputs, 
 from rk3588_vision.detection.grid_candidates import grid_candidates
 from rk3588_vision.detection.head import Head, OutputTensor
 from rk3588_vision.detection.mediapipe import (
-    HAND_SIDE,
-    HAND_VALUES,
     LANDMARKS,
     SELFIE_SIZES,
-    HandHead,
     LandmarkHead,
     SelfieHead,
 )
@@ -154,15 +151,11 @@ def _blaze(outputs: Outputs) -> Iterator[Candidate]:
 
 
 def _mediapipe(outputs: Outputs) -> Iterator[Candidate]:
-    """Tensors of the shapes that the published models of hands and of selfies have."""
+    """Tensors of the shapes that the published models of landmarks and of selfies have."""
     size = outputs.input_h, outputs.input_w
     shapes = [output.shape for output in outputs.tensors]
     if shapes == [(1, *size, 1)] and size in SELFIE_SIZES:
         yield Candidate(SelfieHead(*size), "MediaPipe's mask of a person", USUAL)
-    points, sides = (1, HAND_VALUES), (HAND_SIDE, HAND_SIDE)
-    if sorted(shapes) == [(1, 1), (1, 1), points, points] and size == sides:
-        hand = HandHead(shapes.index(points), shapes.index((1, 1)))
-        yield Candidate(hand, "MediaPipe's landmarks of a hand", USUAL)
     sizes = [math.prod(shape) for shape in shapes]
     for model in LANDMARKS:
         if size == (model.side, model.side) and {1, model.values * model.points} <= {*sizes}:

@@ -45,7 +45,7 @@ _CHANNELS = {
     Part.WEIGHTS: MASK_WEIGHTS,
     Part.ANGLE: 1,
 }
-"""Of the parts whose number does not depend on the model."""
+"""The channels of parts whose number does not depend on the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def _is_told(layout: _Layout, rows: _Rows, classes: int) -> bool:
 
 
 def _usual(layout: _Layout, rows: _Rows, parts: Parts) -> str | None:
-    """What such models usually have."""
+    """Return a sign that such models usually have; None: there is none."""
     if layout.name == "yolox" and rows.has_logarithms:
         return "logarithms of sizes"
     is_person = parts[Part.CLASSES] == 1

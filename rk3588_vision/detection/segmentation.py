@@ -32,7 +32,7 @@ CITYSCAPES: Final = (
 )  # fmt: skip
 _NAMES: Final = {len(PASCAL): PASCAL, len(CITYSCAPES): CITYSCAPES}
 _LEAST_SHARE: Final = 0.001
-"""Of the picture that a class must cover: single pixels are noise."""
+"""The share of the picture that a class must cover: single pixels are noise."""
 _MOST_SHRUNK: Final = 32
 """How much smaller than the input the map may be, per side."""
 _LEAST_CLASSES: Final = 5

@@ -1,4 +1,4 @@
-"""What YOLO heads share, and the head of those that need no suppression.
+"""Share the work of YOLO heads; the head of those that need no suppression.
 
 All give boxes in pixels of the model's input. Exporters write boxes as pixels or as shares of the
 input; a tensor whose range ends at about 1 holds shares.

@@ -66,7 +66,7 @@ YOLOV5_ANCHORS: Anchors = (
     (30, 61), (62, 45), (59, 119),
     (116, 90), (156, 198), (373, 326),
 )  # fmt: skip
-"""Of the v5 models trained on COCO, three per grid, small objects first."""
+"""The anchors of v5 models trained on COCO, three per grid, small objects first."""
 
 _STRETCHED = Preparation(Fit.STRETCH, 0.0, 255.0)
 
@@ -193,7 +193,7 @@ class _GridHead(ABC):
 
     @property
     def channels(self) -> int:
-        """Of a box, in all outputs of its grid."""
+        """Return the channels of a box, in all outputs of its grid."""
         members = next(iter(self.grids.values()))
         return sum(output.channels for output in members) // self.per_cell
 

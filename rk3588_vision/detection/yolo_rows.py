@@ -35,8 +35,8 @@ _LARGEST_LOGARITHM = 7.0
 
 
 class Part(enum.Enum):
-    """What a row may hold, with its name in messages; a value of the enumeration per channel or
-    several.
+    """A part that a row may hold, with its name in messages; a value of the enumeration per channel
+    or several.
     """
 
     BOX = "a box"
@@ -45,12 +45,12 @@ class Part(enum.Enum):
     CLASSES = "class"
     """A probability each."""
     POINTS = "key point"
-    """Of each x, y, and how likely it is to be seen."""
+    """The values of a point: x, y, and how likely it is to be seen."""
     PLACES = "point"
-    """Of each x and y alone."""
+    """The values of a point: x and y alone."""
     WEIGHTS = "mask weight"
     ANGLE = "an angle"
-    """Of the box, in radians from the x axis towards the y axis."""
+    """The angle of the box, in radians from the x axis towards the y axis."""
 
 
 POINT_VALUES = {Part.POINTS: 3, Part.PLACES: 2}
@@ -83,7 +83,7 @@ class RowsHead:
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """What models with such points find; None where nothing says it."""
+        """Return what models with such points find; None where nothing says it."""
         if self.classes == 1 and Part.PLACES in self.parts:
             return ("face",)
         person = self.parts.get(Part.POINTS) == COCO_POINTS * POINT_VALUES[Part.POINTS]

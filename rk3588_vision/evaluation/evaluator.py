@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.host.delegated import DelegatedModel
-from delegate.host.reference import ReferenceModel
+from delegate.host.delegated import DelegatedModel, ReferenceModel
 from delegate.options import Options
 from delegate.version import __version__
 from rk3588_vision.class_ranking import probabilities
@@ -29,7 +28,7 @@ from rk3588_vision.placement import Fit, Preparation, place
 BEST = 5
 
 THRESHOLDS = Thresholds(score=0.01, iou=0.6, limit=100)
-"""What average precision is measured with: nearly everything, at most 100 per picture."""
+"""The thresholds of average precision: nearly everything, at most 100 per picture."""
 
 Record = dict[str, Any]
 
@@ -137,7 +136,7 @@ _evaluators_lock = threading.Lock()
 def evaluate_in_worker(
     model: bytes, spec: Spec, items: Sequence[tuple[str, bytes]]
 ) -> list[Record]:
-    """What a worker process does, wherever it runs; keeps the loaded model for the next call.
+    """Evaluate in a worker process, wherever it runs; keeps the loaded model for the next call.
 
     Needs no file of the caller's machine: the model and the pictures come as content.
     """

@@ -27,7 +27,7 @@ Box = tuple[int, float, float, float, float]
 
 
 Objects = tuple[Box, ...]
-"""Those of one picture."""
+"""The objects of one picture."""
 
 
 def classes_of(images: Sequence[Path], table: Path | None) -> dict[str, int]:

@@ -1,5 +1,5 @@
-"""From records to accuracies. Records are taken in order of the pictures' names, so the numbers are
-the same however many workers made them.
+"""Turn records into accuracies. Records are taken in order of the pictures' names, so the numbers
+are the same however many workers made them.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _annotations(
 def _results(
     records: Sequence[Record], side: str, classes: Mapping[int, int], possible: set[int]
 ) -> Iterator[dict[str, Any]]:
-    """What was found, alike."""
+    """Return what was found, alike."""
     for number, record in enumerate(records, start=1):
         for index, score, x1, y1, x2, y2 in record[side]:
             category = classes.get(int(index)) if classes else int(index)

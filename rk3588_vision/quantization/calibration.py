@@ -21,7 +21,7 @@ from rk3588_vision.quantization.ranges import Range, measure_extremes, ranges_of
 
 _MOST_PICTURES = 64
 SHARES = (1.0, 0.97, 0.9, 0.75)
-"""Of the pictures, whose extremes a range holds at either end; the first of equally good ones."""
+"""The shares of pictures whose extremes a range holds at either end; the first of equals wins."""
 
 
 @dataclass(frozen=True, slots=True)

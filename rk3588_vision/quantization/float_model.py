@@ -13,14 +13,13 @@ from pathlib import Path
 
 from delegate.errors import ModelError
 from delegate.model.flatbuffer_reader import FlatbufferReader
-from delegate.model.flatbuffer_tables import Items, TableValue, read_table, write_file
+from delegate.model.flatbuffer_tables import Items, TableValue, bring_inside, read_table, write_file
 from delegate.model.graph import DType, Graph
-from delegate.model.outside_content import bring_inside
 from delegate.model.tensor_content import NUMPY_TYPES
-from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_reader import Model, read_graph, read_model
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
+    MODEL,
     BufferSlot,
     ModelSlot,
     OperatorCodeSlot,

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import ModelError
-from delegate.host.reference import ReferenceModel
+from delegate.host.delegated import ReferenceModel
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.model.tflite_reader import read_graph
 from rk3588_vision.quantization.float_model import FloatModel
@@ -27,7 +27,7 @@ from rk3588_vision.quantization.picture_input import PictureInput
 from rk3588_vision.quantization.ranges import Range, relu_limits
 
 BEST_DB = 120.0
-"""What a tensor without any noise counts in means."""
+"""The decibels that a tensor without any noise counts in means."""
 _COMPARED = frozenset({DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16})
 
 

@@ -25,7 +25,7 @@ from rk3588_vision.quantization.ranges import Range, moved_together, relu_limits
 
 _MOST_PICTURES = 16
 LEAST_GAIN_DB = 1.0
-"""That a unit must bring: each costs time, and cuts the model into more partitions."""
+"""The gain that a unit must bring: each costs time, and cuts the model into more partitions."""
 ENOUGH_DB = 50.0
 """Beyond it, nobody sees a difference of the outputs, and no further unit is joined."""
 JOINS_PER_UNIT = 3

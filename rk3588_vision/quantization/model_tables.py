@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from delegate.model.flatbuffer_reader import FlatbufferReader
-from delegate.model.flatbuffer_tables import Items, TableValue, read_table, write_file
+from delegate.model.flatbuffer_tables import Items, TableValue, bring_inside, read_table, write_file
 from delegate.model.graph import REDUCED_PRECISION
-from delegate.model.outside_content import bring_inside
-from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
+    MODEL,
     BufferSlot,
     MetadataSlot,
     ModelSlot,

@@ -22,7 +22,7 @@ from rk3588_vision.placement import LABEL_IMAGE, Fit, Preparation, load_image
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user says about the pictures; None leaves it to the model's family."""
+    """The wishes of the user about the pictures; None leaves it to the model's family."""
 
     hints: Hints = field(default_factory=Hints)
     fit: Fit | None = None

@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import ModelError
-from delegate.host.reference import ReferenceModel
+from delegate.host.delegated import ReferenceModel
 from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.ops import OPERATORS
-from delegate.ops.shared.aliases import int8_parts_keep_quantization
 from delegate.ops.shared.image_rules import keeps_quantization
+from delegate.ops.shared.parts import int8_parts_keep_quantization
 from rk3588_vision.quantization.float_model import FloatModel
 
 Range = tuple[float, float]
@@ -37,7 +37,7 @@ _LIMITS: Final = {
     Activation.RELU6: (0.0, 6.0),
     Activation.RELU_N1_TO_1: (-1.0, 1.0),
 }
-"""What is left of values, of activations that only cut them."""
+"""The range that is left of values, of activations that only cut them."""
 
 
 def measure_extremes(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from delegate.model import tflite_fields
+from delegate.model import tflite_schema
 
 tflite = pytest.importorskip("tflite")
 
@@ -50,35 +50,35 @@ def kind_text(kind: str) -> str:
         return {"text": "string", "bytes": "vector 1"}[kind]
     if kind.startswith("["):
         return f"vector {kind[1:-1]}" if kind[1:-1].isdigit() else "tables"
-    return "union" if "|" in kind or kind in tflite_fields.LAST_OPTIONS else "table"
+    return "union" if "|" in kind or kind in tflite_schema.LAST_OPTIONS else "table"
 
 
 def texts(kinds: Iterable[str]) -> dict[int, str]:
     return {slot: kind_text(kind) for slot, kind in enumerate(kinds) if kind != "-"}
 
 
-@pytest.mark.parametrize("name", sorted(tflite_fields.TABLES))
+@pytest.mark.parametrize("name", sorted(tflite_schema.TABLES))
 def test_table_has_the_public_slots(name):
-    assert texts(tflite_fields.TABLES[name]) == public_slots(name)
+    assert texts(tflite_schema.TABLES[name]) == public_slots(name)
 
 
 def test_every_table_is_reached_and_known():
-    words = " ".join(word for kinds in tflite_fields.TABLES.values() for word in kinds)
-    named = set(re.findall(r"[A-Z]\w+", words)) - set(tflite_fields.LAST_OPTIONS)
-    assert named | {tflite_fields.MODEL} == set(tflite_fields.TABLES)
+    words = " ".join(word for kinds in tflite_schema.TABLES.values() for word in kinds)
+    named = set(re.findall(r"[A-Z]\w+", words)) - set(tflite_schema.LAST_OPTIONS)
+    assert named | {tflite_schema.MODEL} == set(tflite_schema.TABLES)
 
 
 def union_names(union: type) -> dict[int, str]:
     return {v: k for k, v in vars(union).items() if isinstance(v, int) and v > 0}
 
 
-@pytest.mark.parametrize("union", tflite_fields.LAST_OPTIONS)
+@pytest.mark.parametrize("union", tflite_schema.LAST_OPTIONS)
 def test_options_have_the_public_references(union):
     # Accessors of a union module: tflite.BuiltinOptions2 is a class of constants.
     names = union_names(getattr(tflite, union))
-    assert tflite_fields.LAST_OPTIONS[union] == max(names)
+    assert tflite_schema.LAST_OPTIONS[union] == max(names)
     for number, name in names.items():
         if not hasattr(tflite, name):
             continue
         expected = {s: k for s, k in public_slots(name).items() if not k.startswith("number")}
-        assert texts(tflite_fields.REFERENCES.get(f"{union} {number}", ())) == expected, name
+        assert texts(tflite_schema.REFERENCES.get(f"{union} {number}", ())) == expected, name

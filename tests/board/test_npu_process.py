@@ -19,7 +19,7 @@ from delegate import _native
 from delegate.insight.program_capture import capture_of_program
 from delegate.npu.program import build_program
 from delegate.npu.program import serialize as serialize_program
-from tests.kernel.board import ROOT, tool
+from tests.builds import build_npu
 from tests.kernel.small_models import random_inputs
 from tests.npu.sample_programs import chain_partition
 
@@ -33,18 +33,7 @@ DPU_INTERRUPT = 0x300
 
 @pytest.fixture(scope="session")
 def npu_process() -> Path:
-    cmake, ninja = tool("cmake"), tool("ninja")
-    if cmake is None or ninja is None:
-        pytest.skip("no cmake or ninja to build the NPU's process with")
-    folder = ROOT / "build" / "board"
-    for command in (
-        [cmake, "-S", str(ROOT), "-B", str(folder), "-G", "Ninja",
-         f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DRK3588_BOARD=ON", "-DRK3588_PYTHON_MODULE=OFF"],
-        [cmake, "--build", str(folder), "--target", "npu_process"],
-    ):  # fmt: skip
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "tools/board/native/npu_process"
+    return build_npu() / "npu_process"
 
 
 class Kernel:

@@ -10,6 +10,7 @@ import pytest
 from delegate import _native
 from delegate.errors import UsageError
 from delegate.insight.capture import Capture, load_capture, read_tensor, replay
+from tests.loops import for_each
 from tests.shared_folder import capture_files, stream_files
 from tests.sim.stream import available_isas
 
@@ -18,7 +19,7 @@ STREAMS = stream_files()
 
 
 @pytest.mark.parametrize("chained", [False, True], ids=["kicked", "chained"])
-@pytest.mark.parametrize("path", FILES + STREAMS, ids=lambda path: path.stem)
+@for_each("path", FILES + STREAMS)
 def test_capture_meets_its_bounds(path, chained):
     result = replay(load_capture(path), chained=chained)
     assert result.passed, result.error
@@ -34,7 +35,7 @@ def run(capture: Capture, **how: object) -> dict[str, np.ndarray]:
     return images
 
 
-@pytest.mark.parametrize("path", FILES[::9] + STREAMS, ids=lambda path: path.stem)
+@for_each("path", FILES[::9] + STREAMS)
 def test_every_path_gives_the_same_bytes(path):
     capture = load_capture(path)
     wanted = run(capture, plain=True)
@@ -44,7 +45,7 @@ def test_every_path_gives_the_same_bytes(path):
             np.testing.assert_array_equal(found[name], image, err_msg=f"{name} {how}")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@for_each("path", FILES)
 def test_instruction_sets_threads_and_kicks_do_not_matter(path):
     capture = load_capture(path)
     wanted = run(capture, isa="portable", threads=1)

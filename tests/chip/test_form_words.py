@@ -6,9 +6,13 @@ from collections import defaultdict
 
 import pytest
 
-from delegate.chip.forms.form import Form
-from delegate.chip.forms.known import known_rk3588
-from delegate.chip.forms.words import form_in_words, kind_in_words
+from delegate.chip.chip import Form
+from delegate.chip.chips import DEFAULT
+from delegate.chip.known_forms import known_forms_of
+from delegate.chip.rk3588.words import form_in_words, kind_in_words
+
+KNOWN = known_forms_of(DEFAULT.target)
+"""The table of RK3588."""
 
 WITHOUT_WORDS = {
     *("CBUF_CON1.hi", "SIZE_E", "BS_OW", "WDMA_same", "FEATURE_MODE", "PPU_FMT", "SRC_DMA"),
@@ -65,11 +69,11 @@ def test_kinds_are_told_in_words() -> None:
 
 def test_known_forms_with_the_same_words_differ_in_what_has_none() -> None:
     same: dict[tuple[str, str], list[Form]] = defaultdict(list)
-    for kind, forms in known_rk3588().whole.items():
+    for kind, forms in KNOWN.whole.items():
         for items in forms:
             form = Form(kind, dict(items))
             same[kind, form_in_words(form)].append(form)
-    assert len(same) > len(known_rk3588().whole)
+    assert len(same) > len(KNOWN.whole)
     for (kind, words), (first, *others) in same.items():
         assert words, kind
         for other in others:

@@ -17,8 +17,7 @@ from delegate.compile.compiler import compile_model, compile_partition
 from delegate.errors import EncodingError, LoweringError, SimulatorFault
 from delegate.host.runtimes import find_runtime
 from delegate.insight.program_capture import capture_of_program
-from delegate.model.graph import DType
-from delegate.model.partition import Partition
+from delegate.model.graph import DType, Partition
 from delegate.npu.disasm import disassemble
 from delegate.npu.program_reader import parse
 from delegate.options import Options
@@ -26,12 +25,10 @@ from rk3588_conformance.builder import conv_model, depthwise_model
 from rk3588_conformance.execution import prepare
 from rk3588_conformance.families import case_names
 from rk3588_conformance.self_test_cases import CASES, cases_of
-from tests.chip.rk3576_results import FOR_RK3576, check_results
-from tests.chip.test_second_chip import MODELS, reference_of, simulate
-from tests.shared_folder import DIGITS
-from tests.shared_folder import MODELS as FOLDER
-
-WHOLE = [path for path in MODELS if path.parent == FOLDER]
+from tests.chip.rk3576_results import FOR_RK3576, check_results, decoded
+from tests.chip.test_second_chip import LAYERS, WHOLE, reference_of, simulate
+from tests.loops import for_each
+from tests.shared_folder import DIGITS, small_first
 
 
 def _alone(compiled, graph, index):
@@ -47,10 +44,18 @@ def _alone(compiled, graph, index):
         return None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", small_first(WHOLE))
 def test_operators_are_within_a_step_of_the_reference(path, tmp_path):
     """Without the second rounding of TensorFlow Lite some percent of the results differ by one."""
+    check_operators(path, tmp_path)
+
+
+@for_each("path", LAYERS)
+def test_layers_are_within_a_step_of_the_reference(path, tmp_path):
+    check_operators(path, tmp_path)
+
+
+def check_operators(path, tmp_path):
     result = compile_model(path, FOR_RK3576)
     graph = result.graph
     values = reference_of(path, result, tmp_path)
@@ -68,7 +73,7 @@ def test_operators_are_within_a_step_of_the_reference(path, tmp_path):
             assert off.max(initial=0) <= 1, (path.name, graph.node(index).op, index)
 
 
-@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", small_first(WHOLE))
 def test_every_model_compiles_for_both_chips(path):
     """Some of each runs on the NPU, of RK3576 no more than of RK3588, and the rest has reasons."""
     results = [
@@ -84,7 +89,7 @@ def test_every_model_compiles_for_both_chips(path):
     assert results[1].delegated_nodes <= results[0].delegated_nodes
 
 
-@pytest.mark.parametrize("seed", range(8))
+@for_each("seed", range(8))
 def test_results_are_those_of_the_literal_path_and_of_the_reference(seed, tmp_path):
     """Dense and depthwise, uint8 with zero points of weights, several tiles and groups."""
     rng = np.random.default_rng(seed)
@@ -101,24 +106,28 @@ ALONE = (
     *("AddShapes.Op", "AddQuant.Op", "AddOrigins.Op", "Pairs.Op", "PairShapes.Op"),
     *("FunctionValues.Op", "FunctionShapes.Op", "FunctionChains.Op", "PoolWindows.Op"),
     *("Blocks.Op", "Padding.Op", "Edges.Bytes", "PoolChannels.Op", "PoolClamps.Op"),
-    *("PoolPyramids.Op", "ReducedMaxima.Op"),
+    *("PoolPyramids.Op", "ReducedMaxima.Op", "ResizeNearest.Op", "ResizeBilinear.Op"),
+    *("TransposeConv.Op",),
 )
-"""Families of operators without weights, in tasks of the DPU alone or in convolutions that move."""
+"""Families in tasks of the DPU alone, in convolutions that move, and in those that write apart."""
 
 
 def _cases(family):
-    return [name for name in case_names(None) if name.startswith(f"{family}/")]
+    return list(case_names(None, f"{family}/"))
 
 
 @pytest.mark.parametrize("family", ALONE)
 def test_the_literal_path_gives_what_the_vectorised_one_does(family):
-    """Of a few cases spread over each family, whose results conformance judges."""
+    """Of a few cases spread over each family, whose results conformance judges; and a second
+    reading of the map knows every register of the convolutions.
+    """
     compiled = 0
     cases = _cases(family)
     for name in cases[:: -(-len(cases) // 6)]:
         graph = prepare(name, None).graph
         for one in compile_model(graph, FOR_RK3576).partitions:
             program = parse(one.program)
+            list(decoded(program))
             rng = np.random.default_rng(3)
             given = [
                 rng.integers(*((0, 256) if b.element.offset else (-128, 128)), b.shape).astype(
@@ -136,17 +145,17 @@ def test_the_literal_path_gives_what_the_vectorised_one_does(family):
 
 CASES_ENOUGH = 5
 MAKES_CONSTANTS = ("QUANTIZE", "DEQUANTIZE", "DENSIFY")
-HALF_CASES = [name for name in case_names(None) if name.startswith("Half.")]
 
 
-@pytest.mark.parametrize("name", HALF_CASES[::17])
-def test_fp16_is_refused(name):
+def test_fp16_is_refused():
     """Whatever an operator's record in fp16 needs, and aliases that would only round."""
-    graph = prepare(name, None).graph
-    result = compile_model(graph, replace(FOR_RK3576, float="fp16"))
-    assert result.partitions == ()
-    refused = {r.rule for r in result.rejections if r.op not in MAKES_CONSTANTS}
-    assert refused == {"form_is_known"}
+    names = list(case_names(None, "Half."))
+    for name in names[::17]:
+        graph = prepare(name, None).graph
+        result = compile_model(graph, replace(FOR_RK3576, float="fp16"))
+        assert result.partitions == (), name
+        refused = {r.rule for r in result.rejections if r.op not in MAKES_CONSTANTS}
+        assert refused == {"form_is_known"}, name
 
 
 @pytest.mark.parametrize(

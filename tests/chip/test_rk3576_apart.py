@@ -20,12 +20,11 @@ from rk3588_conformance.builder.moves import resize
 from rk3588_conformance.builder.options import of
 from tests.chip.rk3576_results import FOR_RK3576, check_results, decoded
 from tests.chip.test_second_chip import simulate
+from tests.loops import for_each
 from tests.ops.function_oracle import kernel_results
 from tests.ops.test_spread import transposed
 
 SAME = Quantization((0.05,), (3,))
-SIZES = [(1, 1), (1, 13), (13, 1), (2, 3), (3, 2), (5, 7), (7, 5), (6, 4), (17, 11)]
-CHANNELS = [1, 15, 16, 17, 32, 33, 48, 64, 65, 80, 130]
 
 
 def _resized(builder, x, size, convention):
@@ -45,74 +44,6 @@ def _found(model, values):
     return found
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("channels", CHANNELS)
-def test_interpolation_is_the_reference_kernels(size, channels):
-    """All conventions; both types, one image and two by turns."""
-    rng = np.random.default_rng([channels, *size])
-    for number, convention in enumerate(((False, False), (True, False), (False, True))):
-        is_first = (number + channels + size[0]) % 2 == 0
-        dtype, images = (DType.INT8, 1) if is_first else (DType.UINT8, 2)
-        shape = images, *size, channels
-        builder = ModelBuilder("bilinear")
-        x = builder.input("x", shape, dtype, SAME)
-        builder.output(_resized(builder, x, size, convention))
-        values = rng.integers(0, 256, shape).astype(np.uint8).view(np.dtype(dtype.name.lower()))
-        model = builder.build()
-        np.testing.assert_array_equal(_found(model, values), kernel_results(model, values))
-
-
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("channels", [1, 3, 16, 17, 33])
-@pytest.mark.parametrize("block", [2, 3])
-def test_channels_become_pixels(size, channels, block):
-    rng = np.random.default_rng([channels, *size])
-    before = 2, *size, channels * block**2
-    builder = ModelBuilder("depth_to_space")
-    x = builder.input("x", before, DType.INT8, SAME)
-    after = 2, size[0] * block, size[1] * block, channels
-    y = builder.tensor("y", after, DType.INT8, SAME)
-    builder.operator("DEPTH_TO_SPACE", (x,), (y,), of(DepthToSpaceOptions(block)))
-    builder.output(y)
-    model, values = builder.build(), rng.integers(-128, 128, before, np.int8)
-    np.testing.assert_array_equal(_found(model, values), kernel_results(model, values))
-
-
-WINDOWS = [
-    ((2, 2), (2, 2)),
-    ((3, 3), (2, 2)),
-    ((4, 4), (2, 2)),
-    ((3, 3), (3, 3)),
-    ((5, 4), (3, 1)),
-    ((3, 5), (1, 3)),
-    ((4, 4), (4, 4)),
-    ((5, 5), (4, 2)),
-]
-
-
-@pytest.mark.parametrize("padding", [Padding.SAME, Padding.VALID], ids=str)
-@pytest.mark.parametrize(("kernel", "stride"), WINDOWS, ids=str)
-@pytest.mark.parametrize("kind", ["int8", "per channel", "uint8"])
-def test_transposed_convolutions_are_within_a_step(kernel, stride, kind, padding):
-    """No more results differ than the contract explains: one in 256, of a sample."""
-    dtype = DType.UINT8 if kind == "uint8" else DType.INT8
-    rng = np.random.default_rng([*kernel, *stride])
-    different = elements = 0
-    for number, size in enumerate(SIZES):
-        channels, outputs = CHANNELS[number], CHANNELS[-2 - number]
-        shape = 1 + number % 2, *size, channels
-        model = transposed(
-            rng, dtype, shape, kernel, stride, outputs, padding, Activation.NONE,
-            per_channel=kind == "per channel", has_bias=number % 3 > 0, extra=number % 2,
-        )  # fmt: skip
-        values = rng.integers(0, 256, shape).astype(np.uint8).view(np.dtype(dtype.name.lower()))
-        off = _found(model, values).astype(int) - kernel_results(model, values)
-        assert abs(off).max() <= 1, size
-        different += np.count_nonzero(off)
-        elements += off.size
-    assert different <= elements / 256
-
-
 @pytest.mark.parametrize("activation", [Activation.RELU, Activation.RELU6], ids=str)
 def test_activations_clamp(activation):
     """The reference kernels have none: what they give without, between the ends."""
@@ -129,8 +60,8 @@ def test_activations_clamp(activation):
     assert found.min() > kernel_results(plain, values).min()
 
 
-@pytest.mark.parametrize("size", [(5, 7), (8, 9), (4, 1)], ids=str)
-@pytest.mark.parametrize("channels", [24, 48, 64, 100])
+@for_each("size", [(5, 7), (8, 9), (4, 1)])
+@for_each("channels", [24, 48, 64, 100])
 @pytest.mark.parametrize("op", ["TRANSPOSE_CONV", "RESIZE_BILINEAR", "DEPTH_TO_SPACE"])
 def test_maps_with_gaps_and_readers_behind(op, channels, size, tmp_path):
     """Depthwise surfaces lie a multiple of 4 pixels apart; readers fetch spare lanes. The literal

@@ -9,13 +9,14 @@ import pytest
 
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
-from delegate.lower.weights import pack_depthwise_pairs, pack_shifts
+from delegate.lower.weights import pack_depthwise, pack_shifts
 from delegate.model.graph import DType, Padding
 from delegate.npu.disasm import disassemble
 from delegate.npu.program_reader import parse
 from delegate.options import Options
 from rk3588_conformance.builder import conv_model, depthwise_model
 from tests.chip.rk3576_results import FOR_RK3576, check_results
+from tests.loops import for_each
 
 SAME, VALID = Padding.SAME, Padding.VALID
 
@@ -65,7 +66,7 @@ def test_a_stride_that_leads_nowhere_is_the_other_one(tmp_path):
     check_results(model, tmp_path)
 
 
-@pytest.mark.parametrize("channels", [3, 4, 8])
+@for_each("channels", [3, 4, 8])
 def test_the_host_folds_inputs_only_to_forms_that_are_known(channels):
     """Folding the columns alone is the cheapest for 4 and 8 channels, and makes 3 x 1 or 3 x 2 taps
     of 3 x 3.
@@ -101,7 +102,7 @@ def test_weights_have_two_bytes_that_are_added():
     rng = np.random.default_rng(2)
     for zero_point in (-128, -127, -5, 0, 127):
         weights = rng.integers(-128, 127, (3, 3, 80)).astype(np.int8)
-        data = pack_depthwise_pairs(weights, zero_point, RK3576.groups)
+        data = pack_depthwise(weights, zero_point, RK3576.groups)
         packed = np.frombuffer(data, np.int8).astype(np.int64)
         for channel in (0, 1, 2, 63, 64, 79):
             first, lanes = (0, 64) if channel < 64 else (9 * 64, 16)
@@ -111,5 +112,5 @@ def test_weights_have_two_bytes_that_are_added():
             expected = weights[:, :, channel].reshape(-1).astype(np.int64) - zero_point
             np.testing.assert_array_equal(sums, expected)
     with pytest.raises(ValueError, match="127 with the zero point -128"):
-        pack_depthwise_pairs(np.full((1, 1, 16), 127, np.int8), -128, RK3576.groups)
+        pack_depthwise(np.full((1, 1, 16), 127, np.int8), -128, RK3576.groups)
     assert pack_shifts(14, 9) == bytes([14, 9]) + bytes(14)

@@ -19,6 +19,7 @@ from rk3588_conformance.builder.layers import Window, conv, depthwise
 from rk3588_conformance.builder.options import of
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 from tests.chip.test_second_chip import simulate
+from tests.loops import for_each
 from tests.ops.test_two_values import kernel_result
 
 SAME = Quantization((0.05,), (3,))
@@ -45,9 +46,9 @@ def _pair(op, shape, channels, images, dtype, *, is_first):
     return builder.build()
 
 
-@pytest.mark.parametrize("op", OPTIONS)
-@pytest.mark.parametrize("size", [(1, 2), (1, 13), (7, 7), (8, 6), (17, 19), (20, 20)], ids=str)
-@pytest.mark.parametrize("channels", [1, 15, 16, 17, 33, 48, 64, 80, 130])
+@for_each("op", OPTIONS)
+@for_each("size", [(1, 2), (1, 13), (7, 7), (8, 6), (17, 19), (20, 20)])
+@for_each("channels", [1, 15, 16, 17, 33, 48, 64, 80, 130])
 def test_one_pixel_meets_all(op, size, channels):
     """Both types, orders, one image and two by turns; a value where there are several channels."""
     rng = np.random.default_rng([channels, *size])

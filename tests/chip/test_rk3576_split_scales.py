@@ -17,6 +17,7 @@ from rk3588_conformance.builder.layers import Arithmetic, Window, conv, depthwis
 from rk3588_conformance.builder.moves import concatenation
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 from tests.chip.test_second_chip import reference, simulate
+from tests.loops import for_each
 
 
 def _arithmetic(rng, channels, activation=Activation.NONE) -> Arithmetic:
@@ -73,10 +74,10 @@ def _check(model, tmp_path):
     assert off[:, varied].sum() <= 2 * MOST_DIFFERING * off[:, varied].size + 1
 
 
-@pytest.mark.parametrize("size", [(16, 20), (5, 5), (1, 9), (1, 1)])
-@pytest.mark.parametrize("channels", [16, 40, 80])
-@pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU6])
-@pytest.mark.parametrize("is_depthwise", [False, True])
+@for_each("size", [(16, 20), (5, 5), (1, 9), (1, 1)])
+@for_each("channels", [16, 40, 80])
+@for_each("activation", [Activation.NONE, Activation.RELU6])
+@for_each("is_depthwise", [False, True])
 def test_parts_make_the_whole(size, channels, activation, is_depthwise, tmp_path):
     _check(_model(size, channels, activation, is_depthwise=is_depthwise), tmp_path)
 

@@ -14,8 +14,7 @@ import delegate
 from delegate import __version__
 from delegate.cli import COMMANDS
 from delegate.cli.table import WIDTH
-from delegate.host.delegated import DelegatedModel
-from delegate.host.reference import ReferenceModel
+from delegate.host.delegated import DelegatedModel, ReferenceModel
 from delegate.host.samples import random_sample
 from delegate.options import Options
 from rk3588_conformance.comparison import Comparer
@@ -268,7 +267,8 @@ def test_compare_json_has_the_keys_of_the_design(run: Run) -> None:
     assert outcome.code == 0, outcome
     document = outcome.json
     assert set(document) == {
-        "outputs", "ops", "top1_agreement", "images", "verdict", "violations",
+        "outputs", "ops", "top1_agreement", "images", "verdict", "violations", "runtime_wrong",
+        "fp16",
     }  # fmt: skip
     assert (document["verdict"], document["violations"]) == ("equal", [])
     assert document["images"] == 10

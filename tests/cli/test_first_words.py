@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from delegate.errors import ModelError
+from delegate.host.library import DEPENDENCIES
+from delegate.host.runtimes import Runtime
 from delegate.ops import OPERATORS
 from tests.cli.conftest import Run
 
-DIGITS = Path(__file__).resolve().parents[2] / "models" / "digits" / "digits_int8.tflite"
-NOT_BUILT = """
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "models" / "digits" / "digits_int8.tflite"
+WITHOUT = """
 import sys
-sys.modules["delegate._native"] = None
+sys.modules[sys.argv[1]] = None
 from delegate.cli import main
-sys.exit(main(sys.argv[1:]))
+sys.exit(main(sys.argv[2:]))
 """
+
+
+def run_without(module: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a Python that lacks ``module``."""
+    command = [sys.executable, "-c", WITHOUT, module, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
@@ -26,13 +38,37 @@ sys.exit(main(sys.argv[1:]))
     ids=lambda words: words[0],
 )
 def test_a_clone_that_is_not_built_says_what_to_do(words: tuple[str, ...]) -> None:
-    outcome = subprocess.run(
-        [sys.executable, "-c", NOT_BUILT, *words], capture_output=True, text=True, check=False
-    )
+    outcome = run_without("delegate._native", *words)
     assert outcome.returncode == 1
     (line,) = outcome.stderr.splitlines()
     assert "make native" in line
     assert "internal error" not in line
+
+
+@pytest.mark.parametrize("module", DEPENDENCIES)
+@pytest.mark.parametrize("words", [(), ("compile", str(DIGITS))], ids=["none", "compile"])
+def test_a_python_without_a_package_says_which_and_how_to_install_it(
+    module: str, words: tuple[str, ...]
+) -> None:
+    outcome = run_without(module, *words)
+    if not words and outcome.returncode == 2:  # the help needs NumPy alone
+        assert outcome.stdout.startswith("usage: ")
+        return
+    assert outcome.returncode == 1
+    (line,) = outcome.stderr.splitlines()
+    assert "internal error" not in line
+    assert f"-m pip install {module}" in line
+    assert "make native" in line
+
+
+def test_packages_that_every_command_needs_are_those_of_the_wheel() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^dependencies = (.*)", project, re.MULTILINE)
+    assert tuple(re.findall(r'"(\w+)', line)) == DEPENDENCIES
+
+
+def test_the_version_needs_no_package() -> None:
+    assert run_without("numpy", "--version").stdout.startswith("rk3588-delegate ")
 
 
 def test_conformance_does_not_fail_every_test_for_want_of_a_library(
@@ -80,3 +116,16 @@ def test_operators_are_summarised_and_one_is_told_whole(run: Run) -> None:
     unknown = run("supported-ops", "SOFTMAX")
     assert unknown.code == 2
     assert "takes no SOFTMAX" in unknown.err
+
+
+def test_a_model_that_is_newer_than_the_runtime_is_told_so() -> None:
+    def interpreter(**_: object) -> None:
+        raise ValueError(
+            "Didn't find op for builtin opcode 'SQRT' version '2'. An older version of this "
+            "builtin might be supported. Registration failed.\n"
+        )
+
+    module = ModuleType("old_runtime")
+    vars(module)["Interpreter"] = interpreter
+    with pytest.raises(ModelError, match=r"needs SQRT of version 2, .* pip install ai-edge-litert"):
+        Runtime("old_runtime", module).interpreter(b"model")

@@ -23,7 +23,7 @@ MODEL = ROOT / "models" / "digits" / "digits_int8.tflite"
 IMAGES = ROOT / "models" / "digits" / "images"
 
 LINE = "rk3588-delegate: error: interrupted"
-MOMENTS = int(os.environ.get("RK3588_TEST_INTERRUPTIONS", "4"))
+MOMENTS = int(os.environ.get("RK3588_TEST_INTERRUPTIONS", "2"))
 """Of each command; more find more."""
 PATIENCE_S = 60
 
@@ -180,7 +180,7 @@ def test_processes_of_a_command_do_not_know_ctrl_c(name: str, places: dict[str, 
     )  # fmt: skip
     signalled: collections.Counter[int] = collections.Counter()
     try:
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + 3 * PATIENCE_S  # three Pythons start, and each is interrupted
         while process.poll() is None:
             assert time.monotonic() < end
             for worker in workers_of(process.pid):

@@ -22,10 +22,6 @@ VERDICTS = {
 LEFT_TO_THE_CPU = {"cycle", "rsqrt_large_multiplier", "hard_swish_coarse_output"}
 """Nodes whose results TensorFlow Lite's kernels leave undefined, but for the first."""
 
-NOT_COMPARED = {"reshape_minus1": "gather index out of bounds"}
-"""A shape that the file does not have and the runtime computes: the delegate runs the model, but
-``compare`` gives the runtime the file's shape. What it says."""
-
 
 @pytest.mark.skipif(not (SHARED / "regressions").is_dir(), reason=f"{SHARED} has no regressions")
 def test_no_old_defect_is_back(run: Run) -> None:
@@ -35,10 +31,6 @@ def test_no_old_defect_is_back(run: Run) -> None:
         inputs = INPUTS.get(file.stem)
         values = ("--input", file.with_name(inputs)) if inputs else ("--random", 3)
         outcome = run("compare", file, "--per-op", *values, "--json")
-        if file.stem in NOT_COMPARED:
-            assert outcome.code != 0
-            assert NOT_COMPARED[file.stem] in outcome.err
-            continue
         assert outcome.code == 0, file
         assert outcome.json["verdict"] in (VERDICTS.get(file.stem, "equal"), "equal"), file
         delegated = {op["op"] for op in outcome.json["ops"]}

@@ -20,6 +20,7 @@ from delegate.options import Options
 from rk3588_conformance.builder import ModelBuilder, conv_model, depthwise_model
 from rk3588_conformance.builder.pooling import pool
 from rk3588_conformance.builder.ranges import random_quantization
+from tests.loops import for_each
 
 DOCUMENT: dict[str, Any] = {
     "format": FORMAT, "machine": "a test", "reference_us": 1.0, "overhead_us": 3.0, "rates": {},
@@ -61,7 +62,7 @@ def test_features_of_a_pool() -> None:
     assert found == {"run": 1, "mac": 0, "out": 360, "in": 360, "window": 2160}
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_rates_are_found_again(seed: int) -> None:
     """Times that were made from rates give these rates; one that nothing needs is 0."""
     rng = np.random.default_rng(seed)

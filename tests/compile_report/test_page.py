@@ -14,8 +14,7 @@ import pytest
 
 from delegate.cli import main
 from delegate.compile.compiler import compile_model
-from delegate.insight.compile_report.document import page_document
-from delegate.insight.compile_report.html import render_page
+from delegate.insight.compile_report.document import page_document, render_page
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 from rk3588_conformance.builder import ModelBuilder, layers
@@ -75,6 +74,8 @@ def check_page(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     text = html.unescape(re.sub(r"<[^>]+>", " ", dom.split('<script type="application/json"')[0]))
     for rejection in report["rejections"]:
         assert rejection["detail"] in text
+    change = report["best_change"]
+    assert (f"What helps most: {change['change']}" if change else "No change of the export") in text
     for layer in report["costs"]["largest_layers"]:
         assert f"{layer['cycles']:,}".replace(",", "\u202f") in text
 

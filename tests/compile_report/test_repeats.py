@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delegate.insight.compile_report.repeats import Block, repeated_blocks
+from delegate.insight.compile_report.document import Block, repeated_blocks
 
 
 @given(st.lists(st.integers(0, 2), max_size=60))

@@ -7,7 +7,7 @@ import numpy as np
 from delegate.lower.lowered import Difference, Layer
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
-from rk3588_conformance import comparison
+from rk3588_conformance import joined_nodes
 from rk3588_conformance.builder import options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv
@@ -29,7 +29,7 @@ def test_layers_with_nodes_in_common_are_one_group():
         layer((2, 3), Difference(1, 0.2)),
         layer((4, 7), Difference(2, 0.05)),
     ]
-    found = comparison._joined(layers)
+    found = joined_nodes.joined_nodes(layers)
     assert found == {0: ([0, 4, 7], Difference(2, 0.1)), 2: ([2, 3], Difference(1, 0.2))}
 
 
@@ -54,7 +54,7 @@ def test_moves_between_them_belong_to_them():
     graph = read_graph(builder.build())
     names = [node.op for node in graph.nodes]
     own = [i for i, name in enumerate(names) if name != "RESHAPE"]
-    between = comparison._with_what_lies_between(graph, own)
+    between = joined_nodes.with_what_lies_between(graph, own)
     assert [node.op for node in between] == names
-    first = comparison._with_what_lies_between(graph, own[:1])
+    first = joined_nodes.with_what_lies_between(graph, own[:1])
     assert [node.index for node in first] == [0]

@@ -10,6 +10,7 @@ from rk3588_conformance.execution import prepare, tflite_outputs
 from rk3588_conformance.families import case_names
 from rk3588_conformance.gtest_filter import Filter, sampled
 from rk3588_conformance.reference.arithmetic import quantize_multiplier
+from tests.loops import for_each
 
 # What both can run: no groups, no PAD, and FULLY_CONNECTED of any rank only per tensor. Functions,
 # concatenations, slices and reshapes are small: the kernels themselves are always asked, as of
@@ -28,6 +29,10 @@ def _generated():
     return (name for name in case_names(None) if not name.startswith("Models."))
 
 
+WITHOUT_REFERENCE = ("DilatedBlocks.",)
+"""Families whose operators no file of the reference computes: TensorFlow Lite alone judges them."""
+
+
 @pytest.fixture(scope="module")
 def sample() -> list[str]:
     return sampled([name for name in _generated() if COMMON.selects(name)], 400, seed=11)
@@ -38,6 +43,8 @@ def test_numpy_equals_the_reference_kernels(sample):
     for name in sample:
         prepared = prepare(name, None)
         if reference.macs(prepared.graph) > SIZE_LIMIT_MACS:
+            continue
+        if name.startswith(WITHOUT_REFERENCE):
             continue
         assert reference.supports(prepared.graph), name
         ours = reference.compute(prepared.graph, prepared.inputs)
@@ -59,7 +66,7 @@ def test_numpy_equals_the_reference_kernels_on_large_convolutions(size, test):
     np.testing.assert_array_equal(ours, tflite_outputs(prepared)[0])
 
 
-@pytest.mark.parametrize("real", [1e-11, 0.3, 0.5, 1 - 2**-33, 1.0, 1.9, 100.0])
+@for_each("real", [1e-11, 0.3, 0.5, 1 - 2**-33, 1.0, 1.9, 100.0])
 def test_multipliers_are_mantissa_and_exponent(real):
     mantissa, exponent = quantize_multiplier(real)
     assert mantissa == 0 or 2**30 <= mantissa < 2**31

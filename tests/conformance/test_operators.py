@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from delegate.host.runtimes import find_runtime, invoke
 from delegate.model.graph import DType, Quantization
@@ -19,6 +18,7 @@ from rk3588_conformance.builder.pooling import pool
 from rk3588_conformance.execution import run_case
 from rk3588_conformance.operators import inexact_tensors, most_off, operators_off
 from rk3588_conformance.outcome import Status
+from tests.loops import for_each
 
 STEEP = "EdgeMoves.Ends/move_channels_first_shape_1x3x17x80_type_uint8_task_conv_behind_logistic"
 ON_RK3576 = Options.from_mapping({"device": "simulator", "chip": "rk3576", "deny_ops": ""}, {})
@@ -45,7 +45,7 @@ def sigmoid(scale: float, zero_point: int) -> np.ndarray:
     return np.clip(np.floor(256 / (1 + np.exp(-real)) + 0.5) - 128, -128, 127).astype(int)
 
 
-@pytest.mark.parametrize("scale", [0.01, 0.04, 0.1, 0.7])
+@for_each("scale", [0.01, 0.04, 0.1, 0.7])
 def test_a_step_becomes_what_the_steepest_place_of_a_function_makes_of_it(scale):
     steepest = int(np.abs(np.diff(sigmoid(scale, ZERO_POINT))).max())
     model = steep_model(scale)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from delegate.chip.chips import NAMES
+from delegate.chip.names import NAMES
 from delegate.errors import UsageError
 from delegate.lower.rules import RULES as LOWERING_RULES
 from delegate.ops import OPERATORS

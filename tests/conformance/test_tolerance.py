@@ -8,13 +8,14 @@ import pytest
 
 from rk3588_conformance import tolerance
 from rk3588_conformance.tolerance import most_differing
+from tests.loops import for_each
 
 ELEMENTS = 8000
 # A layer of so many elements whose multiplier is off by one, see the module.
 WRONG_MULTIPLIER = 2e-3 * ELEMENTS
 
 
-@pytest.mark.parametrize("elements", [0, 1, 100_000_000])
+@for_each("elements", [0, 1, 100_000_000])
 def test_what_is_proven_equal_has_no_element_that_differs(elements):
     assert most_differing(tolerance.NONE, elements) == 0
 
@@ -24,7 +25,7 @@ def test_a_multiplier_that_is_off_by_one_is_seen(share):
     assert most_differing(share, ELEMENTS) < WRONG_MULTIPLIER
 
 
-@pytest.mark.parametrize("mean", [1e-4, 0.03, 0.5, 3.0, 40.0])
+@for_each("mean", [1e-4, 0.03, 0.5, 3.0, 40.0])
 def test_more_than_the_most_is_as_rare_as_said(mean):
     most = most_differing(mean / ELEMENTS, ELEMENTS)
 

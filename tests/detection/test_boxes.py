@@ -12,6 +12,7 @@ from rk3588_vision.detection.boxes import (
     iou,
     suppress,
 )
+from tests.loops import for_each
 
 
 def slow_iou(a: np.ndarray, b: np.ndarray) -> float:
@@ -38,8 +39,8 @@ def random_detections(rng: np.random.Generator, count: int) -> Detections:
     return Detections(boxes, rng.integers(0, 3, count), scores)
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("max_iou", [0.0, 0.3, 0.7, 1.0])
+@for_each("seed", range(8))
+@for_each("max_iou", [0.0, 0.3, 0.7, 1.0])
 def test_suppression_is_the_greedy_one(seed: int, max_iou: float) -> None:
     found = random_detections(np.random.default_rng(seed), 97)
     expected = slow_suppress(found, max_iou, 40)

@@ -18,6 +18,7 @@ from rk3588_vision.detection.head import OutputTensor, real_outputs
 from rk3588_vision.detection.recognise import recognise
 from rk3588_vision.detection.ssd import ssd_anchors
 from rk3588_vision.detection.yolo_grids import YOLOV5_ANCHORS, AnchorGridHead
+from tests.loops import for_each
 
 H, W = 160, 224  # not square
 CLASSES = 7
@@ -94,8 +95,8 @@ def v8_rows(share: bool) -> np.ndarray:
     return rows
 
 
-@pytest.mark.parametrize("share", [True, False])
-@pytest.mark.parametrize("first", [True, False])
+@for_each("share", [True, False])
+@for_each("first", [True, False])
 def test_yolov8(share: bool, first: bool) -> None:
     rows = v8_rows(share)
     output = rows.T[None] if first else rows[None]
@@ -150,9 +151,9 @@ def grid_layout(grid: np.ndarray, first: bool) -> np.ndarray:
     return np.moveaxis(grid, -1, 0)[None] if first else grid[None]
 
 
-@pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("activated", [True, False])
-@pytest.mark.parametrize("quantised", [True, False])
+@for_each("first", [True, False])
+@for_each("activated", [True, False])
+@for_each("quantised", [True, False])
 def test_yolov5_grids(first: bool, activated: bool, quantised: bool) -> None:
     arrays = []
     for number, stride in enumerate(STRIDES):
@@ -223,8 +224,8 @@ def test_published_anchors_scale_with_the_input(
     assert head.anchors[-1] == (2 * largest[0], largest[1])
 
 
-@pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("split", [1, 2, 3])
+@for_each("first", [True, False])
+@for_each("split", [1, 2, 3])
 def test_yolov8_grids(first: bool, split: int) -> None:
     arrays = []
     for stride in STRIDES:
@@ -250,8 +251,8 @@ def test_yolov8_grids(first: bool, split: int) -> None:
     assert_found(decoded(arrays, Hints(classes=CLASSES)), "yolov8-grids", 0.01)
 
 
-@pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("apart", [True, False])
+@for_each("first", [True, False])
+@for_each("apart", [True, False])
 def test_yolox_grids(first: bool, apart: bool) -> None:
     arrays = []
     rows = yolox_rows()

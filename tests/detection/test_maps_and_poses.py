@@ -40,6 +40,7 @@ from tests.detection.test_heads import (
     logit,
     v8_rows,
 )
+from tests.loops import for_each
 from tests.shared_folder import MODELS, needs_models
 
 __all__ = ["run"]  # the fixture
@@ -142,8 +143,8 @@ def square_of_cats(size: int, value: float) -> np.ndarray:
     return logits
 
 
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("shrunk", [1, 4])
+@for_each("first", [False, True])
+@for_each("shrunk", [1, 4])
 def test_deeplab(first: bool, shrunk: int) -> None:
     arrays = [square_of_cats(64, 9.0)]
     if first:
@@ -209,8 +210,8 @@ def check_masks(head: Head, arrays: Arrays) -> None:
     assert not mask.pixels[:, half + 4 :].any()
 
 
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 0, 2)])
+@for_each("first", [False, True])
+@for_each("order", [(0, 1, 2, 3), (3, 1, 0, 2)])
 def test_yolo_seg_with_an_output_per_part(first: bool, order: tuple[int, ...]) -> None:
     rows, weights = v8_rows(False), np.zeros((N_CELLS, 32))
     weights[cell_number(16)] = np.linspace(-1, 1, 32)

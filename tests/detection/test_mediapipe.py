@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from delegate.host.delegated import DelegatedModel
-from delegate.host.reference import ReferenceModel
+from delegate.host.delegated import DelegatedModel, ReferenceModel
 from delegate.options import Options
 from rk3588_vision.detection.boxes import Detections, iou, onto_image
 from rk3588_vision.detection.candidate import Hints
@@ -20,10 +19,9 @@ from rk3588_vision.detection.detector import DetectorPlan, Thresholds, detect
 from rk3588_vision.detection.draw import draw
 from rk3588_vision.detection.head import OutputTensor
 from rk3588_vision.detection.mediapipe import (
+    HAND,
     HAND_POINTS,
-    HAND_SIDE,
-    HAND_VALUES,
-    HandHead,
+    LandmarkHead,
     SelfieHead,
 )
 from rk3588_vision.detection.objects import named_objects
@@ -47,17 +45,19 @@ def outputs_of(*shapes: tuple[int, ...]) -> list[OutputTensor]:
 
 @pytest.mark.parametrize("points_first", [True, False])
 def test_landmarks_lie_where_the_hand_is(points_first: bool) -> None:
-    shapes = [(1, HAND_VALUES), (1, 1), (1, 1), (1, HAND_VALUES)]
+    values = HAND.values * HAND.points
+    shapes = [(1, values), (1, 1), (1, 1), (1, values)]
     if not points_first:
         shapes = shapes[1:] + shapes[:1]
-    head = recognise(EMPTY, outputs_of(*shapes), HAND_SIDE, HAND_SIDE, Hints())
-    assert isinstance(head, HandHead)
+    head = recognise(EMPTY, outputs_of(*shapes), HAND.side, HAND.side, Hints())
+    assert isinstance(head, LandmarkHead)
+    assert head.model is HAND
     places = np.stack([np.arange(HAND_POINTS) * 4.0 + 70, np.arange(HAND_POINTS) * 3.0 + 90], 1)
     arrays = [np.full(shape, -3.0) for shape in shapes]
     arrays[head.points] = np.concatenate([places, np.full((HAND_POINTS, 1), 7.0)], 1).reshape(1, -1)
     arrays[head.presence] = np.array([[0.8]])
     found = head.decode(arrays, 0.5)
-    on_image = onto_image(found, Placement.of(112, 448, HAND_SIDE, HAND_SIDE, Fit.LETTERBOX))
+    on_image = onto_image(found, Placement.of(112, 448, HAND.side, HAND.side, Fit.LETTERBOX))
     assert on_image.points is not None
     np.testing.assert_allclose(on_image.points[0, :, :2], (places - [0, 84]) * 2)
     np.testing.assert_allclose(on_image.boxes, [[140, 12, 300, 112]])  # cut at the edge
@@ -131,7 +131,7 @@ def hand_crops(palms: Detector, path: Path) -> list[Image.Image]:
         # The axes of the crop in the picture: down is against the fingers.
         down, right = -along, np.array([-along[1], along[0]])
         first = centre - side / 2 * (down + right)
-        pixels = HAND_SIDE
+        pixels = HAND.side
         (a, d), (b, e) = right * side / pixels, down * side / pixels
         matrix = (a, b, first[0], d, e, first[1])
         crops.append(
@@ -188,7 +188,7 @@ def test_hands_are_those_of_the_cpu_and_of_the_mirror(photograph: str) -> None:
     assert len(ours) == len(theirs) == len(mirrored) == 1
     points, cpu, mirror = (f.points[0] for f in (ours, theirs, mirrored) if f.points is not None)
     np.testing.assert_allclose(points[:, :2], cpu[:, :2], atol=1.5)
-    mirror = np.stack([HAND_SIDE - mirror[:, 0], mirror[:, 1]], axis=1)
+    mirror = np.stack([HAND.side - mirror[:, 0], mirror[:, 1]], axis=1)
     size = np.ptp(points[:, :2], axis=0).max()
     apart = np.hypot(*(points[:, :2] - mirror).T)
     assert np.median(apart) < 0.1 * size

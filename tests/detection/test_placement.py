@@ -8,6 +8,7 @@ import pytest
 from rk3588_vision.detection.boxes import Detections, onto_image
 from rk3588_vision.images import ImageInput
 from rk3588_vision.placement import Fit, Placement, Preparation, place
+from tests.loops import for_each
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -17,7 +18,7 @@ def target(h: int, w: int, c: int = 3) -> ImageInput:
 
 
 @pytest.mark.parametrize("fit", list(Fit))
-@pytest.mark.parametrize(("image_h", "image_w"), [(101, 333), (480, 270), (64, 64)])
+@for_each("image_h, image_w", [(101, 333), (480, 270), (64, 64)])
 def test_a_box_comes_back_to_where_its_pixels_were(fit: Fit, image_h: int, image_w: int) -> None:
     """A white rectangle is found in the input; its box there must be its box in the picture."""
     pixels = np.zeros((image_h, image_w, 3), np.uint8)

@@ -31,6 +31,7 @@ from rk3588_vision.detection.recognise import recognise
 from rk3588_vision.detection.yolo_rows import SegmentHead
 from rk3588_vision.placement import Fit, Placement
 from tests.detection.test_heads import CX, CY, EMPTY, N_CELLS, H, W, v8_rows
+from tests.loops import for_each
 
 CLASSES = 7
 POINTS = 17
@@ -42,8 +43,8 @@ def read(arrays: list[np.ndarray], hints: Hints, graph: Graph = EMPTY) -> tuple[
     return head.name, suppress(head.decode(arrays, 0.3), 0.5, 10)
 
 
-@pytest.mark.parametrize("share", [True, False])
-@pytest.mark.parametrize("first", [True, False])
+@for_each("share", [True, False])
+@for_each("first", [True, False])
 def test_pose(share: bool, first: bool) -> None:
     place = np.arange(POINTS)[:, np.newaxis] * [3.0, 2.0] + [CX, CY - 20]
     size = np.array([W, H]) if share else np.ones(2)
@@ -61,8 +62,8 @@ def test_pose(share: bool, first: bool) -> None:
     np.testing.assert_allclose(on_image.points[0, :, :2], 2 * place)
 
 
-@pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("rows_at", [0, 1])
+@for_each("first", [True, False])
+@for_each("rows_at", [0, 1])
 def test_masks(first: bool, rows_at: int) -> None:
     """A prototype that is positive on a disc becomes that disc, cut by the box, on the picture."""
     rows = np.concatenate([v8_rows(True), np.zeros((N_CELLS, MASK_WEIGHTS))], axis=1)
@@ -102,7 +103,7 @@ def test_aslant_boxes_and_their_suppression() -> None:
     np.testing.assert_allclose(found.boxes[0], around(corners[None])[0])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_overlap_of_outlines_against_counted_pixels(seed: int) -> None:
     rng = np.random.default_rng(seed)
     boxes = np.concatenate([rng.uniform(40, 60, (2, 2)), rng.uniform(10, 50, (2, 2))], axis=1)

@@ -31,6 +31,7 @@ from tests.docs.shown_commands import (
     shown,
     words_of,
 )
+from tests.loops import for_each
 from tests.shared_folder import MODELS, SHARED, needs_models
 
 __all__ = ["run"]  # the fixture
@@ -86,7 +87,7 @@ def parses(command: str) -> None:
         assert stop.code == 0, command
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@for_each("page", PAGES)
 def test_every_command_is_one_that_the_parser_takes(page: Path) -> None:
     for command in [*shown(page), *mentioned(page)]:
         parses(command)
@@ -198,8 +199,13 @@ def test_classification_in_the_readme_is_todays(run: Run) -> None:
     assert not [line for line in lines if line not in outcome.out.splitlines()]
 
 
-def test_python_in_the_readme_runs(folder: Path, tmp_path: Path) -> None:
-    """Each block as a program of its own, with whichever runtime is installed."""
+def test_python_in_the_readme_runs(tmp_path: Path) -> None:
+    """Each block as a program of its own, with whichever runtime is installed; in a folder of its
+    own, for other pages fetch models into theirs.
+    """
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    furnish(folder)
     blocks = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 2
     runtime = find_runtime().module.__name__
@@ -220,7 +226,7 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 NOXFILE = (ROOT / "noxfile.py").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@for_each("page", PAGES)
 def test_other_programs_are_given_what_exists(page: Path) -> None:
     """Targets of make, sessions of nox, files of pytest, modules of python, scripts."""
     for program, *words in other_programs(page):

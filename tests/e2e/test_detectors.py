@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.host.delegated import DelegatedModel
-from delegate.host.reference import ReferenceModel
+from delegate.host.delegated import DelegatedModel, ReferenceModel
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from rk3588_vision.detection.boxes import iou

@@ -14,7 +14,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.half import in_half
 from rk3588_conformance.cut_model import exposed_model
-from rk3588_conformance.generated.exact_graph import exact_values, node_results, to_half
+from rk3588_conformance.reference.exact_graph import exact_values, node_results, to_half
 from tests.e2e.test_mediapipe import (
     FEW,
     FLOAT,

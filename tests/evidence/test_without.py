@@ -7,8 +7,8 @@ import pytest
 from delegate._native import program_id
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
+from delegate.npu.evidence import KEPT_TABLE
 from delegate.npu.program import parse
-from delegate.npu.task_form import KEPT_TABLE
 from delegate.options import Options
 from rk3588_conformance.self_test_cases import CASES
 

@@ -16,7 +16,9 @@ import pytest
 
 from delegate.errors import ModelError
 from delegate.model.tflite_reader import Model, read_model
-from delegate.partition.partitioner import partition_graph, select_nodes
+from delegate.partition.epochs import partition_graph
+from delegate.partition.partitioner import select_nodes
+from models.networks import mobilenet_v1
 from rk3588_conformance.builder import (
     Arithmetic,
     depthwise_model,
@@ -24,7 +26,7 @@ from rk3588_conformance.builder import (
 )
 from rk3588_conformance.generated.file_mutations import everything, mutate
 from tests.models.blocks import conv_conv_add_model
-from tests.shared_folder import DIGITS, MODELS, whole_models
+from tests.shared_folder import DIGITS
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "2"))
 LEAST_MUTATIONS = 300
@@ -45,10 +47,8 @@ SOURCES: dict[str, Callable[[], bytes]] = {
         np.random.default_rng(2), 3, 4, 5, 2, 3, arithmetic=Arithmetic(per_channel=True)
     ),
     "fully_connected": lambda: fully_connected_model(np.random.default_rng(3), (2, 5), 3),
-    "small_real": (
-        MODELS / "layers" / "mobiledet-000.tflite" if MODELS.is_dir() else DIGITS
-    ).read_bytes,
-    "whole_real": next(path for path in whole_models() if "mobilenet_v1" in path.stem).read_bytes,
+    "trained": DIGITS.read_bytes,
+    "whole": lambda: mobilenet_v1(np.random.default_rng(4), 64, 96, width=0.25, classes=7),
 }
 
 
@@ -94,7 +94,7 @@ def test_mutants_are_read_or_refused(name: str) -> None:
     assert slowest < 2
 
 
-@pytest.mark.parametrize("name", [n for n in SOURCES if n != "whole_real"])
+@pytest.mark.parametrize("name", [n for n in SOURCES if n != "whole"])
 def test_every_truncation_is_read_or_refused(name: str) -> None:
     content = SOURCES[name]()
     step = max(len(content) // 2000, 1)

@@ -12,6 +12,7 @@ from delegate.model.tflite_reader import read_model
 from delegate.ops.conv_2d import ConvOptions
 from tests.graph.comparison import assert_same_graph
 from tests.graph.public_schema import graph_of_file, snapshot_of_file
+from tests.loops import for_each
 from tests.shared_folder import MODELS, model_files, needs_models, whole_models
 
 WHOLE = whole_models()
@@ -24,7 +25,7 @@ def test_all_public_models_are_there() -> None:
     assert len(SMALL) >= 157 + 95
 
 
-@pytest.mark.parametrize("path", WHOLE + SMALL, ids=lambda p: p.stem)
+@for_each("path", WHOLE + SMALL)
 def test_graph_equals_the_tflite_packages_view(path: Path) -> None:
     content = path.read_bytes()
     model = read_model(path)
@@ -32,7 +33,7 @@ def test_graph_equals_the_tflite_packages_view(path: Path) -> None:
     assert_same_graph(model.subgraphs[0], graph_of_file(content))
 
 
-@pytest.mark.parametrize("path", WHOLE, ids=lambda p: p.stem)
+@for_each("path", WHOLE)
 def test_constants_are_views_of_the_mapping(path: Path) -> None:
     model = read_model(path)
     mapping = np.frombuffer(model.content, np.uint8)
@@ -44,7 +45,7 @@ def test_constants_are_views_of_the_mapping(path: Path) -> None:
         assert not constant.flags.owndata
 
 
-@pytest.mark.parametrize("path", WHOLE, ids=lambda p: p.stem)
+@for_each("path", WHOLE)
 def test_graph_equals_the_interpreters_view(path: Path) -> None:
     runtime = pytest.importorskip("tflite_runtime.interpreter")
     runner = runtime.Interpreter(model_path=str(path))
@@ -76,7 +77,7 @@ def test_graph_equals_the_interpreters_view(path: Path) -> None:
         assert node.outputs == tuple(operator["outputs"])
 
 
-@pytest.mark.parametrize("path", WHOLE + SMALL[::7], ids=lambda p: p.stem)
+@for_each("path", WHOLE + SMALL[::7])
 def test_context_snapshot_gives_the_same_graph(path: Path) -> None:
     from delegate.model.context_reader import graph_from_snapshot
 

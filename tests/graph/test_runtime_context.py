@@ -10,7 +10,8 @@ import pytest
 from delegate.model.graph import Activation, DType, Graph, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
-from delegate.partition.partitioner import partition_graph, select_nodes
+from delegate.partition.epochs import partition_graph
+from delegate.partition.partitioner import select_nodes
 from rk3588_conformance.builder import (
     Arithmetic,
     ModelBuilder,
@@ -21,6 +22,7 @@ from rk3588_conformance.builder import (
 )
 from tests.graph.comparison import assert_same_graph
 from tests.graph.runtime_context import Preview, capture
+from tests.loops import for_each
 from tests.models.blocks import conv_conv_add_model
 from tests.shared_folder import whole_models
 
@@ -123,7 +125,7 @@ def random_model(seed: int) -> bytes:
     return b.build()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_random_model_is_partitioned_as_the_runtime_would(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,9 +18,8 @@ from delegate.compile.aot.rewrite import OPERATOR_NAME, compile_ahead_of_time
 from delegate.host.runtimes import find_runtime
 from delegate.model.flatbuffer_reader import FlatbufferReader
 from delegate.model.flatbuffer_tables import read_table, write_file
-from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_reader import read_graph
-from delegate.model.tflite_schema import ModelSlot, SubGraphSlot
+from delegate.model.tflite_schema import MODEL, ModelSlot, SubGraphSlot
 from delegate.options import Options
 from tests.hosts.c_library import UnavailableError, build_host
 

@@ -135,6 +135,8 @@ def test_option_wins_over_the_environment(host, model):
         ({"device": "/dev/null"}, "/dev/null"),
         ({"device": "rocket"}, "device rocket"),
         ({"timeout_ms": "soon"}, "'timeout_ms' is 'soon'; expected an integer"),
+        ({"device": "\x1b[31m\n"}, "'device' is '\\x1b[31m\\x0a'; expected"),
+        ({"device": "g" * 300}, f"'device' is '{'g' * 200}'... (300 bytes); expected"),
         ({"cores": "0,3"}, "'cores' is '0,3'; expected auto, all, or cores 0 to 2"),
         ({"cores": "2-0"}, "'cores' is '2-0'; expected auto"),
         ({"strict": "perhaps"}, "'strict' is 'perhaps'; expected true or false"),

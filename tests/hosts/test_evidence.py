@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.aot.models import rich_model
+from tests.builds import build_standin
 from tests.hosts.conftest import compiled, run_in_python
-from tests.kernel.board import Board, build_standin
+from tests.kernel.board import Board
 
 NO_DENSE = "dense:task:zeros"
 DENSE_HANGS = "dense:task:hangs"

@@ -7,49 +7,20 @@ document.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = Path(__file__).parent / "standin"
-BUILD = ROOT / "build" / "standin"
 
 ROCKET_NODE = "dev/accel/accel0"
 RKNPU_NODE = "dev/dri/renderD128"
 RKNPU_CARD = "dev/dri/card0"
 RKNPU_DELAY = "sys/kernel/debug/rknpu/delayms"
-
-
-def tool(name: str) -> str | None:
-    """A build tool of this environment or of the system."""
-    beside = Path(sys.executable).with_name(name)
-    return str(beside) if beside.exists() else shutil.which(name)
-
-
-def build_standin(folder: Path = BUILD, target: str = "standin_kernel", **defines: str) -> Path:
-    """Builds the stand-in and returns the folder. Skips the test where there is no compiler."""
-    cmake, ninja = tool("cmake"), tool("ninja")
-    if cmake is None or ninja is None or shutil.which("c++") is None:
-        pytest.skip("no cmake, ninja or C++ compiler to build the stand-in kernel with")
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several pytest processes
-        configure = [cmake, "-S", str(SOURCES), "-B", str(folder), "-G", "Ninja"]
-        configure.append(f"-DCMAKE_MAKE_PROGRAM={ninja}")
-        configure += [f"-D{key}={value}" for key, value in defines.items()]
-        for command in (configure, [cmake, "--build", str(folder), "--target", target]):
-            done = subprocess.run(command, check=False, capture_output=True, text=True)
-            assert done.returncode == 0, done.stdout + done.stderr
-    return folder
 
 
 def add_class_device(root: Path, sys_class: str, node: str, owner: str) -> Path:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.board import Board, build_standin
+from tests.builds import build_standin
+from tests.kernel.board import Board
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.kernel.board import Board, build_standin
+from tests.builds import build_standin
+from tests.kernel.board import Board
 from tests.kernel.evidence_runs import run
 
 

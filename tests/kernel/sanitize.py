@@ -14,7 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.kernel.board import RKNPU_NODE, ROCKET_NODE, ROOT, Board, build_standin
+from tests.builds import build_standin
+from tests.kernel.board import RKNPU_NODE, ROCKET_NODE, ROOT, Board
 from tests.kernel.small_models import MODELS, programs
 
 THREADS = 8

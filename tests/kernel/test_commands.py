@@ -29,6 +29,17 @@ def test_an_npu_is_used_where_there_is_one(board: Board):
     assert json.loads(done.stdout)["device"].startswith("rocket")
 
 
+@pytest.mark.parametrize("driver", ["rocket", "rknpu"])
+def test_conformance_counts_no_submits_of_the_verifier(board: Board, driver: str):
+    """The simulator runs behind the first inference of each program, which is no submit."""
+    made = board.add_rocket() if driver == "rocket" else board.add_rknpu()
+    case = "Conv2D.PerChannel/input_size_3_weight_size_1_input_channels_32_output_channels_32_*"
+    done = command(made, "conformance", "--device", driver, "--jobs", "1",
+                   f"--gtest_filter={case}", RK3588_DELEGATE_VERIFY="auto")  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[  PASSED  ]" in done.stdout
+
+
 def test_without_an_npu_one_line_says_that_the_simulator_runs(board: Board):
     done = command(board, *CLASSIFY)
     assert done.returncode == 0
@@ -54,11 +65,16 @@ def test_another_driver_behind_a_path_is_named(board: Board):
     assert "belongs to driver intel_vpu 1.0.0" in done.stderr
 
 
-@pytest.mark.parametrize("driver", ["rocket", "rknpu"])
-@pytest.mark.parametrize("asked", ["auto", "driver", "path"])
 @pytest.mark.parametrize(
-    ("chip", "more", "names_board"),
-    [("rk3568", "", False), ("rk3576", "rk3588", False), ("rk3588", "", True)],
+    ("driver", "asked", "chip", "more", "names_board"),
+    [
+        ("rocket", "auto", "rk3568", "", False),
+        ("rknpu", "driver", "rk3568", "", False),
+        ("rocket", "path", "rk3576", "rk3588", False),
+        ("rknpu", "auto", "rk3576", "rk3588", False),
+        ("rocket", "driver", "rk3588", "", True),
+        ("rknpu", "path", "rk3588", "", True),
+    ],
 )
 def test_a_driver_that_does_not_know_its_chip_gets_no_program(
     board: Board, driver: str, asked: str, chip: str, more: str, names_board: bool

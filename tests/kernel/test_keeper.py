@@ -48,12 +48,13 @@ def test_a_forked_child_has_its_own(board):
 
 
 @contextlib.contextmanager
-def holding(board: Board, device: str = "rocket") -> Iterator[tuple[Any, set[int]]]:
+def holding(board: Board, device: str = "rocket", **environ: str) -> Iterator[tuple[Any, set[int]]]:
     """A process with an open file, and its keepers."""
     arguments = json.dumps({"device": device, "what": "hold"})
     with subprocess.Popen(
         [sys.executable, "-m", "tests.kernel.worker_keeper", arguments],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=board.environment,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        env=board.environment | environ,
     ) as process:  # fmt: skip
         assert process.stdout is not None
         try:
@@ -90,6 +91,11 @@ def test_signals_to_all_processes_leave_it_alone(board):
 
 def test_the_vendor_driver_has_none(board):
     with holding(board.add_rknpu(), "rknpu") as (_, found):
+        assert found == set()
+
+
+def test_the_environment_switches_it_off(board):
+    with holding(board.add_rocket(), RK3588_KEEPER="off") as (_, found):
         assert found == set()
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 
 from delegate import _native
-from delegate.chip.registers import REGISTERS
+from delegate.chip.rk3588.registers import REGISTERS
 from delegate.insight.program_capture import capture_of_program
 from delegate.npu.program import build_program, serialize
 from tests.kernel.small_models import random_inputs

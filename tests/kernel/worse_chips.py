@@ -31,8 +31,9 @@ from typing import Any
 
 import numpy as np
 
-from delegate.host.reference import ReferenceModel
-from tests.kernel.board import Board, build_standin
+from delegate.host.delegated import ReferenceModel
+from tests.builds import build_standin
+from tests.kernel.board import Board
 from tests.kernel.evidence_runs import off, run
 from tests.kernel.model_results import inputs_of
 from tests.shared_folder import MODELS

@@ -17,6 +17,7 @@ from delegate.model.tflite_reader import read_graph
 from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.layers import Arithmetic
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from tests.loops import for_each
 from tests.lower.fusion_graphs import (
     AUTO,
     EXACT,
@@ -81,8 +82,8 @@ def assert_between_neighbours(
     assert (ours <= near.max(axis=0)).all()
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "x".join(map(str, s)))
+@for_each("dtype", TYPES)
+@for_each("shape", SHAPES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_joins_the_convolution_before_it(
     name: str, shape: Sequence[int], dtype: DType

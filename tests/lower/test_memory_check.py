@@ -5,21 +5,26 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
+import numpy as np
 import pytest
 
 from delegate.compile import compiler
 from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError, LoweringError, ProgramError, Rule
-from delegate.lower import lowering, staged
+from delegate.lower import group_padding, lowering
 from delegate.lower.memory import placement
 from delegate.lower.memory.check import check_memory
 from delegate.lower.rules import TASKS_KEEP_MEMORY
+from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
+from rk3588_conformance.builder import ModelBuilder, layers
+from rk3588_conformance.builder.moves import concatenation
 from rk3588_conformance.generated.random_graphs import random_graph
 from tests.lower.reference import whole_graph
 from tests.lower.test_memory_graphs import programs_equal_operators_alone
 from tests.memory_graphs import graph_count, memory_graph
+from tests.ops.test_two_values import kernel_result, simulated, values
 
 GRAPHS = graph_count(40)
 
@@ -51,10 +56,10 @@ def changed_layers(monkeypatch, generator, change, numbers=range(GRAPHS)):
     """
     taken, tried = [], 0
     for number in numbers:
-        for partition, footprints, layers, *rest in lowered(
+        for partition, footprints, steps, *rest in lowered(
             monkeypatch, GENERATORS[generator](number)
         ):
-            for which, layer in enumerate(layers):
+            for which, layer in enumerate(steps):
                 if layer.op in REPEATS:
                     continue
                 result = rest[0].tensors[footprints[which].result]
@@ -63,7 +68,7 @@ def changed_layers(monkeypatch, generator, change, numbers=range(GRAPHS)):
                     if instead is None:
                         continue
                     tasks = (*layer.tasks[:place], *instead, *layer.tasks[place + 1 :])
-                    wrong = list(layers)
+                    wrong = list(steps)
                     wrong[which] = dataclasses.replace(layer, tasks=tasks)
                     tried += 1
                     try:
@@ -161,17 +166,10 @@ def test_tensors_on_top_of_each_other_are_refused(monkeypatch):
     assert len(refused) >= 0.9 * len(crowded) > 1
 
 
-def one_surface_less(graph, footprints, *rest):
-    return original_order(
-        graph, [dataclasses.replace(f, writes=max(f.writes - 1, 1)) for f in footprints], *rest
-    )
-
-
-original_order = staged.in_write_order
 original_uses = lowering.tensor_uses
 
 
-def test_a_footprint_that_forgets_spare_lanes_is_refused(monkeypatch):
+def test_a_footprint_that_forgets_group_padding_is_refused(monkeypatch):
     """What the tasks write counts, not what anybody expected them to write."""
 
     def uses(graph, partition, footprints, *rest):
@@ -179,12 +177,47 @@ def test_a_footprint_that_forgets_spare_lanes_is_refused(monkeypatch):
         return original_uses(graph, partition, short, *rest)
 
     monkeypatch.setattr(lowering, "tensor_uses", uses)
-    monkeypatch.setattr(staged, "in_write_order", one_surface_less)
-    rules = set()
-    for number in range(GRAPHS):
-        result = compile_model(read_graph(memory_graph(number)), Options(numerics="exact"))
-        rules.update(rejection.rule for rejection in result.rejections)
-    assert TASKS_KEEP_MEMORY.name in rules
+    assert TASKS_KEEP_MEMORY.name in rules_of(range(GRAPHS))
+
+
+def rules_of(numbers):
+    """The rules of all rejections."""
+    results = (
+        compile_model(read_graph(memory_graph(number)), Options(numerics="exact"))
+        for number in numbers
+    )
+    return {rejection.rule for result in results for rejection in result.rejections}
+
+
+def test_group_padding_that_nobody_cares_for_is_refused(monkeypatch):
+    """Padding over a neighbour that is there already."""
+    assert TASKS_KEEP_MEMORY.name not in rules_of(range(2 * GRAPHS))
+    monkeypatch.setattr(group_padding, "via_scratch", lambda planning, plan: plan)
+    assert TASKS_KEEP_MEMORY.name in rules_of(range(2 * GRAPHS))
+
+
+def beside_its_operand(channels):
+    """conv -> depthwise, both joined: the depthwise result lies behind its operand."""
+    rng, builder = np.random.default_rng(1), ModelBuilder("neighbours")
+    same = layers.Arithmetic(output_scale=0.05, output_zero_point=3)
+    x = builder.input("x", (1, 6, 4, 33), DType.INT8, Quantization((0.05,), (3,)))
+    made = layers.conv(builder, rng, x, channels, layers.Window(1, 1), same)
+    read = layers.depthwise(builder, rng, made, layers.Window(1, 3), same)
+    builder.output(concatenation(builder, [made, read], 3))
+    return builder.build()
+
+
+@pytest.mark.parametrize(("channels", "is_fetched"), [(32, False), (48, True), (112, True)])
+def test_a_result_is_not_where_its_task_fetches_padding(monkeypatch, channels, is_fetched):
+    """Depthwise tasks of 48 channels fetch 64: the last 16 are the neighbour's."""
+    model = beside_its_operand(channels)
+    inputs = [values(np.random.default_rng(2), (1, 6, 4, 33), DType.INT8)]
+    np.testing.assert_array_equal(simulated(model, inputs), kernel_result(model, inputs))
+    options = Options(numerics="exact", deny_ops=())
+    assert not compile_model(read_graph(model), options).rejections
+    monkeypatch.setattr(group_padding, "_fetches_its_result", lambda *_: False)
+    rules = {one.rule for one in compile_model(read_graph(model), options).rejections}
+    assert (TASKS_KEEP_MEMORY.name in rules) == is_fetched
 
 
 ERRORS = [

@@ -10,22 +10,16 @@ import pytest
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
-from delegate.ops.concatenation import ConcatenationOptions, links
-from delegate.ops.shared.aliases import are_free
-from delegate.ops.shared.requantized_parts import part_requantized
+from delegate.ops.concatenation import OPERATOR, ConcatenationOptions
+from delegate.ops.shared.parts import is_free, part_requantized, parts_of
 from delegate.ops.strided_slice import StridedSliceOptions
+from delegate.partition.rules import facts_of
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import (
     concatenation,
-    pack,
-    reshape,
     slice_of,
-    split_v,
-    unpack,
 )
 from tests.lower.test_aliases import SAME, TYPES, Net, check
-
-BORDERS = [(4, 1, 80), (1, 1), (15, 17), (16, 15, 33), (31, 1, 16), (3, 3, 3, 3), (48, 16, 16)]
 
 
 def quantized(net: Net, x: int, quantization: Quantization) -> int:
@@ -34,15 +28,6 @@ def quantized(net: Net, x: int, quantization: Quantization) -> int:
     y = net.builder.tensor(net.name(), spec.shape, spec.dtype, quantization)
     net.builder.operator("QUANTIZE", (x,), (y,), None)
     return y
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("parts", BORDERS, ids=str)
-def test_parts_at_any_channel(parts: tuple[int, ...], dtype: DType) -> None:
-    net = Net(5, 7, 19, dtype=dtype)
-    x = net.input()
-    joined = net.join(*(net.conv(x, channels) for channels in parts))
-    check(net.model(net.depthwise(joined), net.conv(joined, 24), joined))
 
 
 @pytest.mark.parametrize("images", [1, 2])
@@ -101,61 +86,11 @@ def test_all_values_of_uint8_parts_are_requantised_as_the_kernel_does(seed: int)
         interpreter.set_tensor(part, values)
     interpreter.invoke()
     expected = interpreter.get_tensor(y).reshape(256, -1)
-    for link in links(graph, graph.nodes[0]):
-        table = part_requantized(graph, link)
+    for part in parts_of(graph, OPERATOR, graph.nodes[0]):
+        table = part_requantized(part.part, part.whole)
         assert table is not None
         ours = np.frombuffer(table, np.int8).astype(np.int64) + 128
-        np.testing.assert_array_equal(ours, expected[:, link.begin[3]], str(scales[link.begin[3]]))
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(("channels", "count"), [(6, 2), (34, 2), (96, 3), (45, 3), (120, 5)])
-def test_split_at_any_channel(channels: int, count: int, dtype: DType) -> None:
-    net = Net(4, 9, 19, dtype=dtype)
-    x = net.conv(net.input(), channels)
-    parts = net.split(x, count)
-    check(net.model(*(net.conv(part, 11) for part in parts), parts[-1]))
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("sizes", [(16, 3, 16), (1, 34, 64), (32, 48), (5, 5, 5, 2)], ids=str)
-@pytest.mark.parametrize("axis", [1, 3])
-def test_parts_of_different_sizes(axis: int, sizes: tuple[int, ...], dtype: DType) -> None:
-    size = sum(sizes)
-    net = Net(*((size, 3, 19) if axis == 1 else (4, 9, size)), dtype=dtype)
-    parts = split_v(net.builder, net.depthwise(net.input()), sizes, axis)
-    check(net.model(*(net.conv(part, 11) for part in parts), parts[-1]))
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("shape", [(1, 7, 20), (1, 3, 16), (5, 33)], ids=str)
-def test_packed_and_unpacked(shape: tuple[int, ...], dtype: DType) -> None:
-    """Along the rows of one image, and along what is in front of all."""
-    net = Net(1, shape[-2], shape[-1], dtype=dtype)
-    x = net.depthwise(net.input())
-    axis = len(shape) - 2
-    parts = [reshape(net.builder, net.conv(x, shape[-1]), shape, f"part{n}") for n in range(3)]
-    packed = pack(net.builder, parts, axis)
-    again = unpack(net.builder, packed, axis)
-    check(net.model(net.add(packed, packed), *(net.add(part, part) for part in again)))
-
-
-@pytest.mark.parametrize(
-    ("begin", "size"),
-    [
-        ((0, 0, 0, 5), (1, 9, 11, 20)),
-        ((0, 2, 3, 0), (1, 5, 6, 40)),
-        ((0, 1, 0, 16), (1, 8, 11, 24)),
-        ((0, 3, 7, 33), (1, 1, 4, 7)),
-        ((0, 0, 10, 39), (1, 9, 1, 1)),
-    ],
-)
-@pytest.mark.parametrize("strided", [False, True])
-def test_boxes_anywhere(begin: tuple[int, ...], size: tuple[int, ...], strided: bool) -> None:
-    net = Net(9, 11, 19)
-    x = net.conv(net.input(), 40)
-    y = net.slice(x, begin, size, strided=strided)
-    check(net.model(net.conv(y, 8), y, net.conv(x, 3)))
+        np.testing.assert_array_equal(ours, expected[:, part.begin[3]], str(scales[part.begin[3]]))
 
 
 def strided(net: Net, x: int, begin: tuple[int, int], steps: tuple[int, int]) -> int:
@@ -190,6 +125,16 @@ def test_rows_and_columns_are_skipped(steps: tuple[int, int]) -> None:
     check(net.model(net.conv(strided(net, x, (1, 2), steps), 5), strided(net, x, (0, 0), steps)))
 
 
+def test_one_row_lies_in_the_image_whatever_the_stride() -> None:
+    net = Net(5, 4, 32)
+    x = net.conv(net.input(), 32)
+    y = strided(net, x, (2, 0), (9, 1))
+    graph = read_graph(model := net.model(net.conv(y, 8), net.conv(x, 3)))
+    (node,) = (node for node in graph.nodes if node.op == "STRIDED_SLICE")
+    assert is_free(facts_of(graph), node)
+    check(model)
+
+
 def test_what_is_free_needs_no_task() -> None:
     """16, 32 and 5 channels lie in the joined tensor, 5 and 16 do not."""
     for parts, expected in (((16, 32, 5), True), ((5, 16), False)):
@@ -198,7 +143,7 @@ def test_what_is_free_needs_no_task() -> None:
         tensors = [builder.input(f"x{n}", (*shape, n), DType.INT8, SAME) for n in parts]
         builder.output(concatenation(builder, tensors, 3))
         graph = read_graph(builder.build())
-        assert are_free(graph, links(graph, graph.nodes[0])) is expected
+        assert is_free(facts_of(graph), graph.nodes[0]) is expected
 
 
 @pytest.mark.parametrize("images", [1, 2])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.model.graph import DType, Padding
-from delegate.model.partition import Partition
+from delegate.model.graph import DType, Padding, Partition
 from delegate.model.tflite_reader import read_graph
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.workload import workload_of

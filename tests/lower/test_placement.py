@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.compile.compiler import compile_model
 from delegate.lower.memory.placement import Span, live_bytes, place_spans
-from delegate.lower.task import BufferId
-from delegate.npu.program import parse
-from delegate.options import Options
-from tests.shared_folder import whole_models
 
 
 @st.composite
@@ -32,13 +26,3 @@ def test_spans_that_meet_in_time_do_not_overlap(found):
                 apart = offsets[i] + a.size_bytes <= offsets[j]
                 assert apart or offsets[j] + b.size_bytes <= offsets[i]
     assert live_bytes(found) <= peak <= sum(span.size_bytes for span in found)
-
-
-@pytest.mark.parametrize("path", whole_models(), ids=lambda path: path.stem)
-def test_activations_take_little_more_than_they_must(path):
-    for compiled in compile_model(path, Options(numerics="exact")).partitions:
-        scratch = parse(compiled.program).buffers[BufferId.SCRATCH].size_bytes
-        # A few atoms more where all tensors are tiny.
-        most = max(1.2 * compiled.live_bytes, compiled.live_bytes + 256)
-        assert compiled.live_bytes <= scratch
-        assert scratch <= most

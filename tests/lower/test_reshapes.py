@@ -5,20 +5,9 @@ from __future__ import annotations
 import pytest
 
 from delegate.compile.compiler import compile_model
-from delegate.model.graph import DType
 from delegate.options import Options
 from rk3588_conformance.builder.moves import expand_dims, reshape, squeeze
 from tests.lower.test_aliases import Net, check
-
-
-@pytest.mark.parametrize("channels", [1, 15, 16, 17, 31, 33, 48])
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
-def test_rows_and_columns_change_between_convolutions(channels: int, dtype: DType) -> None:
-    net = Net(5, 7, 19, dtype=dtype)
-    x = net.conv(net.input(), channels)
-    y = reshape(net.builder, x, (1, 7, 5, channels))
-    z = reshape(net.builder, net.depthwise(y), (1, 1, 35, channels), "flat")
-    check(net.model(net.conv(z, 24)))
 
 
 @pytest.mark.parametrize("channels", [3, 16, 21, 64])

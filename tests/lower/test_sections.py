@@ -17,6 +17,7 @@ from rk3588_conformance.builder.layers import Arithmetic, Window, conv
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import concatenation, slice_of
 from rk3588_conformance.random_layers import Numbers
+from tests.loops import for_each
 from tests.lower.fusion_graphs import AUTO, inputs_of, joined, off, references, run
 from tests.lower.reference import differences
 
@@ -51,9 +52,9 @@ def in_sections(result: CompileResult) -> list[bool]:
     return [TEXT in layer.choice for part in result.partitions for layer in part.layers]
 
 
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
-@pytest.mark.parametrize("kernels", [1, 7, 15, 16, 33, 47, 48, 80, 112])
-@pytest.mark.parametrize("inputs", [1, 16, 17, 48, 64])
+@for_each("dtype", [DType.INT8, DType.UINT8])
+@for_each("kernels", [1, 7, 15, 16, 33, 47, 48, 80, 112])
+@for_each("inputs", [1, 16, 17, 48, 64])
 def test_any_channels(inputs: int, kernels: int, dtype: DType) -> None:
     rng = np.random.default_rng([inputs, kernels])
     for size in ((8, 34), (31, 18), (44, 13)):
@@ -102,7 +103,7 @@ def test_not_of_kernels_that_see_neighbours(window: Window) -> None:
     assert not any(in_sections(result))
 
 
-@pytest.mark.parametrize("seed", range(24))
+@for_each("seed", range(24))
 def test_random_layers(seed: int) -> None:
     """Any sizes, scales, zero points and activations; every fourth one of several images."""
     rng = np.random.default_rng([17, seed])
@@ -206,12 +207,12 @@ def test_readers_of_whole_groups_find_them_written(kernels: int, completes: bool
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
 @pytest.mark.parametrize("channels", [1, 17, 40])
-def test_spare_lanes_of_a_computed_source_count_nothing(channels: int, dtype: DType) -> None:
+def test_padding_of_a_computed_source_counts_nothing(channels: int, dtype: DType) -> None:
     """They hold what the task before them made of no kernel, and the zero point of weights is not
     0.
     """
     rng = np.random.default_rng([19, channels])
-    b = ModelBuilder("spare lanes")
+    b = ModelBuilder("padding")
     numbers = Numbers(output=SAME)
     x = b.input("x", (1, 16, 22, 24), dtype, SAME)
     y = conv(b, rng, x, channels, Window(3, 3), numbers, name="first")

@@ -4,9 +4,8 @@ TensorFlow Lite puts it, and no task for them.
 
 from __future__ import annotations
 
-import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,17 +14,18 @@ from hypothesis import strategies as st
 
 from delegate.compile.compiler import CompileResult
 from delegate.lower.lowered import Spread
-from delegate.lower.order import Order
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
 from delegate.ops import OPERATORS
 from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.operator import Lowering
+from delegate.ops.shared.maps import transposed, window
+from delegate.partition.host_boxes import boxes_of
 from delegate.partition.partitioner import select_nodes
-from delegate.partition.seen import Seen
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.moves import reshape, transpose
+from tests.index_maps import NOWHERE, numbers
 from tests.lower.test_aliases import SAME, TYPES, VIEW_OPS, Net, check, run
 
 SIGMOID = {
@@ -242,97 +242,58 @@ def test_parts_that_outputs_share(axis: int) -> None:
     check(net.model(y, right, net.depthwise(right)))
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.data())
-def test_places_are_those_of_numpy(data: st.DataObject) -> None:
-    """Whatever moves and cuts lead from a tensor to what the host has."""
-    shape = data.draw(st.lists(st.sampled_from((1, 2, 3, 4, 6, 8)), min_size=4, max_size=4))
-    values = np.arange(math.prod(shape)).reshape(shape)
-    steps = []
-    for _ in range(data.draw(st.integers(1, 4))):
-        before = values.shape
-        kind = data.draw(st.sampled_from(("transpose", "reshape", "cut")))
-        if kind == "transpose":
-            axes = data.draw(st.permutations(range(4)))
-            values = values.transpose(axes)
-            steps.append(_Forth(Order.same(before).transposed(before, axes)))
-        elif kind == "reshape":
-            divisors = [n for n in range(1, values.size + 1) if values.size % n == 0]
-            inner = data.draw(st.sampled_from(divisors))
-            values = values.reshape(1, 1, values.size // inner, inner)
-            steps.append(_Forth(Order.same(before)))
-        else:
-            sizes = [data.draw(st.integers(1, n)) for n in before]
-            begin = [data.draw(st.integers(0, n - s)) for n, s in zip(before, sizes, strict=True)]
-            values = values[tuple(slice(b, b + s) for b, s in zip(begin, sizes, strict=True))]
-            steps.append(_Cut(before, begin, sizes))
-    expected = np.full(math.prod(shape), -1)
-    expected[values.ravel()] = np.arange(values.size)
-    seen: Seen | None = Seen.whole(values.shape)
-    for step in reversed(steps):
-        assert seen is not None
-        seen = step.before(seen)
-        if seen is None:
-            return
-    assert seen is not None
-    np.testing.assert_array_equal(positions(seen, expected.size), expected)
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_boxes_are_those_of_numpy(data: st.DataObject) -> None:
     """A tensor's parts of pixels and whole surfaces, wherever the host has them."""
-    sizes = data.draw(st.sampled_from(([1, 3, 5, 48], [1, 4, 2, 17], [2, 3, 1, 32])))
+    sizes = data.draw(st.sampled_from(([1, 3, 5, 48], [1, 4, 2, 17], [2, 3, 1, 32], [1, 1, 1, 96])))
     shape = tuple(sizes)
     axes = data.draw(st.permutations(range(4)))
-    forth = Order.same(shape).transposed(shape, axes)
-    assert forth is not None
-    seen = Seen.whole([shape[a] for a in axes]).before(forth)
+    seen = transposed(shape, axes).invert(0, math.prod(shape))
     assert seen is not None
+    if data.draw(st.booleans()):  # channels that are several dimensions on the host
+        inner = data.draw(st.sampled_from([n for n in range(1, 97) if shape[3] % n == 0]))
+        split = (math.prod(shape[:3]), shape[3] // inner, inner)
+        back = transposed(split, (1, 0, 2)).invert(0, math.prod(shape))
+        assert back is not None
+        seen = back
     begin = 16 * data.draw(st.integers(0, (shape[3] - 1) // 16))
     count = data.draw(st.integers(1, shape[3] - begin))
-    part = seen.box(shape, (0, 0, 0, begin), (*shape[:3], count))
-    whole = None if part is None else part.around(shape, (0, 0, 0, begin), (*shape[:3], count))
-    assert whole is not None
-    places = positions(seen, math.prod(shape)).reshape(shape)
-    for spread, (first, channels) in whole.boxes(shape) or []:
+    part = (*shape[:3], count)
+    cut = window(shape, (0, 0, 0, begin), part)
+    around = cut.invert(0, math.prod(shape))
+    assert around is not None
+    wanted = around.compose(cut.compose(seen))
+    places = np.full(math.prod(shape), -1)
+    places[numbers(around) != NOWHERE] = numbers(cut.compose(seen))
+    places = places.reshape(shape)
+    boxes = boxes_of(wanted, shape)
+    if boxes is None:
+        return
+    found = np.full(shape, -1)
+    for spread, (first, channels) in boxes:
         strides = (spread.image, spread.row, spread.pixel, spread.channel)
         of_box = (*shape[:3], channels)
-        found = spread.first + sum(
+        found[..., first : first + channels] = spread.first + sum(
             np.ix_(*(np.arange(n) * s for n, s in zip(of_box, strides, strict=True)))
         )
-        np.testing.assert_array_equal(found, places[..., first : first + channels])
+    np.testing.assert_array_equal(found, places)
 
 
-@dataclass(frozen=True)
-class _Forth:
-    order: Order | None
-
-    def before(self, seen: Seen) -> Seen | None:
-        assert self.order is not None
-        return seen.before(self.order)
-
-
-@dataclass(frozen=True)
-class _Cut:
-    limits: tuple[int, ...]
-    begin: list[int]
-    sizes: list[int]
-
-    def before(self, seen: Seen) -> Seen | None:
-        return seen.around(self.limits, self.begin, self.sizes)
+@pytest.mark.parametrize("first", [0, 16, 8])
+def test_boxes_begin_at_surfaces(first: int) -> None:
+    shape = (1, 2, 3, 32)
+    cut = window(shape, (0, 0, 0, first), (1, 2, 3, 9)).invert(0, math.prod(shape))
+    assert cut is not None
+    expected = [(Spread(0, 0, 27, 9, 1), (first, 9))]
+    assert boxes_of(cut, shape) == (None if first % 16 else expected)
 
 
-def positions(seen: Seen, size: int) -> np.ndarray:
-    """Where the host has each element; -1: nowhere."""
-    found = np.full([digit.size for digit in seen.digits] or [1], -1)
-    for values in itertools.product(*(range(d.low, d.low + d.count) for d in seen.digits)):
-        found[values or 0] = seen.first + sum(
-            (value - digit.low) * digit.stride
-            for value, digit in zip(values, seen.digits, strict=True)
-        )
-    assert found.size == size
-    return found.ravel()
+def test_boxes_have_all_pixels() -> None:
+    shape = (1, 2, 3, 32)
+    rows = window(shape, (0, 0, 0, 0), (1, 1, 3, 32)).invert(0, math.prod(shape))
+    assert rows is not None
+    assert boxes_of(rows, shape) is None
 
 
 def test_a_split_that_a_layer_reads_from_ends_the_way_back() -> None:

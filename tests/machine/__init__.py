@@ -1,1 +1,1 @@
-"""A plain machine for lowered tasks: the oracle of tests for what tasks mean."""
+"""The DPU's arithmetic in NumPy, for the oracles of the simulator and of registers."""

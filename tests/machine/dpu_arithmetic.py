@@ -1,8 +1,7 @@
 """The arithmetic of the DPU's stages on NumPy integers, as descriptions of the hardware read.
 
-Shared by what judges lowering and the simulator from outside: the machine of tasks here, and the
-tests' oracles. Arrays are int64 of any shape; operands and shifts are numbers or broadcast. Nothing
-saturates but ``bs`` and ``bn``.
+Shared by the oracles that judge registers and the simulator from outside. Arrays are int64 of any
+shape; operands and shifts are numbers or broadcast. Nothing saturates but ``bs`` and ``bn``.
 """
 
 from __future__ import annotations

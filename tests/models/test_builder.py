@@ -20,6 +20,7 @@ from rk3588_conformance.builder import (
     fully_connected_model,
     options,
 )
+from tests.loops import for_each
 from tests.models.blocks import conv_conv_add_model
 
 interpreter = pytest.importorskip("tflite_runtime.interpreter")
@@ -63,12 +64,8 @@ def build(op: str, dtype: DType, arithmetic: Arithmetic) -> bytes:
     return builders[op]()
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda a: a.name)
-@pytest.mark.parametrize(
-    ("dtype", "per_channel"),
-    [(DType.INT8, False), (DType.INT8, True), (DType.UINT8, False)],
-    ids=["int8", "int8_per_channel", "uint8"],
-)
+@for_each("activation", ACTIVATIONS)
+@for_each("dtype, per_channel", [(DType.INT8, False), (DType.INT8, True), (DType.UINT8, False)])
 @pytest.mark.parametrize("op", ["conv", "depthwise", "fully_connected", "add", "conv_conv_add"])
 def test_outputs_spread_over_the_range(
     op: str, dtype: DType, per_channel: bool, activation: Activation

@@ -17,8 +17,7 @@ import pytest
 
 import delegate
 import rk3588_conformance.builder.layers as layers
-from delegate.model.graph import DType, Graph
-from delegate.model.partition import Partition
+from delegate.model.graph import DType, Graph, Partition
 from rk3588_conformance.builder import ModelBuilder
 from rk3588_conformance.builder.ranges import random_quantization
 from tests.native.program_builder import INPUT, INT8, OUTPUT, UINT8, Binding, ProgramSpec, nhwc

@@ -88,8 +88,7 @@ def test_a_compiled_operator_out_of_order_is_refused(tmp_path: Path) -> None:
     from delegate.host.runtimes import find_runtime
     from delegate.model.flatbuffer_reader import FlatbufferReader
     from delegate.model.flatbuffer_tables import read_table, write_file
-    from delegate.model.tflite_fields import MODEL
-    from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot
+    from delegate.model.tflite_schema import MODEL, ModelSlot, OperatorSlot, SubGraphSlot
     from delegate.options import Options
 
     builder = ModelBuilder()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.loops import for_each
+
 _native = pytest.importorskip("delegate._native", reason="the native module is not built")
 
 MOST = np.float32(65504)
@@ -56,7 +58,7 @@ def test_every_half_comes_back(portable):
     np.testing.assert_array_equal(to_half(found, portable)[numbers], halves[numbers])
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 31, 64, 71, 129])
+@for_each("count", [0, 1, 7, 8, 9, 31, 64, 71, 129])
 def test_both_ways_of_it_give_the_same_bytes(count):
     rng = np.random.default_rng(count)
     for most in (0x47000000, 1 << 32) * 100:  # all below 32768; any bits

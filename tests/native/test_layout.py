@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from delegate import _native
 from delegate.chip.element import Element
+from tests.loops import for_each
 
 UNTOUCHED = 0xAA
 
@@ -49,8 +49,8 @@ def test_both_directions_equal_numpy(height, width, channels, gap, element, fill
     np.testing.assert_array_equal(back, host)
 
 
-@pytest.mark.parametrize("channels", [1, 2, 3, 5, 15, 16, 17, 31, 32, 33, 1001])
-@pytest.mark.parametrize("pixels", [1, 2, 31, 32, 33, 67])
+@for_each("channels", [1, 2, 3, 5, 15, 16, 17, 31, 32, 33, 1001])
+@for_each("pixels", [1, 2, 31, 32, 33, 67])
 def test_block_and_atom_edges(pixels, channels):
     host = np.random.default_rng(channels).integers(0, 256, (pixels, channels), np.uint8)
     device = _native.to_nc1hwc2(host, pixels * 16, "uint8", -7)

@@ -9,6 +9,7 @@ import pytest
 
 from delegate import _native
 from delegate.errors import DeviceError, ProgramError, UsageError
+from tests.loops import for_each
 from tests.native.program_builder import (
     CONSTANTS,
     FP16,
@@ -276,7 +277,7 @@ def test_every_single_byte_change_is_refused():
 INTERESTING = (0, 1, 4, 16, 0x7F, 0x80, 0xFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_mutations_with_a_correct_checksum_never_crash(seed):
     """Structure must hold on its own: an attacker can compute a checksum."""
     spec = small(
@@ -303,7 +304,7 @@ def test_mutations_with_a_correct_checksum_never_crash(seed):
     assert accepted > 0
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 12, 64, 1000])
+@for_each("size", [0, 1, 7, 8, 12, 64, 1000])
 def test_random_bytes_are_refused(size):
     rng = random.Random(size)
     for _ in range(100):

@@ -11,6 +11,7 @@ import pytest
 
 from delegate.model.graph import DType
 from rk3588_conformance.edge_grid import float_values
+from tests.loops import for_each
 
 _native = pytest.importorskip("delegate._native", reason="the native module is not built")
 
@@ -101,7 +102,7 @@ def test_the_rules_differ_where_they_say() -> None:
     assert given[2] == given[3] == [45, -45, 92]
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 7, 15, 16, 17, 31, 33, 511, 513, 1027])
+@for_each("count", [0, 1, 3, 7, 15, 16, 17, 31, 33, 511, 513, 1027])
 def test_no_size_has_another_rule_at_its_end(count: int) -> None:
     rng = np.random.default_rng(count)
     for rule in RULES:

@@ -14,6 +14,7 @@ from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
 from rk3588_conformance.builder import ModelBuilder, layers
+from tests.loops import for_each
 
 NAME_SLOT = 4 + 2 * 3
 """In a Tensor's vtable: shape, type and buffer come before."""
@@ -27,7 +28,7 @@ def with_name_offset(content: bytes, offset: int) -> bytes:
     return content[:place] + struct.pack("<I", offset) + content[place + 4 :]
 
 
-@pytest.mark.parametrize("offset", [1 << 24, 1 << 28, 0x7FFF_FFF0])
+@for_each("offset", [1 << 24, 1 << 28, 0x7FFF_FFF0])
 def test_a_model_with_a_wild_name_runs_on_the_npu(offset: int) -> None:
     builder = ModelBuilder()
     x = builder.input("x", (1, 5, 3, 19), DType.INT8, Quantization((0.5,), (3,)))

@@ -9,6 +9,7 @@ import pytest
 
 from delegate.lower.lowered import Layer
 from delegate.lower.task import BsStage, BufferId, EwStage, OutConvert, Ref, Source
+from tests.loops import for_each
 from tests.machine.dpu_arithmetic import half_even
 from tests.npu import oracle
 from tests.npu.sample_tasks import add_task, align, conv_task, surface_bytes
@@ -17,8 +18,8 @@ from tests.npu.simulated import Constants, layer, random_int8, run_and_compare
 pytest.importorskip("delegate._native", reason="the native module is not built")
 
 
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("depthwise", [False, True])
+@for_each("relu", [False, True])
+@for_each("depthwise", [False, True])
 def test_a_fused_operand_is_added_per_pixel(relu, depthwise):
     rng = np.random.default_rng(4)
     h, w, c = 7, 9, 64
@@ -72,7 +73,7 @@ def test_a_fused_operand_is_added_per_pixel(relu, depthwise):
     )
 
 
-@pytest.mark.parametrize("c", [16, 48, 21])
+@for_each("c", [16, 48, 21])
 def test_elementwise_addition(c):
     rng = np.random.default_rng(5)
     h, w = 5, 11

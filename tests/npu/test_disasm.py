@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from delegate.chip.registers import REGISTERS
+from delegate.chip.rk3588.registers import REGISTERS
 from delegate.errors import ProgramError, UsageError
 from delegate.npu.disasm import assemble, disassemble, disassemble_bytes
 from delegate.npu.program import build_program, serialize

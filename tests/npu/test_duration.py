@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from delegate.chip.chip import Chip
-from delegate.chip.rates import Driver, Span
+from delegate.chip.chip import Chip, Driver, Span
 from delegate.chip.rk3576 import RK3576
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
 from delegate.host.chosen_driver import drivers_at, drivers_of
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
-from delegate.npu.duration import TaskWork, Work, duration, hull
+from delegate.npu.perf import TaskWork, Work, duration, hull
 from delegate.options import Options
 from rk3588_conformance.builder import ModelBuilder, conv_model
+from tests.loops import for_each
 from tests.shared_folder import MODELS, needs_models
 
 ROCKET, RKNPU = RK3588.rates.drivers
@@ -32,7 +32,7 @@ def work_us(task: TaskWork, driver: Driver, *, cores: int = 1, chip: Chip = RK35
     return [span.least, span.most]
 
 
-@pytest.mark.parametrize(("megahertz", "us"), [(200, 5000), (600, 5000 / 3), (1000, 1000)])
+@for_each("megahertz, us", [(200, 5000), (600, 5000 / 3), (1000, 1000)])
 def test_arithmetic_takes_as_long_as_its_cycles(megahertz: float, us: float) -> None:
     assert work_us(TaskWork(10**6, 0, 0), at(ROCKET, megahertz)) == pytest.approx([us, us])
 

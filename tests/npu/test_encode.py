@@ -10,13 +10,14 @@ from delegate.chip.rk3588 import RK3588
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
 from delegate.npu.encode import encode_task
-from delegate.npu.encode_conv import feature_grains
 from delegate.npu.regcmd import (
     fetch_amount,
     read_commands,
     segment_stride_words,
     unpack_word,
 )
+from delegate.npu.rk3588.encoder import feature_grains
+from tests.loops import for_each
 from tests.npu.sample_tasks import add_task, conv_task, per_channel, surface_bytes
 from tests.npu.test_encode_captures import streams
 from tests.shared_folder import stream_files
@@ -131,8 +132,8 @@ def test_words_of_depthwise_convolutions():
     assert per_channel["DPU.BS_OW_CFG"] == 0x36D
 
 
-@pytest.mark.parametrize(
-    ("pad", "dense", "depthwise"),
+@for_each(
+    "pad, dense, depthwise",
     [
         (-128, 0xFFFFFF80, 0xFFFF8080),
         (4, 0x4, 0x0404),
@@ -163,8 +164,8 @@ def test_bn_config_words(bn, config):
     assert found["DPU.DATA_FORMAT"] == bn.shift_negative << 10
 
 
-@pytest.mark.parametrize(("relu", "config"), [(False, 0x904202C0), (True, 0x904200C0)])
-@pytest.mark.parametrize(("depthwise", "mode"), [(False, 0x7D00), (True, 0x7D06)])
+@for_each("relu, config", [(False, 0x904202C0), (True, 0x904200C0)])
+@for_each("depthwise, mode", [(False, 0x7D00), (True, 0x7D06)])
 def test_words_of_a_fused_operand(relu, config, depthwise, mode):
     pitch = surface_bytes(9, 5)
     ew = EwStage(
@@ -308,7 +309,7 @@ def test_an_operand_per_channel_has_surfaces_of_one_pixel():
 MAXIMA = [path for path in stream_files() if path.stem == "max5_ew"]
 
 
-@pytest.mark.parametrize(("number", "height", "width"), [(0, 20, 20), (3, 20, 20), (5, 16, 16)])
+@for_each("number, height, width", [(0, 20, 20), (3, 20, 20), (5, 16, 16)])
 def test_maxima_are_those_of_a_stream_that_two_simulators_agree_on(number, height, width):
     """Of 20 x 28 pixels with a border; the last ones read rows of 20 pixels, 16 of each."""
     if not MAXIMA:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pytest
 
-from delegate.chip.registers import register
 from delegate.chip.rk3588 import RK3588
+from delegate.chip.rk3588.registers import register
 from delegate.lower.task import (
     BsStage,
     BufferId,
@@ -23,6 +22,7 @@ from delegate.lower.task import (
 )
 from delegate.npu.encode import encode_task
 from delegate.npu.regcmd import read_commands, tail_words, unpack_word
+from tests.loops import for_each
 from tests.shared_folder import capture_files
 
 # Fields where that driver chose otherwise, and why ours differs on purpose.
@@ -49,7 +49,7 @@ def streams(path):
                         yield [int(word) for word in raw.view("<u8")]
 
 
-every_capture = pytest.mark.parametrize("path", capture_files(), ids=lambda path: path.stem)
+every_capture = for_each("path", capture_files())
 
 
 def task_of(value):

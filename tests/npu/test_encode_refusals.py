@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delegate.chip.registers import register
 from delegate.chip.rk3588 import RK3588
+from delegate.chip.rk3588.registers import register
 from delegate.errors import EncodingError
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
 from delegate.npu.encode import encode_task
 from delegate.npu.regcmd import RegCmdWriter, unpack_word
+from tests.loops import for_each
 from tests.npu.sample_tasks import add_task, conv_task
 
 OPERANDS = Ref(BufferId.CONSTANTS, 256)
@@ -92,7 +93,7 @@ def with_kernels(task, kernels):
     return dataclasses.replace(task, weights=weights)
 
 
-@pytest.mark.parametrize("spread", [(1, 2), (2, 1), (2, 2), (4, 4), (8, 8)])
+@for_each("spread", [(1, 2), (2, 1), (2, 2), (4, 4), (8, 8)])
 def test_pixels_apart_by_a_live_number_with_little_padding_are_taken(spread):
     assert encode_task(RK3588, "", conv_task(spread=spread, pad_left=11)).words
 

@@ -17,12 +17,13 @@ from delegate.errors import EncodingError
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.task import BsStage, BufferId, EwStage, OutConvert, Ref, Source, TableLoad
 from delegate.lower.weights import pack_bn_multipliers
-from delegate.npu import encode_conv
 from delegate.npu.encode import encode_task
-from delegate.npu.encode_table import LOAD_WORDS
 from delegate.npu.program import parse
 from delegate.npu.regcmd import unpack_word
+from delegate.npu.rk3588 import encoder as encode_conv
+from delegate.npu.rk3588.encoder import LOAD_WORDS
 from delegate.options import Options
+from tests.loops import for_each
 from tests.npu.sample_tasks import add_task, conv_task, per_channel
 from tests.ops.test_resizing import nearest
 
@@ -120,7 +121,7 @@ def test_the_converter_is_off_in_fp16_products_alone(operation, is_off):
     assert not field(commands(add_task(ew=ew)), "DPU.EW_CFG.EW_OP_CVT_BYPASS")
 
 
-@pytest.mark.parametrize("factor", range(2, 9))
+@for_each("factor", range(2, 9))
 def test_other_numbers_of_pixels_apart_take_other_tasks(factor):
     """3, 5, 6 and 7 act as 1."""
     model = nearest((1, 5, 4, 33), 5 * factor, 4)
@@ -156,7 +157,7 @@ def test_a_load_has_no_more_words_than_others_ran_in_a_task():
     assert len(encode_task(RK3588, "", _LOAD).words) <= 1026 + 126
 
 
-@pytest.mark.parametrize(("h", "kh", "stride"), [(3, 3, 1), (40, 5, 2), (300, 1, 3)])
+@for_each("h, kh, stride", [(3, 3, 1), (40, 5, 2), (300, 1, 3)])
 def test_a_scan_starts_with_the_rows_of_an_output_row_and_the_next_step(h, kh, stride):
     task = conv_task(h=h, w=7, c=512, kh=kh, kw=1, stride=stride, pad_top=0, pad_left=0)
     task_rows = encode_conv.feature_grains(task.feature, kh, stride)

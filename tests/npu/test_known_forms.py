@@ -15,20 +15,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delegate.chip.evidence import Standing
-from delegate.chip.forms.form import ZEROS, Form
-from delegate.chip.forms.known import KnownForms, known_forms, known_rk3588, rows_rk3588
+from delegate.chip.chip import ZEROS, Form, Standing
+from delegate.chip.chips import DEFAULT
+from delegate.chip.known_forms import KnownForms, known_forms, known_forms_of, rows_of
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.insight.capture import save_capture
 from delegate.insight.program_capture import capture_of_program
-from delegate.npu.evidence import FormEvidence
+from delegate.npu.evidence import FormEvidence, program_forms
 from delegate.npu.program_reader import parse
-from delegate.npu.task_form import program_forms
 from delegate.options import Options
 from tests.shared_folder import MODELS, SHARED, model_files, needs_models
 from tools.form_page import PAGE, page, used_forms
 from tools.used_forms import document, models_in
+
+KNOWN = known_forms_of(DEFAULT.target)
+"""The table of RK3588."""
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -107,7 +109,7 @@ def test_the_shared_tool_counts_the_same(name: str, tmp_path: Path) -> None:
         paths.append(tmp_path / f"partition_{number}.npz")
         save_capture(capture_of_program(program, given, zeros, name), paths[-1])
     found = shared_tool().check(paths)
-    known, forms = known_rk3588(), list(forms_of(result))
+    known, forms = KNOWN, list(forms_of(result))
     sources = [{source.name for source in known.sources(form)} for form in forms]
     assert len(forms) == found["tasks"] > 0
     assert sum(not known.unknown(form) for form in forms) == found["settings"]
@@ -135,7 +137,7 @@ def test_most_settings_of_float_programs_are_recorded_or_confirmed() -> None:
     """Some are confirmed in words, which only the compiler's table has."""
     for path in model_files("float"):
         forms = list(forms_of(compiled(path.stem, float="fp16")))
-        known = sum(not known_rk3588().unknown(form) for form in forms)
+        known = sum(not KNOWN.unknown(form) for form in forms)
         assert forms
         assert known >= PARTS * len(forms), f"{path.stem}: {known} of {len(forms)}"
 
@@ -159,7 +161,7 @@ def test_the_convolutions_of_a_uint8_model_are_those_of_mesas_driver(recorded: J
 @pytest.mark.parametrize("name", UINT8)
 def test_forms_of_mesas_driver_are_enough_for_convolutions(name: str) -> None:
     """Additions and pools may stay on the CPU then."""
-    mesa = known_forms(row for row in rows_rk3588() if row["source"] == "mesa")
+    mesa = known_forms(row for row in rows_of("rk3588") if row["source"] == "mesa")
     result = compiled(name, mesa)
     expected = {
         node.index
@@ -188,13 +190,13 @@ def test_a_chip_without_known_forms_gets_nothing() -> None:
 
 
 def test_settings_that_hung_are_refused_in_every_mode() -> None:
-    bad = [(kind, settings) for kind, rows in known_rk3588().bad.items() for settings, _ in rows]
+    bad = [(kind, settings) for kind, rows in KNOWN.bad.items() for settings, _ in rows]
     assert bad
     for kind, settings in bad:
         form = Form(kind, {name: value for name, value in settings.items() if value not in ZEROS})
-        assert known_rk3588().refusal(form), (kind, settings)
+        assert KNOWN.refusal(form), (kind, settings)
         # A setting that has to be 0 is something else.
         zero = next((name for name, value in settings.items() if value in ZEROS), None)
         if zero is not None:
             other = Form(kind, {**form.settings, zero: "0xabc"})
-            assert not known_rk3588().refusal(other), (kind, zero)
+            assert not KNOWN.refusal(other), (kind, zero)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Source
+from tests.loops import for_each
 from tests.npu import oracle
 from tests.npu.sample_tasks import align, conv_task, per_channel
 from tests.npu.simulated import Constants, layer, random_int8, run_and_compare
@@ -136,8 +137,8 @@ def test_dense_per_channel_with_relu6(shape):
     )
 
 
-@pytest.mark.parametrize("c", [16, 32, 80])
-@pytest.mark.parametrize("stride", [1, 2])
+@for_each("c", [16, 32, 80])
+@for_each("stride", [1, 2])
 def test_depthwise_per_channel(c, stride):
     rng = np.random.default_rng(3)
     h, w, oh, ow = 9, 11, -(-9 // stride), -(-11 // stride)

@@ -19,8 +19,7 @@ from delegate.chip.element import Element
 from delegate.errors import EncodingError, ProgramError
 from delegate.lower.lowered import BufferSpec, Layer, Spread
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
-from delegate.npu import program_format
-from delegate.npu.format_version import FORMAT_VERSION
+from delegate.npu import FORMAT_VERSION, program_types
 from delegate.npu.program import build_program, parse, serialize
 from delegate.npu.program_reader import open_program
 from delegate.npu.program_writer import checksum_position
@@ -295,15 +294,15 @@ def test_a_flipped_bit_is_refused_by_the_checksum(data):
 @pytest.mark.parametrize("name", ["Buffer", "Layer", "Task", "Binding", "Program"])
 def test_tables_are_those_of_the_schema(name):
     """Writer and reader share one table of fields, which no round trip judges."""
-    schema = Path(program_format.__file__).with_name("program.fbs").read_text(encoding="utf-8")
+    schema = Path(program_types.__file__).with_name("program.fbs").read_text(encoding="utf-8")
     body = re.search(rf"table {name} {{(.*?)}}", schema, re.DOTALL)
     found = re.findall(r"(\w+):([\w\[\]]+) \(id: (\d+)\)", body[1])
     assert [int(number) for *_, number in found] == list(range(len(found)))
     if name == "Program":
-        named = {slot.name.lower(): int(slot) for slot in program_format.Slot}
+        named = {slot.name.lower(): int(slot) for slot in program_types.Slot}
         assert named == {field.removeprefix("format_"): int(number) for field, _, number in found}
         return
-    fields = getattr(program_format, name.upper())
+    fields = getattr(program_types, name.upper())
     expected = [
         (field.removeprefix("location.").removesuffix("_bytes").replace(".", "_"), kind)
         for field, kind in fields.items()

@@ -24,7 +24,8 @@ from delegate.lower.task import (
     TableUse,
 )
 from delegate.npu.disasm import assemble, disassemble
-from delegate.npu.encode_rk3576 import encode_task
+from delegate.npu.encode import encode_task
+from tests.loops import for_each
 from tests.npu.rk3576_alone_oracle import Map, registers
 
 KINDS = ("sum", "product", "copy", "function")
@@ -100,7 +101,7 @@ def _read(words) -> dict[int, int]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(80))
+@for_each("seed", range(80))
 def test_tasks_agree_with_a_second_reading_of_the_registers(seed):
     wanted = _map(seed)
     segment = encode_task(RK3576, "layer", _task(wanted))
@@ -135,12 +136,12 @@ def test_a_load_copies_an_atom_and_fills_both_tables():
 @pytest.mark.parametrize(
     ("seed", "change", "place"),
     [
-        (0, lambda t: replace(t, bs=replace(t.bs, scalars=None)), "SCALAR_ADDR"),
+        (0, lambda t: replace(t, bs=replace(t.bs, scalars=None)), "numbers of BS"),
         (0, lambda t: replace(t, bs=replace(t.bs, mul_operand=-5)), "multiplier -5"),
         (0, lambda t: replace(t, bs=replace(t.bs, relu=True)), "BS_CFG"),
         (0, lambda t: replace(t, bn=BnStage(relu=True)), "BN_CFG"),
-        (0, lambda t: replace(t, ew=replace(t.ew, operation=EwOperation.MAX)), "for a multiplier"),
-        (0, lambda t: replace(t, ew=replace(t.ew, per_channel=True)), "maps of int8"),
+        (0, lambda t: replace(t, ew=replace(t.ew, operation=EwOperation.MAX)), "maxima"),
+        (0, lambda t: replace(t, ew=replace(t.ew, per_channel=True)), "the same for all pixels"),
         (0, lambda t: replace(t, ew=replace(t.ew, relu=True)), "EW_CFG"),
         (0, lambda t: replace(t, ew=replace(t.ew, surface_stride_bytes=1 << 20)), "gaps"),
         (0, lambda t: replace(t, source_surface_stride_bytes=1 << 20), "gaps"),

@@ -9,7 +9,8 @@ import pytest
 
 from delegate.chip.rk3576 import RK3576
 from delegate.lower.task import ConvTask
-from delegate.npu.encode_rk3576 import encode_task
+from delegate.npu.encode import encode_task
+from tests.loops import for_each
 from tests.npu.rk3576_decoder import LARGEST, LEAST, Convolution, DisagreementError, read
 from tests.npu.test_rk3576 import CASES, conv_layer, conv_task
 
@@ -68,7 +69,7 @@ def _said(task: ConvTask) -> Convolution:
     )
 
 
-@pytest.mark.parametrize("seed", CASES)
+@for_each("seed", CASES)
 def test_programs_say_what_their_tasks_say(seed):
     task = conv_task(conv_layer(seed))
     found = read(encode_task(RK3576, "layer", task).words)

@@ -17,10 +17,11 @@ from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.sub import SubOptions
 from delegate.options import Options
-from delegate.partition.functions import smallest_partition
+from delegate.partition.aliases import smallest_partition
 from rk3588_conformance.builder import layers, options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from tests.loops import for_each
 from tests.ops.function_oracle import RANGES, kernel_results
 
 TYPES = tuple(RANGES)
@@ -235,7 +236,7 @@ def test_a_product_that_is_clamped_at_minus_one_is_a_function_or_stays_on_the_cp
     assert table_layers(result) == [(0, 1)]
 
 
-@pytest.mark.parametrize("count", [1, 4, 5, 9])
+@for_each("count", [1, 4, 5, 9])
 def test_four_functions_share_a_load(count: int) -> None:
     builder, x = start(DType.UINT8)
     for number in range(count):

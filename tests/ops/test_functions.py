@@ -19,6 +19,7 @@ from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions, of
+from tests.loops import for_each
 from tests.models.blocks import function_model
 from tests.ops.function_oracle import RANGES, all_values, kernel_results, quantization
 
@@ -50,7 +51,7 @@ def quantizations(
 
 
 @pytest.mark.parametrize("op", UNARY)
-@pytest.mark.parametrize("types", [(a, b) for a in RANGES for b in RANGES], ids=str)
+@for_each("types", [(a, b) for a in RANGES for b in RANGES])
 def test_all_256_results_are_the_reference_kernels(op: str, types: tuple[DType, DType]) -> None:
     if op != "QUANTIZE" and types[0] is not types[1]:
         pytest.skip("one type for input and output")

@@ -6,39 +6,30 @@ The suite's judge has bounds of its own; here the compiler's are held, those tha
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 from delegate.compile.compiler import compile_model
 from delegate.options import Options
-from rk3588_conformance import half_judge
 from rk3588_conformance.execution import load_and_invoke, prepare
-from rk3588_conformance.families import case_names
-from rk3588_conformance.half_judge import clamped, exact_terms
+from rk3588_conformance.families import all_families, case_names
+from rk3588_conformance.half_judge import clamped, exact_terms, outside_bound
 
 OPTIONS = Options.from_mapping({"numerics": "exact", "device": "simulator", "float": "fp16"}, {})
-NAMES = [name for name in case_names(None) if name.startswith("Half.")]
 LARGEST = float(np.finfo(np.float16).max)
-KINDS = sorted({name.split("/")[0] for name in NAMES})
+KINDS = sorted({family.prefix.split("/")[0] for family in all_families(None)
+                if family.prefix.startswith("Half.")})  # fmt: skip
 EACH = 12
 """Cases of a kind."""
 
 
-def judge_of(case: object) -> half_judge.Judge | None:
-    """None: the case compares bits, or more than one node."""
-    outside = getattr(case, "outside", None)
-    is_judged = isinstance(outside, partial) and outside.func.__module__ == half_judge.__name__
-    return outside.args[0] if is_judged else None
-
-
 def excess(name: str, shrunk: float = 1.0) -> float | None:
-    """The largest error over the bound, times ``shrunk``, of a case that has a judge."""
+    """The largest error over the bound, times ``shrunk``; None: the case compares bits, or more
+    than one node.
+    """
     prepared = prepare(name, None)
-    judge = judge_of(prepared.case)
     result = compile_model(prepared.model, OPTIONS)
-    if judge is None or len(result.partitions) != 1:
+    if prepared.case.outside is not outside_bound or len(result.partitions) != 1:
         return None
     layers = [layer for layer in result.partitions[0].layers if layer.bound is not None]
     if len(layers) != 1:
@@ -46,7 +37,7 @@ def excess(name: str, shrunk: float = 1.0) -> float | None:
     bound = layers[0].bound
     assert bound is not None
     (ours,), _ = load_and_invoke(prepared, OPTIONS)
-    (exact, magnitude, *_), activation = exact_terms(judge, prepared.graph, prepared.inputs)
+    (exact, magnitude, *_), activation = exact_terms(prepared.graph, prepared.inputs)
     exact, magnitude = (np.broadcast_to(np.reshape(a, -1), ours.size) for a in (exact, magnitude))
     wanted = clamped(exact, activation)
     inputs = np.concatenate([np.ravel(x) for x in prepared.inputs.values()])
@@ -60,19 +51,19 @@ def excess(name: str, shrunk: float = 1.0) -> float | None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_compilers_bound_holds(kind: str) -> None:
-    names = [name for name in NAMES if name.startswith(kind + "/")]
+    names = list(case_names(None, kind + "/"))
     step = max(1, len(names) // EACH) | 1  # odd, so that no axis stays at one value
     found = {name: excess(name) for name in names[::step]}
     assert {name: by for name, by in found.items() if by is not None and by > 0} == {}
 
 
 def test_most_kinds_are_held_to_it() -> None:
-    first = {kind: next(n for n in NAMES if n.startswith(kind + "/")) for kind in KINDS}
+    first = {kind: next(case_names(None, kind + "/")) for kind in KINDS}
     held = [kind for kind, name in first.items() if excess(name) is not None]
     assert len(held) >= len(KINDS) // 2
 
 
 def test_a_bound_that_is_too_narrow_is_noticed() -> None:
-    names = [name for name in NAMES if name.startswith("Half.Conv/")][::17]
+    names = list(case_names(None, "Half.Conv/"))[::17]
     by = [excess(name, shrunk=0.001) for name in names]
     assert any(one is not None and one > 0 for one in by)

@@ -5,7 +5,6 @@ values stay within.
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from delegate.model.graph import Activation, DType
 from delegate.ops.add import AddOptions
@@ -16,6 +15,7 @@ from delegate.ops.shared.half_ranges import half_ranges
 from delegate.ops.sub import SubOptions
 from delegate.partition.rules import facts_of
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from tests.loops import for_each
 from tests.ops.half_models import compiled, half_interpreter, output_for
 
 
@@ -60,7 +60,7 @@ def test_what_constants_prove_beyond_the_range_stays_on_the_cpu():
     assert refused(chain(*layers)) == [(1, "half_range")]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each("seed", range(6))
 def test_values_stay_within_the_proven_ranges(seed):
     """Of a graph of several operators, by the simulator, with ordinary and extreme inputs."""
     rng = np.random.default_rng(seed)

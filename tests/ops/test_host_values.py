@@ -22,6 +22,7 @@ from rk3588_conformance.builder.functions import edged_model
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.edge_grid import float_values
 from rk3588_conformance.reference import compute_all
+from tests.loops import for_each
 from tests.ops.function_oracle import kernel_results
 
 FLOAT = DType.FLOAT32, None
@@ -31,8 +32,8 @@ def ends(dtype: DType) -> tuple[int, ...]:
     return (0, 9, 255) if dtype is DType.UINT8 else (-128, -3, 0, 127)
 
 
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
-@pytest.mark.parametrize("scale", [1e-38, 3.1e-5, 0.5, 1.0, 1 / 3, 217.0])
+@for_each("dtype", [DType.INT8, DType.UINT8])
+@for_each("scale", [1e-38, 3.1e-5, 0.5, 1.0, 1 / 3, 217.0])
 def test_rounding_saturation_and_odd_numbers_are_the_kernels(scale: float, dtype: DType) -> None:
     if np.float32(scale) == 0:
         pytest.skip("the runtime of this thread flushes subnormals: the scale is 0, and refused")
@@ -106,7 +107,7 @@ def test_a_compiled_model_converts_as_well(tmp_path: Path) -> None:
     np.testing.assert_array_equal(ours, kernel_results(model, values))
 
 
-@pytest.mark.parametrize("zero_point", [0, 128, 255])
+@for_each("zero_point", [0, 128, 255])
 def test_a_value_far_beyond_the_type_is_the_kernels_without_others_that_have_no_int32(
     zero_point: int,
 ) -> None:

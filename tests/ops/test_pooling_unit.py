@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
+from delegate.chip.chip import Primitive
 from delegate.chip.chips import DEFAULT, chip_named
 from delegate.compile.compiler import compile_model
 from delegate.host.chosen_chip import chosen_chip
@@ -17,9 +18,10 @@ from delegate.npu.program_reader import parse
 from delegate.options import Options
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.pooling import pool
+from tests.loops import for_each
 from tests.ops.function_oracle import kernel_results
 
-WITH_PPU = replace(DEFAULT, has_pooling=True)
+WITH_PPU = replace(DEFAULT, lacks=DEFAULT.lacks - {Primitive.POOLING})
 PPU = 0x60
 SCALE = Quantization((0.05,), (3,))
 KNOWN = ((2, 2), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2))
@@ -43,7 +45,7 @@ def masks(content: bytes, chip=WITH_PPU, numerics: str = "auto") -> list[int]:
 
 
 @pytest.mark.parametrize("numerics", ["auto", "exact"])
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_every_maximum_is_the_reference_kernels(seed: int, numerics: str) -> None:
     rng = np.random.default_rng([seed, 60])
     sides = (1, 2, 3, 7, 13, 16, 17, 31, 33, 40, 65, 130)
@@ -69,7 +71,7 @@ def test_every_maximum_is_the_reference_kernels(seed: int, numerics: str) -> Non
         assert {task.enable_mask for task in tasks} == {PPU}
 
 
-@pytest.mark.parametrize(("window", "stride"), [(2, 2), (3, 2), (5, 1)])
+@for_each("window, stride", [(2, 2), (3, 2), (5, 1)])
 def test_maxima_of_fp16_are_those_of_the_numbers(window: int, stride: int) -> None:
     builder = ModelBuilder("maxima")
     x = builder.input("x", (1, 21, 34, 19), DType.FLOAT32)
@@ -108,7 +110,9 @@ def test_only_the_vendors_driver_waits_for_it() -> None:
         device: chosen_chip(Options.from_mapping({"device": device, "chip": "rk3588"}, {}))
         for device in ("simulator", "null", "rocket", "rknpu")
     }
-    assert [name for name, chip in chips.items() if chip.has_pooling] == ["rknpu"]
+    assert [name for name, chip in chips.items() if Primitive.POOLING not in chip.lacks] == [
+        "rknpu"
+    ]
     options = Options.from_mapping({"device": "rknpu", "chip": "rk3576"}, {})
     assert chosen_chip(options) == chip_named("rk3576")
     assert PPU not in masks(model((1, 9, 9, 16), ((2, 2),)), chip=DEFAULT)

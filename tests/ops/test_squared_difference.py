@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from tests.loops import for_each
 from tests.ops.function_oracle import quantization
 from tests.ops.test_two_values import PAIRS, all_pairs, kernel_result, simulated, values
 
@@ -36,14 +36,7 @@ def drawn(rng: np.random.Generator, *, has_one_scale: bool) -> tuple[Quantizatio
     return first, second, Quantization((float(np.float32(reach**2 / 255)),), (-128,))
 
 
-@pytest.mark.parametrize("seed", range(16))
-def test_all_pairs_with_one_scale_are_the_reference_kernels(seed: int) -> None:
-    model = squares(drawn(np.random.default_rng(seed), has_one_scale=True), (PAIRS, PAIRS))
-    pairs = list(all_pairs(INT8))
-    np.testing.assert_array_equal(simulated(model, pairs), kernel_result(model, pairs))
-
-
-@pytest.mark.parametrize("seed", range(16))
+@for_each("seed", range(16))
 def test_all_pairs_with_two_scales_are_within_a_step_and_counted(seed: int) -> None:
     model = squares(drawn(np.random.default_rng(seed), has_one_scale=False), (PAIRS, PAIRS))
     result = compile_model(model, Options(numerics="exact"))
@@ -58,28 +51,7 @@ def test_all_pairs_with_two_scales_are_within_a_step_and_counted(seed: int) -> N
     assert int(np.count_nonzero(off)) == told
 
 
-@pytest.mark.parametrize("shape", [(13,), (5, 17), (2, 13, 3, 31), (1, 9, 4, 33), (3, 1, 1, 16)])
-@pytest.mark.parametrize("other", ["same", "channels", "constant"])
-def test_shapes_and_means_per_channel(shape: tuple[int, ...], other: str) -> None:
-    """Of one scale, so that all results are equal; the smaller operand comes first in half."""
-    rng = np.random.default_rng(len(shape))
-    types = drawn(rng, has_one_scale=True)
-    small = shape if other == "same" or len(shape) < 4 else (1, 1, 1, shape[-1])
-    inputs = [values(rng, shape, INT8), values(rng, small, INT8)]
-    if other != "constant":
-        model = squares(types, (shape, small))
-    else:
-        builder = ModelBuilder("constant")
-        a = builder.input("a", shape, INT8, types[0])
-        b = builder.constant("b", inputs.pop(), types[1])
-        y = builder.tensor("y", shape, INT8, types[2])
-        builder.operator("SQUARED_DIFFERENCE", (b, a), (y,))
-        builder.output(y)
-        model = builder.build()
-    np.testing.assert_array_equal(simulated(model, inputs), kernel_result(model, inputs))
-
-
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_a_function_of_one_value_is_a_table(seed: int) -> None:
     rng = np.random.default_rng([seed, 1])
     first, second, result = drawn(rng, has_one_scale=seed % 2 == 0)

@@ -33,7 +33,6 @@ Array = npt.NDArray[np.generic]
 OPS = ("MUL", "SUB", "MAXIMUM", "MINIMUM")
 DRAWS = 12
 PAIRS = (1, 16, 16, 256)
-SHAPES = ((13,), (5, 17), (3, 4, 5), (1, 7, 5, 1), (2, 13, 3, 31), (1, 9, 4, 33), (3, 1, 1, 16))
 RELUS = (Activation.NONE, Activation.RELU, Activation.RELU6)
 
 
@@ -147,47 +146,6 @@ def test_simple_fractions_of_scales_are_within_one_lsb(op: str) -> None:
         off = simulated(model, list(pairs)).astype(int) - kernel_result(model, list(pairs))
         assert abs(off).max() <= 1, ratio
         assert np.count_nonzero(off) == claimed_wrong(op, types, DType.INT8, Activation.NONE)
-
-
-ORIGINS = (
-    *("both", "constant", "per channel", "constant per channel", "constant pixels", "scalar"),
-    *("per pixel", "one value", "per pixel of all images"),
-)
-
-
-@pytest.mark.parametrize("dtype", RANGES)
-@pytest.mark.parametrize("order", ["first", "second"])
-@pytest.mark.parametrize("origin", ORIGINS)
-@pytest.mark.parametrize("op", OPS)
-def test_operands_of_any_shape_and_origin(op: str, origin: str, order: str, dtype: DType) -> None:
-    rng = np.random.default_rng(len(origin) + sum(op.encode()) + len(order))
-    for shape in SHAPES:
-        types = quantizations(op, rng, dtype)
-        other = {
-            "per channel": (1,) * (len(shape) - 1) + shape[-1:],
-            "constant per channel": shape[-1:],
-            "constant pixels": (*shape[:-1], 1),
-            "scalar": (),
-            "per pixel": (*shape[:-1], 1),
-            "per pixel of all images": (*shape[1:-1], 1) if len(shape) == 4 else (1,),
-            "one value": (1,),
-        }.get(origin, shape)
-        builder = ModelBuilder(op.lower())
-        a = builder.input("a", shape, dtype, types[order == "second"])
-        inputs = [values(rng, shape, dtype)]
-        if "constant" in origin or origin == "scalar":
-            b = builder.constant("b", values(rng, other, dtype), types[order == "first"])
-        else:
-            b = builder.input("b", other, dtype, types[order == "first"])
-            inputs.append(values(rng, other, dtype))
-        operands = (a, b) if order == "first" else (b, a)
-        result = builder.tensor("result", shape, dtype, types[2])
-        builder.operator(op, operands, (result,), options_of(op))
-        builder.output(result)
-        model = builder.build()
-        off = simulated(model, inputs).astype(int) - kernel_result(model, inputs)
-        allowed = 1 if claimed_wrong(op, types, dtype, Activation.NONE) else 0
-        assert abs(off).max() <= allowed, f"{shape} {other} {types}"
 
 
 def test_a_sum_with_a_value_per_pixel_is_not_fused() -> None:

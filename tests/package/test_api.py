@@ -11,7 +11,7 @@ import pytest
 import delegate
 from delegate.cli.api_page import PAGE_PATH, api_page
 from delegate.errors import ModelError, OptionError
-from delegate.host.device_list import find_devices
+from delegate.host.library import find_devices
 from delegate.ops import OPERATORS
 
 ROOT = Path(__file__).resolve().parents[2]

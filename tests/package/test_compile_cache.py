@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,6 +137,48 @@ def test_an_entry_of_another_model_or_options_is_not_used(options, caplog):
     assert was_compiled
     assert again.partitions == expected.partitions
     assert "made for another model" in caplog.text
+
+
+def forged(content: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """An entry with another description, whose digest is right."""
+    start = len(compile_cache.MAGIC) + compile_cache.DIGEST_BYTES
+    length = int.from_bytes(content[start : start + 8], "little")
+    document = json.loads(content[start + 8 : start + 8 + length])
+    change(document)
+    text = json.dumps(document).encode()
+    description = len(text).to_bytes(8, "little") + text
+    digest = hashlib.sha256(description).digest()
+    return compile_cache.MAGIC + digest + description + content[start + 8 + length :]
+
+
+FORGERIES = [
+    *({key: value} for key in ("nodes", "inputs", "outputs") for value in ([], [-1], [0, 0], [9])),
+    {"computed": [0]}, {"nodes": [0], "computed": [0]}, {"inputs": [0, 1]}, {"outputs": [0]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("forgery", FORGERIES, ids=repr)
+def test_a_forged_description_is_not_used(options, forgery, caplog):
+    """Whoever can write the folder knows how to make a digest, too."""
+    graph = graph_of()
+    first, _ = run(graph, options)
+    (path,) = Path(options.cache_dir).iterdir()
+    change = lambda document: document["partitions"][0].update(forgery)  # noqa: E731
+    path.write_bytes(forged(path.read_bytes(), change))
+    again, was_compiled = run(graph, options)
+    assert was_compiled
+    assert "not of this model" in caplog.text
+    assert again.partitions[0].partition == first.partitions[0].partition
+
+
+def test_forged_rejections_are_not_used(options):
+    graph = graph_of()
+    run(graph, options)
+    (path,) = Path(options.cache_dir).iterdir()
+    rejection = {"node": 7, "op": "ADD", "rule": "", "detail": ""}
+    change = lambda document: document["rejections"].append(rejection)  # noqa: E731
+    path.write_bytes(forged(path.read_bytes(), change))
+    assert run(graph, options)[1]
 
 
 def test_a_program_of_another_entry_is_not_used(options, caplog):
@@ -290,3 +336,54 @@ def test_from_the_cache_in_milliseconds(options):
         assert result.from_cache
     # About 10 ms on a quiet machine; what must not happen is compiling again, which takes 100.
     assert min(took) < 0.05
+
+
+def test_by_default_programs_are_in_the_users_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    default = Options.from_mapping({"numerics": "exact"}, {})
+    assert default.cache_folder() == str(tmp_path / "rk3588-delegate")
+    assert run(graph_of(), default)[1]
+    assert not run(graph_of(), default)[1]
+    folder = tmp_path / "rk3588-delegate"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (entry,) = folder.iterdir()
+    assert entry.stat().st_mode & 0o077 == 0
+
+
+def test_the_users_cache_is_below_home_or_nowhere(monkeypatch):
+    default = Options.from_mapping({}, {})
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")  # counts as unset, as the standard has it
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert default.cache_folder() == "/home/somebody/.cache/rk3588-delegate"
+    monkeypatch.delenv("HOME")
+    assert default.cache_folder() is None
+    assert run(graph_of(), default)[1]
+    assert Options.from_mapping({"cache_dir": "off"}, {}).cache_folder() is None
+
+
+def test_nobody_is_warned_of_a_folder_that_nobody_named(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    (tmp_path / "file").write_text("not a folder", encoding="utf-8")
+    default = Options.from_mapping({"numerics": "exact"}, {})
+    assert run(graph_of(), default)[1]
+    assert not caplog.records
+    caplog.set_level(logging.INFO, logger=LOGGER_NAME)
+    run(graph_of(), default)
+    assert "is not used" in caplog.text
+
+
+def test_what_was_not_used_for_longest_goes_first(options, monkeypatch):
+    keys = [cache_key(graph_of(seed), options) + SUFFIX for seed in range(4)]
+    for seed in range(3):
+        run(graph_of(seed), options)
+        os.utime(Path(options.cache_dir, keys[seed]), (seed + 1, seed + 1))
+    assert not run(graph_of(0), options)[1]  # used again: the oldest is number 1 now
+    sizes = [Path(options.cache_dir, key).stat().st_size for key in keys[:3]]
+    other = Path(options.cache_dir, "board-1.json")
+    other.write_text("{}", encoding="utf-8")
+    monkeypatch.setattr(compile_cache, "MAX_FOLDER_BYTES", sum(sizes))
+    assert run(graph_of(3), options)[1]
+    assert set(entries(options)) == {keys[0], keys[2], keys[3], other.name}
+    monkeypatch.setattr(compile_cache, "MAX_FOLDER_BYTES", 1)
+    assert run(graph_of(1), options)[1]
+    assert set(entries(options)) == {keys[1], other.name}  # the newest stays, whatever its size

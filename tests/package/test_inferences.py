@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from delegate.insight.benchmark import summary
-from delegate.insight.inferences import inference_of
-from delegate.insight.run_log import Run
+from delegate.insight.inferences import Run, inference_of
 
 
 def a_run(first: int, last: int, start: int, end: int) -> Run:

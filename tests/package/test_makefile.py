@@ -30,6 +30,9 @@ def clone(tmp_path):
         python.write_text("#!/bin/sh\n")
         python.chmod(0o755)
         (tmp_path / name / "created").touch()
+        packages = tmp_path / name / "lib/python3.11/site-packages"
+        (packages / "delegate").mkdir(parents=True)
+        (packages / "_editable_rk3588.py").touch()
     assert installs(tmp_path) == ENVIRONMENTS
     return tmp_path
 

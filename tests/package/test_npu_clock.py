@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from delegate.host.npu_clock import autosuspend_ms, npu_clock_hz
+from delegate.host.host_facts import autosuspend_ms, npu_clock_hz
 from delegate.insight import doctor
 from delegate.options import Options
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from delegate.insight.measured_nets import NETWORKS
+from delegate.chip.chips import DEFAULT
+from delegate.insight.compile_report.whole_inference import NETWORKS
 from delegate.ops import OPERATORS
 from tests.docs.test_models_page import TOLERANCE, row
 from tests.shared_folder import needs_models
@@ -79,11 +80,13 @@ def test_modelled_times_are_the_estimates(name: str, rocket: str, rknpu: str, _:
 def test_times_of_others_are_those_of_the_list(name: str, measured: str) -> None:
     words = name.rsplit(" ", 1)
     (network,) = [n for n in NETWORKS if n.name.startswith(words[0]) and n.name.endswith(words[1])]
-    (known,) = [m for m in network.measurements if m.chip == "rk3588"]
+    (known,) = [m for m in DEFAULT.rates.measured if m.network == network.name]
     assert {round(known.ms.least, 1), round(known.ms.most, 1)} == set(ends(measured))
 
 
 def test_every_operator_is_named_and_nothing_else() -> None:
     page = (ROOT / "docs" / "what_runs.md").read_text(encoding="utf-8")
     section = page.partition("## Operators")[2].partition("## ")[0]
-    assert sorted(set(re.findall(r"\b[A-Z][A-Z0-9_]{2,}\b", section))) == sorted(OPERATORS)
+    named = set(re.findall(r"\b[A-Z][A-Z0-9_]{2,}\b", section))
+    with_others = {"BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND", "CAST"}  # none runs by itself
+    assert named == {*OPERATORS, *with_others}

@@ -29,20 +29,22 @@ from tests.hosts.conftest import compiled
 ROOT = Path(__file__).resolve().parents[2]
 # Of the package; a hit reads the interpreter's tensors and nodes as a graph, for the entry's key.
 COMPILED = {
-    "delegate", "delegate._native", "delegate.compile", "delegate.compile.plugin",
+    "delegate", "delegate._native", "delegate.chip", "delegate.chip.names",
+    "delegate.compile", "delegate.compile.plugin",
     "delegate.errors", "delegate.host", "delegate.host.delegation", "delegate.host.library",
     "delegate.log", "delegate.model", "delegate.model.stored_options",
     "delegate.model.tflite_operators", "delegate.option_kinds", "delegate.options",
     "delegate.version",
 }  # fmt: skip
 FROM_CACHE = COMPILED | {
-    "delegate.chip", "delegate.chip.chip", "delegate.chip.element", "delegate.chip.evidence",
-    "delegate.chip.limits", "delegate.chip.rates", "delegate.chip.register_model",
+    "delegate.chip.chip", "delegate.chip.element", "delegate.chip.register_model",
     "delegate.compile.cache", "delegate.host.chosen_driver",
     "delegate.host.kernels", "delegate.host.runtimes", "delegate.model.context_reader",
     "delegate.model.files", "delegate.model.flatbuffer_reader", "delegate.model.graph",
-    "delegate.model.operator_options", "delegate.model.order", "delegate.model.partition",
-    "delegate.model.tensor_content", "delegate.npu", "delegate.npu.format_version",
+    "delegate.model.operator_options", "delegate.model.tensor_content",
+    "delegate.model.tflite_schema",
+    "delegate.npu",
+    "delegate.partition", "delegate.partition.epochs",
 }  # fmt: skip
 LOADING = """
 import json, sys

@@ -6,6 +6,7 @@ What stands here is docs/architecture.md's picture. Imports inside functions cou
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -32,6 +33,7 @@ FLOORS = (
 are one room each. ``__main__`` is the door of ``cli``.
 """
 GENERATED = "rk3588_conformance.generated"
+REFERENCES = "rk3588_conformance.reference"
 NATIVE_FLOORS = (
     ("span", "text", "chip"),
     ("sim",),
@@ -42,6 +44,7 @@ NATIVE_FLOORS = (
 )
 
 
+@functools.cache
 def modules() -> dict[str, ast.Module]:
     """Return the packages' files by name ("delegate.npu.program")."""
     found = {}
@@ -51,9 +54,6 @@ def modules() -> dict[str, ast.Module]:
         name = ".".join(parts[:-1] if is_room else parts)
         found[name] = ast.parse(path.read_text(encoding="utf-8"))
     return found
-
-
-MODULES = modules()
 
 
 def imports(tree: ast.Module, *, deferred: bool) -> Iterator[str]:
@@ -85,7 +85,7 @@ def file_of(name: str) -> str:
     """The file that ``name`` means: itself, or the file that defines it."""
     if name.startswith("delegate._native"):
         return "delegate._native"
-    while name not in MODULES:
+    while name not in modules():
         name = name.rpartition(".")[0]
         if name in ("delegate", ""):
             return "delegate.__init__"
@@ -98,7 +98,7 @@ def room(name: str) -> str:
 
 
 def test_every_room_has_a_floor() -> None:
-    rooms = {room(name) for name in MODULES} | {"_native"}
+    rooms = {room(name) for name in modules()} | {"_native"}
     assert rooms == {name for floor in FLOORS for name in floor}
     assert len([floor for floor in FLOORS if set(floor) - set(PACKAGES)]) <= 8
     assert len([name for name in rooms if (ROOT / f"delegate/{name}.py").is_file()]) <= 8
@@ -107,7 +107,7 @@ def test_every_room_has_a_floor() -> None:
 
 def test_every_arrow_between_rooms_runs_down() -> None:
     height = {name: number for number, floor in enumerate(FLOORS) for name in floor}
-    for name, tree in MODULES.items():
+    for name, tree in modules().items():
         for other in imports(tree, deferred=True):
             if room(other) != room(name) and (room(name), room(other)) != ("__main__", "cli"):
                 assert height[room(other)] < height[room(name)], f"{name} imports {other}"
@@ -115,7 +115,9 @@ def test_every_arrow_between_rooms_runs_down() -> None:
 
 @pytest.mark.parametrize("deferred", [False, True])
 def test_no_files_import_each_other_in_a_circle(deferred: bool) -> None:
-    graph = {name: set(imports(tree, deferred=deferred)) - {name} for name, tree in MODULES.items()}
+    graph = {
+        name: set(imports(tree, deferred=deferred)) - {name} for name, tree in modules().items()
+    }
     if deferred:  # a generator and its steps name each other's types
         graph = {name: found for name, found in graph.items() if GENERATED not in name}
     assert circle(graph) is None
@@ -195,8 +197,8 @@ def test_a_decision_by_name_would_be_found(text: str) -> None:
 
 
 def test_only_operators_files_decide_by_an_operators_name() -> None:
-    for name, tree in MODULES.items():
-        if room(name) != "ops" and GENERATED not in name:  # references, too, are by operator
+    for name, tree in modules().items():
+        if room(name) != "ops" and not name.startswith((GENERATED, REFERENCES)):
             found = [ast.unparse(node) for node in operator_names_decided_by(tree)]
             assert not found, f"{name}: {found}"
 

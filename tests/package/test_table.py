@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from delegate.cli.nodes import nodes_text
-from delegate.cli.table import WIDTH, format_pairs, format_table, share, thousands
+from delegate.cli.table import WIDTH, format_pairs, format_table, nodes_text, share, thousands
 from delegate.progress import progress
 
 

@@ -13,7 +13,7 @@ import pytest
 from rk3588_vision.zoo import read_manifest
 from tools.board.packages import UnavailableError, suite_sources
 from tools.wheels import check
-from tools.wheels.build import find_python, find_wheel
+from tools.wheels.build import find_python, find_wheel, unpack_sdist
 from tools.wheels.debian import build_deb
 
 ANSWER = """\
@@ -112,6 +112,79 @@ def make_wheel(folder: Path, tag: str) -> Path:
         ):
             archive.writestr(name, text)
     return path
+
+
+@pytest.fixture
+def complete_wheel(tmp_path: Path) -> dict[str, int]:
+    """Return what a wheel holds: names and the bits of their permissions."""
+    packages = ("delegate/__init__.py", "rk3588_conformance/__init__.py", "rk3588_vision/x.py")
+    more = ("delegate/py.typed", "delegate/_native.pyi", "a-1.dist-info/licenses/LICENSE")
+    libraries = ("delegate/_native.cp311.so", "delegate/librk3588_delegate.so")
+    return {**dict.fromkeys((*packages, *more), 0o644), **dict.fromkeys(libraries, 0o755)}
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"tests/test_a.py": 0o644}, "has the folders .*tests"),
+        ({"delegate/py.typed": None}, r"has no delegate/py\.typed"),
+        ({"a-1.dist-info/licenses/LICENSE": None}, "has no licenses/LICENSE"),
+        ({"delegate/librk3588_delegate.so": 0o644}, "is not executable"),
+        ({"delegate/librk3588_delegate.so": None}, "has the libraries"),
+        ({"rk3588_vision/x.py": None}, "has the folders"),
+    ],
+)
+def test_a_wheel_that_is_not_whole_is_refused(
+    tmp_path: Path, complete_wheel: dict[str, int], change: dict[str, int | None], complaint: str
+) -> None:
+    def check_held(held: dict[str, int | None]) -> None:
+        with zipfile.ZipFile(tmp_path / "a.whl", "w") as archive:
+            for name, mode in held.items():
+                if mode is not None:
+                    entry = zipfile.ZipInfo(name)
+                    entry.external_attr = mode << 16
+                    archive.writestr(entry, "text")
+        check.check_contents(tmp_path / "a.whl")
+
+    check_held({**complete_wheel})
+    with pytest.raises(SystemExit, match=complaint):
+        check_held({**complete_wheel, **change})
+
+
+def test_a_library_that_needs_more_than_the_c_library_is_refused(tmp_path: Path) -> None:
+    if shutil.which("readelf") is None or shutil.which("c++") is None:
+        pytest.skip("no readelf or no compiler")
+    (tmp_path / "a.cpp").write_text('#include <string>\nint f() { return std::stoi("1"); }\n')
+    for flags, is_fine in ((["-static-libstdc++", "-static-libgcc"], True), ([], False)):
+        library = tmp_path / "a.so"
+        command = ["c++", "-shared", "-fPIC", *flags, "-o", str(library), str(tmp_path / "a.cpp")]
+        subprocess.run(command, check=True)
+        with zipfile.ZipFile(tmp_path / "a.whl", "w") as archive:
+            archive.write(library, "delegate/a.so")
+        if is_fine:
+            check.check_needs(tmp_path / "a.whl")
+        else:
+            with pytest.raises(SystemExit, match=r"needs .*libstdc\+\+"):
+                check.check_needs(tmp_path / "a.whl")
+
+
+def test_wheels_are_built_from_the_source_distribution(tmp_path: Path) -> None:
+    """Files that are the same keep their time, by which ninja knows them; others go."""
+    folder = tmp_path / "source"
+
+    def unpack(**files: str) -> None:
+        with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+            for name, text in files.items():
+                (tmp_path / "file").write_text(text)
+                archive.add(tmp_path / "file", f"a-1.0/native/{name}")
+        unpack_sdist(tmp_path / "a.tar.gz", folder)
+
+    unpack(same="1", changed="2", gone="3")
+    before = (folder / "native/same").stat().st_mtime_ns
+    unpack(same="1", changed="4", new="5")
+    held = {path.name: path.read_text() for path in (folder / "native").iterdir()}
+    assert held == {"same": "1", "changed": "4", "new": "5"}
+    assert (folder / "native/same").stat().st_mtime_ns == before
 
 
 def test_a_debian_package_has_the_modules_of_every_python(tmp_path: Path) -> None:

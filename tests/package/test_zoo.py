@@ -139,6 +139,22 @@ def test_damaged_copy_is_not_used(server: str, cache: Path, tmp_path: Path) -> N
     assert fetch(wanted, tmp_path).read_bytes() == CONTENT
 
 
+def test_downloads_are_beside_compiled_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the one rule of the user's cache: a relative XDG_CACHE_HOME counts as unset."""
+    (tmp_path / ".cache/rk3588-delegate/models").mkdir(parents=True)
+    path = tmp_path / ".cache/rk3588-delegate/models/model.tflite"
+    path.write_bytes(CONTENT)
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find(entry(), tmp_path) == path
+    monkeypatch.delenv("HOME")
+    assert find(entry(), tmp_path) is None
+    with pytest.raises(DownloadError, match="XDG_CACHE_HOME or HOME"):
+        fetch(entry(), tmp_path)
+
+
 def test_shared_folder_comes_first(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "model.tflite").write_bytes(CONTENT)

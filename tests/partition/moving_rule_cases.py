@@ -18,6 +18,7 @@ from tests.partition.rule_graphs import (
     enlarged,
     enlarged_to,
     fc,
+    flattened,
     halves,
     interpolated,
     joined,
@@ -40,7 +41,6 @@ from tests.partition.rule_graphs import (
 
 MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "image_rank": [
-        (lambda: with_input(padding(), X, shape=(9, 7, 5)), "[9, 7, 5]"),
         (lambda: with_input(blocks(), X, shape=(4, 6, 5)), "[4, 6, 5]"),
     ],
     "output_sides_in_range": [
@@ -57,6 +57,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(fc(), X, shape=(1, 1, 1, 2, 12)), "[1, 1, 1, 2, 12]"),
         (lambda: with_input(joined(), 0, shape=(1, 1, 3, 2, 16)), "[1, 1, 3, 2, 16]"),
         (lambda: with_output(cut(), shape=()), "[]"),
+        (lambda: with_input(padding(), X, shape=(1, 1, 9, 7, 5)), "[1, 1, 9, 7, 5]"),
     ],
     "pad_amounts_known": [
         (lambda: padding(top=-1), "[-1, 1]"),
@@ -77,7 +78,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     ],
     "alias_position_known": [
         (lambda: joined(axis=4), "the axis is 4"),
-        (lambda: with_output(joined(), shape=(1, 3, 2, 22)), "parts of 21 make"),
+        (lambda: with_output(joined(), shape=(1, 3, 2, 22)), "it gives [1, 3, 2, 21]"),
         (lambda: with_input(joined(), 1, shape=(1, 2, 2, 5)), "along axis 3"),
         (lambda: with_input(cut(), 1, constant=None), "does not hold 4 constants"),
         (lambda: with_input(cut(), 1, constant=np.zeros(4)), "is INT32"),
@@ -107,9 +108,9 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "parts_are_consecutive": [(side_by_side, "takes a part of the rows")],
     "part_is_reached": [
         (lambda: cut(begin=(0, 0, 40, 0), size=(1, 3, 2, 32), width=50), "begins at column 40"),
-        (lambda: skipping(9), "the strides are [9, 1]"),
+        (lambda: skipping(9), "the strides are [1, 9]"),
     ],
-    "resized_to_twice": [(interpolated, "from [3, 2] to [7, 4]")],
+    "resized_by_power_of_two": [(interpolated, "from [3, 2] to [7, 4]")],
     "block_in_range": [(lambda: blocks(0), "it is 0"), (lambda: blocks(9), "it is 9")],
     "blocks_fit": [
         (lambda: blocks(2, (1, 2, 3, 19)), "[1, 2, 3, 19]"),
@@ -128,6 +129,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "order_possible": [
         (lambda: reshaped((3, 1, 2, 32)), "[3, 1, 2, 32]"),
         (lambda: reshaped((1, 1, 4, 48)), "[1, 1, 4, 48]"),
+        (lambda: with_output(flattened(), shape=(1, 64)), "[1, 3, 2, 32] makes no [1, 64]"),
     ],
     "transposed_axes": [
         (lambda: turned((0, 1, 1, 2)), "the axes are [0, 1, 1, 2]"),

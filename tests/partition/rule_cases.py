@@ -71,6 +71,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     ],
     "float32_output": [(lambda: function("DEQUANTIZE"), "is INT8")],
     "sparse_constant": [(lambda: function("DENSIFY"), "no sparse constant of a known kind")],
+    "cast_constant": [(lambda: function("CAST"), "is no constant")],
     "options_known": [(lambda: with_node(conv(), options=None), "missing")],
     "activation_supported": [
         (lambda: with_options(conv(), activation=Activation.TANH), "it is TANH"),
@@ -195,8 +196,8 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     ],
     "same_batch": [(lambda: with_output(conv(), shape=(2, 9, 7, 4)), "they are 1 and 2")],
     "kernel_in_range": [(lambda: conv(h=40, w=40, kh=32, kw=1), "the kernel is 32 x 1")],
+    "strides_or_patches": [(lambda: conv(sh=8), "they are 8 x 1")],
     "strides_in_range": [
-        (lambda: conv(sh=8), "they are 8 x 1"),
         (lambda: with_options(depthwise(), stride_w=0), "they are 1 x 0"),
     ],
     "dilation_in_range": [

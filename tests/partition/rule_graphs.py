@@ -186,6 +186,14 @@ def reshaped(shape: tuple[int, ...] = (1, 6, 32)) -> Graph:
     return read_graph(b.build())
 
 
+def flattened() -> Graph:
+    """RESHAPE of [1, 3, 2, 32], alone."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    b.output(moves.reshape(b, x, (1, 192)))
+    return read_graph(b.build())
+
+
 def turned(axes: tuple[int, ...]) -> Graph:
     """TRANSPOSE of [1, 3, 2, 32]."""
     b = ModelBuilder()
@@ -212,10 +220,11 @@ def side_by_side() -> Graph:
     return read_graph(b.build())
 
 
-def skipping(rows: int) -> Graph:
-    """The first of three rows, every so many."""
-    graph = cut(begin=(0, 0, 0, 0), size=(1, 1, 2, 32), strided=True)
-    strides, end = np.array((1, rows, 1, 1), np.int32), np.array((1, 3, 2, 32), np.int32)
+def skipping(columns: int) -> Graph:
+    """Two columns, so many apart."""
+    graph = cut(begin=(0, 0, 0, 0), size=(1, 3, 2, 32), strided=True, width=2 * columns)
+    strides, end = np.array((1, 1, columns, 1)), np.array((1, 3, 2 * columns, 32))
+    strides, end = strides.astype(np.int32), end.astype(np.int32)
     return with_input(with_input(graph, 3, constant=strides), 2, constant=end)
 
 

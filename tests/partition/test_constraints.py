@@ -21,6 +21,7 @@ from rk3588_conformance.builder import (
     ModelBuilder,
     options,
 )
+from tests.loops import for_each
 from tests.partition.rule_cases import CASES
 from tests.partition.rule_graphs import (
     X,
@@ -41,8 +42,8 @@ from tests.partition.rule_graphs import (
 )
 
 
-@pytest.mark.parametrize(
-    ("rule", "number"),
+@for_each(
+    "rule, number",
     [(rule, number) for rule, cases in CASES.items() for number in range(len(cases))],
 )
 def test_rule_rejects_with_the_value(rule: str, number: int) -> None:
@@ -117,7 +118,7 @@ EXTREMES: dict[str, Callable[[], Graph]] = {
 }
 
 
-@pytest.mark.parametrize("name", EXTREMES)
+@for_each("name", EXTREMES)
 def test_nodes_at_the_limits_are_accepted(name: str) -> None:
     supported, rejections = select_nodes(EXTREMES[name]())
     assert rejections == ()

@@ -6,12 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from delegate.compile import compiler
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Graph, Quantization
 from delegate.model.tflite_reader import read_graph
+from delegate.npu.program import build_program
 from delegate.options import Options
-from delegate.partition.cost import PartitionCost, slower_partitions
-from delegate.partition.partitioner import partition_graph
+from delegate.partition.epochs import partition_graph
+from delegate.partition.partitioner import PartitionCost, slower
 from rk3588_conformance.builder import ModelBuilder, layers
 from tests.partition.random_graphs import graphs_and_nodes
 
@@ -39,7 +41,7 @@ def test_never_slower_than_the_cpu_alone_or_one_partition(case, times, fixed):
     kept = supported
     while True:
         partitions = partition_graph(graph, kept)
-        rejected = {r.node for r in slower_partitions(graph, partitions, cost)}
+        rejected = {r.node for p in partitions for r in slower(graph, p, cost(p))}
         if not rejected:
             break
         kept = kept - rejected
@@ -106,3 +108,18 @@ def test_a_tail_is_delegated_where_its_driver_makes_it_worth_it():
     assert delegated(graph, device="rocket") == {0}
     assert delegated(graph, device="rknpu") == {0} | tail
     assert delegated(graph, device="simulator") == {0} | tail
+
+
+def test_a_tail_that_costs_more_to_start_is_never_encoded(monkeypatch):
+    built = []
+
+    def build(lowered, *given):
+        built.append(lowered.name)
+        return build_program(lowered, *given)
+
+    monkeypatch.setattr(compiler, "build_program", build)
+    assert delegated(with_tail(8)) == {0}
+    assert built == ["main nodes 0..0"]
+    built.clear()
+    assert delegated(with_tail(8), deny_ops="") == {0, 2}
+    assert built == ["main nodes 0..0", "main nodes 2..2"]

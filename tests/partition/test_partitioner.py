@@ -9,15 +9,11 @@ import pytest
 from hypothesis import given, settings
 
 from delegate.compile.compiler import CompileResult, compile_model
-from delegate.model.graph import DType, Graph, Node
-from delegate.model.partition import Partition
+from delegate.model.graph import DType, Graph, Node, Partition
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.partition.partitioner import (
-    node_macs,
-    partition_graph,
-    select_nodes,
-)
+from delegate.partition.epochs import partition_graph
+from delegate.partition.partitioner import node_macs, select_nodes
 from rk3588_conformance.builder import (
     ModelBuilder,
     conv_model,

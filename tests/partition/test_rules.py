@@ -12,8 +12,7 @@ import delegate.compile.compiler
 from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError, LoweringError
 from delegate.lower.rules import RULES as LOWERING_RULES
-from delegate.model.graph import DType, Graph, Quantization
-from delegate.model.partition import Partition
+from delegate.model.graph import DType, Graph, Partition, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.documentation import sentence_of, supported_operators_page

@@ -24,6 +24,7 @@ from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions
+from tests.loops import for_each
 
 SCALE = Quantization((0.05,), (3,))
 SHAPE_OPTIONS = BuiltinOptions(55, {0: b"\2"})
@@ -177,7 +178,7 @@ def arithmetic_model(seed: int) -> bytes:
     return builder.build()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_arithmetic_is_the_runtimes(seed: int, tmp_path) -> None:
     model = arithmetic_model(seed)
     path = tmp_path / "model.tflite"

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from delegate.host.runtimes import find_runtime
-from delegate.model.graph import DType, Graph, Padding, Quantization
-from delegate.model.partition import Partition
+from delegate.model.graph import DType, Graph, Padding, Partition, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.operator import ABSENT
@@ -21,6 +20,7 @@ from rk3588_conformance.builder.moves import expand_dims, resize, squeeze
 from rk3588_conformance.builder.pooling import pool, reduced
 from rk3588_conformance.cut_model import exposed_model
 from rk3588_conformance.generated.random_graphs import random_graph
+from tests.loops import for_each
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -134,7 +134,7 @@ MAKERS: dict[str, Callable[[ModelBuilder, int], int]] = {
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-@pytest.mark.parametrize("shape", [(1, 1, 6, 16), (3, 1, 6, 16), (1, 5, 6, 16), (2, 7, 4, 16)])
+@for_each("shape", [(1, 1, 6, 16), (3, 1, 6, 16), (1, 5, 6, 16), (2, 7, 4, 16)])
 def test_shapes_of_one_operator_follow_as_in_the_runtime(
     maker: str, shape: tuple[int, ...]
 ) -> None:

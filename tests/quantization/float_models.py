@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from delegate.model.graph import DType
+from delegate.model.graph import DType, Padding
 from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.conv_2d import ConvOptions
 from rk3588_conformance.builder import options
@@ -93,3 +93,18 @@ def save_pictures(folder: Path, count: int = 6) -> list[Path]:
         paths.append(folder / f"{number}.png")
         Image.fromarray(pixels).save(paths[-1])
     return paths
+
+
+def classifier(classes: int = 10) -> bytes:
+    """Scores of ``classes`` over the whole picture, as classifiers have them."""
+    builder = ModelBuilder("classifier")
+    x = builder.input("image", (1, 3, 3, 3), DType.FLOAT32)
+    weights = np.random.default_rng(7).normal(0, 0.2, (classes, 3, 3, 3)).astype(np.float32)
+    operands = [
+        x,
+        builder.constant("kernel", weights),
+        builder.constant("bias", weights[:, 0, 0, 0]),
+    ]
+    window = ConvOptions(padding=Padding.VALID)
+    y = builder.result("CONV_2D", operands, "scores", (1, 1, 1, classes), options=window)
+    return builder.build(reshaped(builder, y, (1, classes), "classes"))

@@ -12,9 +12,8 @@ from delegate.host.runtimes import find_runtime
 from delegate.model.flatbuffer_reader import FlatbufferReader
 from delegate.model.flatbuffer_tables import read_table, write_file
 from delegate.model.graph import DType
-from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_reader import read_model
-from delegate.model.tflite_schema import FILE_IDENTIFIER, ModelSlot, OperatorCodeSlot
+from delegate.model.tflite_schema import FILE_IDENTIFIER, MODEL, ModelSlot, OperatorCodeSlot
 from delegate.ops.conv_2d import ConvOptions
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.sparse import Tree, encoded

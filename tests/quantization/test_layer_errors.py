@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from delegate.cli.accuracy import error_data
 from delegate.errors import ModelError
-from delegate.insight.node_data import error_data
 from rk3588_vision.quantization.float_model import FloatModel
 from rk3588_vision.quantization.layer_errors import (
     BEST_DB,
@@ -21,7 +21,7 @@ from rk3588_vision.quantization.layer_errors import (
 from rk3588_vision.quantization.picture_input import PictureInput, Wishes
 from tests.cli.conftest import MODEL as DIGITS
 from tests.cli.odd_models import two_input_model
-from tests.quantization.float_models import chain, save_pictures, two_heads
+from tests.quantization.float_models import chain, classifier, save_pictures, two_heads
 
 pytest.importorskip("PIL")
 
@@ -121,3 +121,10 @@ def test_the_input_has_the_range_of_all_pixels(
     values = prepared.sample(save_pictures(tmp_path / "pictures", 1)[0], details)
     assert ends[0] <= values.min() < values.max() <= ends[1]
     assert "as classify" in str(prepared)
+
+
+def test_a_classifier_sees_pictures_as_classify_prepares_them(tmp_path: Path) -> None:
+    """Its outputs say what it is, and that it is no detector is no error here."""
+    path = tmp_path / "float.tflite"
+    path.write_bytes(classifier())
+    assert PictureInput.of(path, Wishes()).user == "classify"

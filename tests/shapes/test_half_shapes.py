@@ -17,10 +17,9 @@ from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.options import Options
-from rk3588_conformance import half_oracle
 from rk3588_conformance.builder import options as tables
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.half_judge import judged_by
+from rk3588_conformance.half_judge import outside_bound
 from tests.ops.half_models import SIMULATED, half_interpreter, output_for
 from tests.shapes.test_shapes import MEASURED, Shape, measured_shapes
 
@@ -68,13 +67,13 @@ def product_model(rows: int, inputs: int, outputs: int, op: str = "FULLY_CONNECT
     return builder.build()
 
 
-def outside(model: bytes, judge: half_oracle.Judge) -> list[str]:
+def outside(model: bytes) -> list[str]:
     """What the simulator gives beyond the bound of random inputs."""
     graph = read_graph(model)
     (index,) = graph.inputs
     x = np.random.default_rng(1).normal(size=graph.tensor(index).shape).astype(np.float32)
     ours = output_for(half_interpreter(model), x)
-    return judged_by(judge)(graph, {index: x}, [ours])
+    return outside_bound(graph, {index: x}, [ours])
 
 
 def is_planned(model: bytes) -> bool:
@@ -82,8 +81,7 @@ def is_planned(model: bytes) -> bool:
 
 
 def compute(shape: Shape) -> list[str]:
-    judge = half_oracle.depthwise if shape.is_depthwise else half_oracle.convolution
-    return outside(conv_model(shape), judge)
+    return outside(conv_model(shape))
 
 
 def test_every_measured_shape_is_planned() -> None:
@@ -98,15 +96,20 @@ def test_small_shapes_are_within_the_bound() -> None:
     assert [(shape, found) for shape in small if (found := compute(shape))] == []
 
 
-@pytest.mark.parametrize("shape", [s for s in measured_shapes() if macs(s) > QUICK_MACS])
-def test_large_shapes_are_within_the_bound(shape: Shape) -> None:
-    assert compute(shape) == []
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.exhaustive) for part in (1, 2, 3))]
+)
+def test_large_shapes_are_within_the_bound(part: int) -> None:
+    """Every fourth of them; the others repeat it with other sizes."""
+    large = [shape for shape in measured_shapes() if macs(shape) > QUICK_MACS]
+    assert len(large) > MEASURED // 4
+    assert [(shape, found) for shape in large[part::4] if (found := compute(shape))] == []
 
 
 def test_the_product_of_512_is_within_the_bound() -> None:
-    assert outside(product_model(PRODUCT, PRODUCT, PRODUCT), half_oracle.dense) == []
+    assert outside(product_model(PRODUCT, PRODUCT, PRODUCT)) == []
     model = product_model(PRODUCT, PRODUCT, PRODUCT, "BATCH_MATMUL")
-    assert outside(model, half_oracle.matrix_product) == []
+    assert outside(model) == []
 
 
 @pytest.mark.parametrize("op", ["FULLY_CONNECTED", "BATCH_MATMUL"])

@@ -9,6 +9,8 @@ import pytest
 from benchmarks.bounds import BOUNDS, MOST_BYTES_OVER_FLOOR, bytes_floor
 from benchmarks.run import main
 from delegate.compile.compiler import compile_model
+from delegate.lower.task import BufferId
+from delegate.npu.program import parse
 from delegate.ops import OPERATORS
 from delegate.options import Options
 from tests.shared_folder import MODELS, needs_models, whole_models
@@ -24,8 +26,9 @@ PLAIN = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "PAD")
 
 
 @pytest.mark.parametrize("path", whole_models(), ids=lambda path: path.stem)
-def test_bytes_are_near_the_floor(path):
+def test_bytes_are_near_the_floor_and_activations_take_little_room(path):
     result = compile_model(path, Options(numerics="exact"))
+    check_activations(result)
     moved = sum(item.estimate.bytes for item in result.partitions)
     floor = sum(bytes_floor(layer) for item in result.partitions for layer in item.layers)
     has_goal = path.stem == "yolov8n_640_int8_per_channel"
@@ -38,6 +41,14 @@ def test_bytes_are_near_the_floor(path):
         plain = compile_model(path, Options(numerics="exact", deny_ops=others)).partitions
         assert sum(item.tasks for item in plain) <= bound.tasks
         assert sum(item.estimate.cycles for item in plain) <= bound.cycles
+
+
+def check_activations(result):
+    for compiled in result.partitions:
+        scratch = parse(compiled.program).buffers[BufferId.SCRATCH].size_bytes
+        # A few atoms more where all tensors are tiny.
+        most = max(1.2 * compiled.live_bytes, compiled.live_bytes + 256)
+        assert compiled.live_bytes <= scratch <= most
 
 
 @needs_models

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from delegate.errors import SimulatorFault
+from tests.loops import for_each
 from tests.sim import oracle
 from tests.sim import stream as s
 from tests.sim.programs import (
@@ -158,7 +159,7 @@ def test_filler_is_allowed_anywhere():
     assert (memory.bytes("output") != 0xA5).any()
 
 
-@pytest.mark.parametrize("mask", [0x01, 0x05, 0x08, 0x10, 0x15, 0x1C, 0x1D | 0x60, 0x20])
+@for_each("mask", [0x01, 0x05, 0x08, 0x10, 0x15, 0x1C, 0x1D | 0x60, 0x20])
 def test_enable_masks_that_start_nothing_known(mask):
     fault = edited_fault(
         lambda w: (
@@ -247,8 +248,8 @@ def tiles(**second: int) -> tuple[s.Memory, s.Program]:
     return memory, program
 
 
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("bits", [1 << 13, 1 << 12, 3 << 12])
+@for_each("plain", [False, True])
+@for_each("bits", [1 << 13, 1 << 12, 3 << 12])
 def test_reuse_of_cbuf_gives_the_same_result(bits, plain):
     memory, program = tiles(r1040=0xB1 | bits)
     s.run(memory, program.place(memory), plain=plain)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from tests.loops import for_each
 from tests.sim import oracle
 from tests.sim import stream as s
 from tests.sim.programs import Conv, conv_registers, random_tensors
@@ -167,7 +167,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@for_each("name", CASES)
 def test_literal_path_equals_numpy(name):
     t = CASES[name]
     rng = np.random.default_rng(len(name))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import pytest
 
+from tests.loops import for_each
 from tests.sim import oracle
 from tests.sim import stream as s
 from tests.sim.programs import (
@@ -243,7 +243,7 @@ AS_HEALTHY += [(kind, way) for kind in CONVS for way in MAC]
 AS_HEALTHY.remove(("transposed", "cna:dilation_ignored"))
 
 
-@pytest.mark.parametrize(("kind", "way"), AS_HEALTHY)
+@for_each("kind, way", AS_HEALTHY)
 def test_it_computes_what_others_registers_or_tensors_give(kind: str, way: str) -> None:
     unclamped = UNCLAMPED if "negatives" in way else {}
     case, found = make(kind, FULL | MIDDLE[kind] | unclamped)
@@ -303,9 +303,9 @@ def alone_registers(stage: str, shift: int) -> s.Registers:
     }[stage]  # fmt: skip
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("stage", ["bs", "bn", "ew", "ew:conversion", "out"])
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("way", WAYS)
+@for_each("stage", ["bs", "bn", "ew", "ew:conversion", "out"])
+@for_each("kind", KINDS)
 def test_roundings(kind: str, stage: str, way: str) -> None:
     own = way == "ties_even"
     deviation = f"{kind}:{stage}{'_' if ':' in stage else ':'}{way}"
@@ -368,8 +368,8 @@ ORDERS: dict[str, tuple[s.Registers, Callable[[Int64, int], Int64]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("way", ORDERS)
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("way", ORDERS)
+@for_each("kind", KINDS)
 def test_orders_and_clamps(kind: str, way: str) -> None:
     registers, formula = ORDERS[way]
     shift = 1 if kind == "alone" else SHIFTS[kind] - 2

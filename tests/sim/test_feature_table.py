@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
+from tests.loops import for_each
 from tests.sim.feature_table import FEATURES, PAGE, page
 
 TESTS = Path(__file__).parents[1]
@@ -17,7 +16,7 @@ def test_page_is_fresh():
     assert fresh, "docs/simulator.md is stale: run python -m tests.sim.feature_table"
 
 
-@pytest.mark.parametrize("feature", FEATURES, ids=lambda f: f.text[:40])
+@for_each("feature", FEATURES)
 def test_tests_of_a_feature_exist(feature):
     assert feature.tests
     for name in feature.tests:

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.loops import for_each
 from tests.sim import oracle
 from tests.sim import stream as s
 from tests.sim.programs import (
@@ -139,8 +140,8 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("spread", [2, 12])
+@for_each("plain", [False, True])
+@for_each("spread", [2, 12])
 @pytest.mark.parametrize("name", CASES)
 def test_convolution(name, spread, plain):
     t = CASES[name]
@@ -260,8 +261,8 @@ def test_raw_sums_of_an_int8_convolution(plain):
     np.testing.assert_array_equal(found, acc + data.alu[:, None, None])
 
 
-@pytest.mark.parametrize("bits", [16, 32])
-@pytest.mark.parametrize("plain", [False, True])
+@for_each("bits", [16, 32])
+@for_each("plain", [False, True])
 def test_wide_integers_element_by_element(bits, plain):
     """Two operands of 16 or 32 bits added and saturated."""
     c, h, w = 9, 4, 5

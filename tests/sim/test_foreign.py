@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from delegate.errors import SimulatorFault
+from tests.loops import for_each
 from tests.sim import oracle
 from tests.sim import stream as s
 from tests.sim.programs import (
@@ -151,8 +152,8 @@ def test_both_readers_of_the_main_operand_are_needed():
         s.run(memory, program.place(memory))
 
 
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize(("width", "rows", "columns"), [(21, 1, 8), (20, 3, 2), (7, 2, 4)])
+@for_each("plain", [False, True])
+@for_each("width, rows, columns", [(21, 1, 8), (20, 3, 2), (7, 2, 4)])
 def test_the_writers_last_group_may_end_early(width, rows, columns, plain):
     """A cube of height 1, as resizing has it, whose stream of atoms ends inside a group of the
     writer: what is there is laid out like the rest.
@@ -194,8 +195,8 @@ def test_the_writers_last_group_may_end_early(width, rows, columns, plain):
     np.testing.assert_array_equal(memory.bytes("target").view(np.int8).reshape(-1, 16), before)
 
 
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("width", [9, 13, 30])
+@for_each("plain", [False, True])
+@for_each("width", [9, 13, 30])
 def test_tails_of_packed_rows_are_filled_in_place(width, plain):
     """Rows of packed pixels begin every 16 pixels: a task of the DPU alone first writes the padding
     behind the last pixel of each, (x - pad) times a mask plus pad, in the atoms of the tail, where

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from delegate.errors import SimulatorFault
+from tests.loops import for_each
 from tests.sim import stream as s
 from tests.sim.seed_programs import seed_program, walk_program, wide_program
 
@@ -48,7 +49,7 @@ def mutate(rng: np.random.Generator, words: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("program", [seed_program, walk_program, wide_program])
-@pytest.mark.parametrize("seed", range(6))
+@for_each("seed", range(6))
 def test_mutated_streams(seed, program):
     rng = np.random.default_rng(seed)
     original, tasks = program(rng)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from tests.loops import for_each
 from tests.sim import stream as s
 from tests.sim.programs import Conv, Elementwise, align, elementwise_registers, random_elementwise
 from tests.sim.test_float_oracle import HALF_FORMAT, from_atoms, half_conv
@@ -92,8 +92,8 @@ def random_shape(rng: np.random.Generator) -> Conv:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("weights", KINDS)
-@pytest.mark.parametrize("features", KINDS)
+@for_each("weights", KINDS)
+@for_each("features", KINDS)
 def test_convolutions(features: str, weights: str) -> None:
     rng = np.random.default_rng([ord(features[0]), ord(weights[0]), ord(weights[1])])
     for _ in range(3):
@@ -125,7 +125,7 @@ def by_channel(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return (rng.choice([-1, 0, 0, 0, 1], shape) * sizes).astype(np.float16)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@for_each("seed", range(4))
 def test_sums_between_two_numbers(seed: int) -> None:
     """Results in fp32, so that no later rounding hides which number was taken."""
     rng = np.random.default_rng(seed)
@@ -186,7 +186,7 @@ def flying(
     return memory, program
 
 
-@pytest.mark.parametrize("factor", [1.0, -1.0, 0.37, 2.0**-9, 2.0**-24, 65504.0])
+@for_each("factor", [1.0, -1.0, 0.37, 2.0**-9, 2.0**-24, 65504.0])
 def test_every_number_times_a_factor(factor: float) -> None:
     """All 65,536 halves through BN: subnormal numbers, ties, infinities, NaN."""
     x = ALL.reshape(8, 64, 128)
@@ -198,10 +198,8 @@ def test_every_number_times_a_factor(factor: float) -> None:
     np.testing.assert_array_equal(from_atoms(found, np.float16, *x.shape), wanted)
 
 
-@pytest.mark.parametrize("kind", ["spread", "zeros", "infinite", "any bits"])
-@pytest.mark.parametrize(
-    "cfg", [0x108202C0, 0x108402C0, 0x108003C4, 0x108002C0, 0x108102C0, 0x108003E4]
-)
+@for_each("kind", ["spread", "zeros", "infinite", "any bits"])
+@for_each("cfg", [0x108202C0, 0x108402C0, 0x108003C4, 0x108002C0, 0x108102C0, 0x108003E4])
 def test_two_maps(cfg: int, kind: str) -> None:
     rng = np.random.default_rng(cfg)
     with np.errstate(over="ignore"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from delegate.errors import SimulatorFault
+from tests.loops import for_each
 from tests.sim import oracle
 from tests.sim import stream as s
 from tests.sim.programs import (
@@ -53,9 +54,9 @@ def check_conv(t: Conv, memory: s.Memory, data: oracle.Tensors, r: s.Registers) 
     assert len(np.unique(expected)) > 20
 
 
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("width", [9, 16, 17])
-@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@for_each("plain", [False, True])
+@for_each("width", [9, 16, 17])
+@for_each("channels", [1, 2, 3, 4])
 def test_packed_pixels(channels, width, plain):
     """LINE_STRIDE holds the real width; rows in memory begin every 16 pixels."""
     t = dataclasses.replace(PACKED, c=channels, w=width, ow=-(-width // 2))
@@ -174,8 +175,8 @@ def transposed(x: np.ndarray, weights: np.ndarray, stride: int, crop: int, zero:
     return full[:, crop : full.shape[1] - crop, crop : full.shape[2] - crop]
 
 
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize(("stride", "k", "p"), [(2, 4, 1), (2, 3, 1), (3, 5, 0)])
+@for_each("plain", [False, True])
+@for_each("stride, k, p", [(2, 4, 1), (2, 3, 1), (3, 5, 0)])
 def test_transposed_convolution(stride, k, p, plain):
     """PAD = k - 1 - p; the pixels between and around hold the input's zero point."""
     h, w, zero = 5, 7, -9
@@ -215,8 +216,8 @@ def test_depthwise_transposed_convolution():
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("source_size", [True, False], ids=["size of the source", "of the output"])
-@pytest.mark.parametrize("plain", [False, True])
+@for_each("source_size", [True, False])
+@for_each("plain", [False, True])
 def test_nearest_by_two(source_size, plain):
     h, w, c = 5, 7, 16
     t = Elementwise(c=c, h=2 * h, w=2 * w)

@@ -20,6 +20,7 @@ from delegate.insight.layer_counters import count_program
 from delegate.npu.program_reader import parse
 from delegate.options import Options
 from rk3588_conformance.generated.campaign import in_child
+from tests.loops import for_each
 from tests.sim import oracle
 from tests.sim import stream as s
 from tests.sim.programs import (
@@ -67,7 +68,7 @@ def conv_capture(t: Conv = CONV) -> tuple[Capture, oracle.Tensors, s.Registers]:
     return capture_of(memory, program.place(memory), (t.oc, t.oh, t.ow)), data, r
 
 
-@pytest.mark.parametrize("element", [(0, 0, 0), (20, 8, 6), (36, 4, 3)])
+@for_each("element", [(0, 0, 0), (20, 8, 6), (36, 4, 3)])
 def test_every_stage_of_a_convolution(element):
     capture, data, r = conv_capture()
     trace = simulator.explain(capture, "expected_0", element).writes[-1]
@@ -185,7 +186,7 @@ def test_counting_computes_nothing():
     assert simulator.count(blank) == simulator.count(capture)
 
 
-@pytest.mark.parametrize("element", [(0, 0, 0), (20, 8, 6), (36, 4, 3)])
+@for_each("element", [(0, 0, 0), (20, 8, 6), (36, 4, 3)])
 def test_an_element_of_a_task(element):
     """The same element by the task that writes it and by its place in the output tensor."""
     capture, _, _ = conv_capture()
@@ -198,11 +199,17 @@ def test_channels_of_padding_can_be_explained():
     assert [stage for stage, _ in trace.values][-1] == "DPU.OFFSET_PEND"
 
 
-@pytest.mark.parametrize(
-    ("task", "element"),
-    [(1, (0, 0, 0)), (0, (64, 0, 0)), (0, (0, 9, 0)), (0, (0, 0, 7)), (-1, (0, 0, 0)),
-     (0, (0, 0, 1 << 40))],
-)  # fmt: skip
+@for_each(
+    "task, element",
+    [
+        (1, (0, 0, 0)),
+        (0, (64, 0, 0)),
+        (0, (0, 9, 0)),
+        (0, (0, 0, 7)),
+        (-1, (0, 0, 0)),
+        (0, (0, 0, 1 << 40)),
+    ],
+)
 def test_unknown_elements_of_tasks(task, element):
     capture, _, _ = conv_capture()
     with pytest.raises(UsageError):
@@ -216,7 +223,7 @@ def repeated_capture(times: int) -> Capture:
     return replace(capture, jobs=(CaptureJob(job.tasks * times),))
 
 
-@pytest.mark.parametrize("times", [1, 255, 256, 257, 600])
+@for_each("times", [1, 255, 256, 257, 600])
 def test_the_last_writes_of_an_element_are_kept_and_the_others_counted(times: int) -> None:
     explanation = simulator.explain(repeated_capture(times), 0, (3, 0, 0))
     kept = min(times, MOST_WRITES)

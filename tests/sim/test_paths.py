@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pytest
 
+from tests.loops import for_each
 from tests.sim import stream as s
 from tests.sim import test_conv_oracle, test_elementwise_oracle, test_lut
 from tests.sim.programs import (
@@ -113,7 +113,7 @@ def test_random_convolutions_distinguish_results():
     assert sum(len(np.unique(image)) > 10 for image in images) > 0.5 * len(images)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_random_convolutions(seed):
     memory, program = random_convolutions(seed)
     wanted = outputs(memory, program, plain=True)
@@ -122,7 +122,7 @@ def test_random_convolutions(seed):
     assert_same(outputs(memory, program, threads=3), wanted)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_random_elementwise(seed):
     rng = np.random.default_rng(seed)
     memory, program = s.Memory(), s.Program()
@@ -143,7 +143,7 @@ def test_random_elementwise(seed):
         assert_same(outputs(memory, program, isa=isa), wanted)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_random_tables(seed):
     """Tasks of the DPU alone with tables, with operands per channel, gaps and notches."""
     rng = np.random.default_rng(seed)
@@ -182,7 +182,7 @@ def test_random_tables(seed):
     assert_same(outputs(memory, program, threads=3), wanted)
 
 
-@pytest.mark.parametrize("name", [*test_conv_oracle.CASES, *test_elementwise_oracle.CASES])
+@for_each("name", [*test_conv_oracle.CASES, *test_elementwise_oracle.CASES])
 def test_oracle_cases(name):
     rng = np.random.default_rng(7)
     memory, program = s.Memory(), s.Program()
@@ -198,7 +198,7 @@ def test_oracle_cases(name):
         assert_same(outputs(memory, program, isa=isa), wanted)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@for_each("threads", [1, 2, 3, 7])
 def test_threads_do_not_change_results(threads):
     rng = np.random.default_rng(5)
     memory, program = s.Memory(), s.Program()
@@ -234,7 +234,7 @@ def test_extreme_values_saturate_alike():
         assert_same(outputs(memory, program, isa=isa), wanted)
 
 
-@pytest.mark.parametrize("cfg", [0x808203C0, 0x808202C0, 0x808003C4, 0x808002C4, 0x808003E4])
+@for_each("cfg", [0x808203C0, 0x808202C0, 0x808003C4, 0x808002C4, 0x808003E4])
 def test_operands_of_16_bits_per_channel(cfg):
     """Added, multiplied and as a slope, converted or not: vectorised as those of 8 bits are."""
     rng = np.random.default_rng(cfg)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from delegate.errors import SimulatorFault
+from tests.loops import for_each
 from tests.sim import oracle
 from tests.sim import stream as s
 from tests.sim.programs import (
@@ -120,7 +121,7 @@ def divisor(rng: np.random.Generator, number: int) -> int:
     return int(rng.choice([n for n in range(1, number + 1) if number % n == 0]))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_the_writer_walks_with_its_own_sizes(seed):
     """Atoms in the order group, row, pixel, surface of the group, laid out by its sizes."""
     rng = np.random.default_rng(seed)
@@ -233,8 +234,8 @@ def test_repeated_rows_leave_as_surfaces(times):
     np.testing.assert_array_equal(found, x.repeat(times, axis=1).repeat(times, axis=2))
 
 
-@pytest.mark.parametrize("second", [False, True])
-@pytest.mark.parametrize("pitch", [-3, 0, 2, 40])
+@for_each("second", [False, True])
+@for_each("pitch", [-3, 0, 2, 40])
 def test_notches_lead_anywhere(second, pitch):
     """SURF_NOTCH is signed and counts from the end of the last row's pixels: surface after surface
     ``pitch`` pixels further, from the first one's start.

@@ -5,7 +5,8 @@ python -m tools.board [CASE ...]
 
 Everything is fetched or built below ``.cache/board`` (``BOARD_CACHE``); each step says how long it
 took. ``BOARD_KERNEL``: a folder with Image and the modules (default: ../shared/board/kernel where
-that is, else one is built). ``DRIVER``: rocket, or rknpu, the vendor's. ``BOARD_KASAN=1``: with
+that is, else one is built). ``DRIVER``: rocket, or rknpu, the
+vendor's. ``BOARD_CHIP``: rk3588, or rk3576 (rknpu). ``BOARD_KASAN=1``: with
 KASAN and lockdep. CASE ``shell``: a shell in the guest instead. Exit code 3: something that it
 needs is not to be had.
 """
@@ -26,9 +27,10 @@ from pathlib import Path
 from delegate.cli.script import ScriptParser
 from tools.board.answers import differences, parse, prepare
 from tools.board.expected import ask_this_machine, make_compiled, unlike
+from tools.board.harness import CHIP
 from tools.board.image import PROJECT, fetch_site, make_root, write_initrd
 from tools.board.kernel import build_kernel, build_module
-from tools.board.machine import Machine
+from tools.board.machine import Machine, has_high_memory
 from tools.board.packages import (
     CROSS_TOOLS,
     GUEST,
@@ -44,7 +46,11 @@ SHARED = PROJECT / ".." / "shared"
 DRIVER = os.environ.get("DRIVER") or "rocket"
 IS_KASAN = os.environ.get("BOARD_KASAN", "") not in ("", "0")
 ROCKET_MODULES = ("drm_shmem_helper.ko", "gpu-sched.ko", "rocket.ko")
-TREES = {"rocket": "npu.dtso", "rknpu": "npu_rknpu.dtso"}
+TREES = {
+    ("rocket", "rk3588"): "npu.dtso", ("rknpu", "rk3588"): "npu_rknpu.dtso",
+    ("rknpu", "rk3576"): "npu_rknpu_rk3576.dtso",
+}  # fmt: skip
+"""The device tree by driver and chip; mainline's driver has no RK3576."""
 FOR_THE_GUEST = ("BOARD_CYCLES", "BOARD_CONFORMANCE")
 NATIVE = Path(__file__).with_name("native")
 QEMU_PART = NATIVE / "qemu_npu.c"
@@ -208,6 +214,9 @@ def judge(folder: Path, cases: list[str], expected: dict[str, object] | None = N
     for line in differences(parse(asked), folder / "host", DRIVER) if asked else ():
         print(f"           {line}")
         failures += 1
+    if has_high_memory() and "pages above 4 GiB" not in (folder / "npu.log").read_text():
+        print("           no page of the NPU's was above 4 GiB")
+        failures += 1
     log = folder / "host/guest.log"
     text = log.read_text(errors="replace") if log.exists() else ""
     if "Traceback" in text:
@@ -226,8 +235,9 @@ def main() -> int:
     is_shell = cases == [SHELL]
     if unknown := sorted(set(cases) - set(CASES) - ({SHELL} if is_shell else set())):
         parser.error(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
-    if DRIVER not in TREES:
-        parser.error(f"no driver {DRIVER}; there are {', '.join(TREES)}")
+    if (DRIVER, CHIP) not in TREES:
+        pairs = ", ".join(" for ".join(pair) for pair in TREES)
+        parser.error(f"no driver {DRIVER} for {CHIP}; there are {pairs}")
     if not QEMU_PART.exists():
         raise UnavailableError(
             f"{QEMU_PART.name}, a part of QEMU's process under QEMU's licence, is not in the "
@@ -275,10 +285,10 @@ def main() -> int:
     if is_shell:
         variables.append("BOARD_SHELL=1")
     built = CACHE / "build-npu/tools/board/native"
-    machine = Machine(tools, built, image, here / "initrd.gz", here,
-                      (f"BOARD_DRIVER={DRIVER}", *variables))  # fmt: skip
+    variables += [f"BOARD_DRIVER={DRIVER}", f"BOARD_CHIP={CHIP}"]
+    machine = Machine(tools, built, image, here / "initrd.gz", here, tuple(variables), CHIP)
     with step("the guest, from power on to power off"):
-        tree = machine.device_tree(NATIVE / TREES[DRIVER])
+        tree = machine.device_tree(NATIVE / TREES[DRIVER, CHIP])
         machine.boot(tree, TIMEOUT_S, has_terminal=is_shell)
     if is_shell:
         return 0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tools.board.harness import (
     C_HOST,
+    CHIP,
     DEVICE,
     DIGITS,
     DRIVER,
@@ -156,7 +157,7 @@ def conformance() -> object:
         "conformance", "--device", DEVICE, "--sample", str(number("BOARD_CONFORMANCE", 60)),
         "--seed", "1", "--gtest_brief", "--jobs", "1", timeout_s=7200,
     )  # fmt: skip
-    assert code == 0, text[-800:]
+    assert code == 0, text[:800] + text[-400:]  # the first failure, and how many
     passed = re.search(r"\[  PASSED  \] (\d+) tests?", text)
     assert passed, text[-800:]
     return f"{passed[1]} cases passed"
@@ -230,7 +231,7 @@ def threads() -> object:
 def answers() -> object:
     """What the driver answers to right and wrong requests; the host compares."""
     probe = HOST / "probe.py"
-    if not probe.exists():
+    if CHIP != "rk3588" or not probe.exists():  # its jobs are programs of that chip
         return None
     done = subprocess.run(
         [sys.executable, str(probe), NODE, str(HOST / "probe.npz")],

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import delegate
+from tools.board.harness import CHIP
 
 COMPARED = ("classify", "detect", "compare", "outputs")
 """Cases whose results are the host's."""
@@ -29,7 +30,8 @@ def ask_this_machine(share: Path, cases: list[str]) -> dict[str, object]:
     done = subprocess.run(
         [sys.executable, "-m", "tools.board.expected", *wanted],
         capture_output=True, text=True, check=False, cwd=Path(__file__).resolve().parents[2],
-        env={**os.environ, "BOARD_HOST": str(share), "BOARD_DEVICE": "simulator"},
+        env={**os.environ, "BOARD_HOST": str(share), "BOARD_DEVICE": "simulator",
+             "RK3588_DELEGATE_CHIP": CHIP},
     )  # fmt: skip
     if done.returncode != 0:
         raise SystemExit(f"what the guest must give is not known: {done.stderr[-1500:]}")
@@ -66,11 +68,12 @@ def make_compiled(share: Path, host: Path, count: int) -> None:
     given = np.random.default_rng(5).integers(0, 256, 1 << 23, np.uint8).tobytes()
     (folder / "input").write_bytes(given)
     (folder / "model.input").write_bytes(given)
-    (folder / "model").write_bytes(compile_ahead_of_time(models(share)[0], Options()).content)
+    options = Options(chip=CHIP)
+    (folder / "model").write_bytes(compile_ahead_of_time(models(share)[0], options).content)
     names = []
     for name in sampled(list(case_names(None)), 2 * count, 7) if count else ():
         case = prepare(name, None)
-        compiled = compile_ahead_of_time(case.model, Options())
+        compiled = compile_ahead_of_time(case.model, options)
         if any(result.rejections for result in compiled.results) or _quantizes(case.model):
             continue
         _check(name, case.model, compiled.content, given)
@@ -81,7 +84,7 @@ def make_compiled(share: Path, host: Path, count: int) -> None:
     (folder / "names").write_text("".join(f"{folder / name}\n" for name in ["model", *names]))
     done = subprocess.run(
         [str(host), "--batch", delegate.library_path(), str(folder / "names"),
-         str(folder / "input"), "device=simulator", "log_level=error"],
+         str(folder / "input"), "device=simulator", "log_level=error", f"chip={CHIP}"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     sums = {Path(path).name: sum_ for path, sum_ in map(str.split, done.stdout.splitlines())}
@@ -108,7 +111,7 @@ def _check(name: str, model: bytes, compiled: bytes, given: bytes) -> None:
     from delegate.host.runtimes import find_runtime
 
     runtime = find_runtime()
-    options = {"device": "simulator", "log_level": "error"}
+    options = {"device": "simulator", "log_level": "error", "chip": CHIP}
     plugin = runtime.load_delegate(delegate.library_path(), options)
     results = []
     for item in (

@@ -26,6 +26,7 @@ from delegate.host.runtimes import find_runtime
 
 HOST = Path(os.environ.get("BOARD_HOST", "/host"))
 DRIVER = os.environ.get("BOARD_DRIVER", "rocket")
+CHIP = os.environ.get("BOARD_CHIP") or "rk3588"
 NODE = {"rocket": "/dev/accel/accel0", "rknpu": "/dev/dri/renderD128"}[DRIVER]
 DEVICE = os.environ.get("BOARD_DEVICE", DRIVER)
 """``simulator`` where the host computes what the guest must give."""
@@ -65,6 +66,8 @@ def models(folder: Path = HOST) -> list[Path]:
 
 
 def interpreter(path: Path, device: str = DEVICE, **options: str):
+    if device == "simulator":
+        options["chip"] = CHIP
     plugin = runtime.load_delegate(delegate.library_path(), {"device": device, **options})
     return runtime.interpreter(path.read_bytes(), [plugin])
 

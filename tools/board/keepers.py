@@ -10,13 +10,17 @@ from pathlib import Path
 NAME = b"rk3588-keeper\0"
 
 
-def keepers() -> set[int]:
-    """Process numbers of those that run."""
+def keepers(device: str = "") -> set[int]:
+    """Return the process numbers of those that run; with ``device``, of those that have a file open
+    whose name begins so.
+    """
     found = set()
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if place.read_bytes() == NAME:
-                found.add(int(place.parent.name))
+                keeper = int(place.parent.name)
+                if not device or any(n.startswith(device) for n in descriptors(keeper).values()):
+                    found.add(keeper)
     return found
 
 

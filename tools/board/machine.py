@@ -13,11 +13,19 @@ from pathlib import Path
 from tools.board.packages import run
 
 RAM = os.environ.get("BOARD_RAM") or "2560M"
+_UNITS = {"M": 1 << 20, "G": 1 << 30}
+_LOW_BYTES = 3 << 30
+"""Of RAM below 4 GiB, which begins at 1 GiB."""
 _POLL_S = 0.25
 # A boot takes five seconds on a quiet machine, the longest silence of a case half a minute; the
 # machine may get ten times as busy after the boot.
 _SILENCE_S = 300.0
 _BOOTS = 24
+
+
+def has_high_memory() -> bool:
+    """Return whether the guest has RAM above 4 GiB, which its kernel gives first."""
+    return int(RAM[:-1]) * _UNITS[RAM[-1].upper()] > _LOW_BYTES
 
 
 class Patience:
@@ -56,6 +64,7 @@ class Machine:
     initrd: Path
     folder: Path
     variables: tuple[str, ...] = ()  # NAME=value, for the guest
+    chip: str = "rk3588"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -86,8 +95,9 @@ class Machine:
         command = [*self.arguments]
         command[command.index("-machine") + 1] += f",dumpdtb={base}"
         run([*command, "-display", "none"], env=self.environment)
+        high = ["-DHIGH_MEMORY"] if has_high_memory() else []
         plain.write_text(run(["cpp", "-nostdinc", "-undef", "-P", "-x", "assembler-with-cpp",
-                              str(overlay)]))  # fmt: skip
+                              *high, str(overlay)]))  # fmt: skip
         compiled, result = self.folder / "npu.dtbo", self.folder / "board.dtb"
         run(["dtc", "-q", "-@", "-O", "dtb", "-o", str(compiled), str(plain)], env=self.environment)
         run(["fdtoverlay", "-i", str(base), "-o", str(result), str(compiled)], env=self.environment)
@@ -104,7 +114,7 @@ class Machine:
         faults = share / "faults"
         faults.write_text("")
         with open(self.folder / "npu.log", "wb") as log:
-            command = [str(self.native / "npu_process"), str(socket), str(faults)]
+            command = [str(self.native / "npu_process"), str(socket), str(faults), self.chip]
             npu = subprocess.Popen(command, stderr=log)
             try:
                 while not socket.exists():

@@ -12,6 +12,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from delegate.cli.script import ScriptParser
@@ -29,19 +30,24 @@ def step(title: str) -> Iterator[None]:
 
 
 def make(machines: list[str], pythons: list[str], folder: Path) -> None:
-    """Builds everything into ``folder``."""
+    """Builds everything into ``folder``; machines side by side, as zig makes one C++ library for
+    each, file by file.
+    """
     from tools.wheels.build import build_sdist, build_wheel, find_wheel
     from tools.wheels.debian import build_deb
 
-    folder.mkdir(exist_ok=True)
-    with step("source distribution"):
-        build_sdist(folder)
-    for machine in machines:
+    def make_for(machine: str) -> None:
         for version in pythons:
             with step(f"wheel for {machine}, Python {version}"):
                 build_wheel(machine, version, folder)
         with step(f"Debian package for {machine}"):
             build_deb(machine, [find_wheel(folder, machine, each) for each in pythons], folder)
+
+    folder.mkdir(exist_ok=True)
+    with step("source distribution"):
+        build_sdist(folder)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(make_for, machines))
 
 
 def main() -> int:

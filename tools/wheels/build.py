@@ -1,8 +1,9 @@
 """Wheels, the source distribution and Debian packages, compiled on this machine for each other one.
 
 zig of PyPI's ziglang is compiler, linker and C library in one. Of each Python it needs the headers
-only; those of one machine serve for the other (docs/hosts.md). A folder per machine keeps what does
-not depend on Python: of the second wheel only the module is compiled.
+only; those of one machine serve for the other (docs/hosts.md). Wheels are built from the source
+distribution, so that it is known to hold all that a build needs. A folder per machine keeps what
+does not depend on Python: of the second wheel only the module is compiled.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 from tools.board.packages import UnavailableError, run
 
 PROJECT = Path(__file__).resolve().parents[2]
-MACHINES = ("x86_64", "aarch64")
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+SOURCE = PROJECT / "build/wheels/source"
+"""The source distribution, unpacked."""
 GLIBC = "2.28"
 """The oldest C library that wheels are for: Debian 10's, RHEL 8's."""
 
@@ -62,8 +64,35 @@ def find_wheel(folder: Path, machine: str, version: str) -> Path:
     return found[0]
 
 
+def find_sdist(folder: Path) -> Path:
+    """Returns the source distribution."""
+    found = sorted(folder.glob("*.tar.gz"))
+    if len(found) != 1:
+        raise SystemExit(f"{folder} has {len(found)} source distributions")
+    return found[0]
+
+
+def unpack_sdist(archive: Path, folder: Path) -> None:
+    """Makes ``folder`` what ``archive`` holds; files that are the same stay untouched for ninja."""
+    held: set[Path] = set()
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            content = tar.extractfile(member)
+            if content is None:
+                continue
+            path = folder.joinpath(*Path(member.name).parts[1:])
+            held.add(path)
+            new = content.read()
+            if not path.exists() or path.read_bytes() != new:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(new)
+    for path in folder.rglob("*"):
+        if path.is_file() and path not in held:
+            path.unlink()
+
+
 def build_wheel(machine: str, version: str, folder: Path) -> None:
-    """Builds one wheel into ``folder``."""
+    """Builds one wheel into ``folder`` from the source distribution that was built last."""
     import ziglang
 
     tag = python_tag(version)
@@ -79,8 +108,8 @@ def build_wheel(machine: str, version: str, folder: Path) -> None:
         f"-DRK3588_TARGET={machine}-linux-gnu.{GLIBC}",
     ]  # fmt: skip
     settings = {
-        "build-dir": f"build/wheels/{machine}",
-        "cmake.toolchain-file": PROJECT / "tools/wheels/zig.cmake",
+        "build-dir": SOURCE.with_name(machine),
+        "cmake.toolchain-file": SOURCE / "tools/wheels/zig.cmake",
         # Those of the Python that runs this are not meant.
         "cmake.python-hints": "false",
         "cmake.args": ";".join(arguments),
@@ -88,10 +117,13 @@ def build_wheel(machine: str, version: str, folder: Path) -> None:
     }
     words = [f"-C{key}={value}" for key, value in settings.items()]
     run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder),
-         *words, str(PROJECT)])  # fmt: skip
+         *words, str(SOURCE)])  # fmt: skip
 
 
 def build_sdist(folder: Path) -> None:
-    """Builds the source distribution into ``folder``."""
+    """Builds the source distribution into ``folder``, in the place of any other, and unpacks it."""
+    for other in folder.glob("*.tar.gz"):
+        other.unlink()
     run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(folder),
          str(PROJECT)])  # fmt: skip
+    unpack_sdist(find_sdist(folder), SOURCE)

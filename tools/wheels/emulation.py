@@ -42,11 +42,17 @@ exec chroot {root} /usr/bin/env -i {environment} /bin/sh -e /work/steps.sh
 """
 
 
-def fresh_root(version: str, more: tuple[str, ...] = ()) -> Path:
-    """Returns a new folder: Debian's Python ``version`` for aarch64, pip, ``more`` and /work."""
+def fetch_root(version: str, more: tuple[str, ...] = ()) -> Path:
+    """Returns a cached root file system: Debian's Python ``version`` for aarch64, and ``more``."""
     name = "-".join((version, *more))
-    unpacked, root = CACHE / f"root-{name}", PROJECT / "build/wheels/root"
+    unpacked = CACHE / f"root-{name}"
     unpack((*PACKAGES, *more), unpacked, CACHE / f"apt-{name}", "arm64", suite=SUITES[version])
+    return unpacked
+
+
+def fresh_root(purpose: str, version: str, more: tuple[str, ...] = ()) -> Path:
+    """Returns a new copy of such a root, with /work, in a folder named by its purpose."""
+    unpacked, root = fetch_root(version, more), PROJECT / f"build/wheels/root-{purpose}"
     shutil.rmtree(root, ignore_errors=True)
     shutil.copytree(unpacked, root, symlinks=True)
     for folder in ("proc", "dev", "tmp", "root", "work", "opt"):

@@ -5,26 +5,37 @@ each partition is a custom operator ``rk3588-npu`` whose custom options are the 
 All else is kept: description, metadata, signatures, names, the other operators in an order in which
 they can run, and the constants that they or the metadata use. Tensors, buffers and operator codes
 that nobody uses any more are dropped and the rest renumbered. Same file and options, same bytes.
+
+The ZIP archive that TensorFlow Lite metadata appends to a model: label files and vocabularies.
+
+Comes from: the bytes of a model. Goes to: the same members behind another model, with the offsets
+of their new place. Refuses (``ModelError``) an archive that cannot be read.
+
+Content that a .tflite file keeps outside its flatbuffer, as large ones and those of newer
+exporters do.
+
+In: the tables of a file and its bytes. Out: the same tables with the content inside, so that they
+can be written anew, whatever becomes of the places in the file.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import io
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from delegate.compile.aot.archive import append_archive
 from delegate.compile.compiler import CompiledPartition, CompileResult, compile_model
 from delegate.errors import ModelError
 from delegate.model.flatbuffer_reader import FlatbufferReader
-from delegate.model.flatbuffer_tables import Items, TableValue, read_table, write_file
+from delegate.model.flatbuffer_tables import Items, TableValue, bring_inside, read_table, write_file
 from delegate.model.graph import Graph
-from delegate.model.outside_content import bring_inside
-from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_operators import CUSTOM
 from delegate.model.tflite_reader import Model, PathOrBytes, read_model
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
+    MODEL,
     MetadataSlot,
     ModelSlot,
     OperatorCodeSlot,
@@ -36,7 +47,7 @@ from delegate.model.tflite_schema import (
 )
 from delegate.npu.program import parse, serialize
 from delegate.options import Options
-from delegate.partition.partitioner import execution_order
+from delegate.partition.epochs import execution_order
 
 OPERATOR_NAME = "rk3588-npu"
 """Custom code of the operators; ``native/tflite/compiled_operator.h`` has the same."""
@@ -128,7 +139,7 @@ def _rewrite_subgraph(
     table: TableValue, result: CompileResult, npu_code: int, named: set[int]
 ) -> dict[int, int]:
     """Replaces the operators; gives the new number of every tensor that stays."""
-    operators = _ordered_operators(table, result, npu_code)
+    operators = _without_unread(result.graph, named, _ordered_operators(table, result, npu_code))
     used = set(named)
     owners = [(table, _EDGE_SLOTS), *((operator, _TENSOR_SLOTS) for operator in operators)]
     for owner, slots in owners:
@@ -172,6 +183,21 @@ def _ordered_operators(table: TableValue, result: CompileResult, npu_code: int) 
         else:
             operators.append(_operator(item, npu_code))
     return operators
+
+
+def _without_unread(
+    graph: Graph, named: set[int], operators: Sequence[TableValue]
+) -> list[TableValue]:
+    """Return ``operators`` without those that compute only what programs hold as constants."""
+    read = named.union(graph.outputs)
+    kept = []
+    for operator in reversed(operators):
+        results = set(operator.integers(OperatorSlot.OUTPUTS))
+        if results <= graph.folded and results.isdisjoint(read):
+            continue
+        read.update(operator.integers(OperatorSlot.INPUTS))
+        kept.append(operator)
+    return kept[::-1]
 
 
 def _operator(item: CompiledPartition, npu_code: int) -> TableValue:
@@ -230,3 +256,32 @@ def _drop_buffers(root: TableValue) -> None:
     if listed:
         known = [numbers[index] for index in listed if index in numbers]
         root.set_integers(ModelSlot.METADATA_BUFFER, known)
+
+
+MAX_UNPACKED_BYTES = 256 << 20
+"""The most bytes of all members: label files have some kilobytes; a bomb has more than memory
+holds.
+"""
+
+_END_RECORD_SIGNATURE = b"PK\x05\x06"
+_END_RECORD_SEARCH_BYTES = 22 + (1 << 16)  # the end record and the longest comment
+
+
+def append_archive(source: memoryview, name: str, model: bytes) -> bytes:
+    """``model`` with the members of the archive at the end of ``source`` behind it, if any."""
+    if _END_RECORD_SIGNATURE not in bytes(source[-_END_RECORD_SEARCH_BYTES:]):
+        return model
+    target = io.BytesIO()
+    target.write(model)
+    try:
+        with zipfile.ZipFile(io.BytesIO(source)) as old:
+            members = old.infolist()
+            if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
+                raise ModelError(f"{name}: the archive behind the model unpacks to too many bytes")
+            with zipfile.ZipFile(target, "a") as new:
+                for member in members:
+                    new.writestr(member, old.read(member), member.compress_type)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
+        # The signature was chance: an archive that nobody can read carries nothing.
+        return model
+    return target.getvalue()

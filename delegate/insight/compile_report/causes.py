@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from delegate.lower.rules import FORM_IS_KNOWN
-from delegate.ops.shared.not_taken import NOT_TAKEN, SHAPES, Cause
+from delegate.ops.shared.not_taken import DILATION, NOT_TAKEN, SHAPES, Cause
 from delegate.partition.rules import (
+    DILATION_IS_WHOLE,
     NOT_DENIED,
     OPERATOR_SUPPORTED,
     PARTITION_FASTER_ON_NPU,
@@ -40,7 +41,7 @@ _EDGES: Final = Cause(
     "Quantise the whole model, without float layers in between.",
 )
 _RESIZE: Final = Cause(
-    "Bilinear resizing other than by exactly 2, with half-pixel centres, is left to the CPU.",
+    "Bilinear resizing other than by 2 or 4 (one side also by 8) is left to the CPU.",
     "Enlarge by 2 several times (align_corners=False), or use nearest neighbour: whole factors "
     "up to 8.",
 )
@@ -60,6 +61,10 @@ _NORMALISED: Final = Cause(
     "A mean over channels, or over other axes than height and width: layer normalisation.",
     "Use BatchNormalization instead of LayerNormalization: it becomes part of the convolution.",
 )
+_STRIDE: Final = Cause(
+    "A convolution's stride is above 7.",
+    "Split patches in two steps, for instance strides 4 and 4 instead of 16.",
+)
 _LARGE_MEAN: Final = Cause(
     "A mean over more than 31 rows or columns, as in instance normalisation.",
     "Use BatchNormalization, or average in two steps: AveragePooling2D, then the mean.",
@@ -70,10 +75,11 @@ _BY_RULE: Final = {
     "transposed_size_known": SHAPES,
     "new_shape_constant": SHAPES,
     "new_size_known": SHAPES,
+    "cast_constant": SHAPES,
     "static_shapes": SHAPES,
     "not_behind_dynamic_shapes": SHAPES,
     "host_converts": _EDGES,
-    "resized_to_twice": _RESIZE,
+    "resized_by_power_of_two": _RESIZE,
     "feature_rank": _RANK,
     "image_rank": _RANK,
     "rank_in_range": _RANK,
@@ -90,6 +96,7 @@ _BY_RULE: Final = {
         "On a board, rk3588-delegate bring-up tries such tasks; those that pass are used from then "
         "on.",
     ),
+    DILATION_IS_WHOLE.name: DILATION,
     READERS_TAKEN.name: Cause("They compute shapes for nodes that stay on the CPU."),
     NOT_DENIED.name: Cause("The option deny_ops keeps them on the CPU.", "Leave deny_ops out."),
     "kernel_stays_inside": Cause(
@@ -102,10 +109,8 @@ _BY_RULE: Final = {
         "Two computed tensors of different shapes are combined.",
         "Repeat the smaller one before, or make it a constant.",
     ),
-    "strides_in_range": Cause(
-        "A convolution's stride is above 7.",
-        "Split patches in two steps, for instance strides 4 and 4 instead of 16.",
-    ),
+    "strides_in_range": _STRIDE,
+    "strides_or_patches": _STRIDE,
     "within_one_lsb": Cause(
         "The NPU's result could be more than one step off TensorFlow Lite's, by its scales.",
         "Calibrate with more pictures, so that the scales of neighbours are closer.",

@@ -1,35 +1,44 @@
 """The document of ``compile --json``, which the HTML page shows: every number has one source.
 
 In: a CompileResult. Out: plain values for JSON. Everything about time in it is modelled.
+
+The compile report as one self-contained page: no network, no other file.
+
+The document goes into the page as JSON inside an inert script element; the script of the page draws
+everything from it with text nodes, so names out of a model are never read as markup.
+
+Blocks of operators that follow each other several times: one box each in the report's graph.
+
+Which part of the scratch buffer holds which layer's result, and for how long.
+
+Read back from the tasks: a layer's result lies where its tasks write, and lives until the last
+layer that reads from there before something else is written over it.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import resources
 from itertools import groupby
 from typing import Any
 
-from delegate.chip.chip import Chip
-from delegate.chip.rates import Driver
+from delegate.chip.chip import Chip, Driver
 from delegate.compile.compiler import CompiledPartition, CompileResult
-from delegate.insight.compile_report.advice import costs, suggestions
-from delegate.insight.compile_report.best_change import best_change
+from delegate.insight.compile_report.advice import best_change, costs, suggestions
 from delegate.insight.compile_report.causes import causes_of
 from delegate.insight.compile_report.forms import forms_document
-from delegate.insight.compile_report.half_bounds import INPUTS, half_bounds
-from delegate.insight.compile_report.memory_plan import scratch_plan
-from delegate.insight.compile_report.repeats import Block, repeated_blocks
 from delegate.insight.compile_report.whole_inference import left_by_rule, whole_inference
 from delegate.insight.cpu_time import A76, Cpu
 from delegate.insight.layer_counters import count_program, sum_counters
 from delegate.lower.lowered import Layer
-from delegate.lower.task import BufferId, ConvTask, Task
+from delegate.lower.task import BufferId, ConvTask, DpuTask, OutputCube, Ref, Task
 from delegate.model.graph import Graph
-from delegate.npu.perf import estimate_task, total
+from delegate.npu.perf import estimate_task
 from delegate.npu.program_reader import parse
-from delegate.npu.program_types import Program
+from delegate.npu.program_types import Program, total
 from delegate.partition.partitioner import node_macs
 
 _ROWS = re.compile(r"rows (\d+)\.\.(\d+)")
@@ -40,22 +49,20 @@ def compile_document(
     *,
     counters: bool = False,
     cpu: Cpu = A76,
-    inputs: tuple[float, float] = INPUTS,
     drivers: Sequence[Driver] = (),
 ) -> dict[str, Any]:
     """Partitions with their layers, rejections, what dominates and what would help most.
 
     With ``counters`` also what each task does, counted by the simulator. ``cpu``: whose nodes left
-    there are, for their time. ``inputs``: from where to where float32 inputs of partitions are, for
-    bounds in fp16. ``drivers``: who may run it, for its time; none: all of the chip's. Raises
-    ValueError if fp16 does not reach there.
+    there are, for their time. ``drivers``: who may run it, for its time; none: all of the chip's.
+    ``fp16`` of a partition: how far each node's results are from exact ones, given its operands.
     """
     programs = [parse(compiled.program) for compiled in result.partitions]
     left = left_by_rule(result, cpu)
     document: dict[str, Any] = {
         "partitions": [
             _partition(result.chip, result.graph, compiled, program)
-            | {"fp16": half_bounds(result.graph, compiled, inputs)}
+            | {"fp16": {"per_node": compiled.bound} if compiled.bound else None}
             | (_counters(compiled) if counters else {})
             for compiled, program in zip(result.partitions, programs, strict=True)
         ],
@@ -79,7 +86,7 @@ def compile_document(
 def page_document(
     result: CompileResult, title: str, cpu: Cpu = A76, drivers: Sequence[Driver] = ()
 ) -> dict[str, Any]:
-    """What the page needs besides: the graph, tiles and the memory plan."""
+    """Return what the page needs besides: the graph, tiles and the memory plan."""
     delegated = {
         node: number
         for number, compiled in enumerate(result.partitions)
@@ -100,7 +107,7 @@ def page_document(
 
 
 def _blocks(graph: Graph, delegated: Mapping[int, int]) -> list[list[int]]:
-    """Of the graph's nodes in their order: first, length and times of what repeats in one place."""
+    """Return first node, length and times of what repeats in one place."""
     items = [(node.op, delegated.get(node.index)) for node in graph.nodes]
     return [[block.first, block.length, block.times] for block in _in_one_place(items)]
 
@@ -165,7 +172,7 @@ def _layer(chip: Chip, graph: Graph, layer: Layer) -> dict[str, Any]:
 
 
 def _difference(layer: Layer) -> dict[str, Any] | None:
-    """From TensorFlow Lite's results, where nodes became one task that rounds less often."""
+    """Return how far results may differ where nodes became one task that rounds less often."""
     found = layer.difference
     return None if found is None else {"most_lsb": found.most_lsb, "share": round(found.share, 5)}
 
@@ -222,3 +229,123 @@ def _graph(graph: Graph, delegated: dict[int, int]) -> list[dict[str, Any]]:
         )
         producer.update(dict.fromkeys(node.outputs, node.index))
     return nodes
+
+
+_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def render_page(document: dict[str, Any]) -> str:
+    """The page for ``page_document``."""
+    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    for character, escape in _UNSAFE.items():
+        text = text.replace(character, escape)
+    folder = resources.files(__package__)
+    page = folder.joinpath("page.html").read_text(encoding="utf-8")
+    parts = {
+        "/*STYLE*/": folder.joinpath("page.css").read_text(encoding="utf-8"),
+        "/*SCRIPT*/": folder.joinpath("page.js").read_text(encoding="utf-8"),
+        "/*DOCUMENT*/": text,
+    }
+    for place, content in parts.items():
+        page = page.replace(place, content, 1)
+    return page
+
+
+_LONGEST = 64
+"""Nodes of a block: the largest that detectors repeat, a bottleneck with its SiLUs, has 20."""
+_LEAST_SAVED = 2
+"""Boxes; one box instead of two would tell less than both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``length`` items from ``first`` on, ``times`` times one after the other."""
+
+    first: int
+    length: int
+    times: int
+
+
+def repeated_blocks(items: Sequence[Hashable]) -> tuple[Block, ...]:
+    """``items`` from begin to end as blocks; what does not repeat is a block of one item, once.
+
+    Where several could begin, the one that saves most boxes, the shortest of these.
+    """
+    blocks = []
+    first = 0
+    while first < len(items):
+        best = Block(first, 1, 1)
+        for length in range(1, min(_LONGEST, (len(items) - first) // 2) + 1):
+            block = Block(first, length, _times(items, first, length))
+            if _saved(block) > max(_saved(best), _LEAST_SAVED - 1):
+                best = block
+        blocks.append(best)
+        first += best.length * best.times
+    return tuple(blocks)
+
+
+def _saved(block: Block) -> int:
+    return block.length * block.times - 1 if block.times > 1 else 0
+
+
+def _times(items: Sequence[Hashable], first: int, length: int) -> int:
+    block = items[first : first + length]
+    times = 1
+    while items[first + times * length : first + (times + 1) * length] == block:
+        times += 1
+    return times
+
+
+_CHANNELS_PER_SURFACE = 16
+
+
+def scratch_plan(layers: Sequence[Layer]) -> list[dict[str, Any]]:
+    """Per result in the scratch buffer: its layer, offset, bytes and the last layer to read it."""
+    plan: list[dict[str, Any]] = []
+    for number, layer in enumerate(layers):
+        for reference in (r for task in layer.tasks for r in _reads(task)):
+            if reference.buffer is BufferId.SCRATCH:
+                _extend(plan, reference.offset, number)
+        written = [o for o in _results(layer) if o.target.buffer is BufferId.SCRATCH]
+        if written:
+            start = min(output.target.offset for output in written)
+            end = max(_end(output) for output in written)
+            plan.append(
+                {
+                    "layer": number,
+                    "name": layer.name,
+                    "offset": start,
+                    "bytes": end - start,
+                    "last": number,
+                }
+            )
+    return plan
+
+
+def _results(layer: Layer) -> Iterator[OutputCube]:
+    """Yield what its tasks write, but for int32 sums and operands between the passes of a split
+    layer.
+    """
+    kind = type(layer.tasks[-1])
+    for task in layer.tasks:
+        if isinstance(task, kind) and task.output.element_bytes == 1:
+            yield task.output
+
+
+def _extend(plan: list[dict[str, Any]], offset: int, layer: int) -> None:
+    """The newest result that covers ``offset`` lives until ``layer``."""
+    for entry in reversed(plan):
+        if entry["offset"] <= offset < entry["offset"] + entry["bytes"]:
+            entry["last"] = layer
+            return
+
+
+def _reads(task: Task) -> Iterator[Ref]:
+    yield task.feature.source if isinstance(task, ConvTask) else task.source
+    if isinstance(task, DpuTask) and task.ew is not None and task.ew.operand is not None:
+        yield task.ew.operand
+
+
+def _end(output: OutputCube) -> int:
+    last = output.target.offset + (output.surfaces - 1) * output.surface_stride_bytes
+    return last + output.height * output.width * _CHANNELS_PER_SURFACE

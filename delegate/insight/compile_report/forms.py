@@ -9,14 +9,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from delegate.chip.chip import Chip
-from delegate.chip.evidence import Standing
-from delegate.chip.forms.form import Form
-from delegate.chip.forms.known import Source
-from delegate.chip.forms.words import form_in_words, kind_in_words
-from delegate.npu.evidence import evidence_for
+from delegate.chip.chip import Chip, Form, Standing
+from delegate.chip.known_forms import Source
+from delegate.chip.rk3588.words import form_in_words, kind_in_words
+from delegate.npu.evidence import evidence_for, program_forms
 from delegate.npu.program_types import Program
-from delegate.npu.task_form import program_forms
 
 EVIDENCE: Final = {
     Standing.REFUSED: "unknown",

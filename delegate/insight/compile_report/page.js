@@ -61,11 +61,11 @@
     }
     by("costs").append(bars);
     if (whole.measured_by_others.length) by("costs").append(el("h3", {}, "Measured by others, of the same network"), el("div", { class: "scroll" }, table(["ms", "chip", "how", "who", "network"], whole.measured_by_others.map((m) => [ends(m.ms, 1), m.chip, m.conditions, m.source, m.network]), [0])));
-    const best = report.suggestions[0];
+    const best = report.best_change; // as compile prints it
     by("costs").append(el("p", { class: "advice" }, best
-      ? `One change would help most: ${best.ops.join(" and ")} on the NPU would save at most ${(best.at_most_us / 1000).toFixed(2)} ms of ${(whole.total_us / 1000).toFixed(2)} ms, with ${plural(best.partitions, "partition")} instead of ${report.partitions.length} and ${best.nodes} of ${report.total_nodes} nodes delegated.`
-      : "No operator that is left to the CPU costs anything: support for another one would not help."));
-    if (report.suggestions.length > 1) by("costs").append(el("h3", {}, "If these operators ran on the NPU"), el("div", { class: "scroll" }, table(["ms at most", "partitions", "delegated nodes", "operators"], report.suggestions.map((s) => [(s.at_most_us / 1000).toFixed(3), String(s.partitions), String(s.nodes), s.ops.join(", ")]), [0, 1, 2])));
+      ? `What helps most: ${best.change} (at most ${(best.at_most_us / 1000).toFixed(2)} ms)`
+      : "No change of the export would save much."));
+    if (report.suggestions.length) by("costs").append(el("h3", {}, "If these operators ran on the NPU"), el("div", { class: "scroll" }, table(["ms at most", "partitions", "delegated nodes", "operators"], report.suggestions.map((s) => [(s.at_most_us / 1000).toFixed(3), String(s.partitions), String(s.nodes), s.ops.join(", ")]), [0, 1, 2])));
     by("costs").append(el("h3", {}, "Largest layers"), el("div", { class: "scroll" }, table(["cycles", "share", "partition", "layer"], report.costs.largest_layers.map((l) => [number(l.cycles), percent(l.share), String(l.partition), name(l.name)]), [0, 1, 2])));
   };
 

@@ -2,24 +2,31 @@
 CPU, so that the headline is not the NPU's share alone.
 
 Modelled throughout, nothing in it was measured on a board by this project: the NPU from the best to
-the worst that sources say of a driver and its clock (``delegate.npu.duration``), conversion at the
+the worst that sources say of a driver and its clock (``delegate.npu.perf``), conversion at the
 host's bytes per cycle, and the CPU's nodes as int8 kernels on one Cortex-A76, unless rates of a CPU
 are given that somebody measured. Custom operators have no model; they are named.
+
+Whole networks that others measured on Rockchip's NPUs, as facts beside an estimate.
+
+A model is taken for a published network by its structure, never by its name: as many layers that
+multiply weights but for two (a head may be another or be cut off), and as many multiply-accumulates
+but for 3 %. It is the same network then, not the same file: weights, activations and what the host
+does may differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from delegate.chip.rates import Driver, Span
+from delegate.chip.chip import Driver, Measurement, Span
+from delegate.chip.chips import every_chip
 from delegate.compile.compiler import CompileResult
 from delegate.insight.cpu_time import A76, Cpu
-from delegate.insight.measured_nets import measured_by_others
 from delegate.model.graph import Graph, Node
-from delegate.npu.duration import duration, hull
-from delegate.partition.cost import conversion_us, runs_once
+from delegate.npu.perf import duration, hull
+from delegate.partition.partitioner import conversion_us, node_macs, runs_once
 
 CLOCKS_MHZ = (200, 600, 1000)
 """After boot, the highest that others call stable with the mainline driver, and nominal."""
@@ -153,3 +160,70 @@ def left_by_rule(result: CompileResult, cpu: Cpu = A76) -> list[dict[str, Any]]:
         if rejection.detail not in group["reasons"]:
             group["reasons"].append(rejection.detail)
     return sorted(groups.values(), key=lambda group: -group["cpu_us"])
+
+
+_LAYERS_MAY_DIFFER = 2
+_MACS_MAY_DIFFER = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A published network. ``layers``: those that multiply weights, in all ``macs`` times."""
+
+    name: str
+    layers: int
+    macs: float
+
+
+NETWORKS = (
+    Network("MobileNetV1 1.0 224", 28, 569e6),
+    Network("MobileNetV2 1.0 224", 53, 300e6),
+    Network("ResNet-18 224", 21, 1.81e9),
+    Network("SSDLite MobileDet 320", 93, 1.53e9),
+    Network("YOLOv8n 320", 64, 1.09e9),
+    Network("YOLOv8n 640", 64, 4.37e9),
+    Network("YOLOv5n 640", 60, 2.25e9),
+    Network("YOLOv5s 640", 60, 8.25e9),
+)
+
+_ONE_KICK = "modified rocket, one kick, 800 MHz, half of RK3588's multipliers"
+_IAV = "iav/rk3568-npu, 2026-09"
+RELATED = {
+    "rk3568": (
+        Measurement("MobileNetV1 1.0 224", Span(5.4, 5.4), _ONE_KICK, _IAV),
+        Measurement("MobileNetV2 1.0 224", Span(6.3, 6.3), _ONE_KICK, _IAV),
+        Measurement("ResNet-18 224", Span(10.8, 11.2), f"{_ONE_KICK}; 5.6 ms of it the NPU", _IAV),
+        Measurement(
+            "YOLOv8n 320", Span(14.9, 14.9), f"{_ONE_KICK}, SiLU fused; 7.9 ms of it the NPU", _IAV
+        ),
+    )
+}
+"""Figures of a chip of the family that no program can be compiled for."""
+
+
+def network_of(graph: Graph) -> Network | None:
+    """Return the network that ``graph`` is by its structure; None: none of the table."""
+    macs = [count for node in graph.nodes if (count := node_macs(graph, node))]
+    return next(
+        (
+            network
+            for network in NETWORKS
+            if abs(network.layers - len(macs)) <= _LAYERS_MAY_DIFFER
+            and abs(network.macs - sum(macs)) <= _MACS_MAY_DIFFER * network.macs
+        ),
+        None,
+    )
+
+
+def measured_by_others(graph: Graph) -> list[dict[str, Any]]:
+    """Return what others measured of the network that ``graph`` is, as JSON has it."""
+    network = network_of(graph)
+    if network is None:
+        return []
+    figures = {chip.name: chip.rates.measured for chip in every_chip()} | RELATED
+    return [
+        {**asdict(item), "chip": chip, "ms": [item.ms.least, item.ms.most]}
+        for chip, items in figures.items()
+        for item in items
+        if item.network == network.name
+    ]

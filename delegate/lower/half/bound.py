@@ -13,38 +13,19 @@ what IEEE 754 says: an infinity or NaN.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from delegate.lower.conv_spec import Convolution
 from delegate.lower.half.stages import factors_of
-from delegate.lower.half_bound import HalfBound
-from delegate.lower.lowered import Layer
-from delegate.lower.memory.footprint import Footprint
-from delegate.lower.operation import Memory, Plan
-from delegate.lower.resolved import Convolution
+from delegate.lower.lowered import HalfBound
 
 _FP32_ROUNDING: Final = 2.0**-24
 _FP16_ROUNDING: Final = 2.0**-11
 _FP16_SUBNORMAL: Final = 2.0**-25
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BoundedPlan:
-    """``plan``, whose results are within ``bound``."""
-
-    plan: Plan
-    bound: HalfBound
-
-    @property
-    def footprint(self) -> Footprint:
-        return self.plan.footprint
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        return self.plan.lower(memory).within(self.bound)
 
 
 ROUNDED: Final = HalfBound(

@@ -3,21 +3,28 @@ between entries.
 
 The tables reach over 2^15 units of the index around 0, with an entry every 32; beyond them their
 ends hold. What leaves them is an integer over 2^15.
+
+Operators on fp16 maps, element by element, as tasks of the DPU alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.element import ATOM_BYTES, Element
+from delegate.lower.binary_elementwise import require_dense
 from delegate.lower.half.bound import ROUNDED
 from delegate.lower.half.stages import half_bits
-from delegate.lower.half_bound import HalfBound
+from delegate.lower.lowered import HalfBound
+from delegate.lower.memory.footprint import Footprint
 from delegate.lower.numerics.pipeline import INDEX_STEP
-from delegate.lower.task import CURVE_ENTRIES, BnStage, OutConvert, Source, Stages, TableUse
+from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, plan_of
+from delegate.lower.task import CURVE_ENTRIES, BnStage, OutConvert, Source, Stages, TableUse, Task
+from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 
 RESULT_BITS = 15
 _MOST_ENTRY = (1 << RESULT_BITS) - 1
@@ -40,8 +47,8 @@ class Curve:
 
     @property
     def entries(self) -> npt.NDArray[np.int64]:
-        """The tables' content. Their ends are in the middle of all that the function has there
-        and beyond, where they hold, too.
+        """Return the tables' content. Their ends are in the middle of all that the function has
+        there and beyond, where they hold, too.
         """
         index = np.arange(-_REACH, _REACH + 1, INDEX_STEP)
         values = self.function(index / self.units)
@@ -61,10 +68,10 @@ class Curve:
 
     @property
     def bound(self) -> HalfBound:
-        """An index is off by half a unit, and by an fp32's rounding, which is less than another
-        2^-8; a chord leaves the function by an eighth of its bend times the step's square; entries
-        are off by half a unit of the result, the largest by one; interpolation rounds, or
-        truncates, once more; beyond the tables the function goes on.
+        """Return the bound. An index is off by half a unit, and by an fp32's rounding, which is
+        less than another 2^-8; a chord leaves the function by an eighth of its bend times the
+        step's square; entries are off by half a unit of the result, the largest by one;
+        interpolation rounds, or truncates, once more; beyond the tables the function goes on.
         """
         units = self.units
         index = self.slope * (0.5 + 2.0**-8) / units
@@ -75,3 +82,52 @@ class Curve:
         return HalfBound(
             ROUNDED.relative, absolute=absolute * (1 + ROUNDED.relative) + ROUNDED.absolute
         )
+
+
+_SUMMANDS_BYTES = Element.FP16.lanes * Element.FP32.bytes
+"""The bytes of a surface's summands in BS."""
+
+
+def plan_half_map(
+    planning: Planning,
+    operation: Operation,
+    stages: Callable[[ConstantPool], Stages],
+    bound: HalfBound,
+    *,
+    has_factors: bool = False,
+) -> Plan:
+    """Return the plan of ``stages``, EW without its operand, which put their constants into the
+    pool. The second operand, if there is one, is EW's and has the result's shape; ``has_factors``:
+    it has one pixel, by whose channels BN multiplies. ``bound`` says how far results are from exact
+    ones.
+    """
+
+    def tasks(memory: Memory) -> Iterator[Task]:
+        main, *others = (memory.tensors[t] for t in operation.operands)
+        target = memory.tensors[operation.result]
+        given = stages(memory.constants)
+        if has_factors:
+            require_dense(operation.node, others[0])
+        for part in map_parts(planning.chip, target.view):
+            bs, bn, ew = given.bs, given.bn, given.ew
+            if bs.operands is not None:
+                place = bs.operands.moved(part.surfaces.start * _SUMMANDS_BYTES)
+                bs = replace(bs, operands=place)
+            if has_factors:
+                image = part.image if others[0].view.images > 1 else 0
+                bn = replace(bn, operands=others[0].pixel(image))
+            if bn.operands is not None:  # fp16 per channel, so an atom per surface
+                place = bn.operands.moved(part.surfaces.start * ATOM_BYTES)
+                bn = replace(bn, operands=place)
+            if ew is not None:
+                (other,) = others
+                stride = other.surface_stride_bytes
+                ew = replace(ew, operand=part.place(other), surface_stride_bytes=stride)
+            own = given._replace(bs=bs, bn=bn, ew=ew)
+            yield part.task(main, target, own, Element.FP16)
+
+    channels = planning.tensor(operation.result).view.channels
+    touched = surfaces_touched(planning.chip, channels)
+    reads = tuple((tensor, touched) for tensor in dict.fromkeys(operation.operands))
+    footprint = Footprint(operation.node, reads, operation.result, touched)
+    return plan_of(planning, operation, footprint, tasks).within(bound)

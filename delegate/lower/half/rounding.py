@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from delegate.lower.half.weights import HalfArray
+from delegate.lower.weights import HalfArray
 
 Real = npt.NDArray[np.float64]
 
@@ -48,8 +48,8 @@ _BLOCK: Final = 1 << 17
 def rounded_weights(
     weights: npt.NDArray[Any], *, is_depthwise: bool = False, spread: tuple[int, int] = (1, 1)
 ) -> HalfArray:
-    """``weights``, float32 or float16, OHWI or HWC. ``spread``: rows and columns that a pixel of
-    the source takes, so that every so many taps meet pixels together.
+    """Round ``weights``, float32 or float16, OHWI or HWC. ``spread``: rows and columns that a pixel
+    of the source takes, so that every so many taps meet pixels together.
     """
     result = weights.astype(np.float16)
     if weights.dtype == np.float16:
@@ -75,7 +75,7 @@ def _blocks(kernels: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
 
 
 def _rounded(kernels: npt.NDArray[Any]) -> HalfArray:
-    """[kernels, weights]."""
+    """Round the weights of kernels: [kernels, weights]."""
     exact = kernels.astype(np.float64)
     chosen = kernels.astype(np.float16)
     if (chosen == exact).all():
@@ -97,14 +97,14 @@ def _totals(values: Real) -> Real:
 
 
 def _in_order(error: Real, step: Real, usable: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-    """Weights by what a step adds to the sum of squares per unit of its size."""
+    """Order weights by what a step adds to the sum of squares per unit of its size."""
     price = np.where(usable, np.abs(step) - 2 * np.abs(error), np.inf)
     return np.argsort(price, axis=1, kind="stable")
 
 
 def _swept(error: Real, step: Real, cost: Real) -> npt.NDArray[np.bool_]:
-    """Which weights take ``step``, at ``cost`` of the sum of squares: the first so many in order of
-    those that bring the sum nearer to 0.
+    """Return which weights take ``step``, at ``cost`` of the sum of squares: the first so many in
+    order of those that bring the sum nearer to 0.
     """
     total = _totals(error)
     usable = step * total < 0
@@ -120,7 +120,7 @@ def _swept(error: Real, step: Real, cost: Real) -> npt.NDArray[np.bool_]:
 
 
 def _searched(error: Real, step: Real, cost: Real) -> npt.NDArray[np.bool_]:
-    """The same, the best of all choices among the first few."""
+    """Return which weights take ``step``: the best of all choices among the first few."""
     order = _in_order(error, step, step != 0)[:, :_SEARCHED]
     left, paid = _totals(error), np.zeros((len(error), 1))
     for place in order.T[:, :, np.newaxis]:

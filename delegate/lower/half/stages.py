@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from delegate.lower.constants import ConstantPool
-from delegate.lower.half.weights import pack_half_bias
-from delegate.lower.resolved import Convolution
+from delegate.lower.conv_spec import Convolution
+from delegate.lower.operation import ConstantPool
 from delegate.lower.task import BnStage, BsStage, Source, Stages
+from delegate.lower.weights import pack_half_bias
 from delegate.model.graph import Activation
 
 RELU6_MOST = 6.0
@@ -23,17 +23,17 @@ _FRACTION = 1 << 10
 
 
 def float_bits(value: float) -> int:
-    """The bits of ``value`` as fp32, as an int32."""
+    """Return the bits of ``value`` as fp32, as an int32."""
     return int(np.float32(value).view(np.int32))
 
 
 def half_bits(value: float) -> int:
-    """The bits of ``value`` as fp16, as an int16."""
+    """Return the bits of ``value`` as fp16, as an int16."""
     return int(np.float16(value).view(np.int16))
 
 
 def factors_of(count: int) -> tuple[float, float]:
-    """Two fp16 whose product is nearest to one over ``count``."""
+    """Return two fp16 whose product is nearest to one over ``count``."""
     first = 1 + np.arange(_FRACTION) / _FRACTION
     second = (1 / (count * first)).astype(np.float16).astype(np.float64)
     best = int(np.abs(first * second * count - 1).argmin())
@@ -41,7 +41,7 @@ def factors_of(count: int) -> tuple[float, float]:
 
 
 def half_clamp(activation: Activation) -> BnStage:
-    """BN as the fused activation; what RELU leaves ends where fp16 does."""
+    """Return BN as the fused activation; what RELU leaves ends where fp16 does."""
     if activation is Activation.NONE:
         return BnStage()
     most = RELU6_MOST if activation is Activation.RELU6 else HALF_MOST
@@ -49,8 +49,8 @@ def half_clamp(activation: Activation) -> BnStage:
 
 
 def half_conv_stages(conv: Convolution, cube_channels: int, constants: ConstantPool) -> Stages:
-    """BS adds the bias in fp32, BN clamps; each multiplies by one of the factors before. OUT_CVT
-    rounds to the nearest fp16, ties to even.
+    """Return the stages: BS adds the bias in fp32, BN clamps; each multiplies by one of the factors
+    before. OUT_CVT rounds to the nearest fp16, ties to even.
     """
     operands = constants.add(pack_half_bias(conv.bias, cube_channels))
     bs, bn = BsStage(alu=Source.MEMORY, operands=operands), half_clamp(conv.activation)

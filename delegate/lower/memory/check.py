@@ -1,7 +1,7 @@
-"""Shows that no task of a lowered partition destroys or misses what another one needs.
+"""Shows that no task of a lowered partition destroys or misses what another one, or itself, needs.
 
 In: the layers in execution order, with all addresses. Every 16 bytes of memory have a content: a
-tensor, spare lanes, or nothing yet. Tasks write as ``footprint.accesses`` says. Before a layer
+tensor, group padding, or nothing yet. Tasks write as ``footprint.accesses`` says. Before a layer
 runs, and after it, all of its operands must be there; in the end all of the partition's outputs.
 Of what a layer writes for itself, a later task of it must read some of every surface, and nothing
 of one that was overwritten in part. This knows where tensors lie, but nothing of why: a mistake in
@@ -15,23 +15,25 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import ATOM_BYTES, surfaces_of
+from delegate.chip.element import ATOM_BYTES, surfaces_of
 from delegate.errors import LoweringError
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Access, Footprint, accesses
 from delegate.lower.memory.placement import NO_WORK, MemoryPlan, WorkArea
-from delegate.lower.memory.places import Place
-from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.memory.tensors import DeviceTensor, Place
 from delegate.lower.rules import TASKS_KEEP_MEMORY
-from delegate.lower.task import BufferId, Task
-from delegate.model.partition import Partition
+from delegate.lower.task import BufferId, ElementwiseTask, Task
+from delegate.model.graph import Partition
 
 NOTHING = -1
-SPARE = -2
+PADDING = -2
 WORK = -3
-"""Contents that are no tensor's: nobody wrote yet; lanes without a value; and, from ``WORK`` down,
-the surfaces that a layer writes for itself, one number each.
+"""Contents that are no tensor's: nobody wrote yet; padding of a group of channels; and, from
+``WORK`` down, the surfaces that a layer writes for itself, one number each.
 """
+
+_MARK = np.iinfo(np.int32).max
+"""What no memory holds but while a task's accesses are compared."""
 
 _WRITABLE = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
 
@@ -81,7 +83,7 @@ class _Checker:
         self._torn: dict[int, str] = {}  # who overwrote parts of them, likewise
         self._next = WORK
         # The host's buffer has content everywhere.
-        self._content[BufferId.INPUT][:] = SPARE
+        self._content[BufferId.INPUT][:] = PADDING
 
     def hold(self, index: int) -> None:
         """The host wrote the tensor."""
@@ -115,19 +117,45 @@ class _Checker:
         self.require(footprint.result, node, "is not written as a whole")
 
     def _run(self, node: int, task: Task, result: DeviceTensor) -> None:
-        for access in accesses(task):
+        found = list(accesses(task))
+        if self._meet(node, task, found):
+            raise _refusal(node, f"{task.tile} writes where it reads")
+        for access in found:
             if access.is_write:
                 self._write(node, task.tile, access, result)
             elif access.start.buffer in _WRITABLE:
                 self._read(node, task.tile, access)
+
+    def _meet(self, node: int, task: Task, found: Sequence[Access]) -> bool:
+        """Return whether a task writes an atom that it reads, but for the DPU alone, which may read
+        and write the same atoms in the same order.
+        """
+        used = [access for access in found if access.start.buffer in _WRITABLE]
+        for write in (access for access in used if access.is_write):
+            written = self._window(node, write)
+            reads = [
+                self._window(node, access)
+                for access in used
+                if not access.is_write
+                and not (isinstance(task, ElementwiseTask) and _has_same_atoms(access, write))
+            ]
+            near = [read for read in reads if np.may_share_memory(written, read)]
+            if near:
+                content = written.copy()
+                written[...] = _MARK
+                is_met = any((read == _MARK).any() for read in near)
+                written[...] = content
+                if is_met:
+                    return True
+        return False
 
     def _read(self, node: int, tile: str, access: Access) -> None:
         window = self._window(node, access)
         if (window == NOTHING).any():
             raise _refusal(node, f"{access.what} of {tile} is read before it is written")
         wanted = window[: access.real]
-        if access.real is not None and (wanted == SPARE).any():
-            raise _refusal(node, f"{access.what} of {tile} has values that are spare lanes")
+        if access.real is not None and (wanted == PADDING).any():
+            raise _refusal(node, f"{access.what} of {tile} has values that are group padding")
         if self._unread:
             for content in np.unique(wanted).tolist():
                 self._unread.pop(content, None)
@@ -152,7 +180,7 @@ class _Checker:
         window = self._window(node, access)
         if in_work:
             self._torn.update((c, tile) for c in np.unique(window).tolist() if c <= WORK)
-        window[access.real :] = SPARE
+        window[access.real :] = PADDING
         if not in_work:
             window[: access.real] = self._names[result.index]
             return
@@ -200,10 +228,13 @@ def _is_byte_by_byte(task: Task) -> bool:
     reads = (access for access in accesses(task) if not access.is_write)
     read, *others = [access for access in reads if access.start.buffer in _WRITABLE]
     (written,) = [access for access in accesses(task) if access.is_write]
+    return not others and _has_same_atoms(read, written)
+
+
+def _has_same_atoms(read: Access, written: Access) -> bool:
     rows = written.row_bytes if written.rows == 1 else written.row_stride_bytes
     return (
-        not others
-        and read.start == written.start
+        read.start == written.start
         and read.surfaces == written.surfaces
         and (read.surfaces == 1 or read.surface_stride_bytes == written.surface_stride_bytes)
         and rows == written.row_bytes

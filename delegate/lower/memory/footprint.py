@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from delegate.chip.limits import ATOM_BYTES, align, surfaces_of
+from delegate.chip.element import ATOM_BYTES, align, surfaces_of
 from delegate.lower.task import ConvTask, DpuTask, PoolTask, Ref, TableLoad, Task
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, SCALAR_BYTES
 from delegate.model.graph import Node
@@ -25,12 +25,11 @@ class Footprint:
     """Surfaces, counted from the first one of each tensor, that the tasks of ``node`` touch.
 
     ``reads``: of every operand in memory, some beyond its channels. ``writes``: of ``result``, the
-    spare lanes of its last group included. Whatever the tiles are, they touch all pixels.
+    padding of its last group included. Whatever the tiles are, they touch all pixels.
     ``work_bytes``: of memory that the tasks write and read back themselves.
     ``byte_by_byte``: every task writes bytes that follow from those at the same places of the only
     operand, so that the result may lie where that is. ``surface_pixels``: of what the pixels from
-    one surface of ``result`` to the next are a multiple, unless it has one pixel. ``unwritten``:
-    surfaces behind those of ``writes`` that belong to its last group and stay as they are.
+    one surface of ``result`` to the next are a multiple, unless it has one pixel.
     """
 
     node: Node
@@ -40,7 +39,6 @@ class Footprint:
     byte_by_byte: bool = False
     work_bytes: int = 0
     surface_pixels: int = 1
-    unwritten: int = 0
 
 
 @dataclass(frozen=True, slots=True)

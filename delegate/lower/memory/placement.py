@@ -1,27 +1,41 @@
-"""Where tensors lie: buffers at the edge of a partition, and inner tensors by their live ranges.
+"""Place tensors: buffers at the edge of a partition, and inner tensors by their live ranges.
 
-In: a ``TensorUse`` per tensor, and what operations need for themselves. Out: a ``MemoryPlan``.
-Tensors of a group share one piece of memory.
+In: the footprints of operations in execution order, and the places of tensors that share memory.
+They become a ``TensorUse`` per tensor, and these a ``MemoryPlan``. Tensors of a group share one
+piece of memory; a result may lie where its operand lies. Partitions whose buffers are larger than a
+program may have are refused.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
-from delegate.lower.lowered import Fold
-from delegate.lower.memory.places import Place
+from delegate.chip.element import (
+    ATOM_BYTES,
+    CHANNELS_PER_SURFACE,
+    DMA_ALIGN_BYTES,
+    MAX_BUFFER_BYTES,
+    MAX_TOTAL_BYTES,
+    align,
+    surfaces_of,
+)
+from delegate.errors import LoweringError
+from delegate.lower.lowered import BufferSpec, Fold
+from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import (
     DeviceTensor,
+    Place,
     Strides,
     View,
     memory_view,
     unplaced,
 )
+from delegate.lower.rules import BUFFERS_IN_RANGE
 from delegate.lower.task import BufferId, Ref
-from delegate.model.graph import Graph
+from delegate.model.graph import Graph, Node, Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,3 +239,129 @@ def _device_tensors(graph: Graph, piece: _Piece, offset: int) -> dict[int, Devic
             gap_pixels=piece.pixels - tensor.view.pixels if use.place is None else 0,
         )
     return placed
+
+
+def check_sizes(graph: Graph, nodes: Sequence[Node], buffers: Sequence[BufferSpec]) -> None:
+    """Raises LoweringError for the node with the largest tensors if a buffer, or all of them
+    together, are too large.
+
+    A buffer is left for the commands.
+    """
+    total = sum(buffer.size_bytes for buffer in buffers)
+    largest = max(buffers, key=lambda buffer: buffer.size_bytes)
+    if largest.size_bytes <= MAX_BUFFER_BYTES and total <= MAX_TOTAL_BYTES - MAX_BUFFER_BYTES:
+        return
+    node = max(nodes, key=lambda node: _elements(graph, node))
+    raise LoweringError(
+        node.index,
+        BUFFERS_IN_RANGE,
+        f"{largest.buffer.name} needs {largest.size_bytes} bytes, all buffers {total}; a program "
+        f"has up to {MAX_BUFFER_BYTES} and {MAX_TOTAL_BYTES - MAX_BUFFER_BYTES}",
+    )
+
+
+def _elements(graph: Graph, node: Node) -> int:
+    tensors = [*node.inputs, *node.outputs]
+    return sum(math.prod(graph.tensor(tensor).shape) for tensor in tensors if tensor >= 0)
+
+
+def tensor_uses(
+    graph: Graph,
+    partition: Partition,
+    operations: Sequence[Footprint],
+    places: Mapping[int, Place],
+    folds: Mapping[int, tuple[View, Fold]],
+    in_place: Mapping[int, int],
+) -> tuple[TensorUse, ...]:
+    """The partition's inputs first, then the others in the order of their first use. ``folds``:
+    inputs that the host folds. ``in_place``: operands that results are written over.
+    """
+    surfaces: dict[int, int] = {}
+    unit: dict[int, int] = {}
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+
+    def touch(tensor: int, needed: int, when: int) -> None:
+        surfaces[tensor] = max(surfaces.get(tensor, 0), needed)
+        first.setdefault(tensor, when)
+        last[tensor] = when
+
+    for when, operation in enumerate(operations):
+        for tensor, needed in operation.reads:
+            touch(tensor, needed, when)
+        touch(operation.result, operation.writes, when)
+        unit[operation.result] = operation.surface_pixels
+    for tensor in (*partition.inputs, *partition.outputs):
+        # The host has the whole, though operations may read a part, or only parts in its memory.
+        whole = surfaces_of(memory_view(graph.tensor(tensor)).channels)
+        surfaces[tensor] = max(surfaces.get(tensor, 0), whole)
+        first.setdefault(tensor, 0)
+        last.setdefault(tensor, 0)
+    for result, operand in (*in_place.items(), *reversed(tuple(in_place.items()))):
+        surfaces[result] = surfaces[operand] = max(surfaces[result], surfaces[operand])
+    buffers = _buffers(partition, places)
+    uses = []
+    for tensor in (*partition.inputs, *(t for t in first if t not in partition.inputs)):
+        folded = folds.get(tensor)
+        if folded is not None:
+            surfaces[tensor] = max(surfaces[tensor], surfaces_of(folded[0].channels))
+        place = places.get(tensor)
+        buffer = buffers.get((place is not None, tensor if place is None else place.group))
+        uses.append(
+            TensorUse(
+                tensor,
+                surfaces[tensor],
+                first[tensor],
+                last[tensor],
+                BufferId.SCRATCH if buffer is None else buffer,
+                folded,
+                place,
+                in_place.get(tensor),
+                unit.get(tensor, 1),
+            )
+        )
+    return tuple(uses)
+
+
+def work_spans(operations: Sequence[Footprint]) -> Mapping[int, Span]:
+    """Return the memory that operations need while they run, by their places in the order."""
+    return {
+        when: Span(when, when, align(operation.work_bytes, DMA_ALIGN_BYTES))
+        for when, operation in enumerate(operations)
+        if operation.work_bytes
+    }
+
+
+def _buffers(
+    partition: Partition, places: Mapping[int, Place]
+) -> Mapping[tuple[bool, int], BufferId]:
+    """Where tensors, and groups of tensors (True, group), lie that the host converts."""
+    found: dict[tuple[bool, int], BufferId] = {}
+    for tensors, buffer in (
+        (partition.outputs, BufferId.OUTPUT),
+        (partition.inputs, BufferId.INPUT),
+    ):
+        for tensor in tensors:
+            place = places.get(tensor)
+            found[place is not None, tensor if place is None else place.group] = buffer
+    return found
+
+
+def results_in_place(
+    graph: Graph, footprints: Sequence[Footprint], fixed: Collection[int]
+) -> Mapping[int, int]:
+    """The operand of every result that lies in its place. ``fixed``: tensors that the host
+    converts or that share memory in other ways, which stay where they are.
+    """
+    last_read = {t: when for when, found in enumerate(footprints) for t, _ in found.reads}
+    written = {footprint.result for footprint in footprints}
+    found = {}
+    for when, footprint in enumerate(footprints[:-1]):
+        if not footprint.byte_by_byte:
+            continue
+        ((operand, _),) = footprint.reads
+        shapes = {memory_view(graph.tensor(t)) for t in (operand, footprint.result)}
+        is_free = operand in written and last_read[operand] == when
+        if is_free and len(shapes) == 1 and not {operand, footprint.result} & set(fixed):
+            found[footprint.result] = operand
+    return found

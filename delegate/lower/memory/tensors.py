@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Groups
-from delegate.chip.element import Element
-from delegate.chip.limits import (
+from delegate.chip.element import (
     ATOM_BYTES,
     CHANNELS_PER_SURFACE,
     DMA_ALIGN_BYTES,
+    Element,
     align,
     surfaces_of,
 )
@@ -114,7 +114,7 @@ class DeviceTensor:
         """A map of the same kind in memory of its own, without gaps."""
         return replace(self, view=view, location=location, within=None, gap_pixels=0)
 
-    def staged(self, location: Ref, surfaces: int, unit: int) -> DeviceTensor:
+    def via_scratch(self, location: Ref, surfaces: int, unit: int) -> DeviceTensor:
         """The same map in memory of its own, of so many surfaces, a multiple of ``unit`` pixels
         apart: see ``Footprint.surface_pixels``.
         """
@@ -259,3 +259,15 @@ def binding_of(source: Tensor, tensor: DeviceTensor) -> TensorBinding:
         fill=tensor.zero_point,
         fold=tensor.fold,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor begins in the piece of memory of its group, named by one of its tensors.
+    ``pixel``: of the image, counted row by row.
+    """
+
+    group: int
+    image: int
+    pixel: int
+    channel: int

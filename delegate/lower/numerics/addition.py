@@ -24,8 +24,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
-from delegate.lower.numerics.last_rounding import last_roundings
-from delegate.lower.numerics.pair_prover import INT8_VALUES, SumTarget, prove_best
 from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
@@ -39,8 +37,8 @@ from delegate.lower.numerics.pipeline import (
     OutCvt,
     Pipeline,
 )
-from delegate.lower.numerics.prover import Requantization
-from delegate.lower.numerics.tflite import activation_range
+from delegate.lower.numerics.requantize import Requantization, nearest
+from delegate.lower.numerics.tflite import INT8_VALUES, PairTarget, activation_range, weighted_sum
 from delegate.lower.rules import FORM_IS_KNOWN, WITHIN_ONE_LSB
 from delegate.model.graph import Activation
 
@@ -69,7 +67,7 @@ class _Candidates:
     error_lsb: FloatArray
 
     def results(self, rows: Int64Array, a: Int64Array, b: Int64Array) -> FloatArray:
-        """[rows, pairs]"""
+        """Return the results, as [rows, pairs]."""
         first, second = self.first[rows, np.newaxis], self.second[rows, np.newaxis]
         factor = np.ldexp(self.scale[rows], -self.shift[rows].astype(np.int32))[:, np.newaxis]
         exact = (a * first + b * second) * factor
@@ -87,10 +85,10 @@ def requantize_sum(
     has_ties_away: bool = True,
     has_clamps: bool = True,
 ) -> Requantization:
-    """``scales`` and int8 ``zero_points`` of first operand, second, result; ``signs`` with which
-    the operands count. ``has_ties_away``: see ``last_roundings``. ``has_clamps``: EW's; without
-    them the result's type has to do what the activation does. Raises LoweringError where no scales
-    are within one LSB.
+    """Return the stages of a sum. ``scales`` and int8 ``zero_points`` of first operand, second,
+    result; ``signs`` with which the operands count. ``has_ties_away``: see ``last_roundings``.
+    ``has_clamps``: EW's; without them the result's type has to do what the activation does. Raises
+    LoweringError where no scales are within one LSB.
     """
     if not has_clamps:
         if activation_range(activation, scales[2], zero_points[2]) != (INT8_MIN, INT8_MAX):
@@ -117,15 +115,30 @@ def find_sum(
     signs: tuple[int, int],
     has_ties_away: bool = True,
 ) -> Requantization | None:
-    """The nearest stages, None where there are no scales; parameters as of ``requantize_sum``."""
-    outputs = activation_range(activation, scales[2], zero_points[2])
-    target = SumTarget(scales, zero_points, outputs, signs)
+    """Return the nearest stages, None where there are no scales; parameters as of
+    ``requantize_sum``.
+    """
     candidates = _candidates(scales[0] / scales[2], scales[1] / scales[2])
     if not candidates.error_lsb.size:
         return None
-    best = _search(target, candidates)
-    pipeline = _pipeline(candidates, best, target, activation)
-    return prove_best(last_roundings(pipeline, has_ties_away=has_ties_away), target)
+    whole = sum_target(scales, zero_points, signs)
+    best = _search(whole, scales, zero_points, signs, candidates)
+    outputs = activation_range(activation, scales[2], zero_points[2])
+    target = PairTarget(np.clip(whole.wanted, *outputs))
+    pipeline = _pipeline(candidates, best, zero_points, signs, activation, outputs)
+    return nearest([pipeline], target, has_ties_away=has_ties_away)
+
+
+def sum_target(
+    scales: tuple[float, float, float],
+    zero_points: tuple[int, int, int],
+    signs: tuple[int, int],
+    outputs: tuple[int, int] = (INT8_MIN, INT8_MAX),
+) -> PairTarget:
+    """Return the specification of ADD or SUB; parameters as of ``requantize_sum``."""
+    operands = INT8_VALUES[:, np.newaxis], INT8_VALUES
+    results = weighted_sum(operands, scales, zero_points, signs)
+    return PairTarget(np.clip(results + zero_points[2], *outputs))
 
 
 def _candidates(first: float, second: float) -> _Candidates:
@@ -144,21 +157,24 @@ def _candidates(first: float, second: float) -> _Candidates:
     return _Candidates(a[order], b[order], scale[order], shift[order], error[order])
 
 
-def _search(target: SumTarget, candidates: _Candidates) -> int:
-    """The first candidate without a different result, or with those that weigh least: small
+def _search(
+    target: PairTarget,
+    scales: tuple[float, float, float],
+    zero_points: tuple[int, int, int],
+    signs: tuple[int, int],
+    candidates: _Candidates,
+) -> int:
+    """Return the first candidate without a different result, or with those that weigh least: small
     operands weigh more, because feature maps have more of them.
     """
-    zero_points = target.zero_points
     limits = INT8_MIN - zero_points[2], INT8_MAX - zero_points[2]
     a, b = (
         sign * (INT8_VALUES - zero_point)
-        for sign, zero_point in zip(target.signs, zero_points[:2], strict=True)
+        for sign, zero_point in zip(signs, zero_points[:2], strict=True)
     )
-    real = np.add.outer(
-        a * (target.scales[0] / target.scales[2]), b * (target.scales[1] / target.scales[2])
-    )
+    real = np.add.outer(a * (scales[0] / scales[2]), b * (scales[1] / scales[2]))
     to_tie = np.abs(real - np.floor(real) - 0.5).ravel()
-    wanted = np.clip(target.results, *limits).ravel()
+    wanted = (target.wanted - zero_points[2]).ravel()
 
     def is_wrong(rows: Int64Array, pairs: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
         results = candidates.results(rows, a[pairs // a.size], b[pairs % a.size])
@@ -189,30 +205,35 @@ def _search(target: SumTarget, candidates: _Candidates) -> int:
 
 
 def _pipeline(
-    candidates: _Candidates, best: int, target: SumTarget, activation: Activation
+    candidates: _Candidates,
+    best: int,
+    zero_points: tuple[int, int, int],
+    signs: tuple[int, int],
+    activation: Activation,
+    outputs: tuple[int, int],
 ) -> Pipeline:
     first, second, scale = (
         int(values[best]) for values in (candidates.first, candidates.second, candidates.scale)
     )
-    shift, zero_points = int(candidates.shift[best]), target.zero_points
+    shift = int(candidates.shift[best])
     steps_per_lsb = 2.0**shift / scale
     relu, relux, low = False, None, 0
     if activation is not Activation.NONE:
         relu = True
         if activation is Activation.RELU_N1_TO_1:
-            low = target.outputs[0] - zero_points[2]
+            low = outputs[0] - zero_points[2]
         # The sum that is nearest to the clamp gives it exactly.
-        limit = round((target.outputs[1] - zero_points[2] - low) * steps_per_lsb)
-        if target.outputs[1] < INT8_MAX or activation is Activation.RELU_N1_TO_1:
+        limit = round((outputs[1] - zero_points[2] - low) * steps_per_lsb)
+        if outputs[1] < INT8_MAX or activation is Activation.RELU_N1_TO_1:
             relux = limit if limit <= INT32_MAX else None
     return Pipeline(
-        Bs(-zero_points[0], target.signs[0] * first),
+        Bs(-zero_points[0], signs[0] * first),
         # A lower bound off the zero point: BN takes it off, OUT_CVT puts it back.
         Bn(add=-round(low * steps_per_lsb)),
         Ew(
             EwOperation.ADD,
             offset=-zero_points[1],
-            scale=target.signs[1] * second,
+            scale=signs[1] * second,
             relu=relu,
             relux=relux,
         ),

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from delegate.lower.numerics.factors import FACTOR_BITS, LARGEST_FACTOR
 from delegate.lower.numerics.pipeline import FloatArray, Int64Array
-from delegate.lower.numerics.prover import Target
+from delegate.lower.numerics.tflite import Target
 
 Rows = npt.NDArray[np.intp]
 
@@ -52,8 +52,8 @@ class Search:
 def search_factors(
     search: Search, rows: Rows, largest_first: Int64Array
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """C and D of the channels ``rows``, and how many outputs start at another accumulator with
-    them. ``largest_first``: C with which BS stays inside int32.
+    """Return C and D of the channels ``rows``, and how many outputs start at another accumulator
+    with them. ``largest_first``: C with which BS stays inside int32.
     """
     first, second, wrong = (np.zeros(rows.size, np.int64) for _ in range(3))
     for part in _parts(np.arange(rows.size), 2 * _OUTPUT_STEPS):
@@ -67,7 +67,9 @@ def search_factors(
 
 
 def count_wrong(search: Search, rows: Rows, first: Int64Array, second: Int64Array) -> Int64Array:
-    """How many outputs of the channels ``rows`` start at another accumulator with these C and D."""
+    """Return how many outputs of the channels ``rows`` start at another accumulator with these C
+    and D.
+    """
     wrong = np.zeros(rows.size, np.int64)
     for part in _parts(np.arange(rows.size), 2 * _OUTPUT_STEPS):
         wrong[part] = _Found(search, rows[part], first[part]).count_wrong(
@@ -77,7 +79,7 @@ def count_wrong(search: Search, rows: Rows, first: Int64Array, second: Int64Arra
 
 
 def _parts(rows: Rows, values: int) -> list[Rows]:
-    """``rows`` in parts that take _VALUES_AT_ONCE with so many ``values`` each."""
+    """Cut ``rows`` into parts that take _VALUES_AT_ONCE with so many ``values`` each."""
     size = max(1, _VALUES_AT_ONCE // max(values, 1))
     return [rows[start : start + size] for start in range(0, rows.size, size)]
 
@@ -106,7 +108,7 @@ class _Found:
         self.wrong = np.full(channels.size, np.iinfo(np.int64).max)
 
     def near_square(self, rows: Rows, sought: int) -> Int64Array:
-        """Values of C to look at, [rows, values]."""
+        """Return values of C to look at, [rows, values]."""
         wanted, largest = self._products[rows, np.newaxis], self._largest[rows, np.newaxis]
         step = 1 << self._search.bs_shift
         ratio = np.ceil(wanted / (largest * largest.astype(np.float64)))
@@ -122,13 +124,13 @@ class _Found:
         return limited
 
     def all_first(self, rows: Rows) -> Int64Array:
-        """Every C down to half the largest."""
+        """Return every C down to half the largest."""
         fewer = np.arange(_ALL_FIRST)
         limited: Int64Array = np.maximum(self._largest[rows, np.newaxis] - fewer, 1)
         return limited
 
     def run(self, values_of: Callable[[Rows], Int64Array], values: int, tried: int) -> None:
-        """Tries the best pairs of ``values_of`` each open channel until one has nothing wrong."""
+        """Try the best pairs of ``values_of`` each open channel until one has nothing wrong."""
         rows = np.flatnonzero(self.wrong > 0)
         if not rows.size:
             return
@@ -145,7 +147,7 @@ class _Found:
             trial = end
 
     def _best(self, rows: Rows, first: Int64Array, tried: int) -> tuple[Int64Array, Int64Array]:
-        """The pairs that are least off in the middle of the output range, best first."""
+        """Return the pairs that are least off in the middle of the output range, best first."""
         wanted = self._products[rows, np.newaxis]
         second = np.rint(wanted / first)
         middle = self._lsb[rows, np.newaxis] * (_OUTPUT_STEPS / 2) / wanted
@@ -165,7 +167,7 @@ class _Found:
         return np.take_along_axis(first, order, 1), chosen.astype(np.int64)
 
     def _try(self, rows: Rows, first: Int64Array, second: Int64Array) -> None:
-        """Takes the best pair of each channel, of those as good the earlier: [rows, pairs]."""
+        """Take the best pair of each channel, of those as good the earlier: [rows, pairs]."""
         each = np.repeat(rows, first.shape[1])
         wrong = self.count_wrong(each, first.ravel(), second.ravel()).reshape(first.shape)
         best = np.arange(rows.size), np.argmin(wrong, axis=1)
@@ -175,8 +177,8 @@ class _Found:
         self.wrong[better] = wrong[best][is_better]
 
     def count_wrong(self, rows: Rows, first: Int64Array, second: Int64Array) -> Int64Array:
-        """An output begins rightly if the accumulator there reaches it and the one before does not.
-        Those outside the bounds are looked at from the nearest end.
+        """Count wrong outputs. One begins rightly if the accumulator there reaches it and the one
+        before does not. Those outside the bounds are looked at from the nearest end.
         """
         firsts, thresholds = self._firsts[rows], self._thresholds[rows]
         low, high = self._low[rows], self._high[rows]

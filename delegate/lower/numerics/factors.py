@@ -1,4 +1,4 @@
-"""Factors per channel that choosers propose, and the pipeline that they are part of.
+"""The pipeline of a requantisation: factors per channel that choosers propose, and clamps.
 
     BS       t = round((acc + moved) * C >> s1)
     BN       u = round(t * D >> s2)                in units of 2^-(R - b) LSB
@@ -28,6 +28,7 @@ from delegate.lower.numerics.pipeline import (
     OutCvt,
     Pipeline,
 )
+from delegate.lower.numerics.tflite import Target
 from delegate.model.graph import Activation
 
 # BS and BN multipliers are signed 16-bit operands: 15 bits of magnitude. Documented.
@@ -38,24 +39,29 @@ UNIT_SCALE = 1 << 14
 UNIT_SHIFT = 14
 # What comes out of BS and BN keeps within so many bits, so that rounding cannot reach 2^31.
 KEPT_BITS = 30
+# Results this far from zero are saturated wherever the zero point is: twice the outputs' span.
+OUTPUT_LSB = 2 * (INT8_MAX - INT8_MIN + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factors:
-    """C, D, s1, s2, R, and per channel ``ew_bits`` (b) and ``moved``. ``first`` and ``second``:
-    numbers for all channels (registers), or one per channel (memory). ``ew_bits`` None: EW is free.
-    ``scale``: OUT_CVT's, of which 2^14 is 1; one LSB is 2^(R + 14) / scale behind BN then, which is
-    known only of nodes whose EW is free.
-    """
+    """C, D, shifts and units of a pipeline with two multipliers."""
 
     first: Operand
+    """C: a number for all channels (a register), or one per channel (memory)."""
     second: Operand
+    """D, likewise."""
     bs_shift: int
     bn_shift: int
     unit_bits: int
+    """R."""
     ew_bits: Int64Array | None = None
+    """[channels]: b; None: EW is free."""
     moved: Operand = 0
     scale: int = UNIT_SCALE
+    """OUT_CVT's, of which 2^14 is 1. One LSB is 2^(R + 14) / scale behind BN; other scales are
+    known only of nodes whose EW is free.
+    """
 
     def for_all(self) -> Factors:
         """Return the factors of one channel as numbers for all."""
@@ -65,14 +71,13 @@ class Factors:
 
     @property
     def steps_per_lsb(self) -> float:
-        """Behind BN."""
+        """Return the steps behind BN that make one LSB."""
         return (1 << self.unit_bits) * (UNIT_SCALE / self.scale)
 
 
-def pipeline_of(
-    factors: Factors, activation: Activation, outputs: tuple[int, int], zero_point: int
-) -> Pipeline:
-    """``outputs``: the activation's range, in int8."""
+def pipeline_of(factors: Factors, target: Target) -> Pipeline:
+    """Return the stages of ``factors`` with the clamps of ``target``."""
+    activation, outputs, zero_point = target.activation, target.outputs, target.zero_point
     relu, relux, low = False, None, 0
     # Where BN has nothing else to do, int8 clamps what it can.
     is_clamped = isinstance(factors.second, int) and factors.second == 1
@@ -101,3 +106,23 @@ def pipeline_of(
         ew,
         OutCvt(factors.scale, UNIT_SHIFT + factors.unit_bits, zero_point + low),
     )
+
+
+def settled(target: Target) -> tuple[Target, Int64Array]:
+    """Return ``target`` with channels that give an end of the outputs for every input brought near
+    that end, and how far each channel's accumulators were moved for it (mostly 0).
+
+    Pruning and converters leave biases at the ends of int32 in channels that hardly vary, and the
+    stages keep as many bits as the largest accumulator of a layer needs. How far beyond the range a
+    channel lies changes no result: its bias can be moved towards zero.
+    """
+    # How far the accumulator nearest to zero is from it; negative where the range includes zero.
+    nearest = np.maximum(target.low, -target.high)
+    rows = np.flatnonzero(nearest * target.real > OUTPUT_LSB)
+    moved = np.zeros_like(target.q)
+    if not rows.size:
+        return target, moved
+    ends = target.of(rows).first(np.array([1 - OUTPUT_LSB, OUTPUT_LSB]))
+    to_below, to_above = ends[:, 0] - 1 - target.high[rows], ends[:, 1] - target.low[rows]
+    moved[rows] = np.where(target.low[rows] > 0, to_above, to_below)
+    return replace(target, low=target.low + moved, high=target.high + moved), moved

@@ -15,31 +15,47 @@ nearer to the real numbers than TensorFlow Lite's, and differs from it where f r
 Beyond the tables their ends hold, and beyond the convolution's least and largest result the
 entries repeat: so clamps need no stage. In runs of equal entries boards were seen to read up to 128
 units more: there entries are 64 less, and any error from -63 to +128 gives the same result.
+
+PRELU with several slopes, in two pipelines: products below the zero point, the rest above.
+
+    below    the product of what is below the zero point with its slope, requantised; elsewhere the
+             result's zero point
+    above    what is above the input's zero point, requantised, and the first one's result in EW
+
+One of both is the zero point, so that the sum is the other one, and is not rounded: EW adds in
+units of what OUT_CVT takes for one LSB.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delegate.lower.numerics.factors import FACTOR_BITS, KEPT_BITS, LARGEST_FACTOR
+from delegate.errors import LoweringError
+from delegate.lower.numerics.factors import FACTOR_BITS, KEPT_BITS, LARGEST_FACTOR, UNIT_SHIFT
+from delegate.lower.numerics.image_sums import requantize_image, sum_target
+from delegate.lower.numerics.multiplication import requantize_product
 from delegate.lower.numerics.pipeline import (
     ENTRY_OFFSET,
     ENTRY_SCALE,
     INDEX_STEP,
+    INT8_MAX,
     INT8_MIN,
     Bn,
     Bs,
+    Ew,
+    EwOperation,
     FloatArray,
     Int64Array,
     OutCvt,
     Pipeline,
 )
-from delegate.lower.numerics.prover import Target
-from delegate.lower.numerics.tflite import ratios_of
+from delegate.lower.numerics.prover import index_is_near, prove_pairs
+from delegate.lower.numerics.tflite import PairTarget, Target
+from delegate.lower.rules import WITHIN_ONE_LSB
 
 CURVE_STEPS = 1024
 """The steps from the first entry of both tables to the last; the middle one is at 0."""
@@ -69,23 +85,23 @@ class LookedUp:
 def looked_up(
     target: Target, function: Int64Array, *, per_channel: bool, multiplies: bool
 ) -> LookedUp | None:
-    """``target``: the convolution alone. ``function``: its results for -128 to 127.
-    ``multiplies``: BS does, per channel; else BN has the only multiplier, which serves channels of
-    one scale. None where no stages are within the bound.
+    """Look a function up behind a convolution. ``target``: the convolution alone. ``function``: its
+    results for -128 to 127. ``multiplies``: BS does, per channel; else BN has the only multiplier,
+    which serves channels of one scale. None where no stages are within the bound.
     """
     near = target if per_channel else target.widest()
     steps = near.outputs[0], near.outputs[1], near.zero_point
     entries = _entries(function, *steps)
     for bs, bn in _by_record(near, per_channel) if multiplies else _by_index(near):
         pipeline = Pipeline(bs, bn, out=OutCvt(1, ENTRY_SCALE.bit_length() - 1, ties_away=False))
-        if _is_within_neighbours(pipeline, near):
+        if index_is_near(pipeline, near):
             worst, share = _differences(pipeline, near, function, entries)
             return LookedUp(pipeline, entries, worst, share)
     return None
 
 
 def _entries(function: Int64Array, least: int, largest: int, zero_point: int) -> Int64Array:
-    """At every whole LSB around the zero point, the results of the nearest that there is."""
+    """Return the entries: at every whole LSB around the zero point the nearest one's result."""
     places = np.arange(-CURVE_STEPS // 2, CURVE_STEPS // 2 + 1) + zero_point
     results = function[np.clip(places, least, largest) - INT8_MIN]
     is_flat = np.zeros(results.size, np.bool_)
@@ -97,12 +113,11 @@ def _entries(function: Int64Array, least: int, largest: int, zero_point: int) ->
 
 
 def _by_record(target: Target, per_channel: bool) -> Iterator[tuple[Bs, Bn]]:
-    """BS brings channels to one unit, BN shifts it to the index."""
-    ratios = ratios_of(target.q, target.exponent)
+    """Yield stages: BS brings channels to one unit, BN shifts it to the index."""
+    ratios = target.real
     bits = FACTOR_BITS - math.frexp(float(ratios.max()))[1]
     factors = np.minimum(np.rint(np.ldexp(ratios, bits)), LARGEST_FACTOR).astype(np.int64)
-    magnitude = np.maximum(np.abs(target.low), np.abs(target.high))
-    least = max(0, int((magnitude * factors).max()).bit_length() - KEPT_BITS)
+    least = max(0, int((target.magnitude * factors).max()).bit_length() - KEPT_BITS)
     bs_shift = max(least, bits - _INDEX_BITS - _BITS_BELOW, 0)
     bn_shift = bits - bs_shift - _INDEX_BITS
     if 0 <= bn_shift <= _MOST_SHIFT and bs_shift <= _MOST_SHIFT:
@@ -110,45 +125,16 @@ def _by_record(target: Target, per_channel: bool) -> Iterator[tuple[Bs, Bn]]:
 
 
 def _by_index(target: Target) -> Iterator[tuple[Bs, Bn]]:
-    """BN makes the index of the accumulator itself."""
-    units = float(ratios_of(target.q, target.exponent)[0]) * INDEX_STEP
+    """Yield stages: BN makes the index of the accumulator itself."""
+    units = float(target.real[0]) * INDEX_STEP
     bits = FACTOR_BITS - math.frexp(units)[1] if units > 0 else -1
     if 0 <= bits <= _MOST_SHIFT:
         factor = min(round(math.ldexp(units, bits)), LARGEST_FACTOR)
         yield Bs(), Bn(factor, shift=bits)
 
 
-def _is_within_neighbours(pipeline: Pipeline, target: Target) -> bool:
-    """Whether BN gives, of every accumulator that TensorFlow Lite rounds to k, an index between
-    those of k - 1 and k + 1. BN's result rises with the accumulator, so the ends of the stretch of
-    k speak for all in it. Below the least result and above the largest all entries are the same.
-    """
-    low, high = target.low[:, np.newaxis], target.high[:, np.newaxis]
-    limits = np.concatenate([low, high], axis=1).astype(np.float64)
-    if not pipeline.rises() or not pipeline.fits_int32(limits):
-        return False
-    begins = np.concatenate([low, np.clip(target.firsts, low, high + 1), high + 1], axis=1)
-    first, last = begins[:, :-1], begins[:, 1:] - 1
-    least, largest = target.outputs
-    results = np.arange(least, largest + 1, dtype=np.float64) - target.zero_point
-    below, above = (results - 1) * INDEX_STEP, (results + 1) * INDEX_STEP
-    below[0], above[-1] = -np.inf, np.inf
-    is_within = (index_of(pipeline, first) >= below) & (index_of(pipeline, last) <= above)
-    return bool(np.all(is_within | (first > last)))
-
-
-def index_of(pipeline: Pipeline, accumulators: Int64Array) -> FloatArray:
-    """Return BN's results for ``accumulators`` [channels, values]."""
-    stages = pipeline.before_table(accumulators.astype(np.float64))
-    while True:
-        try:
-            next(stages)
-        except StopIteration as end:
-            return np.asarray(end.value)
-
-
 def found_at(entries: Int64Array, index: FloatArray) -> Int64Array:
-    """The task's results at ``index``."""
+    """Return the task's results at ``index``."""
     reach = CURVE_STEPS // 2 * INDEX_STEP
     place, rest = np.divmod(np.clip(index, -reach, reach) + reach, INDEX_STEP)
     at = place.astype(np.int64)
@@ -161,25 +147,72 @@ def found_at(entries: Int64Array, index: FloatArray) -> Int64Array:
 def _differences(
     pipeline: Pipeline, target: Target, function: Int64Array, entries: Int64Array
 ) -> tuple[int, float]:
-    """The bound, and about how many results differ."""
+    """Return the bound, and about how many results differ."""
     least, largest = target.outputs
     results = function[least - INT8_MIN : largest - INT8_MIN + 1]
     worst = int(np.abs(np.diff(results)).max(initial=0))
     channels = np.unique(np.linspace(0, target.q.size - 1, _CHANNELS).astype(np.intp))
     some = target.of(channels)
     stages = Pipeline(pipeline.bs, pipeline.bn)
-    low, high = some.low[:, np.newaxis], some.high[:, np.newaxis]
-    begins = np.concatenate([low, np.clip(some.firsts, low, high + 1), high + 1], axis=1)
-    counts = np.diff(begins, axis=1)[:, :, np.newaxis]
+    first, last = (ends[:, :, np.newaxis] for ends in some.stretches())
+    counts = last + 1 - first
     places = np.arange(1, counts.size * _SAMPLES + 1) * _GOLDEN % 1.0
     inside = np.floor(places.reshape(*counts.shape[:2], _SAMPLES) * counts).astype(np.int64)
-    accumulators = begins[:, :-1, np.newaxis] + inside
+    accumulators = first + inside
     differing = counted = 0
     for number, channel in enumerate(channels.tolist()):
         one = stages.of(slice(channel, channel + 1))
         rows = counts[number, :, 0] > 0
-        index = index_of(one, accumulators[number, rows].reshape(1, -1))
+        index = one.index(accumulators[number, rows].reshape(1, -1))
         found = found_at(entries, index).reshape(-1, _SAMPLES)
         differing += int(np.count_nonzero(found != results[rows, np.newaxis]))
         counted += found.size
     return worst, differing / max(counted, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlopesStages:
+    """``below`` has slopes in EW, ``above`` what ``below`` gave."""
+
+    below: Pipeline
+    above: Pipeline
+
+    def run(self, x: FloatArray, e: FloatArray) -> FloatArray:
+        """Return the int8 results."""
+        return self.above.run(x, self.below.run(x, e))
+
+    def fits_int32(self, x: FloatArray, e: FloatArray) -> bool:
+        """Whether no stage saturates."""
+        return self.below.fits_int32(x, e) and self.above.fits_int32(x, self.below.run(x, e))
+
+
+def requantize_slopes(
+    node: int,
+    target: PairTarget,
+    factors: tuple[float, float],
+    zero_points: tuple[int, int, int],
+    *,
+    has_ties_away: bool,
+) -> SlopesStages:
+    """Return the stages. ``target``: values and slopes, each once. ``factors``: to the result from
+    a value, and from its product with a slope, as TensorFlow Lite computes them. int8
+    ``zero_points`` of input, slopes, result. ``has_ties_away``: see ``last_roundings``. Raises
+    LoweringError where no pipelines are within one LSB, or TensorFlow Lite's int32 wraps.
+    """
+    source, _, result = zero_points
+    ties, slopes = {"has_ties_away": has_ties_away}, tuple(target.seconds.tolist())
+    outputs = INT8_MIN, INT8_MAX
+    below = requantize_product(node, factors[1], zero_points, outputs, slopes=slopes, **ties)
+    plain = requantize_image(node, sum_target(1, (factors[0], 1.0), (source, result)), **ties)
+    above = replace(
+        plain,
+        bs=replace(plain.bs, add=-source),
+        bn=replace(plain.bn, relu=True),
+        ew=Ew(EwOperation.ADD, offset=-result, scale=1 << max(plain.out.shift - UNIT_SHIFT, 0)),
+    )
+    found = SlopesStages(below.pipeline, above)
+    proof = prove_pairs(found, target)
+    if not proof.is_within_one_lsb:
+        problem = f"results with {len(slopes)} slopes are up to {int(proof.worst[0])} LSB off"
+        raise LoweringError(node, WITHIN_ONE_LSB, problem)
+    return found

@@ -24,8 +24,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
-from delegate.lower.numerics.last_rounding import last_roundings
-from delegate.lower.numerics.pair_prover import ProductTarget, prove_best
 from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
@@ -35,17 +33,19 @@ from delegate.lower.numerics.pipeline import (
     Ew,
     EwOperation,
     FloatArray,
+    Int64Array,
     OutCvt,
     Pipeline,
 )
-from delegate.lower.numerics.prover import Requantization
-from delegate.lower.numerics.tflite import quantize_multiplier
+from delegate.lower.numerics.requantize import Requantization, nearest
+from delegate.lower.numerics.tflite import INT8_VALUES, PairTarget, quantize_multiplier, scaled
 from delegate.lower.rules import (
     ACCUMULATOR_FITS_INT32,
     FORM_IS_KNOWN,
     PRODUCT_CLAMPED_AT_ZERO,
     WITHIN_ONE_LSB,
 )
+from delegate.model.cached import cached_property
 
 _LEAST_FACTOR, _LARGEST_FACTOR = 1 << 14, (1 << 15) - 1
 _FACTOR_BITS = 15
@@ -69,13 +69,12 @@ def requantize_product(
     rounds_in_bn: bool = True,
     slopes: tuple[int, ...] | None = None,
 ) -> Requantization:
-    """``multiplier``: the operands' scales over the result's, as TensorFlow Lite computes it.
-    int8 ``zero_points`` of first operand, second, result. ``outputs``: least and largest result,
-    the least being that of int8 or the zero point. ``has_ties_away``: see ``last_roundings``.
-    ``rounds_in_bn``: BN may make the first rounding and EW clamp; else OUT_CVT makes the only one.
-    ``slopes``: see ``ProductTarget``.
-    Raises LoweringError where it is not, where no factors are within one LSB, or TensorFlow Lite's
-    int32 wraps.
+    """Return the stages of a product. ``multiplier``: the operands' scales over the result's, as
+    TensorFlow Lite computes it. int8 ``zero_points`` of first operand, second, result. ``outputs``:
+    least and largest result, the least being that of int8 or the zero point. ``has_ties_away``: see
+    ``last_roundings``. ``rounds_in_bn``: BN may make the first rounding and EW clamp; else OUT_CVT
+    makes the only one. ``slopes``: see ``_Product``. Raises LoweringError where it is not, where no
+    factors are within one LSB, or TensorFlow Lite's int32 wraps.
     """
     if not rounds_in_bn and outputs != (INT8_MIN, INT8_MAX):
         problem = f"an activation from {outputs[0]} to {outputs[1]} behind a product"
@@ -90,11 +89,8 @@ def requantize_product(
         raise LoweringError(
             node, ACCUMULATOR_FITS_INT32, f"the product is shifted left by {exponent}"
         )
-    found = (
-        _requantize(q, exponent, zero_points, outputs, has_ties_away, slopes)
-        if rounds_in_bn
-        else _rounded_once(ProductTarget(q, exponent, zero_points, outputs))
-    )
+    product = _Product(q, exponent, zero_points, outputs, slopes)
+    found = _rounded_twice(product, has_ties_away) if rounds_in_bn else _rounded_once(product)
     if found is not None and found.proof.is_within_one_lsb:
         return found
     raise LoweringError(
@@ -105,47 +101,67 @@ def requantize_product(
     )
 
 
-@functools.lru_cache(maxsize=256)
-def _requantize(
-    q: int,
-    exponent: int,
-    zero_points: tuple[int, int, int],
-    outputs: tuple[int, int],
-    has_ties_away: bool,
-    slopes: tuple[int, ...] | None,
-) -> Requantization | None:
-    """None: the multiplier is too small for any shift."""
-    if not q:
-        return None
-    target = ProductTarget(q, exponent, zero_points, outputs, slopes)
-    candidates = _candidates(target)
-    if not candidates.first.size:
-        return None
-    pipeline = _pipeline(target, candidates, _search(target, candidates))
-    return prove_best(last_roundings(pipeline, has_ties_away=has_ties_away), target)
+@dataclass(frozen=True)
+class _Product:
+    """Specify TensorFlow Lite's MUL, or PRELU below zero, of two int8 operands."""
 
-
-def _rounded_once(target: ProductTarget) -> Requantization | None:
-    """By OUT_CVT's 15 bits alone, ties to even: the nearest scale or its neighbours, of which a
-    larger one moves ties away from zero.
+    q: int
+    exponent: int
+    zero_points: tuple[int, int, int]
+    """Zero points of first operand, second, result."""
+    outputs: tuple[int, int]
+    slopes: tuple[int, ...] | None = None
+    """Of PRELU, whose first operand counts where it is negative only, the values that the second
+    one has; None: any.
     """
-    zero_points = target.zero_points
-    fraction, power = math.frexp(target.q * 2.0 ** (target.exponent - _MULTIPLIER_BITS))
-    shift = _FACTOR_BITS - power
-    if not target.q or not 0 <= shift <= _MOST_SHIFT:
+
+    @property
+    def factors(self) -> tuple[Int64Array, Int64Array]:
+        """Return all values of first and second operands without zero points."""
+        seconds = INT8_VALUES if self.slopes is None else np.array(self.slopes, np.int64)
+        first, second = INT8_VALUES - self.zero_points[0], seconds - self.zero_points[1]
+        return (first if self.slopes is None else np.minimum(first, 0)), second
+
+    @cached_property
+    def target(self) -> PairTarget:
+        """Return the specification."""
+        first, second = self.factors
+        results = scaled(np.multiply.outer(first, second), self.q, self.exponent)
+        wanted = np.clip(results + self.zero_points[2], *self.outputs)
+        return PairTarget(wanted, second + self.zero_points[1])
+
+
+@functools.lru_cache(maxsize=256)
+def _rounded_twice(product: _Product, has_ties_away: bool) -> Requantization | None:
+    """Return stages with two roundings; None: the multiplier is too small for any shift."""
+    candidates = _candidates(product) if product.q else None
+    if candidates is None or not candidates.first.size:
         return None
-    nearest = round(math.ldexp(fraction, _FACTOR_BITS))
-    return prove_best(
+    pipeline = _pipeline(product, candidates, _search(product, candidates))
+    return nearest([pipeline], product.target, has_ties_away=has_ties_away)
+
+
+def _rounded_once(product: _Product) -> Requantization | None:
+    """Return stages with one rounding, by OUT_CVT's 15 bits alone, ties to even: the nearest scale
+    or its neighbours, of which a larger one moves ties away from zero.
+    """
+    zero_points = product.zero_points
+    fraction, power = math.frexp(product.q * 2.0 ** (product.exponent - _MULTIPLIER_BITS))
+    shift = _FACTOR_BITS - power
+    if not product.q or not 0 <= shift <= _MOST_SHIFT:
+        return None
+    middle = round(math.ldexp(fraction, _FACTOR_BITS))
+    return nearest(
         (
             Pipeline(
                 Bs(-zero_points[0]),
                 ew=Ew(EwOperation.MULTIPLY, offset=-zero_points[1]),
                 out=OutCvt(scale, shift, zero_points[2], ties_away=False),
             )
-            for scale in range(nearest - 1, nearest + 2)
+            for scale in range(middle - 1, middle + 2)
             if _LEAST_FACTOR <= scale <= _LARGEST_FACTOR
         ),
-        target,
+        product.target,
     )
 
 
@@ -159,17 +175,17 @@ class _Candidates:
     truncate: int
 
     def values(self, row: int, a: FloatArray) -> FloatArray:
-        """t of values counted from their zero point."""
+        """Return t of values counted from their zero point."""
         factor = self.first[row] * self.second[row] * 2.0 ** -self.shift[row]
         rounded: FloatArray = np.rint(a * factor)
         return rounded
 
 
-def _candidates(target: ProductTarget) -> _Candidates:
-    """Nearest to the real factor first."""
-    zero_point = target.zero_points[0]
+def _candidates(product: _Product) -> _Candidates:
+    """Return the candidates, those nearest to the real factor first."""
+    zero_point = product.zero_points[0]
     largest = max(INT8_MAX - zero_point, zero_point - INT8_MIN)
-    real = target.q * 2.0 ** (max(target.exponent, 0) - _MULTIPLIER_BITS)
+    real = product.q * 2.0 ** (max(product.exponent, 0) - _MULTIPLIER_BITS)
     truncate = max(int(np.floor(np.log2(INT32_MAX / (largest * real)))), 0)
     wanted = real * 2.0**truncate
     first = np.arange(_LEAST_FACTOR, _LARGEST_FACTOR + 1, dtype=np.float64)
@@ -182,23 +198,23 @@ def _candidates(target: ProductTarget) -> _Candidates:
     return _Candidates(first[order], second[order], shift[order], truncate)
 
 
-def _search(target: ProductTarget, candidates: _Candidates) -> int:
-    """The first candidate without a different result, or with the fewest of those compared. Pairs
-    that one gets wrong are asked of the others first.
+def _search(product: _Product, candidates: _Candidates) -> int:
+    """Return the first candidate without a different result, or with the fewest of those compared.
+    Pairs that one gets wrong are asked of the others first.
     """
-    a, b = (factor.astype(np.float64) for factor in target.factors)
-    rounding = max(-target.exponent, 0)
-    real = np.multiply.outer(a, b) * (target.q * 2.0 ** (target.exponent - _MULTIPLIER_BITS))
+    a, b = (factor.astype(np.float64) for factor in product.factors)
+    rounding = max(-product.exponent, 0)
+    real = np.multiply.outer(a, b) * (product.q * 2.0 ** (product.exponent - _MULTIPLIER_BITS))
     to_tie = np.abs(real - np.floor(real) - 0.5)
     near = np.flatnonzero(to_tie.ravel() <= _NEAR_TIE * 2.0**-rounding)
-    wanted = target.wanted.ravel()
-    limits = target.outputs
+    wanted = product.target.wanted.ravel()
+    limits = product.outputs
 
     def wrong(row: int, pairs: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         values = candidates.values(row, a)[pairs // b.size]
         products = np.rint(values * b[pairs % b.size] * 2.0**-candidates.truncate)
         halves = products * 2.0**-rounding
-        results = np.copysign(np.floor(np.abs(halves) + 0.5), halves) + target.zero_points[2]
+        results = np.copysign(np.floor(np.abs(halves) + 0.5), halves) + product.zero_points[2]
         return np.asarray(pairs[np.clip(results, *limits) != wanted[pairs]])
 
     known = near[:0]
@@ -216,21 +232,21 @@ def _search(target: ProductTarget, candidates: _Candidates) -> int:
     return best
 
 
-def _pipeline(target: ProductTarget, candidates: _Candidates, best: int) -> Pipeline:
-    zero_points, outputs = target.zero_points, target.outputs
-    rounding = max(-target.exponent, 0)
+def _pipeline(product: _Product, candidates: _Candidates, best: int) -> Pipeline:
+    zero_points, outputs = product.zero_points, product.outputs
+    rounding = max(-product.exponent, 0)
     # Clamps lie behind the product, in its units: exact, as multiples of the last shift.
     relu = outputs[0] > INT8_MIN and outputs[0] == zero_points[2]
     limit = (outputs[1] - zero_points[2]) << rounding
     relux = limit if outputs[1] < INT8_MAX and limit <= INT32_MAX else None
     # What is not below a PRELU's zero point is clamped away, so that signs change before and after.
-    sign = 1 if target.slopes is None else -1
+    sign = 1 if product.slopes is None else -1
     return Pipeline(
         Bs(-zero_points[0], sign * int(candidates.first[best])),
         Bn(
             int(candidates.second[best]),
             shift=int(candidates.shift[best]),
-            relu=target.slopes is not None,
+            relu=product.slopes is not None,
         ),
         Ew(
             EwOperation.MULTIPLY,

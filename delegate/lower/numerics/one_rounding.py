@@ -27,9 +27,8 @@ from delegate.lower.numerics.factors import (
     UNIT_SHIFT,
     Factors,
 )
-from delegate.lower.numerics.pipeline import Int64Array, Pipeline
-from delegate.lower.numerics.prover import Target
-from delegate.lower.numerics.tflite import ratios_of
+from delegate.lower.numerics.pipeline import FloatArray, Int64Array, Pipeline
+from delegate.lower.numerics.tflite import Target
 
 # OUT_CVT_SHIFT: six bits.
 _MAX_SHIFT = 63 - UNIT_SHIFT
@@ -50,8 +49,8 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def propose(target: Target) -> Factors | None:
-    """None where the shifts do not fit."""
-    real = ratios_of(target.q, target.exponent)
+    """Return factors of one rounding; None: the shifts do not fit."""
+    real = target.real
     bits = min(FACTOR_BITS - math.frexp(float(real.max()))[1], _MAX_SHIFT)
     first = np.minimum(np.rint(np.ldexp(real, bits)), LARGEST_FACTOR).astype(np.int64)
     bs_shift = _bs_shift(target, first)
@@ -61,20 +60,21 @@ def propose(target: Target) -> Factors | None:
 
 
 def _bs_shift(target: Target, first: Int64Array) -> int:
-    """With which every product keeps within KEPT_BITS."""
-    magnitude = np.maximum(np.abs(target.low), np.abs(target.high))
-    return max(0, int((magnitude * first).max()).bit_length() - KEPT_BITS)
+    """Return the shift with which every product keeps within KEPT_BITS."""
+    return max(0, int((target.magnitude * first).max()).bit_length() - KEPT_BITS)
 
 
 def propose_for_all(target: Target) -> Factors | None:
-    """The same factor for all channels, in a register. ``target`` has one channel, the widest."""
+    """Return the same factor for all channels, in a register. ``target`` has one channel, the
+    widest.
+    """
     found = propose(target)
     return None if found is None else found.for_all()
 
 
 def proposals(target: Target, *, for_all: bool) -> tuple[Factors, ...]:
-    """The plain way, and units of N that channels have. ``for_all``: the same factor for all of
-    them; ``target`` has one channel then, the widest.
+    """Return factors of the plain way, and of the units of N that channels have. ``for_all``: the
+    same factor for all of them; ``target`` has one channel then, the widest.
     """
     plain = propose(target)
     if plain is None:
@@ -88,10 +88,10 @@ def proposals(target: Target, *, for_all: bool) -> tuple[Factors, ...]:
 
 
 def scales_alone(target: Target) -> tuple[Factors, ...]:
-    """OUT_CVT's scale alone, 15 bits, as Mesa's driver has it: the nearest to the channels' one
-    multiplier and its neighbours. ``target`` has one channel, the widest.
+    """Return factors of OUT_CVT's scale alone, 15 bits, as Mesa's driver has it: the nearest to the
+    channels' one multiplier and its neighbours. ``target`` has one channel, the widest.
     """
-    real = float(ratios_of(target.q, target.exponent)[0])
+    real = float(target.real[0])
     if real <= 0:
         return ()
     bits = FACTOR_BITS - math.frexp(real)[1]
@@ -105,8 +105,7 @@ def scales_alone(target: Target) -> tuple[Factors, ...]:
     ]
     if target.zero_point <= target.outputs[0]:
         # TensorFlow Lite's first rounding makes results begin early; nothing does here.
-        early = math.ldexp(0.5, min(int(target.exponent[0]), 0))
-        whole = 0 if target.ratios is not None else round(early / real)
+        whole = round(float(_early(target)[0]) / real)
         found += [
             replace(factors, moved=whole + moved) for factors in found for moved in (-1, 0, 1)
         ]
@@ -114,10 +113,10 @@ def scales_alone(target: Target) -> tuple[Factors, ...]:
 
 
 def by_two_factors(target: Target) -> Iterator[Factors]:
-    """With OUT_CVT's scale by which the channels' factors are the nearest to what they stand for,
-    in proportion, on the whole.
+    """Yield the factors with the scale of OUT_CVT by which the channels' factors are the nearest to
+    what they stand for, in proportion, on the whole.
     """
-    real = ratios_of(target.q, target.exponent)
+    real = target.real
     if real.min() <= 0:
         return
     tried = max(_SCALES_TRIED // real.size, _FEWEST_SCALES)
@@ -136,7 +135,7 @@ def by_two_factors(target: Target) -> Iterator[Factors]:
 
 
 def _by_unit(target: Target) -> Iterator[Factors]:
-    real = ratios_of(target.q, target.exponent)
+    real = target.real
     units = -target.exponent[target.q > 0]
     for unit in np.unique(units[(units > 0) & (units <= _MAX_SHIFT)]).tolist():
         bs_shift = FACTOR_BITS - math.frexp(float(np.ldexp(real.max(), unit)))[1]
@@ -146,16 +145,19 @@ def _by_unit(target: Target) -> Iterator[Factors]:
 
 
 def _late(factors: Factors, target: Target) -> Int64Array:
-    """Whole accumulators by which results above the zero point begin late. Two roundings begin half
-    a unit of the first one early, which is N's unit there and BS's here. Only for nodes without
-    results below the zero point: those would be off as much the other way.
+    """Return by how many whole accumulators results above the zero point begin late. Two roundings
+    begin half a unit of the first one early, which is N's unit there and BS's here. Only for nodes
+    without results below the zero point: those would be off as much the other way.
     """
-    real = ratios_of(target.q, target.exponent)
-    early = np.ldexp(0.5, np.minimum(target.exponent, 0).astype(np.int32))
+    late = _early(target) - 0.5 / factors.steps_per_lsb
+    return np.asarray(np.rint(late / np.maximum(target.real, _LEAST_RATIO)), np.int64)
+
+
+def _early(target: Target) -> FloatArray:
+    """Return how early results of each channel begin by the kernel's first rounding, in LSB."""
     if target.ratios is not None:
-        early = np.zeros_like(real)
-    late = early - 0.5 / factors.steps_per_lsb
-    return np.asarray(np.rint(late / np.maximum(real, _LEAST_RATIO)), np.int64)
+        return np.zeros_like(target.real)
+    return np.ldexp(0.5, np.minimum(target.exponent, 0).astype(np.int32))
 
 
 class Sample:
@@ -167,7 +169,7 @@ class Sample:
         channels = np.arange(0, target.q.size, -(-target.q.size // _SAMPLED_CHANNELS))
         some = target.of(channels)
         self._channels = slice(0, None, int(channels[1]) if channels.size > 1 else 1)
-        ratios = ratios_of(some.q, some.exponent)
+        ratios = some.real
         least, most = (
             (end - target.zero_point) / np.maximum(ratios, _LEAST_RATIO) for end in target.outputs
         )
@@ -188,6 +190,6 @@ class Sample:
         self._wanted = np.clip(wanted, *target.outputs).reshape(self._accumulators.shape)
 
     def share_differing(self, pipeline: Pipeline) -> float:
-        """About how many of the results of ``pipeline`` differ."""
+        """Return about how many of the results of ``pipeline`` differ."""
         results = pipeline.of(self._channels).run(self._accumulators)
         return float(np.mean(results != self._wanted))

@@ -94,7 +94,7 @@ class Ew:
     operand_shift: int = 0
 
     def converted(self, e: FloatArray | float) -> FloatArray | float:
-        """The operation's operand, of values of the other tensor."""
+        """Return the operation's operand, of values of the other tensor."""
         if self.operand is not None:
             return _column(self.operand)
         wide = (e + self.offset) * self.scale
@@ -135,7 +135,7 @@ class Pipeline:
     out: OutCvt = field(default_factory=OutCvt)
 
     def of(self, channels: slice) -> Pipeline:
-        """The stages of some channels."""
+        """Return the stages of some channels."""
         bs, bn, ew = self.bs, self.bn, self.ew
         if ew is not None and ew.operand is not None:
             ew = replace(ew, operand=_part(ew.operand, channels))
@@ -189,6 +189,15 @@ class Pipeline:
         yield x
         return _clamped(x, bn.relu, bn.relux)
 
+    def index(self, accumulators: Int64Array) -> FloatArray:
+        """Return BN's results for ``accumulators`` [channels, values]: the index of a table."""
+        stages = self.before_table(accumulators.astype(np.float64))
+        while True:
+            try:
+                next(stages)
+            except StopIteration as end:
+                return np.asarray(end.value)
+
     def run(self, x: FloatArray, e: FloatArray | float = 0.0) -> FloatArray:
         """Return the int8 results; see ``stages``."""
         for value in self.stages(x, e):
@@ -208,7 +217,7 @@ def _part(operand: Operand, channels: slice) -> Operand:
 
 
 def _column(operand: Operand) -> FloatArray | float:
-    """To meet [channels, values]."""
+    """Return ``operand`` so that it meets [channels, values]."""
     if isinstance(operand, np.ndarray):
         return operand[:, np.newaxis].astype(np.float64)
     return float(operand)

@@ -1,4 +1,4 @@
-"""Specify a node's requantisation, and prove that a pipeline of DPU stages may stand for it.
+"""Prove that stages of the DPU may stand for what TensorFlow Lite computes, whatever chose them.
 
 TensorFlow Lite's reference kernels compute, per output channel, with the channel's multiplier
 m = sx * sw / sy = q * 2^(e - 31) (``tflite``):
@@ -27,123 +27,76 @@ FULLY_CONNECTED of some runtimes computes round(acc * m) in double instead, half
 (``Graph.rounds_once``). It rises with acc, too; first(k) is then the least acc with
 acc * m >= d - 1/2 for d > 0, and with -acc * m < m' - 1/2 for the m' = 1 - d of d <= 0.
 
+An average is round(acc / n), half away from zero: first(k) is n * d - floor(n / 2) for d > 0, and
+1 - (n * m - floor(n / 2)) for d <= 0.
+
 What the proof assumes is checked: int32 holds all of TensorFlow Lite's own steps (``wraps``, before
 a node gets here), no multiplier of the pipeline is negative, no stage of it saturates.
+
+A function of two int8 values has 65,536 pairs: they are all compared, so there is nothing to argue.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from delegate.lower.numerics import tflite
-from delegate.lower.numerics.pipeline import FloatArray, Int64Array, Pipeline
-from delegate.model.cached import cached_property
+from delegate.lower.numerics.pipeline import INDEX_STEP, FloatArray, Int64Array, Pipeline
+from delegate.lower.numerics.tflite import INT8_VALUES, PairTarget, Target
 
 # Channels at a time: what a core's cache holds of their outputs.
 _CHANNELS_AT_ONCE = 32
 
 
-@dataclass(frozen=True, eq=False)
-class Target:
-    """The specification, [channels]: the multiplier (``q``, ``exponent``) and the range ``low`` to
-    ``high`` of the accumulator over every input, bias included. ``outputs``: least and largest int8
-    result (the activation), around ``zero_point``. ``ratios``: of a kernel that multiplies by them
-    in double and rounds once; ``q`` and ``exponent`` are near them then.
-    """
-
-    q: Int64Array
-    exponent: Int64Array
-    low: Int64Array
-    high: Int64Array
-    zero_point: int
-    outputs: tuple[int, int]
-    ratios: FloatArray | None = None
-
-    @cached_property
-    def firsts(self) -> Int64Array:
-        """[channels, outputs but the least]: the least accumulator that gives each or more."""
-        outputs = np.arange(self.outputs[0] + 1, self.outputs[1] + 1, dtype=np.int64)
-        return self.first(outputs - self.zero_point)
-
-    def first(self, distances: Int64Array) -> Int64Array:
-        """[channels, distances]: the least accumulator whose result is ``distances`` from the zero
-        point or more; +-2^33 where int32 has none.
-        """
-        if self.ratios is not None:
-            return tflite.first_products(self.ratios, distances)
-        return tflite.first_accumulators(self.q, self.exponent, distances)
-
-    def results(self, accumulators: Int64Array) -> Int64Array:
-        """[channels]: of an accumulator each, before the zero point is added."""
-        if self.ratios is not None:
-            return tflite.rounded_products(accumulators, self.ratios)
-        return tflite.scaled(accumulators, self.q, self.exponent)
-
-    def of(self, channels: npt.NDArray[np.intp] | slice) -> Target:
-        """Return the specification of some channels."""
-        each = {name: getattr(self, name) for name in ("q", "exponent", "low", "high", "ratios")}
-        return replace(self, **{n: v[channels] for n, v in each.items() if v is not None})
-
-    def widest(self) -> Target:
-        """Return the specification of channels that share one multiplier: one channel with the
-        accumulators of all. What is true for each of its accumulators is true in every channel.
-        """
-        low, high = self.low.min(keepdims=True), self.high.max(keepdims=True)
-        return replace(self.of(slice(1)), low=low, high=high)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
-    """``worst`` [channels]: the largest distance to TensorFlow Lite's result over every input, in
-    LSB. ``wrong`` [channels]: outputs of TensorFlow Lite at an end of which the pipeline gives
-    another. ``is_sound``: the pipeline rises and fits int32; otherwise the rest means nothing.
-    """
+    """How far the stages are from TensorFlow Lite over every input."""
 
     is_sound: bool
+    """The stages rise, where that is needed, and fit int32; otherwise the rest means nothing."""
     worst: Int64Array
+    """[channels]: the largest distance of a result, in LSB."""
     wrong: Int64Array
+    """[channels]: outputs of TensorFlow Lite at an end of which the stages give another; pairs with
+    another result.
+    """
 
     @property
     def is_within_one_lsb(self) -> bool:
         return self.is_sound and int(self.worst.max()) <= 1
 
     @property
+    def is_equal(self) -> bool:
+        return self.is_sound and not self.wrong.any()
+
+    @property
     def rank(self) -> tuple[bool, int, int]:
-        """The less the better: unsound, the largest distance, outputs that are wrong somewhere."""
+        """Return a key, the less the better: unsound, largest distance, outputs that are wrong."""
         return not self.is_sound, int(self.worst.max()), int(self.wrong.sum())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Requantization:
-    """Stages of a node and their proof; one for all channels of a per-tensor node. About which
-    ``share`` of the results differs from TensorFlow Lite's: 0 where two roundings make them, whose
-    differences the proof counts. ``is_near``: no more than may differ.
-    """
+class PairStages(Protocol):
+    """Stages of two int8 values: one pipeline, or several tasks."""
 
-    pipeline: Pipeline
-    proof: Proof
-    share: float = 0.0
-    is_near: bool = True
+    def run(self, x: FloatArray, e: FloatArray, /) -> FloatArray:
+        """Return the int8 results."""
+
+    def fits_int32(self, x: FloatArray, e: FloatArray, /) -> bool:
+        """Whether no stage saturates, so that ``run`` is exact."""
 
 
 def prove(pipeline: Pipeline, target: Target) -> Proof:
-    """Compares ``pipeline`` with ``target`` for every accumulator; see the theorem above."""
-    worst, wrong = np.zeros_like(target.q), np.zeros_like(target.q)
+    """Compare ``pipeline`` with ``target`` for every accumulator; see the theorem above."""
+    worst, wrong = np.zeros_like(target.low), np.zeros_like(target.low)
     is_sound = pipeline.rises()
-    least, largest = target.outputs
-    outputs = np.arange(least, largest + 1, dtype=np.float64)
-    for start in range(0, target.q.size, _CHANNELS_AT_ONCE):
+    outputs = np.arange(target.outputs[0], target.outputs[1] + 1, dtype=np.float64)
+    for start in range(0, target.low.size, _CHANNELS_AT_ONCE):
         part = slice(start, start + _CHANNELS_AT_ONCE)
         stages = pipeline.of(part)
-        low, high = target.low[part, np.newaxis], target.high[part, np.newaxis]
-        ends = np.concatenate([low, high], axis=1).astype(np.float64)
-        is_sound = is_sound and stages.fits_int32(ends)
-        inside = np.clip(target.firsts[part], low, high + 1)
-        begins = np.concatenate([low, inside, high + 1], axis=1)
-        first, last = begins[:, :-1], begins[:, 1:] - 1
+        is_sound = is_sound and stages.fits_int32(_ends(target, part))
+        first, last = target.stretches(part)
         off = np.maximum(_off(stages, first, outputs), _off(stages, last, outputs))
         off = np.where(first <= last, off, 0.0)
         worst[part] = off.max(axis=1)
@@ -151,5 +104,34 @@ def prove(pipeline: Pipeline, target: Target) -> Proof:
     return Proof(is_sound, worst, wrong)
 
 
+def _ends(target: Target, channels: slice = slice(None)) -> FloatArray:
+    ends = np.stack([target.low[channels], target.high[channels]], axis=1)
+    return np.asarray(ends, np.float64)
+
+
 def _off(stages: Pipeline, accumulators: Int64Array, outputs: FloatArray) -> FloatArray:
     return np.asarray(np.abs(stages.run(accumulators.astype(np.float64)) - outputs), np.float64)
+
+
+def prove_pairs(stages: PairStages, target: PairTarget) -> Proof:
+    """Compare ``stages`` with ``target`` for every pair, the second operand in EW."""
+    x, e = INT8_VALUES[:, np.newaxis].astype(np.float64), target.seconds.astype(np.float64)
+    off = np.abs(stages.run(x, e) - target.wanted)
+    worst, wrong = int(off.max()), int(np.count_nonzero(off))
+    return Proof(stages.fits_int32(x, e), np.array([worst]), np.array([wrong]))
+
+
+def index_is_near(pipeline: Pipeline, target: Target) -> bool:
+    """Whether BN gives, of every accumulator that TensorFlow Lite rounds to k, an index of a table
+    between those of k - 1 and k + 1. BN's result rises as well, so the ends of the stretch of k
+    speak for all in it. Below the least result and above the largest all entries are the same.
+    """
+    if not pipeline.rises() or not pipeline.fits_int32(_ends(target)):
+        return False
+    first, last = target.stretches()
+    least, largest = target.outputs
+    results = np.arange(least, largest + 1, dtype=np.float64) - target.zero_point
+    below, above = (results - 1) * INDEX_STEP, (results + 1) * INDEX_STEP
+    below[0], above[-1] = -np.inf, np.inf
+    is_within = (pipeline.index(first) >= below) & (pipeline.index(last) <= above)
+    return bool(np.all(is_within | (first > last)))

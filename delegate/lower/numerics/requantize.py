@@ -1,46 +1,56 @@
-"""Requantisation of a node: the first pipeline of the choosers that the prover accepts."""
+"""Requantise one accumulator: the first of the proposed pipelines that the prover accepts.
+
+Take the best of proposed pipelines: what the prover says decides.
+
+TensorFlow Lite's last rounding goes half away from zero, and so does OUT_CVT's, but on boards that
+round ties to even only. There a scale that is larger by 2^-14 moves every tie away from zero, on
+both sides of it, and nothing else as long as values keep below 2^14 steps of what they come in:
+then the results are the same. Elsewhere the plain scale may be nearer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
 from delegate.lower.numerics import one_rounding, two_roundings
-from delegate.lower.numerics.bounds import AccumulatorBounds
-from delegate.lower.numerics.factors import Factors, pipeline_of
-from delegate.lower.numerics.last_rounding import last_roundings
+from delegate.lower.numerics.factors import Factors, pipeline_of, settled
 from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
-from delegate.lower.numerics.prover import Requantization, Target, prove
-from delegate.lower.numerics.saturation import settled
-from delegate.lower.numerics.tflite import activation_range, quantize_multipliers, wraps
+from delegate.lower.numerics.prover import Proof, prove, prove_pairs
+from delegate.lower.numerics.tflite import (
+    AccumulatorBounds,
+    PairTarget,
+    Target,
+    activation_range,
+    quantize_multipliers,
+    wraps,
+)
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
 from delegate.model.graph import Activation
 
-Chooser = Callable[[Target], Factors | None]
-
-PER_TENSOR: tuple[Chooser, ...] = (two_roundings.propose_for_all,)
-PER_CHANNEL: tuple[Chooser, ...] = (
-    two_roundings.propose,
-    two_roundings.propose_with_usual_shifts,
-    one_rounding.propose,
-)
+Group = tuple[Sequence[Factors], float]
+"""Factors of one way, of which the nearest are taken, and the share of results that may differ
+with which no other way is looked for.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Which ways of requantising are known. ``rounds_twice``: BN makes the first of two roundings,
-    and EW brings units together. ``scales_alone``: OUT_CVT scales what BS only adds to.
-    ``multiplies``: BS multiplies. ``ties_away``: OUT_CVT rounds ties away from zero.
-    """
+    """The ways of requantising that are known."""
 
     rounds_twice: bool = True
+    """BN makes the first of two roundings, and EW brings units together."""
     scales_alone: bool = False
+    """OUT_CVT scales what BS only adds to."""
     multiplies: bool = True
+    """BS multiplies."""
     ties_away: bool = True
+    """OUT_CVT rounds ties away from zero."""
 
 
 EVERY_WAY = Ways()
@@ -48,36 +58,28 @@ EVERY_WAY = Ways()
 
 def requantize(
     node: int,
-    ratios: npt.NDArray[np.float64],
-    bounds: AccumulatorBounds,
+    target: Target,
     *,
     per_channel: bool,
-    rounds_once: bool = False,
-    activation: Activation,
-    output_scale: float,
-    output_zero_point: int,
     is_in_parts: bool = False,
     ways: Ways = EVERY_WAY,
 ) -> Requantization:
-    """``ratios``: real sx * sw_c / sy, one per output channel (all equal if not ``per_channel``);
-    ``rounds_once``: the kernel takes them as they are. ``output_zero_point`` in int8.
+    """Return the stages of ``target``, whose multipliers are all equal if not ``per_channel``.
     ``is_in_parts``: the sum is made of several, whose ranges are checked on their own.
     ``ways``: of which the first is taken that rounds twice and is within one LSB, else the first
     of which few enough results differ, else the one of which the fewest do. Raises LoweringError
     where TensorFlow Lite's int32 could wrap, or no pipeline is within one LSB.
     """
-    outputs = activation_range(activation, output_scale, output_zero_point)
-    target = target_of(ratios, bounds, output_zero_point, outputs, rounds_once=rounds_once)
-    _check_int32(node, bounds, target.exponent, is_in_parts=is_in_parts)
-    content = (ratios, bounds.low, bounds.high)
+    check_int32(node, target, is_in_parts=is_in_parts)
+    content = (target.q, target.exponent, target.low, target.high, target.ratios)
     key = (
-        *(np.ascontiguousarray(array).tobytes() for array in content),
-        *(rounds_once, per_channel, activation, outputs, output_zero_point, ways),
+        *(None if array is None else array.tobytes() for array in content),
+        *(per_channel, target.activation, target.outputs, target.zero_point, ways),
     )
     # Planning, splitting and lowering ask the same of a node, and so do other rounds of refusals.
     found = _known.get(key)
     if found is None:
-        found = _chosen(target, activation, per_channel, ways)
+        found = _chosen(target, per_channel, ways)
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
         _known[key] = found
@@ -86,8 +88,8 @@ def requantize(
     raise LoweringError(
         node,
         WITHIN_ONE_LSB,
-        f"{found}; the ratios are {float(ratios.min()):.3g} to "
-        f"{float(ratios.max()):.3g}: quantise the model with output scales nearer together",
+        f"{found}; the ratios are {float(target.real.min()):.3g} to "
+        f"{float(target.real.max()):.3g}: quantise the model with output scales nearer together",
     )
 
 
@@ -96,9 +98,7 @@ _known: dict[tuple[object, ...], Requantization | str] = {}
 """The result found before for the same numbers; a text says why nothing was."""
 
 
-def _chosen(
-    target: Target, activation: Activation, per_channel: bool, ways: Ways
-) -> Requantization | str:
+def _chosen(target: Target, per_channel: bool, ways: Ways) -> Requantization | str:
     near, moved = settled(target)
     if not per_channel:
         near = near.widest()
@@ -107,19 +107,18 @@ def _chosen(
     sample = None if ways.rounds_twice else one_rounding.Sample(target)
     worst = "no stages could be found"
     best: Requantization | None = None
-    for group in _proposals(near, per_channel, ways):
-        pipelines: list[Pipeline] = []
-        for factors in group.factors:
-            one = replace(factors, moved=factors.moved + moved) if moved.any() else factors
-            whole = pipeline_of(one, activation, target.outputs, target.zero_point)
-            pipelines += last_roundings(whole, has_ties_away=group.ties_away)
-        found = _nearest(pipelines, target, sample)
+    for factors, most_differing in _proposals(near, per_channel, ways):
+        pipelines = [
+            pipeline_of(replace(one, moved=one.moved + moved) if moved.any() else one, target)
+            for one in factors
+        ]
+        found = _nearest(pipelines, target, sample, has_ties_away=ways.ties_away)
         if found is None:
             continue
         proof = found.proof
         if proof.is_within_one_lsb:
             share = 0.0 if sample is None else sample.share_differing(found.pipeline)
-            if share <= group.most_differing:
+            if share <= most_differing:
                 return replace(found, share=share)
             if best is None or share < best.share:
                 best = replace(found, share=share, is_near=False)
@@ -130,86 +129,147 @@ def _chosen(
     return best or worst
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Group:
-    """Factors of one way, of which the nearest are taken. ``most_differing``: the share of results
-    with which no other way is looked for.
-    """
-
-    factors: Sequence[Factors]
-    ties_away: bool
-    most_differing: float = one_rounding.MOST_DIFFERING
-
-
-def _proposals(target: Target, per_channel: bool, ways: Ways) -> Iterator[_Group]:
-    """Groups, of which a later one is asked for only if none before it is near."""
-    if ways.rounds_twice:
-        for propose in PER_CHANNEL if per_channel else PER_TENSOR:
-            factors = propose(target)
-            yield _Group(() if factors is None else (factors,), ways.ties_away)
+def _proposals(target: Target, per_channel: bool, ways: Ways) -> Iterator[Group]:
+    """Yield groups, of which a later one is asked for only if none before it is near."""
+    near_enough = one_rounding.MOST_DIFFERING
+    if not ways.rounds_twice:
+        if ways.scales_alone:
+            yield one_rounding.scales_alone(target), one_rounding.MOST_DIFFERING_OF_DRIVERS
+        if ways.multiplies:
+            yield one_rounding.proposals(target, for_all=not per_channel), near_enough
         return
-    if ways.scales_alone:
-        alone = one_rounding.scales_alone(target)
-        yield _Group(alone, ways.ties_away, one_rounding.MOST_DIFFERING_OF_DRIVERS)
-    if ways.multiplies:
-        yield _Group(one_rounding.proposals(target, for_all=not per_channel), ways.ties_away)
+    several = two_roundings.propose, two_roundings.propose_with_usual_shifts, one_rounding.propose
+    for propose in several if per_channel else (two_roundings.propose_for_all,):
+        factors = propose(target)
+        yield () if factors is None else (factors,), near_enough
 
 
 def _nearest(
-    pipelines: Sequence[Pipeline], target: Target, sample: one_rounding.Sample | None
+    pipelines: Sequence[Pipeline],
+    target: Target,
+    sample: one_rounding.Sample | None,
+    *,
+    has_ties_away: bool,
 ) -> Requantization | None:
-    """One within one LSB, if there is any: that with the best proof, or the one that differs least
-    in ``sample``.
+    """Return one within one LSB, if there is any: that with the best proof, or the one that differs
+    least in ``sample``.
     """
     if sample is None:
-        found = [Requantization(one, prove(one, target)) for one in pipelines]
-        return min(found, key=lambda one: one.proof.rank, default=None)
+        return nearest(pipelines, target, has_ties_away=has_ties_away)
+    several = (last_roundings(one, has_ties_away=has_ties_away) for one in pipelines)
     first = None
-    for one in sorted(pipelines, key=sample.share_differing):
-        proven = Requantization(one, prove(one, target))
-        if proven.proof.is_within_one_lsb:
-            return proven
-        first = first or proven
+    for one in sorted(chain.from_iterable(several), key=sample.share_differing):
+        found = proven(one, target)
+        if found.proof.is_within_one_lsb:
+            return found
+        first = first or found
     return first
 
 
 def target_of(
     ratios: npt.NDArray[np.float64],
     bounds: AccumulatorBounds,
+    scale: float,
     zero_point: int,
-    outputs: tuple[int, int],
+    activation: Activation = Activation.NONE,
     *,
-    rounds_once: bool,
+    rounds_once: bool = False,
 ) -> Target:
-    """Return the specification: what TensorFlow Lite computes; see ``requantize``."""
+    """Return the specification of a requantisation. ``ratios``: real sx * sw_c / sy, one per output
+    channel; ``rounds_once``: the kernel takes them as they are. ``scale`` and ``zero_point`` (int8)
+    of the output.
+    """
     q, exponent = quantize_multipliers(ratios)
+    outputs = activation_range(activation, scale, zero_point)
     return Target(
-        q,
-        exponent,
-        bounds.low,
-        bounds.high,
-        zero_point,
-        outputs,
-        ratios if rounds_once else None,
+        *(q, exponent, bounds.low, bounds.high),
+        zero_point=zero_point,
+        outputs=outputs,
+        ratios=ratios if rounds_once else None,
+        activation=activation,
     )
 
 
-def _check_int32(
-    node: int, bounds: AccumulatorBounds, exponent: npt.NDArray[np.int64], *, is_in_parts: bool
-) -> None:
-    """TensorFlow Lite's int32 must not wrap, nor the DPU's while it adds bias and zero points: the
-    array's sum without bias reaches no further than the range is wide.
+def leaves_int32(target: Target, *, is_in_parts: bool = False) -> npt.NDArray[np.bool_]:
+    """Return for each channel whether TensorFlow Lite's int32 could wrap, or the DPU's while it
+    adds bias and zero points: the array's sum without bias reaches no further than the range is
+    wide.
     """
-    over = wraps(bounds.low, exponent) | wraps(bounds.high, exponent)
-    if not is_in_parts:
-        over |= bounds.high - bounds.low > INT32_MAX
+    over = wraps(target.low, target.exponent) | wraps(target.high, target.exponent)
+    return over if is_in_parts else over | (target.high - target.low > INT32_MAX)
+
+
+def check_int32(node: int, target: Target, *, is_in_parts: bool = False) -> None:
+    """Raise LoweringError where a channel leaves int32; see ``leaves_int32``."""
+    over = leaves_int32(target, is_in_parts=is_in_parts)
     if not over.any():
         return
     channel = int(np.argmax(over))
     raise LoweringError(
         node,
         ACCUMULATOR_FITS_INT32,
-        f"output channel {channel} can reach accumulators from {int(bounds.low[channel])} to "
-        f"{int(bounds.high[channel])} (shifted left by {max(int(exponent[channel]), 0)}), beyond "
-        "int32; quantise the model with a smaller bias",
+        f"output channel {channel} can reach accumulators from {int(target.low[channel])} to "
+        f"{int(target.high[channel])} (shifted left by {max(int(target.exponent[channel]), 0)}), "
+        "beyond int32; quantise the model with a smaller bias",
     )
+
+
+_LEAST_SCALE, _LARGEST_SCALE = 1 << 14, (1 << 15) - 1
+_MOST_SHIFT = 63
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requantization:
+    """Stages of a node and their proof; one for all channels of a per-tensor node."""
+
+    pipeline: Pipeline
+    proof: Proof
+    share: float = 0.0
+    """About which share of the results differs from TensorFlow Lite's: 0 where two roundings make
+    them, whose differences the proof counts.
+    """
+    is_near: bool = True
+    """Whether no more results differ than may."""
+
+
+def proven(pipeline: Pipeline, target: Target | PairTarget) -> Requantization:
+    """Return ``pipeline`` with its proof."""
+    if isinstance(target, PairTarget):
+        return Requantization(pipeline, prove_pairs(pipeline, target))
+    return Requantization(pipeline, prove(pipeline, target))
+
+
+def nearest(
+    pipelines: Iterable[Pipeline], target: Target | PairTarget, *, has_ties_away: bool = True
+) -> Requantization | None:
+    """Return the first of ``pipelines`` that is equal, else the first with the best proof. None:
+    there are none. ``has_ties_away``: see ``last_roundings``.
+    """
+    best: Requantization | None = None
+    for pipeline in pipelines:
+        for one in last_roundings(pipeline, has_ties_away=has_ties_away):
+            found = proven(one, target)
+            if found.proof.is_equal:
+                return found
+            if best is None or found.proof.rank < best.proof.rank:
+                best = found
+    return best
+
+
+def last_roundings(pipeline: Pipeline, *, has_ties_away: bool) -> Iterator[Pipeline]:
+    """Yield ``pipeline`` where the board ``has_ties_away``; else the pipelines that may stand for
+    it.
+    """
+    if has_ties_away:
+        yield pipeline
+        return
+    out = replace(pipeline.out, ties_away=False)
+    if out.shift == 0:
+        yield replace(pipeline, out=out)  # there is nothing to round
+        return
+    scale, shift = out.scale, out.shift
+    while scale < _LEAST_SCALE and shift < _MOST_SHIFT:
+        scale, shift = 2 * scale, shift + 1
+    if _LEAST_SCALE <= scale < _LARGEST_SCALE:
+        yield replace(pipeline, out=replace(out, scale=scale + 1, shift=shift))
+    yield replace(pipeline, out=out)

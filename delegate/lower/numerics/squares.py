@@ -20,81 +20,79 @@ import numpy as np
 
 from delegate.errors import LoweringError
 from delegate.lower.numerics.addition import requantize_sum
-from delegate.lower.numerics.pair_prover import INT8_VALUES
-from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
-from delegate.lower.numerics.tflite import in_common_units, quantize_multiplier, scaled
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, FloatArray, Int64Array, Pipeline
+from delegate.lower.numerics.prover import Proof, prove_pairs
+from delegate.lower.numerics.tflite import INT8_VALUES, PairTarget, squared_difference
 from delegate.lower.rules import WITHIN_ONE_LSB
 from delegate.model.graph import Activation
 
-BITS = 7
-"""The bits that the kernel gives values below the unit."""
 _DISTANCES = INT8_MAX - INT8_MIN
 
 
-@dataclass(frozen=True, slots=True)
-class SquareTarget:
-    """The specification of TensorFlow Lite's SQUARED_DIFFERENCE. ``scales`` and int8
-    ``zero_points`` of first, second, result.
-    """
-
-    scales: tuple[float, float, float]
-    zero_points: tuple[int, int, int]
-
-    @property
-    def factor(self) -> float:
-        """Return the factor from a squared difference, in the kernel's units, to the result."""
-        twice = 2.0 * max(self.scales[:2])
-        return twice * twice / ((1 << (2 * BITS)) * self.scales[2])
-
-    @property
-    def wanted(self) -> Int64Array:
-        """[first, second]: the int8 results of all pairs."""
-        operands = self.scales[:2], self.zero_points[:2]
-        _, first, second = in_common_units(INT8_VALUES, *operands, BITS)
-        squares = (first[:, np.newaxis] - second) ** 2
-        results = scaled(squares, *quantize_multiplier(self.factor)) + self.zero_points[2]
-        return np.asarray(np.clip(results, INT8_MIN, INT8_MAX))
-
-    @property
-    def step(self) -> float:
-        """Return the step of a distance."""
-        reals = [
-            (INT8_VALUES[[0, -1]] - zero_point) * scale
-            for scale, zero_point in zip(self.scales[:2], self.zero_points[:2], strict=True)
-        ]
-        there = float(np.abs(np.subtract.outer(*reals)).max())
-        held = math.sqrt((INT8_MAX + 0.5 - self.zero_points[2]) * self.scales[2])
-        least = min(there, held) / _DISTANCES
-        first, second, _ = self.scales
-        return first if first == second and first >= least else least
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class SquarePipelines:
-    """``over`` and ``under``: of the operands; ``function``: the table's results for -128 to 127.
-    ``wrong`` of all pairs have a result that is one step off.
+class SquareStages:
+    """``over`` and ``under``: of the operands; ``function``: the table's results for -128 to
+    127.
     """
 
     over: Pipeline
     under: Pipeline
-    function: bytes
-    wrong: int
+    function: bytes = bytes(len(INT8_VALUES))
+
+    def run(self, x: FloatArray, e: FloatArray) -> FloatArray:
+        """Return the int8 results."""
+        results = np.frombuffer(self.function, np.int8)
+        return np.asarray(results[self.distances(x, e)], np.float64)
+
+    def distances(self, x: FloatArray, e: FloatArray) -> Int64Array:
+        """Return the distances in steps."""
+        larger = np.maximum(self.over.run(x, e), self.under.run(x, e))
+        return np.asarray(larger, np.int64) - INT8_MIN
+
+    def fits_int32(self, x: FloatArray, e: FloatArray) -> bool:
+        """Whether no stage saturates."""
+        return self.over.fits_int32(x, e) and self.under.fits_int32(x, e)
+
+
+def square_target(
+    scales: tuple[float, float, float], zero_points: tuple[int, int, int]
+) -> PairTarget:
+    """Return the specification; ``scales`` and int8 ``zero_points`` of first, second, result."""
+    operands = INT8_VALUES[:, np.newaxis], INT8_VALUES
+    results = squared_difference(operands, scales, zero_points) + zero_points[2]
+    return PairTarget(np.clip(results, INT8_MIN, INT8_MAX))
+
+
+def _step(scales: tuple[float, float, float], zero_points: tuple[int, int, int]) -> float:
+    """Return the step of a distance."""
+    reals = [
+        (INT8_VALUES[[0, -1]] - zero_point) * scale
+        for scale, zero_point in zip(scales[:2], zero_points[:2], strict=True)
+    ]
+    there = float(np.abs(np.subtract.outer(*reals)).max())
+    held = math.sqrt((INT8_MAX + 0.5 - zero_points[2]) * scales[2])
+    least = min(there, held) / _DISTANCES
+    first, second, _ = scales
+    return first if first == second and first >= least else least
 
 
 @functools.lru_cache(maxsize=64)
 def requantize_squares(
-    node: int, target: SquareTarget, *, has_ties_away: bool, has_clamps: bool
-) -> SquarePipelines:
-    """``has_ties_away``, ``has_clamps``: see ``requantize_sum``. Raises LoweringError where a
-    distance stands for results that are more than two steps apart.
+    node: int,
+    scales: tuple[float, float, float],
+    zero_points: tuple[int, int, int],
+    *,
+    has_ties_away: bool,
+    has_clamps: bool,
+) -> tuple[SquareStages, Proof]:
+    """Return the stages and their proof; parameters as of ``square_target`` and ``requantize_sum``.
+    Raises LoweringError where a distance stands for results that are more than two steps apart.
     """
-    scales = (*target.scales[:2], target.step)
-    zero_points = (*target.zero_points[:2], INT8_MIN)
     over, under = (
         requantize_sum(
             node,
-            scales,
-            zero_points,
+            (*scales[:2], _step(scales, zero_points)),
+            (*zero_points[:2], INT8_MIN),
             Activation.NONE,
             signs,
             has_ties_away=has_ties_away,
@@ -102,26 +100,27 @@ def requantize_squares(
         ).pipeline
         for signs in ((1, -1), (-1, 1))
     )
+    target = square_target(scales, zero_points)
     first, second = INT8_VALUES[:, np.newaxis].astype(np.float64), INT8_VALUES.astype(np.float64)
-    distances = np.maximum(over.run(first, second), under.run(first, second)).astype(np.int64)
+    distances = SquareStages(over, under).distances(first, second)
     counts = np.zeros((_DISTANCES + 1, _DISTANCES + 1), np.int64)
-    np.add.at(counts, ((distances - INT8_MIN).ravel(), (target.wanted - INT8_MIN).ravel()), 1)
+    np.add.at(counts, (distances.ravel(), (target.wanted - INT8_MIN).ravel()), 1)
     found = [_middle(row) for row in counts]
-    if None in found:
+    function = np.array(found, np.int64) + INT8_MIN
+    stages = SquareStages(over, under, function.astype(np.int8).tobytes())
+    proof = prove_pairs(stages, target)
+    if not proof.is_within_one_lsb:
         problem = "a distance of 8 bits stands for results that are more than two steps apart"
         raise LoweringError(node, WITHIN_ONE_LSB, problem)
-    results = np.array(found, np.int64)
-    wrong = int(counts.sum() - counts[np.arange(_DISTANCES + 1), results].sum())
-    function = (results + INT8_MIN).astype(np.int8).tobytes()
-    return SquarePipelines(over, under, function, wrong)
+    return stages, proof
 
 
-def _middle(counts: Int64Array) -> int | None:
-    """Return the most frequent of the results that is no more than a step from any; None: there is
-    none.
+def _middle(counts: Int64Array) -> int:
+    """Return the most frequent of the results that is no more than a step from any, where there is
+    one.
     """
     there = np.flatnonzero(counts)
     if not there.size:
         return 0
     low, high = max(int(there[-1]) - 1, 0), min(int(there[0]) + 1, _DISTANCES)
-    return None if low > high else low + int(np.argmax(counts[low : high + 1]))
+    return low + int(np.argmax(counts[low : high + 1])) if low <= high else low

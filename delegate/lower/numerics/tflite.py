@@ -8,12 +8,20 @@ accumulator is multiplied with two roundings (MultiplyByQuantizedMultiplier):
 
 All of it in int32: acc * 2^max(e,0) wraps, and so does out + zero point. Accumulators for which one
 of them would are excluded by ``wraps``.
+
+Specify what TensorFlow Lite computes: from one accumulator, or from a pair of int8 values.
+
+Nothing here knows the DPU. ``tflite`` has the kernels' arithmetic; ``prover`` compares a pipeline
+with a specification.
+
+Between which values an accumulator lies, whatever the input.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,16 +34,21 @@ from delegate.lower.numerics.pipeline import (
     FloatArray,
     Int64Array,
 )
+from delegate.model.cached import cached_property
 from delegate.model.graph import Activation
 
 # Beyond int32: no accumulator reaches this.
 _FAR = 1 << 33
 # Zero points are int8: a result this far inside int32 does not wrap when one is added.
 _ROOM_FOR_ZERO_POINT = 256
+SUM_BITS = 20
+"""Bits that the kernels of ADD and SUB give both operands below the unit."""
+SQUARE_BITS = 7
+"""The same of SQUARED_DIFFERENCE."""
 
 
 def quantize_multiplier(value: float) -> tuple[int, int]:
-    """(q, e); (0, 0) for values below 2^-32."""
+    """Return (q, e) of a real multiplier; (0, 0) of one below 2^-32."""
     if value == 0.0:
         return 0, 0
     mantissa, exponent = math.frexp(value)
@@ -48,18 +61,18 @@ def quantize_multiplier(value: float) -> tuple[int, int]:
 
 
 def quantize_multipliers(values: npt.NDArray[np.float64]) -> tuple[Int64Array, Int64Array]:
-    """``quantize_multiplier`` of each."""
+    """Return q and e of each real multiplier; see ``quantize_multiplier``."""
     pairs = np.array([quantize_multiplier(float(v)) for v in values], np.int64).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]
 
 
 def ratios_of(q: Int64Array, exponent: Int64Array) -> FloatArray:
-    """The ratios that they stand for."""
+    """Return the real multipliers that q and e stand for."""
     return np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))
 
 
 def scaled(accumulators: Int64Array, q: int | Int64Array, exponent: int | Int64Array) -> Int64Array:
-    """MultiplyByQuantizedMultiplier of accumulators that do not wrap."""
+    """Return MultiplyByQuantizedMultiplier of accumulators that do not wrap."""
     product = accumulators * np.left_shift(q, np.maximum(exponent, 0))
     # 2^30 - 1 below zero: C's division towards zero makes the ties go up.
     rounded = (np.abs(product) + np.where(product >= 0, 1 << 30, (1 << 30) - 1)) >> 31
@@ -68,22 +81,53 @@ def scaled(accumulators: Int64Array, q: int | Int64Array, exponent: int | Int64A
     return result
 
 
-def in_common_units(
-    values: Int64Array, scales: Sequence[float], zero_points: Sequence[int], bits: int
+def weighted_sum(
+    operands: Sequence[Int64Array],
+    scales: Sequence[float],
+    zero_points: Sequence[int],
+    signs: tuple[int, int],
+) -> Int64Array:
+    """Return ADD or SUB of two operands, which count with ``signs``, before the result's zero
+    point: scaled once more, from units with SUM_BITS bits below the point. ``scales``: of both
+    operands and the result.
+    """
+    twice, first, second = _in_common_units(operands, scales[:2], zero_points, SUM_BITS)
+    output = quantize_multiplier(twice / ((1 << SUM_BITS) * scales[2]))
+    return scaled(signs[0] * first + signs[1] * second, *output)
+
+
+def squared_difference(
+    operands: Sequence[Int64Array], scales: Sequence[float], zero_points: Sequence[int]
+) -> Int64Array:
+    """Return SQUARED_DIFFERENCE of two operands, before the result's zero point; see
+    ``weighted_sum``.
+    """
+    twice, first, second = _in_common_units(operands, scales[:2], zero_points, SQUARE_BITS)
+    factor = twice * twice / ((1 << (2 * SQUARE_BITS)) * scales[2])
+    return scaled((first - second) ** 2, *quantize_multiplier(factor))
+
+
+def _in_common_units(
+    operands: Sequence[Int64Array],
+    scales: Sequence[float],
+    zero_points: Sequence[int],
+    bits: int,
 ) -> tuple[float, Int64Array, Int64Array]:
-    """Twice the larger scale, of which ADD and others have ``bits`` bits below the point; and what
-    two operands of int8 ``values`` are in those units.
+    """Return twice the larger scale, of which the kernels have ``bits`` bits below the point; and
+    what the operands are in those units.
     """
     twice = 2.0 * max(scales)
     first, second = (
         scaled((values - zero_point) << bits, *quantize_multiplier(scale / twice))
-        for scale, zero_point in zip(scales, zero_points, strict=True)
+        for values, scale, zero_point in zip(operands, scales, zero_points, strict=False)
     )
     return twice, first, second
 
 
 def rounded_products(accumulators: Int64Array, ratios: npt.NDArray[np.float64]) -> Int64Array:
-    """round(accumulator * ratio), half away from zero: FULLY_CONNECTED of ``Graph.rounds_once``."""
+    """Return round(accumulator * ratio), half away from zero: FULLY_CONNECTED of
+    ``Graph.rounds_once``.
+    """
     product = accumulators * ratios
     whole = np.trunc(product)
     away = np.where(np.abs(product - whole) >= 0.5, np.sign(product), 0.0)
@@ -92,8 +136,8 @@ def rounded_products(accumulators: Int64Array, ratios: npt.NDArray[np.float64]) 
 
 
 def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Array) -> Int64Array:
-    """[channels, distances]: the least accumulator whose result is ``distances`` from the zero
-    point or more; +-2^33 where int32 has none.
+    """Return, as [channels, distances], the least accumulator whose result is ``distances`` from
+    the zero point or more; +-2^33 where int32 has none.
     """
     real = ratios_of(q, exponent)[:, np.newaxis]
     magnitude = np.where(distances > 0, distances, 1 - distances)
@@ -110,7 +154,7 @@ def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Arra
 
 
 def first_products(ratios: FloatArray, distances: Int64Array) -> Int64Array:
-    """The same of a kernel that rounds once."""
+    """Return the first accumulators of a kernel that rounds once; see ``first_accumulators``."""
     magnitude = np.where(distances > 0, distances, 1 - distances) - 0.5
     real = ratios[:, np.newaxis]
     is_far = magnitude / real > INT32_MAX
@@ -121,6 +165,21 @@ def first_products(ratios: FloatArray, distances: Int64Array) -> Int64Array:
         first = np.where(first * real < magnitude, first + 1.0, first)
     first = np.where(is_far, _FAR, first).astype(np.int64)
     return np.where(distances > 0, first, 1 - first)
+
+
+def quotients(accumulators: Int64Array, divisor: int) -> Int64Array:
+    """Return C's division, which drops fractions, of accumulators moved by half the divisor: to the
+    nearest, half away from zero.
+    """
+    result: Int64Array = (np.abs(accumulators) + divisor // 2) // divisor
+    return np.sign(accumulators) * result
+
+
+def first_quotients(divisor: int, distances: Int64Array) -> Int64Array:
+    """Return the first accumulators of a kernel that divides, as [1, distances]."""
+    magnitude = np.where(distances > 0, distances, 1 - distances)
+    first = magnitude * divisor - divisor // 2
+    return np.where(distances > 0, first, 1 - first)[np.newaxis]
 
 
 def wraps(accumulators: Int64Array, exponent: Int64Array) -> npt.NDArray[np.bool_]:
@@ -136,7 +195,7 @@ def wraps(accumulators: Int64Array, exponent: Int64Array) -> npt.NDArray[np.bool
 
 
 def activation_range(activation: Activation, scale: float, zero_point: int) -> tuple[int, int]:
-    """The clamp of a fused activation, in int8 (uint8 tensors: zero point - 128)."""
+    """Return the clamp of a fused activation, in int8 (uint8 tensors: zero point - 128)."""
     low, high = INT8_MIN, INT8_MAX
     if activation in (Activation.RELU, Activation.RELU6):
         low = max(low, zero_point)
@@ -149,5 +208,151 @@ def activation_range(activation: Activation, scale: float, zero_point: int) -> t
 
 
 def _steps(value: float, scale: float) -> int:
-    """round(value / scale) in float32, half away from zero."""
+    """Return round(value / scale) in float32, half away from zero."""
     return math.floor(float(np.float32(value) / np.float32(scale)) + 0.5)
+
+
+INT8_VALUES = np.arange(INT8_MIN, INT8_MAX + 1, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A function of one accumulator per channel, which rises with it.
+
+    The kernel rounds twice, by the multiplier ``q`` and ``exponent``. Two kernels differ, and have
+    both for their real multiplier only: one rounds the product with ``ratios`` once, in double; one
+    divides by ``divisor``.
+    """
+
+    q: Int64Array
+    exponent: Int64Array
+    low: Int64Array
+    """[channels]: the least accumulator over every input, bias included."""
+    high: Int64Array
+    """[channels]: the largest one."""
+    zero_point: int
+    outputs: tuple[int, int]
+    """The least and the largest int8 result."""
+    ratios: FloatArray | None = None
+    divisor: int | None = None
+    activation: Activation = Activation.NONE
+    """The fused activation, which ``outputs`` include."""
+
+    @cached_property
+    def real(self) -> FloatArray:
+        """Return the real multiplier of each channel."""
+        return ratios_of(self.q, self.exponent)
+
+    @property
+    def magnitude(self) -> Int64Array:
+        """Return the largest magnitude of an accumulator of each channel."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    @cached_property
+    def firsts(self) -> Int64Array:
+        """Return the least accumulator that gives each output, or more: [channels, outputs but the
+        least].
+        """
+        outputs = np.arange(self.outputs[0] + 1, self.outputs[1] + 1, dtype=np.int64)
+        return self.first(outputs - self.zero_point)
+
+    def first(self, distances: Int64Array) -> Int64Array:
+        """Return, as [channels, distances], the least accumulator whose result is ``distances``
+        from the zero point or more; +-2^33 where int32 has none.
+        """
+        if self.divisor is not None:
+            return first_quotients(self.divisor, distances)
+        if self.ratios is not None:
+            return first_products(self.ratios, distances)
+        return first_accumulators(self.q, self.exponent, distances)
+
+    def stretches(self, channels: slice = slice(None)) -> tuple[Int64Array, Int64Array]:
+        """Return, as [channels, outputs], the first and the last accumulator in range that give
+        each output; the last is before the first where none does.
+        """
+        low, high = self.low[channels, np.newaxis], self.high[channels, np.newaxis]
+        inside = np.clip(self.firsts[channels], low, high + 1)
+        begins = np.concatenate([low, inside, high + 1], axis=1)
+        return begins[:, :-1], begins[:, 1:] - 1
+
+    def results(self, accumulators: Int64Array) -> Int64Array:
+        """Return the result of one accumulator of each channel, before the zero point is added."""
+        if self.divisor is not None:
+            return quotients(accumulators, self.divisor)
+        if self.ratios is not None:
+            return rounded_products(accumulators, self.ratios)
+        return scaled(accumulators, self.q, self.exponent)
+
+    def of(self, channels: npt.NDArray[np.intp] | slice) -> Target:
+        """Return the specification of some channels."""
+        each = {name: getattr(self, name) for name in ("q", "exponent", "low", "high", "ratios")}
+        return replace(self, **{n: v[channels] for n, v in each.items() if v is not None})
+
+    def widest(self) -> Target:
+        """Return the specification of channels that share one multiplier: one channel with the
+        accumulators of all. What is true for each of its accumulators is true in every channel.
+        """
+        low, high = self.low.min(keepdims=True), self.high.max(keepdims=True)
+        return replace(self.of(slice(1)), low=low, high=high)
+
+
+@dataclass(frozen=True, eq=False)
+class PairTarget:
+    """A function of two int8 values, as the table of its results."""
+
+    wanted: Int64Array
+    """[first, second]: the int8 results."""
+    seconds: Int64Array = field(default_factory=lambda: INT8_VALUES)
+    """The values of the second operand; the first one has all."""
+
+
+# Weights of 16 bits that are summed at a time: 64 KB, what a core's first cache holds.
+_BLOCK_TERMS = 1 << 15
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AccumulatorBounds:
+    """Exact bounds of the accumulator per output channel over every possible input, bias
+    included.
+    """
+
+    low: Int64Array
+    high: Int64Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TermSums:
+    """Per output channel the exact sum of its weights without their zero point, and of their
+    magnitudes.
+    """
+
+    total: Int64Array
+    magnitude: Int64Array
+
+
+def term_sums(weights: npt.NDArray[np.int8], zero_point: int) -> TermSums:
+    """Sum ``weights`` [channels, terms]. In blocks: a wider copy of all of them would be the most
+    of what lowering takes.
+    """
+    total, magnitude = np.empty(len(weights), np.int64), np.empty(len(weights), np.int64)
+    step = max(1, _BLOCK_TERMS // max(weights.shape[1], 1))
+    for first in range(0, len(weights), step):
+        # 9 bits without the zero point, so int16 is enough.
+        part = weights[first : first + step].astype(np.int16)
+        part -= np.int16(zero_point)
+        total[first : first + step] = part.sum(axis=1, dtype=np.int64)
+        magnitude[first : first + step] = np.abs(part).sum(axis=1, dtype=np.int64)
+    return TermSums(total, magnitude)
+
+
+def accumulator_bounds(
+    sums: TermSums, bias: Int64Array, input_zero_point: int
+) -> AccumulatorBounds:
+    """Return the bounds of sum(w * (x - zero_point)) + bias for int8 x."""
+    positive = (sums.total + sums.magnitude) // 2
+    negative = (sums.total - sums.magnitude) // 2
+    x_low, x_high = INT8_MIN - input_zero_point, INT8_MAX - input_zero_point
+    # Padding contributes x = zero point, i.e. nothing: x_low <= 0 <= x_high covers it.
+    return AccumulatorBounds(
+        bias + positive * x_low + negative * x_high, bias + positive * x_high + negative * x_low
+    )

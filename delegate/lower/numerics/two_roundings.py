@@ -18,11 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.lower.numerics.factor_search import Rows, Search, count_wrong, search_factors
-from delegate.lower.numerics.factors import FACTOR_BITS, KEPT_BITS, LARGEST_FACTOR, Factors
+from delegate.lower.numerics.factors import (
+    FACTOR_BITS,
+    KEPT_BITS,
+    LARGEST_FACTOR,
+    OUTPUT_LSB,
+    Factors,
+)
 from delegate.lower.numerics.pipeline import FloatArray, Int64Array
-from delegate.lower.numerics.prover import Target
-from delegate.lower.numerics.saturation import OUTPUT_LSB
-from delegate.lower.numerics.tflite import ratios_of
+from delegate.lower.numerics.tflite import Target
 
 # The largest power of two in EW's signed 16-bit operand.
 _MAX_EW_BITS = 14
@@ -61,12 +65,12 @@ class _Units:
 
 
 def propose(target: Target) -> Factors | None:
-    """None where the channels' scales do not fit the stages."""
+    """Return factors of two roundings; None: the channels' scales do not fit the stages."""
     return _proposed(target, has_other_shifts=True)
 
 
 def propose_with_usual_shifts(target: Target) -> Factors | None:
-    """The same with the shifts that suit most channels, whichever are wrong then."""
+    """Return factors with the shifts that suit most channels, whichever are wrong then."""
     return _proposed(target, has_other_shifts=False)
 
 
@@ -97,8 +101,8 @@ class _Found:
 def _with_shifts(
     target: Target, units: _Units, shifts: tuple[int, int], known: Factors | None = None
 ) -> _Found | None:
-    """``known``: what other shifts gave. Where its factors times powers of two give every output
-    rightly, none are sought.
+    """Return the factors with these shifts. ``known``: those with other shifts. Where its factors
+    times powers of two give every output rightly, none are sought.
     """
     bs_shift, bn_shift = shifts
     search = Search(target, units.own_bits, np.ldexp(units.slope, sum(shifts)), bs_shift, bn_shift)
@@ -173,8 +177,8 @@ def _have_room(units: _Units, shifts: tuple[int, int]) -> bool:
 
 
 def propose_for_all(target: Target) -> Factors | None:
-    """The same factors for all channels, in registers; EW is free. ``target`` has one channel, the
-    widest.
+    """Return factors that serve all channels, in registers; EW is free. ``target`` has one channel,
+    the widest.
     """
     found = propose(target)
     if found is None or (found.ew_bits is not None and found.ew_bits.any()):
@@ -183,10 +187,12 @@ def propose_for_all(target: Target) -> Factors | None:
 
 
 def _units(target: Target) -> _Units:
-    """Channels with one result for every input have no say in the units, unless all are so."""
+    """Choose the units. Channels with one result for every input have no say in the units, unless
+    all are so.
+    """
     q, exponent = target.q, target.exponent
-    ratios = ratios_of(q, exponent)
-    magnitude = np.maximum(np.maximum(np.abs(target.low), np.abs(target.high)), 1)
+    ratios = target.real
+    magnitude = np.maximum(target.magnitude, 1)
     is_constant = (q > 0) & (target.results(target.low) == target.results(target.high))
     is_varying = (q > 0) & ~is_constant
     if not is_varying.any():
@@ -210,8 +216,8 @@ def _finest(
     is_varying: npt.NDArray[np.bool_],
     headroom: int,
 ) -> Int64Array:
-    """Units for which BS and BN still find factors: of a kernel that rounds once, the finer the
-    nearer.
+    """Return the units for which BS and BN still find factors: of a kernel that rounds once, the
+    finer the nearer.
     """
     above = exponent - int(exponent[is_varying].min())
     coarser = np.maximum(above - _SAME_UNIT_BITS, 0)
@@ -222,15 +228,16 @@ def _finest(
 
 
 def _bs_shift(ratios: FloatArray, magnitude: Int64Array) -> int:
-    """As few bits dropped as int32 allows for accumulators that are not saturated anyway, with all
-    bits of C; channels that can leave this range (by a large bias) take a smaller C.
+    """Return how many bits BS drops: as few as int32 allows for accumulators that are not saturated
+    anyway, with all bits of C; channels that can leave this range (by a large bias) take a smaller
+    C.
     """
     relevant = np.minimum(magnitude, np.ceil(OUTPUT_LSB / ratios))
     return max(0, int(relevant.max()).bit_length() + FACTOR_BITS - KEPT_BITS)
 
 
 def _product_bits(slope: FloatArray, magnitude: Int64Array, bs_shift: int) -> int:
-    """The powers of two by which two factors can multiply ``slope`` in every channel."""
+    """Return the powers of two by which two factors can multiply ``slope`` in every channel."""
     largest = np.minimum(_largest_first(magnitude, bs_shift), LARGEST_FACTOR)
     room = largest * float(LARGEST_FACTOR) / slope
     # One bit of room: at the very limit only a few pairs fit.
@@ -239,12 +246,12 @@ def _product_bits(slope: FloatArray, magnitude: Int64Array, bs_shift: int) -> in
 
 
 def _largest_first(magnitude: Int64Array, bs_shift: int) -> Int64Array:
-    """C with which BS stays within 30 bits; at least 1."""
+    """Return the largest C with which BS stays within 30 bits; at least 1."""
     return np.maximum((1 << (KEPT_BITS + bs_shift)) // magnitude, 1)
 
 
 def _shifts(units: _Units) -> tuple[int, int] | None:
-    """s1, and s2 with which products are as large as two factors can make them."""
+    """Return s1, and the s2 with which products are as large as two factors can make them."""
     varying = units.is_varying
     bs_shift = _bs_shift(units.ratios[varying], units.magnitude[varying])
     bits = _product_bits(units.slope[varying], units.magnitude[varying], bs_shift)
@@ -261,7 +268,7 @@ def _centred(
     is_coarse: npt.NDArray[np.bool_],
     shifts: tuple[int, int],
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """C, D and how far the bias is moved of ``is_coarse`` channels; zeros elsewhere."""
+    """Return C, D and how far the bias is moved of ``is_coarse`` channels; zeros elsewhere."""
     first, second, moved = (np.zeros(len(products), np.int64) for _ in range(3))
     rows = np.flatnonzero(is_coarse)
     if not rows.size:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from delegate.chip.chip import Chip
-from delegate.chip.element import Element
-from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.chip.element import CHANNELS_PER_SURFACE, Element, align
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.task import ElementwiseTask, OutputCube, Pair, Ref, Stages
 from delegate.lower.weights import depthwise_channels
@@ -43,7 +42,7 @@ class MapPart:
         return text
 
     def place(self, tensor: DeviceTensor) -> Ref:
-        """Where the part of ``tensor`` begins."""
+        """Return where the part of ``tensor`` begins."""
         pixel = self.image * tensor.view.pixels + self.chunk.first
         return tensor.pixel(pixel).moved(self.surfaces.start * tensor.surface_stride_bytes)
 
@@ -73,7 +72,7 @@ def element_wise_cube(
     target: DeviceTensor,
     element: Element = Element.INT8,
 ) -> OutputCube:
-    """``size`` of ``surfaces`` of ``target``, from ``place`` on. Of fp16 the spare lanes of the
+    """``size`` of ``surfaces`` of ``target``, from ``place`` on. Of fp16 the padding of the
     last surface have a value: they are read.
     """
     channels = len(surfaces) * element.lanes
@@ -101,7 +100,8 @@ def map_parts(chip: Chip, view: View) -> Iterator[MapPart]:
 
 
 def pixel_chunks(chip: Chip, view: View) -> Iterator[PixelChunk]:
-    """An image as one cube if its sides fit the DPU's fields, else its pixels in a row, in pieces.
+    """Yield an image as one cube if its sides fit the DPU's fields, else its pixels in a row, in
+    pieces.
 
     Any rectangle of the right size will do.
     """
@@ -116,7 +116,9 @@ def pixel_chunks(chip: Chip, view: View) -> Iterator[PixelChunk]:
 
 
 def _rectangle(pixels: int, most: int) -> Pair:
-    """All ``pixels`` in the fewest rows that are equal, else as many as sides of ``most`` hold."""
+    """Return all ``pixels`` in the fewest rows that are equal, else as many as sides of ``most``
+    hold.
+    """
     for height in range(-(-pixels // most), most + 1):
         if pixels % height == 0:
             return height, pixels // height
@@ -125,7 +127,7 @@ def _rectangle(pixels: int, most: int) -> Pair:
 
 
 def surface_ranges(chip: Chip, channels: int) -> Iterator[range]:
-    """All surfaces that a reader may fetch, in as many parts as cubes have to be.
+    """Yield all surfaces that a reader may fetch, in as many parts as cubes have to be.
 
     That is whole surfaces, and one more where a depthwise convolution would widen its last group.
     """

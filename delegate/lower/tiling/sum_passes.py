@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Cbuf, Chip
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
+from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.errors import LoweringError
-from delegate.lower.constants import ConstantPool
-from delegate.lower.cost import ceil_div
+from delegate.lower.conv_spec import Convolution
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, INT32_MAX, Int64Array
-from delegate.lower.resolved import Convolution
+from delegate.lower.operation import ConstantPool
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32
 from delegate.lower.task import Weights
-from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputGroups, SumWork
+from delegate.lower.tiling.choices import SUM_BYTES, InputGroup, InputGroups, SumWork
+from delegate.lower.tiling.geometry import ceil_div
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_dense, padded_kernels
 
 # BRDMA blocks: summands in the first half, OW and multipliers in the second.
@@ -51,7 +51,7 @@ def sum_work(conv: Convolution) -> SumWork:
     passes = max(ceil_div(low, INT8_MIN), ceil_div(high, INT8_MAX), 1)
     outputs = conv.output_view.channels
     if not conv.per_channel:
-        return SumWork(padded_kernels(outputs), passes)
+        return SumWork(padded_kernels(outputs, conv.chip.groups), passes)
     kernels = align(outputs, sorted_channels(conv.chip))
     copies = ceil_div(kernels // OPERAND_BLOCK_CHANNELS, blocks_per_copy(conv.chip))
     return SumWork(kernels, passes, last_sum_tasks=2, copy_tasks=copies)
@@ -74,7 +74,7 @@ class Pass:
         return self.cbuf.banks - self.group.data_banks
 
     def kernels(self, first: int, count: int) -> Pass:
-        """The same with some of the kernels, whole groups of them."""
+        """Return the same with some of the kernels, whole groups of them."""
         weights = self.weights
         part = replace(
             weights,
@@ -86,13 +86,14 @@ class Pass:
 
 
 def kernel_order(conv: Convolution) -> npt.NDArray[np.int64]:
-    """The output channel of every kernel of the sums; beyond the last channel: a kernel of zeros.
+    """Return the output channel of every kernel of the sums; beyond the last channel: a kernel of
+    zeros.
 
     Per channel: first those of the first halves of all blocks, then those of the second halves.
     """
     outputs = conv.output_view.channels
     if not conv.per_channel:
-        return np.arange(padded_kernels(outputs))
+        return np.arange(padded_kernels(outputs, conv.chip.groups))
     channels = np.arange(align(outputs, sorted_channels(conv.chip)))
     return channels.reshape(-1, 2, SUM_LANES).transpose(1, 0, 2).reshape(-1)
 
@@ -103,7 +104,7 @@ def sum_passes(
     order: npt.NDArray[np.int64],
     constants: ConstantPool,
 ) -> tuple[list[Pass], Int64Array]:
-    """The passes before the last, and per output channel how far their sums can get from 0."""
+    """Return the passes before the last, and how far the sums of each channel can get from 0."""
     passes, cbuf = [], conv.chip.cbuf
     reach = np.zeros(conv.output_view.channels, np.int64)
     for group in plan.groups[:-1]:
@@ -136,7 +137,7 @@ def _int8_parts(terms: npt.NDArray[np.int16]) -> Iterator[Int8Array]:
 
 
 def _narrowed(group: InputGroup, first: int, last: int) -> InputGroup:
-    """The surfaces of ``group`` with its channels ``first`` to ``last``."""
+    """Return the surfaces of ``group`` with its channels ``first`` to ``last``."""
     start = first // CHANNELS_PER_SURFACE * CHANNELS_PER_SURFACE
     return replace(
         group,
@@ -159,14 +160,14 @@ def pack_group(
         known = np.where((order < outputs)[:, None, None, None], 1, 0).astype(np.int8)
         weights = weights[np.minimum(order, outputs - 1)] * known
     packed = pack_dense(weights, zero_point, chip.groups)
-    kernels = padded_kernels(len(weights))
+    kernels = padded_kernels(len(weights), chip.groups)
     per_kernel = kh * kw * group.channels
     assert len(packed) == kernels * per_kernel
     return Weights(constants.add(packed), len(packed), per_kernel, kernels, kh, kw)
 
 
 def check_range(conv: Convolution, bias: Int64Array, reach: Int64Array) -> None:
-    """No sum in memory may leave int32, whatever the input: BS would saturate it. Raises
+    """Check that no sum in memory leaves int32, whatever the input: BS would saturate it. Raises
     LoweringError.
     """
     worst = np.abs(bias) + reach

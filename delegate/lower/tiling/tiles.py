@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from delegate.chip.limits import align
+from delegate.chip.element import align
 from delegate.errors import Rule
-from delegate.lower.cost import ceil_div, ddr_cycles, dense_cycles, depthwise_cycles
 from delegate.lower.rules import ROW_FITS_CBUF, TILE_FITS_CBUF
 from delegate.lower.tiling.choices import (
     column_windows,
@@ -31,7 +30,15 @@ from delegate.lower.tiling.choices import (
     row_windows,
     weight_bank_choices,
 )
-from delegate.lower.tiling.geometry import ConvGeometry, Part, Window
+from delegate.lower.tiling.geometry import (
+    ConvGeometry,
+    Part,
+    Window,
+    ceil_div,
+    ddr_cycles,
+    dense_cycles,
+    depthwise_cycles,
+)
 
 
 class TilingError(ValueError):
@@ -78,7 +85,8 @@ class TilePlan:
 
 
 def plan_tiles(geometry: ConvGeometry) -> TilePlan:
-    """The cheapest plan. Raises TilingError if not even one output pixel of one kernel group fits.
+    """Return the cheapest plan. Raises TilingError if not even one output pixel of one kernel group
+    fits.
 
     A plan of a single task per image is taken at once: splitting can only add work.
     """
@@ -104,7 +112,9 @@ def plan_tiles(geometry: ConvGeometry) -> TilePlan:
 
 
 def _at_least(geometry: ConvGeometry, tiles: int) -> int:
-    """No plan of so many tiles costs less: every tile is a kick, splitting never saves cycles."""
+    """Return the least cost of a plan of so many tiles: every tile is a kick, splitting never
+    saves cycles.
+    """
     window = Window(0, geometry.rows.wanted, 0, 0, 0)
     column = Window(0, geometry.columns.wanted, 0, 0, 0)
     whole = Part(0, geometry.kernels, geometry.outputs)
@@ -115,8 +125,8 @@ def _at_least(geometry: ConvGeometry, tiles: int) -> int:
 def _plans(
     geometry: ConvGeometry, parts: tuple[Part, ...], best: TilePlan | None
 ) -> Iterator[TilePlan]:
-    """A plan per bank split, with the fewest columns that let a row of tiles fit; none that is
-    certain to cost more than ``best``.
+    """Yield a plan per bank split, with the fewest columns that let a row of tiles fit; none that
+    is certain to cost more than ``best``.
     """
     widest = max(parts, key=lambda part: part.kernels)
     most_rows = geometry.rows.most_inputs(geometry.limits.feature_size)

@@ -15,18 +15,20 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.lower.conv_stages import out_convert
-from delegate.lower.known_stages import SUMMAND, ties_away
+from delegate.lower.legalize import SUMMAND, ties_away
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.numerics.last_rounding import last_roundings
 from delegate.lower.numerics.pipeline import OutCvt, Pipeline
+from delegate.lower.numerics.requantize import last_roundings
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Side
-from delegate.lower.rows_as_surfaces import Repeat
 from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, surfaces_written
 from delegate.lower.task import OutConvert, Ref, Task, TaskKind
-from delegate.ops.shared.task_plans import move_plan
+from delegate.lower.upsample import Repeat
+from delegate.ops.shared.moving import move_plan
 
 QUARTERS = 4
+_SHARES = 1 << 10
+"""The share of a whole row, see ``resize_bilinear.shares``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +42,19 @@ class Blend:
     ends: Side
 
     def rows(self, size: int, output: int) -> npt.NDArray[np.int64]:
-        """The quarters of every row of the image in every row of the result."""
+        """Return how much of every row of the image is in each of the result, as ``shares``."""
         found = np.zeros((output, size), np.int64)
         for row in range(output):
             for tap, weight in enumerate(self.weights):
                 place = row + tap - self.ends[0]
                 if place < size * self.factor + self.ends[1]:
                     found[row, min(max(place // self.factor, 0), size - 1)] += weight
-        return found
+        return found * _SHARES // QUARTERS
 
     def at(self, row: int, size: int) -> tuple[int, ...]:
-        """The weights of a row of the result without what is beyond ``size`` rows of the image."""
+        """Return the weights of a row of the result without what is beyond ``size`` rows of the
+        image.
+        """
         found = [0] * len(self.weights)
         for tap, weight in enumerate(self.weights):
             place = row + tap - self.ends[0]
@@ -59,7 +63,7 @@ class Blend:
         return tuple(found)
 
     def parts(self, output: int) -> Iterator[range]:
-        """Rows of the result with the same weights."""
+        """Yield rows of the result with the same weights."""
         before, behind = self.ends
         yield from (range(row, row + 1) for row in range(before))
         if before < output - behind:
@@ -76,24 +80,25 @@ BLENDS = (
 """As it is; to 2 n - 1, with corners aligned; from the corner; from the centre."""
 
 
-def sixteenths(chip: Chip, offset: int) -> tuple[int, OutConvert]:
-    """Return the summand of sums of sixteenths, and how they become results. ``offset``: of the
-    type, 0 or 128; the kernels round halves away from zero, and uint8 has no negative values.
+def divided(chip: Chip, offset: int, whole: int) -> tuple[int, OutConvert]:
+    """Return the summand of sums of parts of ``whole``, a power of two up to 64, and how they
+    become results. ``offset``: of the type, 0 or 128; the kernels round halves away from zero, and
+    uint8 has no negative values.
     """
-    shift = (QUARTERS * QUARTERS).bit_length() - 1
+    shift = whole.bit_length() - 1
     # The sums are below 2^14: the first way is equal.
-    whole = Pipeline(out=OutCvt(1, shift, -offset))
-    last = next(last_roundings(whole, has_ties_away=ties_away(chip, TaskKind.DENSE, SUMMAND)))
+    pipeline = Pipeline(out=OutCvt(1, shift, -offset))
+    last = next(last_roundings(pipeline, has_ties_away=ties_away(chip, TaskKind.DENSE, SUMMAND)))
     return offset << shift, out_convert(last)
 
 
 def plan_blends(planning: Planning, operation: Operation, rows: Blend, columns: Blend) -> Plan:
-    """Image by image."""
+    """Plan blends image by image."""
     chip, source = planning.chip, planning.tensor(operation.operands[0])
     channels, factors = source.view.channels, (rows.factor, columns.factor)
     repeat = Repeat(chip, source.view, factors, ends=columns.ends, is_staged=True)
     offset = planning.graph.tensor(operation.result).dtype.element.offset
-    summand, out = sixteenths(chip, offset)
+    summand, out = divided(chip, offset, QUARTERS * QUARTERS)
     depthwise = is_depthwise(chip, channels)
 
     def image(
@@ -119,6 +124,6 @@ def plan_blends(planning: Planning, operation: Operation, rows: Blend, columns: 
         reads=repeat.surfaces_read,
         writes=surfaces_written(chip, channels),
         work_bytes=repeat.staged_bytes(replace(source, view=replace(source.view, images=1))),
-        surface_pixels=chip.forms.surface_pixels(depthwise),
+        surface_pixels=chip.groups.surface_pixels(depthwise),
         by_image=True,
     )

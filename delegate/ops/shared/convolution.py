@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.lower.convolution import planned_convolution
-from delegate.lower.input_fold import fold_convolution, host_tensor
-from delegate.lower.known_stages import rounds_twice
+from delegate.chip.element import Element
+from delegate.lower.conv_spec import Convolution
+from delegate.lower.convolution import tiled_convolution
+from delegate.lower.legalize import rounds_twice
+from delegate.lower.lowering import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.model_weights import DeviceWeights, leading_padding, real_ratios
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.resolved import Convolution
+from delegate.lower.weights import DeviceWeights, leading_padding, real_ratios
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import Options
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
@@ -227,25 +228,28 @@ def plan_convolution(
     spread: tuple[int, int] = (1, 1),
     source: DeviceTensor | None = None,
 ) -> Plan:
-    """``weights``: OHWI of all input channels, or HWC of a depthwise convolution. ``output_view``:
-    the result as the convolution sees it, if that is not as its shape says. ``scales_in_float32``:
-    see ``real_ratios``; ``rounds_once``: see ``Graph``; ``spread``: see ``Convolution``.
-    ``source``: what the first operand is made before; None: nothing. Raises LoweringError.
+    """Plan a convolution. ``weights``: OHWI of all input channels, or HWC of a depthwise
+    convolution; those of float32 tensors as the model has them, since tasks are in fp16 then.
+    ``output_view``: the result as the convolution sees it, if that is not as its shape says.
+    ``scales_in_float32``: see ``real_ratios``; ``rounds_once``: see ``Graph``; ``spread``: see
+    ``Convolution``. ``source``: what the first operand is made before; None: nothing. Raises
+    LoweringError.
     """
-    graph, node = planning.graph, operation.node
     source = source or planning.tensor(operation.operands[0])
     seen = source if source.fold is None else host_tensor(source)
     values = weights.values
     kh, kw = values.shape[:2] if is_depthwise else values.shape[1:3]
-    result = output_view or planning.tensor(operation.result).view
-    padding = operation.padding or paddings(options, seen.view, result, kh, kw)
-    x, given, y = (graph.tensor(t) for t in (*node.inputs[:2], operation.result))
-    assert given.quantization is not None
+    result = output_view or planning.tensor(operation.result).elements
+    padding = operation.padding or paddings(options, seen.elements, result, kh, kw)
     bare = convolution_of(
         *(planning, operation, options, values, weights.bias, result, padding),
         is_depthwise=is_depthwise,
         spread=spread,
     )
+    if bare.element is Element.FP16:
+        return _planned_half(planning, operation, bare)
+    x, given, y = (planning.graph.tensor(t) for t in (*operation.node.inputs[:2], operation.result))
+    assert given.quantization is not None
     conv = replace(
         bare,
         weight_zero_point=weights.zero_point,
@@ -258,6 +262,17 @@ def plan_convolution(
     return _planned(planning, operation, conv, source)
 
 
+def _planned_half(planning: Planning, operation: Operation, conv: Convolution) -> Plan:
+    """Round the weights of ``conv`` to fp16, which counts in the bound of results, and plan it."""
+    from delegate.lower.half.bound import convolution_bound  # on demand: few models are in float
+    from delegate.lower.half.rounding import rounded_weights
+
+    exact, is_depthwise, spread = conv.weights, conv.is_depthwise, conv.spread
+    weights = rounded_weights(exact, is_depthwise=is_depthwise, spread=spread)
+    half = replace(conv, weights=weights)
+    return tiled_convolution(planning, operation, half).plan.within(convolution_bound(half, exact))
+
+
 def _planned(
     planning: Planning, operation: Operation, conv: Convolution, source: DeviceTensor
 ) -> Plan:
@@ -267,19 +282,16 @@ def _planned(
     if source.fold is not None:
         conv = fold_convolution(conv, source)
     tensors = operation.operands[0], operation.result
-    has_sections = operation.node.index not in planning.writes_groups and all(
-        planning.has_whole_surfaces(tensor) for tensor in tensors
-    )
-    found = planned_convolution(planning, operation, conv, has_sections=has_sections)
+    has_sections = all(planning.has_whole_surfaces(tensor) for tensor in tensors)
+    found = tiled_convolution(planning, operation, conv, has_sections=has_sections)
     if rounds_twice(planning.chip, conv.kind, per_channel=True):
-        return found
-    from delegate.lower.split_scales import split_by_scales
+        return found.plan
+    from delegate.lower.split_by_scale import split_by_scale
 
     whole = found
     if found.conv.sections > 1:  # parts are of whole images
-        whole = planned_convolution(planning, operation, conv)
-    split = split_by_scales(whole)
-    return found if split is whole else split
+        whole = tiled_convolution(planning, operation, conv)
+    return split_by_scale(whole) or found.plan
 
 
 GEOMETRY = (

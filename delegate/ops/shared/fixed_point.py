@@ -42,12 +42,12 @@ class Multiplier:
 
 
 def multiplier_of(factor: float) -> Multiplier:
-    """The nearest multiplier of a factor of at least 0; its shift may be any above -32."""
+    """Return the nearest multiplier of a factor of at least 0; its shift may be any above -32."""
     return Multiplier(*quantize_multiplier(factor))
 
 
 def float32_product(*factors: float, over: float) -> float:
-    """The product of ``factors`` divided by ``over``, rounded to float32 after every step."""
+    """Return the product of ``factors`` over ``over``, rounded to float32 after every step."""
     product = np.float32(factors[0])
     with np.errstate(over="ignore", under="ignore"):
         for factor in factors[1:]:
@@ -59,7 +59,7 @@ def float32_product(*factors: float, over: float) -> float:
 
 
 def float32_root(scale: float, *, times: float) -> float:
-    """The root of a scale times another, rounded to float32 after every step."""
+    """Return the root of a scale times another, rounded to float32 after every step."""
     product = float(np.float32(np.sqrt(np.float32(scale)) * np.float32(times)))
     if product == 0:
         raise UndefinedResultError(f"the root of {scale} times {times} is no float32")
@@ -67,7 +67,7 @@ def float32_root(scale: float, *, times: float) -> float:
 
 
 def multiply(values: Values, by: Multiplier) -> Values:
-    """Values times a multiplier in two roundings: to a high product, half away from zero for
+    """Return values times a multiplier in two roundings: to a high product, half away from zero for
     positive ones and up for negative ones; then the shift to the right, half away from zero.
     """
     if wraps(values, np.array(by.shift)).any():
@@ -83,23 +83,23 @@ def _high_product(values: Values, factor: int | Values, bits: int) -> Values:
 
 
 def high_product32(values: Values, factor: Values) -> Values:
-    """``values * factor / 2^31``, rounded as ``multiply`` does. int32 below its limit."""
+    """Return ``values * factor / 2^31``, rounded as ``multiply`` does. int32 below its limit."""
     return _high_product(values, factor, _FRACTION_BITS)
 
 
 def high_product16(values: Values, factor: int) -> Values:
-    """``values * factor / 2^15``, rounded as ``multiply`` does. int16."""
+    """Return ``values * factor / 2^15``, rounded as ``multiply`` does. int16."""
     return np.minimum(_high_product(values, factor, 15), INT16_MAX)
 
 
 def towards_zero(values: Values, bits: int) -> Values:
-    """``values / 2^bits``, its fraction dropped."""
+    """Return ``values / 2^bits``, its fraction dropped."""
     return np.where(values >= 0, values >> bits, -(-values >> bits))
 
 
 def divide_by_power16(values: Values, exponent: int) -> Values:
-    """``values / 2^exponent``, half away from zero, in gemmlowp's steps of int16: from exponent 16
-    on its mask is -1, and the result 1 for values of 0 and more, -1 for others.
+    """Return ``values / 2^exponent``, half away from zero, in gemmlowp's steps of int16: from
+    exponent 16 on its mask is -1, and the result 1 for values of 0 and more, -1 for others.
     """
     mask = (1 << exponent) - 1 if exponent < _INT16_BITS else -1
     threshold = (mask >> 1) + (values < 0)
@@ -107,7 +107,7 @@ def divide_by_power16(values: Values, exponent: int) -> Values:
 
 
 def round_half_away(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """To whole numbers."""
+    """Round to whole numbers."""
     wide = values.astype(np.float64)
     return np.copysign(np.floor(np.abs(wide) + 0.5), wide)
 
@@ -118,8 +118,8 @@ def float_table(
     target: tuple[float, int],
     function: Callable[[float], float],
 ) -> Values:
-    """``function`` by the kernels' way of 8-bit operators that they run through tables of their
-    own: float32 in every step. ``source`` and ``target``: scale and zero point. Not clamped.
+    """Return ``function`` by the kernels' way of 8-bit operators that they run through tables of
+    their own: float32 in every step. ``source`` and ``target``: scale and zero point. Not clamped.
     """
     return _float_table(values.astype(np.int64).tobytes(), source, target, function).reshape(
         values.shape

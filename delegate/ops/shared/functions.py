@@ -3,21 +3,30 @@
 A function of an 8-bit value has 256 results. They are computed by the operator's own integer
 arithmetic and looked up by the DPU, so the NPU gives what the reference kernels give. Several
 operators in a row, or one of a value and a function of that value, are one function again.
+
+Functions of float32 as the kernels call them: those of this machine's C library, whose last bit
+is its own. A result of 8 bits that lies on a tie depends on that bit.
+
+Inputs that are numbers of rows of a table: ids of words for an embedding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import ctypes
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 
-from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
-from delegate.lower.numerics.pipeline import Int64Array
-from delegate.lower.operation import Memory, Operation, Planning, layer_of
+from delegate.lower.numerics import tflite
+from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.tables import table_tasks
+from delegate.lower.task import Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Activation, Graph, Node
 from delegate.ops.operator import Function, GraphFacts, Values, constraint, named
@@ -47,19 +56,25 @@ def same_shapes(facts: GraphFacts, node: Node) -> str | None:
 
 
 def scale_of(graph: Graph, tensor: int) -> tuple[float, int]:
-    """Scale and zero point, the latter as the runtime has it."""
+    """Return scale and zero point, the latter as the runtime has it."""
     quantization = graph.tensor(tensor).quantization
     assert quantization is not None
     return quantization.scale, quantization.zero_point
 
 
 def scales_of(graph: Graph, node: Node) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Those of the first input, and those of the output."""
+    """Return scale and zero point of the first input, and those of the output."""
     return scale_of(graph, node.inputs[0]), scale_of(graph, node.outputs[0])
 
 
+def quantizations_of(graph: Graph, node: Node) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Return the scales, and the zero points, of all inputs and the output."""
+    found = [scale_of(graph, tensor) for tensor in (*node.inputs, *node.outputs)]
+    return tuple(scale for scale, _ in found), tuple(zero_point for _, zero_point in found)
+
+
 def product_factor(graph: Graph, node: Node) -> float:
-    """From a product of both inputs, without zero points, to the output."""
+    """Return the factor from a product of both inputs, without zero points, to the output."""
     first, second, result = (scale_of(graph, t)[0] for t in (*node.inputs, node.outputs[0]))
     return float32_product(first, second, over=result)
 
@@ -73,14 +88,16 @@ _BOUNDS = {
 
 
 def activated(graph: Graph, node: Node, results: Values, activation: Activation) -> Values:
-    """Results within the bounds of a fused activation."""
+    """Return results within the bounds of a fused activation."""
     return bounded(graph, node, results, *_BOUNDS[activation])
 
 
 def bounded(
     graph: Graph, node: Node, results: Values, low: float | None, high: float | None
 ) -> Values:
-    """Results no less than ``low`` and no more than ``high`` in units of the output, in float32."""
+    """Return results no less than ``low`` and no more than ``high`` in units of the output, in
+    float32.
+    """
     scale, zero_point = scale_of(graph, node.outputs[0])
     lowest, highest = TYPE_RANGES[graph.tensor(node.outputs[0]).dtype]
     if low is not None:
@@ -98,7 +115,7 @@ def _quantized(value: float, scale: float) -> int:
 
 
 def float_function(function: Callable[[float], float]) -> Function:
-    """Of an operator that the kernels run through a table of their own, made in float32."""
+    """Return the results of an operator that the kernels look up in a table made in float32."""
 
     def results(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
         return float_table(operands[0], *scales_of(graph, node), function)
@@ -107,35 +124,23 @@ def float_function(function: Callable[[float], float]) -> Function:
 
 
 def requantized(graph: Graph, node: Node, values: Values) -> Values:
-    """Values without zero point in units of the input, as values of the output, in the way of
-    operators that divide the scales as float32.
+    """Return values without zero point in units of the input, as values of the output, in the way
+    of operators that divide the scales as float32.
     """
     (source, _), (target, zero_point) = scales_of(graph, node)
     return multiply(values, multiplier_of(float32_product(source, over=target))) + zero_point
 
 
-SUM_BITS = 20
-"""Bits that the kernels of sums give both operands below the unit."""
-
-
 def weighted_sum(
     graph: Graph, node: Node, operands: Sequence[Values], signs: tuple[int, int]
 ) -> Values:
-    """Both operands in units of twice the larger scale, with 20 bits more; then their sum, or
-    difference, in units of the output. Not bounded by the activation.
-    """
-    scales = [scale_of(graph, t) for t in node.inputs]
-    twice = 2 * max(scale for scale, _ in scales)
-    total = np.zeros((), np.int64)
-    for values, (scale, zero_point), sign in zip(operands, scales, signs, strict=True):
-        wide = (values - zero_point) << SUM_BITS
-        total = total + sign * multiply(wide, multiplier_of(scale / twice))
-    scale, zero_point = scale_of(graph, node.outputs[0])
-    return multiply(total, multiplier_of(twice / ((1 << SUM_BITS) * scale))) + zero_point
+    """Return the sum of both operands, or their difference. Not bounded by the activation."""
+    scales, zero_points = quantizations_of(graph, node)
+    return tflite.weighted_sum(operands, scales, zero_points, signs) + zero_points[2]
 
 
 def clamped_function(low: float, high: float | None) -> Function:
-    """Of a RELU: requantised, and no less than ``low`` and no more than ``high``."""
+    """Return the results of a RELU: requantised, from ``low`` to ``high``."""
 
     def results(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
         values = operands[0] - scale_of(graph, node.inputs[0])[1]
@@ -145,32 +150,73 @@ def clamped_function(low: float, high: float | None) -> Function:
 
 
 RULES = (*common.FIRST, *common.QUANTIZATION, rank_in_range, same_shapes)
-"""Of an operator with one feature map."""
+"""The rules of an operator with one feature map."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TablePlan:
-    """``function``: the results for -128 to 127 of the operation's operand, as int8."""
+def plan_table(planning: Planning, operation: Operation, function: bytes) -> Plan:
+    """Return the plan of ``function``: its results for -128 to 127 of the operand, as int8."""
+    source, result = operation.operands[0], operation.result
+    view = view_of(planning.graph.tensor(result).shape)
+    touched = surfaces_touched(planning.chip, view.channels)
+    reads = ((source, touched),)
+    footprint = Footprint(operation.node, reads, result, touched, byte_by_byte=True)
 
-    planning: Planning
-    operation: Operation
-    function: bytes
+    def tasks(memory: Memory) -> Iterable[Task]:
+        return table_tasks(planning.chip, memory.tensors[source], memory.tensors[result], function)
 
-    @property
-    def footprint(self) -> Footprint:
-        operation = self.operation
-        view = view_of(self.planning.graph.tensor(operation.result).shape)
-        touched = surfaces_touched(self.planning.chip, view.channels)
-        reads = ((operation.operands[0], touched),)
-        return Footprint(operation.node, reads, operation.result, touched, byte_by_byte=True)
+    plan = plan_of(planning, operation, footprint, tasks)
+    return replace(plan, results=np.frombuffer(function, np.int8).astype(np.int64))
 
-    @property
-    def results(self) -> Int64Array:
-        """The function's results, as int8, for -128 to 127."""
-        return np.frombuffer(self.function, np.int8).astype(np.int64)
 
-    def lower(self, memory: Memory) -> Layer:
-        operation = self.operation
-        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        tasks = table_tasks(self.planning.chip, source, target, self.function)
-        return layer_of(self.planning, operation, tasks)
+_LIBRARY = "libm.so.6"
+"""glibc's; where it is not, what this process has loaded anyway."""
+
+
+@functools.cache
+def _function(name: str) -> Callable[[float], float]:
+    try:
+        library = ctypes.CDLL(_LIBRARY)
+    except OSError:
+        library = ctypes.CDLL(None)
+    found = library[name]
+    found.argtypes, found.restype = [ctypes.c_float], ctypes.c_float
+    return found
+
+
+def exp(value: float) -> float:
+    """Return e to a power, infinite where no float32 holds the result."""
+    return _function("expf")(value)
+
+
+def tanh(value: float) -> float:
+    """Return the hyperbolic tangent."""
+    return _function("tanhf")(value)
+
+
+def erfc(value: float) -> float:
+    """Return 1 less the error function."""
+    return _function("erfcf")(value)
+
+
+_READS: Final = MappingProxyType({"GATHER": (0, 1), "EMBEDDING_LOOKUP": (1, 0)})
+"""By operator: the input that is the table, and the one that names rows of it."""
+_KEEPS: Final = ("CAST", "RESHAPE", "EXPAND_DIMS", "SQUEEZE")
+"""Operators that hand numbers on as they are."""
+
+
+def table_rows(graph: Graph) -> dict[int, int]:
+    """Return the rows of the table that an input of ``graph`` names rows of, by the input's tensor:
+    of the smallest, where there are several.
+    """
+    found: dict[int, int] = {}
+    for node in reversed(graph.nodes):
+        if node.op in _READS and len(node.inputs) == len(_READS[node.op]):
+            table, ids = (node.inputs[position] for position in _READS[node.op])
+            rows = graph.tensor(table).shape[:1]
+        elif node.op in _KEEPS and node.outputs[0] in found:
+            ids, rows = node.inputs[0], (found[node.outputs[0]],)
+        else:
+            continue
+        if rows:
+            found[ids] = min(rows[0], found.get(ids, rows[0]))
+    return {index: found[index] for index in graph.inputs if index in found}

@@ -7,32 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
-from delegate.lower.convolution import PlannedConvolution, planned_convolution
-from delegate.lower.half.bound import convolution_bound
-from delegate.lower.half.rounding import rounded_weights
 from delegate.lower.half.stages import HALF_MOST, half_conv_stages
-from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.operation import ConstantPool, Operation, Plan, Planning
 from delegate.lower.task import ConvTask
 from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.ops.operator import (
     Constraint,
     GraphFacts,
     Operator,
+    Ranges,
+    Role,
     constraint,
     named,
 )
 from delegate.ops.shared import common, convolution
 from delegate.ops.shared.common import weights_of
-from delegate.ops.shared.half_errors import Proof
-from delegate.ops.shared.half_ranges import behind_activation, half_range
+from delegate.ops.shared.half_ranges import behind_activation, half_range, of_sums
 
 ACTIVATIONS: Final = (Activation.NONE, Activation.RELU, Activation.RELU6)
 
@@ -106,18 +103,19 @@ def half_record(
     operator: Operator,
     plan: Callable[[Planning, Operation], Plan],
     rules: tuple[Constraint, ...],
-    proof: Proof,
+    ranges: Ranges,
 ) -> Operator:
-    """``operator`` for float32 tensors: tasks of its own, whatever it is for quantised ones."""
+    """Return ``operator`` for float32 tensors: tasks of its own, whatever it is for quantised ones.
+    ``ranges``: of its results before the fused activation.
+    """
     return replace(
         operator,
         rules=(*rules, half_range),
-        ranges=behind_activation(operator, proof.ranges),
-        spread=proof.spread,
+        ranges=behind_activation(operator, ranges),
         plan=plan,
         function=None,
         fold=None,
-        order=None,
+        maps=None,
         host_values=None,
         half=None,
         shapes=operator.shapes or operator.broadcast_shapes,
@@ -125,46 +123,20 @@ def half_record(
 
 
 def constant_values(graph: Graph, index: int) -> npt.NDArray[np.generic]:
-    """The values of a constant, float32 or float16."""
+    """Return the values of a constant, float32 or float16."""
     constant = graph.tensor(index).constant
     assert constant is not None
     return constant
 
 
-def float_filters(graph: Graph, node: Node, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """The weights (input 1), float32 or float16."""
-    return constant_values(graph, node.inputs[1]).reshape(shape)
-
-
-def plan_half_convolution(
-    planning: Planning,
-    operation: Operation,
-    options: convolution.ConvolutionOptions,
-    weights: npt.NDArray[Any],
-    *,
-    is_depthwise: bool = False,
-    output_view: View | None = None,
-    spread: tuple[int, int] = (1, 1),
-) -> PlannedConvolution:
-    """``weights``: OHWI of all input channels, or HWC of a depthwise convolution, as the model has
-    them. ``output_view`` and ``spread``: see ``plan_convolution``. Raises LoweringError.
-    """
-    graph, node = planning.graph, operation.node
-    view = planning.tensor(operation.operands[0]).elements
-    kh, kw = weights.shape[:2] if is_depthwise else weights.shape[1:3]
-    result = output_view or planning.tensor(operation.result).elements
-    padding = operation.padding or convolution.paddings(options, view, result, kh, kw)
-    bias: npt.NDArray[Any] = np.zeros(result.channels, np.float32)
-    if len(node.inputs) > 2 and node.inputs[2] >= 0:
-        bias = constant_values(graph, node.inputs[2]).astype(np.float32)
-    half = rounded_weights(weights, is_depthwise=is_depthwise, spread=spread)
-    conv = convolution.convolution_of(
-        *(planning, operation, options, half, bias, result, padding),
-        is_depthwise=is_depthwise,
-        spread=spread,
-    )
-    found = planned_convolution(planning, operation, conv)
-    return replace(found, bound=convolution_bound(conv, weights))
+def sums_record(
+    operator: Operator, before: tuple[Constraint, ...], behind: tuple[Constraint, ...]
+) -> Operator:
+    """Return the record of sums of products with weights; see ``half_records.sums``."""
+    assert operator.plan is not None, operator.name
+    rules = (*FIRST, *before, *WITH_WEIGHTS, *behind)
+    ranges = of_sums(operator.inputs.index(Role.FEATURE), operator.weights_axis)
+    return half_record(operator, operator.plan, rules, ranges)
 
 
 def spread_tasks(
@@ -177,8 +149,9 @@ def spread_tasks(
     spread: tuple[int, int],
     constants: ConstantPool,
 ) -> list[ConvTask]:
-    """``target`` from ``source``, both of one image: every channel by the same ``taps``, rows and
-    columns, which fp16 holds, over pixels that lie ``spread`` apart. Raises LoweringError.
+    """Return the tasks of ``target`` from ``source``, both of one image: every channel by the same
+    ``taps``, rows and columns, which fp16 holds, over pixels that lie ``spread`` apart. Raises
+    LoweringError.
     """
     result = target.elements
     weights = np.repeat(taps[:, :, np.newaxis], result.channels, axis=2).astype(np.float16)

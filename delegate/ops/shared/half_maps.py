@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.element import Element
-from delegate.lower.constants import ConstantPool
 from delegate.lower.half.bound import ROUNDED, hard_swish_bound, moved_bound
-from delegate.lower.half.curves import Curve
-from delegate.lower.half.maps import HalfMapPlan
+from delegate.lower.half.curves import Curve, plan_half_map
 from delegate.lower.half.stages import (
     HALF_MOST,
     factors_of,
@@ -21,12 +19,12 @@ from delegate.lower.half.stages import (
     half_bits,
     half_clamp,
 )
-from delegate.lower.half.weights import pack_half_bias, pack_slopes
-from delegate.lower.half_bound import EXACT
+from delegate.lower.lowered import EXACT
 from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.operation import ConstantPool, Operation, Plan, Planning
 from delegate.lower.task import BnStage, BsStage, EwStage, Source, Stages
 from delegate.lower.tiling.element_wise import surfaces_touched
+from delegate.lower.weights import pack_half_bias, pack_slopes
 from delegate.model.graph import Activation, Graph, Node, Tensor
 from delegate.ops.operator import (
     Constraint,
@@ -38,10 +36,9 @@ from delegate.ops.operator import (
     constraint,
     named,
 )
-from delegate.ops.shared import common, half, half_errors, half_ranges
-from delegate.ops.shared.half_errors import Proof
+from delegate.ops.shared import common, half, half_ranges
 from delegate.ops.shared.image_rules import rank_in_range
-from delegate.ops.shared.links import four_dimensions
+from delegate.ops.shared.maps import four_dimensions
 
 _SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
 _PER_CHANNEL: Final = (EwOperation.ADD, EwOperation.SUBTRACT, EwOperation.MULTIPLY)
@@ -58,7 +55,7 @@ def _is_per_channel(constant: Tensor, shape: Shape) -> bool:
 
 
 def _operands_meet(operation: EwOperation) -> Constraint:
-    """The rule of operators of two operands."""
+    """Return the rule of operators of two operands."""
     takes_constants = operation in _PER_CHANNEL
     takes_pixels = operation is EwOperation.MULTIPLY
 
@@ -107,13 +104,12 @@ def clamp_record(operator: Operator, activation: Activation) -> Operator:
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         stages = Stages(bn=half_clamp(activation))
-        return HalfMapPlan(planning, operation, lambda _: stages, EXACT)
+        return plan_half_map(planning, operation, lambda _: stages, EXACT)
 
     def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
         return half_ranges.clamped(half_ranges.of_means(graph, node, range_of), activation)
 
-    proof = Proof(ranges, half_errors.by_channel)
-    return half.half_record(operator, plan, RULES, proof)
+    return half.half_record(operator, plan, RULES, ranges)
 
 
 def curve_record(operator: Operator, curve: Curve) -> Operator:
@@ -121,12 +117,9 @@ def curve_record(operator: Operator, curve: Curve) -> Operator:
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         stages, bound = curve.stages, curve.bound
-        return HalfMapPlan(planning, operation, lambda _: stages, bound)
+        return plan_half_map(planning, operation, lambda _: stages, bound)
 
-    low, high = sorted(curve.ends)
-    spread = half_errors.of_function(curve.slope, max(-low, high))
-    proof = Proof(half_ranges.within(low, high), spread)
-    return half.half_record(operator, plan, RULES, proof)
+    return half.half_record(operator, plan, RULES, half_ranges.within(*sorted(curve.ends)))
 
 
 def hard_swish_record(operator: Operator) -> Operator:
@@ -147,10 +140,9 @@ def hard_swish_record(operator: Operator) -> Operator:
         twice = replace(operation, operands=operation.operands[:1] * 2)
         stages = Stages(bs, bn, ew)
         bound = hard_swish_bound(first * second * _MOST)
-        return HalfMapPlan(planning, twice, lambda _: stages, bound)
+        return plan_half_map(planning, twice, lambda _: stages, bound)
 
-    proof = Proof(half_ranges.of_hard_swish, half_errors.of_hard_swish)
-    return half.half_record(operator, plan, RULES, proof)
+    return half.half_record(operator, plan, RULES, half_ranges.of_hard_swish)
 
 
 @constraint(most=int(HALF_MOST))
@@ -188,44 +180,41 @@ def slopes_record(
         )
 
     every = (*half.FIRST, rank_in_range, *rules)
-    proof = Proof(ranges, half_errors.of_slopes(slopes))
-    return half.half_record(operator, plan, every, proof)
+    return half.half_record(operator, plan, every, ranges)
 
 
 def constant_slopes(graph: Graph, node: Node) -> npt.NDArray[Any]:
-    """Input 1."""
+    """Return the slopes of PRELU, input 1."""
     return half.constant_values(graph, node.inputs[1])
 
 
 def _multiplied(
     planning: Planning, operation: Operation, exact: npt.NDArray[Any], bn: BnStage
-) -> HalfMapPlan:
-    """By constants in BN."""
+) -> Plan:
+    """Return the plan of a product with constants, in BN."""
     packed = pack_slopes(*_per_lane(planning, operation, exact.astype(np.float16)))
 
     def stages(constants: ConstantPool) -> Stages:
         return Stages(bn=replace(bn, operands=constants.add(packed)))
 
-    return HalfMapPlan(planning, operation, stages, moved_bound(exact))
+    return plan_half_map(planning, operation, stages, moved_bound(exact))
 
 
-def _added(
-    planning: Planning, operation: Operation, exact: npt.NDArray[Any], bn: BnStage
-) -> HalfMapPlan:
-    """Constants, in BS: fp32 as they are."""
+def _added(planning: Planning, operation: Operation, exact: npt.NDArray[Any], bn: BnStage) -> Plan:
+    """Return the plan of a sum with constants, in BS: fp32 as they are."""
     packed = pack_half_bias(*_per_lane(planning, operation, exact.astype(np.float32)))
 
     def stages(constants: ConstantPool) -> Stages:
         bs = BsStage(alu=Source.MEMORY, operands=constants.add(packed))
         return Stages(bs=bs, bn=bn)
 
-    return HalfMapPlan(planning, operation, stages, ROUNDED)
+    return plan_half_map(planning, operation, stages, ROUNDED)
 
 
 def _per_lane(
     planning: Planning, operation: Operation, values: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[Any], int]:
-    """``values``, one or one per channel, and the lanes that tasks read of them."""
+    """Return ``values``, one or one per channel, and the lanes that tasks read of them."""
     result = planning.tensor(operation.result)
     room = surfaces_touched(planning.chip, result.view.channels)
     wide = np.broadcast_to(values.reshape(-1), (result.elements.channels,))
@@ -255,14 +244,14 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         both = replace(planned, operands=(main, other))
         if graph.tensor(other).shape != result:
             per_channel = Stages(bn=replace(clamp, mul=Source.MEMORY))
-            return HalfMapPlan(planning, both, lambda _: per_channel, bound, has_factors=True)
+            return plan_half_map(planning, both, lambda _: per_channel, bound, has_factors=True)
         ew = EwStage(
             operand_bytes=Element.FP16.bytes,
             operation=operation,
             relu=clamp.relu,
             relux_max=clamp.relux_max,
         )
-        return HalfMapPlan(planning, both, lambda _: Stages(ew=ew), bound)
+        return plan_half_map(planning, both, lambda _: Stages(ew=ew), bound)
 
     rules = (*half.FIRST, rank_in_range, _operands_meet(operation))
-    return half.half_record(operator, plan, rules, half_errors.pair(operation))
+    return half.half_record(operator, plan, rules, half_ranges.of_pair(operation))

@@ -7,26 +7,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from delegate.chip.chip import Chip
+from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
-from delegate.lower.convolution import PlannedConvolution, planned_convolution
-from delegate.lower.half.bound import BoundedPlan, mean_bound
+from delegate.lower.convolution import TiledConvolution, tiled_convolution
+from delegate.lower.half.bound import mean_bound
 from delegate.lower.half.stages import factors_of, half_conv_stages
-from delegate.lower.half_bound import HalfBound
-from delegate.lower.lowered import Layer
+from delegate.lower.lowered import HalfBound, Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image
-from delegate.lower.resolved import Convolution
 from delegate.lower.selection import Moving
 from delegate.lower.task import Task
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
-from delegate.lower.window_sums import counts, regions
 from delegate.model.graph import Activation, Padding
 from delegate.ops.shared.convolution import (
     ConvolutionOptions,
@@ -34,8 +32,8 @@ from delegate.ops.shared.convolution import (
     most_kernel,
     most_stride,
 )
-from delegate.ops.shared.task_plans import TaskPlan
-from delegate.ops.shared.window_sums import summing_footprint
+from delegate.ops.shared.moving import task_plan
+from delegate.ops.shared.pooling import counts, regions, summing_footprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +46,8 @@ class _Step:
 
 
 def steps(chip: Chip, axis: PooledAxis) -> tuple[_Step, ...] | None:
-    """The means of ``axis``, as means of means side by side where a window is larger than a kernel
-    may be. None: they are none.
+    """Return the means of ``axis``, as means of means side by side where a window is larger than a
+    kernel may be. None: they are none.
     """
     kernels = [axis.kernel]
     while kernels[-1] > most_kernel(chip):
@@ -68,56 +66,45 @@ def steps(chip: Chip, axis: PooledAxis) -> tuple[_Step, ...] | None:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MeanOfMeansPlan:
-    """Each of ``convs`` reads what the one before it writes. All are of the whole operation, whose
-    operand and result they have in common.
+def _means_of_means(convs: Sequence[TiledConvolution], bound: HalfBound) -> Plan:
+    """Plan means of means: each of ``convs`` reads what the one before it writes. All are of the
+    whole operation, whose operand and result they have in common.
     """
+    operation = convs[0].operation
+    ends = operation.operands[0], operation.result
+    between = [
+        replace(before.conv.target, surfaces=max(before.surfaces_written, after.surfaces_read))
+        for before, after in itertools.pairwise(convs)
+    ]
 
-    operation: Operation
-    convs: tuple[PlannedConvolution, ...]
-    bound: HalfBound
-
-    @property
-    def _between(self) -> list[DeviceTensor]:
-        """Return the tensors in the work area, without a place."""
-        return [
-            replace(before.conv.target, surfaces=max(before.surfaces_written, after.surfaces_read))
-            for before, after in itertools.pairwise(self.convs)
-        ]
-
-    @property
-    def footprint(self) -> Footprint:
-        return Footprint(
-            self.operation.node,
-            self.convs[0].footprint.reads,
-            self.operation.result,
-            self.convs[-1].surfaces_written,
-            work_bytes=sum(tensor.size_bytes for tensor in self._between),
-        )
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        tensors = [memory.tensors[self.operation.operands[0]]]
-        place = memory.work.place
-        for tensor in self._between:
-            tensors.append(replace(tensor, location=place))
+    def emit(memory: Memory) -> Layer:
+        place, placed = memory.work.place, []
+        for tensor in between:
+            placed.append(replace(tensor, location=place))
             place = place.moved(tensor.size_bytes)
-        tensors.append(memory.tensors[self.operation.result])
-        ends = self.operation.operands[0], self.operation.result
+        tensors = [memory.tensors[ends[0]], *placed, memory.tensors[ends[1]]]
         layers = [
-            conv.lower(replace(memory, tensors=dict(zip(ends, pair, strict=True))))
-            for conv, pair in zip(self.convs, itertools.pairwise(tensors), strict=True)
+            conv.emit(replace(memory, tensors=dict(zip(ends, pair, strict=True))))
+            for conv, pair in zip(convs, itertools.pairwise(tensors), strict=True)
         ]
         tasks = tuple(task for layer in layers for task in layer.tasks)
         choice = f"means of means, {layers[-1].choice}"
-        return replace(layers[-1], tasks=tasks, choice=choice).within(self.bound)
+        return replace(layers[-1], tasks=tasks, choice=choice).within(bound)
+
+    footprint = Footprint(
+        operation.node,
+        ((ends[0], convs[0].surfaces_read),),
+        ends[1],
+        convs[-1].surfaces_written,
+        work_bytes=sum(tensor.size_bytes for tensor in between),
+    )
+    return Plan(operation, footprint, emit)
 
 
 def plan_mean(
     planning: Planning, operation: Operation, pooling: Pooling, activation: Activation
 ) -> Plan:
-    """Raises LoweringError."""
+    """Plan a mean under windows. Raises LoweringError."""
     if pooling.is_padded:
         return _bordered(planning, operation, pooling, activation)
     sides = [steps(planning.chip, side) for side in (pooling.rows, pooling.columns)]
@@ -141,17 +128,15 @@ def plan_mean(
         convs.append(conv)
     bound = mean_bound(*convs)
     if count == 1:
-        found = planned_convolution(planning, operation, convs[0])
-        return replace(found, bound=bound)
-    plans = tuple(planned_convolution(planning, operation, conv) for conv in convs)
-    return MeanOfMeansPlan(operation, plans, bound)
+        return tiled_convolution(planning, operation, convs[0]).plan.within(bound)
+    return _means_of_means([tiled_convolution(planning, operation, conv) for conv in convs], bound)
 
 
 def _bordered(
     planning: Planning, operation: Operation, pooling: Pooling, activation: Activation
 ) -> Plan:
-    """Image by image, with the factors of so many pixels as lie within it: those around it count as
-    0 in the sums, and not in their number.
+    """Plan image by image, with the factors of so many pixels as lie within it: those around it
+    count as 0 in the sums, and not in their number.
     """
     rows, columns = pooling.rows, pooling.columns
     down, right = (_Step(side.kernel, side.stride, side.output) for side in (rows, columns))
@@ -175,8 +160,8 @@ def _bordered(
 
         return image_by_image(operation, memory, image)
 
-    found = TaskPlan(planning, operation, summing_footprint(planning, operation), tasks)
-    return BoundedPlan(found, mean_bound(whole, counts=counts(pooling)))
+    found = task_plan(planning, operation, summing_footprint(planning, operation), tasks)
+    return found.within(mean_bound(whole, counts=counts(pooling)))
 
 
 def _means(

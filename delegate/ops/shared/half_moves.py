@@ -10,12 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from delegate.lower.half.bound import BoundedPlan
-from delegate.lower.half_bound import EXACT
+from delegate.lower.lowered import EXACT
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Constraint, Ends, Operator, RangeOf, Ranges, Role
-from delegate.ops.shared import common, half, half_errors, half_ranges
+from delegate.ops.shared import common, half, half_ranges
 
 FIRST = tuple(common.no_activation if rule is half.half_activation else rule for rule in half.FIRST)
 
@@ -23,10 +22,10 @@ FIRST = tuple(common.no_activation if rule is half.half_activation else rule for
 def exactly(
     plan: Callable[[Planning, Operation], Plan],
 ) -> Callable[[Planning, Operation], Plan]:
-    """``plan``, which moves bytes, with its bound."""
+    """Return ``plan``, which moves bytes, with its bound."""
 
     def made(planning: Planning, operation: Operation) -> Plan:
-        return BoundedPlan(plan(planning, operation), EXACT)
+        return plan(planning, operation).within(EXACT)
 
     return made
 
@@ -34,17 +33,14 @@ def exactly(
 def moving_record(
     operator: Operator, rules: tuple[Constraint, ...], ranges: Ranges = half_ranges.of_means
 ) -> Operator:
-    """``operator``, whose tasks bring bytes elsewhere, for float32 tensors."""
+    """Return ``operator``, whose tasks bring bytes elsewhere, for float32 tensors."""
     assert operator.plan is not None, operator.name
     rules = (*half.FIRST, *rules)
-    moved = exactly(operator.plan)
-    return half.half_record(
-        operator, moved, rules, half_errors.Proof(ranges, half_errors.of_choice)
-    )
+    return half.half_record(operator, exactly(operator.plan), rules, ranges)
 
 
 def alias_record(operator: Operator, rules: tuple[Constraint, ...]) -> Operator:
-    """``operator``, whose tensors lie in one another where they can, for float32 tensors."""
+    """Return ``operator``, whose tensors lie in one another where they can, for float32 tensors."""
 
     def ranges(_: Graph, node: Node, range_of: RangeOf) -> Ends:
         """Return the range of values of all features."""
@@ -58,7 +54,6 @@ def alias_record(operator: Operator, rules: tuple[Constraint, ...]) -> Operator:
         operator,
         rules=(*FIRST, *rules),
         ranges=ranges,
-        spread=half_errors.of_choice,
         plan=None if operator.plan is None else exactly(operator.plan),
         half=None,
     )

@@ -75,8 +75,8 @@ def _found(facts: GraphFacts) -> dict[int, Ends]:
 
 
 def beyond(ends: Ends) -> int | None:
-    """The first channel that has values beyond fp16's, all of them or, where both ends are known,
-    some; None: there is none.
+    """Return the first channel that has values beyond fp16's, all of them or, where both ends are
+    known, some; None: there is none.
     """
     low, high = ends
     surely = (low > HALF_MOST) | (high < -HALF_MOST)
@@ -101,7 +101,7 @@ def half_range(facts: GraphFacts, node: Node) -> str | None:
 
 
 def clamped(ends: Ends, activation: Activation) -> Ends:
-    """Behind a fused activation."""
+    """Return ``ends`` behind a fused activation."""
     if activation is Activation.NONE:
         return ends
     most = RELU6_MOST if activation is Activation.RELU6 else np.inf
@@ -110,7 +110,7 @@ def clamped(ends: Ends, activation: Activation) -> Ends:
 
 
 def behind_activation(operator: Operator, ranges: Ranges) -> Ranges:
-    """``ranges`` of results before the fused activation, behind it."""
+    """Return ``ranges``, of results before the fused activation, behind it."""
 
     def found(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
         return clamped(ranges(graph, node, range_of), activation_of(operator, node))
@@ -138,14 +138,14 @@ def of_sums(feature: int, outputs_axis: int) -> Ranges:
 
 
 def kernels(graph: Graph, node: Node, outputs_axis: int) -> npt.NDArray[np.float64]:
-    """The weights (input 1), output channels first."""
+    """Return the weights (input 1), output channels first."""
     constant = graph.tensor(node.inputs[1]).constant
     assert constant is not None
     return np.moveaxis(constant.astype(np.float64), outputs_axis, 0)
 
 
 def bias_behind(graph: Graph, node: Node, feature: int) -> npt.NDArray[np.float64]:
-    """The input behind the weights and input number ``feature``; 0: there is none."""
+    """Return the input behind the weights and input number ``feature``; 0: there is none."""
     behind = [t for t in node.inputs[max(feature, 1) + 1 :] if t >= 0]
     values = graph.tensor(behind[0]).constant if behind else np.zeros(1)
     assert values is not None
@@ -153,7 +153,7 @@ def bias_behind(graph: Graph, node: Node, feature: int) -> npt.NDArray[np.float6
 
 
 def _times(weights: npt.NDArray[np.float64], end: float) -> npt.NDArray[np.float64]:
-    """A weight of 0 gives 0, whatever it meets."""
+    """Multiply ``weights`` by ``end``. A weight of 0 gives 0, whatever it meets."""
     with np.errstate(invalid="ignore"):
         return np.where(weights == 0, 0.0, weights * end)
 
@@ -177,7 +177,7 @@ def of_padded(_: Graph, node: Node, range_of: RangeOf) -> Ends:
 
 
 def within(low: float, high: float) -> Ranges:
-    """Whatever the input is."""
+    """Return a range that holds whatever the input is."""
     return lambda graph, node, range_of: _ends(low, high)
 
 
@@ -211,6 +211,6 @@ def of_pair(operation: EwOperation) -> Ranges:
 
 
 def _no_term(first: Range, second: Range) -> npt.NDArray[np.bool_]:
-    """Where a factor is 0, whatever the other one is."""
+    """Return where a factor is 0, whatever the other one is."""
     zeros = (np.array(end) == 0 for end in (first, second))
     return np.asarray(np.logical_or.outer(*zeros))

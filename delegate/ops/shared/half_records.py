@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 Record = Callable[[Operator], Operator]
 
 
+def sums(before: tuple[Constraint, ...], behind: tuple[Constraint, ...]) -> Record:
+    """Return the record of sums of products with weights: its own rules ``before`` those of weights
+    and ``behind`` them.
+    """
+
+    def record(operator: Operator) -> Operator:
+        from delegate.ops.shared.half import sums_record
+
+        return sums_record(operator, before, behind)
+
+    return record
+
+
 def pair(operation: EwOperation) -> Record:
     """Return the record of two maps, or of one and a constant."""
 
@@ -29,7 +42,7 @@ def pair(operation: EwOperation) -> Record:
 
 
 def clamp(activation: Activation) -> Record:
-    """A RELU."""
+    """Return the record of a RELU."""
 
     def record(operator: Operator) -> Operator:
         from delegate.ops.shared.half_maps import clamp_record
@@ -40,7 +53,7 @@ def clamp(activation: Activation) -> Record:
 
 
 def curve(made: Callable[[], Curve]) -> Record:
-    """A function in the DPU's tables."""
+    """Return the record of a function in the DPU's tables."""
 
     def record(operator: Operator) -> Operator:
         from delegate.ops.shared.half_maps import curve_record
@@ -62,7 +75,7 @@ def moving(rules: tuple[Constraint, ...]) -> Record:
 
 
 def alias(rules: tuple[Constraint, ...]) -> Record:
-    """Tensors that lie in one another where they can."""
+    """Return the record of tensors that lie in one another where they can."""
 
     def record(operator: Operator) -> Operator:
         from delegate.ops.shared.half_moves import alias_record

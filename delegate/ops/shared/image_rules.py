@@ -65,7 +65,8 @@ def _most_side(chip: Chip) -> int:
 @constraint(most=_most_side)
 def output_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Height, width and channels of the output must be at most {most}."""
-    _, *sides = facts.outputs(node)[0].shape
+    shape = facts.outputs(node)[0].shape
+    sides = [*((1,) * RANK + shape)[-RANK + 1 :]]
     return f"they are {sides}" if max(sides) > _most_side(facts.chip) else None
 
 

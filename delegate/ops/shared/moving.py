@@ -1,39 +1,52 @@
 """Operators that join or cut tensors: their records, and the tasks that do so where parts cannot
 lie inside one another.
+
+Besides: options and rules of operators that bring blocks of pixels into channels and back, and the
+plans of operations that read feature maps and write a result, with what they touch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import surfaces_of
+from delegate.chip.chip import Chip
+from delegate.chip.element import surfaces_of
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import DeviceTensor, device_element, memory_view, whole_channels
-from delegate.lower.moves import Cut, Join, Part
-from delegate.lower.operation import Memory, Operation, Plan, Planning
+from delegate.lower.memory.tensors import DeviceTensor, whole_channels
+from delegate.lower.moves import Cut, Join
+from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image, plan_of
 from delegate.lower.selection import Moving, Selection
 from delegate.lower.task import Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.lower.weights import depthwise_channels
-from delegate.model.graph import Graph, Node
-from delegate.model.operator_options import Options
-from delegate.ops.operator import Constraint, Lowering, Movement, Operator, Role, Shapes
-from delegate.ops.shared import aliases, half_records
+from delegate.lower.weights import dense_channels
+from delegate.model.graph import Node
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import (
+    Constraint,
+    GraphFacts,
+    Lowering,
+    Maps,
+    Movement,
+    Operator,
+    Role,
+    Shapes,
+    constraint,
+)
+from delegate.ops.shared import half_records, parts
 from delegate.ops.shared.common import MOST_TENSORS
-from delegate.ops.shared.links import Link
-from delegate.ops.shared.requantized_parts import part_requantized
-from delegate.ops.shared.task_plans import TaskPlan, move_plan
-
-Links = Callable[[Graph, Node], tuple[Link, ...]]
+from delegate.ops.shared.convolution import most_stride
+from delegate.ops.shared.image_rules import image_rank, of_kept_values, other_shape
+from delegate.ops.shared.parts import part_requantized, parts_of
 
 
-def _join_plan(planning: Planning, operation: Operation, join: Join) -> TaskPlan:
-    """``join`` makes the result of the operation's operands."""
+def _join_plan(planning: Planning, operation: Operation, join: Join) -> Plan:
+    """Plan ``join``, which makes the result of the operation's operands."""
     operands, result = operation.operands, operation.result
-    touched = (surfaces_touched(planning.chip, channels) for channels in join.channels)
+    touched = (surfaces_touched(planning.chip, part.channels) for part in join.parts)
     footprint = Footprint(
         operation.node,
         tuple(dict(zip(operands, touched, strict=True)).items()),
@@ -46,28 +59,26 @@ def _join_plan(planning: Planning, operation: Operation, join: Join) -> TaskPlan
         sources = [memory.tensors[tensor].as_bytes for tensor in operands]
         return join.tasks(moving, sources, memory.tensors[result].as_bytes, memory.work.place)
 
-    return TaskPlan(planning, operation, footprint, tasks)
+    return task_plan(planning, operation, footprint, tasks)
 
 
 def joining(
     name: str,
-    links: Links,
+    maps: Maps,
     shapes: Shapes,
     options: type[Options],
-    rules: tuple[Constraint, ...] = aliases.JOINS,
+    rules: tuple[Constraint, ...] = parts.JOINS,
 ) -> Operator:
-    """The record of an operator whose inputs become parts of its output, as ``links`` say in their
-    order.
-    """
+    """Return the record of an operator whose inputs become parts of its output, as its map says."""
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        graph, found = planning.graph, links(planning.graph, operation.node)
-        parts = tuple(_part(graph, link, part_requantized(graph, link)) for link in found)
-        channels = tuple(memory_view(graph.tensor(link.part)).channels for link in found)
+        graph = planning.graph
+        parts = parts_of(graph, record, operation.node)
+        functions = tuple(part_requantized(part.part, part.whole) for part in parts)
         total = whole_channels(graph.tensor(operation.result))
-        return _join_plan(planning, operation, Join(planning.chip, parts, channels, total))
+        return _join_plan(planning, operation, Join(planning.chip, parts, functions, total))
 
-    return Operator(
+    record = Operator(
         name=name,
         options=options,
         inputs=(Role.FEATURE,),
@@ -75,30 +86,30 @@ def joining(
         needed=1,
         lowering=Lowering.ALIAS,
         movement=Movement.JOIN,
-        links=links,
+        maps=maps,
         plan=plan,
         shapes=shapes,
-        rules=(*aliases.FIRST, *rules),
-        half=half_records.alias(aliases.HALF_JOINS),
+        rules=(*parts.FIRST, *rules),
+        half=half_records.alias(parts.HALF_JOINS),
     )
+    return record
 
 
 def cutting(
     name: str,
-    links: Links,
+    maps: Maps,
     shapes: Shapes,
     *inputs: Role,
     options: type[Options] | None = None,
     most_outputs: int = MOST_TENSORS,
 ) -> Operator:
-    """The record of an operator whose outputs are parts of an input, as ``links`` say."""
+    """Return the record of an operator whose outputs are parts of an input, as their maps say."""
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        graph, found = planning.graph, links(planning.graph, operation.node)
-        link = next(link for link in found if link.part == operation.result)
-        result = graph.tensor(operation.result)
-        channels, written = memory_view(result).channels, whole_channels(result)
-        cut = Cut(planning.chip, _part(graph, link), channels, written)
+        result = planning.graph.tensor(operation.result)
+        parts = parts_of(planning.graph, record, operation.node)
+        part = parts[operation.node.outputs.index(operation.result)]
+        cut = Cut(planning.chip, part, whole_channels(result))
         return move_plan(
             planning,
             operation,
@@ -107,26 +118,20 @@ def cutting(
             writes=cut.surfaces_written,
         )
 
-    return Operator(
+    record = Operator(
         name=name,
         options=options,
         inputs=inputs,
         most_outputs=most_outputs,
         lowering=Lowering.ALIAS,
         movement=Movement.CUT,
-        links=links,
+        maps=maps,
         plan=plan,
         shapes=shapes,
-        rules=(*aliases.FIRST, *aliases.CUTS),
-        half=half_records.alias(aliases.HALF_CUTS),
+        rules=(*parts.FIRST, *parts.CUTS),
+        half=half_records.alias(parts.HALF_CUTS),
     )
-
-
-def _part(graph: Graph, link: Link, function: bytes | None = None) -> Part:
-    """As memory has it: channels of one byte."""
-    image, row, column, channel = link.begin
-    size = device_element(graph.tensor(link.whole)).bytes
-    return Part((image, row, column, channel * size), link.steps, function)
+    return record
 
 
 def plan_rearranged(
@@ -135,8 +140,8 @@ def plan_rearranged(
     weights: npt.NDArray[np.int8],
     selection: Selection,
 ) -> Plan:
-    """Every element of the result is one of the operand's, by a dense convolution with ``weights``
-    (OHWI) that are 0 but for one of each kernel.
+    """Plan a dense convolution with ``weights`` (OHWI), 0 but for one of each kernel: every element
+    of the result is one of the operand's.
     """
     chip = planning.chip
     outputs, kh, kw, inputs = weights.shape
@@ -146,6 +151,102 @@ def plan_rearranged(
         wide[:outputs, :, :, :inputs] = weights
         return moving.move(source, target, wide, selection)
 
-    read = depthwise_channels(inputs, chip.groups) if chip.forms.whole_kernel_groups else inputs
+    read = dense_channels(inputs, chip.groups)
     written = chip.groups.surfaces_written(outputs, is_depthwise=False)
     return move_plan(planning, operation, tasks, reads=surfaces_of(read), writes=written)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockOptions(Options):
+    """The options that both operators have; each class says its number."""
+
+    block: int = option(FieldKind.INT32, slot=0, offset=0)
+
+
+def block_of(node: Node, kind: type[BlockOptions]) -> int:
+    """Return the rows, and columns, of a block."""
+    return node.known_options(kind).block
+
+
+@constraint(most=most_stride)
+def block_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """The block must be 1 to {most} pixels high and wide."""
+    options = facts.options(node)
+    assert isinstance(options, BlockOptions)
+    most = most_stride(facts.chip)
+    return None if 1 <= options.block <= most else f"it is {options.block}"
+
+
+@constraint()
+def blocks_fit(facts: GraphFacts, node: Node) -> str | None:
+    """Pixels, or channels, must be whole blocks, and the output's shape follow."""
+    return other_shape(facts, node)
+
+
+GEOMETRY = (image_rank, block_in_range, blocks_fit)
+
+RULES = of_kept_values(*GEOMETRY)
+
+
+Move = Callable[[Moving, DeviceTensor, DeviceTensor, Ref], Iterable[Task]]
+"""The tasks from a tensor to another; last, where their own memory begins."""
+
+
+def task_plan(
+    planning: Planning,
+    operation: Operation,
+    footprint: Footprint,
+    tasks: Callable[[Memory, Moving], Iterable[Task]],
+) -> Plan:
+    """Return the plan of an operation that becomes ``tasks``."""
+
+    def made(memory: Memory) -> Iterable[Task]:
+        return tasks(memory, Moving(planning.chip, operation.node, memory.constants))
+
+    return plan_of(planning, operation, footprint, made)
+
+
+def map_between(chip: Chip, like: DeviceTensor, place: Ref) -> DeviceTensor:
+    """A map like ``like`` at ``place``, of as many surfaces as tasks of the DPU touch."""
+    touched = surfaces_touched(chip, like.view.channels)
+    return replace(like.alone(like.view, place), surfaces=touched)
+
+
+def move_plan(
+    planning: Planning,
+    operation: Operation,
+    move: Move,
+    *,
+    reads: int,
+    writes: int,
+    work_bytes: int = 0,
+    surface_pixels: int = 1,
+    by_image: bool = False,
+    as_bytes: bool = True,
+) -> Plan:
+    """``move``: of the operand to the result, or of every image of both if ``by_image``, as the
+    tensors of bytes that they are unless ``as_bytes`` is False. It touches so much, see
+    ``Footprint``.
+    """
+    footprint = Footprint(
+        operation.node,
+        ((operation.operands[0], reads),),
+        operation.result,
+        writes,
+        work_bytes=work_bytes,
+        surface_pixels=surface_pixels,
+    )
+
+    def tasks(memory: Memory, moving: Moving) -> Iterable[Task]:
+        place = memory.work.place
+
+        def moved(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
+            if as_bytes:
+                source, target = source.as_bytes, target.as_bytes
+            return move(moving, source, target, place)
+
+        if by_image:
+            return image_by_image(operation, memory, moved)
+        return moved(*(memory.tensors[t] for t in (operation.operands[0], operation.result)))
+
+    return task_plan(planning, operation, footprint, tasks)

@@ -19,7 +19,7 @@ SHAPES: Final = Cause(
     "Fix the batch at 1 before the conversion: keras.Input(shape, batch_size=1), or a signature "
     "without None; PyTorch without dynamic_shapes.",
 )
-_DILATION: Final = Cause(
+DILATION: Final = Cause(
     "A dilated convolution is stored as SPACE_TO_BATCH_ND, convolution, BATCH_TO_SPACE_ND.",
     "Convert so that the convolution has the dilation itself (two dimensions, fixed input size).",
 )
@@ -31,12 +31,12 @@ _SOFTMAX: Final = Cause(
 _POST_PROCESS: Final = Cause(
     "Non-maximum suppression (TFLite_Detection_PostProcess) is sorting, which the CPU does best."
 )
-_OF_SHAPES: Final = ("SHAPE", "GATHER", "GATHER_ND", "CAST", "FLOOR_DIV", "FLOOR_MOD")
+_OF_SHAPES: Final = ("SHAPE", "GATHER", "GATHER_ND", "FLOOR_DIV", "FLOOR_MOD")
 NOT_TAKEN: Final = {
     "SOFTMAX": _SOFTMAX,
     "CUSTOM:TFLite_Detection_PostProcess": _POST_PROCESS,
-    "SPACE_TO_BATCH_ND": _DILATION,
-    "BATCH_TO_SPACE_ND": _DILATION,
+    "SPACE_TO_BATCH_ND": DILATION,
+    "BATCH_TO_SPACE_ND": DILATION,
     "TILE": Cause(
         "TILE repeats pixels in five dimensions, as some exports of UpSampling2D do.",
         "Enlarge with UpSampling2D(interpolation='nearest') as one RESIZE_NEAREST_NEIGHBOR.",

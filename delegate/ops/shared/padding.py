@@ -4,41 +4,52 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.chip.limits import surfaces_of
+from delegate.chip.element import surfaces_of
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Border, Side
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared.image_rules import (
     RANK,
-    image_rank,
+    feature_rank,
     of_kept_values,
     other_shape,
     output_sides_in_range,
 )
-from delegate.ops.shared.task_plans import move_plan
+from delegate.ops.shared.moving import move_plan
 
 AMOUNTS = 1
 
 
 def pad_amounts(graph: Graph, node: Node) -> tuple[Side, ...]:
-    """(before, after) for each of the four dimensions; the rules have checked that they exist."""
+    """Return (before, after) for each of the four dimensions that the device sees, nothing where
+    the tensors have fewer; the rules have checked that they exist.
+    """
+    amounts = dimension_amounts(graph, node)
+    return ((0, 0),) * (RANK - len(amounts)) + amounts
+
+
+def dimension_amounts(graph: Graph, node: Node) -> tuple[Side, ...]:
+    """Return (before, after) for each dimension that the tensors have."""
     constant = graph.tensor(node.inputs[AMOUNTS]).constant
     assert constant is not None
-    return tuple((int(a), int(b)) for a, b in np.asarray(constant).reshape(RANK, 2))
+    return tuple((int(a), int(b)) for a, b in np.asarray(constant).reshape(-1, 2))
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     source = graph.tensor(node.inputs[0]).shape
-    amounts = pad_amounts(graph, node)
+    amounts = dimension_amounts(graph, node)
     return (tuple(d + sum(added) for d, added in zip(source, amounts, strict=True)),)
 
 
 @constraint()
 def pad_amounts_known(facts: GraphFacts, node: Node) -> str | None:
-    """Padding must be constant, not of the batch, not negative, and give the output's shape."""
+    """Padding must be constant, not of images of a batch, not negative, and give the output's
+    shape.
+    """
     tensor = facts.graph.tensor(node.inputs[AMOUNTS])
-    if tensor.constant is None or tensor.constant.size != 2 * RANK:
+    rank = len(facts.features(node)[0].shape)
+    if tensor.constant is None or tensor.constant.size != 2 * rank:
         return f"{named(tensor)} does not hold two constants per dimension"
     if not np.issubdtype(tensor.constant.dtype, np.integer):
         return f"{named(tensor)} is {tensor.dtype.name}"
@@ -48,7 +59,7 @@ def pad_amounts_known(facts: GraphFacts, node: Node) -> str | None:
     return other_shape(facts, node)
 
 
-GEOMETRY = (image_rank, pad_amounts_known, output_sides_in_range)
+GEOMETRY = (feature_rank, pad_amounts_known, output_sides_in_range)
 
 RULES = of_kept_values(*GEOMETRY)
 

@@ -1,13 +1,36 @@
 """The common part of MAX_POOL_2D and AVERAGE_POOL_2D: options, rules, and the geometry of their
 windows.
+
+How operators that sum under windows become tasks.
+
+Functions of the sum of the values under a window: averages and means.
+
+A depthwise convolution with weights of 1 sums; the DPU's stages make the result. Where a window
+leaves the image fewer values count, so that results with different numbers of values are different
+tasks.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
 
-from delegate.chip.chip import Chip
+import numpy as np
+
+from delegate.chip.chip import Chip, Primitive
+from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, surfaces_of
+from delegate.lower.conv_stages import packed_operands, requantizing_stages
+from delegate.lower.conv_tasks import operand_channels, tile_tasks
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import DeviceTensor, Strides, View
+from delegate.lower.numerics.pipeline import Pipeline
+from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
+from delegate.lower.selection import Moving, Selection
+from delegate.lower.task import Task
+from delegate.lower.tiling.geometry import depthwise_cycles
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
+from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
@@ -126,3 +149,128 @@ GEOMETRY = (
 )
 
 RULES = of_kept_values(*GEOMETRY)
+
+
+def summing_footprint(planning: Planning, operation: Operation) -> Footprint:
+    """Return the footprint of a depthwise convolution over whole groups."""
+    channels = planning.tensor(operation.operands[0]).view.channels
+    groups = planning.chip.groups
+    read = depthwise_channels(channels, groups) // CHANNELS_PER_SURFACE
+    written = groups.surfaces_written(channels, is_depthwise=True)
+    reads = ((operation.operands[0], read),)
+    unit = planning.chip.groups.surface_pixels(is_depthwise=True)
+    return Footprint(operation.node, reads, operation.result, written, surface_pixels=unit)
+
+
+def plan_window_sums(planning: Planning, operation: Operation, sums: WindowSums) -> Plan:
+    """Return the plan of sums image by image, of which the result has as many as the input,
+    whatever its rank.
+    """
+    stacked = _stacked(planning, operation, sums.pooling)
+    footprint = summing_footprint(planning, operation)
+    if stacked is not None:
+        channels = planning.tensor(operation.operands[0]).view.channels
+        per_group = planning.chip.groups.surfaces_written(CHANNELS_PER_SURFACE, is_depthwise=True)
+        footprint = replace(footprint, writes=surfaces_of(channels) * per_group)
+
+    def tasks(memory: Memory) -> Iterator[Task]:
+        source = memory.tensors[operation.operands[0]]
+        target = memory.tensors[operation.result]
+        height, width = sums.pooling.rows.output, sums.pooling.columns.output
+        image_bytes = source.view.pixels * ATOM_BYTES
+        moving = Moving(planning.chip, operation.node, memory.constants)
+        for image in range(source.view.images):
+            maps = source.image(image), target.part(image * height * width, height, width)
+            if stacked is not None and source.surface_stride_bytes == image_bytes:
+                below = replace(sums, pooling=stacked)
+                yield from below.tasks(moving, *_stack(stacked, *maps))
+            else:
+                yield from sums.tasks(moving, *maps)
+
+    return plan_of(planning, operation, footprint, tasks)
+
+
+def _stacked(planning: Planning, operation: Operation, pooling: Pooling) -> Pooling | None:
+    """Return the windows of all surfaces, one below the other; None where that is not possible,
+    unless memory has it otherwise, or takes no less time.
+
+    A window as large as the image has one result per channel, where the array computes 16 pixels at
+    a time. Surfaces lie behind one another, as rows do: seen as one map of 16 channels, whose
+    windows are the surfaces, as many pixels as surfaces are results, and all have the weights of
+    16 channels. Groups are written whole then as well, into room behind the result.
+    """
+    chip, sides = planning.chip, (pooling.rows, pooling.columns)
+    is_whole = all((s.kernel, s.output, s.padding) == (s.size, 1, 0) for s in sides)
+    is_alone = not {*operation.operands, operation.result} & set(planning.joined)
+    has_one_result = planning.tensor(operation.result).view.pixels == 1
+    if not (is_whole and is_alone and has_one_result) or Primitive.UNEQUAL_SIDES in chip.lacks:
+        return None
+    channels = planning.tensor(operation.operands[0]).view.channels
+    count, size = surfaces_of(channels), pooling.rows.size
+    if size > chip.limits.stride or count * size > chip.limits.feature_size:
+        return None
+    taps = size * pooling.columns.size
+    together = depthwise_cycles(chip, count, CHANNELS_PER_SURFACE, taps)
+    if together >= depthwise_cycles(chip, 1, channels, taps):
+        return None
+    below = PooledAxis(count * size, count, size, size, 0, 0)
+    return Pooling(below, replace(pooling.columns, stride=1))
+
+
+def _stack(
+    stacked: Pooling, source: DeviceTensor, target: DeviceTensor
+) -> tuple[DeviceTensor, DeviceTensor]:
+    def below(tensor: DeviceTensor, height: int, width: int) -> DeviceTensor:
+        view = View(1, height, width, CHANNELS_PER_SURFACE)
+        size = view.pixels * ATOM_BYTES
+        return replace(tensor, view=view, surfaces=1, within=Strides(size, size))
+
+    rows = stacked.rows
+    return below(source, rows.size, stacked.columns.size), below(target, rows.output, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowSums:
+    """``stages``: of sums of so many values, to which they add ``bias`` in BS first."""
+
+    pooling: Pooling
+    stages: dict[int, tuple[int, Pipeline]]
+
+    def tasks(self, moving: Moving, source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
+        """Yield the tasks of one image. Pixels around it count as 0. Raises LoweringError."""
+        rows, columns = self.pooling.rows, self.pooling.columns
+        shape = (rows.kernel, columns.kernel, source.view.channels)
+        window = Selection(
+            padding=(rows.before, columns.before), strides=(rows.stride, columns.stride)
+        )
+        ones = np.ones(shape, np.int8)
+        conv = moving.convolution(source, target, ones, window, is_depthwise=True)
+        channels, constants = operand_channels(conv), moving.constants
+        for (row, high), (column, wide) in product(regions(rows), regions(columns)):
+            bias, pipeline = self.stages[high * wide]
+            assert isinstance(pipeline.bs.add, int)
+            summand = np.full(source.view.channels, bias + pipeline.bs.add, np.int64)
+            operands = constants.add(packed_operands(conv, pipeline, summand, channels))
+            found = requantizing_stages(conv, pipeline, operands, channels, constants)
+            yield from tile_tasks(conv, found, constants, (row, column))
+
+
+def regions(axis: PooledAxis) -> Iterator[tuple[range, int]]:
+    """Yield results whose windows have as many rows within the image, and how many these are."""
+    first = 0
+    counts = [_inside(axis, number) for number in range(axis.output)]
+    for number in range(1, axis.output + 1):
+        if number == axis.output or counts[number] != counts[first]:
+            yield range(first, number), counts[first]
+            first = number
+
+
+def counts(pooling: Pooling) -> set[int]:
+    """Return the numbers of values that windows hold."""
+    pairs = product(regions(pooling.rows), regions(pooling.columns))
+    return {high * wide for (_, high), (_, wide) in pairs}
+
+
+def _inside(axis: PooledAxis, number: int) -> int:
+    start = number * axis.stride - axis.before
+    return min(start + axis.kernel, axis.size) - max(start, 0)

@@ -1,16 +1,26 @@
-"""The common part of MEAN, SUM and REDUCE_MAX over height and width: options, rules, shapes."""
+"""The common part of MEAN, SUM and REDUCE_MAX over height and width: options, rules, shapes, and
+the plan of sums.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from delegate.lower.legalize import RECORD, rounds_twice, ties_away
 from delegate.lower.memory.tensors import View
+from delegate.lower.numerics.image_sums import requantize_image
+from delegate.lower.numerics.tflite import Target
+from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.task import TaskKind
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Shape, constraint
 from delegate.ops.shared import common
+from delegate.ops.shared.convolution import most_kernel
 from delegate.ops.shared.image_rules import RANK, other_shape
+from delegate.ops.shared.pooling import WindowSums, plan_window_sums
 
 PIXEL_AXES = {1, 2}
 AXES = 1
@@ -39,7 +49,7 @@ def reduced_over_pixels(facts: GraphFacts, node: Node) -> str | None:
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    """The pixels become one, or vanish."""
+    """Return the shape: the pixels become one, or vanish."""
     options = node.known_options(ReducerOptions)
     images, *_, channels = graph.tensor(node.inputs[0]).shape
     return ((images, 1, 1, channels) if options.keep_dims else (images, channels),)
@@ -52,7 +62,7 @@ def reduced_shape_follows(facts: GraphFacts, node: Node) -> str | None:
 
 
 def pooled_image(image: View) -> Pooling:
-    """A window as large as the image."""
+    """Return a window as large as the image."""
     height, width = image.height, image.width
     return Pooling(PooledAxis(height, 1, height, 1, 0, 0), PooledAxis(width, 1, width, 1, 0, 0))
 
@@ -60,3 +70,33 @@ def pooled_image(image: View) -> Pooling:
 GEOMETRY = (reduced_over_pixels, reduced_shape_follows)
 
 RULES = (*common.FIRST, *common.QUANTIZATION, *GEOMETRY)
+
+
+@constraint(most=most_kernel)
+def reduced_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Height and width must be at most {most}."""
+    _, height, width, _ = facts.features(node)[0].shape
+    return f"they are {height} x {width}" if max(height, width) > most_kernel(facts.chip) else None
+
+
+SUM_RULES = (*RULES, reduced_sides_in_range)
+
+
+TargetOf = Callable[[int, tuple[float, float], tuple[int, int]], Target]
+"""A function from the number of pixels, and scales and zero points (int8) of input and output."""
+
+
+def plan_sum(planning: Planning, operation: Operation, target_of: TargetOf) -> Plan:
+    """Plan MEAN or SUM: the sum of an image, requantised. Raises LoweringError."""
+    source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
+    count = source.view.height * source.view.width
+    zero_points = source.zero_point, target.zero_point
+    pipeline = requantize_image(
+        operation.node.index,
+        target_of(count, (source.scale, target.scale), zero_points),
+        has_ties_away=ties_away(planning.chip, TaskKind.DEPTHWISE, RECORD),
+        rounds_in_bn=rounds_twice(planning.chip, TaskKind.DEPTHWISE, per_channel=False),
+    )
+    stages = {count: (-source.zero_point * count, pipeline)}
+    sums = WindowSums(pooled_image(source.view), stages)
+    return plan_window_sums(planning, operation, sums)

@@ -1,77 +1,92 @@
 """Operators that give the same values another shape or order. Free where pixels stay what they are,
 whole channels one after the other; else convolutions move them, those of a chain of nodes at once.
+
+Results of operators that only move constants, computed while a model is compiled.
+
+Rules of operators that resize images.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from delegate.errors import LoweringError
-from delegate.lower.close_rows import in_close_rows
 from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
+from delegate.lower.moves import moves_of
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.order import Order
 from delegate.lower.reorder import MOST_TASKS, Reorder
+from delegate.lower.reorder_without_row_gaps import without_row_gaps
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
-from delegate.model.graph import Graph, Node, Tensor
+from delegate.model.graph import Graph, Node, Tensor, read_only
+from delegate.model.index_map import IndexMap, MapError, identity
 from delegate.ops.operator import (
     Constraint,
     GraphFacts,
     Lowering,
+    Maps,
     Movement,
     Operator,
-    Reordering,
     Role,
+    Shape,
     Shapes,
     constraint,
     is_in_half,
     named,
 )
 from delegate.ops.shared import common, half_records
-from delegate.ops.shared.image_rules import feature_rank, of_kept_values
-from delegate.ops.shared.links import Link, extent
-from delegate.ops.shared.task_plans import move_plan
+from delegate.ops.shared.image_rules import (
+    feature_rank,
+    of_kept_values,
+    other_shape,
+    output_sides_in_range,
+)
+from delegate.ops.shared.maps import integers
+from delegate.ops.shared.moving import move_plan
+from delegate.ops.shared.parts import is_free
+from delegate.ops.shared.pooling import pool_rank
 
-ORIGIN = (0, 0, 0, 0)
 MOST_NODES = 8
 """The most nodes of a chain: more than any network has in a row."""
 
 
-def as_it_is(graph: Graph, node: Node, order: Order) -> Order | None:
-    """Return the order of operators that change the shape alone."""
-    return order
+def as_it_is(graph: Graph, node: Node) -> tuple[IndexMap]:
+    """Return the map of operators that change the shape alone. Raises MapError."""
+    before, after = (graph.tensor(t).shape for t in (node.inputs[0], node.outputs[0]))
+    if math.prod(before) != math.prod(after):  # as a file may have it of what changes later
+        raise MapError(f"{list(before)} makes no {list(after)}")
+    return (identity(before),)
 
 
-def order_of(facts: GraphFacts, nodes: Sequence[Node]) -> Order | None:
-    """Return the order of the elements that ``nodes``, one after the other, give."""
-    order: Order | None = Order.same(facts.graph.tensor(nodes[0].inputs[0]).shape)
+def map_of(facts: GraphFacts, nodes: Sequence[Node]) -> IndexMap:
+    """Return what ``nodes``, one after the other, move. Raises MapError."""
+    found = identity(facts.graph.tensor(nodes[0].inputs[0]).shape)
     for node in nodes:
-        follow = facts.operator(node).order
-        if order is None or follow is None:
-            return None
-        order = follow(facts.graph, node, order)
-    return order
+        (moved,) = facts.maps(node)
+        found = moved.compose(found)
+    return found
 
 
 def reorder_of(facts: GraphFacts, nodes: Sequence[Node]) -> Reorder | None:
-    """How the tasks of ``nodes`` together move elements; None: they cannot."""
+    """Return how the tasks of ``nodes`` together move elements; None: they cannot."""
     source, result = (facts.graph.tensor(t) for t in (nodes[0].inputs[0], nodes[-1].outputs[0]))
     before, after = memory_view(source), memory_view(result)
-    order = order_of(facts, nodes)
-    if order is None or max(before.images, after.images) > 1:
+    if max(before.images, after.images) > 1:
         return None
-    moves = order.in_bytes(device_element(result).bytes).moves(before.channels, after.channels)
+    try:
+        moved = map_of(facts, nodes).in_bytes(device_element(result).bytes)
+        moves = moves_of(moved, before.channels, after.channels)
+    except MapError:
+        return None
     if moves is None:
         return None
     found = Reorder(facts.chip, moves, before.channels, whole_channels(result))
     return found if found.is_possible else None
-
-
-def is_free(facts: GraphFacts, node: Node) -> bool:
-    """Whether the result can be the operand, in memory."""
-    before, after = facts.graph.tensor(node.inputs[0]), facts.graph.tensor(node.outputs[0])
-    is_same = order_of(facts, (node,)) == Order.same(before.shape)
-    return is_same and extent(before) == extent(after)
 
 
 def chain_of(
@@ -117,7 +132,7 @@ def _is_link(
 
 def _needs_tasks(facts: GraphFacts, node: Node) -> bool:
     operator = facts.operators.get(node.op)
-    if operator is None or operator.order is None:
+    if operator is None or operator.movement is not Movement.KEEP:
         return False
     first = next(rule for rule in operator.rules if rule is order_possible)
     rules = operator.rules[: operator.rules.index(first)]
@@ -156,6 +171,10 @@ def order_possible(facts: GraphFacts, node: Node) -> str | None:
     """Where channels or the order change inside the model, at most {most} convolutions must be able
     to do it, of one image.
     """
+    try:
+        facts.maps(node)
+    except MapError as error:
+        return str(error)
     if is_free(facts, node) or reorder_of(facts, (node,)) is not None:
         return None
     if _is_first(facts, node) or _is_last(facts, node):
@@ -187,9 +206,9 @@ def reorder_operations(
 
 
 def _known(facts: GraphFacts, nodes: Sequence[Node]) -> Reorder | None:
-    """``reorder_of``, in a form that the chip is known to have."""
+    """Return ``reorder_of`` in a form that the chip is known to have."""
     found = reorder_of(facts, nodes)
-    return None if found is None else in_close_rows(found)
+    return None if found is None else without_row_gaps(found)
 
 
 def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
@@ -229,15 +248,12 @@ def reshaping(
     name: str,
     shapes: Shapes,
     *numbers: Role,
-    order: Reordering = as_it_is,
+    maps: Maps = as_it_is,
     rules: tuple[Constraint, ...] = (),
 ) -> Operator:
-    """The record of such an operator; ``numbers``: its inputs beside the feature map; ``rules``:
-    those of its own.
+    """Return the record of such an operator; ``numbers``: its inputs beside the feature map;
+    ``rules``: those of its own.
     """
-
-    def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-        return (Link(node.inputs[0], node.outputs[0], ORIGIN),)
 
     own = (new_shape_constant, *rules, order_possible)
 
@@ -247,9 +263,61 @@ def reshaping(
         needed=1,
         lowering=Lowering.ALIAS,
         movement=Movement.KEEP,
-        links=links,
         shapes=shapes,
-        order=order,
+        maps=maps,
+        folds=lambda graph, node: moved_constant(graph, node, maps, shapes),
         rules=of_kept_values(feature_rank, *own),
         half=half_records.alias((feature_rank, *own)),
     )
+
+
+Values = npt.NDArray[Any]
+
+
+def moved_constant(graph: Graph, node: Node, maps: Maps, shapes: Shapes) -> Values | None:
+    """Return what ``maps`` make of the first input of ``node``; None: it is no constant of a type
+    that NumPy has, or map or shape are not known.
+    """
+    source, result = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
+    values = source.constant
+    if values is None or values.shape != source.shape or source.dtype is not result.dtype:
+        return None
+    try:
+        (found,), (shape,) = maps(graph, node), shapes(graph, node)
+        if found.shift() == 0:
+            return read_only(values.reshape(shape))
+    except ValueError:
+        return None
+    flat, moved = np.ascontiguousarray(values).reshape(-1), np.empty(found.size, values.dtype)
+    for piece in found.pieces:
+        sizes, *strides = zip(*piece.digits, strict=True)
+        ends = ((flat, piece.first_source), (moved, piece.first_result))
+        given, made = (
+            as_strided(array[first:], sizes, np.multiply(apart, array.itemsize))
+            for (array, first), apart in zip(ends, strides, strict=True)
+        )
+        made[...] = given
+    return read_only(moved.reshape(shape))
+
+
+SIZES = 1
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    """Return the shape with the new height and width. Raises MapError where they are no
+    constants.
+    """
+    images, *_, channels = graph.tensor(node.inputs[0]).shape
+    rows, columns = integers(graph, node.inputs[SIZES], 2)
+    return ((images, rows, columns, channels),)
+
+
+@constraint()
+def new_size_known(facts: GraphFacts, node: Node) -> str | None:
+    """The new height and width must be constants, those of the output."""
+    return other_shape(facts, node)
+
+
+GEOMETRY = (pool_rank, new_size_known, output_sides_in_range)
+
+RULES = of_kept_values(*GEOMETRY)

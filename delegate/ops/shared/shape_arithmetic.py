@@ -66,8 +66,7 @@ def with_shape_constants(graph: Graph) -> Graph:
 def is_shape_arithmetic(graph: Graph, node: Node) -> bool:
     """Return whether ``node`` gives numbers that ``with_shape_constants`` found."""
     kinds = [graph.tensor(t).dtype for t in node.outputs]
-    is_found = not graph.folded.isdisjoint(node.outputs)
-    return node.op in _RULES and is_found and all(kind in _INTEGERS for kind in kinds)
+    return node.op in _RULES and all(kind in _INTEGERS for kind in kinds)
 
 
 def _constants(graph: Graph) -> dict[int, Numbers]:
@@ -184,12 +183,11 @@ _RULES: Mapping[str, Callable[[Node, Sequence[Numbers]], Numbers | None]] = {
     "MUL": _arithmetic(MulOptions, np.multiply),
     "REDUCE_PROD": _product,
 }
-"""What each operator makes of numbers; None: it is left to the runtime."""
+"""Computes each operator's result from numbers; None: it is left to the runtime."""
 
 NUMBERS_OPTIONS: Mapping[str, type[Options] | None] = {
     "SHAPE": None,
     "GATHER": GatherOptions,
-    "CAST": None,
     "REDUCE_PROD": ReducerOptions,
 }
 """Options of the operators above that have no record of their own."""

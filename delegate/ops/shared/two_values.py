@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import surfaces_of
-from delegate.lower.extrema import by_sums
-from delegate.lower.known_stages import is_known, pair, ties_away
+from delegate.chip.element import surfaces_of
+from delegate.lower.binary_elementwise import Requantize, broadcast, is_copied, lower_pair
+from delegate.lower.legalize import is_known, pair, ties_away
 from delegate.lower.lowered import Layer
+from delegate.lower.max_pool_sums import max_via_add
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, view_of
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
-from delegate.lower.operation import Memory, Operation, Planning
-from delegate.lower.pairs import Requantize, lower_pair
+from delegate.lower.numerics.tflite import SUM_BITS
+from delegate.lower.operation import Memory, Operation, Plan, Planning
 from delegate.lower.selection import map_bytes
-from delegate.lower.stretched import is_copied, stretched
 from delegate.lower.task import ElementwiseTask, Task, TaskKind
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.weights import depthwise_channels
@@ -32,14 +32,14 @@ from delegate.model.graph import Activation, Graph, Node, Tensor
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
 from delegate.ops.shared import common, half_records
-from delegate.ops.shared.functions import SUM_BITS, activated, weighted_sum
+from delegate.ops.shared.functions import activated, weighted_sum
 from delegate.ops.shared.image_rules import rank_in_range
-from delegate.ops.shared.links import four_dimensions
+from delegate.ops.shared.maps import four_dimensions
 
 
 @dataclass(frozen=True, slots=True)
 class SumOptions(Options):
-    """Of ADD and SUB."""
+    """The options of ADD and SUB."""
 
     activation: Activation = option(FieldKind.ACTIVATION, slot=0, offset=0)
 
@@ -104,7 +104,7 @@ def _scale(tensor: Tensor) -> float:
 
 
 def pair_footprint(planning: Planning, operation: Operation) -> Footprint:
-    """Of tasks that read two operands, of which one may be constant."""
+    """Return the footprint of tasks that read two operands, of which one may be constant."""
     graph, chip = planning.graph, planning.chip
     output = planning.tensor(operation.result).view
 
@@ -117,68 +117,54 @@ def pair_footprint(planning: Planning, operation: Operation) -> Footprint:
     computed = [t for t in operation.operands if graph.tensor(t).constant is None]
     reads = tuple((t, touched(t)) for t in computed)
     few = (planning.tensor(t) for t in dict.fromkeys(computed))
-    made = (stretched(chip, tensor, output, tensor.location) for tensor in few)
+    made = (broadcast(chip, tensor, output, tensor.location) for tensor in few)
     work = sum(tensor.size_bytes for tensors in made for tensor in tensors)
     result = operation.result
     return Footprint(operation.node, reads, result, touched(result), work_bytes=work)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairPlan:
-    """``requantize`` gives the stages from the operands; tasks follow from the shape."""
+def plan_pair(planning: Planning, operation: Operation, requantize: Requantize) -> Plan:
+    """Return the plan of two operands, from which ``requantize`` gives the stages."""
 
-    planning: Planning
-    operation: Operation
-    requantize: Requantize
+    def emit(memory: Memory) -> Layer:
+        return lower_pair(planning, operation.node, requantize, memory)
 
-    @property
-    def footprint(self) -> Footprint:
-        return pair_footprint(self.planning, self.operation)
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        return lower_pair(self.planning, self.operation.node, self.requantize, memory)
+    return Plan(operation, pair_footprint(planning, operation), emit)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SummedExtremumPlan(PairPlan):
-    """Where EW is only known to add."""
+def _via_add(planning: Planning, operation: Operation, pair: Plan) -> Plan:
+    """Return the plan of a maximum or minimum where EW is only known to add."""
+    view = view_of(planning.graph.tensor(operation.result).shape)
+    room = map_bytes(planning.chip, view.pixels, view.channels)
 
-    @property
-    def footprint(self) -> Footprint:
-        pair = super(SummedExtremumPlan, self).footprint
-        return replace(pair, work_bytes=self._room + pair.work_bytes)
-
-    @property
-    def _room(self) -> int:
-        view = view_of(self.planning.graph.tensor(self.operation.result).shape)
-        return map_bytes(self.planning.chip, view.pixels, view.channels)
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
+    def emit(memory: Memory) -> Layer:
         work = memory.work
-        behind = WorkArea(work.start + self._room, work.size_bytes - self._room)
-        layer = super(SummedExtremumPlan, self).lower(replace(memory, work=behind))
+        behind = WorkArea(work.start + room, work.size_bytes - room)
+        layer = pair.emit(replace(memory, work=behind))
         tasks: list[Task] = []
         for task in layer.tasks:
             if isinstance(task, ElementwiseTask):
-                tasks += by_sums(task, work.place)
+                tasks += max_via_add(task, work.place)
             else:
                 tasks.append(task)
         return replace(layer, tasks=tuple(tasks))
+
+    footprint = pair.footprint
+    return Plan(operation, replace(footprint, work_bytes=room + footprint.work_bytes), emit)
 
 
 def extremum(
     name: str, which: EwOperation, function: Callable[..., npt.NDArray[np.int64]]
 ) -> Operator:
-    """The record of MAX or MIN of the raw values, as the kernels take it: nothing is scaled."""
+    """Return the record of MAX or MIN of the raw values, as the kernels take it, unscaled."""
 
     def requantize(_: Sequence[DeviceTensor], __: DeviceTensor, ___: bool) -> Pipeline:
         return Pipeline(ew=Ew(which))
 
-    def plan(planning: Planning, operation: Operation) -> PairPlan:
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        found = plan_pair(planning, operation, requantize)
         known = is_known(planning.chip, TaskKind.ALONE, pair(which))
-        return (PairPlan if known else SummedExtremumPlan)(planning, operation, requantize)
+        return found if known else _via_add(planning, operation, found)
 
     return Operator(
         name=name,
@@ -193,9 +179,9 @@ def extremum(
 def weighted(
     name: str, options: type[SumOptions], which: EwOperation, signs: tuple[int, int]
 ) -> Operator:
-    """The record of ADD or SUB, whose operands count with ``signs``."""
+    """Return the record of ADD or SUB, whose operands count with ``signs``."""
 
-    def plan(planning: Planning, operation: Operation) -> PairPlan:
+    def plan(planning: Planning, operation: Operation) -> Plan:
         node, chip = operation.node, planning.chip
         activation = node.known_options(options).activation
 
@@ -213,10 +199,10 @@ def weighted(
                 has_clamps=is_known(chip, TaskKind.ALONE, pair(EwOperation.ADD, relu=True)),
             ).pipeline
 
-        return PairPlan(planning, operation, requantize)
+        return plan_pair(planning, operation, requantize)
 
     def function(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
-        """Of a value with a constant or a function of it: what the kernels give."""
+        """Return what the kernels give for a value with a constant or a function of it."""
         total = weighted_sum(graph, node, operands, signs)
         return activated(graph, node, total, node.known_options(options).activation)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.lower.numerics import averages, means
+from delegate.lower.numerics import image_sums
 from delegate.lower.numerics.addition import requantize_sum
-from delegate.lower.numerics.bounds import AccumulatorBounds
-from delegate.lower.numerics.last_rounding import last_roundings
 from delegate.lower.numerics.multiplication import requantize_product
-from delegate.lower.numerics.pair_prover import INT8_VALUES
 from delegate.lower.numerics.pipeline import OutCvt, Pipeline
-from delegate.lower.numerics.requantize import Ways, requantize
+from delegate.lower.numerics.requantize import Ways, last_roundings, requantize, target_of
+from delegate.lower.numerics.tflite import INT8_VALUES, AccumulatorBounds
 from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
 from tests.lower.numerics.oracle import half_away, half_even
@@ -57,16 +55,9 @@ def test_requantisations_are_within_one_step_and_equal_where_units_are_coarse(
     ratio = float(rng.uniform(0.5, 1.0) * 2.0**-exponent)
     reach = int(200 / ratio)
     zero_point = -128 if activation is Activation.RELU else int(rng.integers(-30, 30))
-    found = requantize(
-        0,
-        np.array([ratio]),
-        AccumulatorBounds(np.array([-reach]), np.array([reach])),
-        per_channel=False,
-        activation=activation,
-        output_scale=0.1,
-        output_zero_point=zero_point,
-        ways=Ways(ties_away=False),
-    )
+    bounds = AccumulatorBounds(np.array([-reach]), np.array([reach]))
+    target = target_of(np.array([ratio]), bounds, 0.1, zero_point, activation)
+    found = requantize(0, target, per_channel=False, ways=Ways(ties_away=False))
     assert not found.pipeline.out.ties_away
     # Every accumulator around ties of the second rounding, and others.
     near = np.rint((np.arange(-128, 129) + 0.5) / ratio).astype(np.int64)
@@ -97,9 +88,8 @@ def test_operators_of_one_and_two_values_stay_what_they_are() -> None:
     product = requantize_product(0, 0.01, (0, 4, -3), (-128, 127), has_ties_away=False)
     assert product.proof.is_within_one_lsb
     for count in (2, 4, 9, 16, 49):
-        target = averages.AverageTarget(count, 0, (-128, 127))
-        found = averages.average(target, False)
+        found = image_sums.average(count, 0, (-128, 127), False)
         assert found is not None
         assert not found.out.ties_away
-        mean = means.mean_target(count, (0.5, 0.5), (0, 0))
-        assert not means.requantize_image(0, mean, has_ties_away=False).out.ties_away
+        mean = image_sums.mean_target(count, (0.5, 0.5), (0, 0))
+        assert not image_sums.requantize_image(0, mean, has_ties_away=False).out.ties_away

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 
 from delegate.lower.numerics import one_rounding, two_roundings
-from delegate.lower.numerics.addition import requantize_sum
+from delegate.lower.numerics.addition import requantize_sum, sum_target
 from delegate.lower.numerics.factors import pipeline_of
-from delegate.lower.numerics.pair_prover import SumTarget, prove_pairs
 from delegate.lower.numerics.pipeline import Bn, Bs, Ew, EwOperation, OutCvt, Pipeline
-from delegate.lower.numerics.prover import Target, prove
+from delegate.lower.numerics.prover import prove, prove_pairs
 from delegate.lower.numerics.tflite import (
+    Target,
     first_accumulators,
     first_products,
     quantize_multipliers,
     wraps,
 )
 from delegate.model.graph import Activation
+from tests.loops import for_each
 from tests.lower.numerics import oracle
 
 RANGES = {
@@ -30,10 +31,12 @@ RANGES = {
 }
 
 
-def target_of(reals, low, high, zero_point=-7, outputs=(-128, 127)) -> Target:
+def target_of(
+    reals, low, high, zero_point=-7, outputs=(-128, 127), activation=Activation.NONE
+) -> Target:
     q, exponent = quantize_multipliers(np.array(reals, np.float64))
     low, high = (np.array(np.broadcast_to(v, q.shape), np.int64) for v in (low, high))
-    return Target(q, exponent, low, high, zero_point, outputs)
+    return Target(q, exponent, low, high, zero_point, outputs, activation=activation)
 
 
 def distances(pipeline: Pipeline, target: Target, channel: int, accumulators) -> list[int]:
@@ -71,7 +74,7 @@ def random_pipeline(rng: np.random.Generator, channels: int) -> Pipeline:
     return Pipeline(bs, bn, ew, out)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_the_worst_distance_is_that_of_every_accumulator(seed):
     rng = np.random.default_rng(seed)
     channels = 3
@@ -90,7 +93,7 @@ def test_the_worst_distance_is_that_of_every_accumulator(seed):
         assert (proof.wrong[channel] == 0) == (max(found) == 0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_first_accumulators_are_where_bisection_finds_them(seed):
     rng = np.random.default_rng(seed)
     real = float(2.0 ** rng.uniform(-34, 20))
@@ -115,7 +118,7 @@ def test_first_accumulators_are_where_bisection_finds_them(seed):
             assert not -limit < first <= limit, (real, step)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_first_products_are_where_a_kernel_that_rounds_once_steps(seed):
     rng = np.random.default_rng(seed)
     ratio = float(2.0 ** rng.uniform(-34, 4))
@@ -158,9 +161,9 @@ PROVED = {
 def proved(name: str) -> tuple[Pipeline, Target]:
     propose, activation = PROVED[name]
     reals = [0.0117] * 3 if "all" in name or "lower" in name else [0.0117, 0.0031, 0.0009]
-    target = target_of(reals, -200_000, 200_000, outputs=RANGES[activation])
-    factors = propose(target)
-    pipeline = pipeline_of(factors, activation, target.outputs, target.zero_point)
+    outputs = RANGES[activation]
+    target = target_of(reals, -200_000, 200_000, outputs=outputs, activation=activation)
+    pipeline = pipeline_of(propose(target), target)
     assert prove(pipeline, target).is_within_one_lsb
     return pipeline, target
 
@@ -256,15 +259,15 @@ SUMS = [
 ]
 
 
-def tflite_sum(target: SumTarget, a: int, b: int) -> int:
-    twice = 2 * max(target.scales[:2])
+def tflite_sum(scales, zero_points, outputs, a: int, b: int) -> int:
+    twice = 2 * max(scales[:2])
     wide = (-(1 << 40), 1 << 40)
     parts = [
         oracle.tflite((value - zero) << 20, *oracle.quantized(scale / twice), 0, wide)
-        for value, zero, scale in zip((a, b), target.zero_points, target.scales, strict=False)
+        for value, zero, scale in zip((a, b), zero_points, scales, strict=False)
     ]
-    output = oracle.quantized(twice / (2**20 * target.scales[2]))
-    return oracle.tflite(sum(parts), *output, target.zero_points[2], target.outputs)
+    output = oracle.quantized(twice / (2**20 * scales[2]))
+    return oracle.tflite(sum(parts), *output, zero_points[2], outputs)
 
 
 @pytest.mark.parametrize(("scales", "zero_points", "activation"), SUMS)
@@ -277,7 +280,8 @@ def test_a_sums_proof_holds_for_pairs_and_notices_changes(scales, zero_points, a
         reach = int(np.floor(np.float32(steps) / np.float32(scales[2]) + 0.5))
         low = zero_points[2] - (reach if activation is Activation.RELU_N1_TO_1 else 0)
         outputs = max(-128, low), min(127, zero_points[2] + reach)
-    target = SumTarget(scales, zero_points, outputs)
+    target = sum_target(scales, zero_points, (1, 1), outputs)
+    given = scales, zero_points, outputs
     assert prove_pairs(chosen.pipeline, target).is_within_one_lsb
     assert not chosen.proof.wrong.any()
     rng = np.random.default_rng(1)
@@ -285,7 +289,7 @@ def test_a_sums_proof_holds_for_pairs_and_notices_changes(scales, zero_points, a
     for field, changed in [("", chosen.pipeline), *mutations(chosen.pipeline)]:
         proof = prove_pairs(changed, target)
         worst = max(
-            abs(oracle.device(changed, 0, a, b) - tflite_sum(target, a, b)) for a, b in pairs
+            abs(oracle.device(changed, 0, a, b) - tflite_sum(*given, a, b)) for a, b in pairs
         )
         assert not proof.is_sound or worst <= int(proof.worst[0]), field
     silent = [f for f, p in mutations(chosen.pipeline) if prove_pairs(p, target).is_within_one_lsb]

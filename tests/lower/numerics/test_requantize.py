@@ -11,12 +11,19 @@ from hypothesis import strategies as st
 
 from delegate.errors import LoweringError
 from delegate.lower.numerics import two_roundings
-from delegate.lower.numerics.bounds import AccumulatorBounds, accumulator_bounds, term_sums
 from delegate.lower.numerics.factors import pipeline_of
-from delegate.lower.numerics.prover import Target, prove
-from delegate.lower.numerics.requantize import requantize
-from delegate.lower.numerics.tflite import quantize_multiplier, quantize_multipliers
+from delegate.lower.numerics.prover import prove
+from delegate.lower.numerics.requantize import requantize, target_of
+from delegate.lower.numerics.tflite import (
+    AccumulatorBounds,
+    Target,
+    accumulator_bounds,
+    quantize_multiplier,
+    quantize_multipliers,
+    term_sums,
+)
 from delegate.model.graph import Activation
+from tests.loops import for_each
 from tests.lower.numerics import oracle
 
 # Least and largest result by zero point, for an output scale of 0.05.
@@ -45,16 +52,9 @@ def requantized(
     bounds = AccumulatorBounds(
         *(np.array(np.broadcast_to(v, (len(reals),)), np.int64) for v in (low, high))
     )
-    return requantize(
-        0,
-        np.array(reals, np.float64),
-        bounds,
-        per_channel=per_channel,
-        rounds_once=rounds_once,
-        activation=activation,
-        output_scale=scale,
-        output_zero_point=zero_point,
-    )
+    given = np.array(reals, np.float64), bounds, scale, zero_point, activation
+    target = target_of(*given, rounds_once=rounds_once)
+    return requantize(0, target, per_channel=per_channel)
 
 
 def leaves_int32(accumulator, real):
@@ -128,7 +128,7 @@ def test_outputs_that_begin_next_to_a_tie_begin_rightly_with_other_shifts():
         reach = rng.integers(100_000, 3_000_000, 64)
         target = Target(q, exponent, -reach, reach, -7, (-128, 127))
         before, after = (
-            prove(pipeline_of(propose(target), Activation.NONE, target.outputs, -7), target)
+            prove(pipeline_of(propose(target), target), target)
             for propose in (two_roundings.propose_with_usual_shifts, two_roundings.propose)
         )
         assert after.is_within_one_lsb
@@ -238,9 +238,9 @@ def test_an_activation_that_leaves_one_output_has_nothing_to_get_wrong(zero_poin
     assert not found.proof.wrong.any()
 
 
-@pytest.mark.parametrize("per_channel", [False, True])
-@pytest.mark.parametrize(
-    ("real", "low", "high"),
+@for_each("per_channel", [False, True])
+@for_each(
+    "real, low, high",
     [
         (0.0155, 16472, 16472),  # no weight differs from the zero point
         (0.0262, -9715, -9715),
@@ -252,7 +252,7 @@ def test_an_activation_that_leaves_one_output_has_nothing_to_get_wrong(zero_poin
         (1e-11, -15938, 14152),  # TensorFlow Lite's multiplier is zero
     ],
 )
-@pytest.mark.parametrize("activation", list(RANGES))
+@for_each("activation", list(RANGES))
 def test_where_no_channel_varies_the_stages_are_equal(real, low, high, per_channel, activation):
     found = requantized([real] * 2, low, high, per_channel=per_channel, activation=activation)
     assert not found.proof.wrong.any()

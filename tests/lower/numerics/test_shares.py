@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from delegate.lower.numerics import one_rounding
-from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.factors import pipeline_of
 from delegate.lower.numerics.requantize import target_of
-from delegate.model.graph import Activation
+from delegate.lower.numerics.tflite import AccumulatorBounds
 
 
 def _counted(pipeline, target, channels):
@@ -38,8 +37,8 @@ def test_an_output_near_a_tie_does_not_count_for_all_channels(zero_point):
     ratios = rng.uniform(2.0**-10, 2.0**-9, channels)
     reach = np.full(channels, 1 << 18, np.int64)
     bounds = AccumulatorBounds(-reach, reach)
-    target = target_of(ratios, bounds, zero_point, (-128, 127), rounds_once=False)
+    target = target_of(ratios, bounds, 0.1, zero_point)
     factors = one_rounding.proposals(target, for_all=False)[-1]
-    pipeline = pipeline_of(factors, Activation.NONE, (-128, 127), zero_point)
+    pipeline = pipeline_of(factors, target)
     share = one_rounding.Sample(target).share_differing(pipeline)
     assert 1e-4 < share < 2 * _counted(pipeline, target, channels)

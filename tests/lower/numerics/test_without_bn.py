@@ -13,11 +13,10 @@ import pytest
 from delegate.errors import LoweringError
 from delegate.lower import conv_stages
 from delegate.lower.numerics import one_rounding
-from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.factors import pipeline_of
 from delegate.lower.numerics.prover import prove
 from delegate.lower.numerics.requantize import Ways, requantize, target_of
-from delegate.lower.numerics.tflite import quantize_multipliers
+from delegate.lower.numerics.tflite import AccumulatorBounds, quantize_multipliers
 from delegate.lower.rules import MULTIPLIERS_KEEP_BITS
 from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
@@ -47,13 +46,11 @@ def chosen(ratios, outputs, zero_point, *, per_channel, activation):
         np.full(len(ratios), LOW, np.int64), np.full(len(ratios), HIGH, np.int64)
     )
     scale = 6 / (outputs[1] - outputs[0]) if activation is Activation.RELU6 else 0.1
-    result = requantize(
-        0, ratios, bounds, per_channel=per_channel, activation=activation, output_scale=scale,
-        output_zero_point=zero_point, ways=Ways(rounds_twice=False, ties_away=False),
-    )  # fmt: skip
-    target = target_of(ratios, bounds, zero_point, outputs, rounds_once=False)
+    target = target_of(ratios, bounds, scale, zero_point, activation)
+    ways = Ways(rounds_twice=False, ties_away=False)
+    result = requantize(0, target, per_channel=per_channel, ways=ways)
     plain = one_rounding.propose(target)
-    return result, pipeline_of(plain, activation, outputs, zero_point), target
+    return result, pipeline_of(plain, target), target
 
 
 @pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
@@ -100,7 +97,7 @@ def test_one_multiplier_is_told_by_two_factors():
         rng = np.random.default_rng(seed)
         ratio = 2.0 ** rng.uniform(-12, -1)
         bounds = AccumulatorBounds(np.array([LOW]), np.array([HIGH]))
-        target = target_of(np.array([ratio]), bounds, 0, (-128, 127), rounds_once=False)
+        target = target_of(np.array([ratio]), bounds, 0.1, 0)
         (factors,) = one_rounding.by_two_factors(target)
         assert 1 << 14 <= factors.scale < 1 << 15
         assert 0 < int(factors.first[0]) < 1 << 15

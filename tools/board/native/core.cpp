@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "chip/registers_gen.h"
 #include "sim/fault.h"
@@ -14,7 +15,6 @@ namespace {
 namespace regs = sim::regs;
 using sim::hex;
 
-constexpr uint32_t kIommuOffset[] = {0x9000, 0xa000};
 constexpr uint32_t kVersion = 0x46495245;  // what boards print
 
 enum Register : uint32_t {
@@ -29,12 +29,10 @@ enum Register : uint32_t {
   kPcRawInterrupts = 0x2c,
   kPcTaskCon = 0x30,
   kPcTaskDmaBase = 0x34,
-  kPcTaskStatus = 0x3c,
   kCnaPointer = 0x1004,
   kCorePointer = 0x3004,
 };
 
-constexpr uint32_t kTaskNumberMask = 0xfff;
 constexpr uint32_t kEnableDpu = 0x08;
 constexpr uint32_t kEnablePpu = 0x20;
 constexpr uint32_t kInterruptDpu = 0x100;
@@ -61,8 +59,8 @@ void log_line(const std::string& text) {
   std::fprintf(stderr, "[%10.4f] %s\n", now.count(), text.c_str());
 }
 
-Core::Core(BoardState& board, unsigned index)
-    : board_(board), index_(index), thread_([this] { work(); }) {}
+Core::Core(BoardState& board, const Layout& layout, unsigned index)
+    : board_(board), layout_(layout), index_(index), thread_([this] { work(); }) {}
 
 Core::~Core() {
   {
@@ -79,8 +77,9 @@ void Core::complain(const std::string& text) const {
 
 Iommu* Core::iommu_at(uint32_t offset, uint32_t* within) {
   for (size_t i = 0; i < iommus_.size(); ++i) {
-    if (offset < kIommuOffset[i] || offset >= kIommuOffset[i] + Iommu::kWindowBytes) continue;
-    *within = offset - kIommuOffset[i];
+    const uint32_t start = layout_.iommus[i];
+    if (offset < start || offset >= start + Iommu::kWindowBytes) continue;
+    *within = offset - start;
     return &iommus_[i];
   }
   return nullptr;
@@ -91,7 +90,7 @@ uint32_t Core::read(uint32_t offset) const {
   const Iommu* iommu = const_cast<Core*>(this)->iommu_at(offset, &within);
   if (iommu != nullptr) return iommu->read(within);
   if (offset == kPcInterruptStatus) return pending();
-  if (const uint32_t* value = const_cast<Registers&>(registers_).at(offset)) return *value;
+  if (const uint32_t* value = const_cast<Registers&>(registers_).at(layout_, offset)) return *value;
   if (offset == kPcVersion) return kVersion;
   if (offset != kPcVersionNumber) complain("read of unknown register " + hex(offset));
   return 0;
@@ -113,8 +112,8 @@ void Core::write(uint32_t offset, uint32_t value) {
   if (offset == kCnaPointer && registers_.base_address != 1) {
     complain("VIOLATION: CNA written without PC.BASE_ADDRESS = 1");
   }
-  uint32_t* place = registers_.at(offset);
-  if (place == nullptr || offset == kPcRawInterrupts || offset == kPcTaskStatus) {
+  uint32_t* place = registers_.at(layout_, offset);
+  if (place == nullptr || offset == kPcRawInterrupts || offset == layout_.task_status) {
     return complain("write of " + hex(value) + " to unknown register " + hex(offset));
   }
   *place = value;
@@ -124,7 +123,9 @@ void Core::write(uint32_t offset, uint32_t value) {
   changed_.notify_all();
 }
 
-uint32_t* Core::Registers::at(uint32_t offset) {
+uint32_t* Core::Registers::at(const Layout& layout, uint32_t offset) {
+  if (offset == layout.task_status) return &tasks_done;
+  if (layout.cbuf_setup != 0 && offset == layout.cbuf_setup) return &cbuf_setup;
   switch (offset) {
     case kPcOperationEnable:
       return &operation_enable;
@@ -140,8 +141,6 @@ uint32_t* Core::Registers::at(uint32_t offset) {
       return &task_con;
     case kPcTaskDmaBase:
       return &task_dma_base;
-    case kPcTaskStatus:
-      return &tasks_done;
     case kCnaPointer:
       return &cna_pointer;
     case kCorePointer:
@@ -196,7 +195,7 @@ Core::Kick Core::take_kick() {
   Kick kick;
   kick.base = registers_.base_address;
   kick.words = ((registers_.register_amounts & 0xffff) + 1) * 2;
-  kick.tasks = registers_.task_con & kTaskNumberMask;
+  kick.tasks = registers_.task_con & layout_.task_number_mask;
   kick.directory = iommus_[1].directory();
   kick.generation = generation_;
   kick.fault = board_.faults.next();
@@ -263,12 +262,13 @@ void Core::prepare_simulator(const Kick& kick) {
   std::string deviations = kick.fault.deviations;
   if (deviations.empty() && always != nullptr) deviations = always;
   const bool chains = kick.tasks > 1;
-  // What a reset leaves is nobody's.
+  // Nothing may rely on what a reset leaves.
   if (simulator_ != nullptr && simulator_generation_ == kick.generation &&
       simulator_chains_ == chains && simulator_deviations_ == deviations) {
     return;
   }
   sim::Settings settings;
+  settings.chip = layout_.chip;
   settings.threads = 1;
   settings.keeps_state = true;
   settings.chained = chains;
@@ -282,6 +282,10 @@ void Core::prepare_simulator(const Kick& kick) {
 bool Core::simulate(const Kick& kick, uint32_t* enabled) {
   const auto begin = std::chrono::steady_clock::now();
   const std::vector<sim::Region> memory = view_.update(*board_.ram, kick.directory);
+  // Drivers and devices that know 32 bits of an address only show there.
+  if (view_.highest() >> 32 != 0 && !std::exchange(said_high_, true)) {
+    complain("pages above 4 GiB, up to " + hex(view_.highest()));
+  }
   sim::Job job;
   if (!follow(kick, &job, enabled)) return false;
   try {

@@ -11,14 +11,29 @@
 #include <string>
 #include <thread>
 
+#include "chip/chip_gen.h"
 #include "faults.h"
 #include "guest_memory.h"
 #include "iommu.h"
 
 namespace rk3588::board {
 
-// The bytes of a core's window: PC, CNA at 0x1000, CORE at 0x3000, IOMMUs at 0x9000 and 0xa000.
-inline constexpr uint64_t kCoreBytes = 0x10000;
+// Where a chip has its cores, and what differs in their registers (device trees and the vendor's
+// driver, rknpu_drv.c). CNA is at 0x1000 of a core's window, CORE at 0x3000.
+struct Layout {
+  const Chip& chip;
+  uint64_t address;  // of the first core's window; the next one follows it
+  uint64_t core_bytes;
+  std::array<uint32_t, 2> iommus;  // in the window
+  uint32_t task_status;            // register
+  uint32_t task_number_mask;
+  uint32_t cbuf_setup;  // register that the driver writes when it starts, 0: none
+};
+
+inline constexpr Layout kRk3588Layout{kRk3588, 0xfdab0000, 0x10000, {0x9000, 0xa000},
+                                      0x3c,    0xfff,      0};
+inline constexpr Layout kRk3576Layout{kRk3576, 0x27700000, 0x8000, {0x2000, 0x2100},
+                                      0x48,    0xffff,     0x1024};
 
 // Shared by all cores and the thread that serves requests.
 struct BoardState {
@@ -30,7 +45,7 @@ struct BoardState {
 
 class Core {
  public:
-  Core(BoardState& board, unsigned index);
+  Core(BoardState& board, const Layout& layout, unsigned index);
   // Ends the thread behind the task that runs.
   ~Core();
   Core(const Core&) = delete;
@@ -45,7 +60,7 @@ class Core {
   bool computes() const { return computes_; }
 
  private:
-  // Those that hold what was written, or what happened.
+  // Registers that hold what was written, or what happened.
   struct Registers {
     uint32_t operation_enable = 0;
     uint32_t base_address = 0;
@@ -57,7 +72,8 @@ class Core {
     uint32_t tasks_done = 0;  // of the last kick
     uint32_t cna_pointer = 0;
     uint32_t core_pointer = 0;
-    uint32_t* at(uint32_t offset);  // nullptr: there is none
+    uint32_t cbuf_setup = 0;
+    uint32_t* at(const Layout& layout, uint32_t offset);  // nullptr: there is none
   };
   struct Kick {
     uint64_t base = 0;
@@ -86,6 +102,7 @@ class Core {
   Iommu* iommu_at(uint32_t offset, uint32_t* within);
 
   BoardState& board_;
+  const Layout& layout_;
   const unsigned index_;
   // The first core has two IOMMUs, which drivers program alike; the others have the second.
   std::array<Iommu, 2> iommus_;
@@ -98,13 +115,14 @@ class Core {
   uint64_t generation_ = 0;  // of resets
   std::condition_variable changed_;
 
-  // Of the thread.
+  // Members of the thread.
   DeviceView view_;
   std::unique_ptr<sim::Simulator> simulator_;
   uint64_t simulator_generation_ = 0;
   bool simulator_chains_ = false;
   std::string simulator_deviations_;
   uint64_t tasks_ = 0;
+  bool said_high_ = false;
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// What goes wrong on purpose: asked for in a file, looked at whenever a task starts.
+// Faults on purpose: asked for in a file, looked at whenever a task starts.
 //
 // The file holds one line, "KIND N [VALUE]": the N-th task from now, counted down in the file; with
 // N = 0 nothing happens. Kinds:
@@ -28,7 +28,7 @@ class FaultFile {
  public:
   // "": never anything.
   explicit FaultFile(std::string path) : path_(std::move(path)) {}
-  // What happens to the task that starts, and counts it.
+  // Returns the fault of the task that starts, and counts it.
   TaskFault next() const;
 
  private:

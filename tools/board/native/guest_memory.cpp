@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -76,6 +77,7 @@ std::vector<sim::Region> DeviceView::update(const GuestRam& ram, uint64_t direct
       }
       if (target == 0) continue;
       any = true;
+      highest_ = std::max(highest_, target);
       const uint64_t address = page * kPageBytes;
       if (!regions.empty() && regions.back().address + regions.back().bytes.size() == address) {
         sim::Region& last = regions.back();

@@ -45,6 +45,8 @@ class DeviceView {
   // outside the RAM count as not mapped. Throws std::system_error.
   std::vector<sim::Region> update(const GuestRam& ram, uint64_t directory);
   bool is_mapped(uint64_t address) const;
+  // The highest guest physical address of a page that was ever mapped.
+  uint64_t highest() const { return highest_; }
   // The 64-bit word at `address`, 0 where nothing is mapped.
   uint64_t word(uint64_t address) const;
 
@@ -58,6 +60,7 @@ class DeviceView {
   std::vector<uint64_t> targets_;  // by page, guest physical; 0: not mapped
   std::array<bool, 1024> used_{};  // entries of the directory with any page
   uint8_t* bytes_ = nullptr;
+  uint64_t highest_ = 0;
 };
 
 }  // namespace rk3588::board

@@ -1,6 +1,6 @@
-// Plays the three NPU cores of an RK3588 for a guest of QEMU (docs/emulated_board.md).
+// Plays a chip's NPU cores for a guest of QEMU (docs/emulated_board.md).
 //
-//   npu_process SOCKET [FAULTS]      FAULTS: see faults.h; log on stderr
+//   npu_process SOCKET [FAULTS [CHIP]]      FAULTS: see faults.h; CHIP: rk3588; log on stderr
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -8,18 +8,16 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <stdexcept>
 #include <system_error>
 #include <vector>
 
-#include "chip/chip_gen.h"
 #include "core.h"
 #include "protocol.h"
 
 namespace rk3588::board {
 namespace {
 
-constexpr unsigned kCores = kRk3588.cores;
-constexpr uint64_t kCoreAddress = 0xfdab0000;
 // One register with two lines per core (compatible "snps,dw-high-reset").
 constexpr uint64_t kResetAddress = 0xfd7c0000;
 constexpr uint32_t kResetLines = 3;
@@ -69,7 +67,8 @@ int receive_descriptor(int socket) {
 
 class Board {
  public:
-  Board(const std::string& path, const std::string& faults) {
+  Board(const Layout& layout, const std::string& path, const std::string& faults)
+      : layout_(layout) {
     const int listener = listen_at(path);
     requests_ = accept(listener, nullptr, nullptr);
     lines_ = accept(listener, nullptr, nullptr);
@@ -78,7 +77,9 @@ class Board {
     state_.ram = ram_.get();
     state_.faults = FaultFile(faults);
     state_.lines_changed = [this] { send_lines(); };
-    for (unsigned i = 0; i < kCores; ++i) cores_.push_back(std::make_unique<Core>(state_, i));
+    for (unsigned i = 0; i < layout.chip.cores; ++i) {
+      cores_.push_back(std::make_unique<Core>(state_, layout, i));
+    }
     send_windows();
   }
 
@@ -96,8 +97,8 @@ class Board {
  private:
   void send_windows() {
     std::vector<board_window> windows;
-    for (unsigned i = 0; i < kCores; ++i) {
-      windows.push_back({kCoreAddress + i * kCoreBytes, kCoreBytes});
+    for (unsigned i = 0; i < cores_.size(); ++i) {
+      windows.push_back({layout_.address + i * layout_.core_bytes, layout_.core_bytes});
     }
     windows.push_back({kResetAddress, kPageBytes});
     const uint64_t count = windows.size();
@@ -109,7 +110,7 @@ class Board {
     const auto offset = static_cast<uint32_t>(request.offset);
     const auto value = static_cast<uint32_t>(request.value);
     const bool is_read = request.operation == kBoardRead;
-    if (request.window < kCores) {
+    if (request.window < cores_.size()) {
       Core& core = *cores_[request.window];
       if (is_read) return core.read(offset);
       core.write(offset, value);
@@ -121,7 +122,7 @@ class Board {
   }
 
   void set_resets(uint32_t value) {
-    for (unsigned i = 0; i < kCores; ++i) {
+    for (unsigned i = 0; i < cores_.size(); ++i) {
       const uint32_t lines = kResetLines << (kResetBitsPerCore * i);
       if ((value & lines) != 0 && (resets_ & lines) == 0) cores_[i]->reset();
     }
@@ -132,7 +133,7 @@ class Board {
     board_answer answer{};
     answer.value = value;
     answer.sequence = ++sequence_;
-    for (unsigned i = 0; i < kCores; ++i) {
+    for (unsigned i = 0; i < cores_.size(); ++i) {
       answer.levels |= (cores_[i]->interrupt() ? 1u : 0u) << i;
       answer.computes |= cores_[i]->computes() ? 1u : 0u;
     }
@@ -145,6 +146,7 @@ class Board {
     if (write(lines_, &answer, sizeof(answer)) != sizeof(answer)) log_line("QEMU is gone");
   }
 
+  const Layout& layout_;
   int requests_ = -1;
   int lines_ = -1;
   std::unique_ptr<GuestRam> ram_;
@@ -154,16 +156,24 @@ class Board {
   uint64_t sequence_ = 0;
 };
 
+const Layout& layout_of(const std::string& chip) {
+  for (const Layout* layout : {&kRk3588Layout, &kRk3576Layout}) {
+    if (layout->chip.name == chip) return *layout;
+  }
+  throw std::runtime_error("no chip " + chip);
+}
+
 }  // namespace
 }  // namespace rk3588::board
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: npu_process SOCKET [FAULTS]\n");
+    std::fprintf(stderr, "usage: npu_process SOCKET [FAULTS [CHIP]]\n");
     return 2;
   }
   try {
-    rk3588::board::Board board(argv[1], argc > 2 ? argv[2] : "");
+    rk3588::board::Board board(rk3588::board::layout_of(argc > 3 ? argv[3] : "rk3588"), argv[1],
+                               argc > 2 ? argv[2] : "");
     rk3588::board::log_line("connected");
     board.serve();
   } catch (const std::exception& error) {

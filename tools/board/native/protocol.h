@@ -1,4 +1,4 @@
-// What the part inside QEMU (qemu_npu.c) and the NPU's process say to each other, little-endian.
+// Messages between the part inside QEMU (qemu_npu.c) and the NPU's process, little-endian.
 //
 // QEMU connects twice: one socket for requests, one for changes of interrupt lines. On the first it
 // sends one byte with the descriptor of the guest's RAM (SCM_RIGHTS); the process answers with the

@@ -1,1 +1,0 @@
-"""The register table as data, a file per hardware block; ``delegate.chip.registers`` joins them."""

@@ -1,0 +1,296 @@
+"""Operators of two feature maps as tasks of their own: the DPU alone ("flying"), one operand
+through MRDMA and BS, the other through ERDMA.
+
+Operands that are smaller than the result they meet, made larger in a work area first.
+
+One channel that meets several: EW reads whole groups of channels, so a 1x1 convolution with weights
+of 1 brings the value to all of them. One pixel that meets several, on a chip of which no program
+reads an operand per channel: copies of the pixel, and of all those that are there, until the map is
+full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.chip import Chip, Primitive
+from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE
+from delegate.errors import LoweringError
+from delegate.lower.lowered import Layer
+from delegate.lower.memory.tensors import (
+    DeviceTensor,
+    View,
+    default_surfaces,
+    device_zero_point,
+    view_of,
+)
+from delegate.lower.numerics.pipeline import EwOperation, Pipeline
+from delegate.lower.operation import ConstantPool, Memory, Planning, layer_name
+from delegate.lower.rules import TASKS_KEEP_MEMORY
+from delegate.lower.selection import Moving, is_depthwise, surfaces_written
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    BufferId,
+    ConvTask,
+    ElementwiseTask,
+    EwStage,
+    OutConvert,
+    Ref,
+    Source,
+    Stages,
+    Task,
+)
+from delegate.lower.tiling.element_wise import MapPart, map_parts
+from delegate.model.graph import Graph, Node, Tensor
+
+Requantize = Callable[[Sequence[DeviceTensor], DeviceTensor, bool], Pipeline]
+"""Stages from the operands, the one that MRDMA reads first, and the result; whether those are in
+the other order than the node's."""
+
+
+def lower_pair(planning: Planning, node: Node, requantize: Requantize, memory: Memory) -> Layer:
+    """Return the layer of a node with two operands. Raises LoweringError."""
+    chip, graph = planning.chip, planning.graph
+    target = memory.tensors[node.outputs[0]]
+    before, tensors = with_broadcast(chip, node, target.view, memory, memory.work.place)
+    main, other = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
+    is_swapped = main.index != node.inputs[0]
+    pipeline = requantize((main, other.tensor), target, is_swapped)
+    tasks = (*before, *pair_tasks(chip, (main, other), target, pipeline))
+    return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
+
+
+def with_broadcast(
+    chip: Chip, node: Node, output: View, memory: Memory, place: Ref
+) -> tuple[tuple[Task, ...], Mapping[int, DeviceTensor]]:
+    """Tasks that stretch an operand to the channels of ``output``, and copy it to its pixels, from
+    ``place`` on, and all tensors, with that one where it is then. Raises LoweringError.
+    """
+    tensors = dict(memory.tensors)
+    moving = Moving(chip, node, memory.constants)
+    tasks: list[Task] = []
+    for index in dict.fromkeys(node.inputs):
+        if index not in tensors:
+            continue
+        made = broadcast(chip, tensors[index], output, place)
+        if made:
+            tasks += broadcasting_tasks(moving, tensors[index], made)
+            tensors[index] = made[-1]
+            place = place.moved(sum(tensor.size_bytes for tensor in made))
+    return tuple(tasks), tensors
+
+
+def pair_tasks(
+    chip: Chip,
+    operands: tuple[DeviceTensor, Operand],
+    target: DeviceTensor,
+    pipeline: Pipeline,
+) -> tuple[ElementwiseTask, ...]:
+    """Return the tasks of ``pipeline`` on two operands, the first of which MRDMA reads."""
+    main, other = operands
+    stages = _stages(other, pipeline)
+    parts = map_parts(chip, target.view)
+    return tuple(_task(main, other, target, stages, part) for part in parts)
+
+
+def pair_operands(
+    chip: Chip,
+    graph: Graph,
+    node: Node,
+    tensors: Mapping[int, DeviceTensor],
+    output: View,
+    constants: ConstantPool,
+) -> tuple[DeviceTensor, Operand]:
+    """The operand MRDMA reads, computed and of the output's shape, and the other one."""
+    first, second = node.inputs
+    if first not in tensors or tensors[first].view != output:
+        first, second = second, first
+    if second in tensors:
+        operand = computed_operand(tensors[second], output)
+        if operand.per_channel:
+            require_dense(node, operand.tensor)
+        return tensors[first], operand
+    return tensors[first], constant_operand(chip, graph.tensor(second), output, constants)
+
+
+def _stages(other: Operand, pipeline: Pipeline) -> Stages:
+    """``pipeline`` with registers for BS and BN, and ``other`` in EW."""
+    bs, bn, ew, out = pipeline.bs, pipeline.bn, pipeline.ew, pipeline.out
+    assert isinstance(bs.add, int)
+    assert isinstance(bs.multiply, int)
+    assert isinstance(bn.add, int)
+    assert isinstance(bn.multiply, int)
+    assert ew is not None
+    # Vendor's products have no multiplication in BS, its other operators have one.
+    is_product = ew.operation is EwOperation.MULTIPLY
+    return Stages(
+        BsStage(
+            alu=Source.REGISTER,
+            alu_operand=bs.add,
+            mul=Source.OFF if is_product and bs.multiply == 1 else Source.REGISTER,
+            mul_operand=bs.multiply,
+        ),
+        BnStage(alu_operand=bn.add or None, relu=bn.relu)
+        if bn.multiply == 1
+        else BnStage(
+            alu_operand=bn.add or None,
+            mul=Source.REGISTER,
+            mul_operand=bn.multiply,
+            shift=bn.shift,
+            shift_negative=bn.shift,
+            relu=bn.relu,
+        ),
+        EwStage(
+            per_channel=other.per_channel,
+            surface_stride_bytes=(
+                ATOM_BYTES if other.per_channel else other.tensor.surface_stride_bytes
+            ),
+            operation=ew.operation,
+            offset=ew.offset,
+            scale=ew.scale,
+            truncate=ew.shift,
+            relu=ew.relu,
+            relux_max=ew.relux,
+        ),
+        OutConvert(out.scale, out.shift, out.offset, ties_away=out.ties_away),
+    )
+
+
+def _task(
+    main: DeviceTensor,
+    other: Operand,
+    target: DeviceTensor,
+    stages: Stages,
+    part: MapPart,
+) -> ElementwiseTask:
+    assert stages.ew is not None
+    pixel = 0 if other.is_shared else part.image * other.tensor.view.pixels
+    if not other.per_channel:
+        pixel += part.chunk.first
+    operand = other.tensor.pixel(pixel).moved(part.surfaces.start * stages.ew.surface_stride_bytes)
+    ew = replace(stages.ew, operand=operand)
+    return part.task(main, target, stages._replace(ew=ew))
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """The second operand of an element-wise operator. ``per_channel``: one value per channel for
+    every pixel. ``is_shared``: the same values serve every image.
+    """
+
+    tensor: DeviceTensor
+    per_channel: bool
+    is_shared: bool
+
+
+def computed_operand(tensor: DeviceTensor, output: View) -> Operand:
+    """A feature map of the output's shape, or one pixel per image that meets all of them."""
+    per_channel = tensor.view.pixels == 1 and output.pixels > 1
+    return Operand(tensor, per_channel, tensor.view.images == 1)
+
+
+def require_dense(node: Node, tensor: DeviceTensor) -> None:
+    """One value per channel is read without gaps; a part of a larger tensor has some between its
+    surfaces. Raises LoweringError.
+    """
+    is_split = tensor.view.channels > CHANNELS_PER_SURFACE
+    if is_split and tensor.surface_stride_bytes != ATOM_BYTES:
+        problem = f"tensor {tensor.index} has a value per channel and lies inside a larger one"
+        raise LoweringError(node.index, TASKS_KEEP_MEMORY, problem)
+
+
+def constant_operand(chip: Chip, tensor: Tensor, output: View, constants: ConstantPool) -> Operand:
+    """Packs ``tensor`` like a computed operand, broadcast to the output's channels, and to its
+    pixels if they differ from one another, or no program with a value per channel is known.
+    """
+    assert tensor.constant is not None
+    assert tensor.quantization is not None
+    values = tensor.constant
+    offset = tensor.dtype.element.offset
+    if offset:
+        values = np.bitwise_xor(values.view(np.uint8), np.uint8(offset))
+    own = view_of(tensor.shape)
+    is_whole = own.pixels > 1 or Primitive.CHANNEL_OPERANDS in chip.lacks
+    height, width = (output.height, output.width) if is_whole else (1, 1)
+    view = View(own.images, height, width, output.channels)
+    layout = DeviceTensor(
+        index=tensor.index,
+        view=view,
+        scale=tensor.quantization.scale,
+        zero_point=device_zero_point(tensor),
+        surfaces=default_surfaces(view.channels, chip.groups),
+        location=Ref(BufferId.CONSTANTS, 0),
+    )
+    maps = values.view(np.int8).reshape(own.images, own.height, own.width, own.channels)
+    shape = (view.images, view.height, view.width, view.channels)
+    content = pack_feature(np.broadcast_to(maps, shape), layout)
+    return computed_operand(replace(layout, location=constants.add(content)), output)
+
+
+def pack_feature(values: npt.NDArray[np.int8], layout: DeviceTensor) -> bytes:
+    """NHWC int8 to the memory of ``layout``; group padding and gaps hold its zero point."""
+    images, height, width, channels = values.shape
+    surfaces = layout.surfaces
+    memory = np.full((images, layout.image_stride_bytes), layout.zero_point, np.int8)
+    used = surfaces * layout.surface_stride_bytes
+    padded = np.full(
+        (images, height * width, surfaces * CHANNELS_PER_SURFACE), layout.zero_point, np.int8
+    )
+    padded[..., :channels] = values.reshape(images, height * width, channels)
+    split = padded.reshape(images, height * width, surfaces, CHANNELS_PER_SURFACE)
+    memory[:, :used] = split.transpose(0, 2, 1, 3).reshape(images, used)
+    return memory.tobytes()
+
+
+def is_copied(chip: Chip, operand: View, output: View) -> bool:
+    """Whether a pixel meets several, and no program is known to have that."""
+    return Primitive.CHANNEL_OPERANDS in chip.lacks and operand.pixels == 1 < output.pixels
+
+
+def broadcast(chip: Chip, operand: DeviceTensor, output: View, place: Ref) -> list[DeviceTensor]:
+    """Return what is made of ``operand``, one behind the other from ``place`` on: a map with the
+    channels of ``output``, then one with its pixels, as far as it lacks those.
+    """
+    made: list[DeviceTensor] = []
+    view = operand.view
+    if view.channels == 1 < output.channels:
+        view = replace(view, channels=output.channels)
+        surfaces = chip.groups.surfaces_written(output.channels, is_depthwise=False)
+        made.append(replace(operand.alone(view, place), surfaces=surfaces))
+        place = place.moved(made[0].size_bytes)
+    if is_copied(chip, view, output):
+        view = replace(view, height=output.height, width=output.width)
+        surfaces = surfaces_written(chip, view.channels)
+        made.append(replace(operand.alone(view, place), surfaces=surfaces))
+    return made
+
+
+def broadcasting_tasks(
+    moving: Moving, operand: DeviceTensor, made: list[DeviceTensor]
+) -> Iterator[ConvTask]:
+    """``made`` of ``operand``. Raises LoweringError."""
+    for source, target in pairwise((operand, *made)):
+        for image in range(source.view.images):
+            maps = source.image(image), target.image(image)
+            if source.view.channels < target.view.channels:
+                ones = np.ones((target.view.channels, 1, 1, 1), np.int8)
+                yield from moving.move(*maps, ones)
+            else:
+                yield from _copies(moving, *maps)
+
+
+def _copies(moving: Moving, there: DeviceTensor, whole: DeviceTensor) -> Iterator[ConvTask]:
+    pixels, done = whole.view.pixels, 0
+    unit = moving.chip.groups.surface_pixels(is_depthwise=True)
+    depthwise = is_depthwise(moving.chip, whole.view.channels) and pixels % unit == 0
+    while done < pixels:
+        count = min(max(done, 1), pixels - done)
+        yield from moving.select(there, whole.part(done, count, 1), depthwise=depthwise)
+        done += count
+        there = whole.part(0, min(done, pixels - done), 1)

@@ -1,0 +1,1 @@
+"""The encoder of RK3576's tasks."""

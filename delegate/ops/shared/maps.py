@@ -1,0 +1,160 @@
+"""Maps of operators that only move values, and the axes and shapes that maps are made from. A map
+has one source, 0, unless it says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from delegate.model.graph import Graph
+from delegate.model.index_map import (
+    Fill,
+    IndexMap,
+    MapError,
+    Shape,
+    box_piece,
+    identity,
+    row_major,
+    strided,
+)
+
+
+def _dot(a: Iterable[int], b: Iterable[int]) -> int:
+    return sum(map(int.__mul__, a, b))
+
+
+def transposed(shape: Shape, axes: Shape) -> IndexMap:
+    strides = row_major(shape)
+    return strided([shape[axis] for axis in axes], [strides[axis] for axis in axes])
+
+
+def window(shape: Shape, begin: Shape, sizes: Shape, steps: Shape | None = None) -> IndexMap:
+    """Return a box of a tensor of ``shape``, one of every ``steps`` elements. Raises MapError."""
+    steps = steps or [1] * len(shape)
+    ranks = {len(shape), len(begin), len(sizes), len(steps)}
+    if len(ranks) > 1 or any(
+        min(at, at + (size - 1) * step) < 0 or max(at, at + (size - 1) * step) >= most
+        for at, size, step, most in zip(begin, sizes, steps, shape, strict=True)
+    ):
+        raise MapError(f"{list(sizes)} from {list(begin)} on do not lie in {list(shape)}")
+    strides = row_major(shape)
+    return strided(sizes, list(map(int.__mul__, strides, steps)), _dot(strides, begin))
+
+
+def joined(shapes: Sequence[Shape], axis: int) -> IndexMap:
+    """Return sources 0, 1, ... one behind the other along ``axis``. Raises MapError."""
+    whole = [*shapes[0]]
+    for shape in shapes:
+        if (*shape[:axis], *shape[axis + 1 :]) != (*whole[:axis], *whole[axis + 1 :]):
+            raise MapError(f"{list(shape)} is no part of {whole} along axis {axis}")
+    whole[axis] = sum(shape[axis] for shape in shapes)
+    strides = row_major(whole)
+    firsts = itertools.accumulate((shape[axis] for shape in shapes), initial=0)
+    pieces = (
+        box_piece(shape, row_major(shape), strides, 0, at * strides[axis], name)
+        for name, (shape, at) in enumerate(zip(shapes, firsts, strict=False))
+    )
+    return IndexMap(math.prod(whole), tuple(pieces))
+
+
+def split(shape: Shape, sizes: Shape, axis: int) -> tuple[IndexMap, ...]:
+    """Return parts of such ``sizes``, one behind the other along ``axis``. Raises MapError."""
+    found, begin = [], [0] * len(shape)
+    for size in sizes:
+        part = [*shape]
+        part[axis] = size
+        found.append(window(shape, begin, part))
+        begin[axis] += size
+    return tuple(found)
+
+
+def bordered(shape: Shape, sides: Sequence[tuple[int, int]], value: int) -> IndexMap:
+    """Return a tensor with so many elements of ``value`` before and behind it in each dimension."""
+    whole = [size + sum(side) for size, side in zip(shape, sides, strict=True)]
+    strides = row_major(whole)
+    begin, sizes = [0] * len(whole), [*whole]
+    pieces = []
+    for axis, (before, behind) in enumerate(sides):
+        for at, size in ((0, before), (whole[axis] - behind, behind)):
+            begin[axis], sizes[axis] = at, size
+            if size:
+                nothing = [0] * len(whole)
+                pieces.append(
+                    box_piece(sizes, nothing, strides, 0, _dot(begin, strides), Fill(value))
+                )
+        begin[axis], sizes[axis] = before, shape[axis]
+    pieces.append(box_piece(shape, row_major(shape), strides, 0, _dot(begin, strides)))
+    return IndexMap(math.prod(whole), tuple(pieces))
+
+
+def mirrored(shape: Shape, sides: Sequence[tuple[int, int]], edge: int) -> IndexMap:
+    """Return a tensor whose elements go on backwards around it. ``edge``: 1, the outermost ones are
+    not repeated, or 0.
+    """
+    found, now = identity(shape), [*shape]
+    for axis, (before, behind) in enumerate(sides):
+        size, whole = now[axis], [*now]
+        whole[axis] += before + behind
+        old, new = row_major(now), row_major(whole)
+        parts = (
+            (before, before - 1 + edge, -1, 0),
+            (size, 0, 1, before),
+            (behind, size - 1 - edge, -1, before + size),
+        )
+        pieces = []
+        for count, first, step, at in parts:
+            sizes, strides = [*now], [*old]
+            sizes[axis], strides[axis] = count, step * old[axis]
+            if count:
+                pieces.append(box_piece(sizes, strides, new, first * old[axis], at * new[axis]))
+        found = IndexMap(math.prod(whole), tuple(pieces)).compose(found)
+        now = whole
+    return found
+
+
+def in_blocks(shape: Shape, block: int) -> IndexMap:
+    """Return an image whose pixels are blocks: channels are rows, columns and channels of a
+    block.
+    """
+    images, height, width, channels = shape
+    parts = (images, height // block, block, width // block, block, channels)
+    return transposed(parts, (0, 1, 3, 2, 4, 5))
+
+
+def repeated(shape: Shape, factors: Shape) -> IndexMap:
+    """Return every element so many times side by side in each dimension."""
+    sizes = [n for pair in zip(shape, factors, strict=True) for n in pair]
+    return strided(sizes, [n for stride in row_major(shape) for n in (stride, 0)])
+
+
+RANK = 4
+
+Box = tuple[int, int, int, int]
+"""Images, rows, columns and channels: a position or size."""
+
+
+def four_dimensions(shape: Sequence[int], fill: int = 1) -> Box:
+    """Return a shape or position of rank 0 to 4 with leading ``fill``."""
+    images, height, width, channels = (fill,) * (RANK - len(shape)) + tuple(shape)
+    return images, height, width, channels
+
+
+def axis_of(axis: int, shape: Sequence[int]) -> int:
+    """Return an axis, which may count from the end, from the front. Raises MapError."""
+    if not -len(shape) <= axis < len(shape):
+        raise MapError(f"the axis is {axis}, the shape {list(shape)}")
+    return axis % len(shape)
+
+
+def integers(graph: Graph, index: int, count: int) -> tuple[int, ...]:
+    """Return the ``count`` integers of a constant tensor. Raises MapError."""
+    tensor = graph.tensor(index)
+    if tensor.constant is None or tensor.constant.size != count:
+        raise MapError(f"tensor {index} {tensor.name!r} does not hold {count} constants")
+    if not np.issubdtype(tensor.constant.dtype, np.integer):
+        raise MapError(f"tensor {index} {tensor.name!r} is {tensor.dtype.name}")
+    return tuple(int(value) for value in tensor.constant.reshape(-1))

@@ -1,0 +1,251 @@
+"""Where tensors lie in one another: what the maps of joins, cuts and new shapes say of memory.
+
+Goes to: rules, plans, and ``partition.aliases``, which gives the tensors of a partition one piece
+of memory. An element's place is its image, pixel (row by row) and channel of one byte.
+
+Parts of uint8 that CONCATENATION requantises.
+
+Rules of operators that join or cut tensors: where they can, these lie inside one another.
+
+Whether the parts of several nodes can all be had at once is decided per partition, in
+``partition.aliases``. Others are moved by tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from delegate.chip.chip import Chip
+from delegate.chip.element import CHANNELS_PER_SURFACE, Element
+from delegate.lower.memory.tensors import device_element, memory_view, view_of
+from delegate.lower.moves import Part
+from delegate.model.graph import DType, Graph, Node, Tensor
+from delegate.model.index_map import IndexMap, MapError, coordinates
+from delegate.ops.operator import GraphFacts, Movement, Operator, constraint, named
+from delegate.ops.shared import common
+from delegate.ops.shared.common import TYPE_RANGES
+from delegate.ops.shared.convolution import most_kernel, most_stride
+from delegate.ops.shared.fixed_point import INT32_MAX, UndefinedResultError, round_half_away
+from delegate.ops.shared.image_rules import feature_rank, keeps_quantization
+
+Position = tuple[int, int, int]
+"""Image, pixel of it, counted row by row, and channel of one byte."""
+
+ORIGIN = (0, 0, 0)
+RANK = 4
+
+
+def extent(tensor: Tensor) -> Position:
+    """Return the images, pixels and channels of one byte of a tensor of rank 0 to 4."""
+    view = memory_view(tensor)
+    return view.images, view.pixels, view.channels
+
+
+def shifts(facts: GraphFacts, node: Node) -> Iterator[tuple[int, int, Position | None]]:
+    """Yield an operand, a result, and by how much the places of all their common elements are
+    higher in the operand; None: they differ. Raises MapError.
+    """
+    graph, operands = facts.graph, facts.operator(node).feature_inputs(node)
+    sources = [extent(graph.tensor(operand)) for operand in operands]
+    for result, found in zip(node.outputs, facts.maps(node), strict=True):
+        tensor = graph.tensor(result)
+        wide = found.in_bytes(device_element(tensor).bytes)
+        placed = wide.by_dimensions(extent(tensor), *sources)
+        for number, operand in enumerate(operands):
+            shift = placed.shift(number)
+            if shift is None:
+                yield operand, result, None
+                continue
+            image, pixel, channel = coordinates(shift, len(ORIGIN))
+            yield operand, result, (image, pixel, channel)
+
+
+def is_free(facts: GraphFacts, node: Node) -> bool:
+    """Whether all parts can lie in the whole, as far as a node can tell.
+
+    A part is free where it begins at a surface of 16 bytes, or is consecutive pixels or whole
+    images. In fp16 it also ends with one, or with the whole: group padding is read, and must not be
+    elements of somebody else, which may be infinite.
+    """
+    found = facts.free.get(node.index)
+    if found is None:
+        found = facts.free[node.index] = _are_free(facts, node)
+    return found
+
+
+def _are_free(facts: GraphFacts, node: Node) -> bool:
+    operands = facts.operator(node).feature_inputs(node)
+    if len(set(operands)) < len(operands):
+        return False
+    try:
+        return all(_is_free(facts.graph, *shift) for shift in shifts(facts, node))
+    except MapError:
+        return False
+
+
+def _is_free(graph: Graph, operand: int, result: int, shift: Position | None) -> bool:
+    source, target = graph.tensor(operand), graph.tensor(result)
+    if shift is None or shift[2] % CHANNELS_PER_SURFACE:
+        return False
+    if device_element(target) is not Element.FP16:
+        return source.quantization == target.quantization
+    part, whole = sorted(extent(tensor)[2] for tensor in (source, target))
+    return abs(shift[2]) + part == whole or part % CHANNELS_PER_SURFACE == 0
+
+
+def parts_of(graph: Graph, operator: Operator, node: Node) -> tuple[Part, ...]:
+    """Return the operands as parts of the result of a join, or the results as parts of the operand.
+    Raises MapError where one is no box there, or a shape is not known.
+    """
+    maps, shapes = operator.maps, operator.output_shapes(graph, node)
+    assert maps is not None, node.op
+    assert shapes is not None, node.op
+    results = [graph.tensor(result) for result in node.outputs]
+    for result, shape in zip(results, shapes, strict=True):
+        if result.shape != tuple(shape):
+            raise MapError(f"it gives {list(shape)}, the output is {list(result.shape)}")
+    operands = [graph.tensor(operand) for operand in operator.feature_inputs(node)]
+    found = maps(graph, node)
+    if operator.movement is Movement.JOIN:
+        back = [found[0].invert(n, math.prod(t.shape)) for n, t in enumerate(operands)]
+        return tuple(_part(moved, t, results[0]) for moved, t in zip(back, operands, strict=True))
+    return tuple(_part(moved, t, operands[0]) for moved, t in zip(found, results, strict=True))
+
+
+def _part(moved: IndexMap | None, part: Tensor, whole: Tensor) -> Part:
+    """Return the box of ``whole`` that ``part`` is. Raises MapError."""
+    sizes = [(v.images, v.height, v.width, v.channels) for v in map(memory_view, (part, whole))]
+    wide = None if moved is None else moved.in_bytes(device_element(whole).bytes)
+    pieces = () if wide is None else wide.by_dimensions(*sizes).pieces
+    if len(pieces) != 1:
+        raise MapError(f"{list(part.shape)} is no box of {list(whole.shape)}")
+    steps = [1] * RANK
+    for digit in pieces[0].digits:
+        source, result = (coordinates(distance, RANK) for distance in digit[1:])
+        axis = next(axis for axis in range(RANK) if result[axis])
+        if result[axis] != 1 or any(source[:axis]) or any(source[axis + 1 :]):
+            raise MapError(f"{list(part.shape)} is no box of {list(whole.shape)}")
+        steps[axis] = source[axis]
+    images, rows, columns, channels = steps
+    if (images, channels) != (1, 1):
+        raise MapError(f"the strides are {steps}")
+    image, row, column, channel = coordinates(pieces[0].first_source, RANK)
+    return Part(part, whole, (image, row, column, channel), (rows, columns))
+
+
+def part_requantized(part: Tensor, whole: Tensor) -> bytes | None:
+    """Return what the kernels of CONCATENATION make of the device's values -128 to 127 of a part,
+    as int8: the product in float32, rounded half away from zero. None: nothing. Raises
+    UndefinedResultError.
+    """
+    before, after = part.quantization, whole.quantization
+    if part.dtype is DType.FLOAT32 or before == after:
+        return None
+    assert before is not None
+    assert after is not None
+    assert part.dtype is DType.UINT8
+    low, high = TYPE_RANGES[part.dtype]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        scale = np.float32(before.scale) * (np.float32(1.0) / np.float32(after.scale))
+        bias = np.float32(-before.zero_point) * scale
+        values = np.arange(low, high + 1).astype(np.float32) * scale + bias
+        results = round_half_away(values) + after.zero_point
+    if not (np.abs(results) <= INT32_MAX).all():
+        raise UndefinedResultError("a result is no int32 in units of the output's scale")
+    offset = whole.dtype.element.offset
+    return (np.clip(results, low, high) - offset).astype(np.int8).tobytes()
+
+
+@constraint()
+def parts_defined(facts: GraphFacts, node: Node) -> str | None:
+    """Requantised parts must be int32 in units of the output's scale: the kernels leave open what
+    others become.
+    """
+    *parts, whole = facts.features(node)
+    for part in parts:
+        try:
+            part_requantized(part, whole)
+        except UndefinedResultError as error:
+            return f"{named(part)}: {error}"
+    return None
+
+
+@constraint()
+def int8_parts_keep_quantization(facts: GraphFacts, node: Node) -> str | None:
+    """All tensors of int8 must have the same scale and zero point, as the runtime demands."""
+    if facts.features(node)[0].dtype is DType.UINT8:
+        return None
+    return keeps_quantization.check(facts, node)
+
+
+@constraint()
+def alias_position_known(facts: GraphFacts, node: Node) -> str | None:
+    """Axis, begin, sizes and strides must be constant and inside the tensor, the rank kept, images
+    and channels not skipped.
+    """
+    try:
+        parts_of(facts.graph, facts.operator(node), node)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+@constraint()
+def parts_are_consecutive(facts: GraphFacts, node: Node) -> str | None:
+    """Every part must be consecutive pixels, or all pixels, of what is joined."""
+    *parts, whole = facts.features(node)
+    width = view_of(whole.shape).width
+    for part in parts:
+        view = view_of(part.shape)
+        if view.height > 1 and view.width < width:
+            return f"{named(part)} takes a part of the rows of {named(whole)}"
+    return None
+
+
+def _most_columns(chip: Chip) -> int:
+    """Return the most columns left of a part, over which a kernel reaches."""
+    return most_kernel(chip) - 1
+
+
+@constraint(columns=_most_columns, stride=most_stride)
+def part_is_reached(facts: GraphFacts, node: Node) -> str | None:
+    """A part that is no consecutive pixels must begin at most {columns} columns from the left, and
+    strides must be at most {stride}.
+    """
+    free = is_free(facts, node)
+    for part in parts_of(facts.graph, facts.operator(node), node):
+        if max(part.steps) > most_stride(facts.chip):
+            return f"the strides are {list(part.steps)}"
+        if part.begin[2] > _most_columns(facts.chip) and not free:
+            return f"{named(part.part)} begins at column {part.begin[2]}"
+    return None
+
+
+OF_UINT8_PARTS = (int8_parts_keep_quantization, parts_defined)
+"""The rules of joins that requantise parts of uint8."""
+
+JOINS = (
+    *common.QUANTIZATION,
+    feature_rank,
+    int8_parts_keep_quantization,
+    alias_position_known,
+    parts_are_consecutive,
+    parts_defined,
+)
+CUTS = (
+    *common.QUANTIZATION,
+    feature_rank,
+    keeps_quantization,
+    alias_position_known,
+    part_is_reached,
+)
+HALF_JOINS = (feature_rank, alias_position_known, parts_are_consecutive)
+HALF_CUTS = (feature_rank, alias_position_known, part_is_reached)
+"""The rules in fp16."""
+
+FIRST = tuple(
+    common.no_activation if rule is common.activation_supported else rule for rule in common.FIRST
+)

@@ -1,0 +1,68 @@
+"""Find which nodes only together are as they are in the model, to compare them so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from delegate.lower.lowered import Difference, Layer
+from delegate.model.graph import Graph, Node
+
+
+def joined_nodes(layers: Iterable[Layer]) -> dict[int, tuple[list[int], Difference]]:
+    """By its first node: nodes that only together are as they are in the model, and how far they
+    may be off. Layers that have nodes in common are parts of one result, each before its share of
+    what follows the CONCATENATION.
+    """
+    groups: list[tuple[set[int], Difference]] = []
+    for layer in layers:
+        if layer.difference is None:
+            continue
+        nodes, difference = set(layer.nodes), layer.difference
+        for group in [group for group in groups if group[0] & nodes]:
+            groups.remove(group)
+            nodes |= group[0]
+            worst = max(difference.most_lsb, group[1].most_lsb)
+            difference = Difference(worst, max(difference.share, group[1].share))
+        groups.append((nodes, difference))
+    return {min(nodes): (sorted(nodes), difference) for nodes, difference in groups}
+
+
+def with_dilations(
+    graph: Graph,
+    joined: Mapping[int, tuple[list[int], Difference | None]],
+    delegated: Sequence[int],
+) -> dict[int, tuple[list[int], Difference | None]]:
+    """Return ``joined`` with the nodes that say a dilated convolution: in between, the runtime has
+    tensors of other shapes.
+    """
+    found = dict(joined)
+    for group in graph.together:
+        if not group <= set(delegated):
+            continue
+        nodes, difference = set(group), None
+        for first, (others, theirs) in list(found.items()):
+            if not group.isdisjoint(others):
+                nodes |= set(others)
+                difference = theirs or difference
+                del found[first]
+        found[min(nodes)] = (sorted(nodes), difference)
+    return found
+
+
+def with_what_lies_between(graph: Graph, indices: Sequence[int]) -> list[Node]:
+    """The nodes, and all on the way from one to another: moves without tasks are in no layer."""
+    own, first, last = set(indices), min(indices), max(indices)
+    behind: set[int] = set()
+    before: set[int] = set()
+    span = [graph.node(index) for index in range(first, last + 1)]
+    follows = set()
+    for node in span:
+        if node.index in own or behind.intersection(node.inputs):
+            follows.add(node.index)
+            behind.update(node.outputs)
+    found = []
+    for node in reversed(span):
+        if node.index in own or (node.index in follows and before.intersection(node.outputs)):
+            found.append(node)
+            before.update(node.inputs)
+    return found[::-1]

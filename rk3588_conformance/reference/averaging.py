@@ -1,0 +1,81 @@
+"""References of operators that average pixels: pools, reductions, values in between."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from delegate.model.graph import DType
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
+from rk3588_conformance.reference.arithmetic import Array, Call, quantize_multiplier, scale_by
+from rk3588_conformance.reference.windows import pooled
+
+_ONE = 1 << 10
+
+
+def average_pool_2d(call: Call) -> Array:
+    """Average raw values, halves away from zero."""
+
+    def average(window: Array) -> Array:
+        count = window.shape[1] * window.shape[2]
+        total = window.sum(axis=(1, 2))
+        return np.asarray(np.sign(total) * ((2 * np.abs(total) + count) // (2 * count)))
+
+    return pooled(call, average)
+
+
+def mean(call: Call) -> Array:
+    """Average over height and width."""
+    total, mantissa, exponent = _image_total(call)
+    _, height, width, _ = call.operand().shape
+    count = height * width
+    bits = 0  # of the count, as the kernel shifts before it divides
+    while count >> (bits + 1) and bits < min(32, 31 + exponent):
+        bits += 1
+    scaled = scale_by(total, (mantissa << bits) // count, exponent - bits)
+    return scaled + call.result.zero_point
+
+
+def _image_total(call: Call) -> tuple[Array, int, int]:
+    """The sums of every image's channels, less the zero points, and the multiplier to the output's
+    scale.
+    """
+    multiplier = quantize_multiplier(call.quantization().scale / call.result.scale)
+    return call.steps().sum(axis=(1, 2)), *multiplier
+
+
+def total(call: Call) -> Array:
+    """Add up over height and width."""
+    return scale_by(*_image_total(call)) + call.result.zero_point
+
+
+def is_uint8(call: Call) -> bool:
+    return call.operand().dtype is DType.UINT8
+
+
+def resize_bilinear(call: Call) -> Array:
+    """Weigh four pixels by how near they are, in fixed point as for int8."""
+    options = call.node.known_options(ResizeBilinearOptions)
+    image = call.value().astype(np.int64)
+    _, rows, columns, _ = call.output.shape
+    y0, y1, dy = _places(options, image.shape[1], rows)
+    x0, x1, dx = _places(options, image.shape[2], columns)
+    dy = dy[:, np.newaxis, np.newaxis]
+    dx = dx[:, np.newaxis]
+    upper = image[:, y0][:, :, x0] * (_ONE - dx) + image[:, y0][:, :, x1] * dx
+    lower = image[:, y1][:, :, x0] * (_ONE - dx) + image[:, y1][:, :, x1] * dx
+    total = upper * (_ONE - dy) + lower * dy
+    rounded = (np.abs(total) + _ONE * _ONE // 2) // (_ONE * _ONE)
+    return np.asarray(np.sign(total) * rounded)
+
+
+def _places(options: ResizeBilinearOptions, size: int, output: int) -> tuple[Array, Array, Array]:
+    """The rows before and behind each row of the result, and how far it lies from the first."""
+    aligned = options.align_corners and output > 1
+    source, target = (size - 1, output - 1) if aligned else (size, output)
+    step = (_ONE * source + target // 2) // target
+    place = np.arange(output) * step
+    if options.half_pixel_centers:
+        place = place + step // 2 - _ONE // 2
+    first = np.maximum(place // _ONE, 0)
+    second = np.minimum(-(-place // _ONE), size - 1)
+    return first, second, place - first * _ONE

@@ -1,0 +1,93 @@
+"""References of operators whose results are values of their operands, or constants around them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from delegate.ops.depth_to_space import DepthToSpaceOptions
+from delegate.ops.mirror_pad import SYMMETRIC, MirrorPadOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
+from delegate.ops.space_to_depth import SpaceToDepthOptions
+from rk3588_conformance.reference.arithmetic import Array, Call
+from rk3588_conformance.reference.windows import pooled
+
+
+def maximum(call: Call) -> Array:
+    return np.asarray(np.maximum(call.value(0), call.value(1)))
+
+
+def minimum(call: Call) -> Array:
+    return np.asarray(np.minimum(call.value(0), call.value(1)))
+
+
+def reduce_max(call: Call) -> Array:
+    """Return the maxima over height and width."""
+    return np.asarray(call.value().max(axis=(1, 2)))
+
+
+def max_pool_2d(call: Call) -> Array:
+    return pooled(call, lambda window: np.max(window, axis=(1, 2)))
+
+
+def pad(call: Call) -> Array:
+    """Return the image with zero points around it."""
+    return np.pad(call.value(), _amounts(call), constant_values=call.result.zero_point)
+
+
+def padv2(call: Call) -> Array:
+    """Return the image with a value around it."""
+    return np.pad(call.value(), _amounts(call), constant_values=int(call.constant(2).item()))
+
+
+def mirror_pad(call: Call) -> Array:
+    """Return the image with its own pixels around it."""
+    if call.node.known_options(MirrorPadOptions).mode == SYMMETRIC:
+        return np.pad(call.value(), _amounts(call), mode="symmetric")
+    return np.pad(call.value(), _amounts(call), mode="reflect")
+
+
+def _amounts(call: Call) -> Array:
+    """Return the elements before and behind, by dimension."""
+    return call.constant(1).reshape(-1, 2)
+
+
+def depth_to_space(call: Call) -> Array:
+    """Go block by block, as the definition says."""
+    options = call.node.known_options(DepthToSpaceOptions)
+    x, block = call.value(), options.block
+    result: Array = np.zeros(call.output.shape, x.dtype)
+    parts = np.split(x, block**2, axis=3)
+    for number, part in enumerate(parts):
+        row, column = divmod(number, block)
+        result[:, row::block, column::block] = part
+    return result
+
+
+def space_to_depth(call: Call) -> Array:
+    """Go block by block, as the definition says."""
+    options = call.node.known_options(SpaceToDepthOptions)
+    x, block = call.value(), options.block
+    parts = [x[:, row::block, column::block] for row in range(block) for column in range(block)]
+    return np.concatenate(parts, axis=3)
+
+
+def resize_nearest_neighbor(call: Call) -> Array:
+    """Repeat rows and columns, found in float32."""
+    options = call.node.known_options(ResizeNearestOptions)
+    image = call.value()
+    _, rows, columns, _ = call.output.shape
+    y = [_nearest(options, row, image.shape[1], rows) for row in range(rows)]
+    x = [_nearest(options, column, image.shape[2], columns) for column in range(columns)]
+    return np.asarray(image[:, y][:, :, x])
+
+
+def _nearest(options: ResizeNearestOptions, place: int, size: int, output: int) -> int:
+    scale = np.float32(size) / np.float32(output)
+    if options.align_corners and output > 1:
+        scale = np.float32(size - 1) / np.float32(output - 1)
+    exact = np.float32(place) + np.float32(0.5 if options.half_pixel_centers else 0)
+    exact = exact * scale
+    whole = int(exact)
+    if options.align_corners and exact - np.float32(whole) >= np.float32(0.5):
+        whole += 1
+    return min(whole, size - 1)

@@ -1,0 +1,111 @@
+"""References of operators that multiply with weights, or with another matrix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.transpose_conv import TransposeConvOptions
+from rk3588_conformance.reference.arithmetic import Array, Call, operands, requantize, round_once
+from rk3588_conformance.reference.windows import geometry, taps
+
+
+def conv_2d(call: Call) -> Array:
+    options = call.node.known_options(ConvOptions)
+    features, weights = operands(call)
+    outputs, kh, kw, channels = weights.shape
+    largest = float(np.abs(features).max(initial=0) * np.abs(weights).max(initial=0))
+    # Sums of integers below 2^24 are exact in float32, below 2^53 in float64.
+    kind = np.float32 if largest * channels < 1 << 24 else np.float64
+    features, weights = features.astype(kind), weights.astype(kind)
+    (rows, columns), tap = taps(options, features, kh, kw)
+    acc = np.zeros((features.shape[0] * rows * columns, outputs))
+    for y in range(kh):
+        for x in range(kw):
+            acc += tap(y, x).reshape(-1, channels) @ weights[:, y, x].T
+    wide = acc.astype(np.int64).reshape(features.shape[0], rows, columns, outputs)
+    return requantize(call, wide)
+
+
+def is_not_grouped(call: Call) -> bool:
+    """Grouped convolutions are left to the kernels."""
+    return call.operand().shape[3] == call.operand(1).shape[3]
+
+
+def depthwise_conv_2d(call: Call) -> Array:
+    options = call.node.known_options(DepthwiseOptions)
+    features, weights = operands(call)
+    _, kh, kw, outputs = weights.shape
+    features = np.repeat(features, outputs // features.shape[3], axis=3)
+    (rows, columns), tap = taps(options, features, kh, kw)
+    acc = np.zeros((features.shape[0], rows, columns, outputs))
+    for y in range(kh):
+        for x in range(kw):
+            acc += tap(y, x) * weights[0, y, x]
+    return requantize(call, np.rint(acc).astype(np.int64))
+
+
+def fully_connected(call: Call) -> Array:
+    features, weights = operands(call)
+    acc = features.reshape(-1, weights.shape[1]) @ weights.T
+    if call.graph.rounds_once:
+        return round_once(call, acc)
+    return requantize(call, np.rint(acc).astype(np.int64), in_float=True)
+
+
+def has_unwritten_rows(call: Call) -> bool:
+    """With scales per channel the kernel takes the output's first two dimensions for rows and
+    outputs, whatever its rank, and leaves the rest unwritten.
+    """
+    quantization = call.operand(1).quantization
+    is_per_channel = quantization is not None and quantization.is_per_channel
+    return is_per_channel and len(call.output.shape) > 2
+
+
+def batch_matmul(call: Call) -> Array:
+    options = call.node.known_options(BatchMatMulOptions)
+    first, second = (
+        np.swapaxes(operand, -1, -2) if is_turned else operand
+        for operand, is_turned in zip(
+            (call.steps(place).astype(np.float64) for place in call.places),
+            (options.adj_x, options.adj_y),
+            strict=True,
+        )
+    )
+    acc = np.rint(first @ second).astype(np.int64)
+    return requantize(call, acc, in_float=True)
+
+
+def transpose_conv(call: Call) -> Array:
+    """Scatter every input element over the outputs that its kernel reaches."""
+    options = call.node.known_options(TransposeConvOptions)
+    _, weights_index, input_index, *bias = call.node.inputs
+    convolution = replace(call.node, inputs=(input_index, weights_index, *bias))
+    as_convolution = replace(call, node=convolution)
+    features, weights = operands(as_convolution)
+    outputs, kh, kw, _ = weights.shape
+    images, height, width, _ = features.shape
+    _, rows, columns, _ = call.output.shape
+    # Left out before the first result: the padding of the convolution that is transposed.
+    _, top = geometry(rows, kh, options.stride_h, options.padding)
+    _, left = geometry(columns, kw, options.stride_w, options.padding)
+    # Room for all that kernels reach; the output is cut out of it.
+    reach = (height - 1) * options.stride_h + kh, (width - 1) * options.stride_w + kw
+    room = max(reach[0], top + rows), max(reach[1], left + columns)
+    acc = np.zeros((images, *room, outputs))
+    for y in range(kh):
+        for x in range(kw):
+            last_row = y + (height - 1) * options.stride_h + 1
+            last_column = x + (width - 1) * options.stride_w + 1
+            place = (
+                slice(None),
+                slice(y, last_row, options.stride_h),
+                slice(x, last_column, options.stride_w),
+            )
+            acc[place] += features @ weights[:, y, x].T
+    cut = acc[:, top : top + rows, left : left + columns]
+    return requantize(as_convolution, np.rint(cut).astype(np.int64))

@@ -1,0 +1,111 @@
+"""What ``compare`` says where fp16, or the runtime itself, is why results differ."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rk3588_conformance.comparison as comparison
+from delegate.cli import main
+from delegate.host.delegated import ReferenceModel
+from delegate.host.samples import random_sample
+from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.shared.functions import table_rows
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.model_builder import ModelBuilder
+
+
+def in_half() -> bytes:
+    rng = np.random.default_rng(2)
+    builder = ModelBuilder("half")
+    x = builder.input("x", (1, 5, 6, 8), DType.FLOAT32)
+    given = builder.constant("half", rng.normal(size=(24, 1, 1, 8)).astype(np.float16))
+    weights = builder.tensor("weights", (24, 1, 1, 8), DType.FLOAT32)
+    builder.operator("DEQUANTIZE", (given,), (weights,))
+    bias = builder.constant("bias", np.zeros(24, np.float32))
+    y = builder.tensor("y", (1, 5, 6, 24), DType.FLOAT32)
+    builder.operator("CONV_2D", (x, weights, bias), (y,), ConvOptions())
+    builder.output(y)
+    return builder.build()
+
+
+def one_layer() -> bytes:
+    builder = ModelBuilder("layer")
+    x = builder.input("x", (1, 5, 6, 8), DType.INT8, Quantization((0.5,), (3,)))
+    builder.output(layers.conv(builder, np.random.default_rng(0), x, 16, layers.Window(3, 3)))
+    return builder.build()
+
+
+def test_fp16_is_said_to_round_and_not_to_be_broken(tmp_path, capsys) -> None:
+    path = tmp_path / "half.tflite"
+    path.write_bytes(in_half())
+    assert main(["compare", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "BROKEN" not in out
+    assert "in fp16, which rounds" in out
+
+
+def test_a_wrong_kernel_of_the_runtime_is_named_as_such(tmp_path, capsys, monkeypatch) -> None:
+    path = tmp_path / "layer.tflite"
+    path.write_bytes(one_layer())
+    (output,) = read_graph(path).outputs
+    right = ReferenceModel.tensor
+
+    def wrong(self: ReferenceModel, index: int) -> np.ndarray:
+        array = right(self, index)
+        return array ^ 16 if index == output else array
+
+    monkeypatch.setattr(ReferenceModel, "tensor", wrong)
+    assert main(["compare", str(path), "--per-op"]) == 0
+    out = capsys.readouterr().out
+    assert "RUNTIME: node 0 (CONV_2D): the runtime's reference kernel is off by 16" in out
+    assert "BROKEN" not in out
+    # A program that is wrong itself is no fault of the runtime.
+    assert main(["compare", str(path), "--per-op", "--device", "null"]) == 1
+    assert "BROKEN: node 0 (CONV_2D)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("numerics", "share"), [("auto", "75 %"), ("exact", "99.5 %")])
+def test_the_bound_is_that_of_the_mode(numerics: str, share: str, tmp_path, capsys) -> None:
+    path = tmp_path / "layer.tflite"
+    path.write_bytes(one_layer())
+    assert main(["compare", str(path), "--per-op", "-O", f"numerics={numerics}"]) == 0
+    assert f"contract of numerics={numerics}: max diff 1, at least {share}" in (
+        capsys.readouterr().out
+    )
+
+
+def test_operators_are_compiled_for_the_runtimes_rounding(tmp_path, monkeypatch) -> None:
+    seen = []
+
+    def for_runtime(graph, runtime):
+        seen.append(runtime)
+        return graph
+
+    monkeypatch.setattr(comparison, "for_runtime", for_runtime)
+    path = tmp_path / "layer.tflite"
+    path.write_bytes(one_layer())
+    assert main(["compare", str(path), "--per-op", "--jobs", "1"]) == 0
+    assert seen == [comparison.find_runtime()]
+
+
+def test_ids_are_drawn_within_the_smallest_table() -> None:
+    builder = ModelBuilder("words")
+    x = builder.input("ids", (1, 500), DType.INT32)
+    other = builder.input("number", (1,), DType.INT32)
+    cast = builder.tensor("cast", (1, 500), DType.INT32)
+    builder.operator("CAST", (x,), (cast,))
+    for rows in (40, 7, 90):
+        table = builder.constant(f"table {rows}", np.zeros((rows, 4), np.float32))
+        words = builder.tensor(f"words {rows}", (1, 500, 4), DType.FLOAT32)
+        builder.operator("GATHER", (table, cast), (words,))
+        builder.output(words)
+    graph = read_graph(builder.build())
+    assert table_rows(graph) == {x: 7}
+    inputs = [{"index": i, "name": "", "shape": s, "dtype": np.int32}
+              for i, s in ((x, (1, 500)), (other, (1,)))]  # fmt: skip
+    ids, number = random_sample(inputs, 0, table_rows(graph))
+    assert set(ids.flat) == set(range(7))
+    assert number.dtype == ids.dtype == np.int32

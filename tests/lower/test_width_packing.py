@@ -1,0 +1,157 @@
+"""Maps of few channels as pairs of pixels: the reference kernels' results, bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from delegate.chip.chips import DEFAULT
+from delegate.chip.rk3576 import RK3576
+from delegate.compile.compiler import compile_model
+from delegate.model.graph import DType, Padding, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.ops.mul import MulOptions
+from delegate.options import Options
+from delegate.partition.width_packing import pack_width
+from delegate.partition.workload import workload_of
+from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.random_layers import Numbers
+from tests.lower.reference import differences, whole_graph
+
+SAME = Quantization((0.05,), (3,))
+SIGMOID = {
+    DType.INT8: Quantization((1 / 256,), (-128,)),
+    DType.UINT8: Quantization((1 / 256,), (0,)),
+}
+
+
+def window(kernel: tuple[int, int], strides: tuple[int, int], padding: Padding) -> Window:
+    return Window(*kernel, *strides, padding=padding)
+
+
+def two_convolutions(
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    kernels: tuple[int, int],
+    first: Window,
+    second: Window,
+    *,
+    dtype: DType = DType.INT8,
+    pads: tuple[tuple[int, int], tuple[int, int]] | None = None,
+    has_silu: bool = False,
+    is_seen: bool = False,
+    per_channel: bool = True,
+) -> bytes:
+    """One behind the other, perhaps with SiLU and PAD in between."""
+    b = ModelBuilder("pairs")
+    x = b.input("x", shape, dtype, SAME)
+    is_per_channel = per_channel and dtype is DType.INT8
+    numbers = Numbers(output=SAME, per_channel=is_per_channel)
+    y = conv(b, rng, x, kernels[0], first, numbers, name="first")
+    if is_seen:
+        b.output(y)
+    if has_silu:
+        gate = function(b, "LOGISTIC", (y,), SIGMOID[dtype])
+        product = b.tensor("product", b.spec(y).shape, dtype, SAME)
+        b.operator("MUL", (y, gate), (product,), MulOptions())
+        y = product
+    if pads is not None:
+        (top, bottom), (left, right) = pads
+        n, h, w, c = b.spec(y).shape
+        padded = b.tensor("padded", (n, h + top + bottom, w + left + right, c), dtype, SAME)
+        amounts = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
+        b.operator("PAD", (y, b.constant("amounts", amounts)), (padded,), None)
+        y = padded
+    b.output(conv(b, rng, y, kernels[1], second, numbers, name="second"))
+    return b.build()
+
+
+def is_paired(model: bytes) -> bool:
+    graph = read_graph(model)
+    return pack_width(graph, whole_graph(graph), DEFAULT) is not graph
+
+
+SQUARE = window((3, 3), (2, 2), Padding.SAME)
+VALID = window((3, 3), (2, 2), Padding.VALID)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("channels", [1, 3, 8, 11, 16])
+def test_a_first_layer_with_silu(channels: int, dtype: DType) -> None:
+    """As YOLO begins, its padding by PAD."""
+    rng = np.random.default_rng(channels)
+    model = two_convolutions(
+        rng, (1, 18, 28, 3), (channels, 21), SQUARE, VALID,
+        dtype=dtype, pads=((1, 1), (1, 1)), has_silu=True,
+    )  # fmt: skip
+    assert is_paired(model)
+    for _ in range(2):
+        assert not any(difference.any() for difference in differences(model, rng))
+
+
+def test_chips_of_square_kernels_keep_single_pixels() -> None:
+    rng = np.random.default_rng(1)
+    pads = ((1, 1), (1, 1))
+    graph = read_graph(two_convolutions(rng, (1, 18, 28, 3), (16, 21), SQUARE, VALID, pads=pads))
+    assert pack_width(graph, whole_graph(graph), DEFAULT) is not graph
+    assert pack_width(graph, whole_graph(graph), RK3576) is graph
+    result = compile_model(graph, replace(Options(numerics="exact"), chip="rk3576"))
+    assert "form_is_known" not in {rejection.rule for rejection in result.rejections}
+
+
+@pytest.mark.parametrize("kernel", [(1, 1), (1, 2), (2, 3), (3, 4), (3, 5), (5, 7)], ids=str)
+@pytest.mark.parametrize("padding", [Padding.SAME, Padding.VALID])
+def test_kernels_of_any_width(kernel: tuple[int, int], padding: Padding) -> None:
+    """Whether or not their taps fit pairs, results are the same."""
+    for seed, (size, stride) in enumerate((((11, 24), 1), ((9, 40), 2), ((7, 30), 3))):
+        rng = np.random.default_rng(seed)
+        model = two_convolutions(
+            rng, (1, *size, 5), (7, 19), window((3, 3), (1, stride), Padding.SAME),
+            window(kernel, (1, 2), padding),
+        )  # fmt: skip
+        assert not any(difference.any() for difference in differences(model, rng))
+
+
+@pytest.mark.parametrize("sides", [(0, 0), (1, 0), (0, 1), (2, 1), (3, 2), (4, 4)], ids=str)
+def test_columns_before_and_behind(sides: tuple[int, int]) -> None:
+    for kernel in (1, 2, 3, 5):
+        rng = np.random.default_rng(kernel)
+        model = two_convolutions(
+            rng, (1, 7, 20, 4), (16, 9), window((2, 3), (1, 1), Padding.SAME),
+            window((1, kernel), (1, 2), Padding.VALID), pads=((1, 0), sides),
+        )  # fmt: skip
+        assert not any(difference.any() for difference in differences(model, rng))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(lambda r: two_convolutions(r, (1, 8, 18, 3), (16, 9), SQUARE, SQUARE),
+                     id="odd columns"),
+        pytest.param(lambda r: two_convolutions(r, (1, 8, 16, 3), (17, 9), SQUARE, SQUARE),
+                     id="more than half a group"),
+        pytest.param(lambda r: two_convolutions(r, (1, 8, 16, 3), (16, 9), SQUARE, SQUARE,
+                                                is_seen=True), id="seen by others"),
+        pytest.param(lambda r: two_convolutions(r, (1, 8, 16, 3), (16, 9), SQUARE,
+                                                window((3, 3), (1, 1), Padding.SAME)),
+                     id="a stride of a pixel"),
+    ],
+)  # fmt: skip
+def test_others_are_left_alone(model) -> None:
+    rng = np.random.default_rng(1)
+    built = model(rng)
+    assert not is_paired(built)
+    assert not any(difference.any() for difference in differences(built, rng))
+
+
+def test_layers_have_the_models_nodes() -> None:
+    rng = np.random.default_rng(2)
+    model = two_convolutions(rng, (1, 8, 16, 3), (16, 9), SQUARE, SQUARE, has_silu=True)
+    graph = read_graph(model)
+    workload = workload_of(graph, whole_graph(graph))
+    assert [operation.nodes for operation in workload.operations] == [(0,), (1, 2), (3,)]
+    assert workload.graph.tensor(graph.nodes[0].outputs[0]).shape == (1, 4, 4, 32)

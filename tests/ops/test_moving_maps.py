@@ -1,0 +1,87 @@
+"""Maps of operators that only move values, against TensorFlow Lite's reference kernels."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delegate.host.delegated import expose_tensors
+from delegate.host.runtimes import find_runtime
+from delegate.model.tflite_reader import read_graph
+from delegate.ops import OPERATORS
+from delegate.partition.rules import check_node, facts_of
+from rk3588_conformance import edge_move_grid, move_grid, reorder_grid, resize_grid
+from tests.index_maps import moved
+from tests.partition.rule_graphs import turned
+
+CASES = 16
+"""Of each family of models."""
+
+GRIDS = (move_grid, reorder_grid, resize_grid, edge_move_grid)
+FAMILIES = {
+    family.prefix: family
+    for grid in GRIDS
+    for family in grid.FAMILIES
+    if family.prefix not in ("TransposeConv.Op/", "ResizeBilinear.Op/")
+}
+MOVING = {name for name, operator in OPERATORS.items() if operator.maps is not None}
+
+
+@pytest.mark.parametrize("prefix", FAMILIES)
+def test_maps_are_what_the_kernels_do(prefix: str, tmp_path: Path) -> None:
+    family = FAMILIES[prefix]
+    rng = random.Random(prefix)
+    parameters = list(family.parameters())
+    nodes = 0
+    for parameter in rng.sample(parameters, min(CASES, len(parameters))):
+        case = family.case(parameter)
+        if case.build is None or not case.runs_on_cpu:
+            continue
+        path = tmp_path / "model.tflite"
+        path.write_bytes(case.build(case.generator()))
+        graph = read_graph(path)
+        inner = [t for node in graph.nodes for t in node.outputs]
+        interpreter = find_runtime().interpreter(
+            expose_tensors(path, inner), reference_kernels=True
+        )
+        for detail in interpreter.get_input_details():
+            values = np.random.default_rng(nodes).integers(0, 128, detail["shape"])
+            interpreter.set_tensor(detail["index"], values.astype(detail["dtype"]))
+        interpreter.invoke()
+        known = {t: interpreter.get_tensor(t) for t in (*graph.inputs, *inner)}
+        facts = facts_of(graph)
+        for node in graph.nodes:
+            if node.op not in MOVING or check_node(facts, node) is not None:
+                continue
+            if len({tensor.quantization for tensor in facts.features(node)}) > 1:
+                continue  # parts that are requantised
+            operator = OPERATORS[node.op]
+            operands = {k: known[t] for k, t in enumerate(operator.feature_inputs(node))}
+            for result, found in zip(node.outputs, operator.maps(graph, node), strict=True):
+                assert found.is_whole
+                expected = known[result].ravel()
+                np.testing.assert_array_equal(moved(found, operands), expected, case.name)
+            nodes += 1
+    assert nodes > 0
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.float16, np.float32])
+@pytest.mark.parametrize("axes", [(0, 1, 2, 3), (0, 3, 1, 2), (3, 2, 1, 0)])
+def test_constants_move_as_in_numpy(axes: tuple[int, ...], kind: type[np.generic]) -> None:
+    graph = turned(axes)
+    (node,) = graph.nodes
+    source = graph.tensor(node.inputs[0])
+    values = np.arange(math.prod(source.shape)).astype(kind).reshape(source.shape)
+    tensors = [replace(t, constant=values) if t is source else t for t in graph.tensors]
+    folds = OPERATORS[node.op].folds
+    assert folds is not None
+    found = folds(replace(graph, tensors=tuple(tensors)), node)
+    assert found is not None
+    np.testing.assert_array_equal(found, values.transpose(axes))
+    assert found.dtype == kind
+    assert not found.flags.writeable

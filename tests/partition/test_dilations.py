@@ -1,0 +1,174 @@
+"""Dilated convolutions stored as SPACE_TO_BATCH_ND, convolution, BATCH_TO_SPACE_ND."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import delegate
+from delegate.cli import main
+from delegate.compile.aot.rewrite import compile_ahead_of_time
+from delegate.compile.compiler import compile_model
+from delegate.host.runtimes import find_runtime
+from delegate.model.graph import DType, Padding, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.ops.shared.dilations import with_dilations
+from delegate.options import Options
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Window, conv, depthwise
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.dilation_grid import dilated, moved
+
+SCALE = Quantization((0.05,), (3,))
+SIZE = (1, 9, 12, 24)
+
+
+def image_model(seed: int = 0, *, is_depthwise: bool = False) -> bytes:
+    """Between two functions, so that nothing of it is at an edge; the batch is dynamic."""
+    builder = ModelBuilder("dilated")
+    x = builder.input("x", SIZE, DType.INT8, SCALE, shape_signature=(-1, *SIZE[1:]))
+    y = function(builder, "RELU", (x,), SCALE)
+    rng = np.random.default_rng(seed)
+    z = dilated(builder, rng, y, (3, 3), (2, 2), "int8", is_depthwise=is_depthwise, is_same=True)
+    builder.output(function(builder, "RELU", (z,), builder.spec(z).quantization))
+    return builder.build()
+
+
+def line_model(
+    images: int = 1, pads: tuple[int, int] = (0, 0), crops: int = 0, *, is_depthwise: bool = False
+) -> bytes:
+    """Keras' Conv1D with dilation_rate, 24 steps; Keras itself pads elsewhere."""
+    builder = ModelBuilder("line")
+    x = builder.input("x", (images, 24, 16), DType.INT8, SCALE)
+    wide, b = (24 + sum(pads)) // 4, 4 * images
+    split = moved(builder, "SPACE_TO_BATCH_ND", x, (b, wide, 16), (4,), (pads,))
+    image = moved(builder, "EXPAND_DIMS", split, (b, 1, wide, 16), -3)
+    layer, rng = Window(1, 3, padding=Padding.VALID), np.random.default_rng(1)
+    made = depthwise(builder, rng, image, layer) if is_depthwise else conv(
+        builder, rng, image, 8, layer
+    )  # fmt: skip
+    *_, after, outputs = builder.spec(made).shape
+    flat = moved(builder, "RESHAPE", made, (b, after, outputs), (-1, after, outputs))
+    shape = (images, 4 * after - crops, outputs)
+    builder.output(moved(builder, "BATCH_TO_SPACE_ND", flat, shape, (4,), ((0, crops),)))
+    return builder.build()
+
+
+def run(
+    content: bytes, batch: int = 1, image: np.ndarray | None = None, **options: str
+) -> np.ndarray:
+    runtime = find_runtime()
+    plugins = [runtime.load_delegate(delegate.library_path(), options)] if options else []
+    interpreter = runtime.interpreter(content, plugins, reference_kernels=True)
+    (given,) = interpreter.get_input_details()
+    shape = (batch, *given["shape"][1:])
+    if batch != 1:
+        interpreter.resize_tensor_input(given["index"], shape)
+        interpreter.allocate_tensors()
+    if image is None:
+        image = np.random.default_rng(batch).integers(-128, 128, shape).astype(np.int8)
+    interpreter.set_tensor(given["index"], image)
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+
+
+OURS = {"device": "simulator", "numerics": "exact", "log_level": "info"}
+
+
+@pytest.mark.parametrize("numerics", ["auto", "exact"])
+@pytest.mark.parametrize("is_depthwise", [False, True])
+def test_all_of_it_runs_in_one_partition_at_every_batch(numerics, is_depthwise, caplog) -> None:
+    content = image_model(is_depthwise=is_depthwise)
+    for batch in (1, 3):
+        ours = run(content, batch, **OURS | {"numerics": numerics})
+        assert np.abs(ours.astype(int) - run(content, batch)).max() <= (numerics == "auto")
+        assert "5 of 5 nodes delegated in 1 partition" in caplog.text
+        assert "run on the CPU" not in caplog.text
+        caplog.clear()
+
+
+@pytest.mark.parametrize("is_depthwise", [False, True])
+@pytest.mark.parametrize(
+    ("images", "pads", "crops"),
+    [(1, (0, 0), 0), (2, (0, 0), 0), (1, (8, 0), 0), (2, (3, 5), 0), (1, (6, 6), 3)],
+)
+def test_a_line_is_an_image(images: int, pads: tuple[int, int], crops: int, is_depthwise) -> None:
+    """Whole blocks are its rows; else it is one row, and zeros lie between taps."""
+    content = line_model(images, pads, crops, is_depthwise=is_depthwise)
+    result = compile_model(content, Options.from_mapping(OURS | {"deny_ops": ""}, {}))
+    # A sequence of several images has them in rows, which EXPAND_DIMS does not move.
+    assert bool(result.rejections) == (images > 1)
+    image = np.random.default_rng(2).integers(-128, 128, (images, 24, 16)).astype(np.int8)
+    ours, theirs = run(content, image=image, **OURS), run(content, image=image)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_long_dilation_of_a_line_has_no_more_taps() -> None:
+    graph = with_dilations(read_graph(line_model()))
+    (weights,) = (graph.tensor(n.inputs[1]).shape for n in graph.nodes if n.op == "CONV_2D")
+    assert weights == (8, 3, 1, 16)
+
+
+def test_compiled_ahead_of_time_it_is_one_operator() -> None:
+    compiled = compile_ahead_of_time(image_model(), Options.from_mapping(OURS, {})).content
+    assert [node.op for node in read_graph(compiled).nodes] == ["CUSTOM:rk3588-npu"]
+    np.testing.assert_array_equal(run(compiled, **OURS), run(image_model()))
+
+
+def test_the_parts_are_compared_together(tmp_path, capsys) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(image_model())
+    assert main(["compare", str(path), "--per-op", "-O", "numerics=exact"]) == 0
+    assert "PAD + CONV_2D + RESHAPE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("denied", ["SPACE_TO_BATCH_ND", "CONV_2D", "2"])
+def test_none_of_it_is_delegated_where_a_part_is_denied(denied: str) -> None:
+    options = Options.from_mapping(OURS | {"deny_ops": denied}, {})
+    result = compile_model(image_model(), options)
+    delegated = {n for one in result.partitions for n in one.partition.delegated}
+    left = {r.node: r.op for r in result.rejections}
+    if denied == "SPACE_TO_BATCH_ND":  # the convolution of the batch is one by itself
+        assert delegated == {0, 2, 4}
+    else:
+        assert delegated == {0, 4}
+        assert [left[n] for n in (1, 2, 3)] == ["SPACE_TO_BATCH_ND", "CONV_2D", "BATCH_TO_SPACE_ND"]
+        assert {r.rule for r in result.rejections} == {"not_denied", "dilation_is_whole"}
+    ours = run(image_model(), **OURS | {"deny_ops": denied})
+    np.testing.assert_array_equal(ours, run(image_model()))
+
+
+def other_model(
+    crops: tuple[tuple[int, int], ...] = ((0, 0), (0, 0)),
+    padding: Padding = Padding.VALID,
+    *,
+    is_read_twice: bool = False,
+) -> bytes:
+    """A chain of one kind that says no dilation; without changes, one that does."""
+    builder = ModelBuilder("other")
+    x = builder.input("x", (1, 8, 8, 16), DType.INT8, SCALE)
+    split = moved(builder, "SPACE_TO_BATCH_ND", x, (4, 4, 4, 16), (2, 2), ((0, 0), (0, 0)))
+    window = Window(3, 3, padding=padding)
+    made = conv(builder, np.random.default_rng(1), split, 8, window)
+    _, rows, columns, _ = builder.spec(made).shape
+    (top, bottom), (left, right) = crops
+    shape = (1, 2 * rows - top - bottom, 2 * columns - left - right, 8)
+    builder.output(moved(builder, "BATCH_TO_SPACE_ND", made, shape, (2, 2), crops))
+    if is_read_twice:
+        builder.output(split)
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_one"),
+    [
+        ({}, True),
+        ({"crops": ((0, 1), (0, 0))}, False),  # of more than the border
+        ({"padding": Padding.SAME}, False),  # each block has a border
+        ({"is_read_twice": True}, False),
+    ],
+)
+def test_only_what_says_a_dilation_becomes_one(changes: dict, is_one: bool) -> None:
+    content = other_model(**changes)
+    assert bool(with_dilations(read_graph(content)).together) == is_one
+    np.testing.assert_array_equal(run(content, **OURS), run(content))
