@@ -39,8 +39,10 @@ class Executable:
 def check_program(program: bytes | mmap) -> None:
     """Raises ProgramError unless a device could take the serialised Program."""
 
-def check_private_folder(folder: bytes) -> None:
-    """Raises ValueError unless only this user and root can put, replace or rename files there."""
+def private_folder(folder: bytes) -> bytes:
+    """Return the folder without links. Raises ValueError unless only this user and root can put,
+    replace or rename files there.
+    """
 
 def check_private_file(descriptor: int, path: bytes) -> None:
     """Raises ValueError unless only this user and root can have written the open file."""

@@ -92,24 +92,24 @@ def compile_cached(
     ``context``: what else the result depends on, for example who partitions. A folder that cannot
     be used costs a warning, or a line at level info where nobody named it, never the result.
     """
-    from delegate._native import check_private_folder
+    from delegate._native import private_folder
 
     kept_in = options.cache_folder()
     if kept_in is None:
         return running_part(graph, compile_graph())
     key = cache_key(graph, options, context)
     folder = Path(kept_in)
-    path = folder / (key + SUFFIX)
     unusable = logging.INFO if options.cache_dir == "auto" else logging.WARNING
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        check_private_folder(os.fsencode(folder))
+        folder = Path(os.fsdecode(private_folder(os.fsencode(folder))))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         if isinstance(error, FileExistsError):
             reason = "it is no folder"
         logger.log(unusable, "the cache folder %s is not used: %s", folder, reason)
         return running_part(graph, compile_graph())
+    path = folder / (key + SUFFIX)
     if os.path.lexists(path):
         _release_constants(graph)
     try:

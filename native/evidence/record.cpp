@@ -96,7 +96,7 @@ Record::Record(std::string folder, BoardKey key) : key_(std::move(key)) {
   }
   try {
     make_folders(folder);
-    check_private_folder(folder);
+    folder = private_folder(folder);
   } catch (const std::runtime_error& error) {
     problem_ = error.what();
     return;

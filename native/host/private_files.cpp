@@ -28,7 +28,7 @@ bool belongs_to_others(const struct stat& status) {
 
 }  // namespace
 
-void check_private_folder(const std::string& folder) {
+std::string private_folder(const std::string& folder) {
   char resolved[PATH_MAX];
   if (realpath(folder.c_str(), resolved) == nullptr) refuse_unknown(folder);
   for (std::filesystem::path path = resolved;; path = path.parent_path()) {
@@ -46,7 +46,7 @@ void check_private_folder(const std::string& folder) {
       refuse("others may write " + place + " (mode " + mode.str() + "); chmod go-w " + place +
              ", or choose another cache_dir");
     }
-    if (path == path.root_path()) return;
+    if (path == path.root_path()) return resolved;
   }
 }
 

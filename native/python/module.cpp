@@ -30,9 +30,9 @@ py::object error_class(const char* name) {
 
 // Calls `check`; raises ValueError where it refuses.
 template <typename Check, typename... Arguments>
-void refuse_value(Check check, const Arguments&... arguments) {
+auto refuse_value(Check check, const Arguments&... arguments) {
   try {
-    check(arguments...);
+    return check(arguments...);
   } catch (const std::runtime_error& error) {
     throw py::value_error(error.what());
   }
@@ -195,10 +195,11 @@ static void bind_runs(py::module_& module) {
 
 static void bind_memory(py::module_& module) {
   module.def(
-      "check_private_folder",
-      [](const std::string& folder) { refuse_value(check_private_folder, folder); },
+      "private_folder",
+      [](const std::string& folder) { return py::bytes(refuse_value(private_folder, folder)); },
       py::arg("folder"),
-      "Raises ValueError unless only this user and root can put, replace or rename files there.");
+      "Returns the folder without links. Raises ValueError unless only this user and root can put, "
+      "replace or rename files there.");
   module.def(
       "check_private_file",
       [](int descriptor, const std::string& path) {

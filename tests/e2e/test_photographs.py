@@ -72,15 +72,20 @@ def test_photograph_gets_its_label_in_one_submit_per_partition(entry: Entry) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
-def test_best_class_agrees_with_the_cpu(entry: Entry) -> None:
-    """At least 99 % over all photographs, against TensorFlow Lite's default kernels."""
+def test_best_class_agrees_with_the_cpu(entry: Entry, every: int) -> None:
+    """At least 99 % over all photographs, and all but one of a fifth of them, against TensorFlow
+    Lite's default kernels.
+    """
     images = find_images(PHOTOGRAPHS)
     assert len(images) == 250
+    images = images[::every]
     result = compare(entry, images, per_op=False, reference=False)
     assert result.samples == len(images)
     assert result.top1_agreed is not None
-    assert result.top1_agreed * MIN_TOP1_AGREEMENT[1] >= len(images) * MIN_TOP1_AGREEMENT[0]
+    agreeing, of = MIN_TOP1_AGREEMENT
+    assert len(images) - result.top1_agreed <= max(1, len(images) * (of - agreeing) // of)
 
 
 @pytest.mark.slow

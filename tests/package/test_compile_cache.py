@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from delegate import _native
 from delegate.compile import cache as compile_cache
 from delegate.compile.cache import SUFFIX, cache_key, compile_cached
 from delegate.compile.compiler import compile_model
@@ -295,6 +296,26 @@ def test_links_and_folders_are_not_followed(options, tmp_path):
     os.rename(path, tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", path)
     assert run(graph, options)[1]
+
+
+def test_a_link_that_is_turned_after_the_check_leads_nowhere_else(options, tmp_path, monkeypatch):
+    """The folder that was checked is used, not the one that its name leads to later."""
+    checked, other = tmp_path / "checked", tmp_path / "other"
+    checked.mkdir(mode=0o700)
+    other.mkdir(mode=0o700)
+    os.symlink(checked, options.cache_dir)
+    check = _native.private_folder
+
+    def check_and_turn(folder):
+        found = check(folder)
+        os.unlink(options.cache_dir)
+        os.symlink(other, options.cache_dir)
+        return found
+
+    monkeypatch.setattr(_native, "private_folder", check_and_turn)
+    run(graph_of(), options)
+    assert os.listdir(other) == []
+    assert len(os.listdir(checked)) == 1
 
 
 @pytest.mark.parametrize(
