@@ -223,7 +223,7 @@ test: lint sanitize test-litert conformance-sample $(VENV)/installed
 		-m "not exhaustive$$(if [ -d ../shared ]; then echo ' and shared'; fi)"
 
 # docs/emulated_board.md. Exit code 3: a kernel or packages are not to be had.
-board: $(VENV)/installed
+board: $(VENV)/wheel-tools
 	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tools.board $(CASES)
 
 # PYTHONS="3.11 3.13", MACHINES=aarch64: fewer wheels than all. Exit code 3: something that it needs

@@ -14,6 +14,7 @@ needs is not to be had.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import platform
@@ -21,6 +22,7 @@ import shutil
 import signal
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +36,7 @@ from tools.board.machine import Machine, has_high_memory
 from tools.board.packages import (
     CROSS_TOOLS,
     GUEST,
+    GUEST_PYTHON,
     HOST_TOOLS,
     UnavailableError,
     relocate_linker_scripts,
@@ -79,25 +82,21 @@ def ninja_build(folder: Path, targets: tuple[str, ...], *defines: str, **environ
     run(["cmake", "--build", str(folder), "--target", *targets], environment)
 
 
-def build_product(folder: Path, tools: Path, packages: Path) -> Path:
-    """The product's libraries for aarch64; returns their folder."""
-    here = [str(Path(sys.executable).parent), str(tools / "usr/bin"), os.environ["PATH"]]
-    libraries = ":".join(str(p) for p in (tools / "usr/lib").glob("*-linux-gnu"))
-    pybind11 = run([sys.executable, "-m", "pybind11", "--cmakedir"]).strip()
-    include = packages / "usr/include"
-    defines = [
-        f"pybind11_DIR={pybind11}", f"Python_EXECUTABLE={sys.executable}",
-        f"Python_INCLUDE_DIR={include}/python3.11",
-        "PYTHON_MODULE_EXTENSION=.cpython-311-aarch64-linux-gnu.so",
-    ]  # fmt: skip
-    if platform.machine() != "aarch64":
-        defines += [
-            "CMAKE_SYSTEM_NAME=Linux", "CMAKE_SYSTEM_PROCESSOR=aarch64",
-            "CMAKE_CXX_COMPILER=aarch64-linux-gnu-g++", f"CMAKE_CXX_FLAGS=-idirafter {include}",
-            "PYBIND11_USE_CROSSCOMPILING=ON",
-        ]  # fmt: skip
-    ninja_build(folder, ("_native", "rk3588_delegate"), *defines, PATH=":".join(here),
-                LD_LIBRARY_PATH=libraries)  # fmt: skip
+def build_product(folder: Path) -> Path:
+    """The libraries of the wheel that people install on boards; returns their folder."""
+    from tools.wheels.build import build_sdist, build_wheel, find_wheel
+
+    for module in ("ziglang", "build"):
+        if importlib.util.find_spec(module) is None:
+            raise UnavailableError(f"{module} is not installed: make .venv/wheel-tools")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    build_sdist(folder)
+    build_wheel("aarch64", GUEST_PYTHON, folder)
+    with zipfile.ZipFile(find_wheel(folder, "aarch64", GUEST_PYTHON)) as wheel:
+        for name in wheel.namelist():
+            if name.endswith(".so"):
+                (folder / Path(name).name).write_bytes(wheel.read(name))
     return folder
 
 
@@ -263,7 +262,7 @@ def main() -> int:
     with step("wheels of the guest"):
         fetch_site(site)
     with step("the product for aarch64"):
-        libraries = build_product(CACHE / "build-aarch64", tools, packages)
+        libraries = build_product(CACHE / "product")
     with step("the host in C"):
         c_host = build_c_host(tools, libraries, CACHE / "c_host")
     if not QEMU_PART.exists():

@@ -14,8 +14,11 @@ from pathlib import Path
 HOST_TOOLS = ("qemu-system-arm", "device-tree-compiler")
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 CROSS_TOOLS = ("g++-aarch64-linux-gnu",)
+GUEST_PYTHON = "3.11"
+"""Debian 12's."""
 GUEST = (
-    "python3.11", "libpython3.11-dev", "libpython3.11", "busybox-static", "libstdc++6",
+    f"python{GUEST_PYTHON}", f"libpython{GUEST_PYTHON}-dev", f"libpython{GUEST_PYTHON}",
+    "busybox-static", "libstdc++6",
 )  # fmt: skip
 
 
