@@ -18,15 +18,18 @@ from delegate.lower.legalize import (
     RECORD,
     SUMMAND,
     is_known,
+    may_add_behind,
     multiplies_by_register,
     rounds_twice,
     table_behind,
     ties_away,
 )
 from delegate.lower.lowered import Difference
+from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT
 from delegate.lower.numerics.pipeline import Bs, Ew, EwOperation, Int64Array, Pipeline
 from delegate.lower.numerics.requantize import Requantization, Ways, requantize, target_of
+from delegate.lower.numerics.sum_behind import sum_behind
 from delegate.lower.numerics.tflite import (
     AccumulatorBounds,
     Target,
@@ -63,7 +66,7 @@ def conv_stages(
         pipeline, bias = joined.pipeline, joined.bias
     operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
     stages = requantizing_stages(conv, pipeline, operands, cube_channels, constants)
-    if joined is None:
+    if joined is None or joined.entries is None:
         return stages
     # BN takes part even where it adds 0 and multiplies by 1: known tasks have it so.
     bn = pipeline.bn
@@ -143,13 +146,13 @@ def _operand_blocks(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinedStages:
-    """Stages with a table behind the convolution; what the BS ALU adds to the array's sums, per
-    channel; the tables' entries; and how far the results are from TensorFlow Lite's.
+    """Stages with a table behind the convolution, or a sum; what the BS ALU adds to the array's
+    sums, per channel; the tables' entries; and how far the results are from TensorFlow Lite's.
     """
 
     pipeline: Pipeline
     bias: Int64Array
-    entries: Int64Array
+    entries: Int64Array | None
     difference: Difference
 
 
@@ -172,6 +175,22 @@ def joined_stages(conv: Convolution, function: Int64Array) -> JoinedStages | Non
             bias = _hardware_bias(conv, sums)
             return JoinedStages(found.pipeline, bias, found.entries, difference)
     return None
+
+
+def stages_with_sum(
+    conv: Convolution, other: DeviceTensor, result: DeviceTensor
+) -> JoinedStages | None:
+    """Return the stages that also add the map ``other``, which gives ``result``. None where no
+    known stages are near enough.
+    """
+    sums = term_sums_of(conv)
+    scales = conv.output_scale, other.scale, result.scale
+    zero_points = other.zero_point, result.zero_point
+    found = sum_behind(target_of_sums(conv, sums), scales, zero_points)
+    if found is None or not may_add_behind(conv.chip, conv.kind, _register_bn(found.pipeline)):
+        return None
+    difference = Difference(found.worst, found.share)
+    return JoinedStages(found.pipeline, _hardware_bias(conv, sums), None, difference)
 
 
 def target_of_sums(conv: Convolution, sums: TermSums) -> Target:
@@ -291,8 +310,12 @@ def out_convert(pipeline: Pipeline) -> OutConvert:
 
 
 def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
-    """Return EW with a power of two per channel from memory, or a constant from a register."""
-    assert ew.operand is not None
+    """Return EW with a power of two per channel from memory, a constant from a register, or what
+    it does with a map whose place tasks know.
+    """
+    if ew.operand is None:
+        assert ew.operation is EwOperation.ADD
+        return EwStage(offset=ew.offset, scale=ew.scale, shift=ew.operand_shift)
     if isinstance(ew.operand, int):
         assert ew.operation is EwOperation.ADD
         return EwStage(register_operand=ew.operand, relu=ew.relu, relux_max=ew.relux)
@@ -352,10 +375,15 @@ def _bs_stage(
     )
 
 
-def _bn_stage(pipeline: Pipeline, cube_channels: int, constants: ConstantPool) -> BnStage:
+def _register_bn(pipeline: Pipeline) -> BnStage:
+    """Return BN without what it multiplies by."""
     bn = pipeline.bn
     assert isinstance(bn.add, int)
-    stage = BnStage(alu_operand=bn.add or None, relu=bn.relu, relux_max=bn.relux)
+    return BnStage(alu_operand=bn.add or None, relu=bn.relu, relux_max=bn.relux)
+
+
+def _bn_stage(pipeline: Pipeline, cube_channels: int, constants: ConstantPool) -> BnStage:
+    bn, stage = pipeline.bn, _register_bn(pipeline)
     if isinstance(bn.multiply, int):
         if bn.multiply == 1 and bn.shift == 0:
             return stage

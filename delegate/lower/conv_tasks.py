@@ -73,8 +73,9 @@ def tasks_of_plan(
     plan: TilePlan,
     weights: Weights,
     stages: Stages,
+    summand: DeviceTensor | None = None,
 ) -> list[ConvTask]:
-    """Return the tasks of ``plan``, part by part."""
+    """Return the tasks of ``plan``, part by part. ``summand``: the map that EW adds."""
     tasks = []
     may_keep = keeps_weights(conv.chip, conv.kind, stages, conv.element)
     for part in dict.fromkeys(tile.part for tile in plan.tiles):
@@ -84,6 +85,7 @@ def tasks_of_plan(
                 if tile.part != part:
                     continue
                 first = image == 0 and tile.first_of_part
+                own = of_part if summand is None else _adding(of_part, conv, image, tile, summand)
                 tasks.append(
                     ConvTask(
                         tile=_tile_name(conv, image, tile),
@@ -100,10 +102,21 @@ def tasks_of_plan(
                         is_depthwise=conv.is_depthwise,
                         spread=conv.spread,
                         element=conv.element,
-                        **of_part._asdict(),
+                        **own._asdict(),
                     )
                 )
     return tasks
+
+
+def _adding(
+    stages: Stages, conv: Convolution, image: int, tile: Tile, summand: DeviceTensor
+) -> Stages:
+    """Return ``stages`` with the part of ``summand`` where the tile's result is."""
+    assert stages.ew is not None
+    stride = summand.surface_stride_bytes
+    first = summand.pixel(_first_output_pixel(conv, image, tile))
+    operand = first.moved(_surface_offset(conv, tile.part, stride))
+    return stages._replace(ew=replace(stages.ew, operand=operand, surface_stride_bytes=stride))
 
 
 def folded_text(conv: Convolution) -> str:

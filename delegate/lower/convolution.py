@@ -26,7 +26,7 @@ from delegate.lower.conv_geometry import (
     sections_text,
 )
 from delegate.lower.conv_spec import Convolution
-from delegate.lower.conv_stages import JoinedStages, conv_stages, joined_stages
+from delegate.lower.conv_stages import JoinedStages, conv_stages, joined_stages, stages_with_sum
 from delegate.lower.conv_tasks import folded_text, operand_channels, pack_weights, tasks_of_plan
 from delegate.lower.legalize import refusal, rounds_twice, with_equal_sides
 from delegate.lower.lowered import Layer
@@ -34,7 +34,7 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.numerics.pipeline import Int64Array
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
-from delegate.lower.task import Task
+from delegate.lower.task import Task, TaskKind
 from delegate.lower.tiling.choices import InputGroups
 from delegate.lower.tiling.tiles import TilePlan
 
@@ -44,7 +44,8 @@ class TiledConvolution:
     """A convolution, whose tensors need no place yet, cut into tiles or groups of input channels.
 
     ``whole``: ``conv`` on whole images, which it may see in sections. ``joined``: the stages with
-    ``function``, the results of a function of a value that follows.
+    ``function``, the results of a function of a value that follows, or with ``summand``, a map that
+    is added.
     """
 
     planning: Planning
@@ -54,6 +55,7 @@ class TiledConvolution:
     whole: Convolution
     joined: JoinedStages | None = None
     function: Int64Array | None = None
+    summand: int | None = None
 
     @property
     def plan(self) -> Plan:
@@ -61,7 +63,7 @@ class TiledConvolution:
         operation, is_depthwise = self.operation, self.conv.is_depthwise
         footprint = Footprint(
             operation.node,
-            ((operation.operands[0], self.surfaces_read),),
+            self._reads,
             operation.result,
             self.surfaces_written,
             work_bytes=self._work_bytes,
@@ -73,6 +75,13 @@ class TiledConvolution:
             followed_by=self._followed_by,
             completed=completed,
         )
+
+    @property
+    def _reads(self) -> tuple[tuple[int, int], ...]:
+        source = self.operation.operands[0], self.surfaces_read
+        if self.summand is None:
+            return (source,)
+        return source, (self.summand, self.surfaces_written)
 
     def _completed(self) -> Plan:
         """Return the plan on whole images: sections write no more surfaces than there are."""
@@ -101,8 +110,10 @@ class TiledConvolution:
     def _joined(self, planning: Planning, plan: Plan) -> TiledConvolution | None:
         if isinstance(self.tiles, InputGroups) or self.conv.element is Element.FP16:
             return None
-        if self.joined is not None or plan.results is None:
+        if self.joined is not None:
             return None
+        if plan.results is None:
+            return self._with_sum(planning, plan)
         result, writes = plan.operation.result, plan.footprint.writes
         if self.conv.sections > 1 and not planning.has_whole_surfaces(result):
             return None
@@ -114,6 +125,30 @@ class TiledConvolution:
         nodes = (*self.operation.nodes, *plan.operation.nodes)
         operation = replace(self.operation, nodes=nodes, result=result)
         return replace(self, operation=operation, joined=joined, function=plan.results)
+
+    def _with_sum(self, planning: Planning, plan: Plan) -> TiledConvolution | None:
+        """Return both in one task per tile, if its maps are as EW reads them behind a convolution:
+        whole rows, a surface behind the other.
+        """
+        operation, result, conv = self.operation, plan.operation.result, self.conv
+        (other,) = (tensor for tensor in plan.summands if tensor != operation.result)
+        assert isinstance(self.tiles, TilePlan)
+        is_plain = (
+            conv.sections == 1
+            and conv.kind is TaskKind.DENSE
+            and planning.tensor(operation.result).view == planning.tensor(result).view
+            and all(map(planning.has_whole_surfaces, (other, result)))
+            and all(tile.columns.output_size == conv.output_view.width for tile in self.tiles.tiles)
+        )
+        if not is_plain:
+            return None
+        joined = stages_with_sum(conv, planning.tensor(other), planning.tensor(result))
+        if joined is None:
+            return None
+        nodes = (*operation.nodes, *plan.operation.nodes)
+        operands = (*operation.operands, other)
+        whole = replace(operation, nodes=nodes, operands=operands, result=result)
+        return replace(self, operation=whole, joined=joined, summand=other)
 
     def emit(self, memory: Memory) -> Layer:
         """Pack the constants, choose the stages and make the tasks. Raises LoweringError."""
@@ -136,7 +171,8 @@ class TiledConvolution:
             return lower_input_groups(conv, self.tiles, constants, memory.work.place)
         weights = pack_weights(conv, constants)
         stages = conv_stages(conv, operand_channels(conv), constants, self.joined)
-        tasks: list[Task] = [*tasks_of_plan(conv, self.tiles, weights, stages)]
+        summand = None if self.summand is None else memory.tensors[self.summand]
+        tasks: list[Task] = [*tasks_of_plan(conv, self.tiles, weights, stages, summand)]
         seen = folded_text(conv) + sections_text(conv) + rows_text(conv)
         return tasks, seen + self.tiles.choice
 

@@ -231,6 +231,16 @@ def table_behind(multiplies: bool) -> Stages:
     return (RECORD if multiplies else SUMMAND)._replace(bn=_INDEX, table=_LOOK_UP)
 
 
+def may_add_behind(chip: Chip, kind: TaskKind, bn: BnStage) -> bool:
+    """Whether EW may add a map behind a convolution whose BN is as given: somebody has run each
+    setting of these stages in such a task.
+    """
+    stages = RECORD._replace(bn=bn, ew=EwStage(operand=_PLACE))
+    if chip.evidence is None:
+        return chip.lacks.isdisjoint(used_by_stages(stages))
+    return chip.evidence.standing(kind, stages, Element.INT8) is not Standing.REFUSED
+
+
 _INT32_BYTES: Final = 4
 _EXTREMA: Final = (EwOperation.MAX, EwOperation.MIN)
 

@@ -214,20 +214,23 @@ def _buffers(
 
 
 def fuse(plans: Sequence[Plan], planning: Planning, kept: Sequence[int]) -> list[Plan]:
-    """Return ``plans`` with functions joined. ``kept``: tensors that others than ``plans`` need."""
+    """Return ``plans`` with functions and sums joined. ``kept``: tensors that others than ``plans``
+    need.
+    """
     readers = Counter(tensor for plan in plans for tensor, _ in plan.footprint.reads)
     found: dict[int, Plan] = {}  # by result
     for plan in plans:
         result = plan
-        if plan.results is not None:
-            (tensor,) = plan.operation.operands
-            leader = found.get(tensor)
+        operands = plan.summands if plan.results is None else plan.operation.operands
+        for tensor in [t for t in reversed(found) if t in operands]:  # the last one made first
+            leader = found[tensor]
             is_hidden = readers[tensor] == 1 and tensor not in kept
-            if is_hidden and leader is not None and leader.followed_by is not None:
+            if is_hidden and leader.followed_by is not None:
                 joined = leader.followed_by(planning, plan)
                 if joined is not None:
                     del found[tensor]
                     result = joined
+                    break
         found[plan.footprint.result] = result
     return list(found.values())
 

@@ -88,16 +88,18 @@ class Plan:
 
     ``footprint``: what its tasks will touch. ``emit`` gives the layer once tensors have places, and
     raises LoweringError. ``results``: of an operation that computes a function of one value,
-    element by element, for -128 to 127, as int8. ``followed_by``: of one whose tasks can compute
-    such a function behind their own result; it gives the plan of both, or None where the result
-    would not be within the bound. ``completed``: of one that leaves a part of its last group
-    unwritten; it gives the plan that writes whole groups.
+    element by element, for -128 to 127, as int8. ``summands``: of an operation that adds two maps
+    of its result's shape, and does nothing else. ``followed_by``: of one whose tasks can compute
+    such a function behind their own result, or add the other map to it; it gives the plan of both,
+    or None where the result would not be within the bound. ``completed``: of one that leaves a part
+    of its last group unwritten; it gives the plan that writes whole groups.
     """
 
     operation: Operation
     footprint: Footprint
     emit: Callable[[Memory], Layer]
     results: Int64Array | None = None
+    summands: tuple[int, ...] = ()
     followed_by: Callable[[Planning, Plan], Plan | None] | None = None
     completed: Callable[[], Plan] | None = None
 

@@ -51,7 +51,7 @@ _MAX_OUT_SHIFT = 62
 _OPERAND_RANGE = INT8_MAX - INT8_MIN
 # TensorFlow Lite's own sums are nearer to the real ones than this, in LSB: 20 bits, two operands,
 # and as many whole LSB as outputs have.
-_TFLITE_ERROR = 2.0 ** (9 - 20)
+TFLITE_ERROR = 2.0 ** (9 - 20)
 # Pairs that are tried on the candidates at a time.
 _PAIRS_AT_ONCE = 16
 
@@ -190,7 +190,7 @@ def _search(
     best, lightest = 0, np.inf
     while rows.size:
         at = int(np.argmin(least))
-        near = np.flatnonzero(to_tie <= candidates.error_lsb[rows[at]] + _TFLITE_ERROR)
+        near = np.flatnonzero(to_tie <= candidates.error_lsb[rows[at]] + TFLITE_ERROR)
         wrong = near[is_wrong(rows[at : at + 1], near)[0]]
         total = float(weight(wrong).sum())
         if total < lightest:

@@ -21,8 +21,8 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, view_of
 from delegate.lower.numerics.addition import requantize_sum
-from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
-from delegate.lower.numerics.tflite import SUM_BITS
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Ew, EwOperation, Pipeline
+from delegate.lower.numerics.tflite import SUM_BITS, activation_range
 from delegate.lower.operation import Memory, Operation, Plan, Planning
 from delegate.lower.selection import map_bytes
 from delegate.lower.task import ElementwiseTask, Task, TaskKind
@@ -176,6 +176,18 @@ def extremum(
     )
 
 
+def _summands(planning: Planning, operation: Operation, activation: Activation) -> tuple[int, ...]:
+    """Return the operands if nothing but their values is added, pixel by pixel."""
+    graph, result = planning.graph, planning.tensor(operation.result)
+    if activation_range(activation, result.scale, result.zero_point) != (INT8_MIN, INT8_MAX):
+        return ()
+    is_plain = all(
+        graph.tensor(t).constant is None and planning.tensor(t).view == result.view
+        for t in operation.operands
+    )
+    return operation.operands if is_plain and len(set(operation.operands)) > 1 else ()
+
+
 def weighted(
     name: str, options: type[SumOptions], which: EwOperation, signs: tuple[int, int]
 ) -> Operator:
@@ -199,7 +211,9 @@ def weighted(
                 has_clamps=is_known(chip, TaskKind.ALONE, pair(EwOperation.ADD, relu=True)),
             ).pipeline
 
-        return plan_pair(planning, operation, requantize)
+        found = plan_pair(planning, operation, requantize)
+        summands = _summands(planning, operation, activation) if signs == (1, 1) else ()
+        return replace(found, summands=summands)
 
     def function(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
         """Return what the kernels give for a value with a constant or a function of it."""
