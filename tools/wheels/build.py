@@ -45,6 +45,15 @@ def find_python(version: str) -> str:
     return done.stdout.strip()
 
 
+def find_headers(python: str) -> str:
+    """Returns the folder of the headers of a Python: CMake looks for them in other places first."""
+    code = "import sysconfig; print(sysconfig.get_path('include'))"
+    folder = run([python, "-c", code]).strip()
+    if not (Path(folder) / "Python.h").exists():
+        raise UnavailableError(f"{python} has no headers ({folder}/Python.h): install them")
+    return folder
+
+
 def platform_tag(machine: str) -> str:
     """Returns the last part of a wheel's name."""
     return f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
@@ -97,9 +106,11 @@ def build_wheel(machine: str, version: str, folder: Path) -> None:
 
     tag = python_tag(version)
     suffix = f".cpython-{tag.removeprefix('cp')}-{machine}-linux-gnu.so"
+    python = find_python(version)
     # What CMake found of the Python before is forgotten; what it compiled for it is not used again.
     arguments = [
-        "-U*Python*", "-U*PYTHON*", f"-DPython_EXECUTABLE={find_python(version)}",
+        "-U*Python*", "-U*PYTHON*", f"-DPython_EXECUTABLE={python}",
+        f"-DPython_INCLUDE_DIR={find_headers(python)}",
         "-DPYBIND11_USE_CROSSCOMPILING=ON", f"-DPYTHON_MODULE_EXTENSION={suffix}",
         "-DPYTHON_MODULE_DEBUG_POSTFIX=", "-DPYTHON_IS_DEBUG=OFF",
         # The module would be compiled again with what all wheels share.
