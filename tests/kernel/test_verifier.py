@@ -10,7 +10,7 @@ from tests.kernel.board import Board
 from tests.kernel.test_models import KERNELS
 
 # A million before a release: KERNEL_TEST_STREAMS=1000000 pytest tests/kernel/test_verifier.py
-STREAMS = int(os.environ.get("KERNEL_TEST_STREAMS", "3000"))
+STREAMS = int(os.environ.get("KERNEL_TEST_STREAMS", "1000"))
 
 
 @pytest.mark.parametrize("device", ["rocket", "rknpu"])
