@@ -57,7 +57,21 @@ def fresh_root(purpose: str, version: str, more: tuple[str, ...] = ()) -> Path:
     shutil.copytree(unpacked, root, symlinks=True)
     for folder in ("proc", "dev", "tmp", "root", "work", "opt"):
         (root / folder).mkdir(exist_ok=True)
+    _complete(root)
     return root
+
+
+def _complete(root: Path) -> None:
+    """Makes what Debian's installer makes, and the packages' scripts: links, and one file of all
+    certificates, without which trixie's pip does not start.
+    """
+    for name in ("bin", "sbin", "lib"):
+        if not (root / name).exists():
+            (root / name).symlink_to(f"usr/{name}")
+    bundle, given = root / "etc/ssl/certs/ca-certificates.crt", root / "usr/share/ca-certificates"
+    if not bundle.exists():
+        bundle.parent.mkdir(parents=True, exist_ok=True)
+        bundle.write_bytes(b"".join(path.read_bytes() for path in sorted(given.rglob("*.crt"))))
 
 
 def find_qemu() -> Path:
