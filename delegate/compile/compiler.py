@@ -81,7 +81,7 @@ class CompiledPartition:
 
     @property
     def bound(self) -> str:
-        """Within what every result in fp16 is, as a text; empty: there are none."""
+        """Return the bound of every result in fp16, as a text; empty: there are none."""
         bounds = [layer.bound for layer in self.layers if layer.bound is not None]
         return widest(bounds).text if bounds else ""
 

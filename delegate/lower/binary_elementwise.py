@@ -249,7 +249,7 @@ def pack_feature(values: npt.NDArray[np.int8], layout: DeviceTensor) -> bytes:
 
 
 def is_copied(chip: Chip, operand: View, output: View) -> bool:
-    """Whether a pixel meets several, and no program is known to have that."""
+    """Return whether a pixel meets several, and no program is known to have that."""
     return Primitive.CHANNEL_OPERANDS in chip.lacks and operand.pixels == 1 < output.pixels
 
 

@@ -100,7 +100,7 @@ def record_multipliers(conv: Convolution, pipeline: Pipeline) -> Int64Array | No
 
 
 def _is_plain(bs: Bs) -> bool:
-    """Whether BS multiplies by nothing."""
+    """Return whether BS multiplies by nothing."""
     return isinstance(bs.multiply, int) and bs.multiply == 1 and bs.shift == 0
 
 
@@ -253,7 +253,7 @@ def ways_of(conv: Convolution) -> Ways:
 
 
 def _multiplies(conv: Convolution) -> bool:
-    """Whether BS may multiply, by whatever."""
+    """Return whether BS may multiply, by whatever."""
     chip, kind = conv.chip, conv.kind
     if Primitive.REGISTER_NUMBERS in chip.lacks:
         return True

@@ -81,14 +81,14 @@ class _Box:
     surfaces: tuple[int, int]
 
     def meets(self, other: _Box) -> bool:
-        """Whether both have an image and a pixel in common."""
+        """Return whether both have an image and a pixel in common."""
         return self.group == other.group and all(
             first < other_end and other_first < end
             for (first, end), (other_first, other_end) in self._sides(other)
         )
 
     def is_within(self, other: _Box) -> bool:
-        """Whether ``other`` has all of its images and pixels."""
+        """Return whether ``other`` has all of its images and pixels."""
         return self.group == other.group and all(
             other_first <= first and end <= other_end
             for (first, end), (other_first, other_end) in self._sides(other)

@@ -182,8 +182,8 @@ _LOOK_UP: Final = TableUse((bytes(1),), 0)
 
 
 def is_known(chip: Chip, kind: TaskKind, stages: Stages, element: Element = Element.INT8) -> bool:
-    """Whether these very stages have been run. A chip without evidence is one whose forms do not
-    matter: all that it does not lack.
+    """Return whether these very stages have been run. A chip without evidence is one whose forms do
+    not matter: all that it does not lack.
     """
     if chip.evidence is None:
         return chip.lacks.isdisjoint(used_by_stages(stages))
@@ -191,7 +191,7 @@ def is_known(chip: Chip, kind: TaskKind, stages: Stages, element: Element = Elem
 
 
 def keeps_weights(chip: Chip, kind: TaskKind, stages: Stages, element: Element) -> bool:
-    """Whether a task with ``stages`` may find its weights in CBUF."""
+    """Return whether a task with ``stages`` may find its weights in CBUF."""
     if chip.evidence is None:
         return True
     standing = chip.evidence.standing(kind, stages, element, keeps_weights=True)
@@ -199,17 +199,19 @@ def keeps_weights(chip: Chip, kind: TaskKind, stages: Stages, element: Element) 
 
 
 def rounds_twice(chip: Chip, kind: TaskKind, *, per_channel: bool) -> bool:
-    """Whether BS and BN may both multiply, and EW bring units together, behind a convolution."""
+    """Return whether BS and BN may both multiply, and EW bring units together, behind a
+    convolution.
+    """
     return is_known(chip, kind, _TWO_PER_CHANNEL if per_channel else _TWO_REGISTERS)
 
 
 def multiplies_by_register(chip: Chip, kind: TaskKind) -> bool:
-    """Whether BS may multiply all channels of a convolution by a register."""
+    """Return whether BS may multiply all channels of a convolution by a register."""
     return is_known(chip, kind, _REGISTER)
 
 
 def ties_away(chip: Chip, kind: TaskKind, stages: Stages) -> bool:
-    """Whether OUT_CVT may round ties away from zero behind ``stages``."""
+    """Return whether OUT_CVT may round ties away from zero behind ``stages``."""
     return is_known(chip, kind, stages._replace(out_convert=OutConvert(shift=1, ties_away=True)))
 
 

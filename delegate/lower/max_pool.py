@@ -74,7 +74,7 @@ class HalfMaxPool(Maxima):
 
     @property
     def skips_rows(self) -> bool:
-        """Whether the last maximum of rows is taken where the stride leads only."""
+        """Return whether the last maximum of rows is taken where the stride leads only."""
         rows, columns = self.pooling.rows, self.pooling.columns
         notch = (rows.stride - 1) * columns.padded
         return bool(self.row_shifts) and notch <= self.chip.limits.notch
@@ -87,7 +87,7 @@ class HalfMaxPool(Maxima):
 
     @property
     def ends_with_selection(self) -> bool:
-        """Whether a convolution skips pixels, or only copies."""
+        """Return whether a convolution skips pixels, or only copies."""
         shifts = self.row_shifts + self.column_shifts
         return self.strides_left != (1, 1) or not shifts
 

@@ -106,8 +106,8 @@ class LinearMaxPool(Maxima):
         return self.chip.groups.surface_pixels(is_depthwise=ends_depthwise)
 
     def _is_depthwise(self, channels: int) -> bool:
-        """Whether convolutions are; also where dense kernels are too large, as either kind fetches
-        and writes as many channels.
+        """Return whether convolutions are; also where dense kernels are too large, as either kind
+        fetches and writes as many channels.
         """
         if not self.chip.cbuf.weight_slice_bytes:
             return is_depthwise(self.chip, channels)
@@ -228,7 +228,9 @@ class LinearMaxPool(Maxima):
             yield _Chunk(chunk.first, chunk.height, chunk.width)
 
     def _pixels_read(self, channels: int, view: View) -> int:
-        """As far as the last task reads the maxima: a convolution whole groups of channels."""
+        """Return the pixels of the maxima that the last task reads: a convolution reads whole
+        groups of channels.
+        """
         if self.ends_with_selection:
             return self._fetched(channels) * view.pixels
         rows, columns = self.pooling.rows.output, self.pooling.columns.output

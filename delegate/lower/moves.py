@@ -65,7 +65,7 @@ def _copies(
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """How ``parts`` make a tensor of ``total`` channels, group padding included that has to be 0.
+    """A tensor of ``total`` channels made of ``parts``, with group padding that has to be 0.
     ``functions``: results of each part for -128 to 127, as int8; None: the same values.
     """
 
@@ -76,7 +76,7 @@ class Join:
 
     @property
     def at_surfaces(self) -> bool:
-        """Whether every part begins at one."""
+        """Return whether every part begins at one."""
         return all(part.begin[3] % CHANNELS_PER_SURFACE == 0 for part in self.parts)
 
     @property
@@ -157,7 +157,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a part is taken out of a tensor. ``written``: its channels, with group padding that has
+    """A part that is taken out of a tensor. ``written``: its channels, with group padding that has
     to be 0.
     """
 

@@ -41,8 +41,8 @@ class Planning:
         return unplaced(self.graph, index, self.folds.get(index))
 
     def has_whole_surfaces(self, index: int) -> bool:
-        """Whether a surface of the tensor begins where the one before it ends, wherever it lies:
-        there is nothing of another tensor before or behind an image's pixels.
+        """Return whether a surface of the tensor begins where the one before it ends, wherever it
+        lies: there is nothing of another tensor before or behind an image's pixels.
         """
         if index not in self.joined:
             return True
@@ -56,7 +56,7 @@ class Planning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
-    """Where tensors lie, what layers add constants to, and the memory that one has for itself."""
+    """The places of tensors, the pool that layers add constants to, and a layer's own work area."""
 
     tensors: Mapping[int, DeviceTensor]
     constants: ConstantPool

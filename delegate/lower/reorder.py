@@ -48,7 +48,7 @@ class Reorder:
 
     @property
     def is_turn(self) -> bool:
-        """Whether blocks are turned round."""
+        """Return whether blocks are turned round."""
         turning = self._turning_tasks
         return turning is not None and not 0 < self._moving_tasks <= turning
 
@@ -77,7 +77,7 @@ class Reorder:
 
     @property
     def _is_unit(self) -> bool:
-        """Whether tasks leave channels as they are."""
+        """Return whether tasks leave channels as they are."""
         return not self.is_turn and self._keeps_channels
 
     @property
@@ -98,7 +98,7 @@ class Reorder:
 
     @property
     def _is_staged(self) -> bool:
-        """Whether blocks end within a surface."""
+        """Return whether blocks end within a surface."""
         return self.source_channels % BLOCK > 0
 
     @property
@@ -119,7 +119,9 @@ class Reorder:
 
     @property
     def _turning_tasks(self) -> int | None:
-        """None: more than one row of pixels or channels changes places."""
+        """Return how many tasks turn blocks; None: more than one row of pixels or channels changes
+        places.
+        """
         moves = self.moves
         steps = (*moves.joined, *moves.cut)
         if moves.channels or max(len(moves.joined), len(moves.cut)) > 1:
@@ -176,11 +178,11 @@ class Reorder:
         return rows, columns, left
 
     def _fits(self, side: int) -> bool:
-        """Whether kernels have so many columns."""
+        """Return whether kernels have so many columns."""
         return side <= self.chip.limits.kernel_size
 
     def _are_rows(self, step: Step) -> bool:
-        """Whether pixels so far apart can be rows of a task."""
+        """Return whether pixels so far apart can be rows of a task."""
         return step.source >= self._reach
 
     def _weights(self, lane: int, reach: int) -> npt.NDArray[np.int8]:
@@ -312,6 +314,6 @@ def _surfaces_moved(chip: Chip, channels: int, *, is_unit: bool) -> int:
 
 
 def _is_unit(weights: npt.NDArray[np.int8]) -> bool:
-    """Whether every channel stays what it is; each kernel has one weight of 1."""
+    """Return whether every channel stays what it is; each kernel has one weight of 1."""
     outputs, _, reach, lanes = weights.shape
     return reach == 1 and outputs == lanes and bool(weights[:, 0, 0].diagonal().all())

@@ -72,7 +72,7 @@ class ReorderWithoutRowGaps(Reorder):
         return way(moving, source, target)
 
     def _fits(self, side: int) -> bool:
-        """Whether a group of kernels with as many rows as columns fits."""
+        """Return whether a group of kernels with as many rows as columns fits."""
         lanes = depthwise_channels(self.source_channels, self.chip.groups)
         weights = self.chip.groups.dense_kernels * side**2 * lanes
         return side <= self.chip.limits.kernel_size and weights <= self.chip.cbuf.weight_slice_bytes

@@ -103,8 +103,8 @@ def _share(conv: Convolution) -> float:
 
 
 def _halves(conv: Convolution, channels: _Channels) -> tuple[_Channels, _Channels] | None:
-    """By powers of two, which are TensorFlow Lite's units, else by numbers of channels. None: all
-    have one scale.
+    """Return two halves of the channels, by powers of two (TensorFlow Lite's units), else by
+    numbers of channels. None: all have one scale.
     """
     exponents = np.frexp(conv.ratios)[1]
     low, high = exponents[channels].min(), exponents[channels].max()

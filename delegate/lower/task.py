@@ -56,7 +56,7 @@ class Ref:
 
 
 class Source(enum.Enum):
-    """Where a DPU stage takes an operand from."""
+    """The origin of an operand of a DPU stage."""
 
     OFF = "off"
     REGISTER = "register"
@@ -116,8 +116,8 @@ class CbufPlan:
 
 @dataclass(frozen=True, slots=True)
 class OutputCube:
-    """Where and how the DPU writes: ``channels`` are whole groups (32 dense, 64 depthwise, 16
-    element-wise).
+    """The place and shape of the DPU's writes: ``channels`` are whole groups (32 dense, 64
+    depthwise, 16 element-wise).
 
     ``surfaces_per_group`` is 2 (dense), 4 (depthwise), 1 (element-wise). Lanes from
     ``channels_real`` on are written too, with unspecified values; the target must have room for
@@ -180,7 +180,7 @@ class BsStage:
 
     @property
     def is_in_blocks(self) -> bool:
-        """Whether summands, OW and multipliers lie in ``operands`` beside each other."""
+        """Return whether summands, OW and multipliers lie in ``operands`` beside each other."""
         return Source.MEMORY in (self.mul, self.ow)
 
     @property
@@ -266,7 +266,7 @@ CURVE_ENTRIES = 1025
 
 
 def is_curve(function: bytes) -> bool:
-    """Whether ``function`` is the content of the tables, see ``TableUse``."""
+    """Return whether ``function`` is the content of the tables, see ``TableUse``."""
     return len(function) == CURVE_ENTRIES * Element.INT16.bytes
 
 
@@ -354,8 +354,8 @@ class ElementwiseTask:
 
     @property
     def scales_main(self) -> bool:
-        """Whether a chip that reads BS's numbers from memory reads a multiplier: of sums, and of
-        places in tables.
+        """Return whether a chip that reads BS's numbers from memory reads a multiplier: of sums,
+        and of places in tables.
         """
         is_sum = self.ew is not None and self.ew.operation is EwOperation.ADD
         return is_sum or self.table is not None

@@ -88,7 +88,7 @@ class Repeat:
 
     @property
     def surfaces_read(self) -> int:
-        """At least as many rows as a task fetches."""
+        """Return the surfaces that tasks read, at least as many rows as a task fetches."""
         return max(surfaces_of(self.view.channels), -(-self._group // self.view.height))
 
     @property
@@ -195,7 +195,7 @@ class Repeat:
 
     @property
     def _is_depthwise(self) -> bool:
-        """Whether rows lie apart as surfaces of depthwise results may."""
+        """Return whether rows lie apart as surfaces of depthwise results may."""
         unit = self.chip.groups.surface_pixels(is_depthwise=True)
         pixels = self._result_bytes // ATOM_BYTES
         return pixels == 1 or pixels % unit == 0
@@ -266,8 +266,8 @@ class Repeat:
 
 
 def lie_in_memory(chip: Chip, spread: Pair, padding: Pair = (0, 0)) -> bool:
-    """Whether pixels that are ``spread`` apart have to be so in memory: ``chip`` has no setting for
-    it, or none with such ``padding`` beside them.
+    """Return whether pixels that are ``spread`` apart have to be so in memory: ``chip`` has no
+    setting for it, or none with such ``padding`` beside them.
     """
     limits = chip.limits
     return not set(spread) <= set(limits.spreads) or max(padding) > limits.spread_pad

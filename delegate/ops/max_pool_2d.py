@@ -65,7 +65,9 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 
 def gaps_of(graph: Graph, node: Node) -> tuple[int, int]:
-    """How far apart the points of the window may lie, as its input may hold maxima already."""
+    """Return how far apart the points of the window may lie, as its input may hold maxima
+    already.
+    """
     found = (n for n in graph.nodes if n.op == node.op and node.inputs[0] in n.outputs)
     before = next(found, None)
     if before is None:
@@ -87,7 +89,7 @@ def _gap(side: PooledAxis, before: PooledAxis) -> int:
 
 
 def _are_pairs(graph: Graph, node: Node) -> bool:
-    """Whether windows are 2 x 2 pixels side by side, of an even width."""
+    """Return whether windows are 2 x 2 pixels side by side, of an even width."""
     windows, options = pooling_of(graph, node), pool_options(node)
     sides = windows.rows, windows.columns
     are_two = all((s.kernel, s.padding) == (2, 0) and s.stride in (2, 1) for s in sides)
@@ -106,7 +108,7 @@ def half_border_inside(facts: GraphFacts, node: Node) -> str | None:
 
 
 def half(operator: Operator) -> Operator:
-    """In fp16."""
+    """Return the operator in fp16."""
     from delegate.ops.shared import half, half_ranges
     from delegate.ops.shared.half_moves import exactly
 

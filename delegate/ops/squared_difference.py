@@ -84,7 +84,7 @@ OPERATOR = Operator(
 
 _PAIRS = 1 << 16
 _MAPS = 3
-"""In the work area."""
+"""The number of maps in the work area."""
 
 
 def plan_squares(planning: Planning, operation: Operation) -> Plan:

@@ -1,4 +1,4 @@
-"""What the encoder refuses, and how it says so."""
+"""Tests what the encoder refuses, and how it says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others saw hang or go wrong and no task can have, see docs/hazards.md."""
+"""Tests that no task has what others saw hang or go wrong, see docs/hazards.md."""
 
 from __future__ import annotations
 

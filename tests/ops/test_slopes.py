@@ -69,7 +69,7 @@ def test_ties_of_the_first_rounding_make_one_step_seldom(seed: int) -> None:
 
 
 def tasks_of(dtype: DType, slopes: list[int], zero_point: int) -> int:
-    """Of a PRELU of 16 channels with ``slopes`` in turn."""
+    """Return the tasks of a PRELU of 16 channels with ``slopes`` in turn."""
     scales = Quantization((0.1,), (zero_point,)), Quantization((0.01,), (0,))
     kind = all_values(dtype).dtype
     array = np.resize(np.array(slopes, kind), (1, 1, 16))
@@ -95,7 +95,7 @@ def prelu_result(value: int, slope: int, factors, zero_points) -> int:
 
 @pytest.mark.parametrize("has_ties_away", [True, False])
 def test_pipelines_are_equal_or_told(has_ties_away: bool) -> None:
-    """What the prover says, by an argument of its own: no more than one LSB, here none."""
+    """An argument of its own says what the prover says: no more than one LSB, here none."""
     rng = np.random.default_rng(5)
     wrong = 0
     for _ in range(40):

@@ -33,7 +33,7 @@ WORK = -3
 """
 
 _MARK = np.iinfo(np.int32).max
-"""What no memory holds but while a task's accesses are compared."""
+"""A value that memory holds only while a task's accesses are compared."""
 
 _WRITABLE = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
 
@@ -190,7 +190,7 @@ class _Checker:
             self._next -= 1
 
     def _windows(self, tensor: DeviceTensor) -> Iterable[Content]:
-        """Its channels, image by image."""
+        """Yield the channels of an access, image by image."""
         view = tensor.view
         for image in range(view.images):
             yield self._strided(
@@ -224,7 +224,9 @@ class _Checker:
 
 
 def _is_byte_by_byte(task: Task) -> bool:
-    """Whether the task writes exactly the atoms, in their order, that it reads beside constants."""
+    """Return whether the task writes exactly the atoms, in their order, that it reads beside
+    constants.
+    """
     reads = (access for access in accesses(task) if not access.is_write)
     read, *others = [access for access in reads if access.start.buffer in _WRITABLE]
     (written,) = [access for access in accesses(task) if access.is_write]

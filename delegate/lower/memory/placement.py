@@ -79,7 +79,7 @@ NO_WORK = WorkArea(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Where every tensor lies, and how large the buffers are. ``live_bytes``: what inner tensors
+    """The place of every tensor, and the sizes of the buffers. ``live_bytes``: what inner tensors
     and work areas need at the same time, at least. ``work``: by operation, of those that have any.
     """
 
@@ -335,7 +335,7 @@ def work_spans(operations: Sequence[Footprint]) -> Mapping[int, Span]:
 def _buffers(
     partition: Partition, places: Mapping[int, Place]
 ) -> Mapping[tuple[bool, int], BufferId]:
-    """Where tensors, and groups of tensors (True, group), lie that the host converts."""
+    """Return where tensors, and groups of tensors (True, group), lie that the host converts."""
     found: dict[tuple[bool, int], BufferId] = {}
     for tensors, buffer in (
         (partition.outputs, BufferId.OUTPUT),

@@ -182,7 +182,7 @@ class SlopesStages:
         return self.above.run(x, self.below.run(x, e))
 
     def fits_int32(self, x: FloatArray, e: FloatArray) -> bool:
-        """Whether no stage saturates."""
+        """Return whether no stage saturates."""
         return self.below.fits_int32(x, e) and self.above.fits_int32(x, self.below.run(x, e))
 
 

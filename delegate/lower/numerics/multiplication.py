@@ -111,8 +111,8 @@ class _Product:
     """Zero points of first operand, second, result."""
     outputs: tuple[int, int]
     slopes: tuple[int, ...] | None = None
-    """Of PRELU, whose first operand counts where it is negative only, the values that the second
-    one has; None: any.
+    """The values that PRELU's second operand has; its first one counts only where it is negative.
+    None: any.
     """
 
     @property

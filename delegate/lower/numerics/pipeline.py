@@ -147,8 +147,8 @@ class Pipeline:
         )
 
     def rises(self) -> bool:
-        """Whether no multiplier is negative: then the result rises with the input, and with EW's
-        other tensor.
+        """Return whether no multiplier is negative: then the result rises with the input, and with
+        EW's other tensor.
         """
         ew = self.ew
         if ew is not None and ew.scale < 0:
@@ -205,8 +205,8 @@ class Pipeline:
         return np.asarray(np.clip(result + self.out.offset, INT8_MIN, INT8_MAX))
 
     def fits_int32(self, x: FloatArray, e: FloatArray | float = 0.0) -> bool:
-        """Whether no stage saturates for ``x``, so that ``run`` is exact. As every stage rises, the
-        ends of a range speak for all between them.
+        """Return whether no stage saturates for ``x``, so that ``run`` is exact. As every stage
+        rises, the ends of a range speak for all between them.
         """
         *inner, _ = self.stages(x, e)
         return all(bool(np.all((value >= INT32_MIN) & (value <= INT32_MAX))) for value in inner)

@@ -52,7 +52,7 @@ _CHANNELS_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
-    """How far the stages are from TensorFlow Lite over every input."""
+    """The distance of stages from TensorFlow Lite over every input."""
 
     is_sound: bool
     """The stages rise, where that is needed, and fit int32; otherwise the rest means nothing."""
@@ -84,7 +84,7 @@ class PairStages(Protocol):
         """Return the int8 results."""
 
     def fits_int32(self, x: FloatArray, e: FloatArray, /) -> bool:
-        """Whether no stage saturates, so that ``run`` is exact."""
+        """Return whether no stage saturates, so that ``run`` is exact."""
 
 
 def prove(pipeline: Pipeline, target: Target) -> Proof:
@@ -122,9 +122,9 @@ def prove_pairs(stages: PairStages, target: PairTarget) -> Proof:
 
 
 def index_is_near(pipeline: Pipeline, target: Target) -> bool:
-    """Whether BN gives, of every accumulator that TensorFlow Lite rounds to k, an index of a table
-    between those of k - 1 and k + 1. BN's result rises as well, so the ends of the stretch of k
-    speak for all in it. Below the least result and above the largest all entries are the same.
+    """Return whether BN gives, of every accumulator that TensorFlow Lite rounds to k, an index of a
+    table between those of k - 1 and k + 1. BN's result rises as well, so the ends of the stretch of
+    k speak for all in it. Below the least result and above the largest all entries are the same.
     """
     if not pipeline.rises() or not pipeline.fits_int32(_ends(target)):
         return False

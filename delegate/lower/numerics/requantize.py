@@ -229,7 +229,7 @@ class Requantization:
     them, whose differences the proof counts.
     """
     is_near: bool = True
-    """Whether no more results differ than may."""
+    """True if no more results differ than may."""
 
 
 def proven(pipeline: Pipeline, target: Target | PairTarget) -> Requantization:

@@ -50,7 +50,7 @@ class SquareStages:
         return np.asarray(larger, np.int64) - INT8_MIN
 
     def fits_int32(self, x: FloatArray, e: FloatArray) -> bool:
-        """Whether no stage saturates."""
+        """Return whether no stage saturates."""
         return self.over.fits_int32(x, e) and self.under.fits_int32(x, e)
 
 

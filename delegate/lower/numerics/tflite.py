@@ -183,8 +183,8 @@ def first_quotients(divisor: int, distances: Int64Array) -> Int64Array:
 
 
 def wraps(accumulators: Int64Array, exponent: Int64Array) -> npt.NDArray[np.bool_]:
-    """Whether int32 does not hold an accumulator, it shifted left, or the result with its zero
-    point.
+    """Return whether int32 does not hold an accumulator, it shifted left, or the result with its
+    zero point.
     """
     is_shifted = exponent >= 0  # else results are halved: room for any zero point
     limit = np.where(
@@ -322,7 +322,7 @@ class AccumulatorBounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TermSums:
-    """Per output channel the exact sum of its weights without their zero point, and of their
+    """The exact sums, per output channel, of its weights without their zero point, and of their
     magnitudes.
     """
 

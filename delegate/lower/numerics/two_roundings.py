@@ -49,7 +49,9 @@ _MOST_TRIED = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Units:
-    """Per channel: results of BN per LSB are 2^own_bits; ``slope`` of them per accumulator."""
+    """The units of a channel: results of BN per LSB are 2^own_bits; ``slope`` of them per
+    accumulator.
+    """
 
     unit_bits: int
     own_bits: Int64Array
@@ -170,7 +172,7 @@ def _with_other_shifts(
 
 
 def _have_room(units: _Units, shifts: tuple[int, int]) -> bool:
-    """Whether two factors can make every channel's product."""
+    """Return whether two factors can make every channel's product."""
     largest = np.minimum(_largest_first(units.magnitude, shifts[0]), LARGEST_FACTOR)
     products = np.ldexp(units.slope, sum(shifts))
     return bool((products <= largest * float(LARGEST_FACTOR)).all())

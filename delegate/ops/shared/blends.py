@@ -77,7 +77,7 @@ BLENDS = (
     Blend((2, 2), 2, (0, 1)),
     Blend((1, 2, 1), 2, (1, 1)),
 )
-"""As it is; to 2 n - 1, with corners aligned; from the corner; from the centre."""
+"""The blends: as it is; to 2 n - 1, with corners aligned; from the corner; from the centre."""
 
 
 def divided(chip: Chip, offset: int, whole: int) -> tuple[int, OutConvert]:

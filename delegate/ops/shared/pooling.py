@@ -58,7 +58,7 @@ def pool_options(node: Node) -> PoolOptions:
 
 
 def pooling_of(graph: Graph, node: Node) -> Pooling:
-    """How it slides over the input; the rules have checked the shapes."""
+    """Return how it slides over the input; the rules have checked the shapes."""
     options = pool_options(node)
     _, height, width, _ = graph.tensor(node.inputs[0]).shape
     return Pooling(

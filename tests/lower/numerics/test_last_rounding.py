@@ -1,4 +1,4 @@
-"""What stands for ties away from zero on a board whose OUT_CVT rounds ties to even."""
+"""Tests what stands for ties away from zero on a board whose OUT_CVT rounds ties to even."""
 
 from __future__ import annotations
 

@@ -214,8 +214,8 @@ def mutations(pipeline: Pipeline):
 
 @pytest.mark.parametrize("name", PROVED)
 def test_a_changed_field_is_noticed(name):
-    """Whatever is claimed of the changed pipeline is true of sampled accumulators, and a change
-    that sampling sees is never called a proof.
+    """Every claim about the changed pipeline is true of sampled accumulators, and a change that
+    sampling sees is never called a proof.
     """
     pipeline, target = proved(name)
     rng = np.random.default_rng(1)

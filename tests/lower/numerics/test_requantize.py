@@ -1,4 +1,6 @@
-"""What is accepted is right, what real layers need is exact, and the rest is refused by a rule."""
+"""Tests that accepted pipelines are right, those of real layers exact, and the rest refused by a
+rule.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def requantized(
 
 
 def leaves_int32(accumulator, real):
-    """Whether TensorFlow Lite's left shift does, any zero point added to what it gives."""
+    """Return whether TensorFlow Lite's left shift leaves int32, or its result with any zero point
+    does.
+    """
     _, exponent = oracle.quantized(real)
     return exponent >= 0 and (abs(accumulator) << exponent) + 256 >= oracle.INT32
 

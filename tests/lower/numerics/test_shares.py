@@ -1,4 +1,6 @@
-"""How many results differ where a chip multiplies once: the sample against all accumulators."""
+"""Tests how many results differ where a chip multiplies once: the sample against all
+accumulators.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from delegate.lower.numerics.tflite import AccumulatorBounds
 
 
 def _counted(pipeline, target, channels):
-    """Of every third accumulator whose result lies within the outputs, evenly."""
+    """Count the differences over every third accumulator whose result lies within the outputs."""
     wrong = total = 0
     for channel in range(channels):
         one = slice(channel, channel + 1)

@@ -25,7 +25,7 @@ LOW, HIGH = -30_000, 45_000
 
 
 def differing(pipeline, ratios, zero_point, outputs) -> list[float]:
-    """Of each channel: the share of accumulators whose result is another, and none by two."""
+    """Return, for each channel, the share of accumulators whose result is another, none by two."""
     q, exponent = quantize_multipliers(ratios)
     accumulators = np.arange(LOW, HIGH, 7)
     found = pipeline.run(np.broadcast_to(accumulators, (len(ratios), accumulators.size)))
