@@ -29,7 +29,7 @@ from delegate.lower.memory.tensors import (
     device_zero_point,
     view_of,
 )
-from delegate.lower.numerics.pipeline import EwOperation, Pipeline
+from delegate.lower.numerics.pipeline import EwOperation, OutConvert, Pipeline
 from delegate.lower.operation import ConstantPool, Memory, Planning, layer_name
 from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.lower.selection import Moving, is_depthwise, surfaces_written
@@ -40,7 +40,6 @@ from delegate.lower.task import (
     ConvTask,
     ElementwiseTask,
     EwStage,
-    OutConvert,
     Ref,
     Source,
     Stages,

@@ -36,7 +36,7 @@ from delegate.lower.numerics.tflite import (
 )
 from delegate.lower.operation import ConstantPool
 from delegate.lower.rules import FORM_IS_KNOWN, MULTIPLIERS_KEEP_BITS
-from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source, Stages, TableUse
+from delegate.lower.task import BnStage, BsStage, EwStage, Ref, Source, Stages, TableUse
 from delegate.lower.weights import (
     pack_bias,
     pack_bn_multipliers,
@@ -280,14 +280,8 @@ def requantizing_stages(
         _bs_stage(conv, pipeline, bs_operands, constants),
         _bn_stage(pipeline, cube_channels, constants),
         None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants),
-        out_convert(pipeline),
+        pipeline.out,
     )
-
-
-def out_convert(pipeline: Pipeline) -> OutConvert:
-    """Return the last stage of ``pipeline``."""
-    out = pipeline.out
-    return OutConvert(out.scale, out.shift, out.offset, ties_away=out.ties_away)
 
 
 def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:

@@ -22,7 +22,7 @@ from delegate.chip.chip import Chip, Primitive, Standing
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, Element
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.lowered import Layer
-from delegate.lower.numerics.pipeline import EwOperation
+from delegate.lower.numerics.pipeline import EwOperation, OutConvert
 from delegate.lower.operation import ConstantPool
 from delegate.lower.task import (
     BnStage,
@@ -32,7 +32,6 @@ from delegate.lower.task import (
     DpuTask,
     ElementwiseTask,
     EwStage,
-    OutConvert,
     PoolTask,
     Ref,
     Source,

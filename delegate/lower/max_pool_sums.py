@@ -28,14 +28,13 @@ from delegate.chip.element import (
 from delegate.lower.legalize import is_known, pair
 from delegate.lower.max_pool import Maxima
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation, OutConvert
 from delegate.lower.selection import Moving, Selection, bordering, is_depthwise, map_bytes
 from delegate.lower.selection import surfaces_written as selection_writes
 from delegate.lower.task import (
     BsStage,
     ElementwiseTask,
     EwStage,
-    OutConvert,
     OutputCube,
     Ref,
     Source,

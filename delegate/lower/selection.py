@@ -22,9 +22,9 @@ from delegate.lower.conv_stages import adding_stage
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.legalize import with_equal_sides
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, OutConvert
 from delegate.lower.operation import ConstantPool
-from delegate.lower.task import BnStage, ConvTask, OutConvert, Stages
+from delegate.lower.task import BnStage, ConvTask, Stages
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Node
 

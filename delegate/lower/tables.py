@@ -16,12 +16,11 @@ from itertools import repeat
 from delegate.chip.chip import Chip
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.numerics.pipeline import ENTRY_SCALE, FUNCTION_STEPS, INDEX_STEP
+from delegate.lower.numerics.pipeline import ENTRY_SCALE, FUNCTION_STEPS, INDEX_STEP, OutConvert
 from delegate.lower.task import (
     BnStage,
     DpuTask,
     ElementwiseTask,
-    OutConvert,
     Source,
     Stages,
     TableUse,

@@ -19,16 +19,18 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from delegate.chip.element import Element
-from delegate.lower.numerics.pipeline import EwOperation
+from delegate.lower.numerics.pipeline import EwOperation, OutConvert
 
 Pair = tuple[int, int]
 """A number of rows, and one of columns."""
 
 ATOM_BYTES = 16
 """Bytes of one pixel in one surface."""
+
+_PLAIN_OUTPUT: Final = OutConvert()
 
 
 class BufferId(enum.IntEnum):
@@ -245,22 +247,6 @@ class EwStage:
     relux_max: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OutConvert:
-    """OUT_CVT: saturate8(round(x * scale >> shift) + offset).
-
-    Ties go away from zero if ``ties_away`` (OUT_CVT_SHIFT.CVT_ROUND = 1), else to even. Lowering
-    asks for ties away because TFLite's reference kernels round so in their last step.
-    ``exponent``: in fp16, behind a table, the result is what was found over 2^exponent.
-    """
-
-    scale: int = 1
-    shift: int = 0
-    offset: int = 0
-    ties_away: bool = False
-    exponent: int = 0
-
-
 CURVE_ENTRIES = 1025
 """The entries of both tables, which share the middle one."""
 
@@ -301,7 +287,7 @@ class Stages(NamedTuple):
     bs: BsStage = BsStage()
     bn: BnStage = BnStage()
     ew: EwStage | None = None
-    out_convert: OutConvert = OutConvert()
+    out_convert: OutConvert = _PLAIN_OUTPUT
     table: TableUse | None = None
 
 
@@ -324,7 +310,7 @@ class ConvTask:
     bs: BsStage = BsStage()
     bn: BnStage = BnStage()
     ew: EwStage | None = None
-    out_convert: OutConvert = OutConvert()
+    out_convert: OutConvert = _PLAIN_OUTPUT
     table: TableUse | None = None
     strides: Pair = (1, 1)
     dilations: Pair = (1, 1)
@@ -347,7 +333,7 @@ class ElementwiseTask:
     bs: BsStage = BsStage()
     bn: BnStage = BnStage()
     ew: EwStage | None = None
-    out_convert: OutConvert = OutConvert()
+    out_convert: OutConvert = _PLAIN_OUTPUT
     table: TableUse | None = None
     source_line_stride_bytes: int | None = None
     element: Element = Element.INT8

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from delegate.chip.rk3588 import RK3588
-from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
+from delegate.lower.numerics.pipeline import EwOperation, OutConvert
+from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
 from delegate.npu.encode import encode_task
 from delegate.npu.regcmd import (
     fetch_amount,

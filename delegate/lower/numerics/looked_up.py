@@ -50,7 +50,7 @@ from delegate.lower.numerics.pipeline import (
     EwOperation,
     FloatArray,
     Int64Array,
-    OutCvt,
+    OutConvert,
     Pipeline,
 )
 from delegate.lower.numerics.prover import index_is_near, prove_pairs
@@ -93,7 +93,9 @@ def looked_up(
     steps = near.outputs[0], near.outputs[1], near.zero_point
     entries = _entries(function, *steps)
     for bs, bn in _by_record(near, per_channel) if multiplies else _by_index(near):
-        pipeline = Pipeline(bs, bn, out=OutCvt(1, ENTRY_SCALE.bit_length() - 1, ties_away=False))
+        pipeline = Pipeline(
+            bs, bn, out=OutConvert(1, ENTRY_SCALE.bit_length() - 1, ties_away=False)
+        )
         if index_is_near(pipeline, near):
             worst, share = _differences(pipeline, near, function, entries)
             return LookedUp(pipeline, entries, worst, share)

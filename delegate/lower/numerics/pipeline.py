@@ -115,14 +115,20 @@ class Ew:
                 return np.minimum(x, operand)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OutCvt:
-    """``shift`` below 64. ``ties_away``: from zero; otherwise to even."""
+@dataclass(frozen=True, slots=True)
+class OutConvert:
+    """OUT_CVT: saturate8(round(x * scale >> shift) + offset), ``shift`` below 64.
+
+    Ties go away from zero if ``ties_away`` (OUT_CVT_SHIFT.CVT_ROUND = 1), else to even. Pipelines
+    ask for ties away, as TensorFlow Lite's reference kernels round so in their last step.
+    ``exponent``: in fp16, behind a table, the result is what was found over 2^exponent.
+    """
 
     scale: int = 1
     shift: int = 0
     offset: int = 0
-    ties_away: bool = True
+    ties_away: bool = False
+    exponent: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +138,7 @@ class Pipeline:
     bs: Bs = field(default_factory=Bs)
     bn: Bn = field(default_factory=Bn)
     ew: Ew | None = None
-    out: OutCvt = field(default_factory=OutCvt)
+    out: OutConvert = OutConvert(ties_away=True)
 
     def of(self, channels: slice) -> Pipeline:
         """Return the stages of some channels."""

@@ -8,7 +8,7 @@ import pytest
 from delegate.lower.numerics import image_sums
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.multiplication import requantize_product
-from delegate.lower.numerics.pipeline import OutCvt, Pipeline
+from delegate.lower.numerics.pipeline import OutConvert, Pipeline
 from delegate.lower.numerics.requantize import Ways, last_roundings, requantize, target_of
 from delegate.lower.numerics.tflite import INT8_VALUES, AccumulatorBounds
 from delegate.model.graph import Activation
@@ -18,7 +18,7 @@ from tests.lower.numerics.oracle import half_away, half_even
 _MOST = 255
 
 
-def hardware(values: np.ndarray, out: OutCvt) -> list[int]:
+def hardware(values: np.ndarray, out: OutConvert) -> list[int]:
     """OUT_CVT in Python's whole numbers."""
     assert not out.ties_away
     return [half_even(int(v) * out.scale, out.shift) for v in values]
@@ -28,20 +28,20 @@ def hardware(values: np.ndarray, out: OutCvt) -> list[int]:
 @pytest.mark.parametrize("scale", [1, 1 << 14])
 def test_ties_are_moved_and_nothing_else(shift: int, scale: int) -> None:
     """Every value whose result is within +-255."""
-    whole = Pipeline(out=OutCvt(scale, shift + scale.bit_length() - 1))
+    whole = Pipeline(out=OutConvert(scale, shift + scale.bit_length() - 1, ties_away=True))
     values = np.arange(-(_MOST << shift), (_MOST << shift) + 1)
     first, *_ = last_roundings(whole, has_ties_away=False)
     assert hardware(values, first.out) == [half_away(int(v), shift) for v in values]
 
 
 def test_the_plain_scale_is_another_choice_and_does_not_move_ties() -> None:
-    whole = Pipeline(out=OutCvt(1 << 14, 16))
+    whole = Pipeline(out=OutConvert(1 << 14, 16, ties_away=True))
     *_, last = last_roundings(whole, has_ties_away=False)
     assert hardware(np.array([2, 6, -2, -6]), last.out) == [0, 2, 0, -2]
 
 
 def test_boards_that_round_ties_away_keep_the_pipeline() -> None:
-    whole = Pipeline(out=OutCvt(1 << 14, 16))
+    whole = Pipeline(out=OutConvert(1 << 14, 16, ties_away=True))
     assert list(last_roundings(whole, has_ties_away=True)) == [whole]
 
 
