@@ -6,7 +6,7 @@ with their constants in the pool.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,8 +23,8 @@ from delegate.lower.legalize import (
     table_behind,
     ties_away,
 )
-from delegate.lower.lowered import Difference
 from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT
+from delegate.lower.numerics.looked_up import LookedUp, looked_up
 from delegate.lower.numerics.pipeline import Bs, Ew, EwOperation, Int64Array, Pipeline
 from delegate.lower.numerics.requantize import Requantization, Ways, requantize, target_of
 from delegate.lower.numerics.tflite import (
@@ -50,7 +50,7 @@ def conv_stages(
     conv: Convolution,
     cube_channels: int,
     constants: ConstantPool,
-    joined: JoinedStages | None = None,
+    joined: LookedUp | None = None,
 ) -> Stages:
     """Return the DPU stages, ``joined`` if a function is. Raises LoweringError."""
     if conv.element is Element.FP16:
@@ -60,7 +60,7 @@ def conv_stages(
     if joined is None:
         pipeline, bias = choose_requantization(conv)
     else:
-        pipeline, bias = joined.pipeline, joined.bias
+        pipeline, bias = joined.pipeline, _hardware_bias(conv, term_sums_of(conv))
     operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
     stages = requantizing_stages(conv, pipeline, operands, cube_channels, constants)
     if joined is None:
@@ -141,26 +141,11 @@ def _operand_blocks(
     return pack_operand_blocks(bias, multipliers, cube_channels, ow=ow, unused_multiplier=1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinedStages:
-    """Stages with a table behind the convolution; what the BS ALU adds to the array's sums, per
-    channel; the tables' entries; and how far the results are from TensorFlow Lite's.
-    """
-
-    pipeline: Pipeline
-    bias: Int64Array
-    entries: Int64Array
-    difference: Difference
-
-
-def joined_stages(conv: Convolution, function: Int64Array) -> JoinedStages | None:
+def joined_stages(conv: Convolution, function: Int64Array) -> LookedUp | None:
     """Return the stages with ``function`` of the result, for -128 to 127. None where no known
     stages are near enough.
     """
-    from delegate.lower.numerics.looked_up import looked_up
-
-    sums = term_sums_of(conv)
-    target = target_of_sums(conv, sums)
+    target = target_of_sums(conv, term_sums_of(conv))
     for multiplies in (False, True):
         if multiplies != conv.per_channel and not multiplies:
             continue
@@ -168,9 +153,7 @@ def joined_stages(conv: Convolution, function: Int64Array) -> JoinedStages | Non
             continue
         found = looked_up(target, function, per_channel=conv.per_channel, multiplies=multiplies)
         if found is not None:
-            difference = Difference(found.worst, found.share)
-            bias = _hardware_bias(conv, sums)
-            return JoinedStages(found.pipeline, bias, found.entries, difference)
+            return found
     return None
 
 

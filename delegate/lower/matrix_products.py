@@ -33,7 +33,6 @@ from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
-from delegate.lower.numerics.tflite import AccumulatorBounds
 from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.partial_sums import PLACES_OF_SUMS, adding, cube_of_sums
 from delegate.lower.reorder import keeping_weights
@@ -289,8 +288,7 @@ def _pipeline(conv: Convolution) -> Pipeline:
     )
     products = np.multiply.outer(first, second) * conv.input_view.channels
     ones = np.ones(conv.output_view.channels, np.int64)
-    bounds = AccumulatorBounds(ones * products.min(), ones * products.max())
-    return requantization(conv, bounds)
+    return requantization(conv, (ones * products.min(), ones * products.max()))
 
 
 def planned_product(

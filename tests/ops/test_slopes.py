@@ -108,8 +108,9 @@ def test_pipelines_are_equal_or_told(has_ties_away: bool) -> None:
         ]
         target = PairTarget(np.array(wanted), slopes)
         ties = {"has_ties_away": has_ties_away}
-        found = requantize_slopes(0, target, factors, zero_points, **ties)
-        results = found.run(INT8_VALUES[:, np.newaxis].astype(np.float64), slopes.astype(float))
+        below, above = requantize_slopes(0, target, factors, zero_points, **ties)
+        x = INT8_VALUES[:, np.newaxis].astype(np.float64)
+        results = above.run(x, below.run(x, slopes.astype(float)))
         off = np.abs(results - target.wanted)
         assert off.max() <= 1
         wrong += int(np.count_nonzero(off))

@@ -53,7 +53,7 @@ from delegate.lower.numerics.pipeline import (
     OutConvert,
     Pipeline,
 )
-from delegate.lower.numerics.prover import index_is_near, prove_pairs
+from delegate.lower.numerics.prover import index_is_near, prove_results
 from delegate.lower.numerics.tflite import PairTarget, Target
 from delegate.lower.rules import WITHIN_ONE_LSB
 
@@ -172,22 +172,6 @@ def _differences(
     return worst, differing / max(counted, 1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SlopesStages:
-    """``below`` has slopes in EW, ``above`` what ``below`` gave."""
-
-    below: Pipeline
-    above: Pipeline
-
-    def run(self, x: FloatArray, e: FloatArray) -> FloatArray:
-        """Return the int8 results."""
-        return self.above.run(x, self.below.run(x, e))
-
-    def fits_int32(self, x: FloatArray, e: FloatArray) -> bool:
-        """Return whether no stage saturates."""
-        return self.below.fits_int32(x, e) and self.above.fits_int32(x, self.below.run(x, e))
-
-
 def requantize_slopes(
     node: int,
     target: PairTarget,
@@ -195,8 +179,9 @@ def requantize_slopes(
     zero_points: tuple[int, int, int],
     *,
     has_ties_away: bool,
-) -> SlopesStages:
-    """Return the stages. ``target``: values and slopes, each once. ``factors``: to the result from
+) -> tuple[Pipeline, Pipeline]:
+    """Return the stages below and above. ``target``: values and slopes, each once. ``factors``: to the result
+    from
     a value, and from its product with a slope, as TensorFlow Lite computes them. int8
     ``zero_points`` of input, slopes, result. ``has_ties_away``: see ``last_roundings``. Raises
     LoweringError where no pipelines are within one LSB, or TensorFlow Lite's int32 wraps.
@@ -212,9 +197,11 @@ def requantize_slopes(
         bn=replace(plain.bn, relu=True),
         ew=Ew(EwOperation.ADD, offset=-result, scale=1 << max(plain.out.shift - UNIT_SHIFT, 0)),
     )
-    found = SlopesStages(below.pipeline, above)
-    proof = prove_pairs(found, target)
+    x, e = target.operands
+    products, is_sound = below.pipeline.checked(x, e)
+    results, fits = above.checked(x, products)
+    proof = prove_results(results, is_sound and fits, target)
     if not proof.is_within_one_lsb:
         problem = f"results with {len(slopes)} slopes are up to {int(proof.worst[0])} LSB off"
         raise LoweringError(node, WITHIN_ONE_LSB, problem)
-    return found
+    return below.pipeline, above

@@ -210,6 +210,10 @@ class Pipeline:
             result = value
         return np.asarray(np.clip(result + self.out.offset, INT8_MIN, INT8_MAX))
 
+    def checked(self, x: FloatArray, e: FloatArray) -> tuple[FloatArray, bool]:
+        """Return the int8 results, and whether no stage saturates for them."""
+        return self.run(x, e), self.fits_int32(x, e)
+
     def fits_int32(self, x: FloatArray, e: FloatArray | float = 0.0) -> bool:
         """Return whether no stage saturates for ``x``, so that ``run`` is exact. As every stage
         rises, the ends of a range speak for all between them.

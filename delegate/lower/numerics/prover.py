@@ -39,12 +39,11 @@ A function of two int8 values has 65,536 pairs: they are all compared, so there 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from delegate.lower.numerics.pipeline import INDEX_STEP, FloatArray, Int64Array, Pipeline
-from delegate.lower.numerics.tflite import INT8_VALUES, PairTarget, Target
+from delegate.lower.numerics.tflite import PairTarget, Target
 
 # Channels at a time: what a core's cache holds of their outputs.
 _CHANNELS_AT_ONCE = 32
@@ -77,16 +76,6 @@ class Proof:
         return not self.is_sound, int(self.worst.max()), int(self.wrong.sum())
 
 
-class PairStages(Protocol):
-    """Stages of two int8 values: one pipeline, or several tasks."""
-
-    def run(self, x: FloatArray, e: FloatArray, /) -> FloatArray:
-        """Return the int8 results."""
-
-    def fits_int32(self, x: FloatArray, e: FloatArray, /) -> bool:
-        """Return whether no stage saturates, so that ``run`` is exact."""
-
-
 def prove(pipeline: Pipeline, target: Target) -> Proof:
     """Compare ``pipeline`` with ``target`` for every accumulator; see the theorem above."""
     worst, wrong = np.zeros_like(target.low), np.zeros_like(target.low)
@@ -113,12 +102,17 @@ def _off(stages: Pipeline, accumulators: Int64Array, outputs: FloatArray) -> Flo
     return np.asarray(np.abs(stages.run(accumulators.astype(np.float64)) - outputs), np.float64)
 
 
-def prove_pairs(stages: PairStages, target: PairTarget) -> Proof:
-    """Compare ``stages`` with ``target`` for every pair, the second operand in EW."""
-    x, e = INT8_VALUES[:, np.newaxis].astype(np.float64), target.seconds.astype(np.float64)
-    off = np.abs(stages.run(x, e) - target.wanted)
-    worst, wrong = int(off.max()), int(np.count_nonzero(off))
-    return Proof(stages.fits_int32(x, e), np.array([worst]), np.array([wrong]))
+def prove_pairs(pipeline: Pipeline, target: PairTarget) -> Proof:
+    """Compare ``pipeline`` with ``target`` for every pair, the second operand in EW."""
+    return prove_results(*pipeline.checked(*target.operands), target)
+
+
+def prove_results(results: FloatArray, is_sound: bool, target: PairTarget) -> Proof:
+    """Compare ``results``, of one pipeline or of several tasks, with ``target`` for every pair.
+    ``is_sound``: no stage saturates, so that they are exact.
+    """
+    off = np.abs(results - target.wanted)
+    return Proof(is_sound, np.array([int(off.max())]), np.array([int(np.count_nonzero(off))]))
 
 
 def index_is_near(pipeline: Pipeline, target: Target) -> bool:

@@ -182,7 +182,7 @@ def target_of(
     q, exponent = quantize_multipliers(ratios)
     outputs = activation_range(activation, scale, zero_point)
     return Target(
-        *(q, exponent, bounds.low, bounds.high),
+        *(q, exponent, *bounds),
         zero_point=zero_point,
         outputs=outputs,
         ratios=ratios if rounds_once else None,

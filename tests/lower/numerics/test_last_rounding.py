@@ -10,7 +10,7 @@ from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.multiplication import requantize_product
 from delegate.lower.numerics.pipeline import OutConvert, Pipeline
 from delegate.lower.numerics.requantize import Ways, last_roundings, requantize, target_of
-from delegate.lower.numerics.tflite import INT8_VALUES, AccumulatorBounds
+from delegate.lower.numerics.tflite import INT8_VALUES
 from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
 from tests.lower.numerics.oracle import half_away, half_even
@@ -55,7 +55,7 @@ def test_requantisations_are_within_one_step_and_equal_where_units_are_coarse(
     ratio = float(rng.uniform(0.5, 1.0) * 2.0**-exponent)
     reach = int(200 / ratio)
     zero_point = -128 if activation is Activation.RELU else int(rng.integers(-30, 30))
-    bounds = AccumulatorBounds(np.array([-reach]), np.array([reach]))
+    bounds = np.array([-reach]), np.array([reach])
     target = target_of(np.array([ratio]), bounds, 0.1, zero_point, activation)
     found = requantize(0, target, per_channel=False, ways=Ways(ties_away=False))
     assert not found.pipeline.out.ties_away
