@@ -316,39 +316,35 @@ def fold_convolution(conv: Convolution, source: DeviceTensor) -> Convolution:
     assert fold is not None
     outputs, kh, kw, channels = conv.weights.shape
     windows = fold.window_h, fold.window_w
-    rows, columns = map(_taps, (kh, kw), conv.strides, conv.dilations, windows)
-    shape = (outputs, rows.count, columns.count, fold.window_h, fold.window_w, channels)
+    (rows, row_pitch, row_dilation), (columns, pitch, dilation) = map(
+        _taps, (kh, kw), conv.strides, conv.dilations, windows
+    )
+    shape = (outputs, rows, columns, fold.window_h, fold.window_w, channels)
     weights = np.full(shape, conv.weight_zero_point, np.int8)
     for ky in range(kh):
-        tap_y, dy = divmod(ky * conv.dilations[0], rows.pitch)
+        tap_y, dy = divmod(ky * conv.dilations[0], row_pitch)
         for kx in range(kw):
-            tap_x, dx = divmod(kx * conv.dilations[1], columns.pitch)
+            tap_x, dx = divmod(kx * conv.dilations[1], pitch)
             weights[:, tap_y, tap_x, dy, dx] = conv.weights[:, ky, kx]
     folds_rows, folds_columns = (window > 1 for window in windows)
     return replace(
         conv,
-        weights=weights.reshape(outputs, rows.count, columns.count, fold.lanes),
+        weights=weights.reshape(outputs, rows, columns, fold.lanes),
         source=source,
         input_view=source.view,
         strides=(1 if folds_rows else conv.strides[0], 1 if folds_columns else conv.strides[1]),
-        dilations=(rows.dilation, columns.dilation),
+        dilations=(row_dilation, dilation),
         padding=(0 if folds_rows else conv.padding[0], 0 if folds_columns else conv.padding[1]),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Taps:
-    """``count`` taps left along an axis, ``pitch`` original pixels apart."""
-
-    count: int
-    pitch: int
-    dilation: int
-
-
-def _taps(kernel: int, stride: int, dilation: int, window: int) -> _Taps:
+def _taps(kernel: int, stride: int, dilation: int, window: int) -> tuple[int, int, int]:
+    """Return how many taps are left along an axis, how many original pixels they are apart, and
+    their dilation.
+    """
     if window == 1:
-        return _Taps(kernel, dilation, dilation)
+        return kernel, dilation, dilation
     reach = (kernel - 1) * dilation + 1
     if window == reach:
-        return _Taps(1, reach, 1)
-    return _Taps(-(-reach // window), window, window // stride)
+        return 1, reach, 1
+    return -(-reach // window), window, window // stride

@@ -180,10 +180,9 @@ def requantize_slopes(
     *,
     has_ties_away: bool,
 ) -> tuple[Pipeline, Pipeline]:
-    """Return the stages below and above. ``target``: values and slopes, each once. ``factors``: to the result
-    from
-    a value, and from its product with a slope, as TensorFlow Lite computes them. int8
-    ``zero_points`` of input, slopes, result. ``has_ties_away``: see ``last_roundings``. Raises
+    """Return the stages below and above. ``target``: values and slopes, each once. ``factors``: to
+    the result from a value, and from its product with a slope, as TensorFlow Lite computes them.
+    int8 ``zero_points`` of input, slopes, result. ``has_ties_away``: see ``last_roundings``. Raises
     LoweringError where no pipelines are within one LSB, or TensorFlow Lite's int32 wraps.
     """
     source, _, result = zero_points
