@@ -25,7 +25,7 @@ from delegate.lower.legalize import (
 )
 from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT
 from delegate.lower.numerics.looked_up import LookedUp, looked_up
-from delegate.lower.numerics.pipeline import Bs, Ew, EwOperation, Int64Array, Pipeline
+from delegate.lower.numerics.pipeline import Bn, Bs, Ew, EwOperation, Int64Array, Pipeline
 from delegate.lower.numerics.requantize import Requantization, Ways, requantize, target_of
 from delegate.lower.numerics.tflite import (
     AccumulatorBounds,
@@ -331,13 +331,27 @@ def _bs_stage(
 
 def _bn_stage(pipeline: Pipeline, cube_channels: int, constants: ConstantPool) -> BnStage:
     bn = pipeline.bn
-    assert isinstance(bn.add, int)
-    stage = BnStage(alu_operand=bn.add or None, relu=bn.relu, relux_max=bn.relux)
     if isinstance(bn.multiply, int):
-        if bn.multiply == 1 and bn.shift == 0:
-            return stage
-        stage = replace(stage, mul=Source.REGISTER, mul_operand=bn.multiply)
-    else:
-        packed = pack_bn_multipliers(bn.multiply, cube_channels)
-        stage = replace(stage, mul=Source.MEMORY, operands=constants.add(packed))
-    return replace(stage, shift=bn.shift, shift_negative=bn.shift)
+        return bn_in_registers(bn)
+    operands = constants.add(pack_bn_multipliers(bn.multiply, cube_channels))
+    return replace(_bn_with(bn, Source.MEMORY), operands=operands)
+
+
+def bn_in_registers(bn: Bn) -> BnStage:
+    """Return BN with numbers for all channels; it does not multiply by 1."""
+    assert isinstance(bn.multiply, int)
+    if bn.multiply == 1 and bn.shift == 0:
+        return _bn_with(bn, Source.OFF)
+    return replace(_bn_with(bn, Source.REGISTER), mul_operand=bn.multiply)
+
+
+def _bn_with(bn: Bn, mul: Source) -> BnStage:
+    assert isinstance(bn.add, int)
+    return BnStage(
+        alu_operand=bn.add or None,
+        mul=mul,
+        shift=bn.shift,
+        shift_negative=bn.shift,
+        relu=bn.relu,
+        relux_max=bn.relux,
+    )

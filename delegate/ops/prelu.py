@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from delegate.errors import LoweringError
-from delegate.lower.binary_elementwise import Operand, constant_operand, pair_tasks
+from delegate.lower.binary_elementwise import constant_operand, pair_tasks
 from delegate.lower.legalize import exact_product, is_known, ties_away
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import unplaced
@@ -139,8 +139,7 @@ def plan_slopes(
         constant = planning.graph.tensor(slopes)
         operand = constant_operand(chip, constant, target.view, memory.constants)
         between = map_between(chip, target, memory.work.place)
-        products = Operand(between, per_channel=False, is_shared=between.view.images == 1)
         yield from pair_tasks(chip, (main, operand), between, below)
-        yield from pair_tasks(chip, (main, products), target, above)
+        yield from pair_tasks(chip, (main, between), target, above)
 
     return task_plan(planning, operation, footprint, tasks)

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from delegate.errors import LoweringError
-from delegate.lower.binary_elementwise import Operand, pair_operands, pair_tasks, with_broadcast
+from delegate.lower.binary_elementwise import pair_operands, pair_tasks, with_broadcast
 from delegate.lower.legalize import is_known, pair, ties_away
 from delegate.lower.lowered import Difference, Layer
 from delegate.lower.memory.tensors import unplaced
@@ -98,15 +98,14 @@ def plan_squares(planning: Planning, operation: Operation) -> Plan:
         *places, behind = (work.moved(number * room) for number in range(_MAPS + 1))
         before, tensors = with_broadcast(chip, node, target.view, memory, behind)
         operands = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
-        order = operands[0].index, operands[1].tensor.index
+        order = operands[0].index, operands[1].index
         (above, below, function), proof = _stages(planning, operation, order)
         over, under, larger = (map_between(chip, target, place) for place in places)
-        other = Operand(under, per_channel=False, is_shared=under.view.images == 1)
         tasks = (
             *before,
             *pair_tasks(chip, operands, over, above),
             *pair_tasks(chip, operands, under, below),
-            *pair_tasks(chip, (over, other), larger, Pipeline(ew=Ew(EwOperation.MAX))),
+            *pair_tasks(chip, (over, under), larger, Pipeline(ew=Ew(EwOperation.MAX))),
             *table_tasks(chip, larger, target, function),
         )
         layer = layer_of(planning, operation, tasks)
