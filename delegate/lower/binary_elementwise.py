@@ -57,7 +57,7 @@ def lower_pair(planning: Planning, node: Node, requantize: Requantize, memory: M
     """Return the layer of a node with two operands. Raises LoweringError."""
     chip, graph = planning.chip, planning.graph
     target = memory.tensors[node.outputs[0]]
-    before, tensors = with_broadcast(chip, node, target.view, memory, memory.work.place)
+    before, tensors = with_broadcast(chip, node, target.view, memory, memory.work)
     main, other = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
     is_swapped = main.index != node.inputs[0]
     pipeline = requantize((main, other), target, is_swapped)

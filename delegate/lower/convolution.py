@@ -134,7 +134,7 @@ class TiledConvolution:
         if isinstance(self.tiles, InputGroups):
             from delegate.lower.partial_sums import lower_input_groups
 
-            return lower_input_groups(conv, self.tiles, constants, memory.work.place)
+            return lower_input_groups(conv, self.tiles, constants, memory.work)
         weights = pack_weights(conv, constants)
         stages = conv_stages(conv, operand_channels(conv), constants, self.joined)
         tasks: list[Task] = [*tasks_of_plan(conv, self.tiles, weights, stages)]

@@ -156,7 +156,7 @@ def via_scratch(planning: Planning, plan: Plan) -> Plan:
 
     def emit(memory: Memory) -> Layer:
         result = memory.tensors[given.result]
-        made = apart(result, memory.work.place.moved(behind))
+        made = apart(result, memory.work.moved(behind))
         layer = plan.emit(replace(memory, tensors={**memory.tensors, given.result: made}))
         copies = _copies(chip, made.as_bytes, result.as_bytes)
         return replace(layer, tasks=(*layer.tasks, *copies))

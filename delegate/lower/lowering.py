@@ -166,7 +166,8 @@ def _table_atoms(
 
 
 def _memory_of(memory: MemoryPlan, constants: ConstantPool, number: int) -> Memory:
-    return Memory(memory.tensors, constants, memory.work.get(number, NO_WORK))
+    work = Ref(BufferId.SCRATCH, memory.work.get(number, NO_WORK).start)
+    return Memory(memory.tensors, constants, work)
 
 
 def _buffers(

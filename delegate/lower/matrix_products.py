@@ -165,7 +165,7 @@ class _Product:
         return layer_of(self.planning, self.operation, tasks, choice)
 
     def _tasks(self, memory: Memory) -> Iterator[ConvTask]:
-        factors, work, constants = self.factors, memory.work.place, memory.constants
+        factors, work, constants = self.factors, memory.work, memory.constants
         first, second = (memory.tensors[t] for t in self.operation.operands)
         target = memory.tensors[self.operation.result]
         add, stages = self._stages(constants, work)

@@ -236,7 +236,7 @@ def plan_half_pairs(planning: Planning, operation: Operation) -> Plan:
         given, target = memory.tensors[source], memory.tensors[result]
         for image in range(given.view.images):
             maps = given.image(image), target.image(image)
-            yield from _pairs(chip, f"image {image} ", *maps, memory.work.place)
+            yield from _pairs(chip, f"image {image} ", *maps, memory.work)
 
     return plan_of(planning, operation, footprint, tasks).within(EXACT)
 

@@ -18,7 +18,6 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import DMA_ALIGN_BYTES, align
 from delegate.lower.lowered import Affine, Fold, HalfBound, Layer, Spread
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, Place, View, unplaced
 from delegate.lower.numerics.pipeline import Int64Array
 from delegate.lower.task import BufferId, Ref, Task
@@ -60,7 +59,7 @@ class Memory:
 
     tensors: Mapping[int, DeviceTensor]
     constants: ConstantPool
-    work: WorkArea
+    work: Ref
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -60,8 +60,7 @@ def _sum_of_parts(whole: TiledConvolution, parts: Sequence[Convolution]) -> Plan
             return replace(whole, conv=conv).emit(replace(memory, tensors=tensors))
 
         total, other = (
-            replace(apart, location=memory.work.place.moved(number * map_bytes))
-            for number in range(2)
+            replace(apart, location=memory.work.moved(number * map_bytes)) for number in range(2)
         )
         layer = part(parts[0], total)
         tasks = [*layer.tasks]

@@ -28,7 +28,6 @@ from delegate.chip.element import (
 )
 from delegate.errors import LoweringError
 from delegate.lower.lowered import Layer
-from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.operation import Memory, Operation, Plan
 from delegate.lower.rules import FORM_IS_KNOWN, TASKS_IN_RANGE
@@ -284,10 +283,9 @@ def zeros_inserted_first(
     def emit(memory: Memory) -> Layer:
         work, given = memory.work, memory.tensors[source.index]
         moving = Moving(repeat.chip, operation.node, memory.constants)
-        apart = repeat.staged(given, work.place)
+        apart = repeat.staged(given, work)
         tensors = {**memory.tensors, source.index: apart}
-        rest = WorkArea(work.start + room, work.size_bytes - room)
-        layer = convolved.emit(replace(memory, tensors=tensors, work=rest))
+        layer = convolved.emit(replace(memory, tensors=tensors, work=work.moved(room)))
         tasks = [
             task
             for image in range(given.view.images)

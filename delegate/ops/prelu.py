@@ -138,7 +138,7 @@ def plan_slopes(
         main, target = memory.tensors[source], memory.tensors[result]
         constant = planning.graph.tensor(slopes)
         operand = constant_operand(chip, constant, target.view, memory.constants)
-        between = map_between(chip, target, memory.work.place)
+        between = map_between(chip, target, memory.work)
         yield from pair_tasks(chip, (main, operand), between, below)
         yield from pair_tasks(chip, (main, between), target, above)
 

@@ -94,7 +94,7 @@ def plan_squares(planning: Planning, operation: Operation) -> Plan:
     room = map_between(chip, result, result.location).size_bytes
 
     def emit(memory: Memory) -> Layer:
-        target, work = memory.tensors[operation.result], memory.work.place
+        target, work = memory.tensors[operation.result], memory.work
         *places, behind = (work.moved(number * room) for number in range(_MAPS + 1))
         before, tensors = with_broadcast(chip, node, target.view, memory, behind)
         operands = pair_operands(chip, graph, node, tensors, target.view, memory.constants)

@@ -19,7 +19,7 @@ from delegate.chip.element import ATOM_BYTES, surfaces_of
 from delegate.errors import LoweringError
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Access, Footprint, accesses
-from delegate.lower.memory.placement import NO_WORK, MemoryPlan, WorkArea
+from delegate.lower.memory.placement import NO_WORK, MemoryPlan
 from delegate.lower.memory.tensors import DeviceTensor, Place
 from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.lower.task import BufferId, ElementwiseTask, Task
@@ -95,12 +95,12 @@ class _Checker:
         if any((window != self._names[index]).any() for window in self._windows(tensor)):
             raise _refusal(node, f"tensor {index} {what}")
 
-    def run(self, footprint: Footprint, layer: Layer, work: WorkArea) -> None:
+    def run(self, footprint: Footprint, layer: Layer, work: range) -> None:
         node = footprint.node.index
         for tensor, _ in footprint.reads:
             self.require(tensor, node, "is not there when it is read")
         self._work = work
-        area = slice(work.start // ATOM_BYTES, work.end // ATOM_BYTES)
+        area = slice(work.start // ATOM_BYTES, work.stop // ATOM_BYTES)
         self._content[BufferId.SCRATCH][area] = NOTHING
         self._unread, self._torn = {}, {}
         result = self._tensors[footprint.result]
@@ -168,8 +168,8 @@ class _Checker:
 
     def _write(self, node: int, tile: str, access: Access, result: DeviceTensor) -> None:
         buffer, first = access.start.buffer, access.start.offset
-        in_work = buffer is BufferId.SCRATCH and self._work.start <= first < self._work.end
-        begin, end = (self._work.start, self._work.end) if in_work else _extent(result)
+        in_work = buffer is BufferId.SCRATCH and first in self._work
+        begin, end = (self._work.start, self._work.stop) if in_work else _extent(result)
         is_own = in_work or buffer is result.location.buffer
         if buffer not in _WRITABLE or not is_own or first < begin or access.end > end:
             raise _refusal(

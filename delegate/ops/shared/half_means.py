@@ -79,7 +79,7 @@ def _means_of_means(convs: Sequence[TiledConvolution], bound: HalfBound) -> Plan
     ]
 
     def emit(memory: Memory) -> Layer:
-        place, placed = memory.work.place, []
+        place, placed = memory.work, []
         for tensor in between:
             placed.append(replace(tensor, location=place))
             place = place.moved(tensor.size_bytes)
