@@ -1,4 +1,6 @@
-"""What plans are compared with: other compilers' programs, our limits, and a floor for bytes."""
+"""Holds what plans are compared with: other compilers' programs, our limits, and a floor for
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ BOUNDS = {
 
 
 MOST_BYTES_OVER_FLOOR = 1.05
-"""Of what tasks move, over each tensor once in and out per layer: see ``bytes_floor``."""
+"""The ratio of the bytes that tasks move to each tensor once in and out per layer: see
+``bytes_floor``.
+"""
 
 
 def bytes_floor(layer: Layer) -> int:

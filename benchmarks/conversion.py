@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 def conversion_row(element: Element, shape: tuple[int, int, int], repeats: int) -> Row:
-    """Of one tensor."""
+    """Return the row of one tensor."""
     h, w, c = shape
     to, back, plain = time_layout(h * w, c, element.name.lower(), repeats)
     size = h * w * c * element.bytes
@@ -46,7 +46,7 @@ def conversion_row(element: Element, shape: tuple[int, int, int], repeats: int) 
 
 
 def conversion_rows(repeats: int) -> list[Row]:
-    """Of every element type and shape."""
+    """Return the rows of every element type and shape."""
     return [
         conversion_row(element, shape, repeats)
         for element in (Element.UINT8, Element.FP32)

@@ -1,4 +1,5 @@
-"""How long TensorFlow Lite's kernels take on this machine's CPU, by operator and element type.
+"""Measures how long TensorFlow Lite's kernels take on this machine's CPU, by operator and element
+type.
 
     python -m benchmarks.cpu_kernels --save rates.json [--seed N] [--shapes N]
     python -m benchmarks.cpu_kernels --verify rates.json MODEL.tflite ...

@@ -94,7 +94,7 @@ def evaluators(model: Path, task: str, classes: int | None) -> dict[str, Evaluat
 def records_of(
     sides: dict[str, Evaluator], pictures: list[tuple[str, bytes]], draw: int
 ) -> list[Record]:
-    """Of every picture in a draw, both sides."""
+    """Return the records of every picture in a draw, both sides."""
     records: list[Record] = []
     for name, content in pictures:
         record: Record = {}

@@ -1,4 +1,4 @@
-"""How the time to compile grows with a model: chains of equal layers, by number."""
+"""Measures how the time to compile grows with a model: chains of equal layers, by number."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What holding numbers in fp16 costs a float model, whatever computes with them: everything in
-float64, but for tensors that are rounded to fp16.
+"""Measures what holding numbers in fp16 costs a float model, whatever computes with them:
+everything in float64, but for tensors that are rounded to fp16.
 
     python -m benchmarks.half_limits [MODEL] [--photographs 20] [--least 0] [--last 21]
 
@@ -40,7 +40,7 @@ def two_halves(values: Array) -> Array:
 
 
 def roundings(graph: Graph, last: int) -> dict[str, Rounded]:
-    """What may be held in fp16, by what it is."""
+    """Return what may be held in fp16, by what it is."""
     (given,) = graph.inputs
     computed = [t for node in graph.nodes for t in node.outputs if graph.tensor(t).constant is None]
     late = frozenset(computed[-last:])

@@ -1,4 +1,5 @@
-"""What a process pays for the delegate before its first inference: time and peak of memory.
+"""Measures what a process pays for the delegate before its first inference: time and peak of
+memory.
 
     python -m benchmarks.start_up [MODEL...] [--other ROOT] [--runs 10]
 
@@ -69,7 +70,7 @@ def forget(path: Path) -> None:
 
 
 def measure(roots: list[Path], model: Path, way: str, runs: int) -> list[tuple[float, float]]:
-    """What the delegate of each root adds."""
+    """Return what the delegate of each root adds."""
     with tempfile.TemporaryDirectory() as folder:
         files, caches = [], []
         for number, root in enumerate(roots):

@@ -174,8 +174,8 @@ def supported_ops() -> tuple[SupportedOperator, ...]:
 
 
 def stats() -> Stats:
-    """What the delegate did in this process so far: inferences, runs and their time by partition,
-    errors. From any thread; delegates and interpreters that are gone count too.
+    """Return what the delegate did in this process so far: inferences, runs and their time by
+    partition, errors. From any thread; delegates and interpreters that are gone count too.
     """
     from delegate.host.statistics import take_stats
 

@@ -19,7 +19,9 @@ class DelegateError(Exception):
 
 
 def is_memory_exhausted(error: BaseException) -> bool:
-    """Whether memory ran out: libraries that cannot be loaded for it say so in words alone."""
+    """Return whether memory ran out: libraries that cannot be loaded for it say so in words
+    alone.
+    """
     return (
         isinstance(error, MemoryError)
         or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
@@ -73,8 +75,8 @@ DENIED: Final = "not_denied"
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a node is left to the CPU. ``rule`` is the rule's name, ``detail`` the sentence for the
-    user.
+    """The reason for leaving a node to the CPU. ``rule`` is the rule's name, ``detail`` the
+    sentence for the user.
     """
 
     node: int

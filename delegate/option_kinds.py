@@ -29,7 +29,7 @@ def closest(word: str, candidates: tuple[str, ...]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without spaces around it and in small letters; "" if it is not ASCII."""
+    """Return the text without spaces around it and in small letters; "" if it is not ASCII."""
     return text.strip(SPACES).lower() if text.isascii() else ""
 
 
@@ -38,7 +38,7 @@ class Kind(Protocol):
 
     @property
     def values(self) -> str:
-        """In words, for tables and messages."""
+        """Return the values in words, for tables and messages."""
 
     def parse(self, text: str) -> OptionValue: ...
 

@@ -41,7 +41,7 @@ _STOPPING = ("no result after", "nothing was written", "device is gone", "hardwa
 
 
 def must_stop(error: str | None) -> bool:
-    """Whether ``error`` says that the NPU did not finish or is not there any more."""
+    """Return whether ``error`` says that the NPU did not finish or is not there any more."""
     return error is not None and any(words in error for words in _STOPPING)
 
 
@@ -78,7 +78,7 @@ def bring_up(options: Options, chip: Chip, captures: Sequence[Path]) -> Iterator
 
 
 def total_steps(chip: Chip, captures: Sequence[Path]) -> int:
-    """How many steps there are if nothing stops them."""
+    """Return how many steps there are if nothing stops them."""
     return len(cases_of(chip)) + len(captures)
 
 

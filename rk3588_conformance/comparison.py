@@ -61,11 +61,11 @@ class OpTally(Tally):
     op: str = ""
     difference: Difference | None = None
     runtime_off: int = 0
-    """How far the runtime's own kernel is from the operator's definition, which ours meet."""
+    """The distance of the runtime's own kernel from the operator's definition, which ours meet."""
 
     @property
     def most(self) -> int:
-        """How far results may be off, in LSB."""
+        """Return how far results may be off, in LSB."""
         return MAX_ABS_DIFF if self.difference is None else self.difference.most_lsb
 
 
@@ -90,11 +90,11 @@ class Comparison:
     top1_agreed: int | None = None
     unexplained: int = 0
     in_half: bool = False
-    """Whether a part of the model was computed in fp16, which no kernel of the CPU does."""
+    """True if a part of the model was computed in fp16, which no kernel of the CPU does."""
 
     @property
     def is_equal(self) -> bool:
-        """Whether every element of every output is."""
+        """Return whether every element of every output is."""
         return all(output.equal == output.elements for output in self.outputs)
 
     def merge(self, other: Comparison) -> None:
@@ -311,7 +311,7 @@ class _Operator:
 
 
 def _computes(graph: Graph, node: Node) -> bool:
-    """Whether it has tasks; what has none is compared with what reads it."""
+    """Return whether it has tasks; what has none is compared with what reads it."""
     return OPERATORS[node.op].lowering is Lowering.TASKS and not is_float32(graph, node)
 
 

@@ -20,7 +20,9 @@ from rk3588_conformance.own_grid import Outputs, one_layer
 _ENDS = np.iinfo(np.int32)
 _BIASES = {"lowest": (_ENDS.min,), "highest": (_ENDS.max,), "both": (_ENDS.min, _ENDS.max)}
 _SCALES = {"1e_minus_12": 1e-12, "1e_minus_16": 1e-16, "1e_minus_30": 1e-30}
-"""Of dead channels, where the others' are about 1: with much more, int32's end is a step."""
+"""The scales of dead channels, where the others' are about 1: with much more, int32's end is a
+step.
+"""
 _ACTIVATIONS = {"none": Activation.NONE, "relu6": Activation.RELU6}
 
 

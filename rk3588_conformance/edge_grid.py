@@ -26,7 +26,7 @@ from rk3588_conformance.tolerance import NONE
 _EDGES = ("float32", *EIGHT_BITS)
 _SHAPES = ("1x1x1x1", "1x7x5x3", "1x9x4x16", "2x3x11x33", "1x13x17x70", "3x5", "1x640")
 _SCALES = {"1e_minus_30": 1e-30, "0_003": 0.003, "0_5": 0.5, "1": 1.0, "7_3": 7.3}
-"""By the words that stand for them in names."""
+"""The scales by the words that stand for them in names."""
 _VALUES = 4096
 
 
@@ -40,7 +40,7 @@ def _edge(kind: str, rng: np.random.Generator) -> tuple[DType, Quantization | No
 
 
 def _convolution(builder: ModelBuilder, x: int, rng: np.random.Generator) -> int:
-    """With a stride, so that the host folds pixels into channels."""
+    """Add a convolution with a stride, so that the host folds pixels into channels."""
     return layers.conv(builder, rng, x, 9, Window(3, 3, 2, 2))
 
 

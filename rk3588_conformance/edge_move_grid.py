@@ -37,13 +37,13 @@ Move = Callable[[ModelBuilder, int], tuple[int, ...]]
 
 
 def _channels_first(builder: ModelBuilder, x: int) -> tuple[int, ...]:
-    """As YOLO's heads: (1, C, H * W)."""
+    """Add the moves of YOLO's heads: (1, C, H * W)."""
     _, h, w, c = builder.spec(x).shape
     return (reshape(builder, transpose(builder, x, _FIRST), (1, c, h * w)),)
 
 
 def _anchors(builder: ModelBuilder, x: int) -> tuple[int, ...]:
-    """As SSD's: rows of half the channels."""
+    """Add the moves of SSD's heads: rows of half the channels."""
     _, h, w, c = builder.spec(x).shape
     return (reshape(builder, x, (1, h * w * 2, c // 2)),)
 

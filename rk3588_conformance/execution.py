@@ -169,7 +169,9 @@ def _judge_integers(
     options: Options,
     rejected: list[Rejection],
 ) -> Outcome:
-    """By steps: the largest distance to the oracle, how many differ, and what was delegated."""
+    """Judge by steps: the largest distance to the oracle, how many differ, and what was
+    delegated.
+    """
     oracle, theirs = expected(prepared)
     tally = Tally()
     for mine, other in zip(ours, theirs, strict=True):
@@ -217,7 +219,7 @@ def _not_one_partition(delegation: Delegation) -> list[str]:
 def _judge_floats(
     facts: Outcome, prepared: Prepared, delegation: Delegation, ours: list[Array]
 ) -> Outcome:
-    """By the bound of a float model."""
+    """Judge by the bound of a float model."""
     assert prepared.case.outside is not None
     broken = prepared.case.outside(prepared.graph, prepared.inputs, ours)
     broken += [*map(_sentence, delegation.rejections), *_not_one_partition(delegation)]
@@ -275,7 +277,7 @@ def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
 
 
 def _check_refusal(prepared: Prepared, options: Options) -> Outcome:
-    """For a model that TensorFlow Lite does not run: the compiler's own answer."""
+    """Check the compiler's own answer for a model that TensorFlow Lite does not run."""
     from delegate.compile.compiler import compile_model
 
     result = compile_model(prepared.graph, options)
@@ -392,7 +394,7 @@ def tflite_outputs(prepared: Prepared) -> list[Array]:
 
 
 def first_difference(ours: list[Array], theirs: list[Array]) -> str:
-    """Which element is off the most, the first of them."""
+    """Return which element is off the most, the first of them."""
     for number, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         difference = np.abs(mine.astype(np.int64) - other.astype(np.int64))
         if difference.max(initial=0) > MAX_ABS_DIFF:

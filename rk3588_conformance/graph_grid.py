@@ -21,7 +21,7 @@ from rk3588_conformance.tolerance import SUM
 
 
 def _leaves_input(*, amounts: str, kernel: str, **_: Value) -> bool:
-    """Whether no window lies wholly in the padding."""
+    """Return whether no window lies wholly in the padding."""
     kh, kw = pair(kernel)
     top, bottom, left, right = map(int, amounts)
     return max(top, bottom) < kh and max(left, right) < kw

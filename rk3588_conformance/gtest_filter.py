@@ -42,7 +42,7 @@ class Filter:
         return cls(text, _any_of(positive or "*"), _any_of(negative))
 
     def selects(self, name: str) -> bool:
-        """Whether the test ``name`` ("Suite.Test/parameter") runs."""
+        """Return whether the test ``name`` ("Suite.Test/parameter") runs."""
         return bool(self.positive.fullmatch(name)) and not self.negative.fullmatch(name)
 
 

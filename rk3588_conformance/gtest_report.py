@@ -132,5 +132,5 @@ def _attributes(item: dict[str, Any]) -> dict[str, str]:
 
 
 def _printable(text: str) -> str:
-    """Without the control characters that XML cannot hold."""
+    """Return the text without the control characters that XML cannot hold."""
     return "".join(c if c >= " " or c in "\n\t" else "?" for c in text)

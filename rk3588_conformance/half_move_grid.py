@@ -30,7 +30,7 @@ from rk3588_conformance.reference.exact_graph import exact_values
 from rk3588_conformance.reference.half_oracle import Array
 
 Move = Callable[[ModelBuilder, Sequence[int]], Outputs]
-"""From computed tensors to what the operator makes of them."""
+"""Adds the operator to a model, behind computed tensors, and returns its results."""
 
 _NUMBERS = ("plain", "ends")
 _BEHIND = ("nothing", "unit")

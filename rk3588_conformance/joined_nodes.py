@@ -9,9 +9,9 @@ from delegate.model.graph import Graph, Node
 
 
 def joined_nodes(layers: Iterable[Layer]) -> dict[int, tuple[list[int], Difference]]:
-    """By its first node: nodes that only together are as they are in the model, and how far they
-    may be off. Layers that have nodes in common are parts of one result, each before its share of
-    what follows the CONCATENATION.
+    """Return, by the first node, nodes that only together are as they are in the model, and how far
+    they may be off. Layers that have nodes in common are parts of one result, each before its share
+    of what follows the CONCATENATION.
     """
     groups: list[tuple[set[int], Difference]] = []
     for layer in layers:

@@ -51,8 +51,8 @@ def most_off(model: bytes, graph: Graph) -> int:
 
 
 def tolerance(graph: Graph, node: Node) -> int:
-    """How many steps a node may be off, given its inputs: none where it moves, selects or looks
-    up.
+    """Return how many steps a node may be off, given its inputs: none where it moves, selects or
+    looks up.
     """
     operator = OPERATORS.get(node.op)
     if reference.selects(node):
@@ -101,7 +101,7 @@ def _run(cut: CutModel, inputs: Mapping[int, Array]) -> list[Array]:
 
 
 def _tables(cut: CutModel, graph: Graph) -> dict[int, Array]:
-    """By node, of functions of one value: the results of all values in order."""
+    """Return, by node, for functions of one value, the results of all values in order."""
     operands = {node.index: _single_value(graph, node) for node in graph.nodes}
     found = {index: operand for index, operand in operands.items() if operand is not None}
     if not found:
@@ -152,14 +152,14 @@ def _single_value(graph: Graph, node: Node) -> int | None:
 
 
 def _moves(node: Node) -> bool:
-    """Whether its result has values of its operands, in other places."""
+    """Return whether its result has values of its operands, in other places."""
     operator = OPERATORS.get(node.op)
     is_alias = operator is not None and operator.lowering is Lowering.ALIAS
     return is_alias or reference.selects(node)
 
 
 def _carried(graph: Graph, node: Node, index: int, steps: Mapping[int, float]) -> float:
-    """How far an operand may be off, in steps of the result."""
+    """Return how far an operand may be off, in steps of the result."""
     if not steps.get(index):
         return 0.0
     operand, output = graph.tensor(index).quantization, graph.tensor(node.outputs[0]).quantization

@@ -15,7 +15,7 @@ class Status(enum.Enum):
 
 
 class Oracle(enum.Enum):
-    """Where the expected values come from."""
+    """The origin of the expected values."""
 
     TFLITE = "tflite-reference"
     NUMPY = "numpy"

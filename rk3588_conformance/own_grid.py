@@ -33,7 +33,7 @@ def dtype_of(kind: str) -> DType:
 
 
 def is_per_channel(kind: str) -> bool:
-    """Whether ``kind`` of ``TYPES`` has a scale per channel."""
+    """Return whether ``kind`` of ``TYPES`` has a scale per channel."""
     return kind == "per_channel"
 
 
@@ -89,7 +89,7 @@ def window_in(values: Mapping[str, Value]) -> Window:
 
 
 def fits(window: Window, h: int, w: int) -> bool:
-    """Whether a convolution of h x w has an output."""
+    """Return whether a convolution of h x w has an output."""
     if window.padding is Padding.SAME:
         return True
     return (window.kh - 1) * window.dh < h and (window.kw - 1) * window.dw < w

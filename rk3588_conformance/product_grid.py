@@ -61,7 +61,9 @@ def computed_shapes(size: str, lead: str, adj: str) -> list[tuple[int, ...]]:
 
 
 def meets(*, lead: str, adj: str, **_: Value) -> bool:
-    """Whether runtimes agree: not where a first operand is turned and leading dimensions differ."""
+    """Return whether runtimes agree: not where a first operand is turned and leading dimensions
+    differ.
+    """
     return "x" not in adj or len(set(LEADS[lead])) == 1
 
 

@@ -77,7 +77,9 @@ class Numbers:
     def drawn(
         self, rng: np.random.Generator, x: TensorSpec, shape: tuple[int, ...], axis: int
     ) -> Arithmetic:
-        """By the rule above, but for what is given. Raises ValueError for an input of reals."""
+        """Return numbers by the rule above, but for what is given. Raises ValueError for an input
+        of reals.
+        """
         if x.quantization is None:
             raise ValueError("a quantised layer needs a quantised input")
         weights = _draw_weights(rng, x.dtype, shape)

@@ -316,7 +316,7 @@ _ON_CPU = {
         "fp16_curve",
     ),
 }  # fmt: skip
-"""By chip, cases that its rules leave to the CPU (a test holds them to that)."""
+"""The cases, by chip, that its rules leave to the CPU (a test holds them to that)."""
 
 
 def cases_of(chip: Chip) -> tuple[Case, ...]:

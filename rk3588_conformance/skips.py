@@ -43,7 +43,7 @@ CHIP_SKIPS = {
         "quantised_input": "the weights' DEQUANTIZE belongs to a node in fp16",
     }
 }
-"""By chip: rules, and why their rejections are accepted."""
+"""The rules, by chip, and why their rejections are accepted."""
 AUTO_SKIPS = {
     "form_is_known": "nobody has run the form; numerics=exact takes it",
     "within_one_lsb": "known forms round once, which is not near enough for every scale",
@@ -73,7 +73,7 @@ class Skip:
     reason: str
 
     def concerns(self, name: str) -> bool:
-        """Whether this entry speaks of the case ``name``."""
+        """Return whether this entry speaks of the case ``name``."""
         return re.fullmatch(pattern_expression(self.pattern), name) is not None
 
 

@@ -117,7 +117,7 @@ _TREES: dict[str, Callable[[int], Tree]] = {
 }
 """The trees of tensors of a rank."""
 _BLOCKS = {"single": (), "first": (0,), "last": (-1,), "tiles": (0, -1), "turned_tiles": (-1, 0)}
-"""Which of the dimensions beyond 1 have blocks, in the order of the tree."""
+"""The dimensions beyond 1 that have blocks, in the order of the tree."""
 
 
 def _tree(shape: Sequence[int], order: str, blocks: str) -> Tree:
@@ -193,7 +193,7 @@ def _floats(name: str, *, layer: str, order: str, blocks: str, weights: str) -> 
     given = inputs_of(name, [(*made.lead, made.inputs)], "plain")
 
     def outside(_: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]) -> list[str]:
-        """By the same model with the numbers that its weights stand for."""
+        """Judge by the same model with the numbers that its weights stand for."""
         return outside_bound(read_graph(build(None)), inputs, outputs)
 
     return Case(name, "Half", lambda _: build(tree), inputs=given, outside=outside)

@@ -1,4 +1,4 @@
-"""How many elements may differ from TensorFlow Lite's, beside none by more than one step.
+"""Limits how many elements may differ from TensorFlow Lite's; none may by more than one step.
 
 One step of tolerance alone would let a wrong zero point pass, and nearly every wrong multiplier. So
 each case has a share of elements that may differ: what is proven equal for every input has none,
@@ -55,8 +55,8 @@ def share_of(chip: str, numerics: str) -> float:
 
 
 def most_differing(share: float, elements: int) -> int:
-    """How many of ``elements`` may differ if ``share`` is the expected share: the count that a
-    Poisson distribution exceeds with _CHANCE.
+    """Return how many of ``elements`` may differ if ``share`` is the expected share: the count that
+    a Poisson distribution exceeds with _CHANCE.
     """
     mean = share * elements
     if mean == 0:

@@ -49,7 +49,7 @@ LARGEST_OVERLAP = 0.4
 
 
 class Rk3588DetectorConfig(BaseDetectorConfig):  # type: ignore[misc]
-    """What stands below the detector in Frigate's configuration."""
+    """The settings below the detector in Frigate's configuration."""
 
     model_config = ConfigDict(title="RK3588")
 

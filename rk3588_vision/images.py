@@ -55,7 +55,7 @@ FLOAT_STD = 127.5
 
 @dataclass(frozen=True, slots=True)
 class ImageInput:
-    """What a model wants: ``h`` x ``w`` pixels of ``c`` channels, ``dtype``, per-tensor
+    """The picture that a model wants: ``h`` x ``w`` pixels of ``c`` channels, ``dtype``, per-tensor
     quantisation.
     """
 
@@ -69,8 +69,8 @@ class ImageInput:
 
     @classmethod
     def from_details(cls, details: Mapping[str, Any]) -> ImageInput:
-        """From an entry of ``get_input_details()``. Raises ModelError for an input that takes no
-        image.
+        """Return the input that an entry of ``get_input_details()`` describes. Raises ModelError
+        for an input that takes no image.
         """
         name = details["name"]
         shape = tuple(int(d) for d in details["shape"])

@@ -1,4 +1,4 @@
-"""How a picture is put into a model's input, and how places in the input get back onto it."""
+"""Puts a picture into a model's input, and places in the input back onto the picture."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class Fit(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What a model expects of its picture. ``mean`` and ``std`` are for float inputs only."""
+    """The preparation that a model expects of its picture. ``mean`` and ``std`` are for float
+    inputs only.
+    """
 
     fit: Fit
     mean: float
@@ -50,7 +52,7 @@ class Preparation:
 
 
 LABEL_IMAGE = Preparation(Fit.STRETCH, FLOAT_MEAN, FLOAT_STD)
-"""What TensorFlow's label_image does, and the object detection API: stretched, not cropped."""
+"""The preparation of TensorFlow's label_image and object detection API: stretched, not cropped."""
 
 
 @dataclass(frozen=True, slots=True)

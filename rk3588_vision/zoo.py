@@ -98,7 +98,7 @@ def cache_folder() -> Path | None:
 
 
 def is_intact(path: Path, entry: Entry) -> bool:
-    """Whether ``path`` holds exactly the file of the manifest."""
+    """Return whether ``path`` holds exactly the file of the manifest."""
     try:
         content = read_file(path, "file", entry.size_bytes)
     except DelegateError:

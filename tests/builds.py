@@ -1,5 +1,5 @@
-"""What tests compile of this tree's C++, once for all of them: the stand-in kernel and the emulated
-board's NPU.
+"""Compiles what tests need of this tree's C++, once for all of them: the stand-in kernel and the
+emulated board's NPU.
 
 ``python -m tests.builds`` builds both. tools/alone.py does so for its copy, which has the same
 sources, and hands them over in the environment.

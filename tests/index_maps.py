@@ -1,4 +1,4 @@
-"""What index maps say, as arrays."""
+"""Turns index maps into arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Values = npt.NDArray[np.int64]
 
 NOWHERE = -(10**9)
 APART = 10**6
-"""From one source's numbers to the next one's."""
+"""The distance from one source's numbers to the next one's."""
 
 
 def places(piece: Piece) -> tuple[Values, Values]:

@@ -23,7 +23,7 @@ CHANNELS = (3, 16, 16, 17, 19, 32, 33, 48, 48, 64, 70, 80, 96)
 
 
 def graph_count(small: int) -> int:
-    """How many graphs a test takes: ``small``, or what ``make memory-graphs`` asks for."""
+    """Return how many graphs a test takes: ``small``, or what ``make memory-graphs`` asks for."""
     return int(os.environ.get("RK3588_MEMORY_GRAPHS", small))
 
 

@@ -1,4 +1,4 @@
-"""What tests read from the folder beside the repository, and what stands in where it is absent.
+"""Gives tests the folder beside the repository, or what stands in where it is absent.
 
 Nothing else in ``tests`` knows where that folder is. ``make test`` runs the whole suite in a copy
 of the tree that has none (``tools/alone.py``), and here the tests that read it (``-m shared``).

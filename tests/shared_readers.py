@@ -21,7 +21,7 @@ SOURCE: Name = ("tests.shared_folder", "SHARED")
 
 
 def is_reader(module: str, test: str) -> bool:
-    """Whether a top-level test, or class of tests, of a module reads the folder."""
+    """Return whether a top-level test, or class of tests, of a module reads the folder."""
     return not readers(ROOT).isdisjoint({(module, "pytestmark"), (module, test)})
 
 

@@ -41,14 +41,14 @@ NUMBERS = frozenset(
 
 
 ZEROS = ("0x0", "0", "1x1")
-"""Of settings: nothing is switched on."""
+"""The values of settings that switch nothing on."""
 
 WHOLE = {
     "ppu": {"PPU_MODE", "PPU_NOTCH", "PPU_K", "PPU_FMT", "PPU_MISC", "PRDMA_FMT"},
     "fly": {"FEATURE_MODE", "BS_CFG", "BN_CFG", "EW_CFG", "RDMA_MODE", "BS_OW"},
     "conv": {"CONV_CON1", "CORE_MISC", "FEATURE_MODE", "BS_CFG", "BN_CFG", "EW_CFG", "BS_OW"},
 }
-"""What an entry of each kind names if it names all."""
+"""The fields that a complete entry of each kind names."""
 
 
 def rows(folder: Path) -> Iterator[dict[str, Any]]:

@@ -1,5 +1,5 @@
-"""How much of a checkout compiling some models takes: lines of the files that are imported, and of
-the functions that run.
+"""Counts how much of a checkout the compilation of some models takes: lines of the files that are
+imported, and of the functions that run.
 
     python tools/lines_for_models.py CHECKOUT OPERATORS MODEL...
 

@@ -249,7 +249,7 @@ class Primitive(enum.Enum):
 
 
 class Standing(enum.IntEnum):
-    """How well the settings of a task are known; the greater, the better."""
+    """A grade of how well the settings of a task are known; the greater, the better."""
 
     REFUSED = 0
     """Some setting has never been run, or these failed on this board."""
@@ -271,14 +271,14 @@ class Evidence(Protocol):
         """
 
     def knows_dilations(self, kind: Any, dilations: Any, element: Any, /) -> bool:
-        """Whether taps of tasks of ``kind`` may lie so many rows and columns apart."""
+        """Return whether taps of tasks of ``kind`` may lie so many rows and columns apart."""
 
     def knows_task(self, task: Any, /) -> bool:
         """Return whether a program may have ``task``, of ``delegate.lower.task``."""
 
     def refusal(self, task: Any, /) -> str:
-        """Why a program may not have a task of a form (``delegate.npu.evidence.TaskForm``); empty:
-        it may.
+        """Return why a program may not have a task of a form (``delegate.npu.evidence.TaskForm``);
+        empty: it may.
         """
 
 

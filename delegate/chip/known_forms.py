@@ -38,8 +38,8 @@ Items = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who has run a form: ``mesa``, ``vendor``, or where a measurement was published. ``what`` was
-    measured; ``tasks`` were recorded.
+    """The origin of a known form: ``mesa``, ``vendor``, or where a measurement was published.
+    ``what`` was measured; ``tasks`` were recorded.
     """
 
     name: str

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 
 class Certainty(enum.Enum):
-    """Where a fact comes from."""
+    """The origin of a fact."""
 
     DOCUMENTED = "documented"  # the chip's reference manual describes it
     OBSERVED = "observed"  # programs that run on silicon contain it, or silicon was measured
@@ -24,7 +24,7 @@ class Certainty(enum.Enum):
 
 
 class Access(enum.Enum):
-    """Who may write a register."""
+    """The parties that may write a register."""
 
     STREAM = "stream"  # command streams
     HOST = "host"  # the kernel driver only; in a stream it hangs the core or does nothing
@@ -77,7 +77,7 @@ class PixelInput(enum.IntEnum):
 
 
 class CoreSplit(enum.IntEnum):
-    """How several cores share one layer (CNA.CONV_CON2.CORE_SPLIT)."""
+    """The ways in which several cores share one layer (CNA.CONV_CON2.CORE_SPLIT)."""
 
     ONE_CORE = 0
     ROWS_2 = 1
@@ -117,7 +117,7 @@ class OperandType(enum.IntEnum):
 
 
 class OutputMode(enum.IntFlag):
-    """Where the DPU's result goes."""
+    """The unit or memory that takes the DPU's result."""
 
     PPU = 1
     MEMORY = 2

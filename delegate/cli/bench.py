@@ -204,7 +204,9 @@ _NODES_WIDTH = 22
 
 
 def _nodes(part: dict[str, Any]) -> str:
-    """Its nodes, cut where they are many, so that a line keeps to the width of a page."""
+    """Return the partition's nodes, cut where they are many, so that a line keeps to the width of a
+    page.
+    """
     text = nodes_text(part["nodes"])
     return text if len(text) <= _NODES_WIDTH else text[: _NODES_WIDTH - 3] + "..."
 

@@ -1,4 +1,6 @@
-"""For ``--verbose``: where a case differs first, and that element's way through the stages."""
+"""Shows, for ``--verbose``, where a case differs first, and that element's way through the
+stages.
+"""
 
 from __future__ import annotations
 

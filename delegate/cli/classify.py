@@ -82,7 +82,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _document(model: DelegatedModel, results: Results) -> dict[str, Any]:
-    """For one picture "top", for several "images" with a "top" each."""
+    """Return the JSON document: "top" for one picture, "images" with a "top" each for several."""
     facts = delegation_facts(model)
     tops = [[asdict(entry) for entry in ranked] for _, ranked in results]
     if len(results) == 1:

@@ -51,7 +51,9 @@ def anchors_from(text: str) -> tuple[tuple[float, float], ...]:
 
 
 def add_decoder_arguments(parser: argparse.ArgumentParser) -> None:
-    """How the model wants its picture, and how its outputs are read; shared with ``evaluate``."""
+    """Add the options for a model's picture and for the reading of its outputs; ``evaluate`` shares
+    them.
+    """
     group = parser.add_argument_group("detectors")
     group.add_argument(
         "--decoder", choices=DECODERS, metavar="NAME",
@@ -182,7 +184,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _targets(output: Path | None, paths: list[Path]) -> list[Path]:
-    """Where the drawn pictures go; refused before any inference if that cannot be."""
+    """Return where the drawn pictures go; refused before any inference if that cannot be."""
     if output is None:
         return []
     if len(paths) > 1 or output.is_dir():

@@ -45,7 +45,7 @@ _NO_FOLDERS = (*FORMATS, ".gif", ".mkv", ".mov", ".webm")
 
 
 class _Output:
-    """Where drawn frames go: a folder of pictures, or a video."""
+    """The target of drawn frames: a folder of pictures, or a video."""
 
     def __init__(self, target: Path, frames_per_second: float | None) -> None:
         self._target = target

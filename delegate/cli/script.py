@@ -47,7 +47,7 @@ class ScriptParser(argparse.ArgumentParser):
 
 
 def existing_file(text: str) -> Path:
-    """For argparse: the path of a file that is there."""
+    """Return the path of a file that is there, for argparse."""
     path = Path(text)
     if path.is_file():
         return path
@@ -56,7 +56,7 @@ def existing_file(text: str) -> Path:
 
 
 def existing_folder(text: str) -> Path:
-    """For argparse: the path of a folder that is there."""
+    """Return the path of a folder that is there, for argparse."""
     path = Path(text)
     if path.is_dir():
         return path

@@ -172,7 +172,9 @@ def running_part(graph: Graph, result: CompileResult) -> CachedResult:
 
 
 def has_own_shapes(graph: Graph, partition: Partition) -> bool:
-    """Whether all results of its nodes have the shapes that ``graph`` says, as far as is known."""
+    """Return whether all results of its nodes have the shapes that ``graph`` says, as far as is
+    known.
+    """
     from delegate.partition.shapes import following_shapes
 
     shapes = following_shapes(graph, partition)
@@ -273,7 +275,9 @@ def _facts(name: str, status: os.stat_result) -> tuple[str, int, int]:
 
 
 def _read(path: Path, key: str) -> CachedResult | None:
-    """None if there is no entry. Raises OSError, ValueError or ProgramError on a bad one."""
+    """Return an entry's program; None if there is no entry. Raises OSError, ValueError or
+    ProgramError on a bad one.
+    """
     if not os.path.lexists(path):
         return None
     from delegate._native import check_private_file

@@ -25,7 +25,7 @@ from delegate.host.chosen_chip import chosen_chip
 from delegate.host.chosen_driver import drivers_of
 from delegate.log import get_logger
 from delegate.lower.lowered import Layer, widest
-from delegate.lower.lowering import TRUSTED, CrossTaskState, lower_partition
+from delegate.lower.lowering import lower_partition
 from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.model.graph import Graph, Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
@@ -81,7 +81,7 @@ class CompiledPartition:
 
     @property
     def bound(self) -> str:
-        """Within what every result in fp16 is, as a text; empty: there are none."""
+        """Return the bound of every result in fp16, as a text; empty: there are none."""
         bounds = [layer.bound for layer in self.layers if layer.bound is not None]
         return widest(bounds).text if bounds else ""
 
@@ -108,20 +108,17 @@ class CompileResult:
 def compile_model(
     model: PathOrBytes | Graph,
     options: Options,
-    cross_task_state: CrossTaskState = TRUSTED,
     chip: Chip | None = None,
 ) -> CompileResult:
     """Compiles the first subgraph of a .tflite file (a path, or its content), partitioned as TFLite
-    would. ``cross_task_state``: what programs may rely on between two kicks of a job. ``chip``:
+    would. ``chip``:
     instead of the one that ``options`` name.
 
     Raises ModelError if the file cannot be read.
     """
     graph = _as_computed(model if isinstance(model, Graph) else read_graph(model), options)
     chip = chip or chosen_chip(options)
-    return _compile(
-        graph, options, lambda nodes: partition_graph(graph, nodes), cross_task_state, chip
-    )
+    return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), chip)
 
 
 def compile_context(graph: Graph, options: Options, preview: Preview, chip: Chip) -> CompileResult:
@@ -151,7 +148,6 @@ def _as_computed(graph: Graph, options: Options) -> Graph:
 def compile_partition(
     graph: Graph,
     partition: Partition,
-    cross_task_state: CrossTaskState = TRUSTED,
     chip: Chip = DEFAULT,
     *,
     numerics: str = "exact",
@@ -165,9 +161,7 @@ def compile_partition(
     joins = numerics != "exact"
     if chip.evidence is None:
         chip = replace(chip, evidence=evidence_for(chip, is_exact=not joins))
-    compiled, content = _compiled(
-        graph, partition, cross_task_state, chip, joins, plan, check_tasks
-    )
+    compiled, content = _compiled(graph, partition, chip, joins, plan, check_tasks)
     # A third copy of the weights, that of the Program, is gone by now.
     return replace(compiled, program=bytes(content))
 
@@ -175,7 +169,6 @@ def compile_partition(
 def _compiled(
     graph: Graph,
     partition: Partition,
-    cross_task_state: CrossTaskState,
     chip: Chip,
     joins: bool,
     plan: PartitionPlan | None,
@@ -185,7 +178,7 @@ def _compiled(
     name = _name(graph, partition)
     workload = workload_of(graph, partition, chip, plan)
     lowered = lower_partition(
-        workload, name, cross_task_state, chip,
+        workload, name, chip,
         joins=joins, when_lowered=lambda nodes: _make_room(graph, nodes),
     )  # fmt: skip
     check_tasks(sum(len(layer.tasks) for layer in lowered.layers))
@@ -242,14 +235,13 @@ def _compile(
     graph: Graph,
     options: Options,
     partitions_of: Callable[[frozenset[int]], Sequence[Partition]],
-    cross_task_state: CrossTaskState = TRUSTED,
     chip: Chip = DEFAULT,
 ) -> CompileResult:
     start = time.perf_counter()
     if chip.evidence is None:
         chip = replace(chip, evidence=evidence_for(chip, is_exact=options.numerics == "exact"))
     supported, rejections = select_nodes(graph, options.deny_ops, chip)
-    attempts = _Attempts(graph, options, cross_task_state, chip)
+    attempts = _Attempts(graph, options, chip)
     known = Computed(graph, rejections)
     while True:
         parts = incomplete(graph, supported)
@@ -274,13 +266,10 @@ class _Attempts:
     of those that compile.
     """
 
-    def __init__(
-        self, graph: Graph, options: Options, cross_task_state: CrossTaskState, chip: Chip
-    ) -> None:
+    def __init__(self, graph: Graph, options: Options, chip: Chip) -> None:
         self.compiled: dict[Partition, CompiledPartition] = {}
         self._graph = graph
         self._options = options
-        self._cross_task_state = cross_task_state
         self._chip = chip
         self._plans: dict[Partition, PartitionPlan | None] = {}
         self._drivers = drivers_of(options.device, chip)
@@ -310,7 +299,7 @@ class _Attempts:
             return []
         try:
             self.compiled[partition] = compile_partition(
-                self._graph, partition, self._cross_task_state, self._chip,
+                self._graph, partition, self._chip,
                 numerics=self._options.numerics, plan=self._plans[partition],
                 check_tasks=check_tasks,
             )  # fmt: skip

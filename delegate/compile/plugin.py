@@ -76,7 +76,7 @@ class Session:
             self.options = replace(self.options, chip=name)
 
     def option_bytes(self) -> dict[int, int]:
-        """How many bytes of the runtime's options each operator reads, by builtin code."""
+        """Return how many bytes of the runtime's options each operator reads, by builtin code."""
         return {
             BUILTIN_OPERATORS.index(name): max(offset + size for offset, size in fields)
             for name, fields in STORED.items()

@@ -190,7 +190,7 @@ def expose_tensors(path: Path, indices: Iterable[int]) -> bytes:
 
 
 def _outputs_field(content: bytes, source: str) -> int:
-    """Where the first subgraph keeps the offset of its list of outputs."""
+    """Return where the first subgraph keeps the offset of its list of outputs."""
     reader = FlatbufferReader(memoryview(content), source)
     root = reader.root(FILE_IDENTIFIER, ".tflite")
     subgraph = next(iter(root.tables(ModelSlot.SUBGRAPHS, "subgraph")))

@@ -1,5 +1,5 @@
-"""What delegation did to a model: how many nodes, partitions, which device, and why nodes were left
-out.
+"""Reports what delegation did to a model: how many nodes, partitions, which device, and why nodes
+were left out.
 
 The plugin calls ``announce`` once per graph it prepared; a caller that wants the facts (the command
 line, tests) wraps the creation of its interpreter in ``collect_delegations``. Without a collector

@@ -27,7 +27,7 @@ EXIT_INTERRUPTED = 128 + signal.SIGINT
 
 _AGAIN_S = 0.01
 _PATIENCE_S = 1.5
-"""How long a command may take to leave nothing behind."""
+"""The seconds that a command may take to clean up."""
 
 
 class _State:
@@ -53,7 +53,7 @@ def install(say: Callable[[], None]) -> None:
 
 
 def is_interrupted() -> bool:
-    """Whether Ctrl-C came, whatever became of it."""
+    """Return whether Ctrl-C came, whatever became of it."""
     return _State.is_interrupted
 
 

@@ -141,7 +141,7 @@ def presence_findings(nodes: tuple[Node, ...], cores: Cores, device: str) -> Ite
 
 
 def _absence(cores: Cores, device: str) -> Finding:
-    """Why there is no node at all."""
+    """Return why there is no node at all."""
     if not cores.is_known_chip:
         return Finding(
             "note" if device in ("auto", "simulator", "null") else "problem",

@@ -1,4 +1,4 @@
-"""How far results are from others, counted element by element."""
+"""Counts, element by element, how far results are from others."""
 
 from __future__ import annotations
 
@@ -49,5 +49,7 @@ class Tally:
         self.elements += other.elements
 
     def reaches(self, share: tuple[int, int]) -> bool:
-        """Whether at least ``share`` (numerator, denominator) of the elements are equal; exact."""
+        """Return whether at least ``share`` (numerator, denominator) of the elements are equal;
+        exact.
+        """
         return self.equal * share[1] >= self.elements * share[0]

@@ -91,7 +91,7 @@ class _Worker:
     number: int | None = None
     """The number of the item that it has."""
     given: float | None = None
-    """When; None while the process starts."""
+    """The moment when the item was handed over; None while the process starts."""
 
 
 class _Pool(Generic[Item, Result]):

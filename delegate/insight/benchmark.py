@@ -1,4 +1,5 @@
-"""How long a model takes: with the delegate and on the CPU alone, by phases and by operators.
+"""Measures how long a model takes: with the delegate and on the CPU alone, by phases and by
+operators.
 
 Measured and modelled numbers never share a field: "estimate" holds what the compiler models, every
 "..._ms" what a clock said. On the simulator the clock says how long simulating took, nothing about
@@ -42,7 +43,8 @@ FORMAT = "rk3588-bench-1"
 
 SIMULATOR = "simulator"
 NULL_DEVICE = "null"
-"""Its times are those of the host's share; an inference that computes nothing has no speed-up."""
+"""The device whose times are the host's share; an inference that computes nothing has no speed-up.
+"""
 
 _NS_PER_MS = 1e6
 _PERCENTILES = (50, 90, 95, 99)
@@ -53,7 +55,9 @@ Done = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to measure. ``threads`` None: the runtime's default, on the simulator one."""
+    """The settings of a measurement. ``threads`` None: the runtime's default, on the simulator
+    one.
+    """
 
     warmup: int
     runs: int
@@ -228,7 +232,7 @@ def _phase_times(runs: Sequence[Run]) -> dict[str, float | None]:
 
 
 def _phases(inferences: Sequence[Inference]) -> dict[str, float]:
-    """Where the time of a mean inference goes, all partitions together."""
+    """Return where the time of a mean inference goes, all partitions together."""
     count = len(inferences)
     runs = [run for inference in inferences for run in inference.runs]
     cpu = [span for inference in inferences for span in inference.cpu]
@@ -332,7 +336,9 @@ def measure(path: Path, options: Options | None, threads: int | None) -> MemoryU
 
 
 def memory_document(path: Path, options: Options, threads: int | None, *, with_cpu: bool) -> Any:
-    """Both measurements and the limit, for JSON; None where the system does not tell memory."""
+    """Return both measurements and the limit, for JSON; None where the system does not tell
+    memory.
+    """
     if not Path("/proc/self/status").exists():
         return None
     model_bytes = path.stat().st_size

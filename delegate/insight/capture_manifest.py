@@ -196,7 +196,7 @@ _KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "list": (list, "a list"),
     "tuple[int, ...]": (list, "a list"),
 }
-"""By the types of the records' fields: those of JSON, and what messages call them."""
+"""The types in JSON of the types of records' fields, and their names in messages."""
 
 
 def _object(value: object, what: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How long nodes take on one thread of a CPU whose kernels were measured.
+"""Estimates how long nodes take on one thread of a CPU whose kernels were measured.
 
 Each operator and element type has rates of its own: what a run, a multiply-accumulate, an element
 out, an element in and an element under a window take. ``python -m benchmarks.cpu_kernels --save
@@ -41,7 +41,7 @@ def kernel_class(graph: Graph, node: Node) -> str:
 
 
 def features(graph: Graph, node: Node) -> dict[str, int]:
-    """How much of everything that rates are for; constants count as nothing that is read."""
+    """Return how much of everything that rates are for; constants count as nothing that is read."""
     out = sum(elements(graph, t) for t in node.outputs if t >= 0)
     return {
         "run": 1,
@@ -68,7 +68,7 @@ class ModelledCpu:
     machine: str
 
     def node_us(self, graph: Graph, node: Node) -> float:
-        """On one thread."""
+        """Return the node's time on one thread."""
         return cpu_us(graph, node)
 
 
@@ -89,11 +89,13 @@ class CpuRates:
     rates: Mapping[str, tuple[float, ...]]
 
     def has(self, graph: Graph, node: Node) -> bool:
-        """Whether the node's class was measured."""
+        """Return whether the node's class was measured."""
         return kernel_class(graph, node) in self.rates
 
     def node_us(self, graph: Graph, node: Node) -> float:
-        """On one thread; of a class that was not measured, as the model of an A76 has it."""
+        """Return the node's time on one thread; the model of an A76 has it for a class not
+        measured.
+        """
         rates = self.rates.get(kernel_class(graph, node))
         if rates is None:
             return cpu_us(graph, node)

@@ -92,7 +92,7 @@ class Examination:
         return "nothing to do"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the finding for JSON."""
         return {**asdict(self), "verdict": self.verdict, "next_step": self.next_step}
 
 
@@ -274,7 +274,7 @@ class BoardRecord:
 
 
 def is_board(options: Options) -> bool:
-    """Whether the device of ``options`` is an NPU that can be opened."""
+    """Return whether the device of ``options`` is an NPU that can be opened."""
     from delegate._native import open_device_name
 
     try:

@@ -1,4 +1,4 @@
-"""How busy the NPU is, as far as its driver tells: cores, interrupts, who has it open.
+"""Reads how busy the NPU is, as far as its driver tells: cores, interrupts, who has it open.
 
 Drivers differ. Mainline's ``rocket`` tells nothing itself (no ``drm-engine`` lines in a file's
 fdinfo, no debugfs): the kernel counts an interrupt per task and core (``/proc/interrupts``, named
@@ -62,7 +62,9 @@ class NpuState:
 
 @dataclass(frozen=True, slots=True)
 class CoreLoad:
-    """Between two moments. ``powered_percent`` is the most that the core can have worked."""
+    """The load of a core between two moments. ``powered_percent`` is the most that the core can
+    have worked.
+    """
 
     name: str
     interrupts_per_s: float | None

@@ -25,7 +25,7 @@ from delegate.npu.tensor_layout import ATOM_BYTES, device_values, store
 FIRST_ADDRESS = 0x1000_0000
 PAGE_BYTES = 4096
 GUARD_BYTES = PAGE_BYTES
-"""Between buffers lies a page of nothing, so that running over an end is seen."""
+"""The gap between buffers: a page of nothing, so that running over an end is seen."""
 
 Bytes = npt.NDArray[np.uint8]
 

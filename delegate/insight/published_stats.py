@@ -21,7 +21,7 @@ from delegate.model.files import open_plain
 _MOST_FILES = 1000
 _LARGEST_FILE_BYTES = 4 << 20
 _PERIOD_S = 1.0
-"""Between two of a process's publications, at least."""
+"""The least time between two of a process's publications."""
 
 _NAME = re.compile(r"([1-9]\d{0,9})\.prom")
 _LABEL = r'[a-z]{1,20}="(?:[^"\\\n]|\\["\\n])*"'
@@ -60,8 +60,8 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class ProgramLoad:
-    """Between two looks. Shares are of a second: several interpreters have more than 100 % of the
-    device together.
+    """The load of a program between two looks. Shares are of a second: several interpreters have
+    more than 100 % of the device together.
     """
 
     program: Program

@@ -81,8 +81,8 @@ class TaskCounters:
 
 @dataclass(frozen=True, slots=True)
 class ElementWrite:
-    """How one task made the element. ``element`` is (c, h, w) within the task's tile, ``address``
-    where it lies in device memory.
+    """The steps by which one task made the element. ``element`` is (c, h, w) within the task's
+    tile, ``address`` where it lies in device memory.
 
     ``values`` are (stage, value) in the order of the data path; ``registers`` the written ones of
     the register groups that the task used, ``groups`` which of the two that was for each block.
@@ -138,7 +138,7 @@ class Explanation:
         }
 
     def text(self, registers: bool = False) -> str:
-        """For people; with ``registers`` every written register, too."""
+        """Return the text for people; with ``registers`` every written register, too."""
         lines = [f"element at device address {self.address:#x}"]
         if not self.writes:
             lines.append("no task writes it")
@@ -183,7 +183,7 @@ def explain(
     inputs: Sequence[npt.NDArray[Any]] | None = None,
     chained: bool | None = None,
 ) -> Explanation:
-    """Why the ``element`` (c, h, w) of ``tensor`` has its value.
+    """Return why the ``element`` (c, h, w) of ``tensor`` has its value.
 
     ``tensor``: a check of the capture by its number or the name of its expected array; for a
     program the number of the output. Raises UsageError, SimulatorFault.
@@ -204,7 +204,7 @@ def explain_task(
     inputs: Sequence[npt.NDArray[Any]] | None = None,
     chained: bool | None = None,
 ) -> Explanation:
-    """Why the ``element`` (c, h, w) of what task number ``task`` writes has its value.
+    """Return why the ``element`` (c, h, w) of what task number ``task`` writes has its value.
 
     Tasks count over all jobs, in order of execution, and elements from the corner of the task's own
     output; channels of padding exist, too. Raises UsageError, SimulatorFault.

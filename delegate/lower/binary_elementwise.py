@@ -12,7 +12,7 @@ full.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE
 from delegate.errors import LoweringError
+from delegate.lower.conv_stages import bn_in_registers
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import (
     DeviceTensor,
@@ -34,13 +35,11 @@ from delegate.lower.operation import ConstantPool, Memory, Planning, layer_name
 from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.lower.selection import Moving, is_depthwise, surfaces_written
 from delegate.lower.task import (
-    BnStage,
     BsStage,
     BufferId,
     ConvTask,
     ElementwiseTask,
     EwStage,
-    OutConvert,
     Ref,
     Source,
     Stages,
@@ -58,10 +57,10 @@ def lower_pair(planning: Planning, node: Node, requantize: Requantize, memory: M
     """Return the layer of a node with two operands. Raises LoweringError."""
     chip, graph = planning.chip, planning.graph
     target = memory.tensors[node.outputs[0]]
-    before, tensors = with_broadcast(chip, node, target.view, memory, memory.work.place)
+    before, tensors = with_broadcast(chip, node, target.view, memory, memory.work)
     main, other = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
     is_swapped = main.index != node.inputs[0]
-    pipeline = requantize((main, other.tensor), target, is_swapped)
+    pipeline = requantize((main, other), target, is_swapped)
     tasks = (*before, *pair_tasks(chip, (main, other), target, pipeline))
     return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
 
@@ -88,15 +87,22 @@ def with_broadcast(
 
 def pair_tasks(
     chip: Chip,
-    operands: tuple[DeviceTensor, Operand],
+    operands: tuple[DeviceTensor, DeviceTensor],
     target: DeviceTensor,
     pipeline: Pipeline,
 ) -> tuple[ElementwiseTask, ...]:
-    """Return the tasks of ``pipeline`` on two operands, the first of which MRDMA reads."""
+    """Return the tasks of ``pipeline`` on two operands, the first of which MRDMA reads. The second
+    has the shape of ``target``, or a pixel that meets all of them: a value per channel. One image
+    of it serves every image.
+    """
     main, other = operands
-    stages = _stages(other, pipeline)
+    stages = _stages(other, pipeline, per_channel=_is_per_channel(other, target.view))
     parts = map_parts(chip, target.view)
     return tuple(_task(main, other, target, stages, part) for part in parts)
+
+
+def _is_per_channel(other: DeviceTensor, output: View) -> bool:
+    return other.view.pixels == 1 < output.pixels
 
 
 def pair_operands(
@@ -106,26 +112,23 @@ def pair_operands(
     tensors: Mapping[int, DeviceTensor],
     output: View,
     constants: ConstantPool,
-) -> tuple[DeviceTensor, Operand]:
-    """The operand MRDMA reads, computed and of the output's shape, and the other one."""
+) -> tuple[DeviceTensor, DeviceTensor]:
+    """Return the operand MRDMA reads, computed and of the output's shape, and the other one."""
     first, second = node.inputs
     if first not in tensors or tensors[first].view != output:
         first, second = second, first
     if second in tensors:
-        operand = computed_operand(tensors[second], output)
-        if operand.per_channel:
-            require_dense(node, operand.tensor)
-        return tensors[first], operand
+        if _is_per_channel(tensors[second], output):
+            require_dense(node, tensors[second])
+        return tensors[first], tensors[second]
     return tensors[first], constant_operand(chip, graph.tensor(second), output, constants)
 
 
-def _stages(other: Operand, pipeline: Pipeline) -> Stages:
+def _stages(other: DeviceTensor, pipeline: Pipeline, *, per_channel: bool) -> Stages:
     """``pipeline`` with registers for BS and BN, and ``other`` in EW."""
-    bs, bn, ew, out = pipeline.bs, pipeline.bn, pipeline.ew, pipeline.out
+    bs, bn, ew = pipeline.bs, pipeline.bn, pipeline.ew
     assert isinstance(bs.add, int)
     assert isinstance(bs.multiply, int)
-    assert isinstance(bn.add, int)
-    assert isinstance(bn.multiply, int)
     assert ew is not None
     # Vendor's products have no multiplication in BS, its other operators have one.
     is_product = ew.operation is EwOperation.MULTIPLY
@@ -136,21 +139,10 @@ def _stages(other: Operand, pipeline: Pipeline) -> Stages:
             mul=Source.OFF if is_product and bs.multiply == 1 else Source.REGISTER,
             mul_operand=bs.multiply,
         ),
-        BnStage(alu_operand=bn.add or None, relu=bn.relu)
-        if bn.multiply == 1
-        else BnStage(
-            alu_operand=bn.add or None,
-            mul=Source.REGISTER,
-            mul_operand=bn.multiply,
-            shift=bn.shift,
-            shift_negative=bn.shift,
-            relu=bn.relu,
-        ),
+        bn_in_registers(bn),
         EwStage(
-            per_channel=other.per_channel,
-            surface_stride_bytes=(
-                ATOM_BYTES if other.per_channel else other.tensor.surface_stride_bytes
-            ),
+            per_channel=per_channel,
+            surface_stride_bytes=ATOM_BYTES if per_channel else other.surface_stride_bytes,
             operation=ew.operation,
             offset=ew.offset,
             scale=ew.scale,
@@ -158,41 +150,24 @@ def _stages(other: Operand, pipeline: Pipeline) -> Stages:
             relu=ew.relu,
             relux_max=ew.relux,
         ),
-        OutConvert(out.scale, out.shift, out.offset, ties_away=out.ties_away),
+        pipeline.out,
     )
 
 
 def _task(
     main: DeviceTensor,
-    other: Operand,
+    other: DeviceTensor,
     target: DeviceTensor,
     stages: Stages,
     part: MapPart,
 ) -> ElementwiseTask:
     assert stages.ew is not None
-    pixel = 0 if other.is_shared else part.image * other.tensor.view.pixels
-    if not other.per_channel:
+    pixel = 0 if other.view.images == 1 else part.image * other.view.pixels
+    if not stages.ew.per_channel:
         pixel += part.chunk.first
-    operand = other.tensor.pixel(pixel).moved(part.surfaces.start * stages.ew.surface_stride_bytes)
+    operand = other.pixel(pixel).moved(part.surfaces.start * stages.ew.surface_stride_bytes)
     ew = replace(stages.ew, operand=operand)
     return part.task(main, target, stages._replace(ew=ew))
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """The second operand of an element-wise operator. ``per_channel``: one value per channel for
-    every pixel. ``is_shared``: the same values serve every image.
-    """
-
-    tensor: DeviceTensor
-    per_channel: bool
-    is_shared: bool
-
-
-def computed_operand(tensor: DeviceTensor, output: View) -> Operand:
-    """A feature map of the output's shape, or one pixel per image that meets all of them."""
-    per_channel = tensor.view.pixels == 1 and output.pixels > 1
-    return Operand(tensor, per_channel, tensor.view.images == 1)
 
 
 def require_dense(node: Node, tensor: DeviceTensor) -> None:
@@ -205,7 +180,9 @@ def require_dense(node: Node, tensor: DeviceTensor) -> None:
         raise LoweringError(node.index, TASKS_KEEP_MEMORY, problem)
 
 
-def constant_operand(chip: Chip, tensor: Tensor, output: View, constants: ConstantPool) -> Operand:
+def constant_operand(
+    chip: Chip, tensor: Tensor, output: View, constants: ConstantPool
+) -> DeviceTensor:
     """Packs ``tensor`` like a computed operand, broadcast to the output's channels, and to its
     pixels if they differ from one another, or no program with a value per channel is known.
     """
@@ -230,7 +207,7 @@ def constant_operand(chip: Chip, tensor: Tensor, output: View, constants: Consta
     maps = values.view(np.int8).reshape(own.images, own.height, own.width, own.channels)
     shape = (view.images, view.height, view.width, view.channels)
     content = pack_feature(np.broadcast_to(maps, shape), layout)
-    return computed_operand(replace(layout, location=constants.add(content)), output)
+    return replace(layout, location=constants.add(content))
 
 
 def pack_feature(values: npt.NDArray[np.int8], layout: DeviceTensor) -> bytes:
@@ -249,7 +226,7 @@ def pack_feature(values: npt.NDArray[np.int8], layout: DeviceTensor) -> bytes:
 
 
 def is_copied(chip: Chip, operand: View, output: View) -> bool:
-    """Whether a pixel meets several, and no program is known to have that."""
+    """Return whether a pixel meets several, and no program is known to have that."""
     return Primitive.CHANNEL_OPERANDS in chip.lacks and operand.pixels == 1 < output.pixels
 
 

@@ -31,7 +31,7 @@ from delegate.lower.numerics.tflite import wraps
 from delegate.lower.task import Pair
 
 _LEAST_RATIO: Final = 2.0**-22
-"""With which the bias of any result fits int32."""
+"""The least ratio of scales with which the bias of any result fits int32."""
 _LARGEST_RATIO: Final = 0.5
 """Up to which the nearest bias gives the very result: it is a quarter of a step off at most."""
 

@@ -133,8 +133,8 @@ def _other_forms(conv: Convolution, tiles: int, *, has_sections: bool) -> Iterat
 
 
 def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | None:
-    """None of a depthwise or transposed convolution, and of fp16: their sums are not known in
-    parts.
+    """Return the groups of input channels; None for depthwise and transposed convolutions and for
+    fp16, whose sums are not known in parts.
     """
     if conv.is_depthwise or conv.spread != (1, 1):
         return None
@@ -258,7 +258,9 @@ def other_rows(conv: Convolution) -> Iterator[Convolution]:
 
 
 def _keeps_pixels(conv: Convolution) -> bool:
-    """With strides of one pixel, without padding, and not on what the host folds."""
+    """Return whether the result has the input's pixels: strides of one, no padding, nothing that
+    the host folds.
+    """
     is_same = conv.padding == (0, 0) and conv.input_view.pixels == conv.output_view.pixels
     return conv.strides == conv.spread == (1, 1) and is_same and conv.source.fold is None
 

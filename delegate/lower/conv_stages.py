@@ -6,7 +6,7 @@ with their constants in the pool.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,10 +24,18 @@ from delegate.lower.legalize import (
     table_behind,
     ties_away,
 )
-from delegate.lower.lowered import Difference
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT
-from delegate.lower.numerics.pipeline import Bs, Ew, EwOperation, Int64Array, Pipeline
+from delegate.lower.numerics.looked_up import looked_up
+from delegate.lower.numerics.pipeline import (
+    Bn,
+    Bs,
+    Ew,
+    EwOperation,
+    Int64Array,
+    Joined,
+    Pipeline,
+)
 from delegate.lower.numerics.requantize import Requantization, Ways, requantize, target_of
 from delegate.lower.numerics.sum_behind import sum_behind
 from delegate.lower.numerics.tflite import (
@@ -39,7 +47,7 @@ from delegate.lower.numerics.tflite import (
 )
 from delegate.lower.operation import ConstantPool
 from delegate.lower.rules import FORM_IS_KNOWN, MULTIPLIERS_KEEP_BITS
-from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source, Stages, TableUse
+from delegate.lower.task import BnStage, BsStage, EwStage, Ref, Source, Stages, TableUse
 from delegate.lower.weights import (
     pack_bias,
     pack_bn_multipliers,
@@ -53,7 +61,7 @@ def conv_stages(
     conv: Convolution,
     cube_channels: int,
     constants: ConstantPool,
-    joined: JoinedStages | None = None,
+    joined: Joined | None = None,
 ) -> Stages:
     """Return the DPU stages, ``joined`` if a function is. Raises LoweringError."""
     if conv.element is Element.FP16:
@@ -63,7 +71,7 @@ def conv_stages(
     if joined is None:
         pipeline, bias = choose_requantization(conv)
     else:
-        pipeline, bias = joined.pipeline, joined.bias
+        pipeline, bias = joined.pipeline, _hardware_bias(conv, term_sums_of(conv))
     operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
     stages = requantizing_stages(conv, pipeline, operands, cube_channels, constants)
     if joined is None or joined.entries is None:
@@ -103,7 +111,7 @@ def record_multipliers(conv: Convolution, pipeline: Pipeline) -> Int64Array | No
 
 
 def _is_plain(bs: Bs) -> bool:
-    """Whether BS multiplies by nothing."""
+    """Return whether BS multiplies by nothing."""
     return isinstance(bs.multiply, int) and bs.multiply == 1 and bs.shift == 0
 
 
@@ -144,26 +152,11 @@ def _operand_blocks(
     return pack_operand_blocks(bias, multipliers, cube_channels, ow=ow, unused_multiplier=1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinedStages:
-    """Stages with a table behind the convolution, or a sum; what the BS ALU adds to the array's
-    sums, per channel; the tables' entries; and how far the results are from TensorFlow Lite's.
-    """
-
-    pipeline: Pipeline
-    bias: Int64Array
-    entries: Int64Array | None
-    difference: Difference
-
-
-def joined_stages(conv: Convolution, function: Int64Array) -> JoinedStages | None:
+def joined_stages(conv: Convolution, function: Int64Array) -> Joined | None:
     """Return the stages with ``function`` of the result, for -128 to 127. None where no known
     stages are near enough.
     """
-    from delegate.lower.numerics.looked_up import looked_up
-
-    sums = term_sums_of(conv)
-    target = target_of_sums(conv, sums)
+    target = target_of_sums(conv, term_sums_of(conv))
     for multiplies in (False, True):
         if multiplies != conv.per_channel and not multiplies:
             continue
@@ -171,26 +164,21 @@ def joined_stages(conv: Convolution, function: Int64Array) -> JoinedStages | Non
             continue
         found = looked_up(target, function, per_channel=conv.per_channel, multiplies=multiplies)
         if found is not None:
-            difference = Difference(found.worst, found.share)
-            bias = _hardware_bias(conv, sums)
-            return JoinedStages(found.pipeline, bias, found.entries, difference)
+            return found
     return None
 
 
-def stages_with_sum(
-    conv: Convolution, other: DeviceTensor, result: DeviceTensor
-) -> JoinedStages | None:
+def stages_with_sum(conv: Convolution, other: DeviceTensor, result: DeviceTensor) -> Joined | None:
     """Return the stages that also add the map ``other``, which gives ``result``. None where no
     known stages are near enough.
     """
-    sums = term_sums_of(conv)
     scales = conv.output_scale, other.scale, result.scale
     zero_points = other.zero_point, result.zero_point
-    found = sum_behind(target_of_sums(conv, sums), scales, zero_points)
-    if found is None or not may_add_behind(conv.chip, conv.kind, _register_bn(found.pipeline)):
+    found = sum_behind(target_of_sums(conv, term_sums_of(conv)), scales, zero_points)
+    if found is None:
         return None
-    difference = Difference(found.worst, found.share)
-    return JoinedStages(found.pipeline, _hardware_bias(conv, sums), None, difference)
+    bn = bn_in_registers(found.pipeline.bn)
+    return found if may_add_behind(conv.chip, conv.kind, bn) else None
 
 
 def target_of_sums(conv: Convolution, sums: TermSums) -> Target:
@@ -272,7 +260,7 @@ def ways_of(conv: Convolution) -> Ways:
 
 
 def _multiplies(conv: Convolution) -> bool:
-    """Whether BS may multiply, by whatever."""
+    """Return whether BS may multiply, by whatever."""
     chip, kind = conv.chip, conv.kind
     if Primitive.REGISTER_NUMBERS in chip.lacks:
         return True
@@ -299,14 +287,8 @@ def requantizing_stages(
         _bs_stage(conv, pipeline, bs_operands, constants),
         _bn_stage(pipeline, cube_channels, constants),
         None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants),
-        out_convert(pipeline),
+        pipeline.out,
     )
-
-
-def out_convert(pipeline: Pipeline) -> OutConvert:
-    """Return the last stage of ``pipeline``."""
-    out = pipeline.out
-    return OutConvert(out.scale, out.shift, out.offset, ties_away=out.ties_away)
 
 
 def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
@@ -375,20 +357,29 @@ def _bs_stage(
     )
 
 
-def _register_bn(pipeline: Pipeline) -> BnStage:
-    """Return BN without what it multiplies by."""
-    bn = pipeline.bn
-    assert isinstance(bn.add, int)
-    return BnStage(alu_operand=bn.add or None, relu=bn.relu, relux_max=bn.relux)
-
-
 def _bn_stage(pipeline: Pipeline, cube_channels: int, constants: ConstantPool) -> BnStage:
-    bn, stage = pipeline.bn, _register_bn(pipeline)
+    bn = pipeline.bn
     if isinstance(bn.multiply, int):
-        if bn.multiply == 1 and bn.shift == 0:
-            return stage
-        stage = replace(stage, mul=Source.REGISTER, mul_operand=bn.multiply)
-    else:
-        packed = pack_bn_multipliers(bn.multiply, cube_channels)
-        stage = replace(stage, mul=Source.MEMORY, operands=constants.add(packed))
-    return replace(stage, shift=bn.shift, shift_negative=bn.shift)
+        return bn_in_registers(bn)
+    operands = constants.add(pack_bn_multipliers(bn.multiply, cube_channels))
+    return replace(_bn_with(bn, Source.MEMORY), operands=operands)
+
+
+def bn_in_registers(bn: Bn) -> BnStage:
+    """Return BN with numbers for all channels; it does not multiply by 1."""
+    assert isinstance(bn.multiply, int)
+    if bn.multiply == 1 and bn.shift == 0:
+        return _bn_with(bn, Source.OFF)
+    return replace(_bn_with(bn, Source.REGISTER), mul_operand=bn.multiply)
+
+
+def _bn_with(bn: Bn, mul: Source) -> BnStage:
+    assert isinstance(bn.add, int)
+    return BnStage(
+        alu_operand=bn.add or None,
+        mul=mul,
+        shift=bn.shift,
+        shift_negative=bn.shift,
+        relu=bn.relu,
+        relux_max=bn.relux,
+    )

@@ -26,12 +26,12 @@ from delegate.lower.conv_geometry import (
     sections_text,
 )
 from delegate.lower.conv_spec import Convolution
-from delegate.lower.conv_stages import JoinedStages, conv_stages, joined_stages, stages_with_sum
+from delegate.lower.conv_stages import conv_stages, joined_stages, stages_with_sum
 from delegate.lower.conv_tasks import folded_text, operand_channels, pack_weights, tasks_of_plan
 from delegate.lower.legalize import refusal, rounds_twice, with_equal_sides
-from delegate.lower.lowered import Layer
+from delegate.lower.lowered import Difference, Layer
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.numerics.pipeline import Int64Array
+from delegate.lower.numerics.pipeline import Int64Array, Joined
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
 from delegate.lower.task import Task, TaskKind
@@ -53,7 +53,7 @@ class TiledConvolution:
     conv: Convolution
     tiles: TilePlan | InputGroups
     whole: Convolution
-    joined: JoinedStages | None = None
+    joined: Joined | None = None
     function: Int64Array | None = None
     summand: int | None = None
 
@@ -159,7 +159,7 @@ class TiledConvolution:
         tasks, choice = self._tasks(conv, memory)
         layer = layer_of(self.planning, self.operation, tasks, choice)
         if self.joined is not None:
-            return replace(layer, difference=self.joined.difference)
+            return replace(layer, difference=Difference(self.joined.worst, self.joined.share))
         return layer
 
     def _tasks(self, conv: Convolution, memory: Memory) -> tuple[list[Task], str]:
@@ -168,7 +168,7 @@ class TiledConvolution:
         if isinstance(self.tiles, InputGroups):
             from delegate.lower.partial_sums import lower_input_groups
 
-            return lower_input_groups(conv, self.tiles, constants, memory.work.place)
+            return lower_input_groups(conv, self.tiles, constants, memory.work)
         weights = pack_weights(conv, constants)
         stages = conv_stages(conv, operand_channels(conv), constants, self.joined)
         summand = None if self.summand is None else memory.tensors[self.summand]

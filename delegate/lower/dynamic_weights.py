@@ -32,8 +32,8 @@ BLOCKS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class AtomOrder:
-    """Where the atoms of ``rows`` rows of ``atoms`` atoms lie: ``unit`` rows together, in blocks
-    of ``block`` atoms of each row; the last of both may be smaller.
+    """The places of the atoms of ``rows`` rows of ``atoms`` atoms: ``unit`` rows together, in
+    blocks of ``block`` atoms of each row; the last of both may be smaller.
 
     Weights: the rows are kernels. A feature map is one block of one atom behind the other.
     """

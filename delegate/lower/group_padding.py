@@ -81,14 +81,14 @@ class _Box:
     surfaces: tuple[int, int]
 
     def meets(self, other: _Box) -> bool:
-        """Whether both have an image and a pixel in common."""
+        """Return whether both have an image and a pixel in common."""
         return self.group == other.group and all(
             first < other_end and other_first < end
             for (first, end), (other_first, other_end) in self._sides(other)
         )
 
     def is_within(self, other: _Box) -> bool:
-        """Whether ``other`` has all of its images and pixels."""
+        """Return whether ``other`` has all of its images and pixels."""
         return self.group == other.group and all(
             other_first <= first and end <= other_end
             for (first, end), (other_first, other_end) in self._sides(other)
@@ -156,7 +156,7 @@ def via_scratch(planning: Planning, plan: Plan) -> Plan:
 
     def emit(memory: Memory) -> Layer:
         result = memory.tensors[given.result]
-        made = apart(result, memory.work.place.moved(behind))
+        made = apart(result, memory.work.moved(behind))
         layer = plan.emit(replace(memory, tensors={**memory.tensors, given.result: made}))
         copies = _copies(chip, made.as_bytes, result.as_bytes)
         return replace(layer, tasks=(*layer.tasks, *copies))

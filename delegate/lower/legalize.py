@@ -22,7 +22,7 @@ from delegate.chip.chip import Chip, Primitive, Standing
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, Element
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.lowered import Layer
-from delegate.lower.numerics.pipeline import EwOperation
+from delegate.lower.numerics.pipeline import EwOperation, OutConvert
 from delegate.lower.operation import ConstantPool
 from delegate.lower.task import (
     BnStage,
@@ -32,7 +32,6 @@ from delegate.lower.task import (
     DpuTask,
     ElementwiseTask,
     EwStage,
-    OutConvert,
     PoolTask,
     Ref,
     Source,
@@ -182,8 +181,8 @@ _LOOK_UP: Final = TableUse((bytes(1),), 0)
 
 
 def is_known(chip: Chip, kind: TaskKind, stages: Stages, element: Element = Element.INT8) -> bool:
-    """Whether these very stages have been run. A chip without evidence is one whose forms do not
-    matter: all that it does not lack.
+    """Return whether these very stages have been run. A chip without evidence is one whose forms do
+    not matter: all that it does not lack.
     """
     if chip.evidence is None:
         return chip.lacks.isdisjoint(used_by_stages(stages))
@@ -191,7 +190,7 @@ def is_known(chip: Chip, kind: TaskKind, stages: Stages, element: Element = Elem
 
 
 def keeps_weights(chip: Chip, kind: TaskKind, stages: Stages, element: Element) -> bool:
-    """Whether a task with ``stages`` may find its weights in CBUF."""
+    """Return whether a task with ``stages`` may find its weights in CBUF."""
     if chip.evidence is None:
         return True
     standing = chip.evidence.standing(kind, stages, element, keeps_weights=True)
@@ -199,17 +198,19 @@ def keeps_weights(chip: Chip, kind: TaskKind, stages: Stages, element: Element) 
 
 
 def rounds_twice(chip: Chip, kind: TaskKind, *, per_channel: bool) -> bool:
-    """Whether BS and BN may both multiply, and EW bring units together, behind a convolution."""
+    """Return whether BS and BN may both multiply, and EW bring units together, behind a
+    convolution.
+    """
     return is_known(chip, kind, _TWO_PER_CHANNEL if per_channel else _TWO_REGISTERS)
 
 
 def multiplies_by_register(chip: Chip, kind: TaskKind) -> bool:
-    """Whether BS may multiply all channels of a convolution by a register."""
+    """Return whether BS may multiply all channels of a convolution by a register."""
     return is_known(chip, kind, _REGISTER)
 
 
 def ties_away(chip: Chip, kind: TaskKind, stages: Stages) -> bool:
-    """Whether OUT_CVT may round ties away from zero behind ``stages``."""
+    """Return whether OUT_CVT may round ties away from zero behind ``stages``."""
     return is_known(chip, kind, stages._replace(out_convert=OutConvert(shift=1, ties_away=True)))
 
 
@@ -232,8 +233,8 @@ def table_behind(multiplies: bool) -> Stages:
 
 
 def may_add_behind(chip: Chip, kind: TaskKind, bn: BnStage) -> bool:
-    """Whether EW may add a map behind a convolution whose BN is as given: somebody has run each
-    setting of these stages in such a task.
+    """Return whether EW may add a map behind a convolution whose BN is as given: somebody has run
+    each setting of these stages in such a task.
     """
     stages = RECORD._replace(bn=bn, ew=EwStage(operand=_PLACE))
     if chip.evidence is None:

@@ -42,7 +42,7 @@ class Layer:
     bound: HalfBound | None = None
 
     def within(self, bound: HalfBound | None) -> Layer:
-        """With the bound of its results, also in words; None: as it is."""
+        """Return the layer with the bound of its results, also in words; None: as it is."""
         if bound is None:
             return self
         note = f"fp16, {bound.text}" + (", " if self.choice else "")
@@ -60,7 +60,7 @@ class BufferSpec:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """How the host spreads windows of pixels over channels while it converts an input.
+    """The host's step from windows of pixels to channels while it converts an input.
 
     Lane ``(dy * window_w + dx) * channels + c`` of device pixel (y, x) is the host's pixel
     ``(y * step_h + dy - top, x * step_w + dx - left)``, channel c; ``fill`` outside the image.
@@ -95,8 +95,8 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Where the host has the elements of a box: (image n, row y, column x, channel c) is its
-    tensor's number ``first + n * image + y * row + x * pixel + c * channel``.
+    """The places of a box's elements in the host's tensor: (image n, row y, column x, channel c) is
+    its tensor's number ``first + n * image + y * row + x * pixel + c * channel``.
     """
 
     first: int

@@ -3,14 +3,12 @@
 In: ``Workload``. Out: ``LoweredPartition``. Raises LoweringError naming the node that
 does not fit.
 
-Name the state of the chip that tasks rely on from one kick of a job to the next.
-
-The mainline driver starts every task of a job by itself: it waits for the interrupt of one before
-it kicks the next. Three things then have to outlive a kick:
+Tasks rely on a little state of the chip from one kick of a job to the next. The mainline driver
+starts every task of a job by itself: it waits for the interrupt of one before it kicks the next.
+Three things then have to outlive a kick:
 
 * **weights in CBUF**: tasks that share kernels fetch them once (CBUF_CON0.WEIGHT_REUSE). Mesa's
-  programs, which run on boards, do the same; no document says it. ``CrossTaskState.weights`` turns
-  it off: then every kick fetches its own weights. Slower, and the same bytes.
+  programs, which run on boards, do the same; no document says it.
 * **the ping-pong of the register groups**: a task writes all registers that it uses, but which of
   the two groups is written and which runs alternates from kick to kick. Every program of every
   driver relies on it, so there is no other way.
@@ -57,49 +55,22 @@ from delegate.lower.memory.placement import (
 from delegate.lower.memory.tensors import DeviceTensor, View, binding_of
 from delegate.lower.operation import ConstantPool, Edge, Memory, Operation, Plan, Planning, Workload
 from delegate.lower.tables import share_loads, uses_tables
-from delegate.lower.task import BufferId, ConvTask, Ref, Task
+from delegate.lower.task import BufferId, Ref
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
 from delegate.lower.tiling.tiles import TilingError, plan_tiles
 from delegate.lower.weights import padded_kernels
 from delegate.model.graph import Graph
 
 
-@dataclass(frozen=True, slots=True)
-class CrossTaskState:
-    """The assumptions that can be given up. ``weights``: those of the task before are in CBUF."""
-
-    weights: bool = True
-
-
-TRUSTED = CrossTaskState()
-"""The state that programs rely on unless told otherwise."""
-NOTHING_KEPT = CrossTaskState(weights=False)
-
-
-def keep_only(layer: Layer, state: CrossTaskState) -> Layer:
-    """The layer's tasks without what ``state`` does not allow them to rely on."""
-    if state.weights:
-        return layer
-    return replace(layer, tasks=tuple(_with_own_weights(task) for task in layer.tasks))
-
-
-def _with_own_weights(task: Task) -> Task:
-    if not isinstance(task, ConvTask) or not task.cbuf.weight_reuse:
-        return task
-    return replace(task, cbuf=replace(task.cbuf, weight_reuse=False))
-
-
 def lower_partition(
     workload: Workload,
     name: str,
-    cross_task_state: CrossTaskState = TRUSTED,
     chip: Chip = DEFAULT,
     *,
     joins: bool = False,
     when_lowered: Callable[[Sequence[int]], None] = lambda _: None,
 ) -> LoweredPartition:
-    """Lower all operations of ``workload`` for ``chip``, relying on no more than
-    ``cross_task_state`` between the kicks of a job. ``joins``: with operations joined to
+    """Lower all operations of ``workload`` for ``chip``. ``joins``: with operations joined to
     convolutions where that changes results a little. ``when_lowered`` is told the nodes of each
     layer that is done: their constants are read no more. Raises LoweringError for a node that does
     not fit the hardware.
@@ -118,9 +89,8 @@ def lower_partition(
     check_sizes(graph, nodes, _buffers(memory, constants))
     lowered = []
     for number, plan in enumerate(_taken_from(plans)):
-        layer = plan.emit(_memory_of(memory, constants, number))
-        lowered.append(keep_only(layer, cross_task_state))
-        when_lowered(layer.nodes)
+        lowered.append(plan.emit(_memory_of(memory, constants, number)))
+        when_lowered(lowered[-1].nodes)
     layers = tuple(legal_layer(chip, layer, constants) for layer in share_loads(lowered))
     table_atoms, behind = _table_atoms(layers, memory, constants)
     buffers = _buffers(memory, constants, behind)
@@ -196,7 +166,8 @@ def _table_atoms(
 
 
 def _memory_of(memory: MemoryPlan, constants: ConstantPool, number: int) -> Memory:
-    return Memory(memory.tensors, constants, memory.work.get(number, NO_WORK))
+    work = Ref(BufferId.SCRATCH, memory.work.get(number, NO_WORK).start)
+    return Memory(memory.tensors, constants, work)
 
 
 def _buffers(
@@ -349,39 +320,35 @@ def fold_convolution(conv: Convolution, source: DeviceTensor) -> Convolution:
     assert fold is not None
     outputs, kh, kw, channels = conv.weights.shape
     windows = fold.window_h, fold.window_w
-    rows, columns = map(_taps, (kh, kw), conv.strides, conv.dilations, windows)
-    shape = (outputs, rows.count, columns.count, fold.window_h, fold.window_w, channels)
+    (rows, row_pitch, row_dilation), (columns, pitch, dilation) = map(
+        _taps, (kh, kw), conv.strides, conv.dilations, windows
+    )
+    shape = (outputs, rows, columns, fold.window_h, fold.window_w, channels)
     weights = np.full(shape, conv.weight_zero_point, np.int8)
     for ky in range(kh):
-        tap_y, dy = divmod(ky * conv.dilations[0], rows.pitch)
+        tap_y, dy = divmod(ky * conv.dilations[0], row_pitch)
         for kx in range(kw):
-            tap_x, dx = divmod(kx * conv.dilations[1], columns.pitch)
+            tap_x, dx = divmod(kx * conv.dilations[1], pitch)
             weights[:, tap_y, tap_x, dy, dx] = conv.weights[:, ky, kx]
     folds_rows, folds_columns = (window > 1 for window in windows)
     return replace(
         conv,
-        weights=weights.reshape(outputs, rows.count, columns.count, fold.lanes),
+        weights=weights.reshape(outputs, rows, columns, fold.lanes),
         source=source,
         input_view=source.view,
         strides=(1 if folds_rows else conv.strides[0], 1 if folds_columns else conv.strides[1]),
-        dilations=(rows.dilation, columns.dilation),
+        dilations=(row_dilation, dilation),
         padding=(0 if folds_rows else conv.padding[0], 0 if folds_columns else conv.padding[1]),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Taps:
-    """``count`` taps left along an axis, ``pitch`` original pixels apart."""
-
-    count: int
-    pitch: int
-    dilation: int
-
-
-def _taps(kernel: int, stride: int, dilation: int, window: int) -> _Taps:
+def _taps(kernel: int, stride: int, dilation: int, window: int) -> tuple[int, int, int]:
+    """Return how many taps are left along an axis, how many original pixels they are apart, and
+    their dilation.
+    """
     if window == 1:
-        return _Taps(kernel, dilation, dilation)
+        return kernel, dilation, dilation
     reach = (kernel - 1) * dilation + 1
     if window == reach:
-        return _Taps(1, reach, 1)
-    return _Taps(-(-reach // window), window, window // stride)
+        return 1, reach, 1
+    return -(-reach // window), window, window // stride

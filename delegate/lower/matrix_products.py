@@ -33,7 +33,6 @@ from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
-from delegate.lower.numerics.tflite import AccumulatorBounds
 from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.partial_sums import PLACES_OF_SUMS, adding, cube_of_sums
 from delegate.lower.reorder import keeping_weights
@@ -166,7 +165,7 @@ class _Product:
         return layer_of(self.planning, self.operation, tasks, choice)
 
     def _tasks(self, memory: Memory) -> Iterator[ConvTask]:
-        factors, work, constants = self.factors, memory.work.place, memory.constants
+        factors, work, constants = self.factors, memory.work, memory.constants
         first, second = (memory.tensors[t] for t in self.operation.operands)
         target = memory.tensors[self.operation.result]
         add, stages = self._stages(constants, work)
@@ -289,8 +288,7 @@ def _pipeline(conv: Convolution) -> Pipeline:
     )
     products = np.multiply.outer(first, second) * conv.input_view.channels
     ones = np.ones(conv.output_view.channels, np.int64)
-    bounds = AccumulatorBounds(ones * products.min(), ones * products.max())
-    return requantization(conv, bounds)
+    return requantization(conv, (ones * products.min(), ones * products.max()))
 
 
 def planned_product(

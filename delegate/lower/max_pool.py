@@ -33,7 +33,8 @@ from delegate.lower.padding import Mirror
 from delegate.lower.selection import Moving, Selection, map_bytes, surfaces_written
 from delegate.lower.task import ElementwiseTask, EwStage, Pair, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges, surfaces_touched
-from delegate.lower.tiling.pooling import PooledAxis, Pooling, doublings
+from delegate.lower.tiling.geometry import Axis
+from delegate.lower.tiling.pooling import Pooling, doublings
 
 _PAIR: Final = 2
 
@@ -74,7 +75,7 @@ class HalfMaxPool(Maxima):
 
     @property
     def skips_rows(self) -> bool:
-        """Whether the last maximum of rows is taken where the stride leads only."""
+        """Return whether the last maximum of rows is taken where the stride leads only."""
         rows, columns = self.pooling.rows, self.pooling.columns
         notch = (rows.stride - 1) * columns.padded
         return bool(self.row_shifts) and notch <= self.chip.limits.notch
@@ -87,7 +88,7 @@ class HalfMaxPool(Maxima):
 
     @property
     def ends_with_selection(self) -> bool:
-        """Whether a convolution skips pixels, or only copies."""
+        """Return whether a convolution skips pixels, or only copies."""
         shifts = self.row_shifts + self.column_shifts
         return self.strides_left != (1, 1) or not shifts
 
@@ -120,7 +121,7 @@ class HalfMaxPool(Maxima):
     ) -> Iterator[Task]:
         """Yield the tasks of every image. ``work``: room for maps between. Raises LoweringError."""
         rooms = itertools.cycle((work, work.moved(self.map_bytes(source.view.channels))))
-        rows, columns = self.pooling.rows.output, self.pooling.columns.output
+        rows, columns = self.pooling.rows.output_size, self.pooling.columns.output_size
         for image in range(source.view.images):
             now = source.image(image)
             result = target.part(image * rows * columns, rows, columns)
@@ -129,11 +130,11 @@ class HalfMaxPool(Maxima):
                 yield from self._bordered(moving, now, bordered)
                 now = bordered
             steps = list(self._steps())
-            for number, step in enumerate(steps, start=1):
+            for number, (shift, line, size) in enumerate(steps, start=1):
                 is_last = number == len(steps) and not self.ends_with_selection
-                maxima = result if is_last else _map(now, next(rooms), step.size)
+                maxima = result if is_last else _map(now, next(rooms), size)
                 name = f"image {image} maxima {number} of {len(steps)}"
-                yield from self._maxima(name, now, maxima, step)
+                yield from self._maxima(name, now, maxima, shift * ATOM_BYTES, line * ATOM_BYTES)
                 now = maxima
             if self.ends_with_selection:
                 skipping = Selection(strides=self.strides_left)
@@ -145,11 +146,11 @@ class HalfMaxPool(Maxima):
         for number, shift in enumerate(self.row_shifts):
             is_skipping = number == last and self.skips_rows
             stride = self.pooling.rows.stride if is_skipping else 1
-            left = self.pooling.rows.output if is_skipping else rows - shift
-            yield _Step(shift * columns, stride * columns, (left, columns))
+            left = self.pooling.rows.output_size if is_skipping else rows - shift
+            yield shift * columns, stride * columns, (left, columns)
             rows = left
         for shift in self.column_shifts:
-            yield _Step(shift, columns, (rows, columns - shift))
+            yield shift, columns, (rows, columns - shift)
             columns -= shift
 
     def _bordered(
@@ -159,14 +160,13 @@ class HalfMaxPool(Maxima):
         at most half of a window, so every window over the border has its values already.
         """
         rows, columns = self.pooling.rows, self.pooling.columns
-        sides = (rows.before, rows.after), (columns.before, columns.after)
+        sides = (rows.pad, rows.pad_after), (columns.pad, columns.pad_after)
         mirror = Mirror(*sides, edge=0)
         yield from mirror.tasks(moving, source.as_bytes, target.as_bytes)
 
     def _maxima(
-        self, name: str, source: DeviceTensor, target: DeviceTensor, step: _Step
+        self, name: str, source: DeviceTensor, target: DeviceTensor, apart: int, line: int
     ) -> Iterator[Task]:
-        apart, line = step.shift_pixels * ATOM_BYTES, step.line_pixels * ATOM_BYTES
         size = target.view.height, target.view.width
         for surfaces in self._surfaces(target.view.channels):
             yield larger(name, source, apart, line, target, size, surfaces)
@@ -205,18 +205,13 @@ def larger(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """Maxima of a map's rows, ``line_pixels`` apart, and itself shifted. ``size``: rows and columns
-    of the result.
-    """
-
-    shift_pixels: int
-    line_pixels: int
-    size: tuple[int, int]
+_Step = tuple[int, int, Pair]
+"""Pixels of a shift, pixels from row to row, and the rows and columns of the maxima of a map and
+itself shifted.
+"""
 
 
-def _shifts(side: PooledAxis, gap: int) -> tuple[int, ...]:
+def _shifts(side: Axis, gap: int) -> tuple[int, ...]:
     return tuple(doublings((side.kernel - 1) // gap + 1, gap))
 
 
@@ -241,7 +236,7 @@ def plan_half_pairs(planning: Planning, operation: Operation) -> Plan:
         given, target = memory.tensors[source], memory.tensors[result]
         for image in range(given.view.images):
             maps = given.image(image), target.image(image)
-            yield from _pairs(chip, f"image {image} ", *maps, memory.work.place)
+            yield from _pairs(chip, f"image {image} ", *maps, memory.work)
 
     return plan_of(planning, operation, footprint, tasks).within(EXACT)
 

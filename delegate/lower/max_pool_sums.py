@@ -28,14 +28,13 @@ from delegate.chip.element import (
 from delegate.lower.legalize import is_known, pair
 from delegate.lower.max_pool import Maxima
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation, OutConvert
 from delegate.lower.selection import Moving, Selection, bordering, is_depthwise, map_bytes
 from delegate.lower.selection import surfaces_written as selection_writes
 from delegate.lower.task import (
     BsStage,
     ElementwiseTask,
     EwStage,
-    OutConvert,
     OutputCube,
     Ref,
     Source,
@@ -43,39 +42,30 @@ from delegate.lower.task import (
     Task,
     TaskKind,
 )
-from delegate.lower.tiling.element_wise import element_wise_cube, map_parts, pixel_chunks
-from delegate.lower.tiling.pooling import PooledAxis
+from delegate.lower.tiling.element_wise import (
+    PixelChunk,
+    element_wise_cube,
+    map_parts,
+    pixel_chunks,
+)
+from delegate.lower.tiling.geometry import Axis
 from delegate.lower.weights import depthwise_channels
 from delegate.model.cached import cached_property
 
 ALL_VALUES = (INT8_MIN, INT8_MAX)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Pixels in a row, from ``first`` on."""
-
-    first: int
-    height: int
-    width: int
-
-    @property
-    def bytes(self) -> int:
-        return self.height * self.width * ATOM_BYTES
-
-    def at(self, place: Ref) -> Ref:
-        return place.moved(self.first * ATOM_BYTES)
-
-    def task(self, name: str, source: Ref, target: Ref) -> ElementwiseTask:
-        """A copy of them."""
-        lanes = CHANNELS_PER_SURFACE
-        cube = OutputCube(self.at(target), self.height, self.width, lanes, lanes, self.bytes, 1)
-        return ElementwiseTask(
-            tile=f"{name} from pixel {self.first}",
-            source=self.at(source),
-            source_surface_stride_bytes=self.bytes,
-            output=cube,
-        )
+def _copy(name: str, chunk: PixelChunk, source: Ref, target: Ref) -> ElementwiseTask:
+    """Return a copy of ``chunk`` of a surface."""
+    lanes, size = CHANNELS_PER_SURFACE, chunk.height * chunk.width * ATOM_BYTES
+    begin = chunk.first * ATOM_BYTES
+    cube = OutputCube(target.moved(begin), chunk.height, chunk.width, lanes, lanes, size, 1)
+    return ElementwiseTask(
+        tile=f"{name} from pixel {chunk.first}",
+        source=source.moved(begin),
+        source_surface_stride_bytes=size,
+        output=cube,
+    )
 
 
 @dataclass(frozen=True)
@@ -87,7 +77,7 @@ class LinearMaxPool(Maxima):
     @property
     def ends_with_selection(self) -> bool:
         """Else single pixels are copied, or rows without what lies between them."""
-        if (self.pooling.rows.output, self.pooling.columns.output) == (1, 1):
+        if (self.pooling.rows.output_size, self.pooling.columns.output_size) == (1, 1):
             return False
         strides = self.pooling.rows.stride, self.pooling.columns.stride
         return Primitive.ROW_GAPS in self.chip.lacks or strides != (1, 1)
@@ -106,8 +96,8 @@ class LinearMaxPool(Maxima):
         return self.chip.groups.surface_pixels(is_depthwise=ends_depthwise)
 
     def _is_depthwise(self, channels: int) -> bool:
-        """Whether convolutions are; also where dense kernels are too large, as either kind fetches
-        and writes as many channels.
+        """Return whether convolutions are; also where dense kernels are too large, as either kind
+        fetches and writes as many channels.
         """
         if not self.chip.cbuf.weight_slice_bytes:
             return is_depthwise(self.chip, channels)
@@ -126,7 +116,7 @@ class LinearMaxPool(Maxima):
         channels = source.view.channels
         room = self._room(channels)
         first, second, between = (work.moved(number * room) for number in range(3))
-        rows, columns = self.pooling.rows.output, self.pooling.columns.output
+        rows, columns = self.pooling.rows.output_size, self.pooling.columns.output_size
         view, depthwise = View(1, *self._size, channels), self._is_depthwise(channels)
         written = surfaces_of(channels) * view.pixels
         read = self._pixels_read(channels, view)
@@ -183,7 +173,7 @@ class LinearMaxPool(Maxima):
 
     def _border(self) -> Selection:
         axes = zip((self.pooling.rows, self.pooling.columns), self._size, strict=True)
-        rows, columns = ((axis.before, size - axis.before - axis.size) for axis, size in axes)
+        rows, columns = ((axis.pad, size - axis.pad - axis.input_size) for axis, size in axes)
         return bordering(rows, columns, INT8_MIN, self.clamp, is_square=True)
 
     def _room(self, channels: int) -> int:
@@ -206,38 +196,36 @@ class LinearMaxPool(Maxima):
         self, name: str, now: Ref, maxima: Ref, shift: int, count: int, between: Ref
     ) -> Iterator[Task]:
         """``count`` pixels of ``maxima``, of ``now`` and itself."""
-        for chunk in self._chunks(count):
+        for copy in self._copied(name, now, maxima, count):
             ew = EwStage(
-                chunk.at(now.moved(shift * ATOM_BYTES)),
+                copy.source.moved(shift * ATOM_BYTES),
                 operation=EwOperation.MAX,
-                surface_stride_bytes=chunk.bytes,
+                surface_stride_bytes=copy.source_surface_stride_bytes,
             )
-            task = replace(chunk.task(name, now, maxima), bs=UNCHANGED, ew=ew)
+            task = replace(copy, bs=UNCHANGED, ew=ew)
             if is_known(self.chip, TaskKind.ALONE, pair(EwOperation.MAX)):
                 yield task
             else:
                 yield from max_via_add(task, between)
 
-    def _copied(self, name: str, source: Ref, target: Ref, count: int) -> Iterator[Task]:
-        for chunk in self._chunks(count):
-            yield chunk.task(name, source, target)
-
-    def _chunks(self, count: int) -> Iterator[_Chunk]:
+    def _copied(self, name: str, source: Ref, target: Ref, count: int) -> Iterator[ElementwiseTask]:
         view = View(1, 1, count, CHANNELS_PER_SURFACE)
         for chunk in pixel_chunks(self.chip, view):
-            yield _Chunk(chunk.first, chunk.height, chunk.width)
+            yield _copy(name, chunk, source, target)
 
     def _pixels_read(self, channels: int, view: View) -> int:
-        """As far as the last task reads the maxima: a convolution whole groups of channels."""
+        """Return the pixels of the maxima that the last task reads: a convolution reads whole
+        groups of channels.
+        """
         if self.ends_with_selection:
             return self._fetched(channels) * view.pixels
-        rows, columns = self.pooling.rows.output, self.pooling.columns.output
+        rows, columns = self.pooling.rows.output_size, self.pooling.columns.output_size
         surfaces = self._surfaces(channels)[-1].stop
         return (surfaces - 1) * view.pixels + (rows - 1) * view.width + columns
 
     def _cropped(self, name: str, maxima: DeviceTensor, result: DeviceTensor) -> Iterator[Task]:
         """The first pixels of the first rows of ``maxima``."""
-        size = self.pooling.rows.output, self.pooling.columns.output
+        size = self.pooling.rows.output_size, self.pooling.columns.output_size
         is_gapless = size[1] == maxima.view.width or size[0] == 1
         line = None if is_gapless else maxima.view.width * ATOM_BYTES
         for surfaces in self._surfaces(result.view.channels):
@@ -254,13 +242,13 @@ class LinearMaxPool(Maxima):
     def _strides(self) -> tuple[int, int]:
         """One that leads nowhere is the other one's: strides have to be the same."""
         rows, columns = self.pooling.rows, self.pooling.columns
-        by_row = rows.stride if rows.output > 1 else columns.stride
-        return by_row, columns.stride if columns.output > 1 else by_row
+        by_row = rows.stride if rows.output_size > 1 else columns.stride
+        return by_row, columns.stride if columns.output_size > 1 else by_row
 
 
-def _least_size(axis: PooledAxis, side: int) -> int:
+def _least_size(axis: Axis, side: int) -> int:
     """So that ``side`` elements of a kernel give as many results."""
-    return max((axis.output - 1) * axis.stride + side, axis.before + axis.size)
+    return max((axis.output_size - 1) * axis.stride + side, axis.pad + axis.input_size)
 
 
 def _product(sides: tuple[int, int]) -> int:

@@ -24,7 +24,7 @@ from delegate.lower.tables import copy_tasks, table_tasks
 from delegate.lower.task import ConvTask, ElementwiseTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Tensor
-from delegate.model.index_map import IndexMap, coordinates
+from delegate.model.index_map import Digit, IndexMap, coordinates
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _copies(
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """How ``parts`` make a tensor of ``total`` channels, group padding included that has to be 0.
+    """A tensor of ``total`` channels made of ``parts``, with group padding that has to be 0.
     ``functions``: results of each part for -128 to 127, as int8; None: the same values.
     """
 
@@ -76,7 +76,7 @@ class Join:
 
     @property
     def at_surfaces(self) -> bool:
-        """Whether every part begins at one."""
+        """Return whether every part begins at one."""
         return all(part.begin[3] % CHANNELS_PER_SURFACE == 0 for part in self.parts)
 
     @property
@@ -157,7 +157,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a part is taken out of a tensor. ``written``: its channels, with group padding that has
+    """A part that is taken out of a tensor. ``written``: its channels, with group padding that has
     to be 0.
     """
 
@@ -207,35 +207,26 @@ class Cut:
         return moving.move(window, target, weights, selection)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """``size`` pixels or channels, ``source`` apart in the source and ``target`` in the result."""
-
-    size: int
-    source: int
-    target: int
-
-
-def spots(steps: Sequence[Step]) -> list[tuple[int, int]]:
+def spots(steps: Sequence[Digit]) -> list[tuple[int, int]]:
     """Return the offsets in source and result that ``steps`` lead to."""
     found = [(0, 0)]
     for step in steps:
         found = [
-            (a + n * step.source, b + n * step.target) for n in range(step.size) for a, b in found
+            (a + n * step.source, b + n * step.result) for n in range(step.size) for a, b in found
         ]
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Steps, innermost first, from pixels to pixels, pixels to channels (``joined``), channels to
-    pixels (``cut``) and channels to channels.
+    """Steps of whole pixels or channels, innermost first: from pixels to pixels, pixels to channels
+    (``joined``), channels to pixels (``cut``) and channels to channels.
     """
 
-    pixels: tuple[Step, ...]
-    joined: tuple[Step, ...]
-    cut: tuple[Step, ...]
-    channels: tuple[Step, ...]
+    pixels: tuple[Digit, ...]
+    joined: tuple[Digit, ...]
+    cut: tuple[Digit, ...]
+    channels: tuple[Digit, ...]
 
 
 def moves_of(found: IndexMap, source_channels: int, channels: int) -> Moves | None:
@@ -246,7 +237,7 @@ def moves_of(found: IndexMap, source_channels: int, channels: int) -> Moves | No
     pieces = found.by_dimensions(result, source).pieces
     if len(pieces) > 1:
         return None
-    moves: list[list[Step]] = [[] for _ in range(4)]
+    moves: list[list[Digit]] = [[] for _ in range(4)]
     for digit in reversed(pieces[0].digits):
         (a_pixels, a_channels), (b_pixels, b_channels) = (
             coordinates(distance, 2) for distance in digit[1:]
@@ -254,5 +245,5 @@ def moves_of(found: IndexMap, source_channels: int, channels: int) -> Moves | No
         if (a_pixels and a_channels) or (b_pixels and b_channels):
             return None
         group = moves[2 * bool(a_channels) + bool(b_channels)]
-        group.append(Step(digit.size, a_pixels or a_channels, b_pixels or b_channels))
+        group.append(Digit(digit.size, a_pixels or a_channels, b_pixels or b_channels))
     return Moves(*map(tuple, moves))

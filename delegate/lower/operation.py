@@ -18,7 +18,6 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import DMA_ALIGN_BYTES, align
 from delegate.lower.lowered import Affine, Fold, HalfBound, Layer, Spread
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, Place, View, unplaced
 from delegate.lower.numerics.pipeline import Int64Array
 from delegate.lower.task import BufferId, Ref, Task
@@ -41,8 +40,8 @@ class Planning:
         return unplaced(self.graph, index, self.folds.get(index))
 
     def has_whole_surfaces(self, index: int) -> bool:
-        """Whether a surface of the tensor begins where the one before it ends, wherever it lies:
-        there is nothing of another tensor before or behind an image's pixels.
+        """Return whether a surface of the tensor begins where the one before it ends, wherever it
+        lies: there is nothing of another tensor before or behind an image's pixels.
         """
         if index not in self.joined:
             return True
@@ -56,11 +55,11 @@ class Planning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
-    """Where tensors lie, what layers add constants to, and the memory that one has for itself."""
+    """The places of tensors, the pool that layers add constants to, and a layer's own work area."""
 
     tensors: Mapping[int, DeviceTensor]
     constants: ConstantPool
-    work: WorkArea
+    work: Ref
 
 
 @dataclass(frozen=True, slots=True, eq=False)

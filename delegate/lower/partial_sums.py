@@ -18,7 +18,7 @@ what an earlier task of a chain wrote is assumed, as CNA and MRDMA do.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -84,16 +84,6 @@ PLACES_OF_SUMS = 2
 """No task overwrites what it reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pixel:
-    """Output pixel ``number`` of all images."""
-
-    number: int
-    image: int
-    row: int
-    column: int
-
-
 def lower_input_groups(
     conv: Convolution,
     plan: InputGroups,
@@ -115,35 +105,24 @@ def lower_input_groups(
     return tasks, choice
 
 
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """Sums of ``pixels``: a vector each, in two places, and a block of operands each."""
-
-    pixels: int
-    vector_bytes: int
-    block_bytes: int
-
-    @classmethod
-    def of(cls, conv: Convolution, kernels: int) -> _Room:
-        """``kernels``: as many as are computed."""
-        out = conv.output_view
-        channels = align(out.channels, sorted_channels(conv.chip))
-        return cls(
-            pixels=out.images * out.pixels,
-            vector_bytes=align(kernels, conv.chip.groups.dense_kernels) * SUM_BYTES,
-            block_bytes=channels // OPERAND_BLOCK_CHANNELS * BLOCK_BYTES,
-        )
+def _sizes(conv: Convolution, kernels: int) -> tuple[int, int]:
+    """Return the bytes of a pixel's sums of ``kernels``, and of its block of operands."""
+    channels = align(conv.output_view.channels, sorted_channels(conv.chip))
+    vector = align(kernels, conv.chip.groups.dense_kernels) * SUM_BYTES
+    return vector, channels // OPERAND_BLOCK_CHANNELS * BLOCK_BYTES
 
 
 def work_bytes(conv: Convolution) -> int:
-    """Return the bytes that sums take, and operands that are made of them."""
-    room = _Room.of(conv, len(kernel_order(conv)))
-    blocks = room.block_bytes if conv.per_channel else 0
-    return room.pixels * (PLACES_OF_SUMS * room.vector_bytes + blocks)
+    """Return the bytes that sums take, in two places, and operands that are made of them."""
+    vector, block = _sizes(conv, len(kernel_order(conv)))
+    pixels = conv.output_view.images * conv.output_view.pixels
+    return pixels * (PLACES_OF_SUMS * vector + (block if conv.per_channel else 0))
 
 
 class _Builder:
-    """Makes the tasks. The sums alternate between two places."""
+    """Makes the tasks; output pixels are numbered over all images. The sums alternate between two
+    places.
+    """
 
     def __init__(
         self,
@@ -159,27 +138,18 @@ class _Builder:
         self._constants = constants
         self._kernels = len(order)
         self._sum_count = sum_count
-        room = _Room.of(conv, len(order))
-        self._vector_bytes, self._block_bytes = room.vector_bytes, room.block_bytes
+        self._vector_bytes, self._block_bytes = _sizes(conv, len(order))
         sorted_bias = np.zeros(self._kernels, np.int64)
         is_real = order < len(bias)
         sorted_bias[is_real] = bias[order[is_real]]
         self._bias = constants.add(
             pack_bias(sorted_bias, align(len(order), conv.chip.groups.dense_kernels))
         )
-        self._pixels = tuple(self._all_pixels())
+        self._pixels = range(conv.output_view.images * conv.output_view.pixels)
         # Of which operands are read; those behind them only make two halves of whole groups.
         self._operand_channels = align(conv.output_view.channels, conv.chip.groups.dense_kernels)
         self._vectors = work
-        self._blocks = work.moved(PLACES_OF_SUMS * room.pixels * room.vector_bytes)
-
-    def _all_pixels(self) -> Iterator[_Pixel]:
-        out, number = self._conv.output_view, 0
-        for image in range(out.images):
-            for row in range(out.height):
-                for column in range(out.width):
-                    yield _Pixel(number, image, row, column)
-                    number += 1
+        self._blocks = work.moved(PLACES_OF_SUMS * len(self._pixels) * self._vector_bytes)
 
     def sums(self, passes: list[Pass]) -> Iterator[Task]:
         """All passes but the last."""
@@ -195,7 +165,7 @@ class _Builder:
             for pixel in self._pixels:
                 yield self._sum(one, index, pixel, None)
 
-    def _sum(self, one: Pass, index: int, pixel: _Pixel, part: int | None) -> ConvTask:
+    def _sum(self, one: Pass, index: int, pixel: int, part: int | None) -> ConvTask:
         """Sum ``index``; ``part``: the half of the operand blocks that it fills, where fewer
         channels are read than kernels were sorted for.
         """
@@ -231,7 +201,7 @@ class _Builder:
         for pixel in self._pixels:
             operands = self._block(pixel) if conv.per_channel else self._vector(last, pixel)
             output = OutputCube(
-                target=conv.target.pixel(pixel.number),
+                target=conv.target.pixel(pixel),
                 height=1,
                 width=1,
                 channels=cube,
@@ -254,7 +224,7 @@ class _Builder:
                 count = min(most, blocks - first)
                 needed = self._operand_channels // OPERAND_BLOCK_CHANNELS - first
                 yield ElementwiseTask(
-                    tile=f"pixel {pixel.number} multipliers",
+                    tile=f"pixel {pixel} multipliers",
                     source=source.moved(first * BLOCK_BYTES),
                     source_surface_stride_bytes=BLOCK_BYTES,
                     output=OutputCube(
@@ -268,17 +238,17 @@ class _Builder:
                     ),
                 )
 
-    def _vector(self, index: int, pixel: _Pixel) -> Ref:
-        place = index % 2 * len(self._pixels) + pixel.number
+    def _vector(self, index: int, pixel: int) -> Ref:
+        place = index % 2 * len(self._pixels) + pixel
         return self._vectors.moved(place * self._vector_bytes)
 
-    def _block(self, pixel: _Pixel) -> Ref:
-        return self._blocks.moved(pixel.number * self._block_bytes)
+    def _block(self, pixel: int) -> Ref:
+        return self._blocks.moved(pixel * self._block_bytes)
 
     def _task(
         self,
         one: Pass,
-        pixel: _Pixel,
+        pixel: int,
         name: str,
         output: OutputCube,
         stages: Stages,
@@ -286,13 +256,13 @@ class _Builder:
         conv, group = self._conv, one.group
         last = group.first + group.channels - 1
         return ConvTask(
-            tile=f"pixel {pixel.number} {name} input channels {group.first}..{last}",
+            tile=f"pixel {pixel} {name} input channels {group.first}..{last}",
             feature=self._feature(group, pixel),
             weights=one.weights,
             cbuf=CbufPlan(
                 data_banks=group.data_banks,
                 weight_banks=one.weight_banks,
-                weight_reuse=one.is_resident and pixel.number > 0,
+                weight_reuse=one.is_resident and pixel > 0,
             ),
             output=output,
             strides=conv.strides,
@@ -301,11 +271,13 @@ class _Builder:
             **stages._asdict(),
         )
 
-    def _feature(self, group: InputGroup, pixel: _Pixel) -> FeatureInput:
+    def _feature(self, group: InputGroup, pixel: int) -> FeatureInput:
         conv, view = self._conv, self._conv.input_view
-        rows = self._geometry.rows.window(pixel.row, 1)
-        columns = self._geometry.columns.window(pixel.column, 1)
-        first = pixel.image * view.pixels + rows.input_start * view.width + columns.input_start
+        image, place = divmod(pixel, conv.output_view.pixels)
+        row, column = divmod(place, conv.output_view.width)
+        rows = self._geometry.rows.window(row, 1)
+        columns = self._geometry.columns.window(column, 1)
+        first = image * view.pixels + rows.input_start * view.width + columns.input_start
         stride = conv.source.surface_stride_bytes
         surfaces = group.first // CHANNELS_PER_SURFACE
         return FeatureInput(

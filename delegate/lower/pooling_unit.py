@@ -17,7 +17,8 @@ from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.selection import Moving
 from delegate.lower.task import BufferId, OutputCube, PoolTask, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube
-from delegate.lower.tiling.pooling import PooledAxis, Pooling, pooled_columns
+from delegate.lower.tiling.geometry import Axis, Window
+from delegate.lower.tiling.pooling import Pooling, pooled_columns
 
 _MOST_PADDING = 7
 """The most that the fields of rows and columns of padding hold."""
@@ -49,21 +50,20 @@ class UnitMaxPool(Maxima):
         self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
         """Return the tasks of every image."""
-        rows, columns = self.pooling.rows.output, self.pooling.columns.output
+        rows, columns = self.pooling.rows.output_size, self.pooling.columns.output_size
         for image in range(source.view.images):
             result = target.part(image * rows * columns, rows, columns)
             for surfaces in self._surfaces(source.view.channels):
                 for part in self._parts():
-                    name = f"image {image} columns from {part.first}"
+                    name = f"image {image} columns from {part.output_start}"
                     yield self._task(name, source.image(image), result, surfaces, part)
 
-    def _parts(self) -> Iterator[_Part]:
+    def _parts(self) -> tuple[Window, ...]:
+        """Return columns of equal width, but for the last."""
         columns = self.pooling.columns
         most = pooled_columns(self.pooling.rows.kernel, self.pooling.rows.stride)
-        tasks = -(-columns.output // most)
-        most = -(-columns.output // tasks)  # of equal width, but for the last
-        for first in range(0, columns.output, most):
-            yield _part(columns, first, min(most, columns.output - first))
+        tasks = -(-columns.output_size // most)
+        return columns.windows(-(-columns.output_size // tasks))
 
     def _task(
         self,
@@ -71,46 +71,33 @@ class UnitMaxPool(Maxima):
         source: DeviceTensor,
         target: DeviceTensor,
         surfaces: range,
-        columns: _Part,
+        columns: Window,
     ) -> PoolTask:
-        rows = _part(self.pooling.rows, 0, self.pooling.rows.output)
-        place, size = _at(target, surfaces.start, columns.first), (rows.count, columns.count)
+        height, width = self.pooling.rows, self.pooling.columns
+        rows = height.window(0, height.output_size)
+        place = _at(target, surfaces.start, columns.output_start)
+        size = rows.output_size, columns.output_size
         cube = element_wise_cube(place, size, surfaces, target, self.element)
         return PoolTask(
             tile=name,
-            source=_at(source, surfaces.start, columns.start),
-            height=rows.read,
-            width=columns.read,
+            source=_at(source, surfaces.start, columns.input_start),
+            height=rows.input_size,
+            width=columns.input_size,
             source_line_stride_bytes=source.view.width * ATOM_BYTES,
             source_surface_stride_bytes=source.surface_stride_bytes,
             output=replace(cube, line_stride_bytes=target.view.width * ATOM_BYTES),
-            kernel=(self.pooling.rows.kernel, self.pooling.columns.kernel),
-            strides=(self.pooling.rows.stride, self.pooling.columns.stride),
-            pad_before=(rows.before, columns.before),
-            pad_after=(rows.after, columns.after),
+            kernel=(height.kernel, width.kernel),
+            strides=(height.stride, width.stride),
+            pad_before=(rows.pad, columns.pad),
+            pad_after=(_behind(height, rows), _behind(width, columns)),
             element=self.element,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Rows, or columns, of a result: ``count`` from ``first`` on. They read ``read`` of the image
-    from ``start`` on, and padding ``before`` and ``after`` these.
-    """
-
-    first: int
-    count: int
-    start: int
-    read: int
-    before: int
-    after: int
-
-
-def _part(axis: PooledAxis, first: int, count: int) -> _Part:
-    begin = first * axis.stride - axis.before
-    end = begin + (count - 1) * axis.stride + axis.kernel
-    start, stop = max(begin, 0), min(end, axis.size)
-    return _Part(first, count, start, stop - start, start - begin, end - stop)
+def _behind(axis: Axis, window: Window) -> int:
+    """Return the padding behind what ``window`` reads."""
+    reach = (window.output_size - 1) * axis.stride + axis.reach
+    return reach - window.pad - window.input_size
 
 
 def _at(tensor: DeviceTensor, surface: int, column: int) -> Ref:
@@ -124,10 +111,10 @@ def takes(chip: Chip, pooling: Pooling, clamp: tuple[int, int], element: Element
     if Primitive.POOLING in chip.lacks or clamp != ALL_VALUES:
         return False
     axes = pooling.rows, pooling.columns
-    if any(max(axis.before, axis.after) > _MOST_PADDING for axis in axes):
+    if any(max(axis.pad, axis.pad_after) > _MOST_PADDING for axis in axes):
         return False
     most = pooled_columns(pooling.rows.kernel, pooling.rows.stride)
-    sample = _sample(pooling, element, gap=int(pooling.columns.output > most))
+    sample = _sample(pooling, element, gap=int(pooling.columns.output_size > most))
     return chip.evidence is None or bool(chip.evidence.knows_task(sample))
 
 

@@ -25,16 +25,17 @@ from delegate.chip.element import (
 )
 from delegate.lower.group_padding import padding_copies
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.moves import Moves, Step, spots
+from delegate.lower.moves import Moves, spots
 from delegate.lower.selection import Moving, is_depthwise, surfaces_written
 from delegate.lower.task import ConvTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
+from delegate.model.index_map import Digit
 
 BLOCK = CHANNELS_PER_SURFACE
 MOST_TASKS = 256
 """More launches than convolutions of a network take: the CPU is faster."""
 
-POINT = Step(1, 1, 1)
+POINT = Digit(1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Reorder:
 
     @property
     def is_turn(self) -> bool:
-        """Whether blocks are turned round."""
+        """Return whether blocks are turned round."""
         turning = self._turning_tasks
         return turning is not None and not 0 < self._moving_tasks <= turning
 
@@ -77,7 +78,7 @@ class Reorder:
 
     @property
     def _is_unit(self) -> bool:
-        """Whether tasks leave channels as they are."""
+        """Return whether tasks leave channels as they are."""
         return not self.is_turn and self._keeps_channels
 
     @property
@@ -93,12 +94,12 @@ class Reorder:
         return align(surfaces_of(self.channels) * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
 
     @property
-    def _cut(self) -> Step:
+    def _cut(self) -> Digit:
         return self.moves.cut[0] if self.moves.cut else POINT
 
     @property
     def _is_staged(self) -> bool:
-        """Whether blocks end within a surface."""
+        """Return whether blocks end within a surface."""
         return self.source_channels % BLOCK > 0
 
     @property
@@ -119,7 +120,9 @@ class Reorder:
 
     @property
     def _turning_tasks(self) -> int | None:
-        """None: more than one row of pixels or channels changes places."""
+        """Return how many tasks turn blocks; None: more than one row of pixels or channels changes
+        places.
+        """
         moves = self.moves
         steps = (*moves.joined, *moves.cut)
         if moves.channels or max(len(moves.joined), len(moves.cut)) > 1:
@@ -155,18 +158,18 @@ class Reorder:
                 surface = first_channel // CHANNELS_PER_SURFACE
                 window = source.window(view, pixel=begin, surface=surface, row_pixels=rows.source)
                 view = View(1, *size, self.channels)
-                result = target.window(view, pixel=end + part, row_pixels=rows.target)
+                result = target.window(view, pixel=end + part, row_pixels=rows.result)
                 if _is_unit(weights) and is_depthwise(self.chip, lanes):
                     yield from moving.select(window, result)
                 else:
                     yield from moving.move(window, result, weights)
 
-    def _grid(self) -> tuple[Step, Step, list[Step]]:
+    def _grid(self) -> tuple[Digit, Digit, list[Digit]]:
         """Rows and columns of one task, and what is left for several. Windows that reach over
         several pixels are one to a row.
         """
         left = list(self.moves.pixels)
-        columns = next((s for s in left if (s.source, s.target, self._reach) == (1, 1, 1)), POINT)
+        columns = next((s for s in left if (s.source, s.result, self._reach) == (1, 1, 1)), POINT)
         if columns in left:
             left.remove(columns)
         fitting = (step for step in left if self._are_rows(step))
@@ -176,11 +179,11 @@ class Reorder:
         return rows, columns, left
 
     def _fits(self, side: int) -> bool:
-        """Whether kernels have so many columns."""
+        """Return whether kernels have so many columns."""
         return side <= self.chip.limits.kernel_size
 
-    def _are_rows(self, step: Step) -> bool:
-        """Whether pixels so far apart can be rows of a task."""
+    def _are_rows(self, step: Digit) -> bool:
+        """Return whether pixels so far apart can be rows of a task."""
         return step.source >= self._reach
 
     def _weights(self, lane: int, reach: int) -> npt.NDArray[np.int8]:
@@ -216,17 +219,17 @@ class Reorder:
         cut = self._cut
         apart, pixels = [], align(cut.size, 2)
         for found in self.moves.pixels:
-            apart.append(replace(found, target=pixels))
+            apart.append(found._replace(result=pixels))
             pixels *= found.size
         view = View(1, 1, pixels, self.channels)
         surfaces = surfaces_of(self.channels)
         staged = replace(target.alone(view, work), surfaces=surfaces)
-        close = replace(cut, target=1)
+        close = cut._replace(result=1)
         yield from self._blocks(moving, source, staged, close, tuple(apart))
-        back = [Step(cut.size, 1, cut.target)]
+        back = [Digit(cut.size, 1, cut.result)]
         for there, here in zip(apart, self.moves.pixels, strict=True):
-            back.append(Step(here.size, there.target, here.target))
-        moves = Moves(tuple(back), (), (), (Step(self.channels, 1, 1),))
+            back.append(Digit(here.size, there.result, here.result))
+        moves = Moves(tuple(back), (), (), (Digit(self.channels, 1, 1),))
         copy = replace(self, moves=moves, source_channels=self.channels)
         yield from copy._moved(moving, staged, target)
 
@@ -235,12 +238,12 @@ class Reorder:
         moving: Moving,
         source: DeviceTensor,
         target: DeviceTensor,
-        cut: Step,
-        pixels: tuple[Step, ...],
+        cut: Digit,
+        pixels: tuple[Digit, ...],
     ) -> Iterator[Task]:
         """Blocks in a column of pixels, or of surfaces, whichever are more, are rows of a task."""
         pixels_apart = (BLOCK, target.surface_stride_bytes // ATOM_BYTES)
-        surfaces_apart = (source.surface_stride_bytes // ATOM_BYTES, BLOCK * cut.target)
+        surfaces_apart = (source.surface_stride_bytes // ATOM_BYTES, BLOCK * cut.result)
         for high, wide, block in _quarters(self.channels, cut.size):
             for begin, end in spots(pixels):
                 along_pixels = high[1] >= wide[1]
@@ -253,10 +256,10 @@ class Reorder:
                     window = source.window(view, pixel=first, surface=at[1], row_pixels=apart[0])
                     result = target.window(
                         View(1, rows[1], 1, block[1] * BLOCK),
-                        pixel=end + at[1] * BLOCK * cut.target,
+                        pixel=end + at[1] * BLOCK * cut.result,
                         surface=at[0],
                         row_pixels=apart[1],
-                        surface_bytes=cut.target * ATOM_BYTES,
+                        surface_bytes=cut.result * ATOM_BYTES,
                     )
                     yield from moving.move(window, result, _turning_weights(*block))
 
@@ -312,6 +315,6 @@ def _surfaces_moved(chip: Chip, channels: int, *, is_unit: bool) -> int:
 
 
 def _is_unit(weights: npt.NDArray[np.int8]) -> bool:
-    """Whether every channel stays what it is; each kernel has one weight of 1."""
+    """Return whether every channel stays what it is; each kernel has one weight of 1."""
     outputs, _, reach, lanes = weights.shape
     return reach == 1 and outputs == lanes and bool(weights[:, 0, 0].diagonal().all())

@@ -19,11 +19,12 @@ import numpy.typing as npt
 from delegate.chip.chip import Primitive
 from delegate.chip.element import CHANNELS_PER_SURFACE, surfaces_of
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.moves import Step, spots
+from delegate.lower.moves import spots
 from delegate.lower.reorder import MOST_TASKS, POINT, Reorder
 from delegate.lower.selection import Moving, Selection
 from delegate.lower.task import Ref, Task
 from delegate.lower.weights import depthwise_channels
+from delegate.model.index_map import Digit
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,10 @@ class _Columns:
     do, ``run``; and what is left of either for tasks of their own.
     """
 
-    beside: Step
-    run: Step
-    parts: list[Step]
-    pixels: list[Step]
+    beside: Digit
+    run: Digit
+    parts: list[Digit]
+    pixels: list[Digit]
 
     @property
     def tasks(self) -> int:
@@ -72,13 +73,13 @@ class ReorderWithoutRowGaps(Reorder):
         return way(moving, source, target)
 
     def _fits(self, side: int) -> bool:
-        """Whether a group of kernels with as many rows as columns fits."""
+        """Return whether a group of kernels with as many rows as columns fits."""
         lanes = depthwise_channels(self.source_channels, self.chip.groups)
         weights = self.chip.groups.dense_kernels * side**2 * lanes
         return side <= self.chip.limits.kernel_size and weights <= self.chip.cbuf.weight_slice_bytes
 
-    def _are_rows(self, step: Step) -> bool:
-        return (step.source, step.target) == (self._reach, 1)
+    def _are_rows(self, step: Digit) -> bool:
+        return (step.source, step.result) == (self._reach, 1)
 
     @property
     def _is_in_columns(self) -> bool:
@@ -88,8 +89,8 @@ class ReorderWithoutRowGaps(Reorder):
     @property
     def _columns(self) -> _Columns:
         moves = self.moves
-        beside = next((step for step in moves.cut if step.target == 1), POINT)
-        runs = (step for step in moves.pixels if (step.source, step.target) == (1, beside.size))
+        beside = next((step for step in moves.cut if step.result == 1), POINT)
+        runs = (step for step in moves.pixels if (step.source, step.result) == (1, beside.size))
         run = next(runs, POINT)
         return _Columns(
             beside,
@@ -123,7 +124,7 @@ class ReorderWithoutRowGaps(Reorder):
                 selection = Selection(padding=(0, side - 1))
                 yield from moving.move(column, result, weights, selection)
 
-    def _weights_of_columns(self, lane: int, beside: Step) -> npt.NDArray[np.int8]:
+    def _weights_of_columns(self, lane: int, beside: Digit) -> npt.NDArray[np.int8]:
         """Return kernels whose last column meets a row's first pixel."""
         one = self._weights(lane, 1)[:, 0, 0]
         lanes = one.shape[1]

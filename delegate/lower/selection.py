@@ -22,9 +22,9 @@ from delegate.lower.conv_stages import adding_stage
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.legalize import with_equal_sides
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, OutConvert
 from delegate.lower.operation import ConstantPool
-from delegate.lower.task import BnStage, ConvTask, OutConvert, Stages
+from delegate.lower.task import BnStage, ConvTask, Stages
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Node
 
@@ -86,7 +86,7 @@ def bordering(
 
 
 def is_depthwise(chip: Chip, channels: int) -> bool:
-    """Whether a depthwise task fetches no more surfaces than there are."""
+    """Return whether a depthwise task fetches no more surfaces than there are."""
     return depthwise_channels(channels, chip.groups) == align(channels, CHANNELS_PER_SURFACE)
 
 
@@ -156,9 +156,9 @@ class Moving:
         out: OutConvert | None = None,
         region: tuple[range, range] | None = None,
     ) -> list[ConvTask]:
-        """By ``weights`` instead of taps, HWC or OHWI, all of them 0 but one of each kernel, which
-        is 1, unless ``out`` divides their sum. ``summands``: what is added to each channel before.
-        ``region``: see ``tile_tasks``.
+        """Move elements by ``weights`` instead of taps, HWC or OHWI, all of them 0 but one of each
+        kernel, which is 1, unless ``out`` divides their sum. ``summands``: what is added to each
+        channel before. ``region``: see ``tile_tasks``.
         """
         conv = self.convolution(source, target, weights, selection, is_depthwise=is_depthwise)
         low, high = selection.clamp

@@ -60,8 +60,7 @@ def _sum_of_parts(whole: TiledConvolution, parts: Sequence[Convolution]) -> Plan
             return replace(whole, conv=conv).emit(replace(memory, tensors=tensors))
 
         total, other = (
-            replace(apart, location=memory.work.place.moved(number * map_bytes))
-            for number in range(2)
+            replace(apart, location=memory.work.moved(number * map_bytes)) for number in range(2)
         )
         layer = part(parts[0], total)
         tasks = [*layer.tasks]
@@ -103,8 +102,8 @@ def _share(conv: Convolution) -> float:
 
 
 def _halves(conv: Convolution, channels: _Channels) -> tuple[_Channels, _Channels] | None:
-    """By powers of two, which are TensorFlow Lite's units, else by numbers of channels. None: all
-    have one scale.
+    """Return two halves of the channels, by powers of two (TensorFlow Lite's units), else by
+    numbers of channels. None: all have one scale.
     """
     exponents = np.frexp(conv.ratios)[1]
     low, high = exponents[channels].min(), exponents[channels].max()

@@ -16,12 +16,11 @@ from itertools import repeat
 from delegate.chip.chip import Chip
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.numerics.pipeline import ENTRY_SCALE, FUNCTION_STEPS, INDEX_STEP
+from delegate.lower.numerics.pipeline import ENTRY_SCALE, FUNCTION_STEPS, INDEX_STEP, OutConvert
 from delegate.lower.task import (
     BnStage,
     DpuTask,
     ElementwiseTask,
-    OutConvert,
     Source,
     Stages,
     TableUse,
@@ -69,12 +68,12 @@ def share_loads(layers: Sequence[Layer]) -> tuple[Layer, ...]:
 
 
 def uses_tables(layers: Sequence[Layer]) -> bool:
-    """Whether any task needs a load before it."""
+    """Return whether any task needs a load before it."""
     return any(_function(task) is not None for layer in layers for task in layer.tasks)
 
 
 def _loads(tasks: Sequence[Task]) -> Iterator[tuple[bytes, ...]]:
-    """For every task, all functions of the load that it may use."""
+    """Yield for every task all functions of the load that it may use."""
     functions: list[bytes] = []
     count = 0
     for task in tasks:

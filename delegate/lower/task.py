@@ -19,16 +19,18 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from delegate.chip.element import Element
-from delegate.lower.numerics.pipeline import EwOperation
+from delegate.lower.numerics.pipeline import EwOperation, OutConvert
 
 Pair = tuple[int, int]
 """A number of rows, and one of columns."""
 
 ATOM_BYTES = 16
 """Bytes of one pixel in one surface."""
+
+_PLAIN_OUTPUT: Final = OutConvert()
 
 
 class BufferId(enum.IntEnum):
@@ -56,7 +58,7 @@ class Ref:
 
 
 class Source(enum.Enum):
-    """Where a DPU stage takes an operand from."""
+    """The origin of an operand of a DPU stage."""
 
     OFF = "off"
     REGISTER = "register"
@@ -116,8 +118,8 @@ class CbufPlan:
 
 @dataclass(frozen=True, slots=True)
 class OutputCube:
-    """Where and how the DPU writes: ``channels`` are whole groups (32 dense, 64 depthwise, 16
-    element-wise).
+    """The place and shape of the DPU's writes: ``channels`` are whole groups (32 dense, 64
+    depthwise, 16 element-wise).
 
     ``surfaces_per_group`` is 2 (dense), 4 (depthwise), 1 (element-wise). Lanes from
     ``channels_real`` on are written too, with unspecified values; the target must have room for
@@ -180,7 +182,7 @@ class BsStage:
 
     @property
     def is_in_blocks(self) -> bool:
-        """Whether summands, OW and multipliers lie in ``operands`` beside each other."""
+        """Return whether summands, OW and multipliers lie in ``operands`` beside each other."""
         return Source.MEMORY in (self.mul, self.ow)
 
     @property
@@ -245,28 +247,12 @@ class EwStage:
     relux_max: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OutConvert:
-    """OUT_CVT: saturate8(round(x * scale >> shift) + offset).
-
-    Ties go away from zero if ``ties_away`` (OUT_CVT_SHIFT.CVT_ROUND = 1), else to even. Lowering
-    asks for ties away because TFLite's reference kernels round so in their last step.
-    ``exponent``: in fp16, behind a table, the result is what was found over 2^exponent.
-    """
-
-    scale: int = 1
-    shift: int = 0
-    offset: int = 0
-    ties_away: bool = False
-    exponent: int = 0
-
-
 CURVE_ENTRIES = 1025
 """The entries of both tables, which share the middle one."""
 
 
 def is_curve(function: bytes) -> bool:
-    """Whether ``function`` is the content of the tables, see ``TableUse``."""
+    """Return whether ``function`` is the content of the tables, see ``TableUse``."""
     return len(function) == CURVE_ENTRIES * Element.INT16.bytes
 
 
@@ -301,7 +287,7 @@ class Stages(NamedTuple):
     bs: BsStage = BsStage()
     bn: BnStage = BnStage()
     ew: EwStage | None = None
-    out_convert: OutConvert = OutConvert()
+    out_convert: OutConvert = _PLAIN_OUTPUT
     table: TableUse | None = None
 
 
@@ -324,7 +310,7 @@ class ConvTask:
     bs: BsStage = BsStage()
     bn: BnStage = BnStage()
     ew: EwStage | None = None
-    out_convert: OutConvert = OutConvert()
+    out_convert: OutConvert = _PLAIN_OUTPUT
     table: TableUse | None = None
     strides: Pair = (1, 1)
     dilations: Pair = (1, 1)
@@ -347,15 +333,15 @@ class ElementwiseTask:
     bs: BsStage = BsStage()
     bn: BnStage = BnStage()
     ew: EwStage | None = None
-    out_convert: OutConvert = OutConvert()
+    out_convert: OutConvert = _PLAIN_OUTPUT
     table: TableUse | None = None
     source_line_stride_bytes: int | None = None
     element: Element = Element.INT8
 
     @property
     def scales_main(self) -> bool:
-        """Whether a chip that reads BS's numbers from memory reads a multiplier: of sums, and of
-        places in tables.
+        """Return whether a chip that reads BS's numbers from memory reads a multiplier: of sums,
+        and of places in tables.
         """
         is_sum = self.ew is not None and self.ew.operation is EwOperation.ADD
         return is_sum or self.table is not None

@@ -28,7 +28,6 @@ from delegate.chip.element import (
 )
 from delegate.errors import LoweringError
 from delegate.lower.lowered import Layer
-from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.operation import Memory, Operation, Plan
 from delegate.lower.rules import FORM_IS_KNOWN, TASKS_IN_RANGE
@@ -88,7 +87,7 @@ class Repeat:
 
     @property
     def surfaces_read(self) -> int:
-        """At least as many rows as a task fetches."""
+        """Return the surfaces that tasks read, at least as many rows as a task fetches."""
         return max(surfaces_of(self.view.channels), -(-self._group // self.view.height))
 
     @property
@@ -195,7 +194,7 @@ class Repeat:
 
     @property
     def _is_depthwise(self) -> bool:
-        """Whether rows lie apart as surfaces of depthwise results may."""
+        """Return whether rows lie apart as surfaces of depthwise results may."""
         unit = self.chip.groups.surface_pixels(is_depthwise=True)
         pixels = self._result_bytes // ATOM_BYTES
         return pixels == 1 or pixels % unit == 0
@@ -266,8 +265,8 @@ class Repeat:
 
 
 def lie_in_memory(chip: Chip, spread: Pair, padding: Pair = (0, 0)) -> bool:
-    """Whether pixels that are ``spread`` apart have to be so in memory: ``chip`` has no setting for
-    it, or none with such ``padding`` beside them.
+    """Return whether pixels that are ``spread`` apart have to be so in memory: ``chip`` has no
+    setting for it, or none with such ``padding`` beside them.
     """
     limits = chip.limits
     return not set(spread) <= set(limits.spreads) or max(padding) > limits.spread_pad
@@ -284,10 +283,9 @@ def zeros_inserted_first(
     def emit(memory: Memory) -> Layer:
         work, given = memory.work, memory.tensors[source.index]
         moving = Moving(repeat.chip, operation.node, memory.constants)
-        apart = repeat.staged(given, work.place)
+        apart = repeat.staged(given, work)
         tensors = {**memory.tensors, source.index: apart}
-        rest = WorkArea(work.start + room, work.size_bytes - room)
-        layer = convolved.emit(replace(memory, tensors=tensors, work=rest))
+        layer = convolved.emit(replace(memory, tensors=tensors, work=work.moved(room)))
         tasks = [
             task
             for image in range(given.view.images)

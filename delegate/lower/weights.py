@@ -122,8 +122,8 @@ def pack_depthwise(weights: Int8Array, zero_point: int, groups: Groups) -> bytes
 
 
 def _pack_depthwise_pairs(weights: Int8Array, zero_point: int, groups: Groups) -> bytes:
-    """As ``pack_depthwise``, of a chip that adds two bytes per weight: the weight, and what the
-    zero point takes off. Channel c of a group has bytes 4 * (c // 2) + c % 2 and two behind it
+    """Pack as ``pack_depthwise`` for a chip that adds two bytes per weight: the weight, and what
+    the zero point takes off. Channel c of a group has bytes 4 * (c // 2) + c % 2 and two behind it
     (observed). ``zero_point`` -128 is 127 in the second byte and 1 in the first: no weight may be
     127 then. Raises ValueError.
     """

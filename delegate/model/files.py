@@ -60,8 +60,8 @@ def open_plain(
 
 
 def _read_all(file: BinaryIO, most_bytes: int) -> bytes | None:
-    """At most ``most_bytes`` and one: a read takes memory for what it is asked for, so that is the
-    file's size, not the bound, which a small board may not have.
+    """Read at most ``most_bytes`` and one: a read takes memory for what it is asked for, so that is
+    the file's size, not the bound, which a small board may not have.
     """
     size = os.fstat(file.fileno()).st_size
     content = file.read(min(size, most_bytes) + 1)

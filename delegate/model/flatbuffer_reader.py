@@ -51,7 +51,7 @@ class FlatbufferReader:
     __slots__ = ("_bytes_left", "_tables_left", "data", "size", "source")
 
     IS_STRICT = False
-    """Whether numbers must be aligned and texts terminated, as every writer does it: models of old
+    """True if numbers must be aligned and texts terminated, as every writer does it: models of old
     converters break that, and the runtime reads them.
     """
 
@@ -160,7 +160,7 @@ class Table:
         return self.position + offset
 
     def has(self, slot: int) -> bool:
-        """Whether the field is there, of whatever kind it is."""
+        """Return whether the field is there, of whatever kind it is."""
         return self.position_of(slot, 1) != 0
 
     def raw_number(self, slot: int, size_bytes: int) -> bytes:

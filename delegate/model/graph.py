@@ -138,7 +138,7 @@ class SparseLevel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sparsity:
-    """Which elements a sparse constant has, as its file says it; ``model.sparsity`` reads it."""
+    """The elements that a sparse constant has, as its file says it; ``model.sparsity`` reads it."""
 
     traversal_order: tuple[int, ...]
     block_map: tuple[int, ...]
@@ -180,8 +180,8 @@ class StoredOptions(Protocol):
     """
 
     def decode(self, kind: type[T]) -> T | None:
-        """None: they are missing or hold a value this version does not know. Raises ModelError for
-        a corrupt table.
+        """Return the decoded options; None: they are missing or hold a value this version does not
+        know. Raises ModelError for a corrupt table.
         """
 
 
@@ -211,7 +211,9 @@ class Node:
         return name if separator else None
 
     def options_as(self, kind: type[T]) -> T | None:
-        """Its options as those of operator class ``kind``; None: missing or unknown."""
+        """Return the node's options as those of operator class ``kind``; None: missing or
+        unknown.
+        """
         return None if self.options is None else self.options.decode(kind)
 
     def known_options(self, kind: type[T]) -> T:
@@ -316,7 +318,7 @@ def constant_makers(graph: Graph) -> list[Node]:
 
 
 def named(tensor: Tensor) -> str:
-    """How messages call a tensor."""
+    """Return how messages call a tensor."""
     return f"tensor {tensor.index} {tensor.name!r}"
 
 

@@ -94,7 +94,7 @@ class Piece(NamedTuple):
 
     @property
     def is_nested(self) -> bool:
-        """Whether no inner digits together reach an outer one's next value in the result."""
+        """Return whether no inner digits together reach an outer one's next value in the result."""
         reach = 0
         for digit in reversed(self.digits):
             if digit.result <= reach:
@@ -130,7 +130,7 @@ class IndexMap:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every element of the result has a source."""
+        """Return whether every element of the result has a source."""
         return sum(piece.size for piece in self.pieces) == self.size
 
     def shift(self, source: int = 0) -> int | None:
@@ -326,7 +326,7 @@ def _sides(way: _Way, first: int, last: int, strides: Sequence[int], bound: int)
 
 
 def _meet(one: Piece, other: Piece) -> bool:
-    """Whether both pieces have an element of the result."""
+    """Return whether both pieces have an element of the result."""
     digits = tuple(Digit(digit.size, digit.result, 0) for digit in one.digits)
     return bool(_through(Piece(0, one.first_result, 0, digits), other))
 

@@ -112,12 +112,12 @@ def fields_of(kind: type[Any]) -> tuple[tuple[str, OptionField], ...]:
 
 
 def stored_bytes(field: OptionField) -> int:
-    """How many bytes of the runtime's struct a field takes."""
+    """Return how many bytes of the runtime's struct a field takes."""
     return _IN_STRUCT[field.kind].size
 
 
 def struct_bytes(kind: type[Any]) -> int:
-    """How many bytes of the runtime's struct the fields reach."""
+    """Return how many bytes of the runtime's struct the fields reach."""
     ends = (field.offset + stored_bytes(field) for _, field in fields_of(kind))
     return max(ends, default=0)
 

@@ -1,4 +1,4 @@
-"""How the bytes of a constant become an array.
+"""Makes an array of the bytes of a constant.
 
 Comes from: the raw bytes of a .tflite buffer or of the runtime's memory. Goes to: both graph
 readers, which so agree. Nothing is copied; every view is read-only.
@@ -202,8 +202,8 @@ def _block_sizes(shape: tuple[int, ...], sparsity: Sparsity) -> list[int]:
 def _expanded(
     number: int, level: SparseLevel, size: int, parents: int, most: int
 ) -> tuple[Positions, Positions, Positions]:
-    """Which of ``parents`` each entry of a level of ``size`` positions belongs to, its position,
-    and its number in the level, from which deeper levels count. Raises ValueError.
+    """Return which of ``parents`` each entry of a level of ``size`` positions belongs to, its
+    position, and its number in the level, from which deeper levels count. Raises ValueError.
     """
     if not level.is_compressed:
         if level.size != size:

@@ -1,4 +1,4 @@
-"""Which stages a program may use: what is known of the forms of tasks, by mode and by board.
+"""Decides which stages a program may use, by what is known of the forms of tasks.
 
 In: a chip, what a board has shown, and whether results must be equal. Out: the standing of stages
 that lowering offers, and of the finished tasks. The form of stages is that of a small task which
@@ -194,8 +194,9 @@ class FormEvidence:
         return None if (form.kind, stages_of(form.settings)) in self.avoided else form
 
     def refusal(self, task: TaskForm) -> str:
-        """Why a program may not have such a task; empty: it may. Float models have no other way for
-        some of their operators: there what nobody has run is taken, and is the first to be proved.
+        """Return why a program may not have such a task; empty: it may. Float models have no other
+        way for some of their operators: there what nobody has run is taken, and is the first to be
+        proved.
         """
         if self.known is None:
             return ""

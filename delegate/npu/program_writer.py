@@ -71,7 +71,7 @@ def serialized(program: Program) -> bytearray:
 
 
 def _size_bytes(program: Program) -> int:
-    """At least what the file takes: a builder without room doubles its memory."""
+    """Return at least the bytes that the file takes: a builder without room doubles its memory."""
     content_bytes = sum(len(item.content) for item in program.buffers)
     bindings = len(program.inputs) + len(program.outputs)
     records = len(program.tasks) + len(program.layers) + len(program.relocs) + bindings

@@ -41,7 +41,7 @@ class _Records(Mapping[str, Operator]):
 
 
 OPERATORS: Mapping[str, Operator] = _Records()
-"""By name, in the order of the schema's numbers."""
+"""The operators by name, in the order of the schema's numbers."""
 
 
 def record_of(graph: Graph, node: Node) -> Operator:

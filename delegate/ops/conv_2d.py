@@ -204,7 +204,7 @@ def macs(graph: Graph, node: Node) -> int:
 
 
 def fold(chip: Chip, graph: Graph, operation: Operation) -> tuple[View, Fold] | None:
-    """How the host may spread windows of the input over channels."""
+    """Return how the host may spread windows of the input over channels."""
     node = operation.node
     options = node.known_options(ConvOptions)
     source = view_of(graph.tensor(operation.operands[0]).shape)

@@ -42,8 +42,8 @@ def _dense(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
 
 
 def _may_change(graph: Graph, source: Tensor, content: npt.NDArray[np.generic]) -> bool:
-    """Whether a host or a node may write ``content``: it is that of an input, or of a dense tensor,
-    which may be one as far as the runtime tells.
+    """Return whether a host or a node may write ``content``: it is that of an input, or of a dense
+    tensor, which may be one as far as the runtime tells.
     """
     return source.index in graph.inputs or any(
         not tensor.is_sparse

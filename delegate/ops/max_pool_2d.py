@@ -9,7 +9,8 @@ from delegate.lower.max_pool_sums import ALL_VALUES, LinearMaxPool
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.pooling_unit import UnitMaxPool, takes
-from delegate.lower.tiling.pooling import PooledAxis, Pooling
+from delegate.lower.tiling.geometry import Axis
+from delegate.lower.tiling.pooling import Pooling
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared.common import no_activation
@@ -65,7 +66,9 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 
 def gaps_of(graph: Graph, node: Node) -> tuple[int, int]:
-    """How far apart the points of the window may lie, as its input may hold maxima already."""
+    """Return how far apart the points of the window may lie, as its input may hold maxima
+    already.
+    """
     found = (n for n in graph.nodes if n.op == node.op and node.inputs[0] in n.outputs)
     before = next(found, None)
     if before is None:
@@ -74,25 +77,25 @@ def gaps_of(graph: Graph, node: Node) -> tuple[int, int]:
     return _gap(ours.rows, theirs.rows), _gap(ours.columns, theirs.columns)
 
 
-def _gap(side: PooledAxis, before: PooledAxis) -> int:
+def _gap(side: Axis, before: Axis) -> int:
     """Results of ``before``, which reach to both sides alike, cover what lies between points that
     are no further apart than this reach and one more: also at a border, where the point beyond it
     is missing and the next one lies less than a gap away. One of them has to lie in the image.
     """
-    is_even = before.stride == 1 and before.before == before.after == before.kernel // 2
+    is_even = before.stride == 1 and before.pad == before.pad_after == before.kernel // 2
     if not is_even:
         return 1
-    most = min(before.before + 1, side.size)
+    most = min(before.pad + 1, side.input_size)
     return max(gap for gap in range(1, most + 1) if (side.kernel - 1) % gap == 0)
 
 
 def _are_pairs(graph: Graph, node: Node) -> bool:
-    """Whether windows are 2 x 2 pixels side by side, of an even width."""
+    """Return whether windows are 2 x 2 pixels side by side, of an even width."""
     windows, options = pooling_of(graph, node), pool_options(node)
     sides = windows.rows, windows.columns
     are_two = all((s.kernel, s.padding) == (2, 0) and s.stride in (2, 1) for s in sides)
     strides = options.stride_h, options.stride_w
-    return are_two and strides == (2, 2) and windows.columns.size % 2 == 0
+    return are_two and strides == (2, 2) and windows.columns.input_size % 2 == 0
 
 
 @constraint()
@@ -100,13 +103,13 @@ def half_border_inside(facts: GraphFacts, node: Node) -> str | None:
     """In fp16 no more rows or columns may be added on a side than the image has."""
     windows = pooling_of(facts.graph, node)
     for side in (windows.rows, windows.columns):
-        if max(side.before, side.after) > side.size:
-            return f"{side.before} and {side.after} are added to {side.size}"
+        if max(side.pad, side.pad_after) > side.input_size:
+            return f"{side.pad} and {side.pad_after} are added to {side.input_size}"
     return None
 
 
 def half(operator: Operator) -> Operator:
-    """In fp16."""
+    """Return the operator in fp16."""
     from delegate.ops.shared import half, half_ranges
     from delegate.ops.shared.half_moves import exactly
 

@@ -33,7 +33,7 @@ class MirrorPadOptions(Options):
 
 @constraint(most=MOST_TASKS)
 def mirrored_inside(facts: GraphFacts, node: Node) -> str | None:
-    """What is mirrored must lie inside the image (REFLECT, SYMMETRIC), at most {most} rows and
+    """The mirrored pixels must lie inside the image (REFLECT, SYMMETRIC), at most {most} rows and
     columns, no channels.
     """
     options = node.known_options(MirrorPadOptions)

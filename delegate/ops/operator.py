@@ -48,12 +48,14 @@ class GraphFacts:
         return self.operator(node) if node.op in self.operators else None
 
     def movement(self, node: Node) -> Movement | None:
-        """How a node without tasks moves data; None: it has tasks, or is none of ours."""
+        """Return how a node without tasks moves data; None: it has tasks, or is none of ours."""
         operator = self.known_operator(node)
         return None if operator is None else operator.movement
 
     def options(self, node: Node) -> Options | None:
-        """Its options as its operator reads them; None: missing, unknown, or it has none."""
+        """Return the node's options as its operator reads them; None: missing, unknown, or it has
+        none.
+        """
         kind = self.operator(node).options
         return None if kind is None else node.options_as(kind)
 
@@ -224,8 +226,8 @@ def no_macs(graph: Graph, node: Node) -> int:
 
 
 def is_in_half(graph: Graph, node: Node) -> bool:
-    """Whether ``node`` is computed in fp16: where the graph is, and the node's output and its first
-    input that is no shape or axis are float32.
+    """Return whether ``node`` is computed in fp16: where the graph is, and the node's output and
+    its first input that is no shape or axis are float32.
     """
     if not graph.half:
         return False

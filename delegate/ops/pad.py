@@ -26,8 +26,8 @@ from delegate.ops.shared.padding import (
 
 
 def hides(facts: GraphFacts, node: Node) -> bool:
-    """Whether only convolutions with VALID padding that reach into the image read the result, and
-    its amounts fit their fields.
+    """Return whether only convolutions with VALID padding that reach into the image read the
+    result, and its amounts fit their fields.
     """
     output = node.outputs[0]
     _, rows, columns, channels = pad_amounts(facts.graph, node)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from delegate.errors import LoweringError
-from delegate.lower.binary_elementwise import Operand, constant_operand, pair_tasks
+from delegate.lower.binary_elementwise import constant_operand, pair_tasks
 from delegate.lower.legalize import exact_product, is_known, ties_away
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import unplaced
-from delegate.lower.numerics.looked_up import SlopesStages
+from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.operation import Memory, Operation, Plan, Planning
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, FORM_IS_KNOWN
 from delegate.lower.selection import Moving
@@ -117,9 +117,12 @@ OPERATOR = Operator(
 
 
 def plan_slopes(
-    planning: Planning, operation: Operation, slopes: int, pipelines: SlopesStages
+    planning: Planning, operation: Operation, slopes: int, pipelines: tuple[Pipeline, Pipeline]
 ) -> Plan:
-    """``operation`` has the input as its only operand, ``slopes`` is the constant."""
+    """Return the plan of the ``pipelines`` below and above. ``operation`` has the input as its only
+    operand, ``slopes`` is the constant.
+    """
+    below, above = pipelines
     chip, (source,), result = planning.chip, operation.operands, operation.result
     given = planning.tensor(result)
     room = map_between(chip, given, given.location)
@@ -135,9 +138,8 @@ def plan_slopes(
         main, target = memory.tensors[source], memory.tensors[result]
         constant = planning.graph.tensor(slopes)
         operand = constant_operand(chip, constant, target.view, memory.constants)
-        between = map_between(chip, target, memory.work.place)
-        products = Operand(between, per_channel=False, is_shared=between.view.images == 1)
-        yield from pair_tasks(chip, (main, operand), between, pipelines.below)
-        yield from pair_tasks(chip, (main, products), target, pipelines.above)
+        between = map_between(chip, target, memory.work)
+        yield from pair_tasks(chip, (main, operand), between, below)
+        yield from pair_tasks(chip, (main, between), target, above)
 
     return task_plan(planning, operation, footprint, tasks)

@@ -29,8 +29,8 @@ def quantize(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
 
 
 def _host_values(graph: Graph, node: Node, side: Side) -> HostValues | None:
-    """At an output only where no value changes but for the sign's representation: else the DPU's
-    table, which may have other functions in it, costs less than the host's.
+    """Return the values at an output only where none changes but for the sign's representation:
+    else the DPU's table, which may have other functions in it, costs less than the host's.
     """
     source, target = (graph.tensor(t) for t in (node.inputs[0], node.outputs[0]))
     if source.dtype is DType.FLOAT32:

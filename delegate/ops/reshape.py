@@ -11,7 +11,9 @@ from delegate.ops.shared.reshaping import reshaping
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    """As its second input says, where -1 is what is left; its options are not read."""
+    """Return the shape that the second input says, where -1 is what is left; options are not
+    read.
+    """
     source, *numbers = node.inputs
     if not numbers:
         raise ValueError("the options alone say the shape")

@@ -60,7 +60,7 @@ class Stencil:
         return sum(self.weights) // self.spread
 
     def rows(self, size: int, output: int) -> npt.NDArray[np.int64]:
-        """How much of every row of the image is in each of the result, as ``shares``."""
+        """Return how much of every row of the image is in each of the result, as ``shares``."""
         found = np.zeros((output, size), np.int64)
         for row in range(output):
             for tap, weight in enumerate(self.weights):
@@ -96,8 +96,8 @@ def _ratio(options: ResizeBilinearOptions, size: int, output: int) -> tuple[int,
 
 
 def shares(options: ResizeBilinearOptions, size: int, output: int) -> npt.NDArray[np.int64] | None:
-    """How much of every row of the image is in each of the result, as the kernels compute it in
-    fixed point of ``_BITS`` bits; None: a row would be of none.
+    """Return how much of every row of the image is in each of the result, as the kernels compute it
+    in fixed point of ``_BITS`` bits; None: a row would be of none.
     """
     above, below = _ratio(options, size, output)
     scale = ((above << _BITS) + below // 2) // below
@@ -208,7 +208,7 @@ def _plan_stencils(
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
-    """Without pixels apart where the chip does not write them."""
+    """Plan the resizing, without pixels apart where the chip does not write them."""
     chip, channels = planning.chip, planning.tensor(operation.operands[0]).view.channels
     if lie_in_memory(chip, (2, 2)):
         blends = _stencils(planning.graph, operation.node, BLENDS)

@@ -15,14 +15,14 @@ from dataclasses import replace
 import numpy as np
 
 from delegate.errors import LoweringError
-from delegate.lower.binary_elementwise import Operand, pair_operands, pair_tasks, with_broadcast
+from delegate.lower.binary_elementwise import pair_operands, pair_tasks, with_broadcast
 from delegate.lower.legalize import is_known, pair, ties_away
 from delegate.lower.lowered import Difference, Layer
 from delegate.lower.memory.tensors import unplaced
 from delegate.lower.numerics import tflite
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
 from delegate.lower.numerics.prover import Proof
-from delegate.lower.numerics.squares import SquareStages, requantize_squares
+from delegate.lower.numerics.squares import Stages, requantize_squares
 from delegate.lower.numerics.tflite import SQUARE_BITS
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, FORM_IS_KNOWN
@@ -84,7 +84,7 @@ OPERATOR = Operator(
 
 _PAIRS = 1 << 16
 _MAPS = 3
-"""In the work area."""
+"""The number of maps in the work area."""
 
 
 def plan_squares(planning: Planning, operation: Operation) -> Plan:
@@ -94,20 +94,19 @@ def plan_squares(planning: Planning, operation: Operation) -> Plan:
     room = map_between(chip, result, result.location).size_bytes
 
     def emit(memory: Memory) -> Layer:
-        target, work = memory.tensors[operation.result], memory.work.place
+        target, work = memory.tensors[operation.result], memory.work
         *places, behind = (work.moved(number * room) for number in range(_MAPS + 1))
         before, tensors = with_broadcast(chip, node, target.view, memory, behind)
         operands = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
-        order = operands[0].index, operands[1].tensor.index
-        found, proof = _stages(planning, operation, order)
+        order = operands[0].index, operands[1].index
+        (above, below, function), proof = _stages(planning, operation, order)
         over, under, larger = (map_between(chip, target, place) for place in places)
-        other = Operand(under, per_channel=False, is_shared=under.view.images == 1)
         tasks = (
             *before,
-            *pair_tasks(chip, operands, over, found.over),
-            *pair_tasks(chip, operands, under, found.under),
-            *pair_tasks(chip, (over, other), larger, Pipeline(ew=Ew(EwOperation.MAX))),
-            *table_tasks(chip, larger, target, found.function),
+            *pair_tasks(chip, operands, over, above),
+            *pair_tasks(chip, operands, under, below),
+            *pair_tasks(chip, (over, under), larger, Pipeline(ew=Ew(EwOperation.MAX))),
+            *table_tasks(chip, larger, target, function),
         )
         layer = layer_of(planning, operation, tasks)
         share = int(proof.wrong[0]) / _PAIRS
@@ -118,9 +117,7 @@ def plan_squares(planning: Planning, operation: Operation) -> Plan:
     return Plan(operation, replace(footprint, work_bytes=work_bytes), emit)
 
 
-def _stages(
-    planning: Planning, operation: Operation, order: Sequence[int]
-) -> tuple[SquareStages, Proof]:
+def _stages(planning: Planning, operation: Operation, order: Sequence[int]) -> tuple[Stages, Proof]:
     """``order``: the operands, the one that MRDMA reads first."""
     chip = planning.chip
     first, second, result = (unplaced(planning.graph, t) for t in (*order, operation.result))

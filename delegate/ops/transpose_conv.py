@@ -157,7 +157,7 @@ class Turned:
 
 
 def turned(graph: Graph, operation: Operation) -> Turned:
-    """As CONV_2D of the same weights, turned round, sees it."""
+    """Return the layer as a CONV_2D of the same weights, turned round, sees it."""
     node, options = operation.node, _options(operation.node)
     _, kh, kw, _ = graph.tensor(node.inputs[1]).shape
     bias = node.inputs[FEATURE + 1 :] or (ABSENT,)
@@ -184,7 +184,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 
 def _apart(planning: Planning, found: Turned, weights: DeviceWeights) -> Plan:
-    """With the pixels apart in memory first, so that the last row there is under a kernel."""
+    """Plan with the pixels apart in memory first, so that the last row there is under a kernel."""
     operation, (stride, _) = found.operation, found.spread
     assert operation.padding is not None
     top, left = operation.padding

@@ -1,1 +1,1 @@
-"""Which nodes go to the NPU: constraints, partitions, rejections."""
+"""Selects the nodes for the NPU: constraints, partitions, rejections."""

@@ -32,7 +32,9 @@ from delegate.partition.host_boxes import MOST_BOXES, boxes_of
 from delegate.partition.rules import facts_of
 
 MOST_STEPS = 32 * MOST_BOXES
-"""On the way to the boxes of an output: a CONCATENATION of a tensor with itself doubles them."""
+"""The most steps on the way to the boxes of an output: a CONCATENATION of a tensor with itself
+doubles them.
+"""
 MOST_DEPTH = 100
 """The most moves behind one another: far from the recursion that Python bears."""
 
@@ -235,7 +237,7 @@ class _Search:
         return ()
 
     def _is_left(self, tensor: int, readers: Collection[int]) -> bool:
-        """Whether no other node of the partition than ``readers`` reads ``tensor``."""
+        """Return whether no other node of the partition than ``readers`` reads ``tensor``."""
         found = {node.index for node in self.facts.readers.get(tensor, ())}
         return not (found & self._members) - set(readers)
 

@@ -81,12 +81,12 @@ RULES = (
 """The rules that speak of nodes in their partition, or of the user's options."""
 
 TAKEN = "DELEGATE"
-"""How the runtime calls a node that another delegate put in place of others."""
+"""The runtime's name for a node that another delegate put in place of others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why ``node`` cannot be what its operator's record says, in its partition."""
+    """The reason why ``node`` cannot be, in its partition, as its operator's record says."""
 
     node: Node
     rule: Rule
@@ -94,12 +94,12 @@ class Refusal:
 
     @property
     def error(self) -> LoweringError:
-        """For who goes on nevertheless."""
+        """Return the error for a caller that goes on nevertheless."""
         return LoweringError(self.node.index, self.rule, self.problem)
 
     @property
     def rejection(self) -> Rejection:
-        """Why the node stays on the CPU."""
+        """Return why the node stays on the CPU."""
         return refused(self.node, self.rule, self.problem)
 
 
@@ -135,7 +135,7 @@ def _no_operator(node: Node) -> Rejection:
 
 
 def refused(node: Node, rule: Rule, problem: str) -> Rejection:
-    """Why ``node`` stays on the CPU."""
+    """Return why ``node`` stays on the CPU."""
     return Rejection(node.index, node.stored_op, rule.name, f"{rule.sentence}: {problem}")
 
 

@@ -144,7 +144,9 @@ class _Pairing:
         return is_plain and weights.shape[3] == source.shape[3]
 
     def _followed(self, first: int) -> _Map | None:
-        """None: something else than functions and one convolution has to do with the tensors."""
+        """Return the functions from node ``first`` to one convolution; None: others use the
+        tensors.
+        """
         found = _Map([first])
         for tensor in found.tensors:
             if tensor in self._outputs or tensor in self._facts.graph.outputs:
@@ -178,7 +180,7 @@ class _Pairing:
         return is_reader and self._is_dense(node)
 
     def _is_single(self, tensor: int) -> bool:
-        """Whether a tensor is a constant that is the same for all pixels and channels."""
+        """Return whether a tensor is a constant that is the same for all pixels and channels."""
         constant = self._tensors[tensor].constant
         return constant is not None and constant.size == 1
 

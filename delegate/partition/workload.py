@@ -142,8 +142,8 @@ class PartitionPlan:
 
 
 def plan_partition(graph: Graph, partition: Partition) -> PartitionPlan:
-    """Also where nodes cannot be what they are to be, see ``refusals``; functions of such a
-    partition may then be missing.
+    """Plan a partition, also where nodes cannot be what they are to be, see ``refusals``; functions
+    of such a partition may then be missing.
     """
     edges = plan_edges(graph, partition)
     joined = place_aliases(edges.graph, edges.inner)
@@ -249,7 +249,7 @@ def _converted(graph: Graph, partition: Partition) -> dict[int, Edge]:
 
 
 def _has_tasks(graph: Graph, partition: Partition, found: Collection[int]) -> bool:
-    """Whether anything is left to compute beside what the host does, ``found``."""
+    """Return whether anything is left to compute beside what the host does, ``found``."""
     left = (graph.node(index) for index in partition.nodes if index not in found)
     return any(
         record_of(graph, node).lowering is Lowering.TASKS and not _is_needed(graph, node.index)
@@ -258,7 +258,7 @@ def _has_tasks(graph: Graph, partition: Partition, found: Collection[int]) -> bo
 
 
 def _is_needed(graph: Graph, index: int) -> bool:
-    """Whether nobody but the host can do it."""
+    """Return whether nobody but the host can do it."""
     node = graph.node(index)
     return record_of(graph, node).host_values is not None and is_float32(graph, node)
 

@@ -27,7 +27,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
 }
 
-// Without spaces around it and in small letters; "" if it is not ASCII.
+// Returns the text without spaces around it, in small letters; "" if it is not ASCII.
 std::string plain(std::string_view text) {
   if (!is_ascii(text)) return {};
   std::string result(trimmed(text));

@@ -146,7 +146,7 @@ def pad(
     name: str = "padded",
     version: int = INT8_VERSION,
 ) -> int:
-    """By PAD of a ``version``, by PADV2 if ``value`` is given, by MIRROR_PAD if ``mode`` is."""
+    """Add PAD of a ``version``, PADV2 if ``value`` is given, MIRROR_PAD if ``mode`` is."""
     spec = builder.spec(x)
     shape = [d + sum(added) for d, added in zip(spec.shape, amounts, strict=True)]
     numbers = {"amounts": amounts}

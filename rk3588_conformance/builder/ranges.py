@@ -41,7 +41,7 @@ def float32(value: float) -> float:
 
 
 def one_scale(scale: float, zero_point: int) -> Quantization:
-    """Per-tensor parameters, the scale as the file will hold it."""
+    """Return per-tensor parameters, the scale as the file will hold it."""
     return Quantization((float32(scale),), (int(zero_point),))
 
 
@@ -51,8 +51,9 @@ def random_quantization(
     scale: float | None = None,
     zero_point: int | None = None,
 ) -> Quantization:
-    """Per-tensor parameters: a scale of 0.01 to 0.1 and a zero point in the middle half, unless
-    given."""
+    """Return per-tensor parameters: a scale of 0.01 to 0.1 and a zero point in the middle half,
+    unless given.
+    """
     low, high = LIMITS[dtype]
     if scale is None:
         scale = rng.uniform(0.01, 0.1)

@@ -34,7 +34,9 @@ class Tree:
     kind: type | None = None
 
     def mask(self, rng: np.random.Generator, shape: Sequence[int], share: float) -> Array:
-        """Which elements of an array are not 0, at least one: about ``share``, whole blocks."""
+        """Return which elements of an array are not 0, at least one: about ``share``, whole
+        blocks.
+        """
         sizes = [size // self.blocks.get(d, 1) for d, size in enumerate(shape)]
         drawn = rng.random(sizes) < share
         drawn.flat[rng.integers(drawn.size)] = True

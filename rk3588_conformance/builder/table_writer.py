@@ -69,7 +69,7 @@ class SubGraphSpec:
 
 
 def table_of(fields: Mapping[int, Value | None]) -> TableValue:
-    """Without the fields that are None."""
+    """Return a table without the fields that are None."""
     return TableValue({int(slot): value for slot, value in fields.items() if value is not None})
 
 

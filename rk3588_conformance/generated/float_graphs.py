@@ -157,7 +157,7 @@ def _mean(g: Generator, x: int) -> list[int]:
 
 
 def _padded(g: Generator, x: int) -> list[int]:
-    """With zeros around it, mostly for a convolution, or with mirrored pixels."""
+    """Pad with zeros, mostly for a convolution, or with mirrored pixels."""
     _, h, w, _ = g.shape(x)
     mode = g.pick((REFLECT, SYMMETRIC)) if g.chance(0.3) else None
     most = 3 if mode is None else min(h, w, 3) - (mode == REFLECT)

@@ -81,7 +81,7 @@ def judge_mixed(seed: int, seconds: float = SECONDS, options: Mapping[str, str] 
 
 
 def judge_fused(seed: int, seconds: float = SECONDS, options: Mapping[str, str] = {}) -> Outcome:
-    """With ``numerics=auto``."""
+    """Judge with ``numerics=auto``."""
     graph = fused_graph(seed)
     return _judge_auto(seed, graph, inferences(graph, seed), seconds, options)
 
@@ -102,7 +102,7 @@ def _judge_auto(
 
 
 def judge_floats(seed: int, seconds: float = SECONDS) -> Outcome:
-    """With ``float=fp16``."""
+    """Judge with ``float=fp16``."""
     graph = float_graph(seed)
     found = read_graph(graph.content)
     made = float_inferences(seed, [(t, found.tensor(t).shape) for t in found.inputs])
@@ -113,7 +113,9 @@ def judge_floats(seed: int, seconds: float = SECONDS) -> Outcome:
 
 
 def _run_alone(content: bytes, made: list[Mapping[int, Any]]) -> None:
-    """With both kinds of kernels: the default ones divide by the size of images, which may be 0."""
+    """Run with both kinds of kernels: the default ones divide by the size of images, which may be
+    0.
+    """
     for reference_kernels in (False, True):
         alone = Run(content, is_delegated=False, reference_kernels=reference_kernels)
         for feeds in made:

@@ -42,7 +42,9 @@ OF_TWO_VALUES = ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE")  # where no setting 
 TOLERANCE |= dict.fromkeys(OF_TWO_VALUES, 1)
 TOLERANCE["PRELU"] = 1  # of several slopes, likewise
 ROUNDED_ONCE = {"rk3576": ("MEAN", "SUM")}
-"""By chip: what is requantised without BN, which makes the first of two roundings elsewhere."""
+"""The operators, by chip, that are requantised without BN, which makes the first of two roundings
+elsewhere.
+"""
 
 
 class BrokenContractError(AssertionError):
@@ -113,7 +115,7 @@ class Run:
             return None
 
     def refuses(self, feeds: Mapping[int, Array]) -> bool:
-        """Whether these shapes are an error."""
+        """Return whether these shapes are an error."""
         return self.attempt(feeds) is None
 
     def run(self, feeds: Mapping[int, Array]) -> dict[int, Array]:
@@ -151,8 +153,8 @@ def _use_no_programs() -> None:
 
 
 def largest_difference(ours: Array, theirs: Array) -> float:
-    """In steps for integers; infinite where shapes or types differ, or where one side alone is NaN
-    or infinite.
+    """Return the largest difference, in steps for integers; infinite where shapes or types differ,
+    or where one side alone is NaN or infinite.
     """
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return float("inf")
@@ -285,9 +287,10 @@ def judge_left_to_cpu(model: bytes, inferences: Sequence[Mapping[int, Array]]) -
 def reads_beyond(
     graph: Graph, node: Node, feeds: Mapping[int, Array], values: Mapping[int, Array]
 ) -> bool:
-    """Whether the runtime's kernel reads memory beside its operands, which the runtime checks for
-    the model's own shapes at most: a MIRROR_PAD that takes more rows or columns than its image has,
-    and a CONV_2D whose kernels cannot be shared out evenly among the groups of its channels.
+    """Return whether the runtime's kernel reads memory beside its operands, which the runtime
+    checks for the model's own shapes at most: a MIRROR_PAD that takes more rows or columns than its
+    image has, and a CONV_2D whose kernels cannot be shared out evenly among the groups of its
+    channels.
     """
     if node.op not in ("MIRROR_PAD", "CONV_2D"):
         return False
@@ -335,7 +338,7 @@ def _judge_nodes(
     counts: collections.Counter[str],
     where: str,
 ) -> bool:
-    """Whether every operator gives exactly what the reference kernels give."""
+    """Return whether every operator gives exactly what the reference kernels give."""
     expected = apart.run({clone: values[tensor] for tensor, clone in cut.inputs})
     is_equal = True
     for node, tensor in cut.outputs:

@@ -125,7 +125,7 @@ def _nodes(layers: Sequence[Layer]) -> list[tuple[int, ...]]:
 
 
 def _joined(layers: Sequence[Layer]) -> dict[int, int]:
-    """By the last node of each joined layer, what it may be off."""
+    """Return, by the last node of each joined layer, how far it may be off."""
     found = [layer for layer in layers if layer.difference is not None]
     return {
         layer.nodes[-1]: max(

@@ -118,7 +118,7 @@ def _behind(graph: Graph, nodes: Collection[int]) -> set[int]:
 
 
 def _rounded(value: Array) -> Array:
-    """As the host rounds inputs."""
+    """Return the values as the host rounds inputs."""
     return np.clip(value, -INFINITE, INFINITE).astype(np.float16)
 
 
@@ -127,7 +127,7 @@ def _is_same(one: Array, other: Array) -> bool:
 
 
 def _is_huge(values: Sequence[Array]) -> bool:
-    """Whether fp16 may hold something else than float32."""
+    """Return whether fp16 may hold something else than float32."""
     return not all(np.abs(value).max(initial=0) < INFINITE / 2 for value in values)
 
 

@@ -125,7 +125,7 @@ def cut(g: MixedGenerator, x: int) -> list[int]:
 
 
 def _strided(g: MixedGenerator, x: int, axis: int) -> list[int]:
-    """With masks, negative numbers, steps, and without ``axis``."""
+    """Add a slice with masks, negative numbers, steps, and without ``axis``."""
     spec, shape = g.builder.spec(x), g.shape(x)
     rank = len(shape)
     begin = [g.pick(range(d)) if g.chance(0.4) else 0 for d in shape]

@@ -97,7 +97,7 @@ def _run_alone(content: bytes, seed: int) -> Any:
 
 
 def _is_defined(graph: Graph) -> bool:
-    """Whether nothing is read that nobody wrote: else results are whatever memory held."""
+    """Return whether nothing is read that nobody wrote: else results are whatever memory held."""
     known = set(graph.inputs)
     known.update(t.index for t in graph.tensors if t.constant is not None or t.is_variable)
     for node in graph.nodes:
@@ -108,7 +108,7 @@ def _is_defined(graph: Graph) -> bool:
 
 
 def _blames_runtime(content: bytes, kind: str) -> str | None:
-    """Why a failure is the runtime's, which survives the file only by where its tensors lie.
+    """Return why a failure is the runtime's, which survives the file only by where its tensors lie.
 
     It prepares nodes once more for any delegate, which fails where one reads what a later one
     writes, or makes tensors larger each time; its SLICE writes where begin and size point, without
@@ -130,7 +130,7 @@ def _blames_runtime(content: bytes, kind: str) -> str | None:
 
 
 def _grows(content: bytes) -> bool:
-    """Whether the runtime alone gives tensors other shapes when it prepares nodes again."""
+    """Return whether the runtime alone gives tensors other shapes when it prepares nodes again."""
 
     def shapes() -> bool:
         _bounded()
@@ -171,8 +171,8 @@ def _names_an_axis_twice(graph: Graph, node: Node) -> bool:
 
 
 def _is_same(content: bytes, seed: int) -> bool:
-    """Whether the runtime alone gives the same with tensors at other places and other values in
-    fresh memory: some kernels read beyond their tensors.
+    """Return whether the runtime alone gives the same with tensors at other places and other values
+    in fresh memory: some kernels read beyond their tensors.
     """
     results = []
     for model, fill in ((bytes(bytearray(content)), 85), (exposed_model(content), 170)):

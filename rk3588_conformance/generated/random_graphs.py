@@ -155,7 +155,7 @@ def _depthwise(g: Generator, x: int) -> list[int]:
 
 
 def _fully_connected(g: Generator, x: int) -> list[int]:
-    """On [N, 1, 1, C] or with the rank kept."""
+    """Add FULLY_CONNECTED on [N, 1, 1, C] or with the rank kept."""
     shape = g.shape(x)
     keep = shape[1:3] != (1, 1) or g.chance(0.5)
     if not keep and g.is_resized:

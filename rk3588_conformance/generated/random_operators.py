@@ -142,7 +142,7 @@ def _reduced(g: Generator, x: int) -> list[int]:
 
 
 def _resized(g: Generator, x: int) -> list[int]:
-    """By whole factors mostly; with values in between to twice the size."""
+    """Resize by whole factors mostly; with values in between to twice the size."""
     _, h, w, _ = g.shape(x)
     factor = g.pick((2, 2, 4))
     if g.chance(0.3) and factor * factor * h * w <= MOST_PIXELS:
@@ -205,7 +205,7 @@ def _spread(g: Generator, x: int) -> list[int]:
 
 
 def _product(g: Generator, x: int) -> list[int]:
-    """With a constant of int8; the runtime has none of uint8."""
+    """Add a product with a constant of int8; the runtime has none of uint8."""
     if g.dtype is not DType.INT8:
         return []
     outputs = g.pick((1, 3, 8, 17, 40))
@@ -217,7 +217,7 @@ def _product(g: Generator, x: int) -> list[int]:
 
 
 def _blocks(g: Generator, x: int) -> list[int]:
-    """Where the shape has no blocks, a matrix product."""
+    """Return where the shape has no blocks, a matrix product."""
     n, h, w, c = g.shape(x)
     size = g.pick((2, 2, 3))
     spec = g.builder.spec(x)
@@ -236,7 +236,7 @@ def _blocks(g: Generator, x: int) -> list[int]:
 
 
 def _transposed(g: Generator, x: int) -> list[int]:
-    """Also with a reshape behind it, as heads have it."""
+    """Transpose, also with a reshape behind it, as heads have it."""
     axes = [(0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2), (0, 2, 3, 1)][g.pick(range(4))]
     g.read.add(x)
     y = moves.transpose(g.builder, x, axes, f"transposed{len(g.words)}")

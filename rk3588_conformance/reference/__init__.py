@@ -21,7 +21,7 @@ from rk3588_conformance.reference.arithmetic import Array, Call, clamp
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What an operator gives, in integers. ``is_covered``: whether a node is among those it takes;
+    """An operator's result, in integers. ``is_covered``: whether a node is among those it takes;
     ``is_undefined``: whether the kernels do not define what they take. ``carries_errors``: operands
     that are a step off show in the result, scaled. ``selects``: results are values of operands,
     perhaps clamped, or constants around them.
@@ -69,12 +69,12 @@ REFERENCES = {
 
 
 def has_reference(op: str) -> bool:
-    """Whether there is a reference for an operator."""
+    """Return whether there is a reference for an operator."""
     return op in REFERENCES
 
 
 def supports(graph: Graph) -> bool:
-    """Whether ``compute`` can run every node of ``graph``."""
+    """Return whether ``compute`` can run every node of ``graph``."""
     return all(
         node.op in REFERENCES and REFERENCES[node.op].is_covered(Call(graph, node, {}))
         for node in graph.nodes
@@ -82,7 +82,7 @@ def supports(graph: Graph) -> bool:
 
 
 def is_undefined(graph: Graph) -> bool:
-    """Whether a reference kernel does not define what a node of ``graph`` gives."""
+    """Return whether a reference kernel does not define what a node of ``graph`` gives."""
     return any(
         REFERENCES[node.op].is_undefined(Call(graph, node, {}))
         for node in graph.nodes
@@ -91,12 +91,16 @@ def is_undefined(graph: Graph) -> bool:
 
 
 def carries_errors(node: Node) -> bool:
-    """Whether results are as far off as the operands together, each in units of the result."""
+    """Return whether results are as far off as the operands together, each in units of the
+    result.
+    """
     return node.op in REFERENCES and REFERENCES[node.op].carries_errors
 
 
 def selects(node: Node) -> bool:
-    """Whether results are values of the operands, perhaps clamped, or constants around them."""
+    """Return whether results are values of the operands, perhaps clamped, or constants around
+    them.
+    """
     return node.op in REFERENCES and REFERENCES[node.op].selects
 
 

@@ -30,8 +30,8 @@ Rounded = Callable[[int, Array], Array]
 def exact_values(
     graph: Graph, inputs: Mapping[int, Array], rounded: Rounded = lambda _, values: values
 ) -> Values:
-    """By tensor, those of ``inputs`` too. ``graph``: as ``in_half`` gives it. Raises KeyError: an
-    operator is not known here.
+    """Return the values by tensor, those of ``inputs`` too. ``graph``: as ``in_half`` gives it.
+    Raises KeyError: an operator is not known here.
     """
     values = {t: rounded(t, value.astype(np.float64)) for t, value in inputs.items()}
     for node in graph.nodes:
@@ -128,7 +128,7 @@ def _sliced(_: Graph, node: Node, value_of: ValueOf) -> list[Array]:
 
 
 def _strided(_: Graph, node: Node, value_of: ValueOf) -> list[Array]:
-    """Without masks: from ``begin`` to ``end`` in steps."""
+    """Slice without masks: from ``begin`` to ``end`` in steps."""
     whole, *box = (value_of(t) for t in node.inputs)
     return [whole[tuple(slice(*bounds) for bounds in zip(*box, strict=True))]]
 

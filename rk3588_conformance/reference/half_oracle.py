@@ -41,7 +41,7 @@ Exact = Callable[[Graph, Node, Any], tuple[Terms, Activation]]
 
 FP32 = 2.0**-24
 FP16 = 2.0**-11
-"""How far a rounding may move a number, of itself."""
+"""The share of a number by which rounding may move it."""
 
 _PRODUCTS = 32
 _TABLE = 0.25 * 0.504 / 1536 + 0.0963 / 48**2 / 8 + 2 * 2.0**-15
@@ -186,7 +186,7 @@ def _largest(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
 
 
 def _pooled(options: PoolOptions, x: Array) -> Array:
-    """Its windows, NaN where they reach beyond the image."""
+    """Return the windows, NaN where they reach beyond the image."""
     size, strides = (options.filter_h, options.filter_w), (options.stride_h, options.stride_w)
     if options.padding is Padding.SAME:
         sides = zip(x.shape[1:3], size, strides, strict=True)
@@ -222,7 +222,7 @@ def _bilinear(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]
 
 
 def _between(options: ResizeBilinearOptions, size: int, output: int) -> Array:
-    """How much of each row is in each row of the result."""
+    """Return how much of each row is in each row of the result."""
     is_aligned = options.align_corners and output > 1
     scale = (size - 1) / (output - 1) if is_aligned else size / output
     shift = 0.5 if options.half_pixel_centers else 0.0
@@ -359,4 +359,4 @@ EXACT: dict[str, Exact] = {
     "RESIZE_BILINEAR": _bilinear,
     "PAD": _padded,
 }
-"""By operator."""
+"""The exact results by operator."""

@@ -58,8 +58,8 @@ def fully_connected(call: Call) -> Array:
 
 
 def has_unwritten_rows(call: Call) -> bool:
-    """With scales per channel the kernel takes the output's first two dimensions for rows and
-    outputs, whatever its rank, and leaves the rest unwritten.
+    """Return whether rows stay unwritten: with scales per channel the kernel takes the output's
+    first two dimensions for rows and outputs, whatever its rank, and leaves the rest unwritten.
     """
     quantization = call.operand(1).quantization
     is_per_channel = quantization is not None and quantization.is_per_channel

@@ -15,7 +15,9 @@ from rk3588_conformance.reference.arithmetic import Array, Call
 def geometry(
     size: int, kernel: int, stride: int, padding: Padding, dilation: int = 1
 ) -> tuple[int, int]:
-    """How many windows there are along one side, and how far the first begins before the image."""
+    """Return how many windows there are along one side, and how far the first begins before the
+    image.
+    """
     reach = (kernel - 1) * dilation + 1
     output = -(-size // stride) if padding is Padding.SAME else (size - reach) // stride + 1
     return output, max((output - 1) * stride + reach - size, 0) // 2

@@ -35,7 +35,7 @@ class BlazeModel:
 
     @property
     def anchors(self) -> int:
-        """How many anchors it has."""
+        """Return how many anchors it has."""
         return sum((self.side // stride) ** 2 * each for stride, each in self.grids)
 
 

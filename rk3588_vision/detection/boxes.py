@@ -23,8 +23,8 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """Which pixels of a rectangle of the picture belong to an object: ``pixels`` bool [h, w], whose
-    first one is the picture's at (``left``, ``top``).
+    """The pixels of a rectangle of the picture that belong to an object: ``pixels`` bool [h, w],
+    whose first one is the picture's at (``left``, ``top``).
     """
 
     left: int
@@ -54,8 +54,8 @@ class Detections:
         return len(self.scores)
 
     def take(self, which: npt.NDArray[Any]) -> Detections:
-        """Those selected by a mask or by indices, in the order of the indices, before they have
-        masks.
+        """Return the boxes that a mask or indices select, in the order of the indices, before they
+        have masks.
         """
         assert self.masks is None
         names = ("boxes", "classes", "scores", "points", "outlines", "weights")

@@ -65,7 +65,7 @@ class DetectorPlan:
         std: float | None = None,
         is_bgr: bool | None = None,
     ) -> DetectorPlan:
-        """From a .tflite file; the arguments override what the head expects.
+        """Return the detector of a .tflite file; the arguments override what the head expects.
 
         Raises ModelError, UsageError.
         """

@@ -27,7 +27,7 @@ _LINE_SHARE = 1 / 200
 _MASK_SHARE = 0.45
 """The share of a mask's colour in the colour of its pixels."""
 _LEAST_SEEN = 0.5
-"""How sure a key point has to be for being drawn, as the models' own programs have it."""
+"""The least score of a key point that is drawn, as the models' own programs have it."""
 
 _COCO_LIMBS = (
     (15, 13), (13, 11), (16, 14), (14, 12), (11, 12), (5, 11), (6, 12), (5, 6), (5, 7), (6, 8),
@@ -49,7 +49,7 @@ _BLAZEPOSE_LIMBS = (
 """Lines between BlazePose's 33 points: arms, trunk, legs, and lines of the face."""
 
 _LINES = {BLAZEPOSE_POINTS: _BLAZEPOSE_LIMBS, COCO_POINTS: _COCO_LIMBS, HAND_POINTS: _HAND_BONES}
-"""By the number of points."""
+"""The lines by the number of points."""
 
 Colour = tuple[int, int, int]
 

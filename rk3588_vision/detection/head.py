@@ -58,12 +58,12 @@ class Head(Protocol):
 
     @property
     def needs_suppression(self) -> bool:
-        """Whether one object may come as several boxes."""
+        """Return whether one object may come as several boxes."""
         ...
 
     @property
     def classes(self) -> int | None:
-        """How many classes it tells apart; None where the outputs do not say."""
+        """Return how many classes it tells apart; None where the outputs do not say."""
         ...
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:

@@ -91,8 +91,8 @@ class LandmarkHead:
 
 @dataclass(frozen=True, slots=True)
 class SelfieHead:
-    """How likely each pixel of the input shows the person, [1, h, w, 1]. The score is the mean over
-    the pixels that likely do.
+    """The head of a map that says how likely each pixel shows the person, [1, h, w, 1]. The score
+    is the mean over the pixels that likely do.
     """
 
     name: ClassVar[str] = "selfie"

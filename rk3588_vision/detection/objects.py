@@ -62,7 +62,7 @@ def named_objects(found: Detections, labels: Sequence[str] | None) -> tuple[Foun
     """Detections one by one, with labels."""
 
     def label_of(index: int) -> str | None:
-        """None where the file has an empty or no line, too."""
+        """Return the label; None where the file has an empty or no line, too."""
         return labels[index] or None if labels and 0 <= index < len(labels) else None
 
     objects = []

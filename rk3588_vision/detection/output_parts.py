@@ -46,7 +46,7 @@ def _joined(graph: Graph, node: Node, channels: int) -> tuple[int, ...]:
 
 
 def boundaries(parts: tuple[int, ...]) -> frozenset[int]:
-    """Where one part ends and the next begins."""
+    """Return where one part ends and the next begins."""
     ends, total = set(), 0
     for size in parts[:-1]:
         total += size

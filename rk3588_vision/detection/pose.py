@@ -20,7 +20,7 @@ _VALUES: Final = 3
 _PERSON_VALUES: Final = COCO_POINTS * _VALUES + 5
 """The values of a person in MoveNet for several: its points, the box and the score."""
 _SEEN: Final = 0.2
-"""How sure a point has to be for the box around a person."""
+"""The least score of a point that counts for the box around a person."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which head a model has: what its outputs' shapes and ranges, its graph and its labels say, or an
+"""Finds the head of a model by its outputs' shapes and ranges, its graph and its labels, or by an
 option.
 
 All heads that can be are looked for. One that leads is taken; where two are as likely, or the

@@ -50,8 +50,8 @@ _CHANNELS = {
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What a row of a decoder's models holds, in order, and how their graphs join it: between which
-    parts, counted from 1, the joints may be. ``per_cell``: rows of a cell.
+    """The parts of a row of a decoder's models, in order, and the joints of their graphs: between
+    which parts, counted from 1, they may be. ``per_cell``: rows of a cell.
     """
 
     name: str
@@ -88,7 +88,7 @@ class _Rows:
     strides: tuple[int, ...]
     per_cell: int
     cuts: frozenset[int]
-    """Where the graph joins the channels; empty where it does not say."""
+    """The channels at which the graph joins parts; empty where it does not say."""
 
     @property
     def has_logarithms(self) -> bool:
@@ -184,7 +184,7 @@ def _head(outputs: Outputs, rows: _Rows, layout: _Layout, parts: Parts) -> RowsH
 
 
 def _is_told(layout: _Layout, rows: _Rows, classes: int) -> bool:
-    """Whether the outputs show this layout where nobody names it."""
+    """Return whether the outputs show this layout where nobody names it."""
     return {
         "yolov8": not rows.has_logarithms,
         "yolox": not rows.channels_first,  # it is exported with the cells first

@@ -34,7 +34,7 @@ _NAMES: Final = {len(PASCAL): PASCAL, len(CITYSCAPES): CITYSCAPES}
 _LEAST_SHARE: Final = 0.001
 """The share of the picture that a class must cover: single pixels are noise."""
 _MOST_SHRUNK: Final = 32
-"""How much smaller than the input the map may be, per side."""
+"""The largest ratio of a side of the input to that of the map."""
 _LEAST_CLASSES: Final = 5
 """Fewer channels may be colours: a picture is an output of other networks."""
 

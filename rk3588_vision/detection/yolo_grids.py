@@ -216,8 +216,8 @@ class _GridHead(ABC):
     def _parts(
         self, members: Sequence[GridOutput], outputs: Sequence[Floats]
     ) -> tuple[Floats, Floats]:
-        """What tells where the boxes of a grid are [n, box_channels], and the probabilities of each
-        [n, ...], that of objectness first.
+        """Return what tells where the boxes of a grid are [n, box_channels], and the probabilities
+        of each [n, ...], that of objectness first.
         """
         if len(members) == 1:
             rows = members[0].rows(outputs).reshape(-1, self.channels)
@@ -243,7 +243,9 @@ class _GridHead(ABC):
 
 @dataclass(frozen=True, slots=True)
 class AnchorGridHead(_GridHead):
-    """Per cell and anchor a box, objectness and classes: v2 to v5, v7 and relatives."""
+    """The head with a box, objectness and classes per cell and anchor: v2 to v5, v7 and
+    relatives.
+    """
 
     anchors: Anchors
     family: AnchorFamily

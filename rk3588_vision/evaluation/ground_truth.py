@@ -1,4 +1,4 @@
-"""What is on the pictures, from the forms in which labelled pictures usually lie in folders.
+"""Reads what is on pictures, from the forms in which labelled pictures usually lie in folders.
 
 Classes of pictures: file names that begin with the class ("386_n02504458_African_elephant.jpg"), or
 a CSV file of image names and classes. Objects: YOLO's text files beside the pictures (class, centre

@@ -86,7 +86,7 @@ _SIDES = ("ours", "theirs")
 
 
 def _is_record(record: Any, *, has_boxes: bool) -> bool:
-    """Whether it is what ``Evaluator.evaluate`` gives. May raise KeyError and TypeError."""
+    """Return whether it is what ``Evaluator.evaluate`` gives. May raise KeyError and TypeError."""
     if not isinstance(record["image"], str) or "ours" not in record:
         return False
     sides = [record[side] for side in _SIDES if side in record]

@@ -20,11 +20,11 @@ from rk3588_vision.evaluation.evaluator import Evaluator, Record, Spec, evaluate
 from rk3588_vision.images import read_picture
 
 _ATTEMPTS = 3
-"""How often a picture may be among those of a worker that dies."""
+"""The number of dying workers that may have had a picture."""
 
 
 def run_here(model: Path, spec: Spec, paths: Sequence[Path]) -> Iterator[Record]:
-    """In this process, one after the other."""
+    """Run in this process, one after the other."""
     evaluator = Evaluator(model, spec)
     for path in paths:
         yield evaluator.evaluate(path.name, read_picture(path))
@@ -41,7 +41,7 @@ class _Work:
 
 
 def run_in_processes(model: Path, spec: Spec, paths: Sequence[Path], jobs: int) -> Iterator[Record]:
-    """In ``jobs`` processes. Raises DelegateError if workers keep dying."""
+    """Run in ``jobs`` processes. Raises DelegateError if workers keep dying."""
     left, in_vain = list(paths), 0
     for _ in range(_ATTEMPTS):
         items = ((path.name, read_picture(path)) for path in left)
@@ -73,7 +73,7 @@ def _dying(path: Path) -> DelegateError:
 def run_on_cluster(
     model: Path, spec: Spec, paths: Sequence[Path], address: str
 ) -> Iterator[Record]:
-    """On the workers of a Dask scheduler, which need this package but none of the files.
+    """Run on the workers of a Dask scheduler, which need this package but none of the files.
 
     Raises DelegateError if the scheduler cannot be reached or a picture's workers keep dying.
     """

@@ -1,4 +1,4 @@
-"""How far a quantised model is from its float model, layer by layer, over pictures.
+"""Measures how far a quantised model is from its float model, layer by layer, over pictures.
 
 In: a prepared float model, a model made of it, and pictures. Both run on the CPU, each with its own
 input of the same picture; results of layers are compared by their tensors' names. Out: for every
@@ -33,8 +33,8 @@ _COMPARED = frozenset({DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16})
 
 @dataclass(slots=True)
 class Distance:
-    """How far a tensor is from the wanted one, picture by picture. Figures are those of the middle
-    picture (the median): a single odd picture has many times the power of the others.
+    """The distance of a tensor from the wanted one, picture by picture. Figures are those of the
+    middle picture (the median): a single odd picture has many times the power of the others.
     """
 
     shares: list[float] = field(default_factory=list)

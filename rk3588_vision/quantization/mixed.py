@@ -1,4 +1,5 @@
-"""Which layers of a model stay in float, so that its outputs come nearer to the float model's.
+"""Chooses the layers that stay in float, so that a model's outputs come nearer to the float
+model's.
 
 In: a prepared float model, the ranges of its tensors and pictures. Out: an int8 model in which some
 layers are float32, which the NPU computes in fp16. A layer's result stays in float only with the

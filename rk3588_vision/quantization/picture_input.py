@@ -1,4 +1,4 @@
-"""How pictures become the input of a model, whatever it is for.
+"""Makes the input of any model of pictures.
 
 In: a .tflite file and what the user knows better. Out: the preparation that ``detect`` has for a
 detector and ``classify`` for every other model, so that calibration sees what the model will see.

@@ -126,7 +126,7 @@ def _limits(node: Node) -> Range | None:
 
 
 def _keeps_scale(node: Node) -> bool:
-    """Whether the int8 kernel of a node has one scale for what it reads and writes."""
+    """Return whether the int8 kernel of a node has one scale for what it reads and writes."""
     operator = OPERATORS.get(node.op)
     rules = () if operator is None else operator.rules
     return keeps_quantization in rules or int8_parts_keep_quantization in rules

@@ -36,7 +36,7 @@ def share(folder: Path, cases: list[str], files: dict[str, Path]) -> Path:
 
 
 def run_cases(board: Board, tmp_path: Path, cases: list[str], **files: Path) -> dict[str, object]:
-    """What each case says, once all have passed and say what this machine does."""
+    """Return what each case says, once all have passed and say what this machine does."""
     clock = board.root / CLOCK
     clock.parent.mkdir(parents=True)
     clock.write_text(f"{BOOT_CLOCK_HZ}\n")

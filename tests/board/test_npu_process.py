@@ -37,7 +37,7 @@ def npu_process() -> Path:
 
 
 class Kernel:
-    """What QEMU and the driver do: guest RAM, registers, interrupt lines."""
+    """A stand-in for QEMU and the driver: guest RAM, registers, interrupt lines."""
 
     def __init__(self, program: Path, folder: Path):
         self.faults = folder / "faults"
@@ -203,7 +203,7 @@ def test_a_task_hangs_until_its_core_is_reset(kernel):
 
 @pytest.mark.parametrize("fault", ["", "hang 1", "slow 1 5000", "page 1"])
 def test_the_guests_clock_waits_for_the_simulator_and_for_nothing_else(kernel, fault):
-    """From the kick on, until the task is done or will never be."""
+    """The clock waits from the kick on, until the task is done or will never be."""
     loaded = Loaded(kernel)
     kernel.faults.write_text(fault + "\n")
     assert kernel.read(0x00)

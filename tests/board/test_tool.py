@@ -1,4 +1,4 @@
-"""When `make board` gives a guest up, and what it says of one."""
+"""Tests when `make board` gives a guest up, and what it says of one."""
 
 from __future__ import annotations
 

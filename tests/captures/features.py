@@ -1,4 +1,4 @@
-"""What recorded programs make use of, and a selection of them that leaves nothing out.
+"""Finds what recorded programs make use of, and selects programs that leave nothing out.
 
 A feature is a register field with its value (exact up to five bits, beyond that its sign), the
 number of jobs and tasks, the proportions of the output, the rest of its channels by 32; all but

@@ -1,4 +1,4 @@
-"""What a form does is told in words: all that changes results is in them."""
+"""Tests that words tell what a form does: all that changes results is in them."""
 
 from __future__ import annotations
 

@@ -118,8 +118,8 @@ def _cases(family):
 
 @pytest.mark.parametrize("family", ALONE)
 def test_the_literal_path_gives_what_the_vectorised_one_does(family):
-    """Of a few cases spread over each family, whose results conformance judges; and a second
-    reading of the map knows every register of the convolutions.
+    """The cases are a few of each family, whose results conformance judges; and a second reading of
+    the map knows every register of the convolutions.
     """
     compiled = 0
     cases = _cases(family)
@@ -148,7 +148,7 @@ MAKES_CONSTANTS = ("QUANTIZE", "DEQUANTIZE", "DENSIFY")
 
 
 def test_fp16_is_refused():
-    """Whatever an operator's record in fp16 needs, and aliases that would only round."""
+    """No operator is taken in fp16, and no alias that would only round."""
     names = list(case_names(None, "Half."))
     for name in names[::17]:
         graph = prepare(name, None).graph

@@ -35,7 +35,9 @@ def _resized(builder, x, size, convention):
 
 
 def _found(model, values):
-    """What the simulator gives, all in one program that the second reading of the map takes."""
+    """Return what the simulator gives, all in one program that the second reading of the map
+    takes.
+    """
     result = compile_model(model, FOR_RK3576)
     assert result.rejections == ()
     (compiled,) = result.partitions

@@ -64,7 +64,7 @@ def test_constant_channels_are_equal(is_depthwise, activation, reach, tmp_path):
 
 
 def _constants_of(path: Path, folder: Path):
-    """What the simulator and the reference kernels give in the constant channels."""
+    """Return the constant channels of the simulator and of the reference kernels."""
     result = compile_model(path, replace(Options(numerics="exact"), chip="rk3576"))
     values = reference(path, result.graph, folder)
     shape = result.graph.tensor(result.graph.inputs[0]).shape

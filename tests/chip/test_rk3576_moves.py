@@ -1,5 +1,5 @@
-"""What brings data elsewhere on RK3576: copies by the DPU alone and convolutions that move. The
-suite's models have maxima around them, which this chip has not; here these are functions.
+"""Tests moves of data on RK3576: copies by the DPU alone and convolutions that move. The suite's
+models have maxima around them, which this chip has not; here these are functions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ``compare`` says where fp16, or the runtime itself, is why results differ."""
+"""Tests what ``compare`` says where fp16, or the runtime itself, is why results differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What commands write: complete or not at all, through links, never in place of a device."""
+"""Tests the files that commands write: complete or not at all, through links, never in place of a
+device.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,7 @@ def test_a_folder_that_may_not_be_looked_into_is_named(
 def test_long_work_does_not_begin_without_a_place_for_its_result(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]
 ) -> None:
-    """What would be refused later, or begun, is not reached."""
+    """The command ends before anything that would be refused later, or begun."""
     monkeypatch.setattr("delegate.insight.doctor.examine", None)
     run(*arguments, tmp_path / "none" / "x.json").assert_refused("cannot write", "none/x.json")
 

@@ -1,4 +1,4 @@
-"""What someone meets who does not know the commands yet, or has not built anything."""
+"""Tests what someone meets who does not know the commands yet, or has not built anything."""
 
 from __future__ import annotations
 

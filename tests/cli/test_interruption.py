@@ -24,7 +24,7 @@ IMAGES = ROOT / "models" / "digits" / "images"
 
 LINE = "rk3588-delegate: error: interrupted"
 MOMENTS = int(os.environ.get("RK3588_TEST_INTERRUPTIONS", "2"))
-"""Of each command; more find more."""
+"""The moments at which each command is interrupted; more find more."""
 PATIENCE_S = 60
 
 COMMANDS = {
@@ -59,7 +59,9 @@ if not MODELS.is_dir():
 
 
 RUNTIMES_LINE = "INFO: Created TensorFlow Lite XNNPACK delegate for CPU."
-"""What ai-edge-litert itself writes to stderr for every interpreter; tflite-runtime is silent."""
+"""The line that ai-edge-litert itself writes to stderr for every interpreter; tflite-runtime is
+silent.
+"""
 
 
 def ours(text: str) -> list[str]:
@@ -86,7 +88,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def commands_hear_of_ctrl_c():
-    """Who starts the tests in the background may ignore the signal, and children inherit that."""
+    """Let children hear the signal: a shell that starts tests in the background ignores it for
+    them.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -100,7 +104,7 @@ def threads(pid: int) -> int:
 
 
 def is_alive(group: int) -> bool:
-    """Whether the group has a process that is no zombie."""
+    """Return whether the group has a process that is no zombie."""
     for entry in Path("/proc").iterdir():
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def on_a_terminal(*arguments: str, **environment: str) -> str:
-    """What the command line writes to stderr when that is a terminal."""
+    """Return what the command line writes to stderr when that is a terminal."""
     ours, theirs = pty.openpty()
     variables = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
     process = subprocess.Popen(

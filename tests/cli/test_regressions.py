@@ -8,7 +8,7 @@ from tests.cli.conftest import Run
 from tests.shared_folder import SHARED
 
 INPUTS = {"coarse": "coarse.npy", "add_const_batch2": "add.npy"}
-"""What showed the defect; the others showed it with any values."""
+"""The inputs that showed a defect; other models showed theirs with any values."""
 
 VERDICTS = {
     "coarse": "equal",

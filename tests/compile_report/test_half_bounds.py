@@ -1,4 +1,4 @@
-"""How ``compile`` tells the bounds of nodes in fp16."""
+"""Tests how ``compile`` tells the bounds of nodes in fp16."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ FROM_NAMES = {
     "yolov8n_640_int8_per_channel": "YOLOv8n 640",
     "yolov5n_640_int8_per_channel": "YOLOv5n 640",
 }
-"""Of the shared models those that the table has; the others are none of it."""
+"""The shared models that the table has; the others are none of it."""
 
 
 def some_model() -> CompileResult:

@@ -32,7 +32,7 @@ MIXED = range(1_000_000, 1_000_032)
 FUSED = range(1_000_000, 1_000_024)
 FLOATS = range(1_000_000, 1_000_032)
 CROWDED = range(1_000_280, 1_000_304)
-"""Of float graphs; one in twenty has tensors that are needed at the same time inside."""
+"""The seeds of float graphs; one in twenty has tensors that are needed at the same time inside."""
 MUTANTS = range(1_000_000, 1_000_096)
 
 

@@ -1,4 +1,6 @@
-"""What the judge of random graphs calls a difference, and how much of one it lets a node have."""
+"""Tests what the judge of random graphs calls a difference, and how much of one it lets a node
+have.
+"""
 
 from __future__ import annotations
 

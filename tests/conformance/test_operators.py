@@ -1,4 +1,6 @@
-"""Whose fault a graph's difference is: what single steps can become, and no wrong value beside."""
+"""Tests who is blamed for a graph's difference: what single steps can become, and no wrong value
+beside.
+"""
 
 from __future__ import annotations
 

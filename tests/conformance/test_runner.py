@@ -291,7 +291,7 @@ def test_filter_and_shards_of_the_environment_reach_processes(tmp_path):
 
 
 def test_the_suite_runs_for_the_other_chip(capsys):
-    """What its rules reject is a skip; a graph of which a part runs is compared."""
+    """A case that its rules reject is a skip; a graph of which a part runs is compared."""
     assert run("--sample", "40", "--seed", "3", "--option", "chip=rk3576", "--json") == 0
     families = json.loads(capsys.readouterr().out)["families"].values()
     assert sum(family["failed"] for family in families) == 0

@@ -7,13 +7,15 @@ import numpy as np
 from rk3588_vision.detection.boxes import Detections
 
 BOX_TOLERANCE = 0.02
-"""Of the picture's longer side."""
+"""The share of the picture's longer side that a box may be off."""
 
 
 def found_again(
     wanted: Detections, among: Detections, image_h: int, image_w: int
 ) -> tuple[int, int]:
-    """How many of ``wanted`` are in ``among`` with their class and box, and how many there are."""
+    """Return how many of ``wanted`` are in ``among`` with their class and box, and how many there
+    are.
+    """
     tolerance = BOX_TOLERANCE * max(image_h, image_w)
     free = np.ones(len(among), dtype=bool)
     same = 0

@@ -78,7 +78,7 @@ def assert_found(result: tuple[str, list[float], int, float], name: str, toleran
 
 
 def cell_number(stride: int) -> int:
-    """Of the object, among the cells of all grids."""
+    """Return the number of the object's cell among the cells of all grids."""
     before = sum((H // s) * (W // s) for s in STRIDES if s < stride)
     return before + int(CY // stride) * (W // stride) + int(CX // stride)
 

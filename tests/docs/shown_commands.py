@@ -61,7 +61,7 @@ def mentioned(page: Path) -> list[str]:
 
 
 def other_programs(page: Path) -> list[list[str]]:
-    """What the page's code blocks call besides: make, pytest, nox, python -m, scripts."""
+    """Return what the page's code blocks call besides: make, pytest, nox, python -m, scripts."""
     starts = ("make ", "pytest ", "nox ", "python -m ", "tools/")
     return [line.split() for line in blocks(page) if line.startswith(starts)]
 

@@ -24,7 +24,7 @@ MESSAGES = re.findall(r"^\| `([^`]+)` \| ", PAGE, re.MULTILINE)
 
 @pytest.fixture
 def produced(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What the program says for each mistake, by the message that the page lists."""
+    """Return what the program says for each mistake, by the message that the page lists."""
     text = tmp_path / "text.png"
     text.write_text("no picture")
     short = tmp_path / "short.txt"

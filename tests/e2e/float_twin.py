@@ -13,7 +13,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 
 
 class Weights(enum.Enum):
-    """Which numbers weights are."""
+    """The kind of numbers that weights are."""
 
     GRID = "whole numbers of a scale"
     ANY = "somewhere within half a step of those"
@@ -38,7 +38,9 @@ def real_values(graph: Graph, index: int, kind: Weights, draw: int = 0) -> np.nd
 
 
 def float_twin(graph: Graph, weights: Weights, draw: int = 0) -> bytes:
-    """Of a graph of quantised tensors, up to what softmax reads. QUANTIZE nodes vanish."""
+    """Return the float model of a graph of quantised tensors, up to the input of softmax. QUANTIZE
+    nodes vanish.
+    """
     builder = ModelBuilder("float twin")
     made: dict[int, int] = {}
 

@@ -39,10 +39,13 @@ class Case:
     decoder: str
     classes: int | None = None
     is_equal: bool = True
-    """Whether every detection of all photographs is the CPU's to the bit. In others one output of a
-    hundred thousand is a step off, and with it a score or a side of a box."""
+    """True if every detection of all photographs is the CPU's to the bit. In others one output of a
+    hundred thousand is a step off, and with it a score or a side of a box.
+    """
     step: int = 16
-    """Of the photographs of the default run; the reference kernels take seconds for the large."""
+    """The step through the photographs of the default run; the reference kernels take seconds for
+    large models.
+    """
 
 
 CASES = [
@@ -58,7 +61,7 @@ CASES = [
 
 
 def detections(case: Case, photographs: list[Path], *, is_equal: bool) -> int:
-    """How many the CPU makes, after each was found to be the delegate's too."""
+    """Return how many the CPU makes, after each was found to be the delegate's too."""
     path = MODELS / case.file
     plan = DetectorPlan.read(path, Hints(classes=case.classes))
     assert plan.head.name == case.decoder
@@ -103,9 +106,11 @@ LEAST_FOUND = {
     "yolo_fastest_160_person_int8.tflite": 0.5,
     "yolo_lc_256_person_int8.tflite": 0.5,
 }
-"""Of the large objects of 20 photographs, by the model's size; a wrong head finds next to none."""
+"""The share of the large objects of 20 photographs to find, by the model's size; a wrong head finds
+next to none.
+"""
 LARGE = 0.1
-"""Of the photograph's area."""
+"""The share of the photograph's area from which an object is large."""
 
 
 @pytest.mark.parametrize("file", LEAST_FOUND)

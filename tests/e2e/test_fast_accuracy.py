@@ -1,4 +1,4 @@
-"""What ``numerics=auto`` costs in accuracy: at most 0.004, on pictures shaken by a step.
+"""Tests what ``numerics=auto`` costs in accuracy: at most 0.004, on pictures shaken by a step.
 
 The pictures themselves are too few to tell (``benchmarks/fast_accuracy.py``).
 """

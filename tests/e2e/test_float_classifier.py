@@ -23,16 +23,16 @@ QUANTISED = MODELS / "mobilenet_v2_1.0_224_int8_per_channel.tflite"
 SIDE = 224
 LEAST_AGREEMENT = 0.995
 DRAWS = {Weights.GRID: 1, Weights.HALF: 1, Weights.ANY: 4}
-"""Of weights. Those on no grid have pictures whose best two classes are within 0.12 % of the range,
-two in the first draw and one in the third, which fp16 does not tell apart: rounding each tensor
-once in float32 gives the same other classes.
+"""The draws of weights. Weights on no grid have pictures whose best two classes are within 0.12 %
+of the range, two in the first draw and one in the third, which fp16 does not tell apart: rounding
+each tensor once in float32 gives the same other classes.
 """
 
 MOST_OF_RANGE = {Weights.GRID: 0.005, Weights.HALF: 0.005, Weights.ANY: 0.006}
 
 
 def pixels(path: Path) -> np.ndarray:
-    """From -1 to 1."""
+    """Return the picture's pixels, -1 to 1."""
     picture = open_image(path).convert("RGB").resize((SIDE, SIDE))
     return (np.asarray(picture, np.float32)[np.newaxis] - 127.5) / 127.5
 

@@ -18,7 +18,7 @@ pytestmark = needs_models
 
 FLOAT = MODELS / "float"
 LEAST_PIXEL = {"mediapipe_face_detection_short_range": -1.0}
-"""What stands for black; white is 1."""
+"""The input value of black; white is 1."""
 NAMES = (
     "mediapipe_face_detection_short_range",
     "mediapipe_hand_landmark_lite",
@@ -48,7 +48,7 @@ def pixels(path: Path, size: tuple[int, int], least: float) -> np.ndarray:
 
 
 def cosine(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Of the angle between two arrays."""
+    """Return the cosine of the angle between two arrays."""
     return float((ours * theirs).sum() / np.sqrt((ours * ours).sum() * (theirs * theirs).sum()))
 
 

@@ -1,4 +1,4 @@
-"""What a process with the delegate takes of memory, and of threads."""
+"""Tests how much memory and how many threads a process with the delegate takes."""
 
 from __future__ import annotations
 

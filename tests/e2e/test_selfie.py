@@ -30,7 +30,7 @@ pytestmark = needs_models
 
 MODEL = FLOAT / "mediapipe_selfie_segmentation.tflite"
 ONCE = 1.001
-"""Of the root mean square of a map's errors against those of one rounding; sums in fp32 have a
+"""The ratio of a map's errors (root mean square) to those of one rounding; sums in fp32 have a
 2^-13 of them.
 """
 OTHERWISE = {"LOGISTIC": 1.25, "AVERAGE_POOL_2D": 1.1}
@@ -41,7 +41,7 @@ of means, whose own roundings cancel.
 MOST_OF_IDEAL = 1.25
 """The mean of the errors' ratios: tables and factors between tensors are rounded, too."""
 DRAWS = 2.0
-"""How far two draws of the same noise are apart on a single photograph."""
+"""The distance of two draws of the same noise on a single photograph."""
 
 
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])

@@ -80,7 +80,7 @@ def spawned_workers(pid: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def alone() -> Callable[[str], Any]:
-    """What one process finds, computed once per case."""
+    """Return what one process finds, computed once per case."""
     known: dict[str, Any] = {}
 
     def expected(case: str) -> Any:

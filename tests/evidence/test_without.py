@@ -1,4 +1,4 @@
-"""What the compiler does for a board that must not be given something: no task has it."""
+"""Tests what the compiler does for a board that must not be given something: no task has it."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def graph_of_file(content: bytes) -> Graph:
 
 
 def snapshot_of_file(content: bytes) -> dict[str, Any]:
-    """What native code would hand over for an interpreter that holds this file."""
+    """Return what native code would hand over for an interpreter that holds this file."""
     model = tflite.Model.GetRootAs(content, 0)
     graph = graph_of_file(content)
     tensors = []

@@ -1,5 +1,6 @@
-"""What the native plugin hands over for a model in a real interpreter, and the runtime's
-preview."""
+"""Makes what the native plugin hands over for a model in a real interpreter, and the runtime's
+preview.
+"""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_integers_are_constants_of_programs_whatever_floats_are(wanted: str) -> 
 
 
 def corrupted(sparsity: Sparsity) -> Iterator[Sparsity]:
-    """Of ``some_weights``: levels 0 and 3 are compressed."""
+    """Yield damaged variants of ``some_weights``, whose levels 0 and 3 are compressed."""
     levels = sparsity.levels
 
     def with_level(index: int, **changes: object) -> Sparsity:

@@ -1,4 +1,6 @@
-"""What the reader gives for models built in memory, and the one clear error for everything else."""
+"""Tests what the reader gives for models built in memory, and the one clear error for everything
+else.
+"""
 
 from __future__ import annotations
 

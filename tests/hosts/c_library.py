@@ -30,7 +30,7 @@ FOLDERS = {"x86_64": "linux_amd64", "aarch64": "linux_arm64"}
 
 
 class UnavailableError(Exception):
-    """What is missing, in words for a skip message."""
+    """A tool is missing; the message is for a skip."""
 
 
 def library_folder() -> Path:

@@ -38,7 +38,9 @@ def clean_environment(**variables: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class HostRun:
-    """What a run of the host gave. ``report`` is its JSON, ``output`` the bytes of all outputs."""
+    """The outcome of a run of the host. ``report`` is its JSON, ``output`` the bytes of all
+    outputs.
+    """
 
     code: int
     report: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What Frigate's stock ``teflon_tfl`` detector does, without Frigate: its calls in its order.
+"""Does what Frigate's stock ``teflon_tfl`` detector does, without Frigate: its calls in its order.
 
 A detector process loads the library at a fixed path with no options, makes an interpreter, and
 answers requests: an image in shared memory in, twenty rows of (class, score, box) out. Only
@@ -46,7 +46,7 @@ def load_labels(path: Path) -> dict[int, str]:
 
 
 def labelled(rows: np.ndarray, labels: dict[int, str]) -> list[tuple[str, float]]:
-    """What a camera's process makes of a detector's answer: (label, score), best first."""
+    """Return what a camera's process makes of a detector's answer: (label, score), best first."""
     return [(labels[int(row[0])], float(row[1])) for row in rows if row[1] >= THRESHOLD]
 
 

@@ -25,7 +25,7 @@ SEED = 20
 
 
 def outputs(model: Path, *, reference: bool) -> list[bytes]:
-    """What the model gives for a seeded input through the delegate, on the simulator."""
+    """Return what the model gives for a seeded input through the delegate, on the simulator."""
     import delegate
     from delegate.host.runtimes import find_runtime
 

@@ -1,6 +1,7 @@
-"""What hosts do to interpreters: resize, batches, dynamic shapes, control flow, signatures, options
-of the interpreter, other delegates. Models run as they are and compiled ahead of time; the outputs
-are those of the reference kernels."""
+"""Tests what hosts do to interpreters: resize, batches, dynamic shapes, control flow, signatures,
+options of the interpreter, other delegates. Models run as they are and compiled ahead of time; the
+outputs are those of the reference kernels.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def image(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def assert_equal(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
-    """What is proven for these models' operators, whatever their inputs."""
+    """Check that results are equal, as is proven for these models' operators."""
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(a, b)
 

@@ -67,7 +67,7 @@ def test_program_of_the_page_gives_the_bytes_of_python(program: Path) -> None:
 
 
 def test_wrong_option_is_one_true_message(program: Path) -> None:
-    """Of a compiled model, too: no word of missing compilers or devices."""
+    """A compiled model gives it, too: no word of missing compilers or devices."""
     content, _ = run_in_python(MODEL)
     code, output, said = run(program, compiled(MODEL), content, RK3588_DELEGATE_DEVICE="npu")
     assert code == 1

@@ -88,7 +88,7 @@ def test_a_pipe_that_is_no_python_is_not_waited_for(host, tmp_path):
 
 
 def test_python_without_the_package_is_named(host, embedding, tmp_path):
-    """Of another version, or of another environment: programs that are compiled still run."""
+    """Python may be of another version or environment: compiled programs still run."""
     (tmp_path / "delegate").mkdir()
     (tmp_path / "delegate" / "__init__.py").write_text("")
     # An embedded Python takes the packages of the environment whose python is first on PATH.

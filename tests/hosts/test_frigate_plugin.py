@@ -24,7 +24,9 @@ Image = pytest.importorskip("PIL.Image")
 
 
 class BaseDetectorConfig:
-    """Of Frigate a pydantic model that keeps what it does not know; here the fields alone."""
+    """A stand-in for Frigate's class, a pydantic model that keeps unknown fields; here the fields
+    alone.
+    """
 
     def __init__(self, **fields: Any) -> None:
         self.model = None

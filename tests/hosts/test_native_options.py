@@ -58,7 +58,7 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> Parse:
 
 
 def in_python(key: str, value: bytes) -> Verdict:
-    """What the plugin makes of it: bytes that are no UTF-8 arrive as surrogates."""
+    """Return what the plugin makes of it: bytes that are no UTF-8 arrive as surrogates."""
     try:
         text = value.decode("utf-8", "surrogateescape")
         return Options.from_mapping({key: text}, {}).to_strings()[key]

@@ -19,9 +19,9 @@ def run(
     reference: str = "",
     **options: str,
 ) -> dict[str, Any]:
-    """What the worker says of each model, and of the log under "log". ``break_in_use``: what is
-    wrong with the chip once the model is loaded. ``reference``: a file with the reference kernels'
-    results.
+    """Return what the worker says of each model, and of the log under "log". ``break_in_use``: what
+    is wrong with the chip once the model is loaded. ``reference``: a file with the reference
+    kernels' results.
     """
     given = {
         "device": device,
@@ -48,7 +48,7 @@ def records(board: Board, folder: Path | None = None) -> list[Path]:
 
 
 def states(board: Board, folder: Path | None = None) -> dict[str, str]:
-    """What the one file says, by name of a form or program."""
+    """Return what the one file says, by name of a form or program."""
     (path,) = records(board, folder)
     found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))["shown"]
     return found
@@ -60,6 +60,6 @@ def programs(board: Board) -> list[str]:
 
 
 def off(board: Board, folder: Path | None = None) -> dict[str, str]:
-    """What is not right, by name."""
+    """Return what is not right, by name."""
     good = ("ran", "verified")
     return {name: state for name, state in states(board, folder).items() if state not in good}

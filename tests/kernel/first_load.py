@@ -1,4 +1,5 @@
-"""What evidence costs: the first load of a model on a fresh board, the second one, and an invoke.
+"""Measures what evidence costs: the first load of a model on a fresh board, the second one, and an
+invoke.
 
 ``python -m tests.kernel.first_load [--device rocket] [--times N] MODEL``: on the stand-in kernel,
 whose NPU is a simulator of one thread: the best of N processes each, with evidence off, on a fresh

@@ -28,7 +28,7 @@ def calls() -> dict[str, int]:
 
 
 def take_violations() -> list[str]:
-    """What the stand-in objected to since the last time."""
+    """Return what the stand-in objected to since the last time."""
     buffer = ctypes.create_string_buffer(1 << 20)
     _library.standin_take_violations(buffer, len(buffer))
     return buffer.value.decode().splitlines()

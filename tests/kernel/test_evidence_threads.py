@@ -1,4 +1,4 @@
-"""What boards show, asked by several threads, processes and forked children at once."""
+"""Tests evidence that several threads, processes and forked children ask for at once."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ PAUSE_S = 1.0
 
 
 def names(board: Board, count: int) -> list[str]:
-    """Of what a keeper of ``count`` files has open."""
+    """Return the names of the files that a keeper of ``count`` files has open."""
     return sorted([*[str(board.root / "dev/accel/accel0")] * count, "socket"])
 
 

@@ -1,4 +1,4 @@
-"""What the vendor's driver was seen to do, and what the product makes of it."""
+"""Tests how the product meets what the vendor's driver was seen to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What reaches an NPU is harmless, whatever the file: streams are read before the first submit."""
+"""Tests that only harmless streams reach an NPU, whatever the file: streams are read before the
+first submit.
+"""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def main() -> None:
 def against_simulator(
     path: Path, options: dict[str, str], model: DelegatedModel, arrays: Arrays, outputs: Arrays
 ) -> float:
-    """How far two inferences are from the simulator's."""
+    """Return how far two inferences are from the simulator's."""
     kept = {key: value for key, value in options.items() if key in ("numerics", "float")}
     healthy = DelegatedModel.load(path, Options.from_mapping({**kept, "device": "simulator"}))
     first = worst(outputs, healthy.run(arrays))

@@ -59,7 +59,9 @@ class Files:
         self.open.append(_native.Executable(self._program, device=self._device))
 
     def keepers(self) -> list[int]:
-        """Those that came with the files; a program that was just started has its name soon."""
+        """Return the keepers that came with the files; a program that was just started has its name
+        soon.
+        """
         for _ in range(50):
             found = ours() - self._others
             if found:
@@ -68,7 +70,7 @@ class Files:
         return sorted(found)
 
     def names(self) -> list[str]:
-        """Those of what the only keeper has open, after it had time to do what it was told."""
+        """Return the names of the files that the only keeper has open, once it had time to act."""
         (keeper,) = self.keepers()
         names: list[str] = []
         for _ in range(100):
@@ -80,7 +82,7 @@ class Files:
 
 
 def one(files: Files) -> dict[str, Any]:
-    """What the keeper of one file is like."""
+    """Return what the keeper of one file is like."""
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)
     files.add()
@@ -107,7 +109,7 @@ def one(files: Files) -> dict[str, Any]:
 
 
 def several(files: Files) -> list[list[str]]:
-    """What the keeper has open as files come and go."""
+    """Return what the keeper has open as files come and go."""
     found = []
     for _ in range(3):
         files.add()

@@ -21,7 +21,7 @@ from tests.kernel.standin_calls import (
 
 
 def allocations_of_the_runtime(runtime: Runtime) -> int:
-    """What an invoke takes by itself: of one addition on the CPU, without a delegate."""
+    """Return what an invoke takes by itself: of one addition on the CPU, without a delegate."""
     interpreter = runtime.interpreter(MODELS["add"]())
     for _ in range(2):
         interpreter.invoke()

@@ -52,7 +52,7 @@ class Program:
         return _native.Executable(self.content, device=device, **more)
 
     def run(self, executable: _native.Executable) -> str:
-        """What came of a run: right, wrong, or the error's words."""
+        """Return what came of a run: right, wrong, or the error's words."""
         try:
             (output,) = executable.run(self.inputs)
         except DeviceError as error:
@@ -179,7 +179,7 @@ def several_runs(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def counted(given: dict[str, Any]) -> dict[str, Any]:
-    """What ``delegate.stats()`` says of inferences that met ``faults``."""
+    """Return what ``delegate.stats()`` says of inferences that met ``faults``."""
     runtime = find_runtime()
     plugin = runtime.load_delegate(delegate.library_path(), {"device": "rknpu", "verify": "off"})
     interpreter = runtime.interpreter(MODELS["add"](), [plugin])

@@ -70,7 +70,7 @@ class Table:
         np.savez(self._reference, **arrays)
 
     def row(self, way: str) -> dict[str, Any]:
-        """What a board whose chip is worse in this ``way`` made of the models."""
+        """Return what a board whose chip is worse in this ``way`` made of the models."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             board = Board(folder / "root", self._library)
@@ -107,7 +107,7 @@ def _link_programs(source: Path, target: Path) -> None:
 
 
 def problems(row: dict[str, Any]) -> list[str]:
-    """What is wrong with a row: an error, or nodes on the CPU without a reason."""
+    """Return what is wrong with a row: an error, or nodes on the CPU without a reason."""
     found = [facts["error"] for facts in row["models"] if facts["error"]]
     for facts in row["models"]:
         if not facts["error"] and facts["delegated"] < facts["total"] and not facts["reasons"]:
@@ -121,7 +121,7 @@ def text_of(row: dict[str, Any]) -> str:
 
 
 def cells_of(row: dict[str, Any]) -> str:
-    """What a row says behind its way."""
+    """Return what a row says behind its way."""
     cells = []
     for facts in row["models"]:
         if facts["error"]:

@@ -88,7 +88,7 @@ def more(builder: ModelBuilder, dtype: DType, shape: Sequence[int], scale: float
 def arithmetic(
     dtype: DType, scale: float = 0.06, zero_point: int = 5, **others: object
 ) -> Arithmetic:
-    """Of a convolution whose results deviate by 2 or so."""
+    """Return the arithmetic of a convolution whose results deviate by 2 or so."""
     return Arithmetic(
         per_channel=dtype is DType.INT8,
         output_scale=scale,

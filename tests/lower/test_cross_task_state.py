@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from delegate import _native
+from delegate.compile import compiler
 from delegate.compile.compiler import compile_model
 from delegate.errors import DelegateError
 from delegate.insight.capture import Capture, read_tensor
 from delegate.insight.program_capture import capture_of_program
-from delegate.lower.lowering import NOTHING_KEPT, TRUSTED, CrossTaskState
+from delegate.lower.lowered import Layer, LoweredPartition
+from delegate.lower.lowering import lower_partition
 from delegate.lower.task import ConvTask
 from delegate.npu.program_reader import parse
 from delegate.npu.rk3588.encoder import LOAD_WORDS
@@ -33,12 +37,34 @@ REAL = [
 ]
 
 
-def captures(model: bytes | Path, state: CrossTaskState) -> list[Capture]:
+EXACT = Options.from_mapping({"numerics": "exact"}, {})
+
+
+@pytest.fixture
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every task fetch its own weights."""
+
+    def lowered(*given: Any, **named: Any) -> LoweredPartition:
+        found = lower_partition(*given, **named)
+        return replace(found, layers=tuple(map(with_own_weights, found.layers)))
+
+    monkeypatch.setattr(compiler, "lower_partition", lowered)
+
+
+def with_own_weights(layer: Layer) -> Layer:
+    tasks = (
+        replace(task, cbuf=replace(task.cbuf, weight_reuse=False))
+        if isinstance(task, ConvTask)
+        else task
+        for task in layer.tasks
+    )
+    return replace(layer, tasks=tuple(tasks))
+
+
+def captures(model: bytes | Path) -> list[Capture]:
     """The model's partitions with random inputs, and the simulator's results of one run."""
     found = []
-    for compiled in compile_model(
-        model, Options.from_mapping({"numerics": "exact"}, {}), state
-    ).partitions:
+    for compiled in compile_model(model, EXACT).partitions:
         executable = _native.Executable(compiled.program, device="simulator")
         inputs = random_inputs(executable, 1)
         found.append(
@@ -66,9 +92,9 @@ def results_of_a_forgetful_chip(capture: Capture) -> bool:
     )
 
 
-def reuses(model: bytes | Path, state: CrossTaskState) -> int:
+def reuses(model: bytes | Path) -> int:
     """Tasks that take weights from CBUF."""
-    result = compile_model(model, Options.from_mapping({"numerics": "exact"}, {}), state)
+    result = compile_model(model, EXACT)
     return sum(
         isinstance(task, ConvTask) and task.cbuf.weight_reuse
         for compiled in result.partitions
@@ -78,29 +104,30 @@ def reuses(model: bytes | Path, state: CrossTaskState) -> int:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_programs_run_where_every_kick_forgets(name):
+def test_programs_run_where_every_kick_forgets(name, request):
     model = MODELS[name]()
-    assert reuses(model, NOTHING_KEPT) == 0
-    for capture, trusting in zip(
-        captures(model, NOTHING_KEPT), captures(model, TRUSTED), strict=True
-    ):
+    trusting = captures(model)
+    request.getfixturevalue("nothing_kept")
+    assert reuses(model) == 0
+    for capture, other in zip(captures(model), trusting, strict=True):
         assert results_of_a_forgetful_chip(capture)
-        for check, other in zip(capture.checks, trusting.checks, strict=True):
+        for check, its in zip(capture.checks, other.checks, strict=True):
             np.testing.assert_array_equal(
-                capture.expected[check.expected], trusting.expected[other.expected]
+                capture.expected[check.expected], other.expected[its.expected]
             )
 
 
 @needs_models
+@pytest.mark.usefixtures("nothing_kept")
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
 def test_real_models_run_where_every_kick_forgets(path):
-    assert all(results_of_a_forgetful_chip(capture) for capture in captures(path, NOTHING_KEPT))
+    assert all(results_of_a_forgetful_chip(capture) for capture in captures(path))
 
 
 def test_a_forgetful_chip_is_noticed():
     """The test can fail: a program that trusts the chip does not run there."""
     model = MODELS["tiled conv"]()
-    assert reuses(model, TRUSTED) > 0
-    (capture,) = captures(model, TRUSTED)
+    assert reuses(model) > 0
+    (capture,) = captures(model)
     with pytest.raises(DelegateError, match=r"WEIGHT_REUSE"):
         results_of_a_forgetful_chip(capture)

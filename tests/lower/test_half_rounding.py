@@ -10,7 +10,7 @@ import pytest
 from delegate.lower.half.rounding import rounded_weights
 
 COMMON = 16.0
-"""What the square of the sum of errors counts against the sum of their squares."""
+"""The weight of the square of the sum of errors against the sum of their squares."""
 
 
 def neighbours(exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +99,7 @@ def test_blocks_do_not_meet() -> None:
 
 
 def test_nothing_is_rounded_beyond_the_largest() -> None:
-    """Where the numbers are, one step further is none; signs differ, so that both ends cancel."""
+    """The largest number has none a step further; signs differ, so that both ends cancel."""
     ends = np.array([65511.0, -65513.0, 65505.0, -65519.0], np.float32).reshape(2, 2, 1)
     found = rounded_weights(ends, is_depthwise=True)
     assert np.array_equal(found, np.sign(ends) * np.float16(65504))

@@ -30,7 +30,7 @@ GRAPHS = graph_count(40)
 
 
 def lowered(monkeypatch, content):
-    """What the check is given, partition by partition."""
+    """Yield what the check is given, partition by partition."""
     seen = []
     original = lowering.check_memory
     with monkeypatch.context() as patch:
@@ -170,7 +170,7 @@ original_uses = lowering.tensor_uses
 
 
 def test_a_footprint_that_forgets_group_padding_is_refused(monkeypatch):
-    """What the tasks write counts, not what anybody expected them to write."""
+    """The tasks' own writes count, not what anybody expected them to write."""
 
     def uses(graph, partition, footprints, *rest):
         short = [dataclasses.replace(f, writes=max(f.writes - 1, 1)) for f in footprints]

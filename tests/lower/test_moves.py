@@ -153,7 +153,7 @@ def test_what_is_free_needs_no_task() -> None:
 def test_a_part_of_an_input_is_read_that_the_host_has_whole(
     channels: int, first: int, size: int, images: int
 ) -> None:
-    """Whatever lies behind the input, which is another one here, stays as it is."""
+    """The tensor behind the input, another input here, stays as it is."""
     net = Net(3, 4, channels, images=images)
     x, other = net.input(), net.input(48)
     part = slice_of(net.builder, x, (0, 0, 0, first), (images, 3, 4, size))

@@ -67,7 +67,9 @@ def test_batches_share_the_weights(batch):
 
 
 def pairs_counted(graph: Graph) -> int:
-    """How many of the 65,536 pairs of operands of an addition are one step off, by its proof."""
+    """Return how many of the 65,536 pairs of operands of an addition are one step off, by its
+    proof.
+    """
     (node,) = graph.nodes
     tensors = [graph.tensor(t) for t in (*node.inputs, *node.outputs)]
     moved = 128 if tensors[0].dtype is DType.UINT8 else 0

@@ -103,7 +103,7 @@ shapes = st.lists(
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_moves_are_those_of_numpy(data: st.DataObject) -> None:
-    """Whatever chain of transposes and reshapes: where moves are known, they are NumPy's."""
+    """Moves of any chain of transposes and reshapes are NumPy's, where they are known."""
     shape = data.draw(shapes)
     values = np.arange(int(np.prod(shape))).reshape(shape)
     moved = identity(shape)

@@ -38,7 +38,7 @@ def points(rng: np.random.Generator, shape: tuple[int, ...], kernels: int, **num
 def is_exact(
     model: bytes, seed: int = 0, given: Mapping[str, str] | None = None
 ) -> tuple[bool, CompileResult]:
-    """Whether the simulator's results are the reference kernels'."""
+    """Return whether the simulator's results are the reference kernels'."""
     arrays = inputs_of(model, seed)
     result, ours = run(
         model, Options.from_mapping({"numerics": "exact", **(given or {})}, {}), arrays
@@ -48,7 +48,7 @@ def is_exact(
 
 
 def in_sections(result: CompileResult) -> list[bool]:
-    """Of every layer."""
+    """Return whether every layer runs in sections."""
     return [TEXT in layer.choice for part in result.partitions for layer in part.layers]
 
 
@@ -119,7 +119,9 @@ def test_random_layers(seed: int) -> None:
 
 
 def test_another_chip() -> None:
-    """Which rounds once: at most one LSB from the reference kernels, and never as often as not."""
+    """The chip rounds once: at most one LSB from the reference kernels, and never as often as
+    not.
+    """
     for shape, kernels, gains in (
         ((1, 20, 26, 33), 48, True),
         ((1, 21, 27, 33), 48, False),
@@ -240,7 +242,7 @@ def test_readers_of_whole_groups_of_a_joined_tensor_find_them_written() -> None:
 
 
 def test_of_a_slice() -> None:
-    """Of channels; of rows, whose surfaces are further apart."""
+    """The slice is one of channels, or of rows, whose surfaces are further apart."""
     for begin, size, gains in (
         ((0, 0, 0, 16), (1, 16, 22, 16), True),
         ((0, 4, 0, 0), (1, 10, 22, 48), False),

@@ -104,7 +104,7 @@ def test_parts_of_several_scales_are_tables_of_each() -> None:
 
 @pytest.mark.parametrize("axis", [2, 3])
 def test_parts_side_by_side_take_no_task(axis: int) -> None:
-    """Whatever lanes they begin at, and rows of one between rows of the other."""
+    """The parts may begin at any lanes, and rows of one may lie between rows of the other."""
     net = Net()
     sizes = ((3, 19), (3, 37), (3, 2)) if axis == 3 else ((3, 21), (8, 21), (1, 21))
     parts = []

@@ -136,7 +136,7 @@ def test_a_sum_joins_the_convolution_before_it(
 def test_a_convolution_that_saturates_ends_where_int8_does(
     dtype: DType, output_scale: float
 ) -> None:
-    """Of scale 0.0005 nearly all results are -128 or 127; the sum must not go on beyond."""
+    """With a scale of 0.0005 nearly all results are -128 or 127; the sum must not go on beyond."""
     for zero_point in (-128, 5, 127):
         given = arithmetic(dtype, output_scale, zero_point)
         for scales in ((0.06, 0.2), (output_scale, 4 * output_scale)):
@@ -146,7 +146,7 @@ def test_a_convolution_that_saturates_ends_where_int8_does(
 @pytest.mark.parametrize("spread", [4.0, 1e3, 1e6, 1e9])
 @pytest.mark.parametrize("bias", [0, 1 << 20, -(1 << 28), (1 << 31) - 1])
 def test_coarse_and_saturated_channels_stay_within_the_bound(spread: float, bias: int) -> None:
-    """Whatever joins is within the bound, and what cannot stays apart."""
+    """All that joins is within the bound; the rest stays apart."""
     shape, scales = (1, 5, 7, 33, 40, 1, 1), (0.06, 0.1)
     biases = np.random.default_rng(3).integers(-5000, 5000, 40).astype(np.int32)
     biases[::7] = bias

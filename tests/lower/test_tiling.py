@@ -20,7 +20,9 @@ MAX_ELEMENTS = 1 << 22
 
 @st.composite
 def axes(draw, largest):
-    """Of a convolution, or of a transposed one, whose kernel always meets an input."""
+    """Yield the axes of a convolution, or of a transposed one, whose kernel always meets an
+    input.
+    """
     spread = draw(st.sampled_from([1, 1, 2, 4]))
     kernel, dilation = draw(st.integers(spread, 9)), draw(st.integers(1, 4 if spread == 1 else 1))
     reach = (kernel - 1) * dilation + 1
@@ -64,7 +66,7 @@ def geometries(draw):
 
 
 def smallest_task_fits(g: ConvGeometry) -> bool:
-    """Whether one output pixel of the fewest kernels fits, written from the limits alone."""
+    """Return whether one output pixel of the fewest kernels fits, written from the limits alone."""
     rows, columns = (min(a.reach, a.input_size) for a in (g.rows, g.columns))
     surface = 16 // g.element_bytes
     if g.is_depthwise:

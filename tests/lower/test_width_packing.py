@@ -106,7 +106,7 @@ def test_chips_of_square_kernels_keep_single_pixels() -> None:
 @pytest.mark.parametrize("kernel", [(1, 1), (1, 2), (2, 3), (3, 4), (3, 5), (5, 7)], ids=str)
 @pytest.mark.parametrize("padding", [Padding.SAME, Padding.VALID])
 def test_kernels_of_any_width(kernel: tuple[int, int], padding: Padding) -> None:
-    """Whether or not their taps fit pairs, results are the same."""
+    """Results are the same, whether or not taps fit pairs."""
     for seed, (size, stride) in enumerate((((11, 24), 1), ((9, 40), 2), ((7, 30), 3))):
         rng = np.random.default_rng(seed)
         model = two_convolutions(

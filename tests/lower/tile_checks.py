@@ -1,4 +1,4 @@
-"""What every plan of tiles must satisfy, whatever chose it."""
+"""Checks what every plan of tiles must satisfy, whatever chose it."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ def invoke_on_cpu(runtime, model) -> np.ndarray:
 
 
 def seen_beside_invoke(interpreter: Any, microseconds: int, look: Callable[[], T]) -> T:
-    """What ``look`` finds after so long of an invoke by another thread, all the time holding the
-    GIL.
+    """Return what ``look`` finds after so long of an invoke by another thread, all the time holding
+    the GIL.
     """
     holder = ctypes.PyDLL(None)  # keeps the GIL during the call
     started = threading.Event()

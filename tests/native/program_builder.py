@@ -181,7 +181,7 @@ def seal(program: bytes, checksum: int | None = None, place: int | None = None) 
 
 
 def checksum_place(spec: ProgramSpec) -> int:
-    """Where build() put the checksum."""
+    """Return where build() put the checksum."""
     spoiled = spec.build()
     value = zlib.crc32(b"")
     for at in range(0, len(spoiled) - 7, 8):

@@ -1,4 +1,4 @@
-"""Which device is opened, and the refusal to simulate where an NPU exists."""
+"""Tests which device is opened, and the refusal to simulate where an NPU exists."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_chips_by_the_names_of_their_cores(tmp_path, modalias, chip):
     ],
 )
 def test_chips_by_the_names_of_their_boards(tmp_path, names, chip):
-    """Whose core may have been lent another one's name, so that a driver takes it."""
+    """The board decides, as its core may have another chip's name, so that a driver takes it."""
     add_core(tmp_path, "27700000.npu", "of:NnpuT(null)Crockchip,rk3588-rknn-core")
     (tmp_path / "proc/device-tree").mkdir(parents=True)
     (tmp_path / "proc/device-tree/compatible").write_text(names)
@@ -186,7 +186,9 @@ def test_which_of_a_boards_names_counts(tmp_path, names, chip):
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("board", ["", "rk3588", "rk3576"])
 def test_one_core_of_another_chip_is_enough(tmp_path, place, board):
-    """Whatever the board and the other cores are called, and no driver is believed then."""
+    """The names of the board and of the other cores do not count, and no driver is believed
+    then.
+    """
     for number in range(3):
         name = "rk3576" if number == place else "rk3588"
         add_core(tmp_path, f"{number}.npu", f"of:NnpuT(null)Crockchip,{name}-rknn-core")

@@ -184,7 +184,7 @@ sys.stdin.read()
 
 
 def test_processes_publish_their_counters_and_leave_nothing(tmp_path):
-    """What another process reads is what stats() says in the first, up to the last publication."""
+    """Another process reads what stats() says in the first, up to the last publication."""
     folder = tmp_path / "counters"
     with subprocess.Popen(
         [sys.executable, "-c", _PUBLISHER, str(folder)],

@@ -13,7 +13,7 @@ LEAST, LARGEST = 0x80000000, 0x7FFFFFFF
 
 @dataclass(frozen=True)
 class Map:
-    """What a task computes; counts as they are, addresses in bytes."""
+    """The numbers that say what a task computes; counts as they are, addresses in bytes."""
 
     kind: str  # sum, product, copy, function, load
     rows: int

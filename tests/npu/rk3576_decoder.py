@@ -1,4 +1,4 @@
-"""What a convolution's program for RK3576 says, read back from its words alone.
+"""Reads a convolution's program for RK3576 back from its words alone.
 
 Written from the description of the vendor's programs without a look at the encoder, the tables of
 registers or the simulator, and shares nothing with them: positions of bits are written down here.
@@ -92,7 +92,7 @@ def _up(value: int, unit: int) -> int:
 
 
 def _more(outputs: int, stride: int, reach: int, before: int, inputs: int) -> int:
-    """What the last window uses behind the input."""
+    """Return what the last window uses behind the input."""
     return max(0, (outputs - 1) * stride + reach - before - inputs)
 
 
@@ -189,7 +189,7 @@ def _padding(
 
 
 def _weights(w: _Words, is_depthwise: bool, kernel: tuple[int, int], channels: int) -> int:
-    """How many kernels there are; one per channel in depthwise mode, counted as one."""
+    """Return how many kernels there are; one per channel in depthwise mode, counted as one."""
     elements = kernel[0] * kernel[1] * channels
     count = w.bits(0x1024, 15, 0) + 1
     _same("0x1020", w.bits(0x1020), elements)

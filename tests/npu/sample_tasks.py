@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from delegate.lower.numerics.pipeline import OutConvert
 from delegate.lower.task import (
     BsStage,
     BufferId,
@@ -10,7 +11,6 @@ from delegate.lower.task import (
     ElementwiseTask,
     EwStage,
     FeatureInput,
-    OutConvert,
     OutputCube,
     Ref,
     Source,

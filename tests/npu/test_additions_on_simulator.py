@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from delegate.lower.lowered import Layer
-from delegate.lower.task import BsStage, BufferId, EwStage, OutConvert, Ref, Source
+from delegate.lower.numerics.pipeline import OutConvert
+from delegate.lower.task import BsStage, BufferId, EwStage, Ref, Source
 from tests.loops import for_each
 from tests.machine.dpu_arithmetic import half_even
 from tests.npu import oracle

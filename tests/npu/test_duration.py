@@ -1,4 +1,4 @@
-"""How long programs take: each figure against arithmetic written out here."""
+"""Tests how long programs take: each figure against arithmetic written out here."""
 
 from __future__ import annotations
 

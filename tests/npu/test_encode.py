@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from delegate.chip.rk3588 import RK3588
-from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
+from delegate.lower.numerics.pipeline import EwOperation, OutConvert
+from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
 from delegate.npu.encode import encode_task
 from delegate.npu.regcmd import (
     fetch_amount,
@@ -311,7 +311,9 @@ MAXIMA = [path for path in stream_files() if path.stem == "max5_ew"]
 
 @for_each("number, height, width", [(0, 20, 20), (3, 20, 20), (5, 16, 16)])
 def test_maxima_are_those_of_a_stream_that_two_simulators_agree_on(number, height, width):
-    """Of 20 x 28 pixels with a border; the last ones read rows of 20 pixels, 16 of each."""
+    """The stream is for 20 x 28 pixels with a border; the last ones read rows of 20 pixels, 16 of
+    each.
+    """
     if not MAXIMA:
         pytest.skip("no folder of streams")
     words = list(streams(MAXIMA[0]))[number]

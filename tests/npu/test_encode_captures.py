@@ -8,13 +8,13 @@ import numpy as np
 
 from delegate.chip.rk3588 import RK3588
 from delegate.chip.rk3588.registers import register
+from delegate.lower.numerics.pipeline import OutConvert
 from delegate.lower.task import (
     BsStage,
     BufferId,
     CbufPlan,
     ConvTask,
     FeatureInput,
-    OutConvert,
     OutputCube,
     Ref,
     Source,

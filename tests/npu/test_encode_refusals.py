@@ -1,4 +1,4 @@
-"""What the encoder refuses, and how it says so."""
+"""Tests what the encoder refuses, and how it says so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from delegate.chip.rk3588 import RK3588
 from delegate.chip.rk3588.registers import register
 from delegate.errors import EncodingError
-from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
+from delegate.lower.numerics.pipeline import OutConvert
+from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
 from delegate.npu.encode import encode_task
 from delegate.npu.regcmd import RegCmdWriter, unpack_word
 from tests.loops import for_each

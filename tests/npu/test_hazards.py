@@ -1,4 +1,4 @@
-"""What others saw hang or go wrong and no task can have, see docs/hazards.md."""
+"""Tests that no task has what others saw hang or go wrong, see docs/hazards.md."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from delegate.chip.element import Element
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError
-from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.task import BsStage, BufferId, EwStage, OutConvert, Ref, Source, TableLoad
+from delegate.lower.numerics.pipeline import EwOperation, OutConvert
+from delegate.lower.task import BsStage, BufferId, EwStage, Ref, Source, TableLoad
 from delegate.lower.weights import pack_bn_multipliers
 from delegate.npu.encode import encode_task
 from delegate.npu.program import parse

@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Source
+from delegate.lower.numerics.pipeline import OutConvert
+from delegate.lower.task import BnStage, BsStage, EwStage, Source
 from tests.loops import for_each
 from tests.npu import oracle
 from tests.npu.sample_tasks import align, conv_task, per_channel

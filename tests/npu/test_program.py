@@ -323,7 +323,7 @@ def test_another_version_is_refused(program, data, monkeypatch):
 @settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_damage_behind_a_valid_checksum_is_an_error_or_a_consistent_program(data, draw):
-    """What an attacker writes: any bytes with the right checksum never crash and never hang."""
+    """An attacker may write any bytes with the right checksum: they never crash and never hang."""
     broken = bytearray(data)
     for _ in range(draw.draw(st.integers(1, 6))):
         position = draw.draw(st.integers(0, len(broken) - 1))

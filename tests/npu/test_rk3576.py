@@ -11,7 +11,7 @@ from delegate.chip.register_model import Access
 from delegate.chip.rk3576 import RK3576
 from delegate.chip.rk3588 import RK3588
 from delegate.errors import EncodingError
-from delegate.lower.numerics.pipeline import EwOperation
+from delegate.lower.numerics.pipeline import EwOperation, OutConvert
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -20,7 +20,6 @@ from delegate.lower.task import (
     ConvTask,
     EwStage,
     FeatureInput,
-    OutConvert,
     OutputCube,
     Ref,
     Source,

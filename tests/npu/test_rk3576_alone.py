@@ -9,14 +9,13 @@ import pytest
 
 from delegate.chip.rk3576 import RK3576
 from delegate.errors import EncodingError
-from delegate.lower.numerics.pipeline import EwOperation
+from delegate.lower.numerics.pipeline import EwOperation, OutConvert
 from delegate.lower.task import (
     BnStage,
     BsStage,
     BufferId,
     ElementwiseTask,
     EwStage,
-    OutConvert,
     OutputCube,
     Ref,
     Source,

@@ -25,7 +25,7 @@ OF_ENCODER_ALONE = (
 
 
 def _said(task: ConvTask) -> Convolution:
-    """What ``task`` says, in the decoder's terms."""
+    """Return what ``task`` says, in the decoder's terms."""
     feature, weights, output = task.feature, task.weights, task.output
     kernel = weights.kh, weights.kw
     stride, dilation = task.strides, task.dilations

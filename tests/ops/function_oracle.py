@@ -17,7 +17,7 @@ def all_values(dtype: DType) -> npt.NDArray[np.generic]:
 
 
 def kernel_results(model: bytes, inputs: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    """What the reference kernels make of the only input. RuntimeError if they refuse."""
+    """Return what the reference kernels make of the only input. RuntimeError if they refuse."""
     try:
         interpreter = Interpreter(
             model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF

@@ -75,7 +75,9 @@ def test_all_256_results_are_the_reference_kernels(op: str, types: tuple[DType, 
 
 
 SCALES = 10.0 ** np.array([-30, -12, -7, -4, -2, 0, 2, 4, 6, 7.2, 9, 12])
-"""Of inputs and outputs, each with each: multipliers shift by all that int32 bears, and by more."""
+"""The scales of inputs and outputs, each with each: multipliers shift by all that int32 bears, and
+by more.
+"""
 
 
 @pytest.mark.parametrize("op", [op for op in UNARY if op != "LOGISTIC"])

@@ -71,7 +71,7 @@ def test_what_the_option_takes():
     ],
 )
 def test_auto_takes_what_the_metadata_say(says, taken):
-    """Of a file, and of a running interpreter, which tells it itself."""
+    """The metadata are those of a file, and of a running interpreter, which tells them itself."""
     model = conv_model(np.ones((16, 3, 3, 24), np.float32), reduced_precision=says)
     assert len(compiled(model).partitions) == taken
     assert rejected(model, float="off") == {"eight_bit_features"}

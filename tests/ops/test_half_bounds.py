@@ -1,5 +1,5 @@
-"""What the compiler says of results in fp16, against float64: ordinary inputs, large and small
-magnitudes, and the ends of the format, for every kind of node that it takes.
+"""Tests what the compiler says of results in fp16, against float64: ordinary inputs, large and
+small magnitudes, and the ends of the format, for every kind of node that it takes.
 
 The suite's judge has bounds of its own; here the compiler's are held, those that users read.
 """

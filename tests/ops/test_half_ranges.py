@@ -62,7 +62,7 @@ def test_what_constants_prove_beyond_the_range_stays_on_the_cpu():
 
 @for_each("seed", range(6))
 def test_values_stay_within_the_proven_ranges(seed):
-    """Of a graph of several operators, by the simulator, with ordinary and extreme inputs."""
+    """The simulator runs a graph of several operators with ordinary and extreme inputs."""
     rng = np.random.default_rng(seed)
     builder = ModelBuilder("ranges")
     shape = (1, 4, 6, 16)

@@ -267,7 +267,9 @@ def test_too_many_pieces_are_an_error() -> None:
 
 
 def test_a_window_of_channels_stays_one_piece() -> None:
-    """Whatever surrounds it: readers of memory look at pieces one by one."""
+    """The window is one piece whatever surrounds it: readers of memory look at pieces one by
+    one.
+    """
     shape = (1, 3, 6, 36)
     inner = maps.window(shape, (0, 0, 0, 16), (1, 3, 6, 4)).invert(0, math.prod(shape))
     assert inner is not None

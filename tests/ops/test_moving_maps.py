@@ -20,7 +20,7 @@ from tests.index_maps import moved
 from tests.partition.rule_graphs import turned
 
 CASES = 16
-"""Of each family of models."""
+"""The number of cases of each family of models."""
 
 GRIDS = (move_grid, reorder_grid, resize_grid, edge_move_grid)
 FAMILIES = {

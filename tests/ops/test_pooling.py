@@ -106,7 +106,7 @@ def test_pools_of_pools_take_fewer_tasks() -> None:
 @for_each("kernel", range(1, 14))
 @for_each("size", [1, 2, 3, 4, 5, 8, 19])
 def test_points_of_a_window_of_maxima_reach_what_all_would(before, kernel, size) -> None:
-    """Which pixels of a row a result depends on, by the windows alone."""
+    """The windows alone say which pixels of a row a result depends on."""
     graph = read_graph(row_of_pools(size, before, kernel))
     gap = gaps_of(graph, graph.nodes[1])[1]
     first, second = (_reached(size, k) for k in (before, kernel))

@@ -1,4 +1,4 @@
-"""Which sizes the kernels mix and repeat alike, against the reference kernels."""
+"""Tests which sizes the kernels mix and repeat alike, against the reference kernels."""
 
 from __future__ import annotations
 

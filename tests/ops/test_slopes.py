@@ -69,7 +69,7 @@ def test_ties_of_the_first_rounding_make_one_step_seldom(seed: int) -> None:
 
 
 def tasks_of(dtype: DType, slopes: list[int], zero_point: int) -> int:
-    """Of a PRELU of 16 channels with ``slopes`` in turn."""
+    """Return the tasks of a PRELU of 16 channels with ``slopes`` in turn."""
     scales = Quantization((0.1,), (zero_point,)), Quantization((0.01,), (0,))
     kind = all_values(dtype).dtype
     array = np.resize(np.array(slopes, kind), (1, 1, 16))
@@ -95,7 +95,7 @@ def prelu_result(value: int, slope: int, factors, zero_points) -> int:
 
 @pytest.mark.parametrize("has_ties_away", [True, False])
 def test_pipelines_are_equal_or_told(has_ties_away: bool) -> None:
-    """What the prover says, by an argument of its own: no more than one LSB, here none."""
+    """An argument of its own says what the prover says: no more than one LSB, here none."""
     rng = np.random.default_rng(5)
     wrong = 0
     for _ in range(40):
@@ -108,8 +108,9 @@ def test_pipelines_are_equal_or_told(has_ties_away: bool) -> None:
         ]
         target = PairTarget(np.array(wanted), slopes)
         ties = {"has_ties_away": has_ties_away}
-        found = requantize_slopes(0, target, factors, zero_points, **ties)
-        results = found.run(INT8_VALUES[:, np.newaxis].astype(np.float64), slopes.astype(float))
+        below, above = requantize_slopes(0, target, factors, zero_points, **ties)
+        x = INT8_VALUES[:, np.newaxis].astype(np.float64)
+        results = above.run(x, below.run(x, slopes.astype(float)))
         off = np.abs(results - target.wanted)
         assert off.max() <= 1
         wrong += int(np.count_nonzero(off))

@@ -17,7 +17,7 @@ INT8 = DType.INT8
 
 
 def squares(types: tuple[Quantization, ...], shapes: tuple[tuple[int, ...], ...]) -> bytes:
-    """Of two inputs of ``shapes``; ``types``: theirs and the result's."""
+    """Return the model of two inputs of ``shapes``; ``types``: theirs and the result's."""
     builder = ModelBuilder("squares")
     a, b = (
         builder.input(name, shape, INT8, one)

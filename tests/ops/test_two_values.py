@@ -136,7 +136,7 @@ def test_all_pairs_are_the_reference_kernels(op: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize("op", ["MUL", "SUB"])
 def test_simple_fractions_of_scales_are_within_one_lsb(op: str) -> None:
-    """Where products and sums lie on ties, and where a product is larger than its factors."""
+    """The fractions put products and sums on ties, or make a product larger than its factors."""
     pairs = all_pairs(DType.INT8)
     for ratio in (0.25, 0.5, 1.0, 2.0, 3.0, 100.0):
         units = [Quantization((scale,), (zero,)) for scale, zero in ((0.5, -128), (0.5, 3))]

@@ -1,4 +1,4 @@
-"""From output tensors to labels and scores."""
+"""Tests the way from output tensors to labels and scores."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def graph_of(seed: int = 1):
 
 @pytest.fixture(autouse=True)
 def _warnings_are_seen(caplog):
-    """Whatever level another test of the process asked for."""
+    """Let warnings be seen, whatever level another test of the process asked for."""
     caplog.set_level(logging.WARNING, logger=LOGGER_NAME)
 
 
@@ -183,7 +183,7 @@ def test_forged_rejections_are_not_used(options):
 
 
 def test_a_program_of_another_entry_is_not_used(options, caplog):
-    """Of the same size, valid in itself, and put into a whole entry."""
+    """The program has the same size, is valid in itself, and stands in a whole entry."""
     first, _ = run(graph_of(1), options)
     (name,) = entries(options)
     second, _ = run(graph_of(2), options)
@@ -265,7 +265,9 @@ def test_every_source_file_is_in_the_key(options, tmp_path, monkeypatch):
 
 
 def test_options_that_do_not_count_do_not_change_programs():
-    """Of the others, every value that is offered is tried on a model with several partitions."""
+    """Every value of the other options that is offered is tried on a model with several
+    partitions.
+    """
     graph = graph_of()
     plain = compile_model(graph, Options(numerics="exact"))
     for option in OPTIONS:

@@ -1,4 +1,4 @@
-"""From pictures to input tensors."""
+"""Tests the way from pictures to input tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make` does again after a change."""
+"""Tests what `make` does again after a change."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_the_shortest_delay_of_the_cores_counts(tmp_path: Path) -> None:
 
 
 def findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """Of a board with rocket's node, as far as they are about its clock."""
+    """Return the findings about the clock of a board with rocket's node."""
     node = doctor.Node(
         "/dev/accel/accel0", "rocket", "1.0", "usable", True, "0o660", "render", True, None
     )

@@ -1,4 +1,4 @@
-"""What benchmarks and tools answer to ``--help``, to a missing and to a damaged file."""
+"""Tests what benchmarks and tools answer to ``--help``, to a missing and to a damaged file."""
 
 from __future__ import annotations
 

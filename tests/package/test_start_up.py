@@ -1,5 +1,5 @@
-"""What a process loads that only runs programs, from the cache or compiled ahead of time, or one
-command.
+"""Tests what a process loads that only runs programs, from the cache or compiled ahead of time, or
+one command.
 
 On small boards every module counts: neither the compiler nor the operators' records may be loaded.
 """

@@ -18,6 +18,7 @@ from delegate.model.tflite_operators import BUILTIN_OPERATORS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("delegate", "rk3588_conformance", "rk3588_vision")
+OF_PYTHON = (*PACKAGES, "benchmarks", "tests", "tools")
 FLOORS = (
     ("errors", "log", "option_kinds", "progress", "version", "_native", "chip"),
     ("model",),
@@ -29,8 +30,8 @@ FLOORS = (
     ("rk3588_conformance",),
     ("cli", "__main__"),
 )
-"""From the ground up; rooms of one floor do not know each other. The packages beside ``delegate``
-are one room each. ``__main__`` is the door of ``cli``.
+"""The floors from the ground up; rooms of one floor do not know each other. The packages beside
+``delegate`` are one room each. ``__main__`` is the door of ``cli``.
 """
 GENERATED = "rk3588_conformance.generated"
 REFERENCES = "rk3588_conformance.reference"
@@ -132,7 +133,7 @@ def circle(graph: dict[str, set[str]]) -> object:
 
 
 def native_includes() -> dict[Path, set[Path]]:
-    """Which files of the native part include which."""
+    """Return which files of the native part include which."""
     found = {}
     for path in (ROOT / "native").rglob("*"):
         if path.suffix in (".cpp", ".h", ".inc", ".c"):
@@ -155,8 +156,8 @@ def test_native_rooms_include_downwards_and_files_in_no_circle() -> None:
 
 
 def operator_names_decided_by(tree: ast.Module) -> Iterator[ast.AST]:
-    """Where code depends on an operator's name: comparisons, sets, keys and patterns with the name
-    of a builtin, and every comparison for equality with a node's ``op``.
+    """Yield where code depends on an operator's name: comparisons, sets, keys and patterns with the
+    name of a builtin, and every comparison for equality with a node's ``op``.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
@@ -204,7 +205,30 @@ def test_only_operators_files_decide_by_an_operators_name() -> None:
 
 
 def test_requantisation_is_read_in_one_file() -> None:
-    """What a node's requantisation computes, and why a pipeline may stand for it: the prover."""
+    """The prover alone says what a node's requantisation computes, and why a pipeline may stand for
+    it.
+    """
     text = (ROOT / "delegate/lower/numerics/prover.py").read_text(encoding="utf-8")
     assert "**Theorem.**" in text
     assert len(text.splitlines()) <= 160
+
+
+RIDDLE = re.compile(r"(Of|What|Those|That|From|Whose|Where|Whether|How|Why|Which|Who|Whatever)\b")
+
+
+def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield line and text of docstrings, of nested functions and of fields as well."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield node.lineno, text.lstrip()
+
+
+def test_no_docstring_begins_as_a_riddle() -> None:
+    """A sentence names its subject, or begins with its verb."""
+    found = []
+    for path in (path for name in OF_PYTHON for path in (ROOT / name).rglob("*.py")):
+        for line, text in texts(ast.parse(path.read_text(encoding="utf-8"))):
+            if RIDDLE.match(text):
+                found.append(f"{path.relative_to(ROOT)}:{line}: {text[:60]}")
+    assert not found

@@ -1,4 +1,4 @@
-"""What packaging/upstream offers to other projects is what this project has."""
+"""Tests that packaging/upstream offers to other projects what this project has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make wheels` and `make check-wheels` judge and write, without building anything."""
+"""Tests what `make wheels` and `make check-wheels` judge and write, without building anything."""
 
 from __future__ import annotations
 

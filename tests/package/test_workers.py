@@ -71,7 +71,7 @@ def test_an_error_of_the_preparation_is_the_result_of_every_item():
 
 
 class _Slow:
-    """What takes longer to arrive in a process than an item may take."""
+    """An object that takes longer to arrive in a process than an item may take."""
 
     def __reduce__(self):
         return _slowly, ()

@@ -178,7 +178,7 @@ def transposed(size: tuple[int, ...] = (1, 8, 12, 3), stride: int = 2, kernel: i
 
 
 def reshaped(shape: tuple[int, ...] = (1, 6, 32)) -> Graph:
-    """Of [1, 3, 2, 32], between other nodes."""
+    """Return a graph with a reshape of [1, 3, 2, 32] between other nodes."""
     b = ModelBuilder()
     x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
     y = moves.reshape(b, function_of(b, "ABS", (x,), per_tensor(0.5, 3)), shape)

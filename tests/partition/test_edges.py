@@ -1,4 +1,6 @@
-"""What the host converts at the edges of a partition: which nodes, and the partition inside."""
+"""Tests what the host converts at the edges of a partition: which nodes, and the partition
+inside.
+"""
 
 from __future__ import annotations
 

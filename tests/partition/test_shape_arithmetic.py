@@ -1,5 +1,5 @@
-"""What follows from shapes alone: constants while compiling, right in every batch, and claimed only
-where nobody else reads it.
+"""Tests what follows from shapes alone: constants while compiling, right in every batch, and
+claimed only where nobody else reads it.
 """
 
 from __future__ import annotations

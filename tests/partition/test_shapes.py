@@ -31,7 +31,7 @@ def test_every_operator_says_the_shapes_of_its_results(name: str) -> None:
 
 
 def known_part(graph: Graph) -> Partition:
-    """What the records allow, as far as nothing else comes between."""
+    """Return what the records allow, as far as nothing else comes between."""
     supported, _ = select_nodes(graph)
     known = set(graph.inputs)
     nodes = []
@@ -44,7 +44,7 @@ def known_part(graph: Graph) -> Partition:
 
 
 def test_shapes_follow_as_in_the_runtime() -> None:
-    """Of random graphs with other images, batches, rows and columns: whatever the kernels take."""
+    """Random graphs get other images, batches, rows and columns: whatever the kernels take."""
     compared = refused = 0
     for seed in range(120):
         content = random_graph(seed).content

@@ -27,7 +27,9 @@ QUICK_MACS = 2_000_000
 PRODUCT = 512
 VENDOR_TASKS, VENDOR_ROWS = 4, 128
 KERNELS, LANES = 16, 32
-"""Of fp16 that the array takes at once: cycles of a row are the groups times the blocks."""
+"""The numbers of fp16 that the array takes at once: cycles of a row are the groups times the
+blocks.
+"""
 
 
 def macs(shape: Shape) -> int:
@@ -68,7 +70,7 @@ def product_model(rows: int, inputs: int, outputs: int, op: str = "FULLY_CONNECT
 
 
 def outside(model: bytes) -> list[str]:
-    """What the simulator gives beyond the bound of random inputs."""
+    """Return what the simulator gives beyond the bound of random inputs."""
     graph = read_graph(model)
     (index,) = graph.inputs
     x = np.random.default_rng(1).normal(size=graph.tensor(index).shape).astype(np.float32)

@@ -1,4 +1,6 @@
-"""What a task must compute, in NumPy integers, straight from tensors and register values."""
+"""Computes what a task must compute, in NumPy integers, straight from tensors and register
+values.
+"""
 
 from __future__ import annotations
 

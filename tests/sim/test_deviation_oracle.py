@@ -1,5 +1,5 @@
-"""What a worse chip computes, against NumPy: the right result of other registers or tensors where
-there is one, else a formula.
+"""Tests what a worse chip computes, against NumPy: the right result of other registers or tensors
+where there is one, else a formula.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Case:
     data: Tensors
 
     def values(self) -> Int64:
-        """What goes into the stages, [C, h, w]."""
+        """Return what goes into the stages, [C, h, w]."""
         if isinstance(self.t, Elementwise):
             return self.data.x[: self.t.c].astype(np.int64)
         acc, sums = oracle.accumulate(self.t, self.data)
@@ -285,7 +285,7 @@ OFF = {
 }  # fmt: skip
 WAYS = ("ties_even", "ties_away", "ties_up", "truncated", "floored")
 SHIFTS = {"dense": 10, "depthwise": 7, "transposed": 7, "alone": 1}
-"""Of products with 3 in one stage, so that some 8 bits are left."""
+"""The shifts of products with 3 in one stage, so that some 8 bits are left."""
 
 
 def alone_registers(stage: str, shift: int) -> s.Registers:

@@ -24,7 +24,7 @@ def program(make: Make, kind: str, seed: int) -> tuple[s.Memory, list[tuple[int,
 
 
 def result(kind: str, seed: int, deviations: str = "", make: Make = worse_program) -> bytes | str:
-    """What a program leaves in memory, or the fault's kind."""
+    """Return what a program leaves in memory, or the fault's kind."""
     made, tasks = program(make, kind, seed)
     memory = made.copy()
     try:
@@ -55,8 +55,8 @@ def test_each_breaks_something_of_its_kind(kind: str) -> None:
 
 
 def breaks(kind: str, name: str) -> bool:
-    """Whether a chip with this deviation computes one of the programs wrong, or hangs where the
-    name says so.
+    """Return whether a chip with this deviation computes one of the programs wrong, or hangs where
+    the name says so.
     """
     for seed in range(SEEDS):
         found = result(kind, seed, name)

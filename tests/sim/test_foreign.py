@@ -30,7 +30,7 @@ FACTOR = 2824.0  # of indices, as fp16
 
 
 def indices(x: np.ndarray) -> np.ndarray:
-    """What the tables are asked for: the product in fp32, to the nearest."""
+    """Return what the tables are asked for: the product in fp32, to the nearest."""
     return np.rint(x.astype(np.float32) * np.float32(FACTOR)).astype(np.int64)
 
 
@@ -76,7 +76,7 @@ def table_values(
     ],
 )
 def test_tables_in_half_precision_with_shift_and_offset(changes, plain):
-    """What leaves a table is an integer, and is scaled, shifted and summed as one."""
+    """The result of a table is an integer, and is scaled, shifted and summed as one."""
     x = np.random.default_rng(1).normal(size=(16, 5, 7)).astype(np.float16) * np.float16(3)
     tables = random_tables(3)
     memory, program = s.Memory(), s.Program()

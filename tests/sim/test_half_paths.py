@@ -62,7 +62,7 @@ def stage_registers(rng: np.random.Generator) -> s.Registers:
 
 
 def check(memory: s.Memory, program: s.Program, region: str = "output") -> np.ndarray:
-    """What the literal path writes, which all others do, too."""
+    """Return what the literal path writes, which all others do, too."""
 
     def output(**how: object) -> np.ndarray:
         copy = memory.copy()
@@ -107,7 +107,7 @@ def test_convolutions(features: str, weights: str) -> None:
 
 
 def test_ordinary_convolutions_give_many_values() -> None:
-    """What the cases above compare is not the same number everywhere."""
+    """The cases above do not compare the same number everywhere."""
     rng = np.random.default_rng(0)
     t = Conv(c=70, oc=33, h=6, w=9, kh=3, kw=3, pad_top=1, pad_left=1, oh=6, ow=9)
     memory, program = s.Memory(), s.Program()

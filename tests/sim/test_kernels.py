@@ -1,4 +1,4 @@
-"""What the two kernel drivers do with a job."""
+"""Tests what the two kernel drivers do with a job."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How the readers and the writer walk over memory: windows of wider rows, notches, the writer's own
-sizes. Expected bytes come from slices of NumPy arrays.
+"""Tests how the readers and the writer walk over memory: windows of wider rows, notches, the
+writer's own sizes. Expected bytes come from slices of NumPy arrays.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def lut_words(le: npt.NDArray[np.int16], lo: npt.NDArray[np.int16]) -> list[int]
 
 
 def lut_registers(**changes: int) -> s.Registers:
-    """How known programs read the tables: LE below 0, LO above, 32 steps between entries."""
+    """Return how known programs read the tables: LE below 0, LO above, 32 steps between entries."""
     registers = {
         s.EW_CFG: 0x302,
         LUT_CFG: 0x68,

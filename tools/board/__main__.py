@@ -59,7 +59,7 @@ NATIVE = Path(__file__).with_name("native")
 QEMU_PART = NATIVE / "qemu_npu.c"
 PICTURES = ("000000000049",)
 _LARGEST = 5 << 20
-"""Of models for the guest."""
+"""The most bytes of a model for the guest."""
 SHELL = "shell"
 """Instead of cases: the guest's shell on this terminal."""
 EXIT_UNAVAILABLE = 3
@@ -115,7 +115,7 @@ def chosen_kernel(cache: Path) -> Path:
 
 
 def image_and_modules(kernel: Path, cache: Path) -> tuple[Path, list[Path]]:
-    """Of the kernel, and of the driver in the order of loading."""
+    """Return the kernel's image, and the driver's modules in the order of loading."""
     ready = IS_KASAN and (kernel / "Image-kasan").exists()
     image = kernel / ("Image-kasan" if ready else "Image")
     if DRIVER == "rocket":
@@ -166,7 +166,7 @@ def build_c_host(tools: Path, libraries: Path, folder: Path) -> Path | None:
 
 
 def make_share(folder: Path, cases: list[str], c_host: Path | None) -> None:
-    """What the guest finds in /host."""
+    """Make the folder that the guest finds as /host."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "models").mkdir(parents=True)
     (folder / "images").mkdir()

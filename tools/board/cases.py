@@ -1,4 +1,4 @@
-"""What must work: commands, models, threads, programs in C."""
+"""Lists what must work: commands, models, threads, programs in C."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def clock() -> object:
 
 
 def hidden() -> object:
-    """That the case ``doctor`` can fail: with the node's owner hidden, the driver's own answer is
-    enough; with both hidden there is no NPU, and doctor says so.
+    """Show that the case ``doctor`` can fail: with the node's owner hidden, the driver's own answer
+    is enough; with both hidden there is no NPU, and doctor says so.
     """
     library = C_HOST.with_name("hide_npu.so")
     if DRIVER != "rocket" or not library.exists():
@@ -229,7 +229,7 @@ def threads() -> object:
 
 
 def answers() -> object:
-    """What the driver answers to right and wrong requests; the host compares."""
+    """Return what the driver answers to right and wrong requests; the host compares."""
     probe = HOST / "probe.py"
     if CHIP != "rk3588" or not probe.exists():  # its jobs are programs of that chip
         return None

@@ -50,7 +50,7 @@ print(invoke(item, 0))
 """
 RESET = ("another one passed its time-out",)
 _KEPT: list[object] = []
-"""What a process leaves behind."""
+"""The objects that a process leaves behind."""
 
 
 def _total() -> int:
@@ -74,7 +74,7 @@ LATE: Counter[str] = Counter()
 
 
 def is_late(text: str, before: int) -> bool:
-    """Whether an error is one that the kernel's log explains."""
+    """Return whether an error is one that the kernel's log explains."""
     return any(words in text for words in LOST[DRIVER]) and kernel_timeouts() > before
 
 

@@ -97,7 +97,9 @@ def _hanging(is_asked: bool) -> Iterator[None]:
 
 
 def _next_process(path: Path, expected: str) -> int:
-    """That the model runs for another one; how many runs were lost to the kernel's deadline."""
+    """Check that the model runs for another process; return the runs lost to the kernel's
+    deadline.
+    """
     for late in range(3):
         before, inferences = kernel_timeouts(), delegate.stats().inferences
         try:

@@ -1,4 +1,4 @@
-"""What the guest must give, computed on this machine by the simulator.
+"""Computes what the guest must give, on this machine by the simulator.
 
 ``python -m tools.board.expected CASE...`` (with ``BOARD_HOST``: the folder that is the guest's
 /host) prints a JSON object. The cases are the guest's own functions.
@@ -39,7 +39,7 @@ def ask_this_machine(share: Path, cases: list[str]) -> dict[str, object]:
 
 
 def unlike(results: dict[str, object], expected: dict[str, object]) -> list[str]:
-    """Where the guest's results are not this machine's, in words."""
+    """Return where the guest's results are not this machine's, in words."""
     found = []
     for case, theirs in expected.items():
         ours = results.get(case)
@@ -93,8 +93,9 @@ def make_compiled(share: Path, host: Path, count: int) -> None:
 
 
 def _quantizes(model: bytes) -> bool:
-    """Whether its float32 input becomes integers, in which the guest's processor and runtime have
-    another rule than this machine's (docs/numerics.md); the guest's own kernels judge such cases.
+    """Return whether its float32 input becomes integers, in which the guest's processor and runtime
+    have another rule than this machine's (docs/numerics.md); the guest's own kernels judge such
+    cases.
     """
     from delegate.model.graph import DType
     from delegate.model.tflite_reader import read_graph
@@ -107,7 +108,7 @@ def _quantizes(model: bytes) -> bool:
 
 
 def _check(name: str, model: bytes, compiled: bytes, given: bytes) -> None:
-    """That the simulator's results are the reference kernels' or one step beside."""
+    """Check that the simulator's results are the reference kernels' or one step beside."""
     from delegate.host.runtimes import find_runtime
 
     runtime = find_runtime()

@@ -1,4 +1,4 @@
-"""What goes wrong from outside, and what the product must say to it."""
+"""Makes faults from outside, and says how the product must answer."""
 
 from __future__ import annotations
 

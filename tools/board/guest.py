@@ -1,4 +1,4 @@
-"""What runs in the guest: the product against the kernel's own driver. One JSON line per case.
+"""Runs in the guest: the product against the kernel's own driver. One JSON line per case.
 
 ``/host/plan.json`` names the cases, ``results.jsonl`` goes back.
 """
@@ -35,7 +35,7 @@ REPEATABLE = tuple(name for name, case in CASES.items() if case.__module__ == ca
 
 
 def attempt(name: str) -> dict[str, object]:
-    """How a case went, in a process of its own: nothing of it stays for the next one."""
+    """Return how a case went, in a process of its own: nothing of it stays for the next one."""
 
     def body(case: Callable[[], object] = CASES[name]) -> None:
         print("RESULT " + json.dumps(case()), flush=True)

@@ -1,4 +1,4 @@
-"""What the cases in the guest share: the node, models, runs, children, the kernel's log.
+"""Holds what the cases in the guest share: the node, models, runs, children, the kernel's log.
 
 /host is the folder that the host sees, too: ``models``, ``images``, ``compiled``; ``faults``
 (tools/board/native/faults.h) makes tasks go wrong. ``BOARD_...`` variables of the host are the
@@ -43,8 +43,9 @@ COMPLAINTS = re.compile(
 )
 """In the kernel's log: what no use of the product may cause."""
 DRIVERS_OWN = {"rknpu": re.compile(r"WARNING: kernel/dma/debug\.c:\d+ at check_sync")}
-"""What any use of a driver causes. The vendor's MEM_SYNC synchronises memory that the driver mapped
-in the IOMMU itself, of which the DMA debugging of the kernel with KASAN knows nothing.
+"""The messages that any use of a driver causes. The vendor's MEM_SYNC synchronises memory that the
+driver mapped in the IOMMU itself, of which the DMA debugging of the kernel with KASAN knows
+nothing.
 """
 _TIMED_OUT = re.compile(r"job time(d out|out)")
 # Of this machine, by how long it took to come here: deadlines are those of a quiet one.
@@ -162,7 +163,7 @@ def set_fault(text: str) -> None:
 
 
 def kernel_timeouts() -> int:
-    """How often a job passed the kernel's own deadline."""
+    """Return how often a job passed the kernel's own deadline."""
     log = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout
     return len(_TIMED_OUT.findall(log))
 

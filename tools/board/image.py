@@ -1,4 +1,4 @@
-"""What the guest boots: a root file system with Python, a runtime and the product."""
+"""Builds what the guest boots: a root file system with Python, a runtime and the product."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tools.board.packages import run
 RAM = os.environ.get("BOARD_RAM") or "2560M"
 _UNITS = {"M": 1 << 20, "G": 1 << 30}
 _LOW_BYTES = 3 << 30
-"""Of RAM below 4 GiB, which begins at 1 GiB."""
+"""The bytes of RAM below 4 GiB; RAM begins at 1 GiB."""
 _POLL_S = 0.25
 # A boot takes five seconds on a quiet machine, the longest silence of a case half a minute; the
 # machine may get ten times as busy after the boot.
@@ -29,7 +29,7 @@ def has_high_memory() -> bool:
 
 
 class Patience:
-    """How long a guest may be silent: longer on a machine that took longer to boot it."""
+    """The time that a guest may be silent: longer on a machine that took longer to boot it."""
 
     def __init__(self, timeout_s: float, clock: Callable[[], float] = time.monotonic):
         self._clock = clock

@@ -23,7 +23,7 @@ GUEST = (
 
 
 class UnavailableError(Exception):
-    """What is missing, in words."""
+    """A tool or package is missing; the message names it."""
 
 
 def run(command: list[str], env: dict[str, str] | None = None) -> str:

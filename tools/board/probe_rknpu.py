@@ -1,5 +1,5 @@
-"""What a node of the vendor's driver answers to requests, right ones and wrong ones: one line per
-question, for the real driver and for the stand-in.
+"""Asks a node of the vendor's driver right and wrong requests: one line per question, for the real
+driver and for the stand-in.
 
     python probe_rknpu.py NODE CAPTURE.npz
 

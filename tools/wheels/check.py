@@ -46,9 +46,9 @@ LICENSED_BY_QEMU = "tools/board/native/qemu_npu.c"
 PACKAGES = {"delegate", "rk3588_conformance", "rk3588_vision"}
 LARGEST_BYTES = 3 << 20
 SYSTEM_LIBRARIES = {"libc", "libm", "libdl", "libpthread", "librt"}
-"""What the libraries in a wheel may need: old images have an old libstdc++ or none."""
+"""The libraries that those in a wheel may need: old images have an old libstdc++ or none."""
 DEBIAN_NEEDS = ("python3-numpy", "python3-flatbuffers", "python3-pil")
-"""What the Debian package depends on and recommends."""
+"""The packages that the Debian package depends on and recommends."""
 MODEL = "mobilenet_v1_1.0_224_quant"
 Step = Callable[[str], AbstractContextManager[None]]
 
@@ -162,7 +162,7 @@ def check_tag(wheel: Path, tag: str) -> None:
 
 
 def is_older_or_equal(found: str, tag: str) -> bool:
-    """Whether a system that ``tag`` names has what ``found``, such a name, asks for."""
+    """Return whether a system that ``tag`` names has what ``found``, such a name, asks for."""
     pattern = r"manylinux_(\d+)_(\d+)_(\w+)"
     parts = [re.fullmatch(pattern, name) for name in (found, tag)]
     if parts[0] is None or parts[1] is None or parts[0][3] != parts[1][3]:

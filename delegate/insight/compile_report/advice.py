@@ -27,7 +27,8 @@ _OPS_IN_PAIRS = 6
 
 
 def costs(result: CompileResult, drivers: Sequence[Driver] = ()) -> dict[str, Any]:
-    """Where modelled time goes: layers limited by arithmetic, by memory, and launching tasks.
+    """Return where modelled time goes: layers limited by arithmetic, by memory, and launching
+    tasks.
 
     "without_macs": what layers take that multiply no weights (functions, sums, moves), their
     launches included: what another export of the same network may not need.

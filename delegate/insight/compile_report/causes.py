@@ -1,4 +1,5 @@
-"""Why nodes stay on the CPU, one plain sentence per cause, with what to change in the export.
+"""Explains why nodes stay on the CPU: one plain sentence per cause, with what to change in the
+export.
 
 A rule (``delegate.errors.Rule``) says what one node must fulfil. Here rules that come from the same
 habit of an exporter become one cause: shapes that are computed while running, for instance, show in

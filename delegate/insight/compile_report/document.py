@@ -300,7 +300,9 @@ _CHANNELS_PER_SURFACE = 16
 
 
 def scratch_plan(layers: Sequence[Layer]) -> list[dict[str, Any]]:
-    """Per result in the scratch buffer: its layer, offset, bytes and the last layer to read it."""
+    """Return, per result in the scratch buffer, its layer, offset, bytes and the last layer to read
+    it.
+    """
     plan: list[dict[str, Any]] = []
     for number, layer in enumerate(layers):
         for reference in (r for task in layer.tasks for r in _reads(task)):

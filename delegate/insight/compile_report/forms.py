@@ -30,7 +30,7 @@ _VENDORS_WORDS: Final = (Source(VENDOR, "its programs have every word", 0),)
 
 @dataclass(slots=True)
 class FormUse:
-    """How many ``tasks`` have ``form``, in which layers."""
+    """The number of ``tasks`` that have ``form``, and their layers."""
 
     form: Form
     tasks: int = 0

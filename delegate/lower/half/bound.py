@@ -1,4 +1,4 @@
-"""How far results in fp16 are from exact ones, shown from how the hardware rounds.
+"""Bounds how far results in fp16 are from exact ones, by how the hardware rounds.
 
 The array's products are exact; sums of 32 are rounded to fp32 and added in fp32, then the bias;
 OUT_CVT rounds to fp16. With u = 2^-24, each of n roundings to fp32 moves a sum of terms by at most

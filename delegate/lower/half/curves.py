@@ -21,9 +21,9 @@ from delegate.lower.half.bound import ROUNDED
 from delegate.lower.half.stages import half_bits
 from delegate.lower.lowered import HalfBound
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.numerics.pipeline import INDEX_STEP
+from delegate.lower.numerics.pipeline import INDEX_STEP, OutConvert
 from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, plan_of
-from delegate.lower.task import CURVE_ENTRIES, BnStage, OutConvert, Source, Stages, TableUse, Task
+from delegate.lower.task import CURVE_ENTRIES, BnStage, Source, Stages, TableUse, Task
 from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 
 RESULT_BITS = 15

@@ -19,7 +19,7 @@ from delegate.chip.element import ATOM_BYTES, surfaces_of
 from delegate.errors import LoweringError
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Access, Footprint, accesses
-from delegate.lower.memory.placement import NO_WORK, MemoryPlan, WorkArea
+from delegate.lower.memory.placement import NO_WORK, MemoryPlan
 from delegate.lower.memory.tensors import DeviceTensor, Place
 from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.lower.task import BufferId, ElementwiseTask, Task
@@ -33,7 +33,7 @@ WORK = -3
 """
 
 _MARK = np.iinfo(np.int32).max
-"""What no memory holds but while a task's accesses are compared."""
+"""A value that memory holds only while a task's accesses are compared."""
 
 _WRITABLE = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
 
@@ -95,12 +95,12 @@ class _Checker:
         if any((window != self._names[index]).any() for window in self._windows(tensor)):
             raise _refusal(node, f"tensor {index} {what}")
 
-    def run(self, footprint: Footprint, layer: Layer, work: WorkArea) -> None:
+    def run(self, footprint: Footprint, layer: Layer, work: range) -> None:
         node = footprint.node.index
         for tensor, _ in footprint.reads:
             self.require(tensor, node, "is not there when it is read")
         self._work = work
-        area = slice(work.start // ATOM_BYTES, work.end // ATOM_BYTES)
+        area = slice(work.start // ATOM_BYTES, work.stop // ATOM_BYTES)
         self._content[BufferId.SCRATCH][area] = NOTHING
         self._unread, self._torn = {}, {}
         result = self._tensors[footprint.result]
@@ -168,8 +168,8 @@ class _Checker:
 
     def _write(self, node: int, tile: str, access: Access, result: DeviceTensor) -> None:
         buffer, first = access.start.buffer, access.start.offset
-        in_work = buffer is BufferId.SCRATCH and self._work.start <= first < self._work.end
-        begin, end = (self._work.start, self._work.end) if in_work else _extent(result)
+        in_work = buffer is BufferId.SCRATCH and first in self._work
+        begin, end = (self._work.start, self._work.stop) if in_work else _extent(result)
         is_own = in_work or buffer is result.location.buffer
         if buffer not in _WRITABLE or not is_own or first < begin or access.end > end:
             raise _refusal(
@@ -190,7 +190,7 @@ class _Checker:
             self._next -= 1
 
     def _windows(self, tensor: DeviceTensor) -> Iterable[Content]:
-        """Its channels, image by image."""
+        """Yield the channels of an access, image by image."""
         view = tensor.view
         for image in range(view.images):
             yield self._strided(
@@ -224,7 +224,9 @@ class _Checker:
 
 
 def _is_byte_by_byte(task: Task) -> bool:
-    """Whether the task writes exactly the atoms, in their order, that it reads beside constants."""
+    """Return whether the task writes exactly the atoms, in their order, that it reads beside
+    constants.
+    """
     reads = (access for access in accesses(task) if not access.is_write)
     read, *others = [access for access in reads if access.start.buffer in _WRITABLE]
     (written,) = [access for access in accesses(task) if access.is_write]

@@ -58,35 +58,20 @@ class TensorUse:
     surface_pixels: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class WorkArea:
-    """Memory in SCRATCH for what one operation writes and reads back itself."""
-
-    start: int
-    size_bytes: int
-
-    @property
-    def place(self) -> Ref:
-        return Ref(BufferId.SCRATCH, self.start)
-
-    @property
-    def end(self) -> int:
-        return self.start + self.size_bytes
-
-
-NO_WORK = WorkArea(0, 0)
+NO_WORK = range(0)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Where every tensor lies, and how large the buffers are. ``live_bytes``: what inner tensors
-    and work areas need at the same time, at least. ``work``: by operation, of those that have any.
+    """The place of every tensor, and the sizes of the buffers. ``live_bytes``: what inner tensors
+    and work areas need at the same time, at least. ``work``: by operation, of those that have any,
+    the bytes of SCRATCH for what it writes and reads back itself.
     """
 
     tensors: Mapping[int, DeviceTensor]
     sizes_bytes: Mapping[BufferId, int]
     live_bytes: int = 0
-    work: Mapping[int, WorkArea] = field(default_factory=dict)
+    work: Mapping[int, range] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +150,7 @@ def place_tensors(
         placed.update(_device_tensors(graph, piece, offset))
     sizes[BufferId.SCRATCH] = peak
     found = zip(areas.items(), offsets[len(inner) :], strict=True)
-    rooms = {number: WorkArea(offset, span.size_bytes) for (number, span), offset in found}
+    rooms = {number: range(offset, offset + span.size_bytes) for (number, span), offset in found}
     return MemoryPlan(placed, sizes, live_bytes(spans), rooms)
 
 
@@ -335,7 +320,7 @@ def work_spans(operations: Sequence[Footprint]) -> Mapping[int, Span]:
 def _buffers(
     partition: Partition, places: Mapping[int, Place]
 ) -> Mapping[tuple[bool, int], BufferId]:
-    """Where tensors, and groups of tensors (True, group), lie that the host converts."""
+    """Return where tensors, and groups of tensors (True, group), lie that the host converts."""
     found: dict[tuple[bool, int], BufferId] = {}
     for tensors, buffer in (
         (partition.outputs, BufferId.OUTPUT),

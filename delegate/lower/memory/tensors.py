@@ -1,4 +1,4 @@
-"""How the device sees the tensors of a partition, and where each lies in memory.
+"""Says how the device sees the tensors of a partition, and where each lies in memory.
 
 Every tensor is ``images`` x [surfaces][height][width][16] bytes. Live ranges decide which ones
 share memory.
@@ -263,7 +263,7 @@ def binding_of(source: Tensor, tensor: DeviceTensor) -> TensorBinding:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor begins in the piece of memory of its group, named by one of its tensors.
+    """The start of a tensor in the memory of its group, which is named by one of its tensors.
     ``pixel``: of the image, counted row by row.
     """
 

@@ -34,7 +34,7 @@ from delegate.lower.numerics.pipeline import (
     EwOperation,
     FloatArray,
     Int64Array,
-    OutCvt,
+    OutConvert,
     Pipeline,
 )
 from delegate.lower.numerics.requantize import Requantization, nearest
@@ -237,5 +237,5 @@ def _pipeline(
             relu=relu,
             relux=relux,
         ),
-        OutCvt(scale, shift, zero_points[2] + low),
+        OutConvert(scale, shift, zero_points[2] + low, ties_away=True),
     )

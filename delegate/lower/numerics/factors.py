@@ -25,7 +25,7 @@ from delegate.lower.numerics.pipeline import (
     EwOperation,
     Int64Array,
     Operand,
-    OutCvt,
+    OutConvert,
     Pipeline,
 )
 from delegate.lower.numerics.tflite import Target
@@ -104,7 +104,7 @@ def pipeline_of(factors: Factors, target: Target) -> Pipeline:
         Bs(factors.moved, factors.first, factors.bs_shift),
         bn,
         ew,
-        OutCvt(factors.scale, UNIT_SHIFT + factors.unit_bits, zero_point + low),
+        OutConvert(factors.scale, UNIT_SHIFT + factors.unit_bits, zero_point + low, ties_away=True),
     )
 
 

@@ -27,7 +27,15 @@ from delegate.lower.numerics.factors import (
     UNIT_SHIFT,
     pipeline_of,
 )
-from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, INT32_MAX, Bn, Bs, OutCvt, Pipeline
+from delegate.lower.numerics.pipeline import (
+    INT8_MAX,
+    INT8_MIN,
+    INT32_MAX,
+    Bn,
+    Bs,
+    OutConvert,
+    Pipeline,
+)
 from delegate.lower.numerics.requantize import check_int32, nearest
 from delegate.lower.numerics.tflite import Target, quantize_multiplier
 from delegate.lower.numerics.two_roundings import propose_for_all
@@ -111,7 +119,7 @@ def _quotients(
             Bs(-(base + offset) * count, first),
             Bn(relu=is_clamped, relux=limit if is_clamped else None),
             None,
-            OutCvt(scale, shift, base),
+            OutConvert(scale, shift, base, ties_away=True),
         )
 
 
@@ -139,7 +147,7 @@ def _candidates(target: Target) -> Iterator[Pipeline]:
     if q.bit_count() == 1 and exponent <= 0:
         # The first rounding is a shift by so many bits, ties up: a summand of half a unit.
         bits = 32 - q.bit_length()
-        out = OutCvt(UNIT_SCALE, UNIT_SHIFT - exponent, target.zero_point)
+        out = OutConvert(UNIT_SCALE, UNIT_SHIFT - exponent, target.zero_point, ties_away=True)
         yield Pipeline(Bs(), Bn(2, 1, bits + 1), None, out)
     factors = propose_for_all(target)
     if factors is not None:

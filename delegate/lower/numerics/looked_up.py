@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -50,10 +50,11 @@ from delegate.lower.numerics.pipeline import (
     EwOperation,
     FloatArray,
     Int64Array,
-    OutCvt,
+    Joined,
+    OutConvert,
     Pipeline,
 )
-from delegate.lower.numerics.prover import index_is_near, prove_pairs
+from delegate.lower.numerics.prover import index_is_near, prove_results
 from delegate.lower.numerics.tflite import PairTarget, Target
 from delegate.lower.rules import WITHIN_ONE_LSB
 
@@ -69,22 +70,9 @@ _SAMPLES, _CHANNELS = 16, 8
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LookedUp:
-    """Stages up to BN, the tables' entries, and how the results differ: ``worst`` is the largest
-    distance to TensorFlow Lite's for any input, in LSB, and ``share`` of the results differ if
-    every accumulator is as frequent.
-    """
-
-    pipeline: Pipeline
-    entries: Int64Array
-    worst: int
-    share: float
-
-
 def looked_up(
     target: Target, function: Int64Array, *, per_channel: bool, multiplies: bool
-) -> LookedUp | None:
+) -> Joined | None:
     """Look a function up behind a convolution. ``target``: the convolution alone. ``function``: its
     results for -128 to 127. ``multiplies``: BS does, per channel; else BN has the only multiplier,
     which serves channels of one scale. None where no stages are within the bound.
@@ -93,10 +81,12 @@ def looked_up(
     steps = near.outputs[0], near.outputs[1], near.zero_point
     entries = _entries(function, *steps)
     for bs, bn in _by_record(near, per_channel) if multiplies else _by_index(near):
-        pipeline = Pipeline(bs, bn, out=OutCvt(1, ENTRY_SCALE.bit_length() - 1, ties_away=False))
+        pipeline = Pipeline(
+            bs, bn, out=OutConvert(1, ENTRY_SCALE.bit_length() - 1, ties_away=False)
+        )
         if index_is_near(pipeline, near):
             worst, share = _differences(pipeline, near, function, entries)
-            return LookedUp(pipeline, entries, worst, share)
+            return Joined(pipeline, entries, worst, share)
     return None
 
 
@@ -170,22 +160,6 @@ def _differences(
     return worst, differing / max(counted, 1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SlopesStages:
-    """``below`` has slopes in EW, ``above`` what ``below`` gave."""
-
-    below: Pipeline
-    above: Pipeline
-
-    def run(self, x: FloatArray, e: FloatArray) -> FloatArray:
-        """Return the int8 results."""
-        return self.above.run(x, self.below.run(x, e))
-
-    def fits_int32(self, x: FloatArray, e: FloatArray) -> bool:
-        """Whether no stage saturates."""
-        return self.below.fits_int32(x, e) and self.above.fits_int32(x, self.below.run(x, e))
-
-
 def requantize_slopes(
     node: int,
     target: PairTarget,
@@ -193,10 +167,10 @@ def requantize_slopes(
     zero_points: tuple[int, int, int],
     *,
     has_ties_away: bool,
-) -> SlopesStages:
-    """Return the stages. ``target``: values and slopes, each once. ``factors``: to the result from
-    a value, and from its product with a slope, as TensorFlow Lite computes them. int8
-    ``zero_points`` of input, slopes, result. ``has_ties_away``: see ``last_roundings``. Raises
+) -> tuple[Pipeline, Pipeline]:
+    """Return the stages below and above. ``target``: values and slopes, each once. ``factors``: to
+    the result from a value, and from its product with a slope, as TensorFlow Lite computes them.
+    int8 ``zero_points`` of input, slopes, result. ``has_ties_away``: see ``last_roundings``. Raises
     LoweringError where no pipelines are within one LSB, or TensorFlow Lite's int32 wraps.
     """
     source, _, result = zero_points
@@ -210,9 +184,11 @@ def requantize_slopes(
         bn=replace(plain.bn, relu=True),
         ew=Ew(EwOperation.ADD, offset=-result, scale=1 << max(plain.out.shift - UNIT_SHIFT, 0)),
     )
-    found = SlopesStages(below.pipeline, above)
-    proof = prove_pairs(found, target)
+    x, e = target.operands
+    products, is_sound = below.pipeline.checked(x, e)
+    results, fits = above.checked(x, products)
+    proof = prove_results(results, is_sound and fits, target)
     if not proof.is_within_one_lsb:
         problem = f"results with {len(slopes)} slopes are up to {int(proof.worst[0])} LSB off"
         raise LoweringError(node, WITHIN_ONE_LSB, problem)
-    return found
+    return below.pipeline, above

@@ -34,7 +34,7 @@ from delegate.lower.numerics.pipeline import (
     EwOperation,
     FloatArray,
     Int64Array,
-    OutCvt,
+    OutConvert,
     Pipeline,
 )
 from delegate.lower.numerics.requantize import Requantization, nearest
@@ -111,8 +111,8 @@ class _Product:
     """Zero points of first operand, second, result."""
     outputs: tuple[int, int]
     slopes: tuple[int, ...] | None = None
-    """Of PRELU, whose first operand counts where it is negative only, the values that the second
-    one has; None: any.
+    """The values that PRELU's second operand has; its first one counts only where it is negative.
+    None: any.
     """
 
     @property
@@ -156,7 +156,7 @@ def _rounded_once(product: _Product) -> Requantization | None:
             Pipeline(
                 Bs(-zero_points[0]),
                 ew=Ew(EwOperation.MULTIPLY, offset=-zero_points[1]),
-                out=OutCvt(scale, shift, zero_points[2], ties_away=False),
+                out=OutConvert(scale, shift, zero_points[2], ties_away=False),
             )
             for scale in range(middle - 1, middle + 2)
             if _LEAST_FACTOR <= scale <= _LARGEST_FACTOR
@@ -256,5 +256,5 @@ def _pipeline(product: _Product, candidates: _Candidates, best: int) -> Pipeline
             relu=relu or relux is not None,
             relux=relux,
         ),
-        OutCvt(1, rounding, zero_points[2]),
+        OutConvert(1, rounding, zero_points[2], ties_away=True),
     )

@@ -1,4 +1,4 @@
-"""Without BN: one multiplier of 15 bits per channel in BS.
+"""Requantises without BN: one multiplier of 15 bits per channel in BS.
 
 The plain way, which drivers take on silicon: one rounding, that of OUT_CVT. All channels share the
 shift, so a channel whose scale is 2^n below the largest has n bits less.

@@ -115,14 +115,20 @@ class Ew:
                 return np.minimum(x, operand)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OutCvt:
-    """``shift`` below 64. ``ties_away``: from zero; otherwise to even."""
+@dataclass(frozen=True, slots=True)
+class OutConvert:
+    """OUT_CVT: saturate8(round(x * scale >> shift) + offset), ``shift`` below 64.
+
+    Ties go away from zero if ``ties_away`` (OUT_CVT_SHIFT.CVT_ROUND = 1), else to even. Pipelines
+    ask for ties away, as TensorFlow Lite's reference kernels round so in their last step.
+    ``exponent``: in fp16, behind a table, the result is what was found over 2^exponent.
+    """
 
     scale: int = 1
     shift: int = 0
     offset: int = 0
-    ties_away: bool = True
+    ties_away: bool = False
+    exponent: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +138,7 @@ class Pipeline:
     bs: Bs = field(default_factory=Bs)
     bn: Bn = field(default_factory=Bn)
     ew: Ew | None = None
-    out: OutCvt = field(default_factory=OutCvt)
+    out: OutConvert = OutConvert(ties_away=True)
 
     def of(self, channels: slice) -> Pipeline:
         """Return the stages of some channels."""
@@ -147,8 +153,8 @@ class Pipeline:
         )
 
     def rises(self) -> bool:
-        """Whether no multiplier is negative: then the result rises with the input, and with EW's
-        other tensor.
+        """Return whether no multiplier is negative: then the result rises with the input, and with
+        EW's other tensor.
         """
         ew = self.ew
         if ew is not None and ew.scale < 0:
@@ -204,12 +210,30 @@ class Pipeline:
             result = value
         return np.asarray(np.clip(result + self.out.offset, INT8_MIN, INT8_MAX))
 
+    def checked(self, x: FloatArray, e: FloatArray) -> tuple[FloatArray, bool]:
+        """Return the int8 results, and whether no stage saturates for them."""
+        return self.run(x, e), self.fits_int32(x, e)
+
     def fits_int32(self, x: FloatArray, e: FloatArray | float = 0.0) -> bool:
-        """Whether no stage saturates for ``x``, so that ``run`` is exact. As every stage rises, the
-        ends of a range speak for all between them.
+        """Return whether no stage saturates for ``x``, so that ``run`` is exact. As every stage
+        rises, the ends of a range speak for all between them.
         """
         *inner, _ = self.stages(x, e)
         return all(bool(np.all((value >= INT32_MIN) & (value <= INT32_MAX))) for value in inner)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """Stages of a convolution and of what follows it, and how the results differ: ``worst`` is the
+    largest distance to TensorFlow Lite's for any input, in LSB, and ``share`` of the results differ
+    if every accumulator is as frequent. ``entries``: of the tables, where a function follows; None:
+    EW adds a map.
+    """
+
+    pipeline: Pipeline
+    entries: Int64Array | None
+    worst: int
+    share: float
 
 
 def _part(operand: Operand, channels: slice) -> Operand:

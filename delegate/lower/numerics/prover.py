@@ -39,12 +39,11 @@ A function of two int8 values has 65,536 pairs: they are all compared, so there 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from delegate.lower.numerics.pipeline import INDEX_STEP, FloatArray, Int64Array, Pipeline
-from delegate.lower.numerics.tflite import INT8_VALUES, PairTarget, Target
+from delegate.lower.numerics.tflite import PairTarget, Target
 
 # Channels at a time: what a core's cache holds of their outputs.
 _CHANNELS_AT_ONCE = 32
@@ -52,7 +51,7 @@ _CHANNELS_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
-    """How far the stages are from TensorFlow Lite over every input."""
+    """The distance of stages from TensorFlow Lite over every input."""
 
     is_sound: bool
     """The stages rise, where that is needed, and fit int32; otherwise the rest means nothing."""
@@ -75,16 +74,6 @@ class Proof:
     def rank(self) -> tuple[bool, int, int]:
         """Return a key, the less the better: unsound, largest distance, outputs that are wrong."""
         return not self.is_sound, int(self.worst.max()), int(self.wrong.sum())
-
-
-class PairStages(Protocol):
-    """Stages of two int8 values: one pipeline, or several tasks."""
-
-    def run(self, x: FloatArray, e: FloatArray, /) -> FloatArray:
-        """Return the int8 results."""
-
-    def fits_int32(self, x: FloatArray, e: FloatArray, /) -> bool:
-        """Whether no stage saturates, so that ``run`` is exact."""
 
 
 def prove(pipeline: Pipeline, target: Target) -> Proof:
@@ -113,18 +102,23 @@ def _off(stages: Pipeline, accumulators: Int64Array, outputs: FloatArray) -> Flo
     return np.asarray(np.abs(stages.run(accumulators.astype(np.float64)) - outputs), np.float64)
 
 
-def prove_pairs(stages: PairStages, target: PairTarget) -> Proof:
-    """Compare ``stages`` with ``target`` for every pair, the second operand in EW."""
-    x, e = INT8_VALUES[:, np.newaxis].astype(np.float64), target.seconds.astype(np.float64)
-    off = np.abs(stages.run(x, e) - target.wanted)
-    worst, wrong = int(off.max()), int(np.count_nonzero(off))
-    return Proof(stages.fits_int32(x, e), np.array([worst]), np.array([wrong]))
+def prove_pairs(pipeline: Pipeline, target: PairTarget) -> Proof:
+    """Compare ``pipeline`` with ``target`` for every pair, the second operand in EW."""
+    return prove_results(*pipeline.checked(*target.operands), target)
+
+
+def prove_results(results: FloatArray, is_sound: bool, target: PairTarget) -> Proof:
+    """Compare ``results``, of one pipeline or of several tasks, with ``target`` for every pair.
+    ``is_sound``: no stage saturates, so that they are exact.
+    """
+    off = np.abs(results - target.wanted)
+    return Proof(is_sound, np.array([int(off.max())]), np.array([int(np.count_nonzero(off))]))
 
 
 def index_is_near(pipeline: Pipeline, target: Target) -> bool:
-    """Whether BN gives, of every accumulator that TensorFlow Lite rounds to k, an index of a table
-    between those of k - 1 and k + 1. BN's result rises as well, so the ends of the stretch of k
-    speak for all in it. Below the least result and above the largest all entries are the same.
+    """Return whether BN gives, of every accumulator that TensorFlow Lite rounds to k, an index of a
+    table between those of k - 1 and k + 1. BN's result rises as well, so the ends of the stretch of
+    k speak for all in it. Below the least result and above the largest all entries are the same.
     """
     if not pipeline.rises() or not pipeline.fits_int32(_ends(target)):
         return False

@@ -182,7 +182,7 @@ def target_of(
     q, exponent = quantize_multipliers(ratios)
     outputs = activation_range(activation, scale, zero_point)
     return Target(
-        *(q, exponent, bounds.low, bounds.high),
+        *(q, exponent, *bounds),
         zero_point=zero_point,
         outputs=outputs,
         ratios=ratios if rounds_once else None,
@@ -229,7 +229,7 @@ class Requantization:
     them, whose differences the proof counts.
     """
     is_near: bool = True
-    """Whether no more results differ than may."""
+    """True if no more results differ than may."""
 
 
 def proven(pipeline: Pipeline, target: Target | PairTarget) -> Requantization:

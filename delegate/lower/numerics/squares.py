@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from delegate.errors import LoweringError
 from delegate.lower.numerics.addition import requantize_sum
-from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, FloatArray, Int64Array, Pipeline
-from delegate.lower.numerics.prover import Proof, prove_pairs
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
+from delegate.lower.numerics.prover import Proof, prove_results
 from delegate.lower.numerics.tflite import INT8_VALUES, PairTarget, squared_difference
 from delegate.lower.rules import WITHIN_ONE_LSB
 from delegate.model.graph import Activation
@@ -29,29 +28,8 @@ from delegate.model.graph import Activation
 _DISTANCES = INT8_MAX - INT8_MIN
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SquareStages:
-    """``over`` and ``under``: of the operands; ``function``: the table's results for -128 to
-    127.
-    """
-
-    over: Pipeline
-    under: Pipeline
-    function: bytes = bytes(len(INT8_VALUES))
-
-    def run(self, x: FloatArray, e: FloatArray) -> FloatArray:
-        """Return the int8 results."""
-        results = np.frombuffer(self.function, np.int8)
-        return np.asarray(results[self.distances(x, e)], np.float64)
-
-    def distances(self, x: FloatArray, e: FloatArray) -> Int64Array:
-        """Return the distances in steps."""
-        larger = np.maximum(self.over.run(x, e), self.under.run(x, e))
-        return np.asarray(larger, np.int64) - INT8_MIN
-
-    def fits_int32(self, x: FloatArray, e: FloatArray) -> bool:
-        """Whether no stage saturates."""
-        return self.over.fits_int32(x, e) and self.under.fits_int32(x, e)
+Stages = tuple[Pipeline, Pipeline, bytes]
+"""The pipelines over and under, and the table's results for -128 to 127."""
 
 
 def square_target(
@@ -84,7 +62,7 @@ def requantize_squares(
     *,
     has_ties_away: bool,
     has_clamps: bool,
-) -> tuple[SquareStages, Proof]:
+) -> tuple[Stages, Proof]:
     """Return the stages and their proof; parameters as of ``square_target`` and ``requantize_sum``.
     Raises LoweringError where a distance stands for results that are more than two steps apart.
     """
@@ -101,18 +79,18 @@ def requantize_squares(
         for signs in ((1, -1), (-1, 1))
     )
     target = square_target(scales, zero_points)
-    first, second = INT8_VALUES[:, np.newaxis].astype(np.float64), INT8_VALUES.astype(np.float64)
-    distances = SquareStages(over, under).distances(first, second)
+    several = [one.checked(*target.operands) for one in (over, under)]
+    distances = np.maximum(*(results for results, _ in several)).astype(np.int64) - INT8_MIN
     counts = np.zeros((_DISTANCES + 1, _DISTANCES + 1), np.int64)
     np.add.at(counts, (distances.ravel(), (target.wanted - INT8_MIN).ravel()), 1)
     found = [_middle(row) for row in counts]
     function = np.array(found, np.int64) + INT8_MIN
-    stages = SquareStages(over, under, function.astype(np.int8).tobytes())
-    proof = prove_pairs(stages, target)
+    is_sound = all(fits for _, fits in several)
+    proof = prove_results(function[distances].astype(np.float64), is_sound, target)
     if not proof.is_within_one_lsb:
         problem = "a distance of 8 bits stands for results that are more than two steps apart"
         raise LoweringError(node, WITHIN_ONE_LSB, problem)
-    return stages, proof
+    return (over, under, function.astype(np.int8).tobytes()), proof
 
 
 def _middle(counts: Int64Array) -> int:

@@ -17,7 +17,6 @@ number of LSB, because OUT_CVT gives it back.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,14 +30,15 @@ from delegate.lower.numerics.pipeline import (
     Ew,
     EwOperation,
     FloatArray,
-    OutCvt,
+    Joined,
+    OutConvert,
     Pipeline,
 )
 from delegate.lower.numerics.tflite import Target, weighted_sum
 
 MOST_ERROR = 0.25
-"""What multipliers and roundings between the stages may be off by, in LSB: a sum is then mostly the
-real one, rounded once."""
+"""Bound on the errors of multipliers and of roundings between the stages, in LSB: a sum is then
+mostly the real one, rounded once."""
 _LEAST_RATIO = 2.0**-40
 _MOST_SHIFT = 63 - UNIT_SHIFT
 # Sums that are counted to say how many differ: so many values of a channel, in so many channels.
@@ -46,20 +46,9 @@ _SAMPLES, _CHANNELS = 512, 16
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SumBehind:
-    """Stages of both, and how they differ from TensorFlow Lite's two operators: ``worst`` is the
-    largest distance for any input, in LSB, and about ``share`` of the sums differ.
-    """
-
-    pipeline: Pipeline
-    worst: int
-    share: float
-
-
 def sum_behind(
     target: Target, scales: tuple[float, float, float], zero_points: tuple[int, int]
-) -> SumBehind | None:
+) -> Joined | None:
     """Return the stages of a convolution and its sum with another map. ``target``: the convolution.
     ``scales``: of its result, of the other map and of the sum; int8 ``zero_points`` of the last
     two. None where none are within the bound.
@@ -82,7 +71,7 @@ def sum_behind(
             Bs(multiply=factors.astype(np.int64), shift=shift),
             bn,
             Ew(EwOperation.ADD, offset=-zero_points[0], scale=operand),
-            OutCvt(UNIT_SCALE, bits + UNIT_SHIFT, zero_points[1] + whole, ties_away=False),
+            OutConvert(UNIT_SCALE, bits + UNIT_SHIFT, zero_points[1] + whole, ties_away=False),
         )
         early = first * float(_early(target).max())
         moved = abs(whole - low) if bn.relu else 0.0
@@ -90,7 +79,7 @@ def sum_behind(
         if error > MOST_ERROR or off > 1 or not _fits(pipeline, target):
             continue
         share = _share(pipeline, target, scales, zero_points)
-        return SumBehind(pipeline, math.ceil(first / 2 + off), share)
+        return Joined(pipeline, None, math.ceil(first / 2 + off), share)
     return None
 
 

@@ -183,8 +183,8 @@ def first_quotients(divisor: int, distances: Int64Array) -> Int64Array:
 
 
 def wraps(accumulators: Int64Array, exponent: Int64Array) -> npt.NDArray[np.bool_]:
-    """Whether int32 does not hold an accumulator, it shifted left, or the result with its zero
-    point.
+    """Return whether int32 does not hold an accumulator, it shifted left, or the result with its
+    zero point.
     """
     is_shifted = exponent >= 0  # else results are halved: room for any zero point
     limit = np.where(
@@ -305,24 +305,23 @@ class PairTarget:
     seconds: Int64Array = field(default_factory=lambda: INT8_VALUES)
     """The values of the second operand; the first one has all."""
 
+    @property
+    def operands(self) -> tuple[FloatArray, FloatArray]:
+        """Return the values of both operands, so that each meets each."""
+        return INT8_VALUES[:, np.newaxis].astype(np.float64), self.seconds.astype(np.float64)
+
 
 # Weights of 16 bits that are summed at a time: 64 KB, what a core's first cache holds.
 _BLOCK_TERMS = 1 << 15
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AccumulatorBounds:
-    """Exact bounds of the accumulator per output channel over every possible input, bias
-    included.
-    """
-
-    low: Int64Array
-    high: Int64Array
+AccumulatorBounds = tuple[Int64Array, Int64Array]
+"""The least and the largest accumulator of each output channel over every input, bias included."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TermSums:
-    """Per output channel the exact sum of its weights without their zero point, and of their
+    """The exact sums, per output channel, of its weights without their zero point, and of their
     magnitudes.
     """
 
@@ -353,6 +352,7 @@ def accumulator_bounds(
     negative = (sums.total - sums.magnitude) // 2
     x_low, x_high = INT8_MIN - input_zero_point, INT8_MAX - input_zero_point
     # Padding contributes x = zero point, i.e. nothing: x_low <= 0 <= x_high covers it.
-    return AccumulatorBounds(
-        bias + positive * x_low + negative * x_high, bias + positive * x_high + negative * x_low
+    return (
+        bias + positive * x_low + negative * x_high,
+        bias + positive * x_high + negative * x_low,
     )

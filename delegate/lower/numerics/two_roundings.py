@@ -49,7 +49,9 @@ _MOST_TRIED = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Units:
-    """Per channel: results of BN per LSB are 2^own_bits; ``slope`` of them per accumulator."""
+    """The units of a channel: results of BN per LSB are 2^own_bits; ``slope`` of them per
+    accumulator.
+    """
 
     unit_bits: int
     own_bits: Int64Array
@@ -85,17 +87,13 @@ def _proposed(target: Target, *, has_other_shifts: bool) -> Factors | None:
     if shifts is None or found is None:
         return None
     # A kernel that rounds once has no units in which every output could begin rightly.
-    if has_other_shifts and target.ratios is None and found.wrong.any():
+    if has_other_shifts and target.ratios is None and found[1].any():
         found = _with_other_shifts(target, units, shifts, found)
-    return found.factors
+    return found[0]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """``wrong`` [channels]: outputs that begin at another accumulator; 0 of coarse channels."""
-
-    factors: Factors
-    wrong: Int64Array
+_Found = tuple[Factors, Int64Array]
+"""Factors, and for each channel the outputs that begin at another accumulator; 0 of coarse ones."""
 
 
 def _with_shifts(
@@ -123,7 +121,7 @@ def _with_shifts(
         return None
     ew_bits = units.unit_bits - units.own_bits
     factors = Factors(first, second, bs_shift, bn_shift, units.unit_bits, ew_bits, moved)
-    return _Found(factors, wrong)
+    return factors, wrong
 
 
 def _scaled(
@@ -150,27 +148,28 @@ def _with_other_shifts(
     begin within thousandths of a tie; other shifts decide otherwise. They are those of all
     channels, so the whole layer has to have fewer wrong outputs with them.
     """
+    factors, wrong = found
     tried = 0
     for bs_more, bn_more in _OTHER_SHIFTS:
         other = shifts[0] + bs_more, shifts[1] + bn_more
-        rows = np.flatnonzero(found.wrong)
+        rows = np.flatnonzero(wrong)
         if not rows.size or tried == (1 if rows.size > _SAMPLED else _MOST_TRIED):
             break
         rows = rows[:_SAMPLED]
         if not (0 <= other[1] <= _MAX_SHIFT and _have_room(units, other)):
             continue
         sample = _with_shifts(target.of(rows), units.of(rows), other)
-        if sample is None or sample.wrong.sum() >= found.wrong[rows].sum():
+        if sample is None or sample[1].sum() >= wrong[rows].sum():
             continue
-        again = _with_shifts(target, units, other, found.factors)
+        again = _with_shifts(target, units, other, factors)
         tried += 1
-        if again is not None and again.wrong.sum() < found.wrong.sum():
-            found = again
-    return found
+        if again is not None and again[1].sum() < wrong.sum():
+            factors, wrong = again
+    return factors, wrong
 
 
 def _have_room(units: _Units, shifts: tuple[int, int]) -> bool:
-    """Whether two factors can make every channel's product."""
+    """Return whether two factors can make every channel's product."""
     largest = np.minimum(_largest_first(units.magnitude, shifts[0]), LARGEST_FACTOR)
     products = np.ldexp(units.slope, sum(shifts))
     return bool((products <= largest * float(LARGEST_FACTOR)).all())

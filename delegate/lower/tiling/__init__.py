@@ -1,1 +1,1 @@
-"""How a layer is cut: tiles, other rows, groups of input channels, bands of rows for cores."""
+"""Cuts a layer: tiles, other rows, groups of input channels, bands of rows for cores."""

@@ -53,7 +53,7 @@ def kernel_parts(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
 
 
 def equal_parts(geometry: ConvGeometry, count: int) -> tuple[Part, ...]:
-    """At most ``count`` parts of as equal numbers of whole units as possible."""
+    """Return at most ``count`` parts of as equal numbers of whole units as possible."""
     size = ceil_div(ceil_div(geometry.kernels, geometry.unit), count) * geometry.unit
     return tuple(
         Part(

@@ -58,6 +58,20 @@ class Axis:
         """Input rows one output row reaches over."""
         return (self.kernel - 1) * self.dilation + 1
 
+    @property
+    def pad_after(self) -> int:
+        """Return the padding behind the image that the last output row reaches."""
+        end = (self.output_size - 1) * self.stride + self.reach
+        return max(end - self.input_size - self.pad, 0)
+
+    @property
+    def padding(self) -> int:
+        return self.pad + self.pad_after
+
+    @property
+    def padded(self) -> int:
+        return self.input_size + self.padding
+
     def most_inputs(self, limit: int) -> int:
         """Return the most input rows that are at most ``limit`` rows as far apart as they are
         taken.

@@ -5,35 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class PooledAxis:
-    """Rows (or columns): those of the image and of the result, of the window and its stride, and
-    those added ``before`` and ``after`` the image.
-    """
-
-    size: int
-    output: int
-    kernel: int
-    stride: int
-    before: int
-    after: int
-
-    @property
-    def padding(self) -> int:
-        return self.before + self.after
-
-    @property
-    def padded(self) -> int:
-        return self.size + self.padding
+from delegate.lower.tiling.geometry import Axis
 
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
     """The windows over rows and columns."""
 
-    rows: PooledAxis
-    columns: PooledAxis
+    rows: Axis
+    columns: Axis
 
     @property
     def padded(self) -> tuple[int, int]:

@@ -189,7 +189,7 @@ def _used_padding(
 
 
 _TABLE_END: Final = 512 * INDEX_STEP
-"""Where BN's value selects the last entry of the tables; the first one lies as far below 0."""
+"""The value of BN that selects the last entry of the tables; the first one lies as far below 0."""
 _PLACES: Final = range(4)
 """Registers that say the same of the tables' ends."""
 

@@ -27,7 +27,7 @@ from delegate.chip.register_model import (
     OperandType,
     OutputMode,
 )
-from delegate.lower.numerics.pipeline import INDEX_STEP, EwOperation
+from delegate.lower.numerics.pipeline import INDEX_STEP, EwOperation, OutConvert
 from delegate.lower.tables import TABLE_STEPS
 from delegate.lower.task import (
     BnStage,
@@ -36,7 +36,6 @@ from delegate.lower.task import (
     DpuTask,
     ElementwiseTask,
     EwStage,
-    OutConvert,
     Source,
 )
 from delegate.npu.regcmd import RegCmdWriter, Table, cube, joined

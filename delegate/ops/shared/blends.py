@@ -14,15 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.lower.conv_stages import out_convert
 from delegate.lower.legalize import SUMMAND, ties_away
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.numerics.pipeline import OutCvt, Pipeline
+from delegate.lower.numerics.pipeline import OutConvert, Pipeline
 from delegate.lower.numerics.requantize import last_roundings
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Side
 from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, surfaces_written
-from delegate.lower.task import OutConvert, Ref, Task, TaskKind
+from delegate.lower.task import Ref, Task, TaskKind
 from delegate.lower.upsample import Repeat
 from delegate.ops.shared.moving import move_plan
 
@@ -77,7 +76,7 @@ BLENDS = (
     Blend((2, 2), 2, (0, 1)),
     Blend((1, 2, 1), 2, (1, 1)),
 )
-"""As it is; to 2 n - 1, with corners aligned; from the corner; from the centre."""
+"""The blends: as it is; to 2 n - 1, with corners aligned; from the corner; from the centre."""
 
 
 def divided(chip: Chip, offset: int, whole: int) -> tuple[int, OutConvert]:
@@ -87,9 +86,9 @@ def divided(chip: Chip, offset: int, whole: int) -> tuple[int, OutConvert]:
     """
     shift = whole.bit_length() - 1
     # The sums are below 2^14: the first way is equal.
-    pipeline = Pipeline(out=OutCvt(1, shift, -offset))
+    pipeline = Pipeline(out=OutConvert(1, shift, -offset, ties_away=True))
     last = next(last_roundings(pipeline, has_ties_away=ties_away(chip, TaskKind.DENSE, SUMMAND)))
-    return offset << shift, out_convert(last)
+    return offset << shift, last.out
 
 
 def plan_blends(planning: Planning, operation: Operation, rows: Blend, columns: Blend) -> Plan:

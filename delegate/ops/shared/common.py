@@ -146,7 +146,7 @@ def eight_bit_features(facts: GraphFacts, node: Node) -> str | None:
 
 
 def no_eight_bits(tensor: Tensor) -> str | None:
-    """Why ``tensor`` is no quantised int8 or uint8; None: it is."""
+    """Return why ``tensor`` is no quantised int8 or uint8; None: it is."""
     if tensor.dtype not in FEATURE_TYPES:
         return f"{named(tensor)} is {tensor.dtype.name}"
     if tensor.quantization is None:

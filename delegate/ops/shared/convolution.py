@@ -276,8 +276,8 @@ def _planned_half(planning: Planning, operation: Operation, conv: Convolution) -
 def _planned(
     planning: Planning, operation: Operation, conv: Convolution, source: DeviceTensor
 ) -> Plan:
-    """In sections where tensors allow that, in parts where scales are too far apart. ``source``:
-    what ``conv`` is folded on, if the host folds it.
+    """Plan a convolution: in sections where tensors allow that, in parts where scales are too far
+    apart. ``source``: what ``conv`` is folded on, if the host folds it.
     """
     if source.fold is not None:
         conv = fold_convolution(conv, source)

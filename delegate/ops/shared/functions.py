@@ -199,7 +199,7 @@ def erfc(value: float) -> float:
 
 
 _READS: Final = MappingProxyType({"GATHER": (0, 1), "EMBEDDING_LOOKUP": (1, 0)})
-"""By operator: the input that is the table, and the one that names rows of it."""
+"""The inputs of each operator that are the table, and that name rows of it."""
 _KEEPS: Final = ("CAST", "RESHAPE", "EXPAND_DIMS", "SQUEEZE")
 """Operators that hand numbers on as they are."""
 

@@ -48,7 +48,7 @@ def half_activation(facts: GraphFacts, node: Node) -> str | None:
 
 
 def fits_half(values: npt.NDArray[np.generic] | None) -> bool:
-    """Whether constants are float32 or float16, and all are numbers within fp16's range."""
+    """Return whether constants are float32 or float16, and all are numbers within fp16's range."""
     if values is None or values.dtype not in (np.float32, np.float16):
         return False
     # A NaN makes both ends NaN, which no comparison holds for.

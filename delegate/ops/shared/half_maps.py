@@ -49,7 +49,7 @@ _SHIFT, _MOST = 3, 6
 
 
 def _is_per_channel(constant: Tensor, shape: Shape) -> bool:
-    """Whether a constant is one value, or one per channel of ``shape``."""
+    """Return whether a constant is one value, or one per channel of ``shape``."""
     size = 1 if constant.constant is None else constant.constant.size
     return size == 1 or (len(shape) > 0 and constant.shape[-1:] == shape[-1:] == (size,))
 

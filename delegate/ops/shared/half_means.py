@@ -24,7 +24,8 @@ from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image
 from delegate.lower.selection import Moving
 from delegate.lower.task import Task
-from delegate.lower.tiling.pooling import PooledAxis, Pooling
+from delegate.lower.tiling.geometry import Axis
+from delegate.lower.tiling.pooling import Pooling
 from delegate.model.graph import Activation, Padding
 from delegate.ops.shared.convolution import (
     ConvolutionOptions,
@@ -45,7 +46,7 @@ class _Step:
     output: int
 
 
-def steps(chip: Chip, axis: PooledAxis) -> tuple[_Step, ...] | None:
+def steps(chip: Chip, axis: Axis) -> tuple[_Step, ...] | None:
     """Return the means of ``axis``, as means of means side by side where a window is larger than a
     kernel may be. None: they are none.
     """
@@ -56,10 +57,10 @@ def steps(chip: Chip, axis: PooledAxis) -> tuple[_Step, ...] | None:
         if part is None:
             return None
         kernels[-1:] = [part, kernels[-1] // part]
-    stride, apart = divmod(axis.stride, math.prod(kernels[:-1])) if axis.output > 1 else (1, 0)
+    stride, apart = divmod(axis.stride, math.prod(kernels[:-1])) if axis.output_size > 1 else (1, 0)
     if apart:
         return None
-    found = [_Step(kernels[-1], stride, axis.output)]
+    found = [_Step(kernels[-1], stride, axis.output_size)]
     for kernel in reversed(kernels[:-1]):
         after = found[0]
         found.insert(0, _Step(kernel, kernel, (after.output - 1) * after.stride + after.kernel))
@@ -78,7 +79,7 @@ def _means_of_means(convs: Sequence[TiledConvolution], bound: HalfBound) -> Plan
     ]
 
     def emit(memory: Memory) -> Layer:
-        place, placed = memory.work.place, []
+        place, placed = memory.work, []
         for tensor in between:
             placed.append(replace(tensor, location=place))
             place = place.moved(tensor.size_bytes)
@@ -110,8 +111,8 @@ def plan_mean(
     sides = [steps(planning.chip, side) for side in (pooling.rows, pooling.columns)]
     rows, columns = (side or () for side in sides)  # the rules ran before: there are some
     count = max(len(rows), len(columns))
-    rows = (_Step(1, 1, pooling.rows.size),) * (count - len(rows)) + rows
-    columns = (_Step(1, 1, pooling.columns.size),) * (count - len(columns)) + columns
+    rows = (_Step(1, 1, pooling.rows.input_size),) * (count - len(rows)) + rows
+    columns = (_Step(1, 1, pooling.columns.input_size),) * (count - len(columns)) + columns
     convs: list[Convolution] = []
     for number, window in enumerate(zip(rows, columns, strict=True), start=1):
         conv = _means(
@@ -139,9 +140,9 @@ def _bordered(
     count as 0 in the sums, and not in their number.
     """
     rows, columns = pooling.rows, pooling.columns
-    down, right = (_Step(side.kernel, side.stride, side.output) for side in (rows, columns))
+    down, right = (_Step(side.kernel, side.stride, side.output_size) for side in (rows, columns))
     whole = _sums(planning, operation, down, right, activation)
-    whole = replace(whole, padding=(rows.before, columns.before))
+    whole = replace(whole, padding=(rows.pad, columns.pad))
     inside = [*itertools.product(regions(rows), regions(columns))]
 
     def tasks(memory: Memory, moving: Moving) -> Iterable[Task]:

@@ -35,7 +35,7 @@ _LOWEST_HARD_SWISH: Final = -0.375
 
 _RELATIVE: Final = 2.0**-9
 _ABSOLUTE: Final = 2.0**-24
-"""How much wider a range is for what the roundings of a result may add."""
+"""The widening of a range for what the roundings of a result may add."""
 
 
 _known: WeakKeyDictionary[GraphFacts, dict[int, Ends]] = WeakKeyDictionary()

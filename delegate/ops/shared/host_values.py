@@ -34,13 +34,13 @@ def float32_output(facts: GraphFacts, node: Node) -> str | None:
 
 
 def affine_of(tensor: Tensor) -> Affine:
-    """How float32 stands for a quantised tensor."""
+    """Return how float32 stands for a quantised tensor."""
     assert tensor.quantization is not None
     scale, zero_point = tensor.quantization.scale, tensor.quantization.zero_point
     return Affine(scale, zero_point, tensor.dtype.element)
 
 
 def is_float32(graph: Graph, node: Node) -> bool:
-    """Whether only the host can convert the node's tensors."""
+    """Return whether only the host can convert the node's tensors."""
     tensors = (graph.tensor(t) for t in (node.inputs[0], node.outputs[0]))
     return any(tensor.dtype is DType.FLOAT32 for tensor in tensors)

@@ -38,7 +38,7 @@ def image_rank(facts: GraphFacts, node: Node) -> str | None:
 
 
 def other_shape(facts: GraphFacts, node: Node) -> str | None:
-    """How the output's shape is not the one that follows from the inputs; None: it is."""
+    """Return how the output's shape is not the one that follows from the inputs; None: it is."""
     try:
         shapes = facts.operator(node).output_shapes(facts.graph, node)
     except ValueError as error:

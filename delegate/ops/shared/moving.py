@@ -57,7 +57,7 @@ def _join_plan(planning: Planning, operation: Operation, join: Join) -> Plan:
 
     def tasks(memory: Memory, moving: Moving) -> Iterable[Task]:
         sources = [memory.tensors[tensor].as_bytes for tensor in operands]
-        return join.tasks(moving, sources, memory.tensors[result].as_bytes, memory.work.place)
+        return join.tasks(moving, sources, memory.tensors[result].as_bytes, memory.work)
 
     return task_plan(planning, operation, footprint, tasks)
 
@@ -238,7 +238,7 @@ def move_plan(
     )
 
     def tasks(memory: Memory, moving: Moving) -> Iterable[Task]:
-        place = memory.work.place
+        place = memory.work
 
         def moved(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
             if as_bytes:

@@ -46,4 +46,4 @@ NOT_TAKEN: Final = {
     ),
     **dict.fromkeys(_OF_SHAPES, SHAPES),
 }
-"""By operator, what is said of those that the NPU does not take."""
+"""The sentences about the operators that the NPU does not take."""

@@ -1,4 +1,4 @@
-"""Where tensors lie in one another: what the maps of joins, cuts and new shapes say of memory.
+"""Places tensors in one another, by the maps of joins, cuts and new shapes.
 
 Goes to: rules, plans, and ``partition.aliases``, which gives the tensors of a partition one piece
 of memory. An element's place is its image, pixel (row by row) and channel of one byte.
@@ -64,7 +64,7 @@ def shifts(facts: GraphFacts, node: Node) -> Iterator[tuple[int, int, Position |
 
 
 def is_free(facts: GraphFacts, node: Node) -> bool:
-    """Whether all parts can lie in the whole, as far as a node can tell.
+    """Return whether all parts can lie in the whole, as far as a node can tell.
 
     A part is free where it begins at a surface of 16 bytes, or is consecutive pixels or whole
     images. In fp16 it also ends with one, or with the whole: group padding is read, and must not be

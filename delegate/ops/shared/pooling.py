@@ -28,8 +28,8 @@ from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.selection import Moving, Selection
 from delegate.lower.task import Task
-from delegate.lower.tiling.geometry import depthwise_cycles
-from delegate.lower.tiling.pooling import PooledAxis, Pooling
+from delegate.lower.tiling.geometry import Axis, depthwise_cycles
+from delegate.lower.tiling.pooling import Pooling
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
@@ -58,7 +58,7 @@ def pool_options(node: Node) -> PoolOptions:
 
 
 def pooling_of(graph: Graph, node: Node) -> Pooling:
-    """How it slides over the input; the rules have checked the shapes."""
+    """Return how it slides over the input; the rules have checked the shapes."""
     options = pool_options(node)
     _, height, width, _ = graph.tensor(node.inputs[0]).shape
     return Pooling(
@@ -67,17 +67,16 @@ def pooling_of(graph: Graph, node: Node) -> Pooling:
     )
 
 
-def _sides(size: int, kernel: int, stride: int, padding: Padding) -> PooledAxis:
+def _sides(size: int, kernel: int, stride: int, padding: Padding) -> Axis:
     output, before = output_and_padding(size, kernel, stride, 1, padding)
-    after = max((output - 1) * stride + kernel - size - before, 0)
     # A stride that leads nowhere may be of any size.
-    return PooledAxis(size, output, kernel, stride if output > 1 else 1, before, after)
+    return Axis(size, output, kernel, stride if output > 1 else 1, pad=before)
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     images, _, _, channels = graph.tensor(node.inputs[0]).shape
     pooling = pooling_of(graph, node)
-    return ((images, pooling.rows.output, pooling.columns.output, channels),)
+    return ((images, pooling.rows.output_size, pooling.columns.output_size, channels),)
 
 
 @constraint(rank=RANK)
@@ -125,7 +124,7 @@ def pooled_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
 def pooled_size_follows(facts: GraphFacts, node: Node) -> str | None:
     """Height and width of the output must follow from input, window, strides and padding."""
     pooling = pooling_of(facts.graph, node)
-    sizes = pooling.rows.output, pooling.columns.output
+    sizes = pooling.rows.output_size, pooling.columns.output_size
     output = facts.outputs(node)[0]
     if output.shape[1:3] == sizes and min(sizes) > 0:
         return None
@@ -176,7 +175,7 @@ def plan_window_sums(planning: Planning, operation: Operation, sums: WindowSums)
     def tasks(memory: Memory) -> Iterator[Task]:
         source = memory.tensors[operation.operands[0]]
         target = memory.tensors[operation.result]
-        height, width = sums.pooling.rows.output, sums.pooling.columns.output
+        height, width = sums.pooling.rows.output_size, sums.pooling.columns.output_size
         image_bytes = source.view.pixels * ATOM_BYTES
         moving = Moving(planning.chip, operation.node, memory.constants)
         for image in range(source.view.images):
@@ -200,20 +199,20 @@ def _stacked(planning: Planning, operation: Operation, pooling: Pooling) -> Pool
     16 channels. Groups are written whole then as well, into room behind the result.
     """
     chip, sides = planning.chip, (pooling.rows, pooling.columns)
-    is_whole = all((s.kernel, s.output, s.padding) == (s.size, 1, 0) for s in sides)
+    is_whole = all((s.kernel, s.output_size, s.padding) == (s.input_size, 1, 0) for s in sides)
     is_alone = not {*operation.operands, operation.result} & set(planning.joined)
     has_one_result = planning.tensor(operation.result).view.pixels == 1
     if not (is_whole and is_alone and has_one_result) or Primitive.UNEQUAL_SIDES in chip.lacks:
         return None
     channels = planning.tensor(operation.operands[0]).view.channels
-    count, size = surfaces_of(channels), pooling.rows.size
+    count, size = surfaces_of(channels), pooling.rows.input_size
     if size > chip.limits.stride or count * size > chip.limits.feature_size:
         return None
-    taps = size * pooling.columns.size
+    taps = size * pooling.columns.input_size
     together = depthwise_cycles(chip, count, CHANNELS_PER_SURFACE, taps)
     if together >= depthwise_cycles(chip, 1, channels, taps):
         return None
-    below = PooledAxis(count * size, count, size, size, 0, 0)
+    below = Axis(count * size, count, size, size)
     return Pooling(below, replace(pooling.columns, stride=1))
 
 
@@ -226,7 +225,8 @@ def _stack(
         return replace(tensor, view=view, surfaces=1, within=Strides(size, size))
 
     rows = stacked.rows
-    return below(source, rows.size, stacked.columns.size), below(target, rows.output, 1)
+    stack = below(source, rows.input_size, stacked.columns.input_size)
+    return stack, below(target, rows.output_size, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,9 +240,7 @@ class WindowSums:
         """Yield the tasks of one image. Pixels around it count as 0. Raises LoweringError."""
         rows, columns = self.pooling.rows, self.pooling.columns
         shape = (rows.kernel, columns.kernel, source.view.channels)
-        window = Selection(
-            padding=(rows.before, columns.before), strides=(rows.stride, columns.stride)
-        )
+        window = Selection(padding=(rows.pad, columns.pad), strides=(rows.stride, columns.stride))
         ones = np.ones(shape, np.int8)
         conv = moving.convolution(source, target, ones, window, is_depthwise=True)
         channels, constants = operand_channels(conv), moving.constants
@@ -255,12 +253,12 @@ class WindowSums:
             yield from tile_tasks(conv, found, constants, (row, column))
 
 
-def regions(axis: PooledAxis) -> Iterator[tuple[range, int]]:
+def regions(axis: Axis) -> Iterator[tuple[range, int]]:
     """Yield results whose windows have as many rows within the image, and how many these are."""
     first = 0
-    counts = [_inside(axis, number) for number in range(axis.output)]
-    for number in range(1, axis.output + 1):
-        if number == axis.output or counts[number] != counts[first]:
+    counts = [_inside(axis, number) for number in range(axis.output_size)]
+    for number in range(1, axis.output_size + 1):
+        if number == axis.output_size or counts[number] != counts[first]:
             yield range(first, number), counts[first]
             first = number
 
@@ -271,6 +269,6 @@ def counts(pooling: Pooling) -> set[int]:
     return {high * wide for (_, high), (_, wide) in pairs}
 
 
-def _inside(axis: PooledAxis, number: int) -> int:
-    start = number * axis.stride - axis.before
-    return min(start + axis.kernel, axis.size) - max(start, 0)
+def _inside(axis: Axis, number: int) -> int:
+    start = number * axis.stride - axis.pad
+    return min(start + axis.kernel, axis.input_size) - max(start, 0)

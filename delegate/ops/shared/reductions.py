@@ -13,7 +13,8 @@ from delegate.lower.numerics.image_sums import requantize_image
 from delegate.lower.numerics.tflite import Target
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.task import TaskKind
-from delegate.lower.tiling.pooling import PooledAxis, Pooling
+from delegate.lower.tiling.geometry import Axis
+from delegate.lower.tiling.pooling import Pooling
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Shape, constraint
@@ -64,7 +65,7 @@ def reduced_shape_follows(facts: GraphFacts, node: Node) -> str | None:
 def pooled_image(image: View) -> Pooling:
     """Return a window as large as the image."""
     height, width = image.height, image.width
-    return Pooling(PooledAxis(height, 1, height, 1, 0, 0), PooledAxis(width, 1, width, 1, 0, 0))
+    return Pooling(Axis(height, 1, height), Axis(width, 1, width))
 
 
 GEOMETRY = (reduced_over_pixels, reduced_shape_follows)

@@ -120,7 +120,7 @@ def _is_link(
     members: Collection[int] | None,
     kept: Collection[int],
 ) -> bool:
-    """Whether ``behind`` alone needs what ``before`` gives, and both need tasks."""
+    """Return whether ``behind`` alone needs what ``before`` gives, and both need tasks."""
     result = before.outputs[0]
     if facts.readers.get(result) != (behind,) or result in (*facts.graph.outputs, *kept):
         return False
@@ -147,12 +147,14 @@ def new_shape_constant(facts: GraphFacts, node: Node) -> str | None:
 
 
 def is_spread(tensor: Tensor) -> bool:
-    """Whether the host brings elements elsewhere while it converts: those of 8 bits."""
+    """Return whether the host brings elements elsewhere while it converts: those of 8 bits."""
     return tensor.dtype in common.FEATURE_TYPES
 
 
 def _is_first(facts: GraphFacts, node: Node) -> bool:
-    """Whether it alone reads an input of the model, which a live interpreter does not name."""
+    """Return whether it alone reads an input of the model, which a live interpreter does not
+    name.
+    """
     source = facts.graph.tensor(node.inputs[0])
     is_given = source.constant is None and not source.is_variable
     is_input = is_given and source.index not in facts.makers and is_spread(source)
@@ -160,7 +162,7 @@ def _is_first(facts: GraphFacts, node: Node) -> bool:
 
 
 def _is_last(facts: GraphFacts, node: Node) -> bool:
-    """Whether its result is nothing but an output of the model, likewise."""
+    """Return whether its result is nothing but an output of the model, likewise."""
     result, ends = node.outputs[0], facts.graph.outputs
     is_output = result not in facts.readers and (result in ends or not ends)
     return is_output and is_spread(facts.graph.tensor(result))
@@ -168,8 +170,8 @@ def _is_last(facts: GraphFacts, node: Node) -> bool:
 
 @constraint(most=MOST_TASKS)
 def order_possible(facts: GraphFacts, node: Node) -> str | None:
-    """Where channels or the order change inside the model, at most {most} convolutions must be able
-    to do it, of one image.
+    """At most {most} convolutions of one image must be able to change channels or the order inside
+    the model.
     """
     try:
         facts.maps(node)

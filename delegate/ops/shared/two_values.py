@@ -18,7 +18,6 @@ from delegate.lower.legalize import is_known, pair, ties_away
 from delegate.lower.lowered import Layer
 from delegate.lower.max_pool_sums import max_via_add
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, view_of
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Ew, EwOperation, Pipeline
@@ -139,12 +138,11 @@ def _via_add(planning: Planning, operation: Operation, pair: Plan) -> Plan:
 
     def emit(memory: Memory) -> Layer:
         work = memory.work
-        behind = WorkArea(work.start + room, work.size_bytes - room)
-        layer = pair.emit(replace(memory, work=behind))
+        layer = pair.emit(replace(memory, work=work.moved(room)))
         tasks: list[Task] = []
         for task in layer.tasks:
             if isinstance(task, ElementwiseTask):
-                tasks += max_via_add(task, work.place)
+                tasks += max_via_add(task, work)
             else:
                 tasks.append(task)
         return replace(layer, tasks=tuple(tasks))

@@ -26,7 +26,9 @@ AT_ONCE = 100
 
 
 def verdicts(generator: str, first: int, count: int) -> list[Verdict | str]:
-    """Of ``count`` seeds from ``first`` on; a text where something else failed."""
+    """Return the verdicts of ``count`` seeds from ``first`` on; a text where something else
+    failed.
+    """
     found: list[Verdict | str] = []
     for seed in range(first, first + count):
         try:

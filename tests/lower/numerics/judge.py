@@ -1,4 +1,4 @@
-"""What the delegate gives for a model, against TensorFlow Lite's reference kernels.
+"""Compares the delegate's results with those of TensorFlow Lite's reference kernels.
 
 Knows nothing of how stages are chosen or proved: it loads a model twice and compares bytes.
 """

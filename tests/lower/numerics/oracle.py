@@ -37,7 +37,7 @@ def quantized(real: float) -> tuple[int, int]:
 
 
 def tflite(accumulator: int, q: int, exponent: int, zero_point: int, outputs: tuple) -> int:
-    """Of an int32 accumulator, with every wrap that int32 makes."""
+    """Return TensorFlow Lite's result of an int32 accumulator, with every wrap that int32 makes."""
     product = wrapped(accumulator << max(exponent, 0)) * q
     nudged = product + ((1 << 30) if product >= 0 else 1 - (1 << 30))
     high = nudged // INT32 if nudged >= 0 else -(-nudged // INT32)  # C divides towards zero
@@ -49,7 +49,9 @@ def tflite(accumulator: int, q: int, exponent: int, zero_point: int, outputs: tu
 
 
 def rounded_once(accumulator: int, ratio: float, zero_point: int, outputs: tuple) -> int:
-    """Of a kernel that multiplies by a double: C's round, exact, half away from zero."""
+    """Return the result of a kernel that multiplies by a double: C's round, exact, half away from
+    zero.
+    """
     product = Fraction(float(accumulator) * ratio)
     scaled = math.floor(abs(product) + Fraction(1, 2))
     scaled = scaled if product >= 0 else -scaled

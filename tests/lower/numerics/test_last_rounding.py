@@ -1,4 +1,4 @@
-"""What stands for ties away from zero on a board whose OUT_CVT rounds ties to even."""
+"""Tests what stands for ties away from zero on a board whose OUT_CVT rounds ties to even."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from delegate.lower.numerics import image_sums
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.multiplication import requantize_product
-from delegate.lower.numerics.pipeline import OutCvt, Pipeline
+from delegate.lower.numerics.pipeline import OutConvert, Pipeline
 from delegate.lower.numerics.requantize import Ways, last_roundings, requantize, target_of
-from delegate.lower.numerics.tflite import INT8_VALUES, AccumulatorBounds
+from delegate.lower.numerics.tflite import INT8_VALUES
 from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
 from tests.lower.numerics.oracle import half_away, half_even
@@ -18,7 +18,7 @@ from tests.lower.numerics.oracle import half_away, half_even
 _MOST = 255
 
 
-def hardware(values: np.ndarray, out: OutCvt) -> list[int]:
+def hardware(values: np.ndarray, out: OutConvert) -> list[int]:
     """OUT_CVT in Python's whole numbers."""
     assert not out.ties_away
     return [half_even(int(v) * out.scale, out.shift) for v in values]
@@ -28,20 +28,20 @@ def hardware(values: np.ndarray, out: OutCvt) -> list[int]:
 @pytest.mark.parametrize("scale", [1, 1 << 14])
 def test_ties_are_moved_and_nothing_else(shift: int, scale: int) -> None:
     """Every value whose result is within +-255."""
-    whole = Pipeline(out=OutCvt(scale, shift + scale.bit_length() - 1))
+    whole = Pipeline(out=OutConvert(scale, shift + scale.bit_length() - 1, ties_away=True))
     values = np.arange(-(_MOST << shift), (_MOST << shift) + 1)
     first, *_ = last_roundings(whole, has_ties_away=False)
     assert hardware(values, first.out) == [half_away(int(v), shift) for v in values]
 
 
 def test_the_plain_scale_is_another_choice_and_does_not_move_ties() -> None:
-    whole = Pipeline(out=OutCvt(1 << 14, 16))
+    whole = Pipeline(out=OutConvert(1 << 14, 16, ties_away=True))
     *_, last = last_roundings(whole, has_ties_away=False)
     assert hardware(np.array([2, 6, -2, -6]), last.out) == [0, 2, 0, -2]
 
 
 def test_boards_that_round_ties_away_keep_the_pipeline() -> None:
-    whole = Pipeline(out=OutCvt(1 << 14, 16))
+    whole = Pipeline(out=OutConvert(1 << 14, 16, ties_away=True))
     assert list(last_roundings(whole, has_ties_away=True)) == [whole]
 
 
@@ -55,7 +55,7 @@ def test_requantisations_are_within_one_step_and_equal_where_units_are_coarse(
     ratio = float(rng.uniform(0.5, 1.0) * 2.0**-exponent)
     reach = int(200 / ratio)
     zero_point = -128 if activation is Activation.RELU else int(rng.integers(-30, 30))
-    bounds = AccumulatorBounds(np.array([-reach]), np.array([reach]))
+    bounds = np.array([-reach]), np.array([reach])
     target = target_of(np.array([ratio]), bounds, 0.1, zero_point, activation)
     found = requantize(0, target, per_channel=False, ways=Ways(ties_away=False))
     assert not found.pipeline.out.ties_away

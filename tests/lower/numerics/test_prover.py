@@ -10,7 +10,7 @@ import pytest
 from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.addition import requantize_sum, sum_target
 from delegate.lower.numerics.factors import pipeline_of
-from delegate.lower.numerics.pipeline import Bn, Bs, Ew, EwOperation, OutCvt, Pipeline
+from delegate.lower.numerics.pipeline import Bn, Bs, Ew, EwOperation, OutConvert, Pipeline
 from delegate.lower.numerics.prover import prove, prove_pairs
 from delegate.lower.numerics.tflite import (
     Target,
@@ -70,7 +70,12 @@ def random_pipeline(rng: np.random.Generator, channels: int) -> Pipeline:
     bn = Bn(factors(300), int(rng.integers(-999, 999)), int(rng.integers(0, 9)))
     if rng.random() < 0.3:
         bn = replace(bn, relu=True, relux=int(rng.integers(0, 9000)))
-    out = OutCvt(int(rng.integers(1, 1 << 15)), int(rng.integers(10, 22)), int(rng.integers(-9, 9)))
+    out = OutConvert(
+        int(rng.integers(1, 1 << 15)),
+        int(rng.integers(10, 22)),
+        int(rng.integers(-9, 9)),
+        ties_away=True,
+    )
     return Pipeline(bs, bn, ew, out)
 
 
@@ -214,8 +219,8 @@ def mutations(pipeline: Pipeline):
 
 @pytest.mark.parametrize("name", PROVED)
 def test_a_changed_field_is_noticed(name):
-    """Whatever is claimed of the changed pipeline is true of sampled accumulators, and a change
-    that sampling sees is never called a proof.
+    """Every claim about the changed pipeline is true of sampled accumulators, and a change that
+    sampling sees is never called a proof.
     """
     pipeline, target = proved(name)
     rng = np.random.default_rng(1)
@@ -241,13 +246,13 @@ def test_a_changed_field_is_noticed(name):
 
 def test_a_stage_beyond_int32_is_no_proof():
     target = target_of([0.01], -(1 << 30), 1 << 30)
-    pipeline = Pipeline(Bs(0, 30000, 2), out=OutCvt(1 << 14, 34, -7))
+    pipeline = Pipeline(Bs(0, 30000, 2), out=OutConvert(1 << 14, 34, -7, ties_away=True))
     assert not prove(pipeline, target).is_sound
 
 
 def test_relu_does_not_hide_a_stage_beyond_int32():
     target = target_of([0.01], -(1 << 30), 0, outputs=(-7, 127))
-    pipeline = Pipeline(Bs(0, 30000, 2, relu=True), out=OutCvt(1 << 14, 34, -7))
+    pipeline = Pipeline(Bs(0, 30000, 2, relu=True), out=OutConvert(1 << 14, 34, -7, ties_away=True))
     assert not prove(pipeline, target).is_sound
 
 

@@ -1,4 +1,6 @@
-"""What is accepted is right, what real layers need is exact, and the rest is refused by a rule."""
+"""Tests that accepted pipelines are right, those of real layers exact, and the rest refused by a
+rule.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,6 @@ from delegate.lower.numerics.factors import pipeline_of
 from delegate.lower.numerics.prover import prove
 from delegate.lower.numerics.requantize import requantize, target_of
 from delegate.lower.numerics.tflite import (
-    AccumulatorBounds,
     Target,
     accumulator_bounds,
     quantize_multiplier,
@@ -49,16 +50,16 @@ def requantized(
     scale=0.05,
     zero_point=0,
 ):
-    bounds = AccumulatorBounds(
-        *(np.array(np.broadcast_to(v, (len(reals),)), np.int64) for v in (low, high))
-    )
-    given = np.array(reals, np.float64), bounds, scale, zero_point, activation
+    low, high = (np.array(np.broadcast_to(v, (len(reals),)), np.int64) for v in (low, high))
+    given = np.array(reals, np.float64), (low, high), scale, zero_point, activation
     target = target_of(*given, rounds_once=rounds_once)
     return requantize(0, target, per_channel=per_channel)
 
 
 def leaves_int32(accumulator, real):
-    """Whether TensorFlow Lite's left shift does, any zero point added to what it gives."""
+    """Return whether TensorFlow Lite's left shift leaves int32, or its result with any zero point
+    does.
+    """
     _, exponent = oracle.quantized(real)
     return exponent >= 0 and (abs(accumulator) << exponent) + 256 >= oracle.INT32
 
@@ -376,11 +377,11 @@ def test_quantize_multiplier_is_accurate_to_31_bits(value):
 @settings(max_examples=100, deadline=None)
 def test_bounds_are_reached(stored, weight_zero_point, bias, zero_point):
     sums = term_sums(np.array([stored], np.int8), weight_zero_point)
-    found = accumulator_bounds(sums, np.array([bias]), zero_point)
+    low, high = accumulator_bounds(sums, np.array([bias]), zero_point)
     weights = [w - weight_zero_point for w in stored]
     ends = [-128 - zero_point, 127 - zero_point]
-    assert int(found.low[0]) == bias + sum(min(w * e for e in ends) for w in weights)
-    assert int(found.high[0]) == bias + sum(max(w * e for e in ends) for w in weights)
+    assert int(low[0]) == bias + sum(min(w * e for e in ends) for w in weights)
+    assert int(high[0]) == bias + sum(max(w * e for e in ends) for w in weights)
 
 
 @pytest.mark.parametrize("shape", [(1, 100_003), (7, 9_001), (300, 1), (1024, 1024)])

@@ -1,4 +1,6 @@
-"""How many results differ where a chip multiplies once: the sample against all accumulators."""
+"""Tests how many results differ where a chip multiplies once: the sample against all
+accumulators.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,10 @@ import pytest
 from delegate.lower.numerics import one_rounding
 from delegate.lower.numerics.factors import pipeline_of
 from delegate.lower.numerics.requantize import target_of
-from delegate.lower.numerics.tflite import AccumulatorBounds
 
 
 def _counted(pipeline, target, channels):
-    """Of every third accumulator whose result lies within the outputs, evenly."""
+    """Count the differences over every third accumulator whose result lies within the outputs."""
     wrong = total = 0
     for channel in range(channels):
         one = slice(channel, channel + 1)
@@ -36,7 +37,7 @@ def test_an_output_near_a_tie_does_not_count_for_all_channels(zero_point):
     channels, rng = 64, np.random.default_rng(abs(zero_point))
     ratios = rng.uniform(2.0**-10, 2.0**-9, channels)
     reach = np.full(channels, 1 << 18, np.int64)
-    bounds = AccumulatorBounds(-reach, reach)
+    bounds = (-reach, reach)
     target = target_of(ratios, bounds, 0.1, zero_point)
     factors = one_rounding.proposals(target, for_all=False)[-1]
     pipeline = pipeline_of(factors, target)

@@ -16,7 +16,7 @@ from delegate.lower.numerics import one_rounding
 from delegate.lower.numerics.factors import pipeline_of
 from delegate.lower.numerics.prover import prove
 from delegate.lower.numerics.requantize import Ways, requantize, target_of
-from delegate.lower.numerics.tflite import AccumulatorBounds, quantize_multipliers
+from delegate.lower.numerics.tflite import quantize_multipliers
 from delegate.lower.rules import MULTIPLIERS_KEEP_BITS
 from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
@@ -25,7 +25,7 @@ LOW, HIGH = -30_000, 45_000
 
 
 def differing(pipeline, ratios, zero_point, outputs) -> list[float]:
-    """Of each channel: the share of accumulators whose result is another, and none by two."""
+    """Return, for each channel, the share of accumulators whose result is another, none by two."""
     q, exponent = quantize_multipliers(ratios)
     accumulators = np.arange(LOW, HIGH, 7)
     found = pipeline.run(np.broadcast_to(accumulators, (len(ratios), accumulators.size)))
@@ -42,9 +42,7 @@ def differing(pipeline, ratios, zero_point, outputs) -> list[float]:
 
 
 def chosen(ratios, outputs, zero_point, *, per_channel, activation):
-    bounds = AccumulatorBounds(
-        np.full(len(ratios), LOW, np.int64), np.full(len(ratios), HIGH, np.int64)
-    )
+    bounds = np.full(len(ratios), LOW, np.int64), np.full(len(ratios), HIGH, np.int64)
     scale = 6 / (outputs[1] - outputs[0]) if activation is Activation.RELU6 else 0.1
     target = target_of(ratios, bounds, scale, zero_point, activation)
     ways = Ways(rounds_twice=False, ties_away=False)
@@ -96,7 +94,7 @@ def test_one_multiplier_is_told_by_two_factors():
     for seed in range(40):
         rng = np.random.default_rng(seed)
         ratio = 2.0 ** rng.uniform(-12, -1)
-        bounds = AccumulatorBounds(np.array([LOW]), np.array([HIGH]))
+        bounds = np.array([LOW]), np.array([HIGH])
         target = target_of(np.array([ratio]), bounds, 0.1, 0)
         (factors,) = one_rounding.by_two_factors(target)
         assert 1 << 14 <= factors.scale < 1 << 15

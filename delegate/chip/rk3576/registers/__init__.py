@@ -24,4 +24,4 @@ REGISTERS: Final = RegisterMap(
     facts="There is no public manual: facts are *observed* in programs of the vendor's compiler "
     "and on boards; how wide fields are nobody has probed.",
 )
-"""Without the PPU, which no program for this chip uses."""
+"""The map has no PPU, which no program for this chip uses."""
