@@ -18,10 +18,11 @@ inline std::string library_path() {
   return real == nullptr ? std::string() : std::string(real.get());
 }
 
-// Folder that contains the package this library belongs to, links resolved.
-inline std::string package_parent() {
+// Folder that contains the package this library belongs to, links resolved. `levels`: how far
+// above the library's file that is.
+inline std::string package_parent(int levels = 2) {
   std::string path = library_path();
-  for (int level = 0; level < 2; ++level) {
+  for (int level = 0; level < levels; ++level) {
     const size_t slash = path.rfind('/');
     if (slash == std::string::npos) return {};
     path.resize(slash);
