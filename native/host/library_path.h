@@ -9,13 +9,17 @@
 
 namespace rk3588 {
 
-// Path of the library's file, links resolved; "" if it cannot be told.
-inline std::string library_path() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&library_path), &info) == 0) return {};
-  const std::unique_ptr<char, decltype(&std::free)> real(realpath(info.dli_fname, nullptr),
-                                                         &std::free);
-  return real == nullptr ? std::string() : std::string(real.get());
+// Path of the library's file, links resolved, as it is when first asked for: LiteRT loads through
+// links that may be gone later. "" if it cannot be told.
+inline const std::string& library_path() {
+  static const std::string path = [] {
+    Dl_info info{};
+    if (dladdr(reinterpret_cast<const void*>(&library_path), &info) == 0) return std::string();
+    const std::unique_ptr<char, decltype(&std::free)> real(realpath(info.dli_fname, nullptr),
+                                                           &std::free);
+    return real == nullptr ? std::string() : std::string(real.get());
+  }();
+  return path;
 }
 
 // Folder that contains the package this library belongs to, links resolved. `levels`: how far

@@ -73,6 +73,7 @@ Plugin* make_plugin(const CompilerContext* context, void* environment, void* opt
                       "this LiteRT's functions for compilers are not those of ai-edge-litert 2.3 "
                       "or a later one");
   }
+  static_cast<void>(library_path());  // while it can be told
   require_python();
   const std::string folder = environment_text(*context, environment, kCompilerPluginFolder);
   std::string text;

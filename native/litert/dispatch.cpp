@@ -9,6 +9,7 @@
 #include "dispatch_device.h"
 #include "given_options.h"
 #include "guard.h"
+#include "host/library_path.h"
 
 namespace rk3588::litert {
 namespace {
@@ -52,6 +53,7 @@ Status initialize(const RuntimeContext* runtime, void*, void*) {
   return guarded([&] {
     require_runtime(runtime);
     g_runtime = runtime;
+    static_cast<void>(library_path());  // while it can be told
   });
 }
 
