@@ -1,5 +1,7 @@
 """LiteRT's CompiledModel: the folder of our libraries, and environments that use them.
 
+A model in such an environment, to measure it.
+
 LiteRT's interface for accelerators has no stable version before ai-edge-litert 2.3, and Python's
 ``Environment`` takes paths only. Options of the delegate therefore lie in a file of a folder that
 the environment names (``native/litert/given_options.h``), beside links to the libraries.
@@ -12,15 +14,19 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from delegate.errors import DelegateError, OptionError
+import numpy.typing as npt
+
+from delegate.errors import DelegateError, ModelError, OptionError
 from delegate.host.library import NOT_BUILT, library_path
 from delegate.options import Options
 
 PACKAGE: Final = "ai-edge-litert"
+LITERT_RUNTIME: Final = "ai_edge_litert"
 LIBRARIES: Final = ("libLiteRtCompilerPlugin_rk3588.so", "libLiteRtDispatch_rk3588.so")
 OPTIONS_FILE: Final = "rk3588.options"
 _LEAST_VERSION: Final = (2, 3)
@@ -48,6 +54,13 @@ def litert_problem() -> str:
     return ""
 
 
+def require_litert() -> None:
+    """Raise DelegateError if CompiledModel cannot use the NPU with what is installed."""
+    problem = litert_problem()
+    if problem:
+        raise DelegateError(problem)
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
 
@@ -56,10 +69,8 @@ def litert_environment(options: Mapping[str, object]) -> Any:
     """Return an ``ai_edge_litert.environment.Environment`` whose compiled models use the NPU with
     these options. Raises OptionError, DelegateError.
     """
-    problem = litert_problem()
-    if problem:
-        raise DelegateError(problem)
-    from ai_edge_litert.environment import Environment
+    require_litert()
+    from ai_edge_litert.environment import Environment  # LiteRT is no part of this package
 
     texts = Options.from_mapping(options).to_strings()
     lines = [f"{key}={texts[key]}\n" for key in options]
@@ -75,3 +86,51 @@ def litert_environment(options: Mapping[str, object]) -> Any:
     )
     weakref.finalize(environment, shutil.rmtree, folder, ignore_errors=True)
     return environment
+
+
+@dataclass(slots=True)
+class LiteRtModel:
+    """A compiled model with buffers for its first signature."""
+
+    compiled: Any
+    inputs: list[Any]
+    outputs: list[Any]
+    names: list[str]
+
+    @classmethod
+    def load(cls, path: Path, options: Mapping[str, object]) -> LiteRtModel:
+        """Load a model for the NPU and the CPU. Raises ModelError if LiteRT refuses it, and what
+        ``litert_environment`` raises.
+        """
+        environment = litert_environment(options)
+        from ai_edge_litert.compiled_model import CompiledModel
+        from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+
+        either = HardwareAccelerator.NPU | HardwareAccelerator.CPU
+        try:
+            compiled = CompiledModel.from_file(str(path), either, environment)
+            signature = compiled.get_signature_by_index(0)
+            details = compiled.get_input_tensor_details(signature["key"])
+            return cls(
+                compiled=compiled,
+                inputs=compiled.create_input_buffers(0),
+                outputs=compiled.create_output_buffers(0),
+                names=[details[name]["name"] for name in signature["inputs"]],
+            )
+        except (RuntimeError, ValueError) as error:
+            raise ModelError(f"LiteRT refuses {path}: {' '.join(str(error).split())}") from error
+
+    def give(
+        self, details: Sequence[Mapping[str, Any]], arrays: Sequence[npt.NDArray[Any]]
+    ) -> None:
+        """Write the inputs. ``details``: an interpreter's, by which ``arrays`` are named."""
+        by_name = {item["name"]: array for item, array in zip(details, arrays, strict=True)}
+        for name, buffer in zip(self.names, self.inputs, strict=True):
+            buffer.write(by_name[name])
+
+    def run(self) -> None:
+        """Run the model once. Raises DelegateError."""
+        try:
+            self.compiled.run_by_index(0, self.inputs, self.outputs)
+        except RuntimeError as error:
+            raise DelegateError(" ".join(str(error).split())) from error

@@ -312,9 +312,7 @@ def _type(
     return int(found.element), shape, signature if is_dynamic else ()
 
 
-def _content(
-    context: CompilerContext, tensor: ctypes.c_void_p
-) -> npt.NDArray[np.uint8] | None:
+def _content(context: CompilerContext, tensor: ctypes.c_void_p) -> npt.NDArray[np.uint8] | None:
     """Return the bytes of a constant, in the runtime's memory; None: it is none."""
     weights = context.get(_WEIGHTS, ctypes.c_void_p, tensor)
     if not weights:

@@ -275,11 +275,8 @@ RK3588_EXPORT Status LiteRtCompilerPluginRegisterAllTransformations(Plugin* plug
                                                                     uint64_t* count) {
   return register_transformations(plugin, transformations, count);
 }
-RK3588_EXPORT Status LiteRtCompilerPluginCheckCompilerCompatibility(ApiVersion version,
-                                                                    Plugin* plugin,
-                                                                    void* environment,
-                                                                    void* options,
-                                                                    const char* chip) {
+RK3588_EXPORT Status LiteRtCompilerPluginCheckCompilerCompatibility(
+    ApiVersion version, Plugin* plugin, void* environment, void* options, const char* chip) {
   return check_compatibility(version, plugin, environment, options, chip);
 }
 

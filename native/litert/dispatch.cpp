@@ -94,7 +94,8 @@ Status device_create(const RuntimeContext* runtime, void* options, void** device
 }
 
 Status device_destroy(void* device) {
-  return guarded([&] { std::unique_ptr<DispatchDevice>(&required<DispatchDevice>(device)).reset(); });
+  return guarded(
+      [&] { std::unique_ptr<DispatchDevice>(&required<DispatchDevice>(device)).reset(); });
 }
 
 Status requirements(Side side, void* invocation, int32_t index, const RankedTensorType* type,
@@ -120,9 +121,8 @@ Status get_output_requirements(void* invocation, int32_t index, const RankedTens
 }
 
 Status register_buffer(void* device, void* buffer, uint64_t* handle) {
-  return guarded([&] {
-    required(handle) = required<DispatchDevice>(device).register_buffer(buffer);
-  });
+  return guarded(
+      [&] { required(handle) = required<DispatchDevice>(device).register_buffer(buffer); });
 }
 
 Status unregister_buffer(void* device, uint64_t handle) {

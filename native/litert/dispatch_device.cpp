@@ -21,9 +21,12 @@ const ElementBytes kElementBytes[] = {
 // Buffers that the host reads and writes for as long as a run takes.
 class LockedBuffers {
  public:
-  explicit LockedBuffers(const RuntimeContext& runtime) : runtime_(runtime) {}
+  // `held`: room for them.
+  LockedBuffers(const RuntimeContext& runtime, std::vector<HeldBuffer>* held)
+      : runtime_(runtime), held_(*held) {}
   ~LockedBuffers() {
-    for (const auto& [buffer, memory] : locked_) static_cast<void>(runtime_.unlock_buffer(buffer));
+    for (const HeldBuffer& one : held_) static_cast<void>(runtime_.unlock_buffer(one.buffer));
+    held_.clear();
   }
   LockedBuffers(const LockedBuffers&) = delete;
   LockedBuffers& operator=(const LockedBuffers&) = delete;
@@ -31,19 +34,21 @@ class LockedBuffers {
   // One buffer may be at several ports; the runtime locks it once. Throws StatusError.
   uint8_t* lock(void* buffer, LockMode mode) {
     if (buffer == nullptr) throw StatusError(kInvalidArgument, "a tensor has no buffer attached");
-    const auto found = locked_.find(buffer);
-    if (found != locked_.end()) return found->second;
+    for (const HeldBuffer& one : held_) {
+      if (one.buffer == buffer) return one.memory;
+    }
     void* memory = nullptr;
     const Status status = runtime_.lock_buffer(buffer, &memory, mode);
     if (status != kOk || memory == nullptr) {
       throw StatusError(status == kOk ? kRuntimeFailure : status, "a buffer cannot be locked");
     }
-    return locked_[buffer] = static_cast<uint8_t*>(memory);
+    held_.push_back({buffer, static_cast<uint8_t*>(memory)});
+    return held_.back().memory;
   }
 
  private:
   const RuntimeContext& runtime_;
-  std::map<void*, uint8_t*> locked_;
+  std::vector<HeldBuffer>& held_;
 };
 
 std::string shape_text(const RankedTensorType& type) {
@@ -89,11 +94,15 @@ Invocation::Invocation(DispatchDevice& device, Span<const uint8_t> program, size
       executable_(std::make_unique<Executable>(program, device.settings())),
       inputs_(bind(executable_->inputs(), inputs, "input")),
       outputs_(bind(executable_->outputs(), outputs, "output")),
+      input_data_(executable_->inputs().size()),
+      output_data_(executable_->outputs().size()),
       is_first_(device.take_first()) {
+  held_.reserve(inputs + outputs);
   for (const Port& port : outputs_) {
     if (port.binding == nullptr) {
-      throw StatusError(kInvalidArgument, "the program does not write all of the operator's "
-                                          "outputs: it is another operator's");
+      throw StatusError(kInvalidArgument,
+                        "the program does not write all of the operator's "
+                        "outputs: it is another operator's");
     }
   }
   const std::vector<Binding>& results = executable_->outputs();
@@ -142,12 +151,12 @@ size_t Invocation::bytes_of(Side side, int32_t index, const RankedTensorType& ty
   const Binding& binding = *found.binding;
   const std::vector<int32_t> shape(type.dimensions, type.dimensions + rank);
   if (type.element != tflite::type_of(binding.element) || shape != binding.shape) {
-    throw StatusError(
-        kInvalidArgument,
-        "tensor " + binding.name + " was compiled as " + std::string(facts(binding.element).name) +
-            " " + rk3588::shape_text(binding.shape) + ", the model has type " +
-            std::to_string(type.element) + " " + shape_text(type) +
-            "; compile the model as it is, or use its original for other shapes");
+    throw StatusError(kInvalidArgument,
+                      "tensor " + binding.name + " was compiled as " +
+                          std::string(facts(binding.element).name) + " " +
+                          rk3588::shape_text(binding.shape) + ", the model has type " +
+                          std::to_string(type.element) + " " + shape_text(type) +
+                          "; compile the model as it is, or use its original for other shapes");
   }
   return binding.host_bytes();
 }
@@ -203,14 +212,12 @@ void Invocation::invoke() {
 
 void Invocation::run() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  LockedBuffers buffers(device_.runtime());
-  std::vector<const uint8_t*> input_data(executable_->inputs().size());
-  std::vector<uint8_t*> output_data(executable_->outputs().size());
+  LockedBuffers buffers(device_.runtime(), &held_);
   for (const Port& port : inputs_) {
-    if (port.binding != nullptr) input_data[port.place] = buffers.lock(port.buffer, kRead);
+    if (port.binding != nullptr) input_data_[port.place] = buffers.lock(port.buffer, kRead);
   }
-  for (const Port& port : outputs_) output_data[port.place] = buffers.lock(port.buffer, kWrite);
-  counters_->add_run(executable_->run(input_data, output_data));
+  for (const Port& port : outputs_) output_data_[port.place] = buffers.lock(port.buffer, kWrite);
+  counters_->add_run(executable_->run(input_data_, output_data_));
 }
 
 }  // namespace rk3588::litert

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/run_stats.h"
@@ -19,6 +20,12 @@
 #include "program/executable.h"
 
 namespace rk3588::litert {
+
+// A buffer that is locked, and where it lies.
+struct HeldBuffer {
+  void* buffer;
+  uint8_t* memory;
+};
 
 class DispatchDevice {
  public:
@@ -78,6 +85,10 @@ class Invocation {
   std::unique_ptr<Executable> executable_;
   std::vector<Port> inputs_;
   std::vector<Port> outputs_;
+  // Of a run; a run allocates nothing.
+  std::vector<const uint8_t*> input_data_;
+  std::vector<uint8_t*> output_data_;
+  std::vector<HeldBuffer> held_;
   std::mutex mutex_;
   std::shared_ptr<RunStatsHome> stats_ = RunStatsHome::of_process();
   std::shared_ptr<RunCounters> counters_;

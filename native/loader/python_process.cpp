@@ -48,9 +48,8 @@ struct Python {
   void (*fetch)(Object*, Object*,
                 Object*) = find<void (*)(Object*, Object*, Object*)>("PyErr_Fetch");
   void (*clear)() = find<void (*)()>("PyErr_Clear");
-  Object (*call)(Object, const char*, const char*,
-                 ...) = find<Object (*)(Object, const char*, const char*, ...)>(
-      "PyObject_CallMethod");
+  Object (*call)(Object, const char*, const char*, ...) =
+      find<Object (*)(Object, const char*, const char*, ...)>("PyObject_CallMethod");
 
   std::string string_of(Object object) const {
     if (object == nullptr) return {};
@@ -202,7 +201,8 @@ PythonObject::PythonObject(const char* module, const std::string& folder, const 
   if (imported == nullptr) {
     throw std::runtime_error("the compiler cannot be imported (" + problem + ")");
   }
-  object_ = python.call(imported, name, "Ks", static_cast<unsigned long long>(number), text.c_str());
+  object_ =
+      python.call(imported, name, "Ks", static_cast<unsigned long long>(number), text.c_str());
   if (object_ == nullptr) problem = python.take_error();
   python.forget(imported);
   if (object_ == nullptr) throw std::runtime_error(problem);
@@ -222,8 +222,8 @@ void PythonObject::call(const char* method, std::initializer_list<uintptr_t> num
   const Python python;
   const Held held(python);
   // As many as the format says are read.
-  Object result = python.call(object_, method, std::string(count, 'K').c_str(), all[0], all[1],
-                              all[2], all[3]);
+  Object result =
+      python.call(object_, method, std::string(count, 'K').c_str(), all[0], all[1], all[2], all[3]);
   if (result == nullptr) throw std::runtime_error(python.take_error());
   python.forget(result);
 }
