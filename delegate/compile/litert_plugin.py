@@ -11,18 +11,23 @@ compiler is told so (``_previewed``), as it asks an interpreter.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from delegate.compile.aot.dispatch_form import with_ports
 from delegate.compile.plugin import PreviewedPartition, Session
 from delegate.errors import DelegateError
+from delegate.log import get_logger
 from delegate.model.litert_graph import CompilerContext, LiteRtSubgraph, read_subgraph
 from delegate.options import Options
 from delegate.version import __version__
+
+logger = get_logger()
 
 _Key = str
 _AddProgram = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
@@ -61,27 +66,28 @@ class Plugin:
         """Choose the operators of a subgraph. ``chip``: the address of a name, or 0. Raises
         DelegateError.
         """
-        self._adopt_chip(chip)
-        graph = read_subgraph(self._context, subgraph)
-        for number, (nodes, program) in enumerate(self._compiled(graph, _previewed(graph))):
-            inputs, outputs = _edges(graph, nodes)
-            self._programs[_key(graph, nodes, inputs, outputs)] = program
-            for node in nodes:
-                self._context.push_op(selected, graph.ops[node], number)
+        with _told():
+            self._adopt_chip(chip)
+            graph = read_subgraph(self._context, subgraph)
+            for number, (nodes, program) in enumerate(self._compiled(graph, _previewed(graph))):
+                self._programs[_key(graph, nodes, *_edges(graph, nodes))] = program
+                for node in nodes:
+                    self._context.push_op(selected, graph.ops[node], number)
 
     def compile(self, chip: int, model: int, result: int, add: int) -> None:
         """Give the program of every subgraph of ``model``, each of them a partition, to the
         function at ``add``. Raises DelegateError.
         """
-        self._adopt_chip(chip)
-        take = _AddProgram(add)
-        for address in self._context.subgraphs(model):
-            graph = read_subgraph(self._context, address)
-            nodes = list(range(len(graph.ops)))
-            program = self._programs.get(_key(graph, nodes, graph.inputs, graph.outputs))
-            if program is None:
-                program = self._whole(graph)
-            take(result, program, len(program))
+        with _told():
+            self._adopt_chip(chip)
+            take = _AddProgram(add)
+            for address in self._context.subgraphs(model):
+                graph = read_subgraph(self._context, address)
+                nodes = list(range(len(graph.ops)))
+                program = self._programs.get(_key(graph, nodes, graph.inputs, graph.outputs))
+                if program is None:
+                    program = self._whole(graph)
+                take(result, program, len(program))
 
     def _adopt_chip(self, address: int) -> None:
         """Compile for the chip that the host names, if it does."""
@@ -131,13 +137,29 @@ class Plugin:
         )
 
 
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn whatever is raised into a DelegateError: its text is all that LiteRT's log gets."""
+    try:
+        yield
+    except DelegateError:
+        raise
+    except KeyboardInterrupt:
+        _thread.interrupt_main()  # raised again once LiteRT has returned to Python
+        raise DelegateError("interrupted") from None
+    except Exception as error:
+        logger.debug("the compiler failed", exc_info=error)
+        raise DelegateError(f"internal error: {type(error).__name__}: {error}") from error
+
+
 def _edges(graph: LiteRtSubgraph, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return the inputs and outputs of the operator that LiteRT puts in the place of ``nodes``: the
     inputs of the graph first, then as the nodes read them, constants left out; outputs as they are
     written, if anybody else reads them.
     """
     members = set(nodes)
-    inside, outside = [], []
+    inside: list[Mapping[str, Any]] = []
+    outside: list[Mapping[str, Any]] = []
     for node in graph.snapshot["nodes"]:
         (inside if node["index"] in members else outside).append(node)
     written = [tensor for node in inside for tensor in node["outputs"]]

@@ -72,70 +72,69 @@ class _PerChannel(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class _Getter:
+class Getter:
     """How one option is read: the function's offset and the kind of its result. ``add``: what makes
     of the file's number, which the function gives, that of the runtime's struct.
     """
 
     offset: int
-    kind: type[Any] = ctypes.c_int32
+    kind: type[Any]
     add: int = 0
 
 
-def _padding(offset: int) -> _Getter:
-    return _Getter(offset, ctypes.c_uint32, add=1)
-
-
-def _enum(offset: int) -> _Getter:
-    return _Getter(offset, ctypes.c_uint32)
-
-
-def _flag(offset: int) -> _Getter:
-    return _Getter(offset, ctypes.c_bool)
-
-
-def _pool(first: int) -> tuple[_Getter, ...]:
-    sizes = (_Getter(offset) for offset in range(first + 8, first + 40, 8))
-    return (_padding(first), *sizes, _enum(first + 40))
-
-
-GETTERS: Mapping[str, tuple[_Getter, ...]] = MappingProxyType(
+_KINDS: Final[Mapping[str, tuple[type[Any], int]]] = MappingProxyType(
     {
-        "ADD": (_enum(504),),
-        "AVERAGE_POOL_2D": _pool(672),
-        "BATCH_MATMUL": (_flag(648), _flag(656), _flag(664)),
-        "CONCATENATION": (_Getter(576), _enum(584)),
-        "CONV_2D": (
-            _padding(368), _Getter(376), _Getter(384), _enum(392), _Getter(400), _Getter(408),
-        ),
-        "DEPTHWISE_CONV_2D": (
-            _padding(416), _Getter(424), _Getter(432), _Getter(440), _enum(448), _Getter(456),
-            _Getter(464),
-        ),
-        "DEPTH_TO_SPACE": (_Getter(976),),
-        "FULLY_CONNECTED": (_enum(528), _enum(536), _flag(544), _flag(560)),
-        "GATHER": (_Getter(848), _Getter(856)),
-        "GELU": (_flag(1008),),
-        "LEAKY_RELU": (_Getter(768, ctypes.c_float),),
-        "MAX_POOL_2D": _pool(720),
-        "MEAN": (_flag(600),),
-        "MIRROR_PAD": (_Getter(1016, ctypes.c_uint32, add=1),),
-        "MUL": (_enum(512),),
-        "PACK": (_Getter(816), _Getter(808)),
-        "REDUCE_MAX": (_flag(608),),
-        "RESIZE_BILINEAR": (_flag(616), _flag(624)),
-        "RESIZE_NEAREST_NEIGHBOR": (_flag(632), _flag(640)),
-        "SPACE_TO_DEPTH": (_Getter(984),),
-        "STRIDED_SLICE": (
-            _Getter(304), _Getter(312), _Getter(328), _Getter(336), _Getter(320),
-        ),
-        "SUB": (_enum(352),),
-        "SUM": (_flag(360),),
-        "TRANSPOSE_CONV": (_padding(472), _Getter(480), _Getter(488), _enum(496)),
-        "UNPACK": (_Getter(840), _Getter(832)),
+        "bool": (ctypes.c_bool, 0),
+        "enum": (ctypes.c_uint32, 0),
+        "enum+1": (ctypes.c_uint32, 1),
+        "float": (ctypes.c_float, 0),
+        "int": (ctypes.c_int32, 0),
     }
-)  # fmt: skip
-"""By operator: where its options are read, in the order of the runtime's struct (``STORED``)."""
+)
+"""The words of the table below. Paddings and modes count from 1 in the runtime's structs."""
+
+_FUNCTIONS: Final = """
+ADD                      504 enum
+AVERAGE_POOL_2D          672 enum+1  680 int  688 int  696 int  704 int  712 enum
+BATCH_MATMUL             648 bool  656 bool  664 bool
+CONCATENATION            576 int  584 enum
+CONV_2D                  368 enum+1  376 int  384 int  392 enum  400 int  408 int
+DEPTHWISE_CONV_2D        416 enum+1  424 int  432 int  440 int  448 enum  456 int  464 int
+DEPTH_TO_SPACE           976 int
+FULLY_CONNECTED          528 enum  536 enum  544 bool  560 bool
+GATHER                   848 int  856 int
+GELU                     1008 bool
+LEAKY_RELU               768 float
+MAX_POOL_2D              720 enum+1  728 int  736 int  744 int  752 int  760 enum
+MEAN                     600 bool
+MIRROR_PAD               1016 enum+1
+MUL                      512 enum
+PACK                     816 int  808 int
+REDUCE_MAX               608 bool
+RESIZE_BILINEAR          616 bool  624 bool
+RESIZE_NEAREST_NEIGHBOR  632 bool  640 bool
+SPACE_TO_DEPTH           984 int
+STRIDED_SLICE            304 int  312 int  328 int  336 int  320 int
+SUB                      352 enum
+SUM                      360 bool
+TRANSPOSE_CONV           472 enum+1  480 int  488 int  496 enum
+UNPACK                   840 int  832 int
+"""
+"""Where LiteRT's functions for an operator's options are in the table, and what they give; in the
+order of the runtime's struct (``STORED``).
+"""
+
+
+def _getters(text: str) -> Mapping[str, tuple[Getter, ...]]:
+    found = {}
+    for name, *words in map(str.split, text.strip().splitlines()):
+        pairs = zip(words[::2], words[1::2], strict=True)
+        found[name] = tuple(Getter(int(offset), *_KINDS[kind]) for offset, kind in pairs)
+    return MappingProxyType(found)
+
+
+GETTERS: Final = _getters(_FUNCTIONS)
+"""By operator: the functions of ``_FUNCTIONS``."""
 
 
 class CompilerContext:
@@ -322,9 +321,7 @@ def _content(context: CompilerContext, tensor: ctypes.c_void_p) -> npt.NDArray[n
     if context.call(_WEIGHTS_BYTES, *arguments) != 0 or not address.value or not size.value:
         return None
     memory = (ctypes.c_uint8 * size.value).from_address(address.value)
-    view = np.frombuffer(memory, np.uint8)
-    view.flags.writeable = False
-    return view
+    return np.frombuffer(memoryview(memory).toreadonly(), np.uint8)
 
 
 def _quantization(context: CompilerContext, tensor: ctypes.c_void_p) -> dict[str, Any] | None:

@@ -189,6 +189,36 @@ static_assert(sizeof(DispatchApi) == 56);
 static_assert(offsetof(DispatchApi, version) == 8);
 static_assert(offsetof(DispatchApi, functions) == 24);
 
+struct Plugin;
+struct CompiledResult;
+
+// What runtimes with the versioned interface ask a compiler plugin for
+// (LiteRtCompilerPluginQueryInterface); ai-edge-litert 2.3.0 looks its functions up one by one.
+struct CompilerInterface {
+  AbiHeader abi;
+  Status (*get_version)(ApiVersion*);
+  const char* (*get_manufacturer)();
+  Status (*create)(const CompilerContext*, Plugin**, void* environment_options, void* options);
+  void (*destroy)(Plugin*);
+  Status (*get_hardware)(Plugin*, int32_t*);
+  Status (*count_models)(Plugin*, uint64_t*);
+  Status (*get_model)(Plugin*, uint64_t index, const char** name);
+  Status (*partition)(Plugin*, const char* model, void* subgraph, void* selected);
+  Status (*compile)(Plugin*, const char* model, void* partitions, CompiledResult**);
+  void (*destroy_result)(CompiledResult*);
+  Status (*get_byte_code)(CompiledResult*, uint64_t index, const void** bytes, size_t* size);
+  Status (*count_programs)(CompiledResult*, uint64_t*);
+  Status (*get_call)(CompiledResult*, uint64_t call, const void** name, size_t* size,
+                     uint64_t* program);
+  Status (*count_calls)(CompiledResult*, uint64_t*);
+  Status (*register_transformations)(Plugin*, void** transformations, uint64_t*);
+  Status (*get_sdk_version)(Plugin*, const char**);
+  void* get_jit_handle;  // optional: programs are byte code
+  Status (*check_compatibility)(ApiVersion, Plugin*, void* environment_options, void* options,
+                                const char* model);
+};
+static_assert(sizeof(CompilerInterface) == 19 * 8);
+
 // Whether a table of the runtime's reaches to what `Table` declares of it.
 template <typename Table>
 bool reaches(const Table* table) {

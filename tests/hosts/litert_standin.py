@@ -36,7 +36,7 @@ class Version(ctypes.Structure):
     _fields_ = tuple((n, ctypes.c_int32) for n in ("major", "minor", "patch"))
 
 
-class Any_(ctypes.Structure):
+class AnyValue(ctypes.Structure):
     _fields_ = (("type", ctypes.c_int32), ("text", ctypes.c_char_p))
 
 
@@ -114,7 +114,7 @@ class Runtime:
                   ctypes.c_int32, POINTER, PLACE)  # fmt: skip
         self._set(80, self._get_opaque, POINTER, PLACE)
         self._set(88, self._find_opaque, POINTER, ctypes.c_char_p, PLACE)
-        self._set(112, self._value, POINTER, ctypes.c_int32, ctypes.POINTER(Any_))
+        self._set(112, self._value, POINTER, ctypes.c_int32, ctypes.POINTER(AnyValue))
         self._set(200, self._size, POINTER, SIZE)
         self._set(216, self._offset, POINTER, SIZE)
         self._set(224, self._lock, POINTER, PLACE, ctypes.c_int32)

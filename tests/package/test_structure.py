@@ -41,6 +41,7 @@ NATIVE_FLOORS = (
     ("program",),
     ("evidence", "tflite"),
     ("python", "loader", "fuzz"),
+    ("litert",),
 )
 
 

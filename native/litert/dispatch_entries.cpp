@@ -1,15 +1,14 @@
-// LiteRT's dispatch library for the NPU: runs Programs as operators of a CompiledModel.
+// What LiteRT's dispatch library for the NPU does: runs Programs as operators of a CompiledModel.
 //
-// Two entries for one table of functions: LiteRtDispatchGetApi, which ai-edge-litert 2.3.0 looks
-// up, and LiteRtDispatchQueryInterface of later ones. No LiteRT library is linked: all of the
-// runtime's functions come from the table that it hands over.
+// No LiteRT library is linked: all of the runtime's functions come from the table that it hands
+// over. Two entries for one table of functions of ours (door/dispatch.cpp).
 #include <memory>
 #include <string>
 
 #include "dispatch_device.h"
+#include "entries.h"
 #include "given_options.h"
 #include "guard.h"
-#include "host/library_path.h"
 
 namespace rk3588::litert {
 namespace {
@@ -53,7 +52,6 @@ Status initialize(const RuntimeContext* runtime, void*, void*) {
   return guarded([&] {
     require_runtime(runtime);
     g_runtime = runtime;
-    static_cast<void>(library_path());  // while it can be told
   });
 }
 
@@ -219,9 +217,7 @@ constexpr DispatchInterface kInterface = {{sizeof(DispatchInterface), kAbiMajor,
 }  // namespace
 }  // namespace rk3588::litert
 
-#define RK3588_EXPORT extern "C" __attribute__((visibility("default")))
-
-RK3588_EXPORT rk3588::litert::Status LiteRtDispatchGetApi(rk3588::litert::DispatchApi* api) {
+rk3588::litert::Status rk3588_litert_dispatch_api(rk3588::litert::DispatchApi* api) {
   using namespace rk3588::litert;
   return guarded([&] {
     DispatchApi& filled = required(api);
@@ -239,11 +235,6 @@ RK3588_EXPORT rk3588::litert::Status LiteRtDispatchGetApi(rk3588::litert::Dispat
   });
 }
 
-RK3588_EXPORT rk3588::litert::Status LiteRtDispatchQueryInterface(
-    rk3588::litert::InterfaceId interface, rk3588::litert::ApiVersion version,
-    const void** result) {
-  using namespace rk3588::litert;
-  // The other interfaces are optional; runtimes look at the version in the header of this one.
-  if (interface != kBasicInterface || version.major < kAbiMajor) return kUnsupported;
-  return guarded([&] { required(result) = &kInterface; });
+const rk3588::litert::DispatchInterface* rk3588_litert_dispatch_interface() {
+  return &rk3588::litert::kInterface;
 }
