@@ -16,6 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 import delegate
+from delegate.compile.aot.dispatch_form import with_ports
+from delegate.compile.compiler import compile_model
+from delegate.options import Options
+from tests.shared_folder import DIGITS
 
 OK, INVALID, FAILED, UNSUPPORTED, NOT_FOUND, WRONG_VERSION = 0, 1, 3, 5, 6, 8
 UNSUPPORTED_RUNTIME = 4000
@@ -236,3 +240,15 @@ class Dispatch:
 
     def attach(self, side: str, invocation: int, port: int, handle: int) -> int:
         return self.status(f"attach_{side}", POINTER(invocation), port, ctypes.c_uint64(handle))
+
+
+def compiled_digits(chip: str = "rk3588") -> tuple[bytes, tuple[int, ...], tuple[int, ...]]:
+    """Return the digits model's program for LiteRT, and the shapes of its input and output."""
+    result = compile_model(DIGITS, Options.from_mapping({"chip": chip}))
+    (part,) = result.partitions
+    program = with_ports(part.program, part.partition.inputs, part.partition.outputs)
+    graph = result.graph
+    inputs, outputs = (
+        graph.tensor(side[0]).shape for side in (part.partition.inputs, part.partition.outputs)
+    )
+    return program, inputs, outputs

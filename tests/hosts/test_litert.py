@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
+import json
 import os
 import subprocess
 import sys
@@ -227,6 +229,96 @@ def test_a_bad_option_is_an_error_before_anything_is_loaded() -> None:
         delegate.litert_environment(device="npu")
     with pytest.raises(OptionError, match="line breaks"):
         delegate.litert_environment(cache_dir="/tmp/a\nb")
+
+
+def command(*words: object) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "delegate", *map(str, words)], capture_output=True, text=True,
+        timeout=SECONDS, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+@needs_litert
+def test_bench_measures_compiled_model_beside_the_delegate() -> None:
+    words = ("bench", DIGITS, "--runs", 3, "--warmup", 1, "--device", "null", "--no-cpu")
+    code, out, err = command(*words, "--api", "compiled-model", "--json")
+    assert code == 0, err
+    document = json.loads(out)
+    found = document["compiled_model"]
+    assert found["steady"]["count"] == 3
+    assert found["is_fully_accelerated"] is False  # SOFTMAX
+    ratio = found["steady"]["p50_ms"] / document["delegate"]["steady"]["p50_ms"]
+    assert document["compiled_model_ratio"] == pytest.approx(ratio)
+    assert "compiled_model" not in json.loads(command(*words, "--json")[1])
+    assert "CompiledModel  takes" in command(*words, "--api", "compiled-model")[1]
+
+
+@needs_litert
+def test_doctor_names_the_folder() -> None:
+    _, out, _ = command("doctor", "--no-self-test", "--json")
+    (finding,) = [f for f in json.loads(out)["findings"] if "CompiledModel" in f["text"]]
+    assert finding["level"] == "ok"
+    assert finding["text"].endswith(delegate.litert_folder())
+
+
+@pytest.mark.skipif(not _problem, reason="ai-edge-litert is here")
+def test_bench_says_what_is_missing() -> None:
+    code, _, err = command("bench", DIGITS, "--api", "compiled-model")
+    assert code == 1
+    assert "CompiledModel needs 2.3 or later" in err
+
+
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [
+        (None, "ai-edge-litert is not installed"),
+        ("2.1.6", "ai-edge-litert is 2.1.6; CompiledModel needs 2.3"),
+        ("2.3.0", ""),
+        ("10.0.0rc1", ""),
+    ],
+)
+def test_versions_of_litert(
+    monkeypatch: pytest.MonkeyPatch, version: str | None, problem: str
+) -> None:
+    def installed(name: str) -> str:
+        assert name == "ai-edge-litert"
+        if version is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(importlib.metadata, "version", installed)
+    said = litert_problem()
+    assert problem in said
+    assert bool(said) == bool(problem)
+
+
+def test_litert_wants_a_file_to_write(tmp_path: Path) -> None:
+    code, _, err = command("compile", DIGITS, "--litert")
+    assert code == 2
+    assert "-o OUT.tflite is missing" in err
+    path = tmp_path / "compiled.tflite"
+    assert command("compile", DIGITS, "--litert", "-o", path)[0] == 0
+    assert any(node.custom_name == "DISPATCH_OP" for node in read_graph(path).nodes)
+    code, _, err = command("compile", path, "--litert", "-o", tmp_path / "again.tflite")
+    assert code != 0
+    assert "was compiled ahead of time already" in err
+
+
+@needs_litert
+def test_litert_finds_a_link_in_its_own_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from ai_edge_litert import environment
+
+    folder = tmp_path / "a_rk3588"
+    folder.mkdir()
+    for kind in ("compiler", "dispatch"):
+        (folder / kind).symlink_to(delegate.litert_folder())
+    monkeypatch.setattr(environment, "_vendors_dir", lambda: str(tmp_path))
+    found = environment.Environment.create().options
+    assert Path(found.dispatch_library_path) == folder / "dispatch"
+    assert Path(found.compiler_plugin_path) == folder / "compiler"
 
 
 @needs_litert

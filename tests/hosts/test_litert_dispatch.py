@@ -17,7 +17,16 @@ from delegate.errors import DelegateError
 from delegate.npu.program import parse
 from delegate.options import Options
 from tests.hosts import litert_standin as standin
-from tests.hosts.litert_standin import OK, POINTER, Api, Dispatch, Header, Runtime, Version
+from tests.hosts.litert_standin import (
+    OK,
+    POINTER,
+    Api,
+    Dispatch,
+    Header,
+    Runtime,
+    Version,
+    compiled_digits,
+)
 from tests.shared_folder import DIGITS
 
 INT8 = 9
@@ -38,17 +47,6 @@ class Loaded:
         assert status == OK
         assert invocation
         return invocation
-
-
-def compiled_digits(chip: str = "rk3588") -> tuple[bytes, tuple[int, ...], tuple[int, ...]]:
-    result = compile_model(DIGITS, Options.from_mapping({"chip": chip}))
-    (part,) = result.partitions
-    program = with_ports(part.program, part.partition.inputs, part.partition.outputs)
-    graph = result.graph
-    inputs, outputs = (
-        graph.tensor(side[0]).shape for side in (part.partition.inputs, part.partition.outputs)
-    )
-    return program, inputs, outputs
 
 
 @pytest.fixture
