@@ -2,7 +2,8 @@
 
 ``load_delegate(**options)`` gives a delegate for ``Interpreter(experimental_delegates=[...])`` of
 whichever runtime is installed; ``library_path()`` the shared object for hosts that load it
-themselves; ``compile_model(path, **options)`` what would run on the NPU, without running it;
+themselves, ``litert_environment(**options)`` the same for LiteRT's ``CompiledModel``;
+``compile_model(path, **options)`` what would run on the NPU, without running it;
 ``devices()`` and ``supported_ops()`` what there is to choose from; ``stats()`` what the delegate
 did so far, ``prometheus_text()`` the same for Prometheus. ``Classifier(model)`` and
 ``Detector(model)`` take pictures and camera frames and stay loaded; ``classify`` and ``detect`` are
@@ -38,6 +39,8 @@ __all__ = [
     "detect",
     "devices",
     "library_path",
+    "litert_environment",
+    "litert_folder",
     "load_delegate",
     "prometheus_text",
     "stats",
@@ -85,6 +88,28 @@ def load_delegate(**options: object) -> Any:
     open_device_name(chosen.device, chosen.strict)  # a runtime would wrap its error in its words
     effective = chosen.to_strings()
     return find_runtime().load_delegate(library_path(), {key: effective[key] for key in options})
+
+
+def litert_folder() -> str:
+    """The folder of the libraries by which LiteRT's CompiledModel uses the NPU, to give to
+    ``ai_edge_litert.environment.Environment.create`` as both of its paths.
+
+    Raises DelegateError if the native part is not built.
+    """
+    from delegate.host import litert
+
+    return litert.litert_folder()
+
+
+def litert_environment(**options: object) -> Any:
+    """An environment for ``CompiledModel.from_file(..., environment=...)`` of ai-edge-litert (2.3
+    or later), whose models use the NPU with these options.
+
+    Raises OptionError for a bad option, DelegateError without such an ai-edge-litert.
+    """
+    from delegate.host import litert
+
+    return litert.litert_environment(options)
 
 
 def classify(
@@ -148,15 +173,16 @@ def compile_model(path: str | Path, **options: object) -> CompileResult:
     return compile_with_options(path, Options.from_mapping(options))
 
 
-def compile_ahead_of_time(path: str | Path, **options: object) -> bytes:
-    """Compiles a .tflite file to one that holds its programs (docs/ahead_of_time.md).
+def compile_ahead_of_time(path: str | Path, *, litert: bool = False, **options: object) -> bytes:
+    """Compiles a .tflite file to one that holds its programs (docs/ahead_of_time.md); ``litert``:
+    for LiteRT's CompiledModel.
 
     Raises ModelError if the file cannot be read or copied, OptionError for a bad option.
     """
     from delegate.compile.aot.rewrite import compile_ahead_of_time as compile_with_options
     from delegate.options import Options
 
-    return compile_with_options(path, Options.from_mapping(options)).content
+    return compile_with_options(path, Options.from_mapping(options), litert=litert).content
 
 
 def devices() -> tuple[DeviceInfo, ...]:

@@ -21,7 +21,7 @@ import numpy
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "alone"
-NATIVE = ("_native*.so", "librk3588_delegate.so")
+NATIVE = ("_native*.so", "librk3588_delegate.so", "litert/*.so")
 BYTECODE = ROOT / "build" / "bytecode"
 
 
@@ -57,7 +57,9 @@ def make_copy(target: Path) -> None:
     native = native_folder()
     for pattern in NATIVE:
         for library in native.glob(pattern):
-            shutil.copy2(library, target / "delegate")
+            place = target / "delegate" / library.relative_to(native)
+            place.parent.mkdir(exist_ok=True)
+            shutil.copy2(library, place)
 
 
 def make_environment(folder: Path, copy: Path) -> Path:

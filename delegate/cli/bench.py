@@ -19,6 +19,7 @@ from delegate.model.files import read_text
 from delegate.progress import progress
 
 _DEFAULT_RUNS = 50
+_COMPILED_MODEL = "compiled-model"
 _DEFAULT_WARMUP = 5
 _MOST_MS = 1e12  # 30 years
 _LARGEST_FILE_BYTES = 16 << 20
@@ -43,6 +44,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of operators on the CPU and of the simulator (default: the runtime's; with the "
         "simulator one)",
     )  # fmt: skip
+    parser.add_argument(
+        "--api", choices=("delegate", _COMPILED_MODEL), default="delegate",
+        help="compiled-model: through LiteRT's CompiledModel, too (ai-edge-litert 2.3 or later)",
+    )  # fmt: skip
     parser.add_argument("--no-cpu", action="store_true", help="do not measure the CPU alone")
     parser.add_argument("--image", type=Path, metavar="FILE", help="the input: a picture")
     parser.add_argument(
@@ -57,13 +62,19 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.compare is not None:
         return _compare(arguments)
     from delegate.cli.pictures import sample_source
+    from delegate.host.litert import require_litert
     from delegate.insight.benchmark import NULL_DEVICE, Plan, benchmark
 
     check_writable(arguments.save)
     options = options_from(arguments)
-    plan = Plan(arguments.warmup, arguments.runs, arguments.threads, not arguments.no_cpu)
+    with_litert = arguments.api == _COMPILED_MODEL
+    if with_litert:
+        require_litert()
+    plan = Plan(
+        arguments.warmup, arguments.runs, arguments.threads, not arguments.no_cpu, with_litert
+    )
 
-    inferences = (1 + plan.warmup + plan.runs) * (2 if plan.with_cpu else 1)
+    inferences = (1 + plan.warmup + plan.runs) * (1 + plan.with_cpu + plan.with_litert)
     with progress("measuring", inferences) as bar:
         document = benchmark(arguments.model, options, sample_source(arguments), plan, bar.advance)
     if arguments.save is not None:
@@ -144,11 +155,15 @@ def _print_tables(document: dict[str, Any]) -> None:
                 f"medians, {plural(document['threads'], 'thread')} each",
             )
         )
+    if "compiled_model_ratio" in document:
+        text = f"takes {document['compiled_model_ratio']:.2f} times as long as the delegate"
+        facts.append(("CompiledModel", f"{text}, by medians"))
     if document["memory"] is not None:
         facts.append(("memory", _memory_text(document["memory"])))
     print_pairs(*facts)
     rows = []
-    for name, part in (("delegate", ours), ("CPU alone", cpu)):
+    litert = document.get("compiled_model")
+    for name, part in (("delegate", ours), ("CompiledModel", litert), ("CPU alone", cpu)):
         if part is not None:
             steady = [_ms(part["steady"][column]) for column in _COLUMNS]
             rows.append((name, _ms(part["init_ms"]), _ms(part["first_ms"]), *steady))
@@ -298,6 +313,7 @@ COMMAND = Command(
     examples=(
         "bench mobilenet_v1_1.0_224_quant.tflite",
         "bench model.tflite --runs 200 --threads 4 --save before.json",
+        "bench model.tflite --api compiled-model",
         "bench --compare before.json after.json",
     ),
     add_arguments=_add_arguments,

@@ -47,6 +47,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the model with its programs inside, to run without Python",
     )  # fmt: skip
     parser.add_argument(
+        "--litert", action="store_true",
+        help="write OUT.tflite for LiteRT's CompiledModel instead of interpreters with a delegate",
+    )  # fmt: skip
+    parser.add_argument(
         "--html", type=Path, metavar="FILE",
         help="write a report as one page: graph, tiles, roofline, memory, what would help",
     )  # fmt: skip
@@ -83,6 +87,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if arguments.dump is None and (arguments.image is not None or arguments.input is not None):
         raise UsageError("--image and --input are the input of a dump; --dump DIR is missing")
+    if arguments.litert and arguments.output is None:
+        raise UsageError("--litert says how OUT.tflite is written; -o OUT.tflite is missing")
     if arguments.chip is not None:
         arguments.option.append(f"chip={arguments.chip}")
     options = options_from(arguments)
@@ -139,7 +145,7 @@ def _compile(arguments: argparse.Namespace, options: Options) -> tuple[CompileRe
     from delegate.compile.aot.rewrite import compile_ahead_of_time
 
     _refuse_overwriting(arguments.model, arguments.output)
-    ahead = compile_ahead_of_time(arguments.model, options)
+    ahead = compile_ahead_of_time(arguments.model, options, litert=arguments.litert)
     for item in ahead.results:
         require_all(item.rejections, options)
     write_file(arguments.output, ahead.content)
@@ -175,6 +181,7 @@ COMMAND = Command(
         "compile model.tflite --counters",
         "compile model.tflite --html report.html",
         "compile model.tflite -o compiled.tflite",
+        "compile model.tflite --litert -o compiled.tflite",
         "compile model.tflite --dump captures/ --image cat.jpg",
     ),
     add_arguments=_add_arguments,

@@ -1,5 +1,5 @@
 """Measures how long a model takes: with the delegate and on the CPU alone, by phases and by
-operators.
+operators; through LiteRT's CompiledModel as a whole.
 
 Measured and modelled numbers never share a field: "estimate" holds what the compiler models, every
 "..._ms" what a clock said. On the simulator the clock says how long simulating took, nothing about
@@ -32,6 +32,7 @@ from delegate.errors import DelegateError
 from delegate.host.chosen_driver import drivers_at
 from delegate.host.delegated import DelegatedModel, ReferenceModel
 from delegate.host.host_facts import clocks_hz, host_facts
+from delegate.host.litert import LITERT_RUNTIME, LiteRtModel
 from delegate.host.runtimes import find_runtime, invoke
 from delegate.host.samples import Sample
 from delegate.insight.compile_report.whole_inference import whole_inference
@@ -56,13 +57,14 @@ Done = Callable[[], None]
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The settings of a measurement. ``threads`` None: the runtime's default, on the simulator
-    one.
+    one. ``with_litert``: through CompiledModel, too.
     """
 
     warmup: int
     runs: int
     threads: int | None
     with_cpu: bool
+    with_litert: bool = False
 
 
 def summary(times_ns: Sequence[int]) -> dict[str, float | int]:
@@ -98,13 +100,15 @@ def benchmark(
     memory = memory_document(path, options, threads, with_cpu=plan.with_cpu)
     ours = _Delegated.load(path, options, sample_of, threads, result)
     cpu = _OnCpu.load(path, sample_of, threads) if plan.with_cpu else None
+    litert = _ByLiteRt.load(path, options, ours) if plan.with_litert else None
+    others = [part for part in (cpu, litert) if part is not None]
     remaining = 1 + plan.warmup + plan.runs
     while remaining:
         # In turns, so that both meet the same moods of the machine.
         count = min(_TURN, remaining)
         ours.run(count, done)
-        if cpu is not None:
-            cpu.run(count, done)
+        for part in others:
+            part.run(count, done)
         remaining -= count
     document: dict[str, Any] = {
         "format": FORMAT,
@@ -116,6 +120,12 @@ def benchmark(
         "cpu": cpu.document(plan) if cpu is not None else None,
         "memory": memory,
     }
+    if litert is not None:
+        document["compiled_model"] = litert.document(plan)
+        document["compiled_model_ratio"] = (
+            document["compiled_model"]["steady"]["p50_ms"]
+            / document["delegate"]["steady"]["p50_ms"]
+        )
     computes = document["delegate"]["device"] != NULL_DEVICE
     if document["cpu"] is not None and (computes or not document["delegate"]["delegated_nodes"]):
         ratio = document["delegate"]["steady"]["p50_ms"] / document["cpu"]["steady"]["p50_ms"]
@@ -206,6 +216,44 @@ class _OnCpu:
 
     def document(self, plan: Plan) -> dict[str, Any]:
         return {
+            "init_ms": self.init_ns / _NS_PER_MS,
+            "first_ms": self.times_ns[0] / _NS_PER_MS,
+            "steady": summary(self.times_ns[1 + plan.warmup :]),
+        }
+
+
+@dataclass(slots=True)
+class _ByLiteRt:
+    """The model in LiteRT's CompiledModel, and the times of its inferences so far."""
+
+    model: LiteRtModel
+    init_ns: int
+    times_ns: list[int] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, path: Path, options: Options, ours: _Delegated) -> _ByLiteRt:
+        runtime = find_runtime().name
+        if runtime != LITERT_RUNTIME:
+            raise DelegateError(
+                f"CompiledModel is measured beside {LITERT_RUNTIME}'s interpreter, and the runtime "
+                f"here is {runtime}; use an environment without it"
+            )
+        start = time.monotonic_ns()
+        model = LiteRtModel.load(path, options.given())
+        init_ns = time.monotonic_ns() - start
+        model.give(ours.model.inputs, ours.sample)
+        return cls(model, init_ns)
+
+    def run(self, count: int, done: Done) -> None:
+        for _ in range(count):
+            begin = time.monotonic_ns()
+            self.model.run()
+            self.times_ns.append(time.monotonic_ns() - begin)
+            done()
+
+    def document(self, plan: Plan) -> dict[str, Any]:
+        return {
+            "is_fully_accelerated": self.model.compiled.is_fully_accelerated(),
             "init_ms": self.init_ns / _NS_PER_MS,
             "first_ms": self.times_ns[0] / _NS_PER_MS,
             "steady": summary(self.times_ns[1 + plan.warmup :]),

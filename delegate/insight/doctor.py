@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delegate.errors import DeviceError
+from delegate.errors import DelegateError, DeviceError
 from delegate.host.host_facts import SLOW_MHZ, autosuspend_ms, npu_clock_hz
+from delegate.host.litert import PACKAGE, litert_folder, litert_problem
 from delegate.host.npu_presence import (
     Cores,
     Finding,
@@ -170,6 +171,7 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
             "problem", "no TensorFlow Lite runtime is installed",
             "pip install rk3588-delegate[runtime] (or ai-edge-litert)",
         )  # fmt: skip
+    yield from _litert_findings(facts)
     test = facts.self_test
     yield from _record_findings(facts.record)
     is_explained = any(finding.level == "problem" for finding in presence)
@@ -185,6 +187,21 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
             f"self-test on {test.device}: {test.cases} programs, bit for bit, with "
             f"{agreed} forms of tasks (--json lists them)",
         )
+
+
+def _litert_findings(facts: Examination) -> Iterator[Finding]:
+    """Say whether LiteRT's CompiledModel can use the NPU, to who has LiteRT."""
+    if PACKAGE not in facts.packages:
+        return
+    problem = litert_problem()
+    try:
+        folder = litert_folder()
+    except DelegateError as error:
+        problem = problem or str(error)
+    if problem:
+        yield Finding("note", f"CompiledModel cannot use the NPU: {problem}", "")
+    else:
+        yield Finding("ok", f"CompiledModel can use the NPU by the libraries in {folder}", "")
 
 
 def _record_findings(record: BoardRecord | None) -> Iterator[Finding]:

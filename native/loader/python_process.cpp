@@ -3,10 +3,13 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 
 #include "host/library_path.h"
 
@@ -45,6 +48,8 @@ struct Python {
   void (*fetch)(Object*, Object*,
                 Object*) = find<void (*)(Object*, Object*, Object*)>("PyErr_Fetch");
   void (*clear)() = find<void (*)()>("PyErr_Clear");
+  Object (*call)(Object, const char*, const char*, ...) =
+      find<Object (*)(Object, const char*, const char*, ...)>("PyObject_CallMethod");
 
   std::string string_of(Object object) const {
     if (object == nullptr) return {};
@@ -71,28 +76,47 @@ struct Python {
   }
 };
 
-// Path of the module's file; "" with `problem` set if it cannot be imported.
-std::string module_path(const Python& python, std::string* problem) {
-  Object module = python.import("delegate._native");
+// Imports a module, whose package lies in `folder` if it is not on sys.path; nullptr with `problem`
+// set if it cannot be imported.
+Object import_from(const Python& python, const char* name, const std::string& folder,
+                   std::string* problem) {
+  Object module = python.import(name);
   if (module == nullptr) {
     *problem = python.take_error();
     Object path = python.sys_object("path");  // borrowed
-    Object parent = python.new_text(package_parent().c_str());
+    Object parent = python.new_text(folder.c_str());
     if (path != nullptr && parent != nullptr) python.append(path, parent);
     if (parent != nullptr) python.forget(parent);
     python.clear();
-    module = python.import("delegate._native");
+    module = python.import(name);
   }
-  if (module == nullptr) {
-    *problem = python.take_error();
-    return {};
-  }
+  if (module == nullptr) *problem = python.take_error();
+  return module;
+}
+
+// Path of the module's file; "" with `problem` set if it cannot be imported.
+std::string module_path(const Python& python, std::string* problem) {
+  Object module = import_from(python, "delegate._native", package_parent(), problem);
+  if (module == nullptr) return {};
   const std::string path = python.string_of(python.attribute(module, "__file__"));
   python.clear();
   python.forget(module);
   if (path.empty()) *problem = "the module delegate._native has no file";
   return path;
 }
+
+// The GIL, for as long as this object lives.
+class Held {
+ public:
+  explicit Held(const Python& python) : python_(python), state_(python.ensure()) {}
+  ~Held() { python_.release(state_); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+ private:
+  const Python& python_;
+  int state_;
+};
 
 }  // namespace
 
@@ -163,6 +187,53 @@ PythonPlugin find_python_plugin() {
     plugin.create = nullptr;
   }
   return plugin;
+}
+
+PythonObject::PythonObject(const char* module, const std::string& folder, const char* name,
+                           uintptr_t number, const std::string& text) {
+  const Python python;
+  if (!python.is_complete) {
+    throw std::runtime_error("this Python lacks functions of its stable ABI");
+  }
+  const Held held(python);
+  std::string problem;
+  Object imported = import_from(python, module, folder, &problem);
+  if (imported == nullptr) {
+    throw std::runtime_error("the compiler cannot be imported (" + problem + ")");
+  }
+  object_ =
+      python.call(imported, name, "Ks", static_cast<unsigned long long>(number), text.c_str());
+  if (object_ == nullptr) problem = python.take_error();
+  python.forget(imported);
+  if (object_ == nullptr) throw std::runtime_error(problem);
+}
+
+PythonObject::~PythonObject() {
+  if (!is_python_running()) return;
+  const Python python;
+  const Held held(python);
+  python.forget(object_);
+}
+
+void PythonObject::call(const char* method, std::initializer_list<uintptr_t> numbers) const {
+  unsigned long long all[4] = {};
+  const size_t count = std::min(numbers.size(), std::size(all));
+  std::copy_n(numbers.begin(), count, all);
+  const Python python;
+  const Held held(python);
+  // As many as the format says are read.
+  Object result =
+      python.call(object_, method, std::string(count, 'K').c_str(), all[0], all[1], all[2], all[3]);
+  if (result == nullptr) throw std::runtime_error(python.take_error());
+  python.forget(result);
+}
+
+std::string PythonObject::text(const char* attribute) const {
+  const Python python;
+  const Held held(python);
+  Object found = python.attribute(object_, attribute);
+  if (found == nullptr) throw std::runtime_error(python.take_error());
+  return python.string_of(found);
 }
 
 }  // namespace rk3588

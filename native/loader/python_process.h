@@ -2,6 +2,8 @@
 // looked up by name, so that one library serves every Python version and processes without any.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include "tflite/tflite_abi.h"
@@ -36,5 +38,27 @@ std::string start_python(const char* libpython);
 // Imports delegate._native, also when its folder is not on sys.path, and finds its functions. Takes
 // the GIL. Never throws what Python raises: it becomes `problem`.
 PythonPlugin find_python_plugin();
+
+// An object of the package delegate that answers a library which has no binding of its own.
+class PythonObject {
+ public:
+  // Imports `module`, whose package lies in `folder` if it is not on sys.path, and gives its class
+  // `name` a number and a text. Takes the GIL, as the other members do. Throws std::runtime_error
+  // with Python's words.
+  PythonObject(const char* module, const std::string& folder, const char* name, uintptr_t number,
+               const std::string& text);
+  // Also after Python is gone.
+  ~PythonObject();
+  PythonObject(const PythonObject&) = delete;
+  PythonObject& operator=(const PythonObject&) = delete;
+
+  // Calls a method that takes up to four numbers and returns nothing. Throws std::runtime_error.
+  void call(const char* method, std::initializer_list<uintptr_t> numbers) const;
+  // Returns an attribute as a text. Throws std::runtime_error.
+  std::string text(const char* attribute) const;
+
+ private:
+  void* object_ = nullptr;
+};
 
 }  // namespace rk3588

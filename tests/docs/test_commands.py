@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from delegate.cli import COMMANDS, build_parser
+from delegate.host.litert import litert_problem
 from delegate.host.runtimes import find_runtime
 from tests.cli.conftest import Run, run
 from tests.docs.shown_commands import (
@@ -107,7 +108,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def is_runnable(command: str) -> bool:
-    missing = {"models fetch": not SHARED.is_dir(), "quantize": not HAS_QUANTIZER}
+    missing = {
+        "models fetch": not SHARED.is_dir(),
+        "quantize": not HAS_QUANTIZER,
+        "bench model.tflite --api compiled-model": bool(litert_problem()),
+    }
     return command not in PARSED_ONLY and not any(
         is_missing and command.startswith(start) for start, is_missing in missing.items()
     )

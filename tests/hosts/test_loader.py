@@ -53,8 +53,11 @@ def test_library_needs_no_python_and_no_runtime():
     assert not {name for name in needed if name.startswith(("Py", "_Py", "TfLite", "Tf"))}
 
 
-def test_library_exports_the_two_functions_only():
+def test_library_exports_what_hosts_and_litert_s_doors_look_up_only():
     assert symbols("--defined-only") == {
+        "rk3588_litert_compiler_interface",
+        "rk3588_litert_dispatch_api",
+        "rk3588_litert_dispatch_interface",
         "tflite_plugin_create_delegate",
         "tflite_plugin_destroy_delegate",
     }

@@ -42,6 +42,7 @@ NATIVE_FLOORS = (
     ("program",),
     ("evidence", "tflite"),
     ("python", "loader", "fuzz"),
+    ("litert",),
 )
 
 

@@ -119,7 +119,7 @@ def complete_wheel(tmp_path: Path) -> dict[str, int]:
     """Return what a wheel holds: names and the bits of their permissions."""
     packages = ("delegate/__init__.py", "rk3588_conformance/__init__.py", "rk3588_vision/x.py")
     more = ("delegate/py.typed", "delegate/_native.pyi", "a-1.dist-info/licenses/LICENSE")
-    libraries = ("delegate/_native.cp311.so", "delegate/librk3588_delegate.so")
+    libraries = ("delegate/_native.cp311.so", *check.LIBRARIES)
     return {**dict.fromkeys((*packages, *more), 0o644), **dict.fromkeys(libraries, 0o755)}
 
 

@@ -45,6 +45,11 @@ DOCKERFILE = PROJECT / "packaging/frigate/Dockerfile"
 LICENSED_BY_QEMU = "tools/board/native/qemu_npu.c"
 PACKAGES = {"delegate", "rk3588_conformance", "rk3588_vision"}
 LARGEST_BYTES = 3 << 20
+LIBRARIES = {
+    "delegate/librk3588_delegate.so",
+    "delegate/litert/libLiteRtCompilerPlugin_rk3588.so",
+    "delegate/litert/libLiteRtDispatch_rk3588.so",
+}
 SYSTEM_LIBRARIES = {"libc", "libm", "libdl", "libpthread", "librt"}
 """The libraries that those in a wheel may need: old images have an old libstdc++ or none."""
 DEBIAN_NEEDS = ("python3-numpy", "python3-flatbuffers", "python3-pil")
@@ -128,7 +133,7 @@ def check_contents(wheel: Path) -> None:
     wrong = []
     if folders - information != PACKAGES:
         wrong.append(f"has the folders {', '.join(sorted(folders))}")
-    if len(libraries) != 2 or libraries[1] != "delegate/librk3588_delegate.so":
+    if len(libraries) != 1 + len(LIBRARIES) or not LIBRARIES.issubset(libraries):
         wrong.append(f"has the libraries {libraries}")
     # The keeper of the driver's files executes them (docs/reliability.md).
     wrong += [f"{name} is not executable" for name in libraries if names[name] & 0o111 != 0o111]

@@ -5,6 +5,7 @@ each partition is a custom operator ``rk3588-npu`` whose custom options are the 
 All else is kept: description, metadata, signatures, names, the other operators in an order in which
 they can run, and the constants that they or the metadata use. Tensors, buffers and operator codes
 that nobody uses any more are dropped and the rest renumbered. Same file and options, same bytes.
+For LiteRT's CompiledModel the operators are written otherwise (``dispatch_form``).
 
 The ZIP archive that TensorFlow Lite metadata appends to a model: label files and vocabularies.
 
@@ -26,6 +27,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from delegate.compile.aot.dispatch_form import DISPATCH_OPERATOR, write_dispatch_file
 from delegate.compile.compiler import CompiledPartition, CompileResult, compile_model
 from delegate.errors import ModelError
 from delegate.model.flatbuffer_reader import FlatbufferReader
@@ -66,8 +68,11 @@ class AheadOfTime:
     results: tuple[CompileResult, ...]
 
 
-def compile_ahead_of_time(source: PathOrBytes, options: Options) -> AheadOfTime:
+def compile_ahead_of_time(
+    source: PathOrBytes, options: Options, *, litert: bool = False
+) -> AheadOfTime:
     """Compiles every subgraph of a .tflite file (a path, or its content) and rewrites it.
+    ``litert``: for LiteRT's CompiledModel.
 
     Raises ModelError if the file cannot be read, holds what this version cannot copy, or was
     compiled already.
@@ -75,32 +80,44 @@ def compile_ahead_of_time(source: PathOrBytes, options: Options) -> AheadOfTime:
     model = read_model(source)
     _refuse_compiled(model)
     results = tuple(compile_model(graph, options) for graph in model.subgraphs)
-    return AheadOfTime(rewrite(model, results), results)
+    return AheadOfTime(rewrite(model, results, litert=litert), results)
 
 
 def _refuse_compiled(model: Model) -> None:
-    if any(n.custom_name == OPERATOR_NAME for g in model.subgraphs for n in g.nodes):
+    names = (OPERATOR_NAME, DISPATCH_OPERATOR)
+    if any(n.custom_name in names for g in model.subgraphs for n in g.nodes):
         raise ModelError(
             f"{model.source}: was compiled ahead of time already; give the original model"
         )
 
 
-def rewrite(model: Model, results: Sequence[CompileResult]) -> bytes:
-    """The file with the partitions of ``results`` (one per subgraph) as operators."""
+def rewrite(model: Model, results: Sequence[CompileResult], *, litert: bool = False) -> bytes:
+    """The file with the partitions of ``results`` (one per subgraph) as operators; ``litert``: in
+    the form that LiteRT's CompiledModel takes.
+    """
     reader = FlatbufferReader(model.content, model.source)
     root = read_table(reader.root(FILE_IDENTIFIER, ".tflite"), MODEL)
     bring_inside(root, model.content)
     codes = root.children(ModelSlot.OPERATOR_CODES)
     npu_code = len(codes)
+    code = _operator_code()
     if any(result.partitions for result in results):
-        codes.append(_operator_code())
+        codes.append(code)
     kept: list[dict[int, int]] = []
     for table, result in zip(root.children(ModelSlot.SUBGRAPHS), results, strict=True):
         kept.append(_rewrite_subgraph(table, result, npu_code, _named(root, len(kept))))
     _renumber_signatures(root, kept)
+    compiled = [
+        operator
+        for operator in _in_subgraphs(root, SubGraphSlot.OPERATORS)
+        if operator.number(OperatorSlot.OPCODE_INDEX) == npu_code
+    ]
     _drop_codes(root)
     _drop_buffers(root)
-    content = write_file(root, FILE_IDENTIFIER)
+    if litert and compiled:
+        content = write_dispatch_file(root, code, compiled, results[0].chip.name)
+    else:
+        content = write_file(root, FILE_IDENTIFIER)
     return append_archive(model.content, model.source, content)
 
 

@@ -1,0 +1,121 @@
+"""Programs in the form that LiteRT's dispatch libraries take: as byte code of one operator.
+
+In: a serialised Program and the tensors of the operator that it stands for. Out: the same Program
+with its bindings numbered by the operator's inputs and outputs, since LiteRT tells a dispatch
+library no numbers of tensors (``native/litert/dispatch_device.h``).
+
+A whole model in LiteRT's form: operators named ``DISPATCH_OP``, whose options say where in the file
+their program lies, programs behind the flatbuffer, and a stamp in the metadata by which LiteRT
+knows that nothing is left to compile. In: the tables of a model whose operators hold programs
+(``rewrite``). Out: the bytes of the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final
+
+from flatbuffers import flexbuffers
+
+from delegate.errors import DelegateError
+from delegate.model.flatbuffer_tables import Items, TableValue, write_file
+from delegate.model.tflite_schema import (
+    FILE_IDENTIFIER,
+    BufferSlot,
+    MetadataSlot,
+    ModelSlot,
+    OperatorCodeSlot,
+    OperatorSlot,
+)
+from delegate.npu.program import parse, serialize
+
+MANUFACTURER: Final = "Rockchip"
+DISPATCH_OPERATOR: Final = "DISPATCH_OP"
+_STAMP: Final = "LiteRtStamp"
+_STAMP_FIELD_BYTES: Final = 125
+"""The stamp is two texts of so many bytes, zeros at their ends: manufacturer and chip."""
+_ALIGNMENT_BYTES: Final = 64
+
+
+def with_ports(program: bytes, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
+    """Return a Program whose tensors are numbered by their places in ``inputs`` and ``outputs``.
+    Raises DelegateError if it reads or writes others, or does not write all ``outputs``.
+    """
+    parsed = parse(program)
+    sides = []
+    for bindings, tensors in ((parsed.inputs, inputs), (parsed.outputs, outputs)):
+        ports = {tensor: port for port, tensor in enumerate(tensors)}
+        lacking = {binding.tensor for binding in bindings}.difference(ports)
+        if lacking:
+            raise DelegateError(f"a program has tensor {min(lacking)}, its operator has not")
+        sides.append(
+            tuple(
+                dataclasses.replace(binding, tensor=ports[binding.tensor]) for binding in bindings
+            )
+        )
+    if {binding.tensor for binding in sides[1]} != set(range(len(outputs))):
+        raise DelegateError("a program does not write all outputs of its operator")
+    return serialize(dataclasses.replace(parsed, inputs=sides[0], outputs=sides[1]))
+
+
+def write_dispatch_file(
+    root: TableValue, code: TableValue, operators: Sequence[TableValue], chip: str
+) -> bytes:
+    """Return the file of a model whose ``operators``, of operator code ``code``, hold programs for
+    ``chip`` in their options.
+    """
+    programs = [_program(operator) for operator in operators]
+    code.set_text(OperatorCodeSlot.CUSTOM_CODE, DISPATCH_OPERATOR)
+    _stamp(root, chip)
+    # Numbers take as many bytes whatever they are: the first file tells where programs begin.
+    _point(operators, programs, [0] * len(programs))
+    end = len(write_file(root, FILE_IDENTIFIER))
+    places = []
+    for program in programs:
+        places.append(_aligned(end))
+        end = places[-1] + len(program)
+    _point(operators, programs, places)
+    content = bytearray(write_file(root, FILE_IDENTIFIER))
+    for place, program in zip(places, programs, strict=True):
+        assert len(content) <= place
+        content += bytes(place - len(content)) + program
+    return bytes(content)
+
+
+def _program(operator: TableValue) -> bytes:
+    options = operator.fields[OperatorSlot.CUSTOM_OPTIONS]
+    assert isinstance(options, Items)
+    sides = [operator.integers(slot) for slot in (OperatorSlot.INPUTS, OperatorSlot.OUTPUTS)]
+    return with_ports(bytes(options.content), *sides)
+
+
+def _point(
+    operators: Sequence[TableValue], programs: Sequence[bytes], places: Sequence[int]
+) -> None:
+    """Write into the operators' options where their programs are."""
+    for number, (operator, program, place) in enumerate(
+        zip(operators, programs, places, strict=True)
+    ):
+        builder = flexbuffers.Builder(force_min_bit_width=flexbuffers.BitWidth.W64)
+        with builder.Map():
+            builder.UInt("bytecode_size", len(program))
+            builder.UInt("bytecode_offset", place)
+            builder.String("name", f"partition_{number}")
+        operator.fields[OperatorSlot.CUSTOM_OPTIONS] = Items(bytes(builder.Finish()), 1, 8)
+
+
+def _stamp(root: TableValue, chip: str) -> None:
+    fields = (text.encode().ljust(_STAMP_FIELD_BYTES, b"\0") for text in (MANUFACTURER, chip))
+    buffers = root.children(ModelSlot.BUFFERS)
+    buffer = TableValue()
+    buffer.fields[BufferSlot.DATA] = Items(b"".join(fields), 1, 16)
+    stamp = TableValue()
+    stamp.set_text(MetadataSlot.NAME, _STAMP)
+    stamp.set_number(MetadataSlot.BUFFER, len(buffers), 4)
+    root.fields[ModelSlot.BUFFERS] = [*buffers, buffer]
+    root.fields[ModelSlot.METADATA] = [*root.children(ModelSlot.METADATA), stamp]
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES

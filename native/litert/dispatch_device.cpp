@@ -1,0 +1,223 @@
+#include "dispatch_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "guard.h"
+#include "tflite/delegate_kernel.h"
+#include "tflite/tflite_abi.h"
+
+namespace rk3588::litert {
+namespace {
+
+// The element types that a tensor which no program reads may have, as TfLiteType numbers them.
+struct ElementBytes {
+  size_t bytes;
+  std::vector<int32_t> types;
+};
+const ElementBytes kElementBytes[] = {
+    {1, {3, 6, 9}}, {2, {7, 10, 17, 19}}, {4, {1, 2, 16}}, {8, {4, 8, 11, 13}}, {16, {12}}};
+
+// Buffers that the host reads and writes for as long as a run takes.
+class LockedBuffers {
+ public:
+  // `held`: room for them.
+  LockedBuffers(const RuntimeContext& runtime, std::vector<HeldBuffer>* held)
+      : runtime_(runtime), held_(*held) {}
+  ~LockedBuffers() {
+    for (const HeldBuffer& one : held_) static_cast<void>(runtime_.unlock_buffer(one.buffer));
+    held_.clear();
+  }
+  LockedBuffers(const LockedBuffers&) = delete;
+  LockedBuffers& operator=(const LockedBuffers&) = delete;
+
+  // One buffer may be at several ports; the runtime locks it once. Throws StatusError.
+  uint8_t* lock(void* buffer, LockMode mode) {
+    if (buffer == nullptr) throw StatusError(kInvalidArgument, "a tensor has no buffer attached");
+    for (const HeldBuffer& one : held_) {
+      if (one.buffer == buffer) return one.memory;
+    }
+    void* memory = nullptr;
+    const Status status = runtime_.lock_buffer(buffer, &memory, mode);
+    if (status != kOk || memory == nullptr) {
+      throw StatusError(status == kOk ? kRuntimeFailure : status, "a buffer cannot be locked");
+    }
+    held_.push_back({buffer, static_cast<uint8_t*>(memory)});
+    return held_.back().memory;
+  }
+
+ private:
+  const RuntimeContext& runtime_;
+  std::vector<HeldBuffer>& held_;
+};
+
+std::string shape_text(const RankedTensorType& type) {
+  return rk3588::shape_text({type.dimensions, type.dimensions + type.rank()});
+}
+
+size_t element_bytes(int32_t type) {
+  for (const auto& [bytes, types] : kElementBytes) {
+    if (std::find(types.begin(), types.end(), type) != types.end()) return bytes;
+  }
+  throw StatusError(kUnsupported, "tensors of type " + std::to_string(type) + " are not supported");
+}
+
+}  // namespace
+
+DispatchDevice::DispatchDevice(const RuntimeContext& runtime, const NativeOptions& options)
+    : runtime_(runtime), home_(options), settings_(home_.settings(0)) {
+  home_.announce_simulator();
+}
+
+uint64_t DispatchDevice::register_buffer(void* buffer) {
+  if (buffer == nullptr) throw StatusError(kInvalidArgument, "no buffer was given");
+  const std::lock_guard<std::mutex> lock(mutex_);
+  buffers_[++last_handle_] = buffer;
+  return last_handle_;
+}
+
+void* DispatchDevice::buffer(uint64_t handle) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = buffers_.find(handle);
+  if (found == buffers_.end()) throw StatusError(kNotFound, "a buffer was never registered");
+  return found->second;
+}
+
+void DispatchDevice::unregister_buffer(uint64_t handle) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (buffers_.erase(handle) == 0) throw StatusError(kNotFound, "a buffer was never registered");
+}
+
+Invocation::Invocation(DispatchDevice& device, Span<const uint8_t> program, size_t inputs,
+                       size_t outputs)
+    : device_(device),
+      executable_(std::make_unique<Executable>(program, device.settings())),
+      inputs_(bind(executable_->inputs(), inputs, "input")),
+      outputs_(bind(executable_->outputs(), outputs, "output")),
+      input_data_(executable_->inputs().size()),
+      output_data_(executable_->outputs().size()),
+      is_first_(device.take_first()) {
+  held_.reserve(inputs + outputs);
+  for (const Port& port : outputs_) {
+    if (port.binding == nullptr) {
+      throw StatusError(kInvalidArgument,
+                        "the program does not write all of the operator's "
+                        "outputs: it is another operator's");
+    }
+  }
+  const std::vector<Binding>& results = executable_->outputs();
+  counters_ = stats_->counters({executable_->device().name(), executable_->name(),
+                                results.empty() ? "" : results.front().name});
+  device_.home().log(LogLevel::kInfo, device_.home().device_name() + ": program " +
+                                          executable_->name() + " is ready");
+}
+
+std::vector<Invocation::Port> Invocation::bind(const std::vector<Binding>& bindings, size_t count,
+                                               const char* what) {
+  std::vector<Port> ports(count);
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    const int32_t number = bindings[i].tensor;
+    if (number < 0 || static_cast<size_t>(number) >= count || ports[number].binding != nullptr) {
+      throw StatusError(kInvalidArgument, "the operator has " + std::to_string(count) + " " + what +
+                                              "s, its program has " + what + " " +
+                                              std::to_string(number) + " of another operator");
+    }
+    ports[number].binding = &bindings[i];
+    ports[number].place = i;
+  }
+  return ports;
+}
+
+Invocation::Port& Invocation::port(Side side, int32_t index) {
+  std::vector<Port>& all = ports(side);
+  if (index < 0 || static_cast<size_t>(index) >= all.size()) {
+    throw StatusError(kInvalidArgument, "the operator has no such tensor");
+  }
+  return all[static_cast<size_t>(index)];
+}
+
+size_t Invocation::bytes_of(Side side, int32_t index, const RankedTensorType& type) const {
+  const Port& found = const_cast<Invocation*>(this)->port(side, index);
+  const size_t rank = type.rank();
+  if (type.has_strides() || rank > kMaxRank) {
+    throw StatusError(kUnsupported, "tensors with strides are not supported");
+  }
+  if (found.binding == nullptr) {
+    // Nobody reads it, and the runtime gives it a buffer all the same.
+    size_t bytes = element_bytes(type.element);
+    for (size_t i = 0; i < rank; ++i) bytes *= static_cast<size_t>(type.dimensions[i]);
+    return bytes;
+  }
+  const Binding& binding = *found.binding;
+  const std::vector<int32_t> shape(type.dimensions, type.dimensions + rank);
+  if (type.element != tflite::type_of(binding.element) || shape != binding.shape) {
+    throw StatusError(kInvalidArgument,
+                      "tensor " + binding.name + " was compiled as " +
+                          std::string(facts(binding.element).name) + " " +
+                          rk3588::shape_text(binding.shape) + ", the model has type " +
+                          std::to_string(type.element) + " " + shape_text(type) +
+                          "; compile the model as it is, or use its original for other shapes");
+  }
+  return binding.host_bytes();
+}
+
+void Invocation::attach(Side side, int32_t index, uint64_t handle) {
+  void* buffer = device_.buffer(handle);
+  Port& found = port(side, index);
+  if (found.binding != nullptr) {
+    size_t bytes = 0;
+    size_t offset = 0;
+    const RuntimeContext& runtime = device_.runtime();
+    const Status status = runtime.get_buffer_size(buffer, &bytes);
+    if (status != kOk) throw StatusError(status, "the runtime does not tell a buffer's size");
+    if (runtime.get_buffer_offset(buffer, &offset) != kOk || offset != 0) {
+      throw StatusError(kUnsupported, "buffers that begin behind their memory are not supported");
+    }
+    if (bytes < found.binding->host_bytes()) {
+      throw StatusError(kInvalidArgument, "the buffer of tensor " + found.binding->name + " has " +
+                                              std::to_string(bytes) + " bytes, it takes " +
+                                              std::to_string(found.binding->host_bytes()));
+    }
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  found.buffer = buffer;
+}
+
+void Invocation::detach(Side side, int32_t index, uint64_t handle) {
+  Port& found = port(side, index);
+  void* buffer = device_.buffer(handle);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (found.buffer == buffer) found.buffer = nullptr;
+}
+
+void Invocation::invoke() {
+  if (is_first_) {
+    stats_->inferences.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    const int64_t passed =
+        run_clock_ns() - device_.clock()->last_end.load(std::memory_order_relaxed);
+    stats_->between_ns.fetch_add(static_cast<uint64_t>(passed), std::memory_order_relaxed);
+  }
+  try {
+    run();
+  } catch (...) {
+    counters_->add(Count::kErrors, 1);
+    stats_->run_ended(run_clock_ns());
+    throw;
+  }
+  const int64_t end = run_clock_ns();
+  stats_->run_ended(end);
+  device_.clock()->last_end.store(end, std::memory_order_relaxed);
+}
+
+void Invocation::run() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  LockedBuffers buffers(device_.runtime(), &held_);
+  for (const Port& port : inputs_) {
+    if (port.binding != nullptr) input_data_[port.place] = buffers.lock(port.buffer, kRead);
+  }
+  for (const Port& port : outputs_) output_data_[port.place] = buffers.lock(port.buffer, kWrite);
+  counters_->add_run(executable_->run(input_data_, output_data_));
+}
+
+}  // namespace rk3588::litert

@@ -1,0 +1,98 @@
+// What stands behind a dispatch library's handles: a device for one compiled model, its buffers,
+// and the programs that it runs.
+//
+// A program's bindings are numbered by the ports of its operator: tensor i of the inputs is the
+// operator's input i (delegate/compile/aot/dispatch_form.py). A port that no binding names is not
+// read.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/run_stats.h"
+#include "litert_abi.h"
+#include "loader/program_home.h"
+#include "program/executable.h"
+
+namespace rk3588::litert {
+
+// A buffer that is locked, and where it lies.
+struct HeldBuffer {
+  void* buffer;
+  uint8_t* memory;
+};
+
+class DispatchDevice {
+ public:
+  // Throws DeviceError.
+  DispatchDevice(const RuntimeContext& runtime, const NativeOptions& options);
+
+  const RuntimeContext& runtime() const { return runtime_; }
+  ProgramHome& home() { return home_; }
+  const RunSettings& settings() const { return settings_; }
+  const std::shared_ptr<GraphClock>& clock() const { return clock_; }
+  // True for the first program: it counts the model's inferences.
+  bool take_first() { return !std::exchange(has_first_, true); }
+
+  // Both throw StatusError. The buffer stays the runtime's.
+  uint64_t register_buffer(void* buffer);
+  void* buffer(uint64_t handle) const;
+  void unregister_buffer(uint64_t handle);
+
+ private:
+  const RuntimeContext& runtime_;
+  ProgramHome home_;
+  RunSettings settings_;
+  std::shared_ptr<GraphClock> clock_ = std::make_shared<GraphClock>();
+  bool has_first_ = false;
+  mutable std::mutex mutex_;
+  std::map<uint64_t, void*> buffers_;
+  uint64_t last_handle_ = 0;
+};
+
+class Invocation {
+ public:
+  // Verifies the program and uploads it. Throws.
+  Invocation(DispatchDevice& device, Span<const uint8_t> program, size_t inputs, size_t outputs);
+
+  enum class Side { kInput, kOutput };
+  // Returns the bytes of a port's tensor. Throws StatusError if that is not the program's.
+  size_t bytes_of(Side side, int32_t port, const RankedTensorType& type) const;
+  void attach(Side side, int32_t port, uint64_t handle);
+  void detach(Side side, int32_t port, uint64_t handle);
+  const RuntimeContext& runtime() const { return device_.runtime(); }
+  // Throws.
+  void invoke();
+
+ private:
+  struct Port {
+    const Binding* binding = nullptr;  // nullptr: the program does not read it
+    size_t place = 0;                  // among the program's tensors
+    void* buffer = nullptr;
+  };
+  std::vector<Port>& ports(Side side) { return side == Side::kInput ? inputs_ : outputs_; }
+  Port& port(Side side, int32_t index);
+  static std::vector<Port> bind(const std::vector<Binding>& bindings, size_t count,
+                                const char* what);
+  void run();
+
+  DispatchDevice& device_;
+  std::unique_ptr<Executable> executable_;
+  std::vector<Port> inputs_;
+  std::vector<Port> outputs_;
+  // Of a run; a run allocates nothing.
+  std::vector<const uint8_t*> input_data_;
+  std::vector<uint8_t*> output_data_;
+  std::vector<HeldBuffer> held_;
+  std::mutex mutex_;
+  std::shared_ptr<RunStatsHome> stats_ = RunStatsHome::of_process();
+  std::shared_ptr<RunCounters> counters_;
+  bool is_first_;
+};
+
+}  // namespace rk3588::litert

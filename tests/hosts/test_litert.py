@@ -1,0 +1,435 @@
+"""LiteRT's CompiledModel with the NPU as an accelerator: the real runtime, ai-edge-litert 2.3."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import delegate
+from delegate.compile import litert_plugin
+from delegate.errors import OptionError
+from delegate.host.litert import litert_problem
+from delegate.host.runtimes import find_runtime
+from delegate.model.context_reader import graph_from_snapshot
+from delegate.model.graph import ABSENT, Graph, Node, Tensor
+from delegate.model.litert_graph import GETTERS, LiteRtSubgraph
+from delegate.model.operator_options import FieldKind, fields_of
+from delegate.model.stored_options import STORED
+from delegate.model.tflite_reader import read_graph
+from delegate.ops import OPERATORS
+from delegate.ops.shared.shape_arithmetic import GatherOptions
+from delegate.options import Options
+from tests.aot.models import rich_model, two_subgraphs
+from tests.shared_folder import DIGITS, model_files, whole_models
+
+_problem = litert_problem()
+needs_litert = pytest.mark.skipif(bool(_problem), reason=_problem)
+
+SECONDS = 300
+SIMULATOR = {"device": "simulator", "log_level": "error"}
+Arrays = list[npt.NDArray[Any]]
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> Arrays:
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for tensor in map(graph.tensor, graph.inputs):
+        kind = np.dtype(tensor.dtype.name.lower())
+        if kind.kind == "f":
+            arrays.append(rng.random(tensor.shape).astype(kind))
+        else:
+            arrays.append(rng.integers(0, 256, tensor.shape).astype(np.uint8).view(kind))
+    return arrays
+
+
+def by_compiled_model(
+    model: Path | bytes, arrays: Arrays, graph: Graph, options: Mapping[str, object] = SIMULATOR
+) -> Arrays:
+    from ai_edge_litert.compiled_model import CompiledModel
+    from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+
+    either = HardwareAccelerator.NPU | HardwareAccelerator.CPU
+    environment = delegate.litert_environment(**options)
+    if isinstance(model, bytes):
+        loaded = CompiledModel.from_buffer(model, either, environment)
+    else:
+        loaded = CompiledModel.from_file(str(model), either, environment)
+    inputs, outputs = loaded.create_input_buffers(0), loaded.create_output_buffers(0)
+    for buffer, array in zip(inputs, arrays, strict=True):
+        buffer.write(array)
+    loaded.run_by_index(0, inputs, outputs)
+    results = []
+    for buffer, tensor in zip(outputs, map(graph.tensor, graph.outputs), strict=True):
+        kind = np.dtype(tensor.dtype.name.lower())
+        results.append(buffer.read(int(np.prod(tensor.shape)), kind).reshape(tensor.shape))
+    return results
+
+
+def by_delegate(
+    model: Path | bytes, arrays: Arrays, options: Mapping[str, object] = SIMULATOR
+) -> Arrays:
+    runtime = find_runtime()
+    texts = {key: str(value) for key, value in options.items()}
+    plugin = runtime.load_delegate(delegate.library_path(), texts)
+    interpreter = runtime.interpreter(model, [plugin])
+    for details, array in zip(interpreter.get_input_details(), arrays, strict=True):
+        interpreter.set_tensor(details["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+
+
+def assert_same(found: Sequence[npt.NDArray[Any]], expected: Sequence[npt.NDArray[Any]]) -> None:
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        assert a.tobytes() == b.tobytes()
+
+
+REAL = {"mobilenet_v1_0.25_128_quant", "mobilenet_v2_1.0_224_quant", "visual_wake_words_96_int8"}
+WHOLE = [path for path in whole_models() if path.stem in REAL] or whole_models()
+
+
+@needs_litert
+@pytest.mark.parametrize("path", [DIGITS, *WHOLE], ids=lambda path: path.stem)
+@pytest.mark.parametrize("ahead", [False, True], ids=["just in time", "ahead of time"])
+def test_outputs_equal_the_delegates(path: Path, ahead: bool) -> None:
+    graph = read_graph(path)
+    arrays = random_inputs(graph)
+    model = delegate.compile_ahead_of_time(path, litert=True) if ahead else path
+    assert_same(by_compiled_model(model, arrays, graph), by_delegate(path, arrays))
+
+
+@needs_litert
+@pytest.mark.parametrize("ahead", [False, True], ids=["just in time", "ahead of time"])
+def test_a_model_with_nodes_on_the_cpu_in_between(ahead: bool) -> None:
+    model = rich_model()
+    graph = read_graph(model)
+    arrays = random_inputs(graph)
+    options = {**SIMULATOR, "deny_ops": "FULLY_CONNECTED"}
+    given = (
+        delegate.compile_ahead_of_time(model, litert=True, deny_ops="FULLY_CONNECTED")
+        if ahead
+        else model
+    )
+    found = by_compiled_model(given, arrays, graph, options)
+    assert_same(found, by_delegate(model, arrays, options))
+
+
+@needs_litert
+def test_a_float_model_in_fp16(tmp_path: Path) -> None:
+    files = [path for path in model_files("float") if "face" in path.stem]
+    if not files:
+        pytest.skip("no float model: ../shared is not there")
+    graph = read_graph(files[0])
+    arrays = random_inputs(graph)
+    ahead = delegate.compile_ahead_of_time(files[0], litert=True)
+    expected = by_delegate(files[0], arrays)
+    for model in (files[0], ahead):
+        for a, b in zip(by_compiled_model(model, arrays, graph), expected, strict=True):
+            # Nodes on the CPU run on other kernels: XNNPACK's.
+            assert np.abs(a - b).max() <= 1e-4 * max(1.0, float(np.abs(b).max()))
+
+
+class Recorder:
+    """Takes the place of the compiler and keeps what it is given to compile."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.graphs: list[LiteRtSubgraph] = []
+        original = litert_plugin.read_subgraph
+
+        def read(context: Any, address: int) -> LiteRtSubgraph:
+            found = original(context, address)
+            for tensor in found.snapshot["tensors"]:  # the model takes its memory along
+                tensor["data"] = None if tensor["data"] is None else tensor["data"].copy()
+            self.graphs.append(found)
+            return found
+
+        monkeypatch.setattr(litert_plugin, "read_subgraph", read)
+        monkeypatch.setattr(litert_plugin.Plugin, "_compiled", lambda *_: [])
+
+
+def read_by_litert(model: Path, recorder: Recorder) -> Graph:
+    from ai_edge_litert.compiled_model import CompiledModel
+    from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+
+    recorder.graphs.clear()
+    environment = delegate.litert_environment(**SIMULATOR)
+    either = HardwareAccelerator.NPU | HardwareAccelerator.CPU
+    CompiledModel.from_file(str(model), either, environment)
+    (found,) = recorder.graphs
+    return graph_from_snapshot(found.snapshot)
+
+
+def comparable(graph: Graph, tensor: Tensor) -> tuple[Any, ...]:
+    constant = None if tensor.constant is None else tensor.constant.tobytes()
+    quantization = tensor.quantization
+    if quantization is not None and not quantization.is_per_channel:
+        quantization = (quantization.scale, quantization.zero_point)
+    return tensor.name, tensor.shape, tensor.dtype, quantization, constant
+
+
+def options_of(node: Node) -> Any:
+    """Return a node's options by the class of its operator; None for one that the NPU lacks."""
+    operator = OPERATORS.get(node.op)
+    if operator is None or operator.options is None:
+        return None
+    return node.options_as(operator.options)
+
+
+FILES = [DIGITS, *model_files("single_op"), *model_files(".")[:6], *model_files("float")]
+
+
+@needs_litert
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_litert_tells_what_the_file_says(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every option, tensor and constant by the functions at their places in the runtime's table."""
+    expected = read_graph(path)
+    found = read_by_litert(path, Recorder(monkeypatch))
+    assert [node.op for node in found.nodes] == [node.op for node in expected.nodes]
+    for ours, theirs in zip(found.nodes, expected.nodes, strict=True):
+        if ours.op in GETTERS or not STORED.get(ours.op):
+            assert options_of(ours) == options_of(theirs), theirs
+        for a, b in ((ours.inputs, theirs.inputs), (ours.outputs, theirs.outputs)):
+            present = [tensor for tensor in b if tensor != ABSENT]
+            assert [comparable(found, found.tensor(t)) for t in a] == [
+                comparable(expected, expected.tensor(t)) for t in present
+            ]
+
+
+def test_every_option_has_a_function_of_its_kind() -> None:
+    sizes = {FieldKind.BOOL: 1}
+    for name, getters in GETTERS.items():
+        kind = GatherOptions if name == "GATHER" else OPERATORS[name].options
+        fields = sorted((field for _, field in fields_of(kind)), key=lambda f: f.offset)
+        assert len(getters) == len(fields), name
+        for getter, field in zip(getters, fields, strict=True):
+            from_1 = field.kind in (FieldKind.PADDING, FieldKind.ENUM_FROM_1)
+            assert getter.add == from_1, name
+            assert ctypes.sizeof(getter.kind) == sizes.get(field.kind, 4), name
+            is_float = field.kind is FieldKind.FLOAT32
+            assert (getter.kind is ctypes.c_float) == is_float, name
+    without = {name for name, spans in STORED.items() if spans} - GETTERS.keys()
+    assert without == {"REDUCE_PROD"}  # LiteRT tells no option of it
+
+
+@needs_litert
+def test_a_bad_option_is_an_error_before_anything_is_loaded() -> None:
+    with pytest.raises(OptionError, match="device"):
+        delegate.litert_environment(device="npu")
+    with pytest.raises(OptionError, match="line breaks"):
+        delegate.litert_environment(cache_dir="/tmp/a\nb")
+
+
+def command(*words: object) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "delegate", *map(str, words)], capture_output=True, text=True,
+        timeout=SECONDS, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+@needs_litert
+def test_bench_measures_compiled_model_beside_the_delegate() -> None:
+    words = ("bench", DIGITS, "--runs", 3, "--warmup", 1, "--device", "null", "--no-cpu")
+    code, out, err = command(*words, "--api", "compiled-model", "--json")
+    assert code == 0, err
+    document = json.loads(out)
+    found = document["compiled_model"]
+    assert found["steady"]["count"] == 3
+    assert found["is_fully_accelerated"] is False  # SOFTMAX
+    ratio = found["steady"]["p50_ms"] / document["delegate"]["steady"]["p50_ms"]
+    assert document["compiled_model_ratio"] == pytest.approx(ratio)
+    assert "compiled_model" not in json.loads(command(*words, "--json")[1])
+    assert "CompiledModel  takes" in command(*words, "--api", "compiled-model")[1]
+
+
+@needs_litert
+def test_doctor_names_the_folder() -> None:
+    _, out, _ = command("doctor", "--no-self-test", "--json")
+    (finding,) = [f for f in json.loads(out)["findings"] if "CompiledModel" in f["text"]]
+    assert finding["level"] == "ok"
+    assert finding["text"].endswith(delegate.litert_folder())
+
+
+@pytest.mark.skipif(not _problem, reason="ai-edge-litert is here")
+def test_bench_says_what_is_missing() -> None:
+    code, _, err = command("bench", DIGITS, "--api", "compiled-model")
+    assert code == 1
+    assert "CompiledModel needs 2.3 or later" in err
+
+
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [
+        (None, "ai-edge-litert is not installed"),
+        ("2.1.6", "ai-edge-litert is 2.1.6; CompiledModel needs 2.3"),
+        ("2.3.0", ""),
+        ("10.0.0rc1", ""),
+    ],
+)
+def test_versions_of_litert(
+    monkeypatch: pytest.MonkeyPatch, version: str | None, problem: str
+) -> None:
+    def installed(name: str) -> str:
+        assert name == "ai-edge-litert"
+        if version is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(importlib.metadata, "version", installed)
+    said = litert_problem()
+    assert problem in said
+    assert bool(said) == bool(problem)
+
+
+def test_litert_wants_a_file_to_write(tmp_path: Path) -> None:
+    code, _, err = command("compile", DIGITS, "--litert")
+    assert code == 2
+    assert "-o OUT.tflite is missing" in err
+    path = tmp_path / "compiled.tflite"
+    assert command("compile", DIGITS, "--litert", "-o", path)[0] == 0
+    assert any(node.custom_name == "DISPATCH_OP" for node in read_graph(path).nodes)
+    code, _, err = command("compile", path, "--litert", "-o", tmp_path / "again.tflite")
+    assert code != 0
+    assert "was compiled ahead of time already" in err
+
+
+@needs_litert
+def test_litert_finds_a_link_in_its_own_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from ai_edge_litert import environment
+
+    folder = tmp_path / "a_rk3588"
+    folder.mkdir()
+    for kind in ("compiler", "dispatch"):
+        (folder / kind).symlink_to(delegate.litert_folder())
+    monkeypatch.setattr(environment, "_vendors_dir", lambda: str(tmp_path))
+    found = environment.Environment.create().options
+    assert Path(found.dispatch_library_path) == folder / "dispatch"
+    assert Path(found.compiler_plugin_path) == folder / "compiler"
+
+
+@needs_litert
+def test_two_environments_have_options_of_their_own(capfd: pytest.CaptureFixture[str]) -> None:
+    graph = read_graph(DIGITS)
+    arrays = random_inputs(graph)
+    expected = by_delegate(DIGITS, arrays)
+    for device, is_right in (("simulator", True), ("null", False), ("simulator", True)):
+        options = {"device": device, "log_level": "info"}
+        found = by_compiled_model(DIGITS, arrays, graph, options)
+        assert f"{device}: program" in capfd.readouterr().err
+        assert (found[0].tobytes() == expected[0].tobytes()) == is_right
+
+
+def run_code(code: str, *arguments: str, **variables: str) -> tuple[int, str, str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RK3588_")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=SECONDS,
+        env={**environment, **variables}, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+LOAD = """
+import sys
+import numpy as np
+import delegate
+from ai_edge_litert.compiled_model import CompiledModel
+from ai_edge_litert.environment import Environment
+from ai_edge_litert.hardware_accelerator import HardwareAccelerator as H
+folder = sys.argv[2] if len(sys.argv) > 2 else delegate.litert_folder()
+environment = Environment.create(compiler_plugin_path=folder, dispatch_library_path=folder)
+model = CompiledModel.from_file(sys.argv[1], H.NPU | H.CPU, environment)
+inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+model.run_by_index(0, inputs, outputs)
+print("ran", model.is_fully_accelerated())
+"""
+
+
+@needs_litert
+def test_options_come_from_variables_too() -> None:
+    variables = {"RK3588_DELEGATE_DEVICE": "simulator", "RK3588_DELEGATE_LOG_LEVEL": "info"}
+    code, out, err = run_code(LOAD, str(DIGITS), **variables)
+    assert code == 0, err
+    assert "ran" in out
+    assert "simulator: program" in err
+
+
+@needs_litert
+@pytest.mark.parametrize(
+    ("variables", "complaint"),
+    [
+        ({"RK3588_DELEGATE_DEVICE": "rocket"}, "device rocket: no node of this driver"),
+        ({"RK3588_DELEGATE_DEVICE": "npu"}, "RK3588_DELEGATE_DEVICE is 'npu'"),
+        (
+            {"RK3588_DELEGATE_STRICT": "true", "RK3588_DELEGATE_DEVICE": "simulator",
+             "RK3588_DELEGATE_DENY_OPS": "SLOW"},
+            "strict: node",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compiled_runs_on_the_cpu_with_a_message(
+    variables: dict[str, str], complaint: str
+) -> None:
+    code, out, err = run_code(LOAD, str(DIGITS), **variables)
+    assert code == 0, err
+    assert "ran False" in out
+    assert complaint in err
+    assert "Traceback" not in err
+
+
+@needs_litert
+def test_a_damaged_program_is_an_error_that_says_so(tmp_path: Path) -> None:
+    content = bytearray(delegate.compile_ahead_of_time(DIGITS, litert=True))
+    content[-5] ^= 1
+    path = tmp_path / "damaged.tflite"
+    path.write_bytes(content)
+    code, _, err = run_code(LOAD, str(path), RK3588_DELEGATE_DEVICE="simulator")
+    assert code == 1
+    assert "rk3588 delegate: program: checksum mismatch; compile the model again" in err
+
+
+@needs_litert
+def test_a_folder_without_libraries_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "compiled.tflite"
+    path.write_bytes(delegate.compile_ahead_of_time(DIGITS, litert=True))
+    code, _, err = run_code(LOAD, str(path), str(tmp_path))
+    assert code == 1
+    assert "No dispatch library found" in err
+
+
+@needs_litert
+def test_ahead_of_time_the_whole_model_is_compiled() -> None:
+    model = two_subgraphs()
+    content = delegate.compile_ahead_of_time(model, litert=True)
+    graphs = [read_graph(content, subgraph) for subgraph in range(2)]
+    assert all(any(n.custom_name == "DISPATCH_OP" for n in g.nodes) for g in graphs)
+
+
+def test_the_same_model_and_options_give_the_same_file() -> None:
+    first, second = (delegate.compile_ahead_of_time(DIGITS, litert=True) for _ in range(2))
+    assert first == second
+    assert first != delegate.compile_ahead_of_time(DIGITS)
+
+
+def test_litert_s_cache_goes_by_the_options() -> None:
+    def version(**options: object) -> str:
+        plugin = litert_plugin.Plugin.__new__(litert_plugin.Plugin)
+        plugin._session = type("Session", (), {"options": Options.from_mapping(options)})
+        return plugin.version
+
+    assert version() == version(log_level="info")
+    versions = {version(), version(numerics="auto"), version(chip="rk3576"), version(float="off")}
+    assert len(versions) == 4

@@ -1,0 +1,38 @@
+"""A program that LiteRT's dispatch library runs on a driver, beside the simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from delegate._native import Executable
+from tests.hosts.litert_standin import OK, POINTER, Dispatch, Runtime, compiled_digits
+from tests.kernel.standin_calls import arguments, report, take_violations
+
+
+def main() -> None:
+    given = arguments()
+    program, *_ = compiled_digits(given["chip"])
+    dispatch = Dispatch(Runtime(opaque=f"device={given['device']}".encode()))
+    assert dispatch.initialize() == OK
+    status, device = dispatch.create_device()
+    assert status == OK
+    assert device
+    status, invocation = dispatch.create_invocation(device, program, 1, 1)
+    is_equal = None
+    if invocation:
+        simulated = Executable(program, "simulator")
+        (_, _, shape, kind) = simulated.inputs[0]
+        picture = np.random.default_rng(5).integers(-128, 127, shape).astype(kind)
+        (expected,) = simulated.run([picture])
+        for side, array in (("input", picture), ("output", 0 * expected)):
+            handle = dispatch.register(device, array)
+            assert dispatch.attach(side, invocation, 0, handle) == OK
+        assert dispatch.status("invoke", POINTER(invocation)) == OK
+        is_equal = dispatch.runtime.buffers[1].tobytes() == expected.tobytes()
+        dispatch.status("invocation_destroy", POINTER(invocation))
+    dispatch.status("device_destroy", POINTER(device))
+    report({"status": status, "equal": is_equal, "violations": take_violations()})
+
+
+if __name__ == "__main__":
+    main()
