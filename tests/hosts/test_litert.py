@@ -19,6 +19,7 @@ import pytest
 import delegate
 from delegate.compile import litert_plugin
 from delegate.errors import OptionError
+from delegate.host.kernels import half_step_model
 from delegate.host.litert import litert_problem
 from delegate.host.runtimes import find_runtime
 from delegate.model.context_reader import graph_from_snapshot
@@ -139,6 +140,26 @@ def test_a_float_model_in_fp16(tmp_path: Path) -> None:
         for a, b in zip(by_compiled_model(model, arrays, graph), expected, strict=True):
             # Nodes on the CPU run on other kernels: XNNPACK's.
             assert np.abs(a - b).max() <= 1e-4 * max(1.0, float(np.abs(b).max()))
+
+
+@needs_litert
+@pytest.mark.parametrize("ahead", [False, True], ids=["just in time", "ahead of time"])
+@pytest.mark.parametrize("imports", ["", "import ai_edge_litert.interpreter"])
+def test_fully_connected_rounds_as_litert_s_kernel_does(
+    ahead: bool, imports: str, tmp_path: Path
+) -> None:
+    """Once: also in a process that has not loaded the interpreter."""
+    path = tmp_path / "half_step.tflite"
+    path.write_bytes(half_step_model())
+    if ahead:
+        path.write_bytes(delegate.compile_ahead_of_time(path, litert=True))
+    code = imports + LOAD.replace(
+        "model.run", "inputs[0].write(np.ones((1, 1), np.int8))\nmodel.run"
+    )
+    variables = {"RK3588_DELEGATE_DEVICE": "simulator", "RK3588_DELEGATE_DENY_OPS": ""}
+    status, out, err = run_code(code + "print(outputs[0].read(1, np.int8))", str(path), **variables)
+    assert status == 0, err
+    assert out.splitlines() == ["ran True", "[-1]"]
 
 
 class Recorder:
