@@ -62,6 +62,13 @@ class Plugin:
         digest = hashlib.sha256(repr((options.compiling(), chip)).encode()).hexdigest()
         return f"rk3588-delegate {__version__} {digest[:16]}"
 
+    @property
+    def announced(self) -> str:
+        """The device that nobody asked for and the log has named; "": none."""
+        device = self._session.device_name
+        is_chosen = self._session.options.device != "auto"
+        return "" if is_chosen or device != "simulator" else device
+
     def partition(self, chip: int, subgraph: int, selected: int) -> None:
         """Choose the operators of a subgraph. ``chip``: the address of a name, or 0. Raises
         DelegateError.

@@ -215,7 +215,9 @@ def _graph(snapshot: Snapshot) -> Graph:
     from delegate.host.runtimes import loaded_runtime
     from delegate.model.context_reader import graph_from_snapshot
 
-    return for_runtime(graph_from_snapshot(snapshot), loaded_runtime())
+    graph = graph_from_snapshot(snapshot)
+    # LiteRT's CompiledModel is a runtime without a module of its own.
+    return graph if graph.rounds_once else for_runtime(graph, loaded_runtime())
 
 
 def _makers(graph: Graph, partition: Partition) -> tuple[int, ...]:
