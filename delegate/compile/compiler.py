@@ -30,10 +30,10 @@ from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.model.graph import Graph, Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
 from delegate.npu.evidence import evidence_for
-from delegate.npu.perf import Work, duration, hull, work_of
+from delegate.npu.perf import Duration, Work, on_any, starting, work_of
 from delegate.npu.program import Program, build_program, serialized
 from delegate.npu.program_types import Estimate, total
-from delegate.options import SLOW, Options
+from delegate.options import Options
 from delegate.partition.epochs import partition_graph
 from delegate.partition.partitioner import (
     Computed,
@@ -43,7 +43,6 @@ from delegate.partition.partitioner import (
     partition_cost,
     select_nodes,
     slower,
-    tails,
 )
 from delegate.partition.rules import (
     BOARD_IS_RIGHT,
@@ -88,13 +87,16 @@ class CompiledPartition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompileResult:
-    """All partitions of a graph. ``rejections`` has exactly one entry per node left out."""
+    """All partitions of a graph. ``rejections`` has exactly one entry per node left out.
+    ``slower``: what partitions that the CPU keeps, because it runs them as fast, cost at least.
+    """
 
     chip: Chip
     graph: Graph
     partitions: tuple[CompiledPartition, ...]
     rejections: tuple[Rejection, ...]
     compile_seconds: float
+    slower: tuple[PartitionCost, ...] = ()
 
     @property
     def delegated_nodes(self) -> int:
@@ -266,6 +268,7 @@ def _compile(
         partitions=tuple(attempts.compiled[partition] for partition in partitions),
         rejections=known.explained(rejections, partitions),
         compile_seconds=time.perf_counter() - start,
+        slower=tuple(attempts.slower),
     )
 
 
@@ -278,6 +281,7 @@ class _Attempts:
         self, graph: Graph, options: Options, cross_task_state: CrossTaskState, chip: Chip
     ) -> None:
         self.compiled: dict[Partition, CompiledPartition] = {}
+        self.slower: list[PartitionCost] = []
         self._graph = graph
         self._options = options
         self._cross_task_state = cross_task_state
@@ -293,51 +297,31 @@ class _Attempts:
         failed = [refusal.rejection for plan in made for refusal in plan.refusals]
         if failed:
             return failed
-        # Tails last: a partition that does not compile as a whole leaves less to compare them with.
-        small = tails(graph, partitions) if SLOW in self._options.deny_ops else ()
-        for partition in partitions:
-            failed += () if partition in small else self._try(partition)
-        for partition in () if failed else small:
-            failed += self._try(partition, self._check_tasks(partition))
-            if partition in self.compiled:
-                failed += slower(graph, partition, self._cost(partition))
-        return failed
+        return [one for partition in partitions for one in self._try(partition)]
 
-    def _try(
-        self, partition: Partition, check_tasks: CheckTasks = lambda _: None
-    ) -> list[Rejection]:
+    def _try(self, partition: Partition) -> list[Rejection]:
         if partition in self.compiled:
             return []
         try:
-            self.compiled[partition] = compile_partition(
+            compiled = compile_partition(
                 self._graph, partition, self._cross_task_state, self._chip,
                 numerics=self._options.numerics, plan=self._plans[partition],
-                check_tasks=check_tasks,
+                check_tasks=lambda tasks: self._weigh(partition, starting(tasks, self._drivers)),
             )  # fmt: skip
+            self._weigh(partition, on_any(self._chip, [compiled.work], self._drivers))
         except SlowerError as error:
+            self.slower.append(error.cost)
             return slower(self._graph, partition, error.cost)
         except Exception as error:
             return _rejections(self._graph, partition, error)
+        self.compiled[partition] = compiled
         return []
 
-    def _check_tasks(self, partition: Partition) -> CheckTasks:
-        """Return a function that raises SlowerError for so many tasks that starting them alone
-        takes longer than the CPU.
-        """
-
-        def check(tasks: int) -> None:
-            least = min(one.submit_us.least + tasks * one.kick_us.least for one in self._drivers)
-            found = partition_cost(self._chip.rates, self._graph, partition, least)
-            if not found.is_worth_it:
-                raise SlowerError(found)
-
-        return check
-
-    def _cost(self, partition: Partition) -> PartitionCost:
-        """Return what a compiled partition costs at best, on the fastest driver."""
-        work = [self.compiled[partition].work]
-        totals = hull(duration(self._chip, work, driver).total for driver in self._drivers)
-        return partition_cost(self._chip.rates, self._graph, partition, totals.least)
+    def _weigh(self, partition: Partition, npu: Duration) -> None:
+        """Raise SlowerError for a partition that the CPU runs as fast, unless the user wants it."""
+        cost = partition_cost(self._chip.rates, self._graph, partition, npu.total.middle)
+        if self._options.leaves_slow and not cost.is_faster:
+            raise SlowerError(cost)
 
 
 def _plan(graph: Graph, partition: Partition) -> PartitionPlan | None:

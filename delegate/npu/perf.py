@@ -136,6 +136,24 @@ def duration(chip: Chip, works: Sequence[Work], driver: Driver, cores: int = 1) 
     return Duration(Span(best, worst), driver.kick_us.times(tasks), submits)
 
 
+def starting(tasks: int, drivers: Sequence[Driver]) -> Duration:
+    """Return what a program of ``tasks`` takes on any of ``drivers`` before it computes."""
+    launches = hull(driver.kick_us.times(tasks) for driver in drivers)
+    return Duration(Span(0.0, 0.0), launches, hull(driver.submit_us for driver in drivers))
+
+
+def on_any(
+    chip: Chip, works: Sequence[Work], drivers: Sequence[Driver], cores: int = 1
+) -> Duration:
+    """Return how long ``works`` take on any of ``drivers``, part by part."""
+    times = [duration(chip, works, driver, cores) for driver in drivers]
+    return Duration(
+        hull(time.work for time in times),
+        hull(time.launches for time in times),
+        hull(time.submits for time in times),
+    )
+
+
 def _work_us(
     chip: Chip, works: Sequence[Work], clock_hz: float, memory: float, *, alone: bool
 ) -> float:

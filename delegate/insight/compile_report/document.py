@@ -76,11 +76,23 @@ def compile_document(
         "forms": forms_document(result.chip, programs),
         "costs": costs(result, drivers),
         "inference": whole_inference(result, cpu, drivers),
+        "slower": _slower(result),
         "left_to_cpu": left,
         "causes": causes_of(left),
         "suggestions": suggestions(result, cpu, drivers),
     }
     return document | {"best_change": best_change(result, document, drivers)}
+
+
+def _slower(result: CompileResult) -> dict[str, Any] | None:
+    """Return what partitions that the CPU keeps by choice take at least; None: there are none."""
+    if not result.slower:
+        return None
+    return {
+        "partitions": len(result.slower),
+        "npu_us": sum(cost.npu_us for cost in result.slower),
+        "cpu_us": sum(cost.cpu_us for cost in result.slower),
+    }
 
 
 def page_document(
