@@ -33,10 +33,8 @@ def classify_digits() -> int:
     """
     model, labels = DIGITS / "digits_int8.tflite", DIGITS / "labels.txt"
     for image in sorted((DIGITS / "images").glob("*.png")):
-        code = delegate_command(
-            ["classify", str(image), "--model", str(model), "--labels", str(labels)]
-            + ["--top", "1", "-O", "deny_ops=NONE"]
-        )
+        chosen = ["--labels", str(labels), "--top", "1", "-O", "deny_ops=NONE"]
+        code = delegate_command(["classify", str(image), "--model", str(model), *chosen])
         print()
         if code:
             return code

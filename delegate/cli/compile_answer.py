@@ -67,10 +67,10 @@ def _choice(slower: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
     """Yield what the CPU keeps by choice, and what that saves."""
     if slower is not None:
         times = [f"{us / 1e3:.2f} ms" for us in (slower["npu_us"], slower["cpu_us"])]
-        parts = plural(slower["partitions"], "partition")
+        nodes = plural(slower["nodes"], "node")
         yield (
             "by choice",
-            f"the CPU keeps {parts}: {times[1]}, at least {times[0]} on the NPU "
+            f"the CPU keeps {nodes}: {times[1]}, at least {times[0]} on the NPU "
             "(-O deny_ops=NONE delegates all)",
         )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
+from delegate.compile.weighing import Weigher
 from delegate.errors import (
     EncodingError,
     LoweringError,
@@ -30,7 +31,7 @@ from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.model.graph import Graph, Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
 from delegate.npu.evidence import evidence_for
-from delegate.npu.perf import Duration, Work, on_any, starting, work_of
+from delegate.npu.perf import Work, work_of, work_of_tasks
 from delegate.npu.program import Program, build_program, serialized
 from delegate.npu.program_types import Estimate, total
 from delegate.options import Options
@@ -40,7 +41,6 @@ from delegate.partition.partitioner import (
     PartitionCost,
     SlowerError,
     incomplete,
-    partition_cost,
     select_nodes,
     slower,
 )
@@ -59,7 +59,7 @@ _LARGE_BYTES = 1 << 18
 
 COMPILER = f"rk3588-delegate {__version__}"
 
-CheckTasks = Callable[[int], None]
+CheckLayers = Callable[[Sequence[Layer]], None]
 Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]]
 
 
@@ -88,7 +88,7 @@ class CompiledPartition:
 @dataclass(frozen=True, slots=True, eq=False)
 class CompileResult:
     """All partitions of a graph. ``rejections`` has exactly one entry per node left out.
-    ``slower``: what partitions that the CPU keeps, because it runs them as fast, cost at least.
+    ``slower``: what nodes that the CPU keeps, because it runs them as fast, cost at least.
     """
 
     chip: Chip
@@ -158,17 +158,17 @@ def compile_partition(
     *,
     numerics: str = "exact",
     plan: PartitionPlan | None = None,
-    check_tasks: CheckTasks = lambda _: None,
+    check_layers: CheckLayers = lambda _: None,
 ) -> CompiledPartition:
     """Lower, encode and serialise one partition. ``numerics``: the option; ``plan``: see
-    ``workload_of``; ``check_tasks`` is told the number of tasks before they are encoded, and may
-    raise what ends the work. Raises LoweringError naming the node.
+    ``workload_of``; ``check_layers`` is told the layers before they are encoded, and may raise
+    what ends the work. Raises LoweringError naming the node.
     """
     joins = numerics != "exact"
     if chip.evidence is None:
         chip = replace(chip, evidence=evidence_for(chip, is_exact=not joins))
     compiled, content = _compiled(
-        graph, partition, cross_task_state, chip, joins, plan, check_tasks
+        graph, partition, cross_task_state, chip, joins, plan, check_layers
     )
     # A third copy of the weights, that of the Program, is gone by now.
     return replace(compiled, program=bytes(content))
@@ -181,7 +181,7 @@ def _compiled(
     chip: Chip,
     joins: bool,
     plan: PartitionPlan | None,
-    check_tasks: CheckTasks,
+    check_layers: CheckLayers,
 ) -> tuple[CompiledPartition, bytearray]:
     """Return what ``compile_partition`` gives, and apart from it the serialised Program."""
     name = _name(graph, partition)
@@ -190,7 +190,7 @@ def _compiled(
         workload, name, cross_task_state, chip,
         joins=joins, when_lowered=lambda nodes: _make_room(graph, nodes),
     )  # fmt: skip
-    check_tasks(sum(len(layer.tasks) for layer in lowered.layers))
+    check_layers(lowered.layers)
     program = build_program(lowered, COMPILER)
     compiled = CompiledPartition(
         partition=partition,
@@ -287,7 +287,7 @@ class _Attempts:
         self._cross_task_state = cross_task_state
         self._chip = chip
         self._plans: dict[Partition, PartitionPlan | None] = {}
-        self._drivers = drivers_of(options.device, chip)
+        self._weigher = Weigher(graph, chip, drivers_of(options.device, chip))
 
     def compile(self, partitions: Sequence[Partition]) -> list[Rejection]:
         """Compile what is new; return why some nodes have to go, none if all may stay."""
@@ -306,22 +306,26 @@ class _Attempts:
             compiled = compile_partition(
                 self._graph, partition, self._cross_task_state, self._chip,
                 numerics=self._options.numerics, plan=self._plans[partition],
-                check_tasks=lambda tasks: self._weigh(partition, starting(tasks, self._drivers)),
+                check_layers=lambda layers: self._weigh(partition, layers),
             )  # fmt: skip
-            self._weigh(partition, on_any(self._chip, [compiled.work], self._drivers))
+            self._weigh(partition, compiled.layers, compiled.work)
         except SlowerError as error:
             self.slower.append(error.cost)
-            return slower(self._graph, partition, error.cost)
+            return slower(self._graph, error)
         except Exception as error:
             return _rejections(self._graph, partition, error)
         self.compiled[partition] = compiled
         return []
 
-    def _weigh(self, partition: Partition, npu: Duration) -> None:
-        """Raise SlowerError for a partition that the CPU runs as fast, unless the user wants it."""
-        cost = partition_cost(self._chip.rates, self._graph, partition, npu.total.middle)
-        if self._options.leaves_slow and not cost.is_faster:
-            raise SlowerError(cost)
+    def _weigh(
+        self, partition: Partition, layers: Sequence[Layer], work: Work | None = None
+    ) -> None:
+        """Raise SlowerError for what the CPU runs as fast, unless the user wants it on the NPU.
+        Before there are commands, ``work`` is that of the tasks alone.
+        """
+        if self._options.leaves_slow:
+            tasks = (task for layer in layers for task in layer.tasks)
+            self._weigher.check(partition, layers, work or work_of_tasks(self._chip, tasks))
 
 
 def _plan(graph: Graph, partition: Partition) -> PartitionPlan | None:

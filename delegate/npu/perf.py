@@ -109,10 +109,15 @@ def work_of(chip: Chip, layers: Sequence[Layer], program: Program) -> Work:
     """Return what ``program``, made of ``layers``, needs. Loads of tables belong to no layer: their
     tables are commands, and each copies one atom.
     """
-    tasks = [_task_work(chip, task) for layer in layers for task in layer.tasks]
+    tasks = work_of_tasks(chip, [task for layer in layers for task in layer.tasks]).tasks
     loads = [TaskWork(0, 0, 2 * chip.atom_bytes)] * (len(program.tasks) - len(tasks))
     words = sum(task.regcmd_count for task in program.tasks)
     return Work((*tasks, *loads), words * WORD_BYTES)
+
+
+def work_of_tasks(chip: Chip, tasks: Iterable[Task]) -> Work:
+    """Return what ``tasks`` need, but for their commands."""
+    return Work(tuple(_task_work(chip, task) for task in tasks), 0)
 
 
 def _task_work(chip: Chip, task: Task) -> TaskWork:

@@ -17,7 +17,7 @@ alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from delegate.chip.chip import Chip, Rates
@@ -189,25 +189,30 @@ class PartitionCost:
 
 
 class SlowerError(DelegateError):
-    """A partition that the CPU runs as fast, whatever its tasks compute; ``cost`` says by what."""
+    """``nodes`` of a partition that the CPU runs as fast; ``cost`` says by what."""
 
-    def __init__(self, cost: PartitionCost) -> None:
-        self.cost = cost
-        super().__init__(f"{cost.npu_us:.0f} us instead of {cost.cpu_us:.0f} us")
+    def __init__(self, nodes: tuple[int, ...], cost: PartitionCost) -> None:
+        self.nodes, self.cost = nodes, cost
+        super().__init__(f"at least {cost.npu_us:.0f} us instead of {cost.cpu_us:.0f} us")
 
 
 def partition_cost(
     rates: Rates, graph: Graph, partition: Partition, program_us: float
 ) -> PartitionCost:
     """Return estimates of both sides. ``program_us``: the partition's program and its submit."""
-    npu = program_us + conversion_us(rates, graph, partition)
-    nodes = map(graph.node, partition.delegated)
-    return PartitionCost(npu, sum(cpu_us(graph, n) for n in nodes if not runs_once(graph, n)))
+    converted = conversion_us(rates, graph, (*partition.inputs, *partition.outputs))
+    return nodes_cost(graph, partition.delegated, program_us + converted)
 
 
-def conversion_us(rates: Rates, graph: Graph, partition: Partition) -> float:
-    """Return how long the host converts what goes into a partition and what comes out."""
-    edges = sum(tensor_bytes(graph, tensor) for tensor in (*partition.inputs, *partition.outputs))
+def nodes_cost(graph: Graph, nodes: Iterable[int], npu_us: float) -> PartitionCost:
+    """Return what ``nodes`` cost, of which it is known what they take on the NPU."""
+    on_cpu = (node for node in map(graph.node, nodes) if not runs_once(graph, node))
+    return PartitionCost(npu_us, sum(cpu_us(graph, node) for node in on_cpu))
+
+
+def conversion_us(rates: Rates, graph: Graph, tensors: Iterable[int]) -> float:
+    """Return how long the host converts ``tensors``, which go into a partition or come out."""
+    edges = sum(tensor_bytes(graph, tensor) for tensor in tensors)
     return rates.microseconds(edges // rates.host_bytes_per_cycle)
 
 
@@ -248,8 +253,7 @@ def tensor_bytes(graph: Graph, tensor: int) -> int:
     return elements(graph, tensor) * (4 if wide else 1)
 
 
-def slower(graph: Graph, partition: Partition, cost: PartitionCost) -> list[Rejection]:
+def slower(graph: Graph, found: SlowerError) -> list[Rejection]:
     """Return a rejection for every node of a partition that the CPU runs as fast."""
-    problem = f"this one takes at least {cost.npu_us:.0f} us instead of {cost.cpu_us:.0f} us"
-    nodes = map(graph.node, partition.nodes)
-    return [refused(node, PARTITION_FASTER_ON_NPU, problem) for node in nodes]
+    nodes = map(graph.node, found.nodes)
+    return [refused(node, PARTITION_FASTER_ON_NPU, f"these take {found}") for node in nodes]

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import combinations
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from delegate.compile import compiler
 from delegate.compile.compiler import CompileResult, compile_model
+from delegate.compile.weighing import Group, nodes_together, worth_crossing
+from delegate.errors import SLOWER
 from delegate.host.chosen_driver import drivers_of
 from delegate.insight.compile_report.document import compile_document
-from delegate.model.graph import DType, Graph, Quantization
+from delegate.lower.lowered import Layer
+from delegate.model.graph import DType, Graph, Partition, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import build_program
 from delegate.options import Options
+from delegate.partition.partitioner import PartitionCost
 from rk3588_conformance.builder import ModelBuilder, layers
 from tests.loops import for_each
 from tests.shared_folder import MODELS, needs_models
@@ -67,6 +76,38 @@ def test_what_stays_and_what_goes_is_what_the_estimate_says() -> None:
     assert not any(cost.is_faster for cost in some.slower)
     assert 0 < some.delegated_nodes < every.delegated_nodes
     assert not every.slower
+
+
+def group(node: int, npu: int, cpu: int) -> Group:
+    return Group((node,), PartitionCost(npu, cpu), 5, 3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=9))
+def test_no_other_stretches_gain_more(times: list[tuple[int, int]]) -> None:
+    groups = [group(node, *one) for node, one in enumerate(times)]
+
+    def gain(kept: Collection[int]) -> int:
+        starts = sum(node - 1 not in kept for node in kept)
+        return sum(times[node][1] - times[node][0] for node in kept) - 8 * starts
+
+    every = (set(some) for count in range(10) for some in combinations(range(len(times)), count))
+    assert gain(worth_crossing(groups)) == max(map(gain, every))
+
+
+def test_nodes_of_one_layer_stay_together() -> None:
+    layers = [Layer("", "", nodes, ()) for nodes in ((1, 3), (3, 5), (6,))]
+    partition = Partition((1, 2, 3, 5, 6), (), ())
+    found = [(nodes, len(own)) for nodes, own in nodes_together(partition, layers)]
+    assert found == [((1, 3, 5), 2), ((2,), 0), ((6,), 1)]
+
+
+@needs_models
+def test_what_is_worth_it_stays_of_a_partition_that_is_not() -> None:
+    """Super-resolution, whose last layer takes 18 ms instead of 2."""
+    result = compiled(MODELS / "graphs" / "fsrcnn_x2.int8.tflite")
+    assert result.delegated_nodes == 14
+    assert [one.op for one in result.rejections if one.rule == SLOWER] == ["TRANSPOSE_CONV"]
 
 
 def test_a_partition_is_delegated_where_it_is_worth_a_crossing():

@@ -27,6 +27,7 @@ from typing import Any
 
 from delegate.chip.chip import Chip, Driver
 from delegate.compile.compiler import CompiledPartition, CompileResult
+from delegate.errors import SLOWER
 from delegate.insight.compile_report.advice import best_change, costs, suggestions
 from delegate.insight.compile_report.causes import causes_of
 from delegate.insight.compile_report.forms import forms_document
@@ -85,11 +86,11 @@ def compile_document(
 
 
 def _slower(result: CompileResult) -> dict[str, Any] | None:
-    """Return what partitions that the CPU keeps by choice take at least; None: there are none."""
+    """Return what nodes that the CPU keeps by choice would take at least; None: there are none."""
     if not result.slower:
         return None
     return {
-        "partitions": len(result.slower),
+        "nodes": sum(rejection.rule == SLOWER for rejection in result.rejections),
         "npu_us": sum(cost.npu_us for cost in result.slower),
         "cpu_us": sum(cost.cpu_us for cost in result.slower),
     }

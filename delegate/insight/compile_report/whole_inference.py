@@ -89,8 +89,10 @@ def npu_parts(
 
 def _host_parts(result: CompileResult, cpu_us: float) -> dict[str, Span]:
     converted = sum(
-        conversion_us(result.chip.rates, result.graph, compiled.partition)
-        for compiled in result.partitions
+        conversion_us(
+            result.chip.rates, result.graph, (*one.partition.inputs, *one.partition.outputs)
+        )
+        for one in result.partitions
     )
     return {"conversion_us": Span(converted, converted), "cpu_us": Span(cpu_us, cpu_us)}
 
