@@ -144,4 +144,5 @@ def embedding(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "RK3588_LIBPYTHON": str(library),
         "PYTHONPATH": os.pathsep.join(folders),
         "RK3588_DELEGATE_NUMERICS": os.environ["RK3588_DELEGATE_NUMERICS"],
+        "RK3588_DELEGATE_DENY_OPS": os.environ["RK3588_DELEGATE_DENY_OPS"],
     }
