@@ -250,7 +250,7 @@ class Options:
 
     @property
     def leaves_slow(self) -> bool:
-        """Whether the CPU keeps what it runs as fast; ``strict`` asks for everything."""
+        """Return whether the CPU keeps what it runs as fast; ``strict`` asks for everything."""
         return SLOW in self.deny_ops and not self.strict
 
     def compiling(self) -> tuple[tuple[str, OptionValue], ...]:
