@@ -73,8 +73,8 @@ class _PerChannel(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Getter:
-    """The way to read one option: the function's offset and the kind of its result. ``add``: what makes
-    of the file's number, which the function gives, that of the runtime's struct.
+    """The way to read one option: the function's offset and the kind of its result. ``add``: what
+    makes of the file's number, which the function gives, that of the runtime's struct.
     """
 
     offset: int
@@ -120,8 +120,8 @@ SUM                      360 bool
 TRANSPOSE_CONV           472 enum+1  480 int  488 int  496 enum
 UNPACK                   840 int  832 int
 """
-"""The place of LiteRT's functions for an operator's options in the table, and what they give; in the
-order of the runtime's struct (``STORED``).
+"""The place of LiteRT's functions for an operator's options in the table, and what they give; in
+the order of the runtime's struct (``STORED``).
 """
 
 
