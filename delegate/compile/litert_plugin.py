@@ -54,8 +54,8 @@ class Plugin:
 
     @property
     def version(self) -> str:
-        """Return the name that LiteRT's cache of compiled models goes by: another one, and it compiles
-        anew.
+        """Return the name that LiteRT's cache of compiled models goes by: another one, and it
+        compiles anew.
         """
         from delegate.host.chosen_chip import chosen_chip
 
