@@ -7,7 +7,6 @@ Cycles are modelled, the NPU's part of an inference only.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from delegate.chip.names import NAMES
@@ -18,7 +17,7 @@ from delegate.options import Options
 
 def cells(path: Path, chip: str) -> list[str]:
     """Nodes, partitions, tasks and cycles."""
-    result = compile_model(path, replace(Options(), chip=chip))
+    result = compile_model(path, Options(chip=chip, deny_ops=()))
     tasks = sum(compiled.tasks for compiled in result.partitions)
     cycles = sum(compiled.estimate.cycles for compiled in result.partitions)
     nodes = f"{result.delegated_nodes} of {result.total_nodes}"

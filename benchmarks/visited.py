@@ -80,7 +80,7 @@ def visited(case: str) -> Visited:
     builder = ModelBuilder(case)
     for tensor in CASES[case](builder, _input(builder)):
         builder.output(tensor)
-    model, options = builder.build(), Options()
+    model, options = builder.build(), Options(deny_ops=())
     found: Visited = set()
     prefix = f"{folder}/"
 

@@ -71,6 +71,8 @@ class Rule:
 
 DENIED: Final = "not_denied"
 """The rule that a node breaks which option ``deny_ops`` names."""
+SLOWER: Final = "partition_faster_on_npu"
+"""The rule that a node breaks which the CPU runs as fast, by estimate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,13 +144,13 @@ class Cores:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Some of ``names``, those of operators, CUSTOM for all custom ones, SLOW, and node numbers;
-    may be empty. The value is sorted, in capitals, numbers without leading zeros.
+    """Some of ``names``, those of operators, CUSTOM for all custom ones, SLOW, NONE, and node
+    numbers; may be empty. The value is sorted, in capitals, numbers without leading zeros.
     """
 
     names: tuple[str, ...]
     DIGITS: ClassVar[int] = 9
-    values = "operator names of TensorFlow Lite, node numbers and SLOW, as ADD,12,SLOW"
+    values = "operator names of TensorFlow Lite, node numbers, SLOW and NONE, as ADD,12,SLOW"
 
     def parse(self, text: str) -> tuple[str, ...]:
         if not text.isascii():

@@ -45,6 +45,8 @@ _MOST_SHOWN = 200  # characters of a bad value that a message repeats
 MAX_TIMEOUT_MS = 3_600_000  # an hour: the slowest simulated model takes minutes
 SLOW = "SLOW"
 """A word of option deny_ops: nodes of partitions that the CPU runs as fast."""
+NONE = "NONE"
+"""A word of option deny_ops that names no node: where an empty value means the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +161,9 @@ class Options:
         "rk3588-delegate in $XDG_CACHE_HOME or ~/.cache; off = no programs",
     )  # fmt: skip
     deny_ops: tuple[str, ...] = _option(
-        Nodes((SLOW, *BUILTIN_OPERATORS)), SLOW,
-        "nodes that stay on the CPU, to find a bad layer; SLOW = those of partitions that "
-        "multiply little and that the CPU runs as fast",
+        Nodes((SLOW, NONE, *BUILTIN_OPERATORS)), SLOW,
+        "nodes that stay on the CPU, to find a bad layer; SLOW = those of partitions that the "
+        "CPU runs as fast by estimate, unless strict is set; NONE = all may go to the NPU",
         changes_programs=True,
     )  # fmt: skip
     strict: bool = _option(Flag(), "false", "fail instead of leaving a node to the CPU")
@@ -245,6 +247,11 @@ class Options:
         if self.cache_dir != "auto":
             return None if self.cache_dir == "off" else self.cache_dir
         return user_cache_folder()
+
+    @property
+    def leaves_slow(self) -> bool:
+        """Return whether the CPU keeps what it runs as fast; ``strict`` asks for everything."""
+        return SLOW in self.deny_ops and not self.strict
 
     def compiling(self) -> tuple[tuple[str, OptionValue], ...]:
         """Key and value of every option that changes programs."""

@@ -22,6 +22,7 @@ from rk3588_conformance import (
     half_grid,
     half_map_grid,
     half_move_grid,
+    line_grid,
     model_files,
     move_grid,
     pair_grid,
@@ -38,8 +39,8 @@ from rk3588_conformance.case import Case, Family
 _GRIDS = (
     teflon_grid, conv_grid, depthwise_grid, dilation_grid, dense_grid, dead_channel_grid,
     product_grid, add_grid, pair_grid, function_grid, edge_grid, edge_move_grid, move_grid,
-    reorder_grid, arithmetic_grid, pool_grid, resize_grid, graph_grid, half_grid, half_move_grid,
-    half_map_grid, sparse_grid, rejected_cases,
+    reorder_grid, arithmetic_grid, pool_grid, line_grid, resize_grid, graph_grid, half_grid,
+    half_move_grid, half_map_grid, sparse_grid, rejected_cases,
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from delegate.errors import OptionError
 from delegate.log import configure
-from delegate.options import OPTIONS, OPTIONS_BY_KEY, Options
+from delegate.options import NONE, OPTIONS, OPTIONS_BY_KEY, ORIGIN_DEFAULT, Options
 
 PROGRAM = "rk3588-delegate"
 
@@ -76,8 +76,9 @@ def add_order_arguments(
     return order
 
 
-def options_from(arguments: argparse.Namespace) -> Options:
+def options_from(arguments: argparse.Namespace, *, wants_all: bool = False) -> Options:
     """Effective options of a command that ``takes_options``, with logging set up as they say.
+    ``wants_all``: what the CPU runs as fast goes to the NPU, too, unless the user says otherwise.
 
     Raises OptionError for a pair without "=", a repeated, unknown or malformed one.
     """
@@ -92,6 +93,8 @@ def options_from(arguments: argparse.Namespace) -> Options:
             raise OptionError(f"option {key!r} is given twice")
         pairs[key] = value
     options = Options.from_mapping(pairs)
+    if wants_all and options.origins["deny_ops"] == ORIGIN_DEFAULT:
+        options = Options.from_mapping({**pairs, "deny_ops": NONE})
     configure(options.log_level)
     return options
 
@@ -110,7 +113,7 @@ def warn(text: str) -> None:
 def warn_if_on_cpu(model: Path, delegated_nodes: int) -> None:
     """Says so if nothing of a model that ran was for the NPU."""
     if delegated_nodes == 0:
-        warn(f"{model}: no operator of this model can run on the NPU; it ran on the CPU")
+        warn(f"{model}: nothing of it was for the NPU, it ran on the CPU (compile says why)")
 
 
 def print_error(text: str) -> None:

@@ -81,7 +81,7 @@ def _samples(arguments: argparse.Namespace) -> list[Callable[[Details], Sample]]
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    options = options_from(arguments)
+    options = options_from(arguments, wants_all=True)
     sources = _samples(arguments)
     with progress("comparing", len(sources)) as bar:
         result, delegated = compare_in_processes(

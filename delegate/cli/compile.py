@@ -111,7 +111,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _print(arguments, result, document)
         for path in files:
             print(f"wrote {path}")
-    if not result.partitions:
+    if not (result.partitions or result.slower):
         warn(f"{arguments.model}: no operator of this model can run on the NPU")
     return 0
 

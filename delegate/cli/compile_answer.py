@@ -35,7 +35,7 @@ _LEAST_ROOM: Final = 2
 def print_answer(path: Path, result: CompileResult, document: dict[str, Any]) -> None:
     """Print the answer. ``document``: what ``compile_document`` gives."""
     before = _pairs([("model", str(path)), ("on the NPU", _verdict(result))], keep_first=True)
-    before += _pairs(time_lines(document["inference"]))
+    before += _pairs([*time_lines(document["inference"]), *_choice(document["slower"])])
     after = _pairs([("helps most", _change(document)), *_doubts(document)])
     after += _pairs([("more", "--layers, --nodes, --evidence, --explain, --html FILE, --json")])
     room = max(_MOST_LINES - len(before) - len(after), _LEAST_ROOM)
@@ -61,6 +61,18 @@ def _verdict(result: CompileResult) -> str:
     is_known = macs[1] and not any(_has_weights(graph, node) for node in each_time)
     share = f", {_percent(macs[0], macs[1])} of the multiplications" if is_known else ""
     return f"not whole: {nodes}{share},{parts}"
+
+
+def _choice(slower: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """Yield what the CPU keeps by choice, and what that saves."""
+    if slower is not None:
+        times = [f"{us / 1e3:.2f} ms" for us in (slower["npu_us"], slower["cpu_us"])]
+        nodes = plural(slower["nodes"], "node")
+        yield (
+            "by choice",
+            f"the CPU keeps {nodes}: {times[1]}, at least {times[0]} on the NPU "
+            "(-O deny_ops=NONE delegates all)",
+        )
 
 
 def _has_weights(graph: Graph, node: Node) -> bool:
@@ -196,6 +208,13 @@ def _line(row: dict[str, Any]) -> tuple[object, ...]:
     return row["tasks"], row["form"], who or row["evidence"], row["kind"], row["words"] + nobody
 
 
+def _by_driver(name: str, found: dict[str, Any], cpu_us: float) -> str:
+    """Return what a driver makes of an inference, and what follows where the CPU is faster."""
+    us = found["range_us"]
+    slower = "; the CPU alone is faster" if sum(us) / 2 > cpu_us else ""
+    return f"{name} at {_mhz(found['clock_mhz'])}: {_ms(us)}{slower}"
+
+
 _MOST_OTHERS: Final = 3
 
 
@@ -206,6 +225,9 @@ def time_lines(inference: dict[str, Any]) -> list[tuple[str, str]]:
     if not inference["total_us"]:
         return []
     alone = f"{inference['cpu_alone_us'] / 1e3:.2f} ms on the CPU alone"
+    others = _others(inference["measured_by_others"])
+    if not inference["npu_us"]:
+        return [("time", f"{alone}, modelled"), *_besides(inference), *others]
     if inference["cpu_alone_us"] < inference["range_us"][0]:
         alone += ", which is faster"
     clocks = [f"{_ms(us)} at {mhz}" for mhz, us in inference["by_clock_mhz"].items()]
@@ -214,17 +236,21 @@ def time_lines(inference: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("time", f"{_ms(inference['range_us'])} per inference, modelled; {alone}"),
         *(
-            ("", f"{name} at {_mhz(found['clock_mhz'])}: {_ms(found['range_us'])}")
+            ("", _by_driver(name, found, inference["cpu_alone_us"]))
             for name, found in inference["by_driver"].items()
         ),
         ("", f"{', '.join(clocks)} MHz"),
         ("", f"{each} per second in the middle, with {', '.join(rates)} interpreters"),
     ]
+    return [*facts, *_besides(inference), *others]
+
+
+def _besides(inference: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what is not in the time."""
     if inference["once_us"]:
-        facts.append(("", f"once, the first time: {inference['once_us'] / 1e3:.2f} ms on the CPU"))
+        yield "", f"once, the first time: {inference['once_us'] / 1e3:.2f} ms on the CPU"
     if inference["unmodelled"]:
-        facts.append(("not in it", f"{', '.join(inference['unmodelled'])} on the CPU"))
-    return facts + _others(inference["measured_by_others"])
+        yield "not in it", f"{', '.join(inference['unmodelled'])} on the CPU"
 
 
 def _others(found: list[dict[str, Any]]) -> list[tuple[str, str]]:

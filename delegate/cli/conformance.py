@@ -188,8 +188,8 @@ def _effective(arguments: argparse.Namespace) -> dict[str, str]:
     """The options that were given; all nodes that can be are judged, worth a crossing or not, and
     nothing is said of what each model makes the delegate say.
     """
-    given = options_from(arguments).given()
-    return {"log_level": "error", "deny_ops": "", **given}
+    given = options_from(arguments, wants_all=True).given()
+    return {"log_level": "error", **given}
 
 
 def _explain(outcome: Outcome, models: Path | None, arguments: argparse.Namespace) -> None:

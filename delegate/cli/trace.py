@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from delegate.insight.trace import chrome_trace
 
     check_writable(arguments.output)
-    options = options_from(arguments)
+    options = options_from(arguments, wants_all=True)
     result = compile_model(arguments.model, options)
     model = DelegatedModel.load(arguments.model, options)
     sample = sample_source(arguments)(model.inputs)

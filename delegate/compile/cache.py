@@ -34,7 +34,7 @@ from delegate.model.graph import Graph, Partition, Sparsity, constant_makers
 from delegate.model.operator_options import RuntimeOptions
 from delegate.model.stored_options import STORED
 from delegate.npu import FORMAT_VERSION
-from delegate.options import SLOW, Options
+from delegate.options import Options
 from delegate.partition.epochs import inner_part, partition_graph
 from delegate.version import __version__
 
@@ -219,8 +219,10 @@ def _update_sparsity(digest: hashlib._Hash, sparsity: Sparsity) -> None:
 
 
 def _driver(options: Options) -> str:
-    """Name the driver, where what it takes decides which partitions stay on the CPU."""
-    return driver_name(options.device) if SLOW in options.deny_ops else ""
+    """Name the driver, where what it takes decides which partitions stay on the CPU; "any" if
+    nothing is known of it.
+    """
+    return (driver_name(options.device) or "any") if options.leaves_slow else ""
 
 
 def _settings(node: Node) -> tuple[bytes, ...] | str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
+from delegate.compile.weighing import Weigher
 from delegate.errors import (
     EncodingError,
     LoweringError,
@@ -30,20 +31,18 @@ from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.model.graph import Graph, Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
 from delegate.npu.evidence import evidence_for
-from delegate.npu.perf import Work, duration, hull, work_of
+from delegate.npu.perf import Work, work_of, work_of_tasks
 from delegate.npu.program import Program, build_program, serialized
 from delegate.npu.program_types import Estimate, total
-from delegate.options import SLOW, Options
+from delegate.options import Options
 from delegate.partition.epochs import partition_graph
 from delegate.partition.partitioner import (
     Computed,
     PartitionCost,
     SlowerError,
     incomplete,
-    partition_cost,
     select_nodes,
     slower,
-    tails,
 )
 from delegate.partition.rules import (
     BOARD_IS_RIGHT,
@@ -60,7 +59,7 @@ _LARGE_BYTES = 1 << 18
 
 COMPILER = f"rk3588-delegate {__version__}"
 
-CheckTasks = Callable[[int], None]
+CheckLayers = Callable[[Sequence[Layer]], None]
 Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]]
 
 
@@ -88,13 +87,16 @@ class CompiledPartition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompileResult:
-    """All partitions of a graph. ``rejections`` has exactly one entry per node left out."""
+    """All partitions of a graph. ``rejections`` has exactly one entry per node left out.
+    ``slower``: what nodes that the CPU keeps, because it runs them as fast, cost at least.
+    """
 
     chip: Chip
     graph: Graph
     partitions: tuple[CompiledPartition, ...]
     rejections: tuple[Rejection, ...]
     compile_seconds: float
+    slower: tuple[PartitionCost, ...] = ()
 
     @property
     def delegated_nodes(self) -> int:
@@ -152,16 +154,16 @@ def compile_partition(
     *,
     numerics: str = "exact",
     plan: PartitionPlan | None = None,
-    check_tasks: CheckTasks = lambda _: None,
+    check_layers: CheckLayers = lambda _: None,
 ) -> CompiledPartition:
     """Lower, encode and serialise one partition. ``numerics``: the option; ``plan``: see
-    ``workload_of``; ``check_tasks`` is told the number of tasks before they are encoded, and may
-    raise what ends the work. Raises LoweringError naming the node.
+    ``workload_of``; ``check_layers`` is told the layers before they are encoded, and may raise
+    what ends the work. Raises LoweringError naming the node.
     """
     joins = numerics != "exact"
     if chip.evidence is None:
         chip = replace(chip, evidence=evidence_for(chip, is_exact=not joins))
-    compiled, content = _compiled(graph, partition, chip, joins, plan, check_tasks)
+    compiled, content = _compiled(graph, partition, chip, joins, plan, check_layers)
     # A third copy of the weights, that of the Program, is gone by now.
     return replace(compiled, program=bytes(content))
 
@@ -172,7 +174,7 @@ def _compiled(
     chip: Chip,
     joins: bool,
     plan: PartitionPlan | None,
-    check_tasks: CheckTasks,
+    check_layers: CheckLayers,
 ) -> tuple[CompiledPartition, bytearray]:
     """Return what ``compile_partition`` gives, and apart from it the serialised Program."""
     name = _name(graph, partition)
@@ -181,7 +183,7 @@ def _compiled(
         workload, name, chip,
         joins=joins, when_lowered=lambda nodes: _make_room(graph, nodes),
     )  # fmt: skip
-    check_tasks(sum(len(layer.tasks) for layer in lowered.layers))
+    check_layers(lowered.layers)
     program = build_program(lowered, COMPILER)
     compiled = CompiledPartition(
         partition=partition,
@@ -258,6 +260,7 @@ def _compile(
         partitions=tuple(attempts.compiled[partition] for partition in partitions),
         rejections=known.explained(rejections, partitions),
         compile_seconds=time.perf_counter() - start,
+        slower=tuple(attempts.slower),
     )
 
 
@@ -268,11 +271,12 @@ class _Attempts:
 
     def __init__(self, graph: Graph, options: Options, chip: Chip) -> None:
         self.compiled: dict[Partition, CompiledPartition] = {}
+        self.slower: list[PartitionCost] = []
         self._graph = graph
         self._options = options
         self._chip = chip
         self._plans: dict[Partition, PartitionPlan | None] = {}
-        self._drivers = drivers_of(options.device, chip)
+        self._weigher = Weigher(graph, chip, drivers_of(options.device, chip))
 
     def compile(self, partitions: Sequence[Partition]) -> list[Rejection]:
         """Compile what is new; return why some nodes have to go, none if all may stay."""
@@ -282,51 +286,35 @@ class _Attempts:
         failed = [refusal.rejection for plan in made for refusal in plan.refusals]
         if failed:
             return failed
-        # Tails last: a partition that does not compile as a whole leaves less to compare them with.
-        small = tails(graph, partitions) if SLOW in self._options.deny_ops else ()
-        for partition in partitions:
-            failed += () if partition in small else self._try(partition)
-        for partition in () if failed else small:
-            failed += self._try(partition, self._check_tasks(partition))
-            if partition in self.compiled:
-                failed += slower(graph, partition, self._cost(partition))
-        return failed
+        return [one for partition in partitions for one in self._try(partition)]
 
-    def _try(
-        self, partition: Partition, check_tasks: CheckTasks = lambda _: None
-    ) -> list[Rejection]:
+    def _try(self, partition: Partition) -> list[Rejection]:
         if partition in self.compiled:
             return []
         try:
-            self.compiled[partition] = compile_partition(
+            compiled = compile_partition(
                 self._graph, partition, self._chip,
                 numerics=self._options.numerics, plan=self._plans[partition],
-                check_tasks=check_tasks,
+                check_layers=lambda layers: self._weigh(partition, layers),
             )  # fmt: skip
+            self._weigh(partition, compiled.layers, compiled.work)
         except SlowerError as error:
-            return slower(self._graph, partition, error.cost)
+            self.slower.append(error.cost)
+            return slower(self._graph, error)
         except Exception as error:
             return _rejections(self._graph, partition, error)
+        self.compiled[partition] = compiled
         return []
 
-    def _check_tasks(self, partition: Partition) -> CheckTasks:
-        """Return a function that raises SlowerError for so many tasks that starting them alone
-        takes longer than the CPU.
+    def _weigh(
+        self, partition: Partition, layers: Sequence[Layer], work: Work | None = None
+    ) -> None:
+        """Raise SlowerError for what the CPU runs as fast, unless the user wants it on the NPU.
+        Before there are commands, ``work`` is that of the tasks alone.
         """
-
-        def check(tasks: int) -> None:
-            least = min(one.submit_us.least + tasks * one.kick_us.least for one in self._drivers)
-            found = partition_cost(self._chip.rates, self._graph, partition, least)
-            if not found.is_worth_it:
-                raise SlowerError(found)
-
-        return check
-
-    def _cost(self, partition: Partition) -> PartitionCost:
-        """Return what a compiled partition costs at best, on the fastest driver."""
-        work = [self.compiled[partition].work]
-        totals = hull(duration(self._chip, work, driver).total for driver in self._drivers)
-        return partition_cost(self._chip.rates, self._graph, partition, totals.least)
+        if self._options.leaves_slow:
+            tasks = (task for layer in layers for task in layer.tasks)
+            self._weigher.check(partition, layers, work or work_of_tasks(self._chip, tasks))
 
 
 def _plan(graph: Graph, partition: Partition) -> PartitionPlan | None:

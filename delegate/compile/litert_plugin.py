@@ -54,8 +54,8 @@ class Plugin:
 
     @property
     def version(self) -> str:
-        """Return the name that LiteRT's cache of compiled models goes by: another one, and it
-        compiles anew.
+        """The version that LiteRT's cache of compiled models goes by: with another it compiles
+        anew.
         """
         from delegate.host.chosen_chip import chosen_chip
 
@@ -63,6 +63,13 @@ class Plugin:
         chip = chosen_chip(options).name
         digest = hashlib.sha256(repr((options.compiling(), chip)).encode()).hexdigest()
         return f"rk3588-delegate {__version__} {digest[:16]}"
+
+    @property
+    def announced(self) -> str:
+        """The device that nobody asked for and the log has named; "": none."""
+        device = self._session.device_name
+        is_chosen = self._session.options.device != "auto"
+        return "" if is_chosen or device != "simulator" else device
 
     def partition(self, chip: int, subgraph: int, selected: int) -> None:
         """Choose the operators of a subgraph. ``chip``: the address of a name, or 0. Raises

@@ -18,7 +18,7 @@ from delegate.host.delegation import Delegation, announce
 from delegate.log import configure, get_logger
 from delegate.model.stored_options import STORED
 from delegate.model.tflite_operators import BUILTIN_OPERATORS, DELEGATE
-from delegate.options import Options
+from delegate.options import SLOW, Options
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -215,7 +215,9 @@ def _graph(snapshot: Snapshot) -> Graph:
     from delegate.host.runtimes import loaded_runtime
     from delegate.model.context_reader import graph_from_snapshot
 
-    return for_runtime(graph_from_snapshot(snapshot), loaded_runtime())
+    graph = graph_from_snapshot(snapshot)
+    # LiteRT's CompiledModel is a runtime without a module of its own.
+    return graph if graph.rounds_once else for_runtime(graph, loaded_runtime())
 
 
 def _makers(graph: Graph, partition: Partition) -> tuple[int, ...]:
@@ -277,7 +279,9 @@ def _recompile_function(
                 f"node {unknown.index} ({unknown.op}): no shape of its result follows from inputs "
                 f"of shapes {given}"
             )
-        result = compile_context(with_shapes(graph, shapes), options, preview, without)
+        # Whether these nodes are worth it was asked when the model was loaded.
+        chosen = replace(options, deny_ops=tuple(n for n in options.deny_ops if n != SLOW))
+        result = compile_context(with_shapes(graph, shapes), chosen, preview, without)
         if len(result.partitions) != 1:
             found = [r.detail for r in result.rejections if r.node in partition.nodes]
             raise DelegateError("; ".join(found[:1]))

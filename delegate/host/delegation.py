@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from delegate.errors import DENIED, Rejection, UnsupportedError
+from delegate.errors import DENIED, SLOWER, Rejection, UnsupportedError
 from delegate.log import get_logger
 from delegate.options import ORIGIN_DEFAULT, Options
 
@@ -83,6 +83,12 @@ def announce(delegation: Delegation, options: Options) -> None:
     )
     for rejection in delegation.rejections:
         log.debug("%s", describe(rejection))
+    is_by_choice = any(rejection.rule == SLOWER for rejection in delegation.rejections)
+    if is_by_choice and not delegation.delegated_nodes:
+        log.warning(
+            "nothing delegated: by estimate the CPU alone is as fast; option deny_ops=NONE "
+            "delegates all the same"
+        )
     require_delegation(delegation, options)
 
 

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.selection import Moving, bordering, map_bytes, surfaces_written
+from delegate.lower.selection import (
+    Moving,
+    bordering,
+    map_bytes,
+    surface_pixels,
+    surfaces_written,
+)
 from delegate.lower.task import Ref, Task
 
 Side = tuple[int, int]
@@ -39,6 +45,11 @@ class Border:
             return self.chip.groups.surfaces_written(channels, is_depthwise=False)
         return surfaces_written(self.chip, channels)
 
+    @property
+    def surface_pixels(self) -> int:
+        """Return of what the pixels of a surface of the result are a multiple."""
+        return 1 if any(self.sides[2]) else surface_pixels(self.chip, self.channels)
+
     def work_bytes(self, image: View, channels: int) -> int:
         """Return the bytes of maps in between."""
         is_one = len(list(self._steps())) + any(self.sides[2]) == 1
@@ -52,13 +63,14 @@ class Border:
         room = map_bytes(self.chip, target.view.pixels, channels)
         rooms = itertools.cycle((work, work.moved(room)))
         steps = list(self._steps())
+        unit = surface_pixels(self.chip, channels)
         now = source
         for number, (rows, columns) in enumerate(steps, start=1):
             result = target
             if number < len(steps) or any(self.sides[2]):
                 height, width = now.view.height + sum(rows), now.view.width + sum(columns)
-                view = View(1, height, width, channels)
-                result = target.alone(view, next(rooms))
+                like = replace(target, view=View(1, height, width, channels))
+                result = like.via_scratch(next(rooms), target.surfaces, unit)
             border = bordering(rows, columns, self.value)
             yield from moving.select(now, result, border)
             now = result

@@ -95,12 +95,18 @@ def surfaces_written(chip: Chip, channels: int) -> int:
     return chip.groups.surfaces_written(channels, is_depthwise=is_depthwise(chip, channels))
 
 
+def surface_pixels(chip: Chip, channels: int) -> int:
+    """Return of what the pixels of a surface that a selection writes are a multiple."""
+    return chip.groups.surface_pixels(is_depthwise(chip, channels))
+
+
 def map_bytes(chip: Chip, pixels: int, channels: int) -> int:
     """Return the bytes of a map between two tasks, of one image: whole groups of depthwise
-    channels.
+    channels, their surfaces as far apart as such tasks write them.
     """
     surfaces = chip.groups.surfaces_written(channels, is_depthwise=True)
-    return align(surfaces * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
+    apart = align(pixels, chip.groups.surface_pixels(is_depthwise=True))
+    return align(surfaces * apart * ATOM_BYTES, DMA_ALIGN_BYTES)
 
 
 def kernels(taps: npt.NDArray[Any], channels: int, *, depthwise: bool) -> npt.NDArray[np.int8]:

@@ -55,11 +55,13 @@ def graph_from_snapshot(snapshot: Mapping[str, Any]) -> Graph:
     quantization (None or type, scale float32[n], zero_point int32[n or 1], axis), data (read-only
     uint8[bytes] or None). A node: index, builtin_code, custom_name, version, inputs, outputs,
     options (None or the first bytes of the runtime's struct). "reduced_precision" (bytes, may be
-    None or missing): the model's metadata of that name.
+    None or missing): the model's metadata of that name. "rounds_once" (may be missing): whether it
+    is known that the runtime's FULLY_CONNECTED does.
     """
     return Graph(
         tensors=tuple(_tensor(entry) for entry in snapshot["tensors"]),
         nodes=tuple(_node(entry) for entry in snapshot["nodes"]),
+        rounds_once=bool(snapshot.get("rounds_once")),
         reduced_precision=metadata_text(snapshot.get("reduced_precision") or b""),
     )
 

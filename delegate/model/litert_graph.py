@@ -216,7 +216,8 @@ def read_subgraph(context: CompilerContext, address: int) -> LiteRtSubgraph:
         is_given = tensor["index"] in written or tensor["index"] in inputs
         tensor["is_variable"] = tensor["data"] is None and not is_given
     return LiteRtSubgraph(
-        snapshot={"tensors": tensors, "nodes": nodes},
+        # As all kernels of LiteRT 2; Graph says of what.
+        snapshot={"tensors": tensors, "nodes": nodes, "rounds_once": True},
         ops=tuple(ops),
         inputs=inputs,
         outputs=outputs,

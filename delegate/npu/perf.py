@@ -109,10 +109,15 @@ def work_of(chip: Chip, layers: Sequence[Layer], program: Program) -> Work:
     """Return what ``program``, made of ``layers``, needs. Loads of tables belong to no layer: their
     tables are commands, and each copies one atom.
     """
-    tasks = [_task_work(chip, task) for layer in layers for task in layer.tasks]
+    tasks = work_of_tasks(chip, [task for layer in layers for task in layer.tasks]).tasks
     loads = [TaskWork(0, 0, 2 * chip.atom_bytes)] * (len(program.tasks) - len(tasks))
     words = sum(task.regcmd_count for task in program.tasks)
     return Work((*tasks, *loads), words * WORD_BYTES)
+
+
+def work_of_tasks(chip: Chip, tasks: Iterable[Task]) -> Work:
+    """Return what ``tasks`` need, but for their commands."""
+    return Work(tuple(_task_work(chip, task) for task in tasks), 0)
 
 
 def _task_work(chip: Chip, task: Task) -> TaskWork:
@@ -134,6 +139,18 @@ def duration(chip: Chip, works: Sequence[Work], driver: Driver, cores: int = 1) 
     worst = _work_us(chip, works, driver.clock_hz.least, memory.least, alone=True)
     submits = driver.submit_us.times(len(works))
     return Duration(Span(best, worst), driver.kick_us.times(tasks), submits)
+
+
+def on_any(
+    chip: Chip, works: Sequence[Work], drivers: Sequence[Driver], cores: int = 1
+) -> Duration:
+    """Return how long ``works`` take on any of ``drivers``, part by part."""
+    times = [duration(chip, works, driver, cores) for driver in drivers]
+    return Duration(
+        hull(time.work for time in times),
+        hull(time.launches for time in times),
+        hull(time.submits for time in times),
+    )
 
 
 def _work_us(

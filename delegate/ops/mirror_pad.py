@@ -9,7 +9,7 @@ from delegate.lower.memory.tensors import view_of
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Mirror
 from delegate.lower.reorder import MOST_TASKS
-from delegate.lower.selection import surfaces_written
+from delegate.lower.selection import surface_pixels, surfaces_written
 from delegate.model.graph import Graph, Node
 from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import FieldKind, Options, option
@@ -65,6 +65,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
         lambda moving, source, target, _: mirror.tasks(moving, source, target),
         reads=surfaces_of(channels),
         writes=surfaces_written(planning.chip, channels),
+        surface_pixels=surface_pixels(planning.chip, channels),
         by_image=True,
     )
 

@@ -8,15 +8,16 @@ stored in another form) belong to the partitions that read their results; no tas
 Estimate what a partition costs on the NPU, and what its nodes would cost on the CPU.
 
 In: a partition, how long its program takes. Out: microseconds, and a rejection for every node of a
-partition that is not worth delegating. The figures are orders of magnitude, and all of them speak
-for the NPU: the least that its program takes on the driver in question, and a slow CPU. So they
-drop what is far from breaking even, tails of reshapes and tiny functions, and say so.
+partition that is not faster than the CPU. The figures are orders of magnitude. An inference takes
+the sum of its partitions and of the nodes that the CPU keeps, so what remains when each partition
+is faster than its nodes on the CPU is the fastest choice among them, and no slower than the CPU
+alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from delegate.chip.chip import Chip, Rates
@@ -175,12 +176,6 @@ CPU_NODE_US = 2.0
 # Kernels of one element after the other, as most without sums of products are. Assumed.
 CPU_ELEMENTS_PER_US = 1000.0
 
-TAIL_SHARE = 0.01
-"""A share of the multiplications of the largest partition: what multiplies less is no part of a
-network's body. A head that turns distributions into numbers, YOLOv8's behind its SOFTMAX, has
-0.0001 of them; halves of a network that a node of the CPU cuts have a tenth or more.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionCost:
@@ -188,30 +183,36 @@ class PartitionCost:
     cpu_us: float
 
     @property
-    def is_worth_it(self) -> bool:
+    def is_faster(self) -> bool:
+        """Return whether the NPU is faster."""
         return self.npu_us < self.cpu_us
 
 
 class SlowerError(DelegateError):
-    """A partition that the CPU runs as fast, whatever its tasks compute; ``cost`` says by what."""
+    """``nodes`` of a partition that the CPU runs as fast; ``cost`` says by what."""
 
-    def __init__(self, cost: PartitionCost) -> None:
-        self.cost = cost
-        super().__init__(f"{cost.npu_us:.0f} us instead of {cost.cpu_us:.0f} us")
+    def __init__(self, nodes: tuple[int, ...], cost: PartitionCost) -> None:
+        self.nodes, self.cost = nodes, cost
+        super().__init__(f"at least {cost.npu_us:.0f} us instead of {cost.cpu_us:.0f} us")
 
 
 def partition_cost(
     rates: Rates, graph: Graph, partition: Partition, program_us: float
 ) -> PartitionCost:
     """Return estimates of both sides. ``program_us``: the partition's program and its submit."""
-    npu = program_us + conversion_us(rates, graph, partition)
-    nodes = map(graph.node, partition.nodes)
-    return PartitionCost(npu, sum(cpu_us(graph, n) for n in nodes if not runs_once(graph, n)))
+    converted = conversion_us(rates, graph, (*partition.inputs, *partition.outputs))
+    return nodes_cost(graph, partition.delegated, program_us + converted)
 
 
-def conversion_us(rates: Rates, graph: Graph, partition: Partition) -> float:
-    """Return how long the host converts what goes into a partition and what comes out."""
-    edges = sum(tensor_bytes(graph, tensor) for tensor in (*partition.inputs, *partition.outputs))
+def nodes_cost(graph: Graph, nodes: Iterable[int], npu_us: float) -> PartitionCost:
+    """Return what ``nodes`` cost, of which it is known what they take on the NPU."""
+    on_cpu = (node for node in map(graph.node, nodes) if not runs_once(graph, node))
+    return PartitionCost(npu_us, sum(cpu_us(graph, node) for node in on_cpu))
+
+
+def conversion_us(rates: Rates, graph: Graph, tensors: Iterable[int]) -> float:
+    """Return how long the host converts ``tensors``, which go into a partition or come out."""
+    edges = sum(tensor_bytes(graph, tensor) for tensor in tensors)
     return rates.microseconds(edges // rates.host_bytes_per_cycle)
 
 
@@ -252,28 +253,7 @@ def tensor_bytes(graph: Graph, tensor: int) -> int:
     return elements(graph, tensor) * (4 if wide else 1)
 
 
-def tails(graph: Graph, partitions: Sequence[Partition]) -> Sequence[Partition]:
-    """Return the partitions that multiply less than a hundredth of what the largest does. The
-    largest is never among them: whoever loads a model with the delegate wants it on the NPU, be it
-    a single node.
-    """
-    if not partitions:
-        return partitions
-    macs = [partition_macs(graph, partition) for partition in partitions]
-    largest = macs.index(max(macs))
-    limit = TAIL_SHARE * macs[largest]
-    return [p for i, p in enumerate(partitions) if macs[i] <= limit and i != largest]
-
-
-def slower(graph: Graph, partition: Partition, cost: PartitionCost) -> list[Rejection]:
-    """Return a rejection for every node of a partition that the CPU runs as fast; else none.
-
-    Leaving one out costs its nodes' CPU time and saves its own, whatever the others do, so the
-    decisions are independent: what remains is no slower than the CPU alone, than any one of the
-    partitions alone, and than all of them.
-    """
-    if cost.is_worth_it:
-        return []
-    problem = f"this one takes at least {cost.npu_us:.0f} us instead of {cost.cpu_us:.0f} us"
-    nodes = map(graph.node, partition.nodes)
-    return [refused(node, PARTITION_FASTER_ON_NPU, problem) for node in nodes]
+def slower(graph: Graph, found: SlowerError) -> list[Rejection]:
+    """Return a rejection for every node of a partition that the CPU runs as fast."""
+    nodes = map(graph.node, found.nodes)
+    return [refused(node, PARTITION_FASTER_ON_NPU, f"these take {found}") for node in nodes]

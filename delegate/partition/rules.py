@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
 from delegate.chip.element import Element
-from delegate.errors import DENIED, LoweringError, Rejection, Rule
+from delegate.errors import DENIED, SLOWER, LoweringError, Rejection, Rule
 from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
@@ -51,9 +51,9 @@ RESULTS_DEFINED = Rule(
     "results_defined", "TensorFlow Lite must define the results of all 256 values of a function"
 )
 PARTITION_FASTER_ON_NPU = Rule(
-    "partition_faster_on_npu",
-    "A partition that multiplies next to nothing, beside others, must be faster on the NPU than "
-    "on the CPU by estimate (SLOW of option deny_ops)",
+    SLOWER,
+    "A partition must be faster on the NPU than its nodes on the CPU by estimate (SLOW of option "
+    "deny_ops)",
 )
 PARTITION_COMPILES = Rule("partition_compiles", "The compiler must not fail")
 REGISTERS_HOLD_VALUES = Rule(

@@ -12,6 +12,7 @@
 #include "given_options.h"
 #include "guard.h"
 #include "host/library_path.h"
+#include "loader/program_home.h"
 #include "loader/python_process.h"
 
 namespace rk3588::litert {
@@ -121,8 +122,9 @@ Status get_sdk_version(Plugin* plugin, const char** version) {
 
 Status partition(Plugin* plugin, const char* chip, void* subgraph, void* selected) {
   return guarded([&] {
-    required(plugin).compiler->call("partition",
-                                    {number(chip), number(subgraph), number(selected)});
+    const PythonObject& compiler = *required(plugin).compiler;
+    compiler.call("partition", {number(chip), number(subgraph), number(selected)});
+    if (!compiler.text("announced").empty()) ProgramHome::simulator_was_announced();
   });
 }
 

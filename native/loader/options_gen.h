@@ -33,7 +33,7 @@ inline constexpr std::array kOptions = {
     OptionRow{"cache_dir", OptionKind::kPathOrWord, "auto", 0, 0, "auto,off",
               "a path, auto or off"},
     OptionRow{"deny_ops", OptionKind::kNodes, "SLOW", 0, 0, "",
-              "operator names of TensorFlow Lite, node numbers and SLOW, as ADD,12,SLOW"},
+              "operator names of TensorFlow Lite, node numbers, SLOW and NONE, as ADD,12,SLOW"},
     OptionRow{"strict", OptionKind::kFlag, "false", 0, 0, "",
               "true or false"},
     OptionRow{"timeout_ms", OptionKind::kInteger, "0", 0, 3600000, "",
@@ -46,8 +46,9 @@ inline constexpr std::array kOptions = {
               "error, warning, info or debug"},
 };
 
-inline constexpr std::array<std::string_view, 211> kNodeWords = {
+inline constexpr std::array<std::string_view, 212> kNodeWords = {
     "SLOW",
+    "NONE",
     "ADD",
     "AVERAGE_POOL_2D",
     "CONCATENATION",

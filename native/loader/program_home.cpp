@@ -16,6 +16,8 @@ void log_line(LogLevel least, LogLevel level, const std::string& text) {
   std::fprintf(stderr, "rk3588 delegate: %s\n", text.c_str());
 }
 
+std::atomic<bool> g_was_announced{false};
+
 }  // namespace
 
 ProgramHome::ProgramHome(const NativeOptions& options)
@@ -50,12 +52,13 @@ void ProgramHome::log(LogLevel level, const std::string& text) const {
 }
 
 void ProgramHome::announce_simulator() const {
-  static std::atomic<bool> was_announced{false};
   if (options_.device != "auto" || device_name() != "simulator") return;
-  if (was_announced.exchange(true)) return;
+  if (g_was_announced.exchange(true)) return;
   const std::string problem = missing_npu_problem("/");
   log(LogLevel::kWarning, "no NPU in use: programs run on the embedded simulator" +
                               (problem.empty() ? problem : "; " + problem));
 }
+
+void ProgramHome::simulator_was_announced() { g_was_announced = true; }
 
 }  // namespace rk3588

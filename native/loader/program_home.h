@@ -28,6 +28,8 @@ class ProgramHome {
   void log(LogLevel level, const std::string& text) const;
   // Says, once in a process, that programs run on the simulator though nobody asked for it.
   void announce_simulator() const;
+  // Somebody else has said it.
+  static void simulator_was_announced();
 
  private:
   NativeOptions options_;

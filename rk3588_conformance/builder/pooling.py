@@ -45,8 +45,8 @@ def reduced(
     axes: Sequence[int] = (1, 2),
 ) -> int:
     """MEAN, SUM or REDUCE_MAX over the pixels of ``x``, whose quantisation it has unless given."""
-    images, _, _, channels = builder.spec(x).shape
-    shape = (images, 1, 1, channels) if keep_dims else (images, channels)
+    images, *pixels, channels = builder.spec(x).shape
+    shape = (images, *(1 for _ in pixels if keep_dims), channels)
     return builder.result(
         op, (x,), op.lower(), shape, quantization,
         options=ReducerOptions(keep_dims), numbers={"axes": axes}, version=2,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from delegate.model.graph import DType
@@ -24,10 +26,9 @@ def average_pool_2d(call: Call) -> Array:
 
 
 def mean(call: Call) -> Array:
-    """Average over height and width."""
+    """Average over height and width, or along a line."""
     total, mantissa, exponent = _image_total(call)
-    _, height, width, _ = call.operand().shape
-    count = height * width
+    count = math.prod(call.operand().shape[1:-1])
     bits = 0  # of the count, as the kernel shifts before it divides
     while count >> (bits + 1) and bits < min(32, 31 + exponent):
         bits += 1
@@ -40,7 +41,8 @@ def _image_total(call: Call) -> tuple[Array, int, int]:
     scale.
     """
     multiplier = quantize_multiplier(call.quantization().scale / call.result.scale)
-    return call.steps().sum(axis=(1, 2)), *multiplier
+    steps = call.steps()
+    return steps.sum(axis=tuple(range(1, steps.ndim - 1))), *multiplier
 
 
 def total(call: Call) -> Array:

@@ -197,14 +197,16 @@ def _pooled(options: PoolOptions, x: Array) -> Array:
 
 
 def _mean_of_image(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """MEAN of rows and columns."""
+    """MEAN of rows and columns, or of a line, as a row."""
     x = values(node.inputs[0])
+    x = x if x.ndim > 3 else x[:, np.newaxis]
     return _mean(_windows(x, x.shape[1:3], x.shape[1:3])), Activation.NONE
 
 
 def _highest(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     """REDUCE_MAX of rows and columns."""
-    return _chosen(values(node.inputs[0]).max((1, 2))), Activation.NONE
+    x = values(node.inputs[0])
+    return _chosen(x.max(tuple(range(1, x.ndim - 1)))), Activation.NONE
 
 
 def _bilinear(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:

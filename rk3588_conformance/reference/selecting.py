@@ -21,8 +21,9 @@ def minimum(call: Call) -> Array:
 
 
 def reduce_max(call: Call) -> Array:
-    """Return the maxima over height and width."""
-    return np.asarray(call.value().max(axis=(1, 2)))
+    """Return the maxima over height and width, or along a line."""
+    value = call.value()
+    return np.asarray(value.max(axis=tuple(range(1, value.ndim - 1))))
 
 
 def max_pool_2d(call: Call) -> Array:

@@ -90,6 +90,7 @@ def test_compile_json_has_the_keys_of_the_design(run: Run) -> None:
     assert set(document) == {
         "partitions", "rejections", "delegated_nodes", "total_nodes", "compile_seconds",
         "costs", "suggestions", "forms", "inference", "left_to_cpu", "causes", "best_change",
+        "slower",
     }  # fmt: skip
     assert document["delegated_nodes"] == DELEGATED
     assert document["total_nodes"] == TOTAL

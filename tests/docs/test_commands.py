@@ -57,11 +57,11 @@ SMALLER = {
     "explain captures/partition_0.npz --element 3,10,12 --tensor expected_1 --registers": (
         "explain captures/partition_0.npz --element 0,0,7 --tensor expected_0 --registers"
     ),
-    "compile ~/tutorial/detector.tflite --html ~/tutorial/report.html": (
+    "compile ~/tutorial/detector.tflite -O deny_ops=NONE --html ~/tutorial/report.html": (
         "compile yolov8n.tflite --html ~/tutorial/report.html"
     ),
     "detect ~/tutorial/seven.png --model ~/tutorial/detector.tflite --decoder yolov5-grids "
-    "--threshold 0.5 --max 3 --output ~/tutorial/boxes.png": (
+    "--threshold 0.5 --max 3 -O deny_ops=NONE --output ~/tutorial/boxes.png": (
         "detect models/digits/images/digit_7.png --model yolov8n.tflite --threshold 0.5 --max 3 "
         "--output ~/tutorial/boxes.png"
     ),
@@ -182,6 +182,7 @@ def output_shown(page: str, first_line: str) -> list[str]:
     return [line for line in block.splitlines() if line and not line.startswith(varying)]
 
 
+@pytest.mark.usefixtures("weighs")
 def test_report_in_the_tutorial_is_todays(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.delenv("RK3588_DELEGATE_NUMERICS")  # README shows the default

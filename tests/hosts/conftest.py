@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,3 +125,24 @@ def run_in_python(model: bytes | Path, seed: int = 0) -> tuple[bytes, bytes]:
         interpreter.get_tensor(item["index"]).tobytes() for item in interpreter.get_output_details()
     ]
     return content, b"".join(outputs)
+
+
+@pytest.fixture(scope="module")
+def embedding(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment that embeds the Python that runs these tests, with its packages: also those
+    installed for editing, which only folders of ``site`` have.
+    """
+    folder, name = (sysconfig.get_config_var(key) for key in ("LIBDIR", "INSTSONAME"))
+    library = Path(folder or "", name or "none")
+    if library.suffix == ".a" or not library.is_file():
+        pytest.skip(f"this Python has no shared library: {library}")
+    packages = str(Path(np.__file__).parents[1])
+    start = tmp_path_factory.mktemp("start")
+    (start / "sitecustomize.py").write_text(f"import site\nsite.addsitedir({packages!r})\n")
+    folders = (str(start), str(Path(delegate.__file__).parents[1]))
+    return {
+        "RK3588_LIBPYTHON": str(library),
+        "PYTHONPATH": os.pathsep.join(folders),
+        "RK3588_DELEGATE_NUMERICS": os.environ["RK3588_DELEGATE_NUMERICS"],
+        "RK3588_DELEGATE_DENY_OPS": os.environ["RK3588_DELEGATE_DENY_OPS"],
+    }

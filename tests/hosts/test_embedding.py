@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 import os
-import sysconfig
-from pathlib import Path
 
-import numpy
 import pytest
 
 import delegate
 from tests.aot.models import rich_model
 from tests.hosts.conftest import compiled, run_in_python
-
-
-@pytest.fixture(scope="module")
-def embedding(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment that embeds the Python that runs these tests, with its packages: also those
-    installed for editing, which only folders of ``site`` have.
-    """
-    folder, name = (sysconfig.get_config_var(key) for key in ("LIBDIR", "INSTSONAME"))
-    library = Path(folder or "", name or "none")
-    if library.suffix == ".a" or not library.is_file():
-        pytest.skip(f"this Python has no shared library: {library}")
-    packages = str(Path(numpy.__file__).parents[1])
-    start = tmp_path_factory.mktemp("start")
-    (start / "sitecustomize.py").write_text(f"import site\nsite.addsitedir({packages!r})\n")
-    folders = (str(start), str(Path(delegate.__file__).parents[1]))
-    return {
-        "RK3588_LIBPYTHON": str(library),
-        "PYTHONPATH": os.pathsep.join(folders),
-        "RK3588_DELEGATE_NUMERICS": os.environ["RK3588_DELEGATE_NUMERICS"],
-    }
 
 
 def test_model_is_compiled_while_it_is_loaded(host, embedding):

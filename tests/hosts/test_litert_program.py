@@ -163,3 +163,16 @@ def test_without_python_a_model_that_was_not_compiled_runs_on_the_cpu(with_compi
     assert "this process runs no Python, which compiles models" in line
     assert "compile MODEL --litert -o OUT.tflite" in line
     assert run(with_compiler, ahead(), content, "device=simulator")[:2] == (0, expected)
+
+
+def test_a_process_that_loads_a_python_compiles_as_one_that_runs_it(
+    with_compiler: Path, embedding: dict[str, str]
+) -> None:
+    content, expected = run_in_python(DIGITS)
+    options = "device=simulator\nlog_level=info"
+    code, output, said = run(
+        with_compiler, DIGITS.read_bytes(), content, options, None, **embedding
+    )
+    assert code == 0, said
+    assert "12 of 13 nodes delegated in 1 partition" in said
+    assert output == expected

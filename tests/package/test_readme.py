@@ -70,6 +70,7 @@ def test_all_models_have_times() -> None:
 
 
 @needs_models
+@pytest.mark.usefixtures("weighs")
 @pytest.mark.parametrize(("name", "rocket", "rknpu", "_"), TIMES)
 def test_modelled_times_are_the_estimates(name: str, rocket: str, rknpu: str, _: str) -> None:
     expected = row(FILES[name])[:4]

@@ -168,7 +168,10 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_options(averaged(), keep_dims=True), "is [1, 5], not [1, 1, 1, 5]"),
     ],
     "summed_type": [(summed, "tensor 0 'x' is INT8")],
-    "reduced_sides_in_range": [(lambda: averaged((1, 32, 3, 5)), "they are 32 x 3")],
+    "reduced_sides_in_range": [
+        (lambda: averaged((1, 32, 3, 5)), "they are 32 x 3"),
+        (lambda: averaged((1, 1, 37, 5)), "they are 1 x 37"),
+    ],
     "new_size_known": [
         (lambda: with_input(enlarged(), 1, constant=None), "does not hold 2 constants"),
         (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "not [1, 6, 4, 5]"),

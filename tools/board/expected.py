@@ -68,7 +68,7 @@ def make_compiled(share: Path, host: Path, count: int) -> None:
     given = np.random.default_rng(5).integers(0, 256, 1 << 23, np.uint8).tobytes()
     (folder / "input").write_bytes(given)
     (folder / "model.input").write_bytes(given)
-    options = Options(chip=CHIP)
+    options = Options(chip=CHIP, deny_ops=())
     (folder / "model").write_bytes(compile_ahead_of_time(models(share)[0], options).content)
     names = []
     for name in sampled(list(case_names(None)), 2 * count, 7) if count else ():

@@ -79,7 +79,9 @@ def compile_ahead_of_time(
     """
     model = read_model(source)
     _refuse_compiled(model)
-    results = tuple(compile_model(graph, options) for graph in model.subgraphs)
+    # LiteRT's own kernels are known; of other runtimes nobody knows which will have the file.
+    graphs = [dataclasses.replace(graph, rounds_once=litert) for graph in model.subgraphs]
+    results = tuple(compile_model(graph, options) for graph in graphs)
     return AheadOfTime(rewrite(model, results, litert=litert), results)
 
 

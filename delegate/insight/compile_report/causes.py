@@ -22,7 +22,7 @@ from delegate.partition.rules import (
 )
 
 BY_CHOICE: Final = Cause(
-    "The CPU does these remainders as fast; the delegate leaves them there by choice (SLOW in "
+    "By estimate the CPU runs these as fast as the NPU, starts and conversions included (SLOW in "
     "option deny_ops)."
 )
 _FLOAT: Final = Cause(

@@ -27,6 +27,7 @@ from typing import Any
 
 from delegate.chip.chip import Chip, Driver
 from delegate.compile.compiler import CompiledPartition, CompileResult
+from delegate.errors import SLOWER
 from delegate.insight.compile_report.advice import best_change, costs, suggestions
 from delegate.insight.compile_report.causes import causes_of
 from delegate.insight.compile_report.forms import forms_document
@@ -76,11 +77,23 @@ def compile_document(
         "forms": forms_document(result.chip, programs),
         "costs": costs(result, drivers),
         "inference": whole_inference(result, cpu, drivers),
+        "slower": _slower(result),
         "left_to_cpu": left,
         "causes": causes_of(left),
         "suggestions": suggestions(result, cpu, drivers),
     }
     return document | {"best_change": best_change(result, document, drivers)}
+
+
+def _slower(result: CompileResult) -> dict[str, Any] | None:
+    """Return what nodes that the CPU keeps by choice would take at least; None: there are none."""
+    if not result.slower:
+        return None
+    return {
+        "nodes": sum(rejection.rule == SLOWER for rejection in result.rejections),
+        "npu_us": sum(cost.npu_us for cost in result.slower),
+        "cpu_us": sum(cost.cpu_us for cost in result.slower),
+    }
 
 
 def page_document(

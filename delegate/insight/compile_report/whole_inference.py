@@ -25,7 +25,7 @@ from delegate.chip.chips import every_chip
 from delegate.compile.compiler import CompileResult
 from delegate.insight.cpu_time import A76, Cpu
 from delegate.model.graph import Graph, Node
-from delegate.npu.perf import duration, hull
+from delegate.npu.perf import duration, hull, on_any
 from delegate.partition.partitioner import conversion_us, node_macs, runs_once
 
 CLOCKS_MHZ = (200, 600, 1000)
@@ -83,18 +83,16 @@ def npu_parts(
     """Return microseconds of the NPU and its driver by part, on one of ``cores`` at work."""
     works = [compiled.work for compiled in result.partitions]
     chosen = drivers or result.chip.rates.drivers
-    times = [duration(result.chip, works, driver, cores) for driver in chosen]
-    return {
-        "npu_us": hull(time.work for time in times),
-        "launches_us": hull(time.launches for time in times),
-        "submits_us": hull(time.submits for time in times),
-    }
+    time = on_any(result.chip, works, chosen, cores)
+    return {"npu_us": time.work, "launches_us": time.launches, "submits_us": time.submits}
 
 
 def _host_parts(result: CompileResult, cpu_us: float) -> dict[str, Span]:
     converted = sum(
-        conversion_us(result.chip.rates, result.graph, compiled.partition)
-        for compiled in result.partitions
+        conversion_us(
+            result.chip.rates, result.graph, (*one.partition.inputs, *one.partition.outputs)
+        )
+        for one in result.partitions
     )
     return {"conversion_us": Span(converted, converted), "cpu_us": Span(cpu_us, cpu_us)}
 

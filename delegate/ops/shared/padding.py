@@ -78,5 +78,6 @@ def plan_border(planning: Planning, operation: Operation, value: int) -> Plan:
         reads=surfaces_of(before.channels),
         writes=border.surfaces_written(after.channels),
         work_bytes=border.work_bytes(after, before.channels),
+        surface_pixels=border.surface_pixels,
         by_image=True,
     )

@@ -163,7 +163,7 @@ def summing_footprint(planning: Planning, operation: Operation) -> Footprint:
 
 def plan_window_sums(planning: Planning, operation: Operation, sums: WindowSums) -> Plan:
     """Return the plan of sums image by image, of which the result has as many as the input,
-    whatever its rank.
+    whatever its rank; a line may be summed as rows, which lie behind one another.
     """
     stacked = _stacked(planning, operation, sums.pooling)
     footprint = summing_footprint(planning, operation)
@@ -177,9 +177,14 @@ def plan_window_sums(planning: Planning, operation: Operation, sums: WindowSums)
         target = memory.tensors[operation.result]
         height, width = sums.pooling.rows.output_size, sums.pooling.columns.output_size
         image_bytes = source.view.pixels * ATOM_BYTES
+        rows, columns = sums.pooling.rows.input_size, sums.pooling.columns.input_size
+        view = View(1, rows, columns, source.view.channels)
         moving = Moving(planning.chip, operation.node, memory.constants)
         for image in range(source.view.images):
-            maps = source.image(image), target.part(image * height * width, height, width)
+            given = source.image(image)
+            if given.view != view:
+                given = given.window(view, row_pixels=columns)
+            maps = given, target.part(image * height * width, height, width)
             if stacked is not None and source.surface_stride_bytes == image_bytes:
                 below = replace(sums, pooling=stacked)
                 yield from below.tasks(moving, *_stack(stacked, *maps))

@@ -5,10 +5,11 @@ the plan of sums.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from delegate.chip.chip import Chip
 from delegate.lower.legalize import RECORD, rounds_twice, ties_away
-from delegate.lower.memory.tensors import View
+from delegate.lower.memory.tensors import View, view_of
 from delegate.lower.numerics.image_sums import requantize_image
 from delegate.lower.numerics.tflite import Target
 from delegate.lower.operation import Operation, Plan, Planning
@@ -23,8 +24,8 @@ from delegate.ops.shared.convolution import most_kernel
 from delegate.ops.shared.image_rules import RANK, other_shape
 from delegate.ops.shared.pooling import WindowSums, plan_window_sums
 
-PIXEL_AXES = {1, 2}
 AXES = 1
+_LINE_RANK = RANK - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +37,20 @@ class ReducerOptions(Options):
 
 @constraint(rank=RANK)
 def reduced_over_pixels(facts: GraphFacts, node: Node) -> str | None:
-    """The input must have rank {rank}, and the axes must be constant: height and width."""
+    """The input must have rank {rank}, or be a line of one image, and the axes must be constant:
+    height and width, or the line's.
+    """
     shape = facts.features(node)[0].shape
-    if len(shape) != RANK:
+    rank = len(shape)
+    if rank != RANK and not (rank == _LINE_RANK and shape[0] == 1):
         return f"it is {list(shape)}"
     axes = facts.graph.tensor(node.inputs[AXES]).constant
     if axes is None:
         return "the axes are computed"
     found = [int(axis) for axis in axes.ravel()]
-    if {axis % RANK for axis in found} != PIXEL_AXES or any(abs(a) > RANK for a in found):
+    if {axis % rank for axis in found} != {*range(1, rank - 1)} or any(
+        abs(a) > rank for a in found
+    ):
         return f"the axes are {found}"
     return None
 
@@ -52,8 +58,8 @@ def reduced_over_pixels(facts: GraphFacts, node: Node) -> str | None:
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     """Return the shape: the pixels become one, or vanish."""
     options = node.known_options(ReducerOptions)
-    images, *_, channels = graph.tensor(node.inputs[0]).shape
-    return ((images, 1, 1, channels) if options.keep_dims else (images, channels),)
+    images, *pixels, channels = graph.tensor(node.inputs[0]).shape
+    return ((images, *(1 for _ in pixels if options.keep_dims), channels),)
 
 
 @constraint()
@@ -73,11 +79,26 @@ GEOMETRY = (reduced_over_pixels, reduced_shape_follows)
 RULES = (*common.FIRST, *common.QUANTIZATION, *GEOMETRY)
 
 
+def summed_image(chip: Chip, image: View) -> View | None:
+    """Return an image as one window sums it: as it is, or a line in rows of the same length, the
+    nearest to a square; None: it is larger.
+    """
+    most, width = most_kernel(chip), image.width
+    if max(image.height, width) <= most:
+        return image
+    if image.height > 1:
+        return None
+    sizes = [n for n in range(1, most + 1) if width % n == 0 and width // n <= most]
+    columns = min(sizes, key=lambda n: max(n, width // n), default=None)
+    return None if columns is None else replace(image, height=width // columns, width=columns)
+
+
 @constraint(most=most_kernel)
 def reduced_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Height and width must be at most {most}."""
-    _, height, width, _ = facts.features(node)[0].shape
-    return f"they are {height} x {width}" if max(height, width) > most_kernel(facts.chip) else None
+    """Height and width must be at most {most}, or those of the rows that a line is cut into."""
+    image = view_of(facts.features(node)[0].shape)
+    is_summed = summed_image(facts.chip, image) is not None
+    return None if is_summed else f"they are {image.height} x {image.width}"
 
 
 SUM_RULES = (*RULES, reduced_sides_in_range)
@@ -99,5 +120,7 @@ def plan_sum(planning: Planning, operation: Operation, target_of: TargetOf) -> P
         rounds_in_bn=rounds_twice(planning.chip, TaskKind.DEPTHWISE, per_channel=False),
     )
     stages = {count: (-source.zero_point * count, pipeline)}
-    sums = WindowSums(pooled_image(source.view), stages)
+    image = summed_image(planning.chip, source.view)
+    assert image is not None  # the rules ran before
+    sums = WindowSums(pooled_image(image), stages)
     return plan_window_sums(planning, operation, sums)

@@ -1,0 +1,68 @@
+"""Lines: tensors of rank 3, as sequences of one image have them. Borders and reductions.
+
+All move or select values, or count them in integers, so all of them have to be equal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import pad
+from rk3588_conformance.builder.pooling import reduced
+from rk3588_conformance.case import Family
+from rk3588_conformance.grid import Value
+from rk3588_conformance.own_grid import EIGHT_BITS, layer_grid, rescaled
+from rk3588_conformance.tolerance import NONE
+
+_BORDERS = {"pad": (None, None), "value": (5, None), "reflect": (None, 0), "symmetric": (None, 1)}
+"""Value and mode."""
+_AMOUNTS = {"one": (1, 1), "causal": (3, 0), "far": (0, 19)}
+
+
+def _shape(*, length: int, channels: int, **_: Value) -> tuple[int, ...]:
+    return 1, length, channels
+
+
+@layer_grid(
+    "LineBorders.Op/",
+    differing=NONE,
+    input_shape=_shape,
+    border=tuple(_BORDERS),
+    amount=tuple(_AMOUNTS),
+    length=(20, 33, 256),
+    channels=(3, 16, 33, 64),
+    type=EIGHT_BITS,
+)
+def _borders(
+    builder: ModelBuilder, _: np.random.Generator, x: int, *, border: str, amount: str, **__: Value
+) -> int:
+    value, mode = _BORDERS[border]
+    return pad(builder, x, ((0, 0), _AMOUNTS[amount], (0, 0)), value=value, mode=mode)
+
+
+def _is_uint8_or_no_sum(*, op: str, type: str, **_: Value) -> bool:
+    return op != "SUM" or type == "uint8"
+
+
+@layer_grid(
+    "LineReductions.Op/",
+    differing=NONE,
+    input_shape=_shape,
+    is_in=_is_uint8_or_no_sum,
+    op=("MEAN", "SUM", "REDUCE_MAX"),
+    length=(1, 31, 64, 256, 899),
+    channels=(1, 16, 33, 64),
+    keep_dims=(0, 1),
+    type=EIGHT_BITS,
+)
+def _reductions(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, op: str, length: int,
+    keep_dims: int, **_: Value,
+) -> int:  # fmt: skip
+    ratios = {"MEAN": 0.3, "SUM": float(length)}
+    result = rescaled(builder, rng, x, ratios[op]) if op in ratios else None
+    return reduced(builder, op, x, result, keep_dims=keep_dims == 1, axes=(1,))
+
+
+FAMILIES: tuple[Family, ...] = (_borders, _reductions)
