@@ -53,8 +53,8 @@ def worth_crossing(groups: Sequence[Group]) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class Weigher:
-    """The times that partitions of ``graph`` take on ``chip`` behind the better of ``drivers``, and
-    on the CPU.
+    """Compares what partitions of ``graph`` take on ``chip`` behind the better of ``drivers`` with
+    what they take on the CPU.
     """
 
     graph: Graph

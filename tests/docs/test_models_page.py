@@ -38,7 +38,7 @@ def row(name: str) -> list[float]:
 
 @needs_models
 @pytest.mark.parametrize(("name", "cells"), ROWS, ids=[name for name, _ in ROWS])
-def test_numbers_of_the_page_are_the_estimates(name: str, cells: str) -> None:
+def test_numbers_of_the_page_are_the_estimates(name: str, cells: str, weighs: None) -> None:
     assert numbers(cells) == pytest.approx(row(name), rel=TOLERANCE, abs=0.011)
 
 
