@@ -311,7 +311,7 @@ class _Operator:
 
 
 def _computes(graph: Graph, node: Node) -> bool:
-    """Return whether it has tasks; what has none is compared with what reads it."""
+    """Return whether ``node`` has tasks; a node that has none is compared with what reads it."""
     return OPERATORS[node.op].lowering is Lowering.TASKS and not is_float32(graph, node)
 
 

@@ -172,7 +172,7 @@ def _single_value(graph: Graph, node: Node) -> int | None:
 
 
 def _moves(node: Node) -> bool:
-    """Return whether its result has values of its operands, in other places."""
+    """Return whether the result of ``node`` has values of its operands, in other places."""
     operator = OPERATORS.get(node.op)
     is_alias = operator is not None and operator.lowering is Lowering.ALIAS
     return is_alias or reference.selects(node)

@@ -44,7 +44,7 @@ from delegate.lower.weights import pack_scalars
 
 
 def refusal(conv: Convolution) -> str:
-    """Return what of ``conv`` its chip lacks and no rewrite replaces; empty: nothing."""
+    """Return the setting of ``conv`` that its chip lacks and no rewrite replaces; empty: none."""
     if Primitive.UNEQUAL_SIDES in conv.chip.lacks:
         sides = {"kernel": conv.kernel, "strides": conv.strides, "dilations": conv.dilations}
         for name, (rows, columns) in sides.items():

@@ -96,8 +96,8 @@ class LinearMaxPool(Maxima):
         return self.chip.groups.surface_pixels(is_depthwise=ends_depthwise)
 
     def _is_depthwise(self, channels: int) -> bool:
-        """Return whether convolutions are; also where dense kernels are too large, as either kind
-        fetches and writes as many channels.
+        """Return whether convolutions are depthwise: also where dense kernels are too large, as
+        either kind fetches and writes as many channels.
         """
         if not self.chip.cbuf.weight_slice_bytes:
             return is_depthwise(self.chip, channels)

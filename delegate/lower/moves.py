@@ -76,7 +76,7 @@ class Join:
 
     @property
     def at_surfaces(self) -> bool:
-        """Return whether every part begins at one."""
+        """Return whether every part begins at a surface."""
         return all(part.begin[3] % CHANNELS_PER_SURFACE == 0 for part in self.parts)
 
     @property

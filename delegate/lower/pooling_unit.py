@@ -43,7 +43,7 @@ class UnitMaxPool(Maxima):
         return 0
 
     def surface_pixels(self, channels: int) -> int:
-        """Return the unit of pixels between surfaces: any number will do."""
+        """Return 1: surfaces may be any number of pixels apart."""
         return 1
 
     def tasks(

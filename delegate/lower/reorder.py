@@ -78,7 +78,7 @@ class Reorder:
 
     @property
     def _is_unit(self) -> bool:
-        """Return whether tasks leave channels as they are."""
+        """Return whether the tasks leave channels as they are."""
         return not self.is_turn and self._keeps_channels
 
     @property

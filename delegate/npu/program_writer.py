@@ -139,7 +139,7 @@ def _value(item: object, name: str) -> int | float:
 
 
 def _content(builder: flatbuffers.Builder, kind: Kind, value: Any) -> int:
-    """Return where it begins; 0 of what is left out."""
+    """Return where ``value`` begins in the file; 0 if it is left out."""
     match kind:
         case Kind.TEXT:
             return int(builder.CreateString(value))

@@ -172,7 +172,9 @@ class _Planner:
         return None
 
     def is_at_edges(self, node: Node) -> bool:
-        """Return whether it only brings from the CPU what goes back there: not worth tasks."""
+        """Return whether ``node`` only brings from the CPU what goes back there: not worth
+        tasks.
+        """
         tensors = {*self._facts.operator(node).feature_inputs(node), *node.outputs}
         return bool(tensors & self._inputs) and tensors <= self._inputs | self._outputs
 

@@ -217,7 +217,7 @@ def _product(g: Generator, x: int) -> list[int]:
 
 
 def _blocks(g: Generator, x: int) -> list[int]:
-    """Return where the shape has no blocks, a matrix product."""
+    """Add DEPTH_TO_SPACE or SPACE_TO_DEPTH; a matrix product where the shape has no blocks."""
     n, h, w, c = g.shape(x)
     size = g.pick((2, 2, 3))
     spec = g.builder.spec(x)

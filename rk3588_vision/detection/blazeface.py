@@ -64,7 +64,7 @@ class BlazeHead:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Return what it finds: a face, a palm or a person."""
+        """Return the one class that the model finds: a face, a palm or a person."""
         what = self.model.what.partition(",")[0]
         return ("person" if what == "people" else what.removesuffix("s"),)
 

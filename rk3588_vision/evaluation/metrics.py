@@ -165,7 +165,7 @@ def _annotations(
 def _results(
     records: Sequence[Record], side: str, classes: Mapping[int, int], possible: set[int]
 ) -> Iterator[dict[str, Any]]:
-    """Return what was found, alike."""
+    """Yield the objects that were found, in the form of the annotations."""
     for number, record in enumerate(records, start=1):
         for index, score, x1, y1, x2, y2 in record[side]:
             category = classes.get(int(index)) if classes else int(index)

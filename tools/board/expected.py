@@ -93,9 +93,9 @@ def make_compiled(share: Path, host: Path, count: int) -> None:
 
 
 def _quantizes(model: bytes) -> bool:
-    """Return whether its float32 input becomes integers, in which the guest's processor and runtime
-    have another rule than this machine's (docs/numerics.md); the guest's own kernels judge such
-    cases.
+    """Return whether a model's float32 input becomes integers, in which the guest's processor and
+    runtime have another rule than this machine's (docs/numerics.md); the guest's own kernels judge
+    such cases.
     """
     from delegate.model.graph import DType
     from delegate.model.tflite_reader import read_graph

@@ -261,7 +261,7 @@ INT32_BYTES = 4
 
 
 def is_half(task: DpuTask) -> bool:
-    """Return whether it computes in floating point."""
+    """Return whether a task computes in floating point."""
     return task.element is Element.FP16
 
 

@@ -180,8 +180,8 @@ def _cbuf_problems(of: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
 
 
 def is_window(feature: FeatureInput) -> bool:
-    """Return whether its rows are parts of wider ones: a tile of columns, or all that a stride
-    reads.
+    """Return whether the rows of a task's input are parts of wider ones: a tile of columns, or all
+    that a stride reads.
 
     Four lines are fetched at once unless GROUP_LINE_OFF is set; every known program with such a
     window sets it, and all that do not have LINE_STRIDE = 4 * DMA_WIDTH.

@@ -152,7 +152,7 @@ def is_spread(tensor: Tensor) -> bool:
 
 
 def _is_first(facts: GraphFacts, node: Node) -> bool:
-    """Return whether it alone reads an input of the model, which a live interpreter does not
+    """Return whether ``node`` alone reads an input of the model, which a live interpreter does not
     name.
     """
     source = facts.graph.tensor(node.inputs[0])
@@ -162,7 +162,7 @@ def _is_first(facts: GraphFacts, node: Node) -> bool:
 
 
 def _is_last(facts: GraphFacts, node: Node) -> bool:
-    """Return whether its result is nothing but an output of the model, likewise."""
+    """Return whether the result of ``node`` is nothing but an output of the model, likewise."""
     result, ends = node.outputs[0], facts.graph.outputs
     is_output = result not in facts.readers and (result in ends or not ends)
     return is_output and is_spread(facts.graph.tensor(result))
