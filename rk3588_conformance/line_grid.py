@@ -41,8 +41,11 @@ def _borders(
     return pad(builder, x, ((0, 0), _AMOUNTS[amount], (0, 0)), value=value, mode=mode)
 
 
-def _is_uint8_or_no_sum(*, op: str, type: str, **_: Value) -> bool:
-    return op != "SUM" or type == "uint8"
+_REDUCTIONS = {"mean": "MEAN", "sum": "SUM", "max": "REDUCE_MAX"}
+
+
+def _is_uint8_or_no_sum(*, reduction: str, type: str, **_: Value) -> bool:
+    return reduction != "sum" or type == "uint8"
 
 
 @layer_grid(
@@ -50,19 +53,19 @@ def _is_uint8_or_no_sum(*, op: str, type: str, **_: Value) -> bool:
     differing=NONE,
     input_shape=_shape,
     is_in=_is_uint8_or_no_sum,
-    op=("MEAN", "SUM", "REDUCE_MAX"),
+    reduction=tuple(_REDUCTIONS),
     length=(1, 31, 64, 256, 899),
     channels=(1, 16, 33, 64),
     keep_dims=(0, 1),
     type=EIGHT_BITS,
 )
 def _reductions(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, op: str, length: int,
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, reduction: str, length: int,
     keep_dims: int, **_: Value,
 ) -> int:  # fmt: skip
-    ratios = {"MEAN": 0.3, "SUM": float(length)}
-    result = rescaled(builder, rng, x, ratios[op]) if op in ratios else None
-    return reduced(builder, op, x, result, keep_dims=keep_dims == 1, axes=(1,))
+    ratio = {"mean": 0.3, "sum": float(length)}.get(reduction)
+    result = None if ratio is None else rescaled(builder, rng, x, ratio)
+    return reduced(builder, _REDUCTIONS[reduction], x, result, keep_dims=keep_dims == 1, axes=(1,))
 
 
 FAMILIES: tuple[Family, ...] = (_borders, _reductions)
