@@ -35,7 +35,7 @@ _LEAST_ROOM: Final = 2
 def print_answer(path: Path, result: CompileResult, document: dict[str, Any]) -> None:
     """Print the answer. ``document``: what ``compile_document`` gives."""
     before = _pairs([("model", str(path)), ("on the NPU", _verdict(result))], keep_first=True)
-    before += _pairs([*time_lines(document["inference"]), *_choice(document["slower"])])
+    before += _pairs([*time_lines(document["inference"]), *_choice(document)])
     after = _pairs([("helps most", _change(document)), *_doubts(document)])
     after += _pairs([("more", "--layers, --nodes, --evidence, --explain, --html FILE, --json")])
     room = max(_MOST_LINES - len(before) - len(after), _LEAST_ROOM)
@@ -63,14 +63,17 @@ def _verdict(result: CompileResult) -> str:
     return f"not whole: {nodes}{share},{parts}"
 
 
-def _choice(slower: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
+def _choice(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what the CPU keeps by choice, and what that saves."""
+    slower = document["slower"]
     if slower is not None:
         times = [f"{us / 1e3:.2f} ms" for us in (slower["npu_us"], slower["cpu_us"])]
         nodes = plural(slower["nodes"], "node")
+        is_known = document["inference"]["driver"] is not None
+        drivers = "" if is_known else " in the middle of its drivers; -O device=rknpu names one"
         yield (
             "by choice",
-            f"the CPU keeps {nodes}: {times[1]}, at least {times[0]} on the NPU "
+            f"the CPU keeps {nodes}: {times[1]}, at least {times[0]} on the NPU{drivers} "
             "(-O deny_ops=NONE delegates all)",
         )
 
