@@ -70,11 +70,11 @@ def _choice(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         times = [f"{us / 1e3:.2f} ms" for us in (slower["npu_us"], slower["cpu_us"])]
         nodes = plural(slower["nodes"], "node")
         is_known = document["inference"]["driver"] is not None
-        drivers = "" if is_known else " in the middle of its drivers; -O device=rknpu names one"
+        drivers = "" if is_known else " (-O device=rknpu: with that driver)"
         yield (
             "by choice",
-            f"the CPU keeps {nodes}: {times[1]}, at least {times[0]} on the NPU{drivers} "
-            "(-O deny_ops=NONE delegates all)",
+            f"the CPU keeps {nodes}: {times[1]}, at least {times[0]} on the NPU{drivers}; "
+            "-O deny_ops=NONE delegates all",
         )
 
 
