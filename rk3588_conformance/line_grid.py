@@ -41,11 +41,11 @@ def _borders(
     return pad(builder, x, ((0, 0), _AMOUNTS[amount], (0, 0)), value=value, mode=mode)
 
 
-_OPERATORS = {"average": "MEAN", "total": "SUM", "largest": "REDUCE_MAX"}
+_REDUCTIONS = {"mean": "MEAN", "sum": "SUM", "max": "REDUCE_MAX"}
 
 
-def _is_uint8_or_no_sum(*, of: str, type: str, **_: Value) -> bool:
-    return of != "total" or type == "uint8"
+def _is_uint8_or_no_sum(*, reduction: str, type: str, **_: Value) -> bool:
+    return reduction != "sum" or type == "uint8"
 
 
 @layer_grid(
@@ -53,19 +53,19 @@ def _is_uint8_or_no_sum(*, of: str, type: str, **_: Value) -> bool:
     differing=NONE,
     input_shape=_shape,
     is_in=_is_uint8_or_no_sum,
-    of=tuple(_OPERATORS),
+    reduction=tuple(_REDUCTIONS),
     length=(1, 31, 64, 256, 899),
     channels=(1, 16, 33, 64),
     keep_dims=(0, 1),
     type=EIGHT_BITS,
 )
 def _reductions(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, of: str, length: int,
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, reduction: str, length: int,
     keep_dims: int, **_: Value,
 ) -> int:  # fmt: skip
-    ratios = {"average": 0.3, "total": float(length)}
-    result = rescaled(builder, rng, x, ratios[of]) if of in ratios else None
-    return reduced(builder, _OPERATORS[of], x, result, keep_dims=keep_dims == 1, axes=(1,))
+    ratio = {"mean": 0.3, "sum": float(length)}.get(reduction)
+    result = None if ratio is None else rescaled(builder, rng, x, ratio)
+    return reduced(builder, _REDUCTIONS[reduction], x, result, keep_dims=keep_dims == 1, axes=(1,))
 
 
 FAMILIES: tuple[Family, ...] = (_borders, _reductions)

@@ -38,7 +38,9 @@ def models_in(folder: Path) -> list[Path]:
 def forms_of_model(path: Path) -> Iterator[Form]:
     """Yield the form of each task of the model's default programs."""
     given = {"device": "null", "float": "fp16"} if path.parent.name == "float" else {}
-    for compiled in compile_model(path, Options.from_mapping(given, {})).partitions:
+    for compiled in compile_model(
+        path, Options.from_mapping({"deny_ops": "", **given}, {})
+    ).partitions:
         yield from (task.form for task in program_forms(parse(compiled.program)))
 
 

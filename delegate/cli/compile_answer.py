@@ -70,8 +70,8 @@ def _choice(slower: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
         nodes = plural(slower["nodes"], "node")
         yield (
             "by choice",
-            f"the CPU keeps {nodes}: {times[1]}, at least {times[0]} on the NPU "
-            "(-O deny_ops=NONE delegates all)",
+            f"the CPU keeps {nodes}: {times[1]}, at least {times[0]} on the NPU; "
+            "-O deny_ops=NONE delegates all",
         )
 
 

@@ -23,6 +23,9 @@ from delegate.partition.partitioner import (
     partition_cost,
 )
 
+LEAST_GAIN = 0.05
+"""A share of what a partition takes on the CPU: estimates do not tell smaller gains from none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -37,8 +40,8 @@ class Group:
 
 
 def worth_crossing(groups: Sequence[Group]) -> frozenset[int]:
-    """Return the nodes of the stretches that together gain most over the CPU; none gains anything:
-    no nodes.
+    """Return the nodes of the stretches that together gain most over the CPU; no nodes if that is
+    next to nothing.
     """
     outside: tuple[float, tuple[Group, ...]] = (0.0, ())
     inside: tuple[float, tuple[Group, ...]] = (-inf, ())
@@ -48,6 +51,8 @@ def worth_crossing(groups: Sequence[Group]) -> frozenset[int]:
         inside = (gained + group.cost.cpu_us - group.cost.npu_us, (*before, group))
         left = (inside[0] - group.leave_us, inside[1])
         outside = max(outside, left, key=lambda one: one[0])
+    if outside[0] < LEAST_GAIN * sum(group.cost.cpu_us for group in groups):
+        return frozenset()
     return frozenset(node for group in outside[1] for node in group.nodes)
 
 

@@ -34,7 +34,7 @@ def board(tmp_path: Path) -> Board:
 
 
 def environment(board: Board, broken: str = "") -> dict[str, str]:
-    names = ("LD_PRELOAD", "RK3588_STANDIN_ROOT", "XDG_CACHE_HOME", "RK3588_DELEGATE_DENY_OPS")
+    names = ("LD_PRELOAD", "RK3588_STANDIN_ROOT", "XDG_CACHE_HOME")
     found = {name: board.environment[name] for name in names}
     return {**found, "RK3588_SIM_BREAK": broken} if broken else found
 

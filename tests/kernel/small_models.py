@@ -119,7 +119,7 @@ MODELS: dict[str, Callable[[], bytes]] = {
 
 def programs(model: bytes | Path, **given: str) -> list[bytes]:
     """The model's partitions, compiled with the options ``given``."""
-    result = compile_model(model, Options.from_mapping(given, {}))
+    result = compile_model(model, Options.from_mapping({"deny_ops": "", **given}, {}))
     return [compiled.program for compiled in result.partitions]
 
 

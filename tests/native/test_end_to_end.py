@@ -277,7 +277,8 @@ import numpy as np
 from delegate import _native
 from delegate.compile.compiler import compile_model
 from delegate.options import Options
-(compiled,) = compile_model(sys.argv[1], Options.from_mapping({"numerics": "exact"}, {})).partitions
+options = Options.from_mapping({"numerics": "exact", "deny_ops": ""}, {})
+(compiled,) = compile_model(sys.argv[1], options).partitions
 executable = _native.Executable(compiled.program, device="simulator")
 ((_, _, shape, dtype),) = executable.inputs
 before = executable.run([np.ones(shape, dtype)])[0]
