@@ -134,6 +134,28 @@ def test_a_tensor_without_a_buffer_is_an_error(
     loaded.dispatch.status("invocation_destroy", POINTER(invocation))
 
 
+def test_a_device_may_be_destroyed_before_what_runs_on_it() -> None:
+    """In which order LiteRT takes a model down is its own affair."""
+    program, *_ = compiled_digits()
+    dispatch = Dispatch(Runtime(opaque=b"device=simulator\nlog_level=error"))
+    assert dispatch.initialize() == OK
+    _, device = dispatch.create_device()
+    assert device
+    _, invocation = dispatch.create_invocation(device, program, 1, 1)
+    assert invocation
+    handle = dispatch.register(device, np.zeros(10_000, np.int8))
+    assert dispatch.attach("input", invocation, 0, handle) == OK
+    assert dispatch.status("device_destroy", POINTER(device)) == OK
+    detach = POINTER(invocation), 0, ctypes.c_uint64(handle)
+    assert dispatch.status("detach_input", *detach) == OK
+    assert dispatch.status("unregister_buffer", POINTER(device), ctypes.c_uint64(handle)) == OK
+    assert dispatch.create_invocation(device, program, 1, 1)[0] == standin.INVALID
+    _, another = dispatch.create_device()
+    assert another != device
+    assert dispatch.status("invocation_destroy", POINTER(invocation)) == OK
+    assert dispatch.status("device_destroy", POINTER(another)) == OK
+
+
 def test_detached_buffers_are_used_no_more(loaded: Loaded) -> None:
     invocation = loaded.invocation()
     handle = loaded.dispatch.register(loaded.device, np.zeros(10_000, np.int8))
