@@ -165,18 +165,26 @@ void Invocation::attach(Side side, int32_t index, uint64_t handle) {
   void* buffer = device_->buffer(handle);
   Port& found = port(side, index);
   if (found.binding != nullptr) {
-    size_t bytes = 0;
-    size_t offset = 0;
     const RuntimeContext& runtime = device_->runtime();
-    const Status status = runtime.get_buffer_size(buffer, &bytes);
-    if (status != kOk) throw StatusError(status, "the runtime does not tell a buffer's size");
-    if (runtime.get_buffer_offset(buffer, &offset) != kOk || offset != 0) {
-      throw StatusError(kUnsupported, "buffers that begin behind their memory are not supported");
+    const std::string name = "the buffer of tensor " + found.binding->name;
+    const size_t wanted = found.binding->host_bytes();
+    size_t bytes = 0;
+    size_t tensor_bytes = 0;
+    size_t offset = 0;
+    if (runtime.get_buffer_size(buffer, &bytes) != kOk ||
+        runtime.get_buffer_packed_size(buffer, &tensor_bytes) != kOk ||
+        runtime.get_buffer_offset(buffer, &offset) != kOk) {
+      throw StatusError(kRuntimeFailure, name + ": LiteRT does not tell its size");
     }
-    if (bytes < found.binding->host_bytes()) {
-      throw StatusError(kInvalidArgument, "the buffer of tensor " + found.binding->name + " has " +
-                                              std::to_string(bytes) + " bytes, it takes " +
-                                              std::to_string(found.binding->host_bytes()));
+    if (offset != 0) {
+      throw StatusError(kUnsupported, name + " begins behind its memory, which is not supported");
+    }
+    // A model that was resized has other tensors.
+    if (tensor_bytes != wanted || bytes < wanted) {
+      throw StatusError(kInvalidArgument, name + " is for " + std::to_string(tensor_bytes) +
+                                              " bytes and has " + std::to_string(bytes) +
+                                              ", it was compiled for " + std::to_string(wanted) +
+                                              "; load the model with its new shapes");
     }
   }
   const std::lock_guard<std::mutex> lock(mutex_);
