@@ -88,15 +88,15 @@ void DispatchDevice::unregister_buffer(uint64_t handle) {
   if (buffers_.erase(handle) == 0) throw StatusError(kNotFound, "a buffer was never registered");
 }
 
-Invocation::Invocation(DispatchDevice& device, Span<const uint8_t> program, size_t inputs,
-                       size_t outputs)
-    : device_(device),
-      executable_(std::make_unique<Executable>(program, device.settings())),
+Invocation::Invocation(std::shared_ptr<DispatchDevice> device, Span<const uint8_t> program,
+                       size_t inputs, size_t outputs)
+    : device_(std::move(device)),
+      executable_(std::make_unique<Executable>(program, device_->settings())),
       inputs_(bind(executable_->inputs(), inputs, "input")),
       outputs_(bind(executable_->outputs(), outputs, "output")),
       input_data_(executable_->inputs().size()),
       output_data_(executable_->outputs().size()),
-      is_first_(device.take_first()) {
+      is_first_(device_->take_first()) {
   held_.reserve(inputs + outputs);
   for (const Port& port : outputs_) {
     if (port.binding == nullptr) {
@@ -108,8 +108,8 @@ Invocation::Invocation(DispatchDevice& device, Span<const uint8_t> program, size
   const std::vector<Binding>& results = executable_->outputs();
   counters_ = stats_->counters({executable_->device().name(), executable_->name(),
                                 results.empty() ? "" : results.front().name});
-  device_.home().log(LogLevel::kInfo, device_.home().device_name() + ": program " +
-                                          executable_->name() + " is ready");
+  device_->home().log(LogLevel::kInfo, device_->home().device_name() + ": program " +
+                                           executable_->name() + " is ready");
 }
 
 std::vector<Invocation::Port> Invocation::bind(const std::vector<Binding>& bindings, size_t count,
@@ -162,21 +162,29 @@ size_t Invocation::bytes_of(Side side, int32_t index, const RankedTensorType& ty
 }
 
 void Invocation::attach(Side side, int32_t index, uint64_t handle) {
-  void* buffer = device_.buffer(handle);
+  void* buffer = device_->buffer(handle);
   Port& found = port(side, index);
   if (found.binding != nullptr) {
+    const RuntimeContext& runtime = device_->runtime();
+    const std::string name = "the buffer of tensor " + found.binding->name;
+    const size_t wanted = found.binding->host_bytes();
     size_t bytes = 0;
+    size_t tensor_bytes = 0;
     size_t offset = 0;
-    const RuntimeContext& runtime = device_.runtime();
-    const Status status = runtime.get_buffer_size(buffer, &bytes);
-    if (status != kOk) throw StatusError(status, "the runtime does not tell a buffer's size");
-    if (runtime.get_buffer_offset(buffer, &offset) != kOk || offset != 0) {
-      throw StatusError(kUnsupported, "buffers that begin behind their memory are not supported");
+    if (runtime.get_buffer_size(buffer, &bytes) != kOk ||
+        runtime.get_buffer_packed_size(buffer, &tensor_bytes) != kOk ||
+        runtime.get_buffer_offset(buffer, &offset) != kOk) {
+      throw StatusError(kRuntimeFailure, name + ": LiteRT does not tell its size");
     }
-    if (bytes < found.binding->host_bytes()) {
-      throw StatusError(kInvalidArgument, "the buffer of tensor " + found.binding->name + " has " +
-                                              std::to_string(bytes) + " bytes, it takes " +
-                                              std::to_string(found.binding->host_bytes()));
+    if (offset != 0) {
+      throw StatusError(kUnsupported, name + " begins behind its memory, which is not supported");
+    }
+    // A model that was resized has other tensors.
+    if (tensor_bytes != wanted || bytes < wanted) {
+      throw StatusError(kInvalidArgument, name + " is for " + std::to_string(tensor_bytes) +
+                                              " bytes and has " + std::to_string(bytes) +
+                                              ", it was compiled for " + std::to_string(wanted) +
+                                              "; load the model with its new shapes");
     }
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -185,7 +193,7 @@ void Invocation::attach(Side side, int32_t index, uint64_t handle) {
 
 void Invocation::detach(Side side, int32_t index, uint64_t handle) {
   Port& found = port(side, index);
-  void* buffer = device_.buffer(handle);
+  void* buffer = device_->buffer(handle);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (found.buffer == buffer) found.buffer = nullptr;
 }
@@ -195,7 +203,7 @@ void Invocation::invoke() {
     stats_->inferences.fetch_add(1, std::memory_order_relaxed);
   } else {
     const int64_t passed =
-        run_clock_ns() - device_.clock()->last_end.load(std::memory_order_relaxed);
+        run_clock_ns() - device_->clock()->last_end.load(std::memory_order_relaxed);
     stats_->between_ns.fetch_add(static_cast<uint64_t>(passed), std::memory_order_relaxed);
   }
   try {
@@ -207,12 +215,12 @@ void Invocation::invoke() {
   }
   const int64_t end = run_clock_ns();
   stats_->run_ended(end);
-  device_.clock()->last_end.store(end, std::memory_order_relaxed);
+  device_->clock()->last_end.store(end, std::memory_order_relaxed);
 }
 
 void Invocation::run() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  LockedBuffers buffers(device_.runtime(), &held_);
+  LockedBuffers buffers(device_->runtime(), &held_);
   for (const Port& port : inputs_) {
     if (port.binding != nullptr) input_data_[port.place] = buffers.lock(port.buffer, kRead);
   }

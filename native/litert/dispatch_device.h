@@ -58,14 +58,15 @@ class DispatchDevice {
 class Invocation {
  public:
   // Verifies the program and uploads it. Throws.
-  Invocation(DispatchDevice& device, Span<const uint8_t> program, size_t inputs, size_t outputs);
+  Invocation(std::shared_ptr<DispatchDevice> device, Span<const uint8_t> program, size_t inputs,
+             size_t outputs);
 
   enum class Side { kInput, kOutput };
   // Returns the bytes of a port's tensor. Throws StatusError if that is not the program's.
   size_t bytes_of(Side side, int32_t port, const RankedTensorType& type) const;
   void attach(Side side, int32_t port, uint64_t handle);
   void detach(Side side, int32_t port, uint64_t handle);
-  const RuntimeContext& runtime() const { return device_.runtime(); }
+  const RuntimeContext& runtime() const { return device_->runtime(); }
   // Throws.
   void invoke();
 
@@ -81,7 +82,8 @@ class Invocation {
                                 const char* what);
   void run();
 
-  DispatchDevice& device_;
+  // Whatever LiteRT destroys first.
+  std::shared_ptr<DispatchDevice> device_;
   std::unique_ptr<Executable> executable_;
   std::vector<Port> inputs_;
   std::vector<Port> outputs_;

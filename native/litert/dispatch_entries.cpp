@@ -2,8 +2,11 @@
 //
 // No LiteRT library is linked: all of the runtime's functions come from the table that it hands
 // over. Two entries for one table of functions of ours (door/dispatch.cpp).
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "dispatch_device.h"
 #include "entries.h"
@@ -48,6 +51,46 @@ T& required(T* place) {
   return *place;
 }
 
+// The devices that LiteRT holds, by handle; that of a destroyed one is never another's. In which
+// order LiteRT takes a model down is its own affair (2.3.0: the device last).
+class Devices {
+ public:
+  void* add(std::shared_ptr<DispatchDevice> device) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    known_[++last_] = std::move(device);
+    return reinterpret_cast<void*>(last_);
+  }
+  // nullptr: it was destroyed, or never was.
+  std::shared_ptr<DispatchDevice> find(void* handle) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = known_.find(reinterpret_cast<uintptr_t>(handle));
+    return found == known_.end() ? nullptr : found->second;
+  }
+  std::shared_ptr<DispatchDevice> take(void* handle) {
+    std::shared_ptr<DispatchDevice> device = find(handle);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    known_.erase(reinterpret_cast<uintptr_t>(handle));
+    return device;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<uintptr_t, std::shared_ptr<DispatchDevice>> known_;
+  uintptr_t last_ = 0;
+};
+
+// Never destroyed: models are taken down at exit, too.
+Devices& devices() {
+  static Devices* all = std::make_unique<Devices>().release();
+  return *all;
+}
+
+std::shared_ptr<DispatchDevice> required_device(void* handle) {
+  std::shared_ptr<DispatchDevice> found = devices().find(handle);
+  if (found == nullptr) throw StatusError(kInvalidArgument, "there is no such device");
+  return found;
+}
+
 Status initialize(const RuntimeContext* runtime, void*, void*) {
   return guarded([&] {
     require_runtime(runtime);
@@ -87,13 +130,12 @@ Status device_create(const RuntimeContext* runtime, void* options, void** device
   return guarded([&] {
     require_runtime(runtime);
     const NativeOptions chosen = parse_options(given_text(*runtime, options, t_folder));
-    required(device) = std::make_unique<DispatchDevice>(*runtime, chosen).release();
+    required(device) = devices().add(std::make_shared<DispatchDevice>(*runtime, chosen));
   });
 }
 
 Status device_destroy(void* device) {
-  return guarded(
-      [&] { std::unique_ptr<DispatchDevice>(&required<DispatchDevice>(device)).reset(); });
+  return guarded([&] { devices().take(device).reset(); });
 }
 
 Status requirements(Side side, void* invocation, int32_t index, const RankedTensorType* type,
@@ -119,12 +161,14 @@ Status get_output_requirements(void* invocation, int32_t index, const RankedTens
 }
 
 Status register_buffer(void* device, void* buffer, uint64_t* handle) {
-  return guarded(
-      [&] { required(handle) = required<DispatchDevice>(device).register_buffer(buffer); });
+  return guarded([&] { required(handle) = required_device(device)->register_buffer(buffer); });
 }
 
 Status unregister_buffer(void* device, uint64_t handle) {
-  return guarded([&] { required<DispatchDevice>(device).unregister_buffer(handle); });
+  return guarded([&] {
+    const std::shared_ptr<DispatchDevice> found = devices().find(device);
+    if (found != nullptr) found->unregister_buffer(handle);
+  });
 }
 
 Status invocation_create(const RuntimeContext*, void* device, ExecutableType type,
@@ -142,8 +186,8 @@ Status invocation_create(const RuntimeContext*, void* device, ExecutableType typ
     const Span<const uint8_t> program(static_cast<const uint8_t*>(code.base) + code.offset,
                                       code.size);
     required(invocation) =
-        std::make_unique<Invocation>(required<DispatchDevice>(device), program,
-                                     static_cast<size_t>(inputs), static_cast<size_t>(outputs))
+        std::make_unique<Invocation>(required_device(device), program, static_cast<size_t>(inputs),
+                                     static_cast<size_t>(outputs))
             .release();
   });
 }

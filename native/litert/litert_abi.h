@@ -103,7 +103,7 @@ struct RuntimeContext {
   Status (*get_buffer_type)(void* buffer, int32_t* type);
   void* get_buffer_tensor_type;
   Status (*get_buffer_size)(void* buffer, size_t* bytes);
-  void* get_buffer_packed_size;
+  Status (*get_buffer_packed_size)(void* buffer, size_t* bytes);  // of its tensor
   Status (*get_buffer_offset)(void* buffer, size_t* bytes);
   Status (*lock_buffer)(void* buffer, void** memory, LockMode mode);
   Status (*unlock_buffer)(void* buffer);
@@ -114,6 +114,7 @@ static_assert(offsetof(RuntimeContext, find_opaque_options) == 88);
 static_assert(offsetof(RuntimeContext, get_environment_value) == 112);
 static_assert(offsetof(RuntimeContext, get_buffer_type) == 184);
 static_assert(offsetof(RuntimeContext, get_buffer_size) == 200);
+static_assert(offsetof(RuntimeContext, get_buffer_packed_size) == 208);
 static_assert(offsetof(RuntimeContext, get_buffer_offset) == 216);
 static_assert(offsetof(RuntimeContext, lock_buffer) == 224);
 static_assert(offsetof(RuntimeContext, unlock_buffer) == 232);

@@ -97,7 +97,8 @@ def call(function: Any, *arguments: Any) -> int:
 @dataclass(eq=False)
 class Runtime:
     """A runtime with the table that it hands over. ``folder``: what its environment names.
-    ``opaque``: the text of the model's opaque options.
+    ``opaque``: the text of the model's opaque options. ``tensor_bytes``: what it says of buffers'
+    tensors, if that is not their size.
     """
 
     folder: str = ""
@@ -105,6 +106,7 @@ class Runtime:
     size: int = TABLE_BYTES
     major: int = 1
     offset: int = 0
+    tensor_bytes: int | None = None
     buffers: list[npt.NDArray[np.uint8]] = field(default_factory=list)
     requirements: list[int] = field(default_factory=list)
     locked: list[int] = field(default_factory=list)
@@ -120,6 +122,7 @@ class Runtime:
         self._set(88, self._find_opaque, POINTER, ctypes.c_char_p, PLACE)
         self._set(112, self._value, POINTER, ctypes.c_int32, ctypes.POINTER(AnyValue))
         self._set(200, self._size, POINTER, SIZE)
+        self._set(208, self._packed_size, POINTER, SIZE)
         self._set(216, self._offset, POINTER, SIZE)
         self._set(224, self._lock, POINTER, PLACE, ctypes.c_int32)
         self._set(232, self._unlock, POINTER)
@@ -158,6 +161,11 @@ class Runtime:
 
     def _size(self, buffer: int, place: Any) -> int:
         place[0] = self.buffers[buffer - 1].size
+        return OK
+
+    def _packed_size(self, buffer: int, place: Any) -> int:
+        size = self.buffers[buffer - 1].size
+        place[0] = size if self.tensor_bytes is None else self.tensor_bytes
         return OK
 
     def _offset(self, _: int, place: Any) -> int:

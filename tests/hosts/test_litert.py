@@ -444,6 +444,39 @@ def test_a_damaged_program_is_an_error_that_says_so(tmp_path: Path) -> None:
     assert "rk3588 delegate: program: checksum mismatch; compile the model again" in err
 
 
+RESIZE = """
+import sys
+import numpy as np
+import delegate
+from ai_edge_litert.compiled_model import CompiledModel
+from ai_edge_litert.hardware_accelerator import HardwareAccelerator as H
+from ai_edge_litert.tensor_buffer import TensorBuffer
+environment = delegate.litert_environment(device="simulator")
+model = CompiledModel.from_file(sys.argv[1], H.NPU | H.CPU, environment)
+inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+model.run_by_index(0, inputs, outputs)
+signature = model.get_signature_by_index(0)
+(details,) = model.get_input_tensor_details(signature["key"]).values()
+shape = [2, *details["shape"][1:]]
+model.resize_input_tensor(0, shape, strict=False)
+larger = TensorBuffer.create_from_host_memory(np.zeros(shape, np.int8))
+try:
+    model.run_by_index(0, [larger], outputs)
+except RuntimeError:
+    print("refused")
+"""
+
+
+@needs_litert
+def test_a_model_that_was_resized_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "compiled.tflite"
+    path.write_bytes(delegate.compile_ahead_of_time(DIGITS, litert=True))
+    for model in (DIGITS, path):
+        code, out, err = run_code(RESIZE, str(model))
+        assert code == 0, err
+        assert out.splitlines() == ["refused"]
+
+
 @needs_litert
 def test_a_folder_without_libraries_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "compiled.tflite"

@@ -134,9 +134,32 @@ def test_a_tensor_without_a_buffer_is_an_error(
     loaded.dispatch.status("invocation_destroy", POINTER(invocation))
 
 
+def test_a_device_may_be_destroyed_before_what_runs_on_it() -> None:
+    """In which order LiteRT takes a model down is its own affair."""
+    program, shape, _ = compiled_digits()
+    dispatch = Dispatch(Runtime(opaque=b"device=simulator\nlog_level=error"))
+    assert dispatch.initialize() == OK
+    _, device = dispatch.create_device()
+    assert device
+    _, invocation = dispatch.create_invocation(device, program, 1, 1)
+    assert invocation
+    handle = dispatch.register(device, np.zeros(int(np.prod(shape)), np.int8))
+    assert dispatch.attach("input", invocation, 0, handle) == OK
+    assert dispatch.status("device_destroy", POINTER(device)) == OK
+    detach = POINTER(invocation), 0, ctypes.c_uint64(handle)
+    assert dispatch.status("detach_input", *detach) == OK
+    assert dispatch.status("unregister_buffer", POINTER(device), ctypes.c_uint64(handle)) == OK
+    assert dispatch.create_invocation(device, program, 1, 1)[0] == standin.INVALID
+    _, another = dispatch.create_device()
+    assert another != device
+    assert dispatch.status("invocation_destroy", POINTER(invocation)) == OK
+    assert dispatch.status("device_destroy", POINTER(another)) == OK
+
+
 def test_detached_buffers_are_used_no_more(loaded: Loaded) -> None:
     invocation = loaded.invocation()
-    handle = loaded.dispatch.register(loaded.device, np.zeros(10_000, np.int8))
+    content = np.zeros(int(np.prod(loaded.shapes[0])), np.int8)
+    handle = loaded.dispatch.register(loaded.device, content)
     assert loaded.dispatch.attach("input", invocation, 0, handle) == OK
     detach = POINTER(invocation), 0, ctypes.c_uint64(handle)
     assert loaded.dispatch.status("detach_input", *detach) == OK
@@ -148,16 +171,24 @@ def test_detached_buffers_are_used_no_more(loaded: Loaded) -> None:
     loaded.dispatch.status("invocation_destroy", POINTER(invocation))
 
 
-def test_buffers_that_are_too_small_or_begin_elsewhere_are_refused(
+def test_buffers_of_other_sizes_or_that_begin_elsewhere_are_refused(
     loaded: Loaded, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """Also larger ones: those of a model that was resized, whose second image would be nobody's."""
     invocation = loaded.invocation()
+    right = np.zeros(int(np.prod(loaded.shapes[0])), np.int8)
+    runtime = loaded.dispatch.runtime
+    for size in (3, 2 * right.size):
+        handle = loaded.dispatch.register(loaded.device, np.zeros(size, np.int8))
+        assert loaded.dispatch.attach("input", invocation, 0, handle) == standin.INVALID
+        assert f"is for {size} bytes" in capfd.readouterr().err
+    runtime.tensor_bytes = right.size
+    padded = loaded.dispatch.register(loaded.device, np.zeros(2 * right.size, np.int8))
+    assert loaded.dispatch.attach("input", invocation, 0, padded) == OK
     small = loaded.dispatch.register(loaded.device, np.zeros(3, np.int8))
     assert loaded.dispatch.attach("input", invocation, 0, small) == standin.INVALID
-    assert "has 3 bytes" in capfd.readouterr().err
-    loaded.dispatch.runtime.offset = 16
-    large = loaded.dispatch.register(loaded.device, np.zeros(10_000, np.int8))
-    assert loaded.dispatch.attach("input", invocation, 0, large) == standin.UNSUPPORTED
+    runtime.offset = 16
+    assert loaded.dispatch.attach("input", invocation, 0, padded) == standin.UNSUPPORTED
     loaded.dispatch.status("invocation_destroy", POINTER(invocation))
 
 
