@@ -214,11 +214,12 @@ def ties_away(chip: Chip, kind: TaskKind, stages: Stages) -> bool:
     return is_known(chip, kind, stages._replace(out_convert=OutConvert(shift=1, ties_away=True)))
 
 
-def pair(operation: EwOperation, *, relu: bool = False) -> Stages:
-    """Return the stages of the DPU alone, of two maps."""
+def pair(operation: EwOperation, *, relu: bool = False, per_channel: bool = False) -> Stages:
+    """Return the stages of the DPU alone, of two maps, or of one and a value ``per_channel``."""
     is_product = operation is EwOperation.MULTIPLY
     bs = replace(_ALONE, mul=Source.OFF) if is_product else _ALONE
-    return Stages(bs, ew=EwStage(operand=_PLACE, operation=operation, relu=relu))
+    ew = EwStage(operand=_PLACE, operation=operation, relu=relu, per_channel=per_channel)
+    return Stages(bs, ew=ew)
 
 
 def exact_product() -> Stages:

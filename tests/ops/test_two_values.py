@@ -168,6 +168,27 @@ def test_a_sum_with_a_value_per_pixel_is_not_fused() -> None:
     assert np.abs(off).max() <= 1
 
 
+@pytest.mark.parametrize("zero_point", [-128, -3])
+def test_a_clamped_sum_with_a_value_per_channel(zero_point: int) -> None:
+    """A batch normalisation and its ReLU. Nobody has run EW's clamp of such a sum: the result's
+    type makes it, or the CPU.
+    """
+    rng = np.random.default_rng(4)
+    builder = ModelBuilder("channels")
+    x = builder.input("x", (1, 6, 5, 40), DType.INT8, Quantization((0.05,), (3,)))
+    shift = builder.constant("shift", values(rng, (40,), DType.INT8), Quantization((0.02,), (7,)))
+    result = builder.tensor("sum", (1, 6, 5, 40), DType.INT8, Quantization((0.03,), (zero_point,)))
+    builder.operator("ADD", (x, shift), (result,), AddOptions(Activation.RELU))
+    builder.output(result)
+    model = builder.build()
+    found = compile_model(model, Options(numerics="auto"))
+    assert bool(found.rejections) == (zero_point != -128)
+    if not found.rejections:
+        inputs = [values(rng, (1, 6, 5, 40), DType.INT8)]
+        (ours,) = Executable(found.partitions[0].program, "simulator").run(inputs)
+        assert np.abs(ours.astype(int) - kernel_result(model, inputs)).max() <= 1
+
+
 ENDS_THE_RUNTIME = {
     "ADD": "sum_scales_in_range",
     "SUB": "sum_scales_in_range",

@@ -199,6 +199,9 @@ def weighted(
             operands: Sequence[DeviceTensor], target: DeviceTensor, is_swapped: bool
         ) -> Pipeline:
             main, other = operands
+            clamped = pair(
+                EwOperation.ADD, relu=True, per_channel=other.view.pixels == 1 < target.view.pixels
+            )
             return requantize_sum(
                 node.index,
                 (main.scale, other.scale, target.scale),
@@ -206,7 +209,7 @@ def weighted(
                 activation,
                 (signs[1], signs[0]) if is_swapped else signs,
                 has_ties_away=ties_away(chip, TaskKind.ALONE, pair(EwOperation.ADD)),
-                has_clamps=is_known(chip, TaskKind.ALONE, pair(EwOperation.ADD, relu=True)),
+                has_clamps=is_known(chip, TaskKind.ALONE, clamped),
             ).pipeline
 
         found = plan_pair(planning, operation, requantize)
