@@ -29,7 +29,7 @@ from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import conv_stages, joined_stages, stages_with_sum
 from delegate.lower.conv_tasks import folded_text, operand_channels, pack_weights, tasks_of_plan
 from delegate.lower.legalize import refusal, rounds_twice, with_equal_sides
-from delegate.lower.lowered import Difference, Layer
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.numerics.pipeline import Int64Array, Joined
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
@@ -159,7 +159,7 @@ class TiledConvolution:
         tasks, choice = self._tasks(conv, memory)
         layer = layer_of(self.planning, self.operation, tasks, choice)
         if self.joined is not None:
-            return replace(layer, difference=Difference(self.joined.worst, self.joined.share))
+            return replace(layer, told=self.joined.differs)
         return layer
 
     def _tasks(self, conv: Convolution, memory: Memory) -> tuple[list[Task], str]:

@@ -6,7 +6,7 @@ The form of a bound of results in fp16; ``delegate.lower.half.bound`` derives th
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -28,9 +28,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One NPU operation and the TFLite nodes it computes. ``name`` is what errors and traces
-    show, ``choice`` why it is tiled as it is. ``difference`` None: as the numeric contract says.
-    ``bound``: how far its results are from exact ones; None: they are integers.
+    """One NPU operation and the TFLite nodes it computes. ``name`` is what errors and traces show,
+    ``choice`` why it is tiled as it is. ``told`` gives the parts of ``difference``, which only
+    reports ask for; None: as the numeric contract says. ``bound``: how far its results are from
+    exact ones; None: they are integers.
     """
 
     name: str
@@ -38,8 +39,13 @@ class Layer:
     nodes: tuple[int, ...]
     tasks: tuple[Task, ...]
     choice: str = ""
-    difference: Difference | None = None
+    told: Callable[[], tuple[int, float]] | None = None
     bound: HalfBound | None = None
+
+    @property
+    def difference(self) -> Difference | None:
+        """Return how far the results of several nodes in one task are from TensorFlow Lite's."""
+        return None if self.told is None else Difference(*self.told())
 
     def within(self, bound: HalfBound | None) -> Layer:
         """Return the layer with the bound of its results, also in words; None: as it is."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from delegate.errors import LoweringError
 from delegate.lower.binary_elementwise import pair_operands, pair_tasks, with_broadcast
 from delegate.lower.legalize import is_known, pair, ties_away
-from delegate.lower.lowered import Difference, Layer
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import unplaced
 from delegate.lower.numerics import tflite
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
@@ -110,7 +111,7 @@ def plan_squares(planning: Planning, operation: Operation) -> Plan:
         )
         layer = layer_of(planning, operation, tasks)
         share = int(proof.wrong[0]) / _PAIRS
-        return replace(layer, difference=Difference(1, share)) if share else layer
+        return replace(layer, told=partial(tuple[int, float], (1, share))) if share else layer
 
     footprint = pair_footprint(planning, operation)
     work_bytes = _MAPS * room + footprint.work_bytes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from delegate.lower.lowered import Difference, Layer
@@ -19,7 +21,8 @@ BETWEEN = Quantization((0.06,), (5,))
 
 
 def layer(nodes: tuple[int, ...], difference: Difference | None) -> Layer:
-    return Layer("layer", "CONV_2D", nodes, (), "", difference)
+    told = None if difference is None else partial(tuple, (difference.most_lsb, difference.share))
+    return Layer("layer", "CONV_2D", nodes, (), "", told)
 
 
 def test_layers_with_nodes_in_common_are_one_group():

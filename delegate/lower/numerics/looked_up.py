@@ -31,6 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -85,8 +86,9 @@ def looked_up(
             bs, bn, out=OutConvert(1, ENTRY_SCALE.bit_length() - 1, ties_away=False)
         )
         if index_is_near(pipeline, near):
-            worst, share = _differences(pipeline, near, function, entries)
-            return Joined(pipeline, entries, worst, share)
+            return Joined(
+                pipeline, entries, partial(_differences, pipeline, near, function, entries)
+            )
     return None
 
 

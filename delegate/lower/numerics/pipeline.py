@@ -18,7 +18,7 @@ pipeline without one.
 from __future__ import annotations
 
 import enum
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -224,16 +224,15 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joined:
-    """Stages of a convolution and of what follows it, and how the results differ: ``worst`` is the
-    largest distance to TensorFlow Lite's for any input, in LSB, and ``share`` of the results differ
-    if every accumulator is as frequent. ``entries``: of the tables, where a function follows; None:
-    EW adds a map.
+    """Stages of a convolution and of what follows it. ``differs`` says how the results differ: the
+    largest distance to TensorFlow Lite's for any input, in LSB, and the share of results that
+    differ if every accumulator is as frequent. ``entries``: of the tables, where a function
+    follows; None: EW adds a map.
     """
 
     pipeline: Pipeline
     entries: Int64Array | None
-    worst: int
-    share: float
+    differs: Callable[[], tuple[int, float]]
 
 
 def _part(operand: Operand, channels: slice) -> Operand:

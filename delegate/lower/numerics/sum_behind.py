@@ -17,6 +17,7 @@ number of LSB, because OUT_CVT gives it back.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -78,8 +79,9 @@ def sum_behind(
         off = error + moved + TFLITE_ERROR + early
         if error > MOST_ERROR or off > 1 or not _fits(pipeline, target):
             continue
-        share = _share(pipeline, target, scales, zero_points)
-        return Joined(pipeline, None, math.ceil(first / 2 + off), share)
+        worst = math.ceil(first / 2 + off)
+        told = partial(_differences, worst, pipeline, target, scales, zero_points)
+        return Joined(pipeline, None, told)
     return None
 
 
@@ -132,13 +134,16 @@ def _fits(pipeline: Pipeline, target: Target) -> bool:
     return all(pipeline.fits_int32(ends, float(e)) for e in (INT8_MIN, INT8_MAX))
 
 
-def _share(
+def _differences(
+    worst: int,
     pipeline: Pipeline,
     target: Target,
     scales: tuple[float, float, float],
     zero_points: tuple[int, int],
-) -> float:
-    """Return about how many sums differ, of accumulators that are spread over int8."""
+) -> tuple[int, float]:
+    """Return the bound, and about how many sums differ, of accumulators that are spread over
+    int8.
+    """
     channels = slice(0, None, -(-target.q.size // _CHANNELS))
     some = target.of(channels)
     steps = np.arange(1, some.q.size * _SAMPLES + 1).reshape(-1, _SAMPLES)
@@ -155,4 +160,4 @@ def _share(
     inner = np.clip(inner + target.zero_point, *target.outputs)
     zeros = target.zero_point, *zero_points
     wanted = weighted_sum((inner, others), scales, zeros, (1, 1)) + zero_points[1]
-    return float(np.mean(found != np.clip(wanted, INT8_MIN, INT8_MAX)))
+    return worst, float(np.mean(found != np.clip(wanted, INT8_MIN, INT8_MAX)))
