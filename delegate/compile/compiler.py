@@ -41,6 +41,7 @@ from delegate.partition.partitioner import (
     PartitionCost,
     SlowerError,
     incomplete,
+    read_while_running,
     select_nodes,
     slower,
 )
@@ -291,6 +292,8 @@ class _Attempts:
     def _try(self, partition: Partition) -> list[Rejection]:
         if partition in self.compiled:
             return []
+        if reading := read_while_running(self._graph, partition):
+            return reading
         try:
             compiled = compile_partition(
                 self._graph, partition, self._chip,

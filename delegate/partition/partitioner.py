@@ -168,6 +168,24 @@ class Computed:
         return found
 
 
+def read_while_running(graph: Graph, partition: Partition) -> list[Rejection]:
+    """Return the rejections of delegated nodes whose shape a node on the CPU, or of another
+    partition, computes: the runtime then knows what they write while it runs, and not before.
+    """
+    makers = {t: node for node in graph.nodes for t in node.outputs}
+    found = []
+    for node in map(graph.node, partition.nodes):
+        for tensor in graph.folded.intersection(node.inputs):
+            maker = makers.get(tensor)
+            if maker is None or maker.index in partition.delegated:
+                continue
+            if is_shape_arithmetic(graph, maker):
+                maker_text = f"node {maker.index} ({maker.stored_op}), which gives its shape,"
+                problem = f"{maker_text} is in no partition with it"
+                found.append(refused(node, READERS_TAKEN, problem))
+    return found
+
+
 # TensorFlow Lite's int8 kernels on one Cortex-A76: about 20 multiply-accumulates per ns and a
 # memory stream of 8 bytes per ns. Assumed from published MobileNet timings.
 CPU_MACS_PER_US = 20_000.0
