@@ -54,7 +54,7 @@ def compare(entry: Entry, images: list[Path], *, per_op: bool, reference: bool) 
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
-def test_photograph_gets_its_label_in_one_submit_per_partition(entry: Entry) -> None:
+def test_photograph_gets_its_label_in_one_submit_per_partition(entry: Entry, weighs: None) -> None:
     expected = entry.expected
     assert expected is not None
     model = DelegatedModel.load(

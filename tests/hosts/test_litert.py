@@ -171,7 +171,7 @@ def test_fully_connected_rounds_as_litert_s_kernel_does(
     code = imports + LOAD.replace(
         "model.run", "inputs[0].write(np.ones((1, 1), np.int8))\nmodel.run"
     )
-    variables = {"RK3588_DELEGATE_DEVICE": "simulator", "RK3588_DELEGATE_DENY_OPS": ""}
+    variables = {"RK3588_DELEGATE_DEVICE": "simulator", "RK3588_DELEGATE_DENY_OPS": "NONE"}
     status, out, err = run_code(code + "print(outputs[0].read(1, np.int8))", str(path), **variables)
     assert status == 0, err
     assert out.splitlines() == ["ran True", "[-1]"]
@@ -396,7 +396,8 @@ print("ran", model.is_fully_accelerated())
 
 @needs_litert
 def test_options_come_from_variables_too() -> None:
-    variables = {"RK3588_DELEGATE_DEVICE": "simulator", "RK3588_DELEGATE_LOG_LEVEL": "info"}
+    chosen = {"DEVICE": "simulator", "LOG_LEVEL": "info", "DENY_OPS": "NONE"}
+    variables = {f"RK3588_DELEGATE_{name}": value for name, value in chosen.items()}
     code, out, err = run_code(LOAD, str(DIGITS), **variables)
     assert code == 0, err
     assert "ran" in out
