@@ -40,14 +40,23 @@ auto or_park(Function&& function) -> decltype(function()) {
 }
 #endif
 
-// Holds the lock, also where the thread has it already.
+// Whether this thread has stopped the collector, see GilAcquire.
+inline thread_local bool stopped_collector = false;
+
+// Holds the lock, also where the thread has it already. The collector, which any allocation may
+// start and which runs finalisers that are written in Python, is stopped but for what `call` calls:
+// those would give the lock to others, and the thread would be unwound from there.
 class GilAcquire {
  public:
-  GilAcquire() : state_(or_park(&PyGILState_Ensure)) {}
-  // Without the lock only while the thread is unwound: by what took the lock where nobody looks, as
-  // the collector may in any allocation.
+  GilAcquire()
+      : state_(or_park(&PyGILState_Ensure)),
+        stops_(PyGC_Disable() != 0),
+        before_(std::exchange(stopped_collector, stops_ || stopped_collector)) {}
+  // Without the lock only while the thread is unwound, by what took the lock where nobody looks.
   ~GilAcquire() {
     while (PyGILState_Check() == 0) pause();
+    stopped_collector = before_;
+    if (stops_) PyGC_Enable();
     PyGILState_Release(state_);
   }
   GilAcquire(const GilAcquire&) = delete;
@@ -55,6 +64,8 @@ class GilAcquire {
 
  private:
   PyGILState_STATE state_;
+  bool stops_;
+  bool before_;
 };
 
 // Gives the lock to others until its end.
@@ -75,7 +86,11 @@ class GilRelease {
 template <typename... Arguments>
 pybind11::object call(const pybind11::handle& function, Arguments&&... arguments) {
   const pybind11::tuple given = pybind11::make_tuple(std::forward<Arguments>(arguments)...);
+  const bool collects = std::exchange(stopped_collector, false);
+  if (collects) PyGC_Enable();
   PyObject* result = or_park([&] { return PyObject_CallObject(function.ptr(), given.ptr()); });
+  if (collects) PyGC_Disable();
+  stopped_collector = collects;
   if (result == nullptr) throw pybind11::error_already_set();
   return pybind11::reinterpret_steal<pybind11::object>(result);
 }

@@ -1,9 +1,10 @@
 #include "snapshot.h"
 
-#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
 
 #include <string>
 
+#include "gil.h"
 #include "tflite/file_pages.h"
 #include "tflite/graph_access.h"
 
@@ -32,6 +33,17 @@ py::tuple int_tuple(const IntArray* array) {
   return result;
 }
 
+// A NumPy array of `content`. NumPy may give Python's lock to others, and so may an import.
+py::object array_of(const py::object& content, const char* type) {
+  return call(import_module("numpy").attr("frombuffer"), content, type);
+}
+
+template <typename Value>
+py::object array_of(const Value* values, py::ssize_t count, const char* type) {
+  const auto* bytes = count == 0 ? "" : reinterpret_cast<const char*>(values);
+  return array_of(py::bytes(bytes, static_cast<size_t>(count) * sizeof(Value)), type);
+}
+
 py::object quantization(const Tensor& tensor) {
   if (tensor.quantization.type == tflite::kNoQuantization ||
       tensor.quantization.params == nullptr) {
@@ -44,18 +56,16 @@ py::object quantization(const Tensor& tensor) {
   const auto& affine = *static_cast<const tflite::AffineQuantization*>(tensor.quantization.params);
   const py::ssize_t scales = affine.scale == nullptr ? 0 : affine.scale->size;
   const py::ssize_t zero_points = affine.zero_point == nullptr ? 0 : affine.zero_point->size;
-  // Without a base object py::array copies.
-  result["scale"] = py::array_t<float>(scales, scales == 0 ? nullptr : affine.scale->begin());
+  result["scale"] = array_of(scales == 0 ? nullptr : affine.scale->begin(), scales, "float32");
   result["zero_point"] =
-      py::array_t<int32_t>(zero_points, zero_points == 0 ? nullptr : affine.zero_point->begin());
+      array_of(zero_points == 0 ? nullptr : affine.zero_point->begin(), zero_points, "int32");
   result["axis"] = affine.quantized_dimension;
   return result;
 }
 
-// Without a base object py::array copies.
 py::object int_array(const IntArray* array) {
   const py::ssize_t size = array == nullptr ? 0 : array->size;
-  return py::array_t<int32_t>(size, size == 0 ? nullptr : array->begin());
+  return array_of(size == 0 ? nullptr : array->begin(), size, "int32");
 }
 
 py::object sparsity(const Tensor& tensor) {
@@ -80,7 +90,7 @@ py::object constant_bytes(const Tensor& tensor) {
   if (!tensor.is_constant() || tensor.data == nullptr) return py::none();
   const py::memoryview view =
       py::memoryview::from_memory(tensor.data, static_cast<py::ssize_t>(tensor.bytes));
-  return py::module_::import("numpy").attr("frombuffer")(view, py::arg("dtype") = "uint8");
+  return array_of(view, "uint8");
 }
 
 py::dict snapshot_tensor(const Tensor& tensor, size_t index, const MappedMemory& readable) {
