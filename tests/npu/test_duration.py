@@ -116,7 +116,7 @@ def test_work_is_that_of_the_tasks() -> None:
 
 
 @needs_models
-def test_loads_of_tables_are_tasks_too() -> None:
+def test_loads_of_tables_are_tasks_too(weighs: None) -> None:
     result = compile_model(MODELS / "yolov8n_224_int8.tflite", Options())
     (compiled,) = result.partitions
     assert len(compiled.work.tasks) == compiled.tasks > sum(len(i.tasks) for i in compiled.layers)
