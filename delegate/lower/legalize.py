@@ -184,9 +184,14 @@ def is_known(chip: Chip, kind: TaskKind, stages: Stages, element: Element = Elem
     """Return whether these very stages have been run. A chip without evidence is one whose forms do
     not matter: all that it does not lack.
     """
+    return _standing(chip, kind, stages, element) is Standing.WHOLE
+
+
+def _standing(chip: Chip, kind: TaskKind, stages: Stages, element: Element) -> Standing:
     if chip.evidence is None:
-        return chip.lacks.isdisjoint(used_by_stages(stages))
-    return chip.evidence.standing(kind, stages, element) is Standing.WHOLE
+        has_all = chip.lacks.isdisjoint(used_by_stages(stages))
+        return Standing.WHOLE if has_all else Standing.REFUSED
+    return chip.evidence.standing(kind, stages, element)
 
 
 def keeps_weights(chip: Chip, kind: TaskKind, stages: Stages, element: Element) -> bool:
@@ -238,9 +243,7 @@ def may_add_behind(chip: Chip, kind: TaskKind, bn: BnStage) -> bool:
     each setting of these stages in such a task.
     """
     stages = RECORD._replace(bn=bn, ew=EwStage(operand=_PLACE))
-    if chip.evidence is None:
-        return chip.lacks.isdisjoint(used_by_stages(stages))
-    return chip.evidence.standing(kind, stages, Element.INT8) is not Standing.REFUSED
+    return _standing(chip, kind, stages, Element.INT8) is not Standing.REFUSED
 
 
 _INT32_BYTES: Final = 4

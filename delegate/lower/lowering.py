@@ -190,10 +190,12 @@ def fuse(plans: Sequence[Plan], planning: Planning, kept: Sequence[int]) -> list
     """
     readers = Counter(tensor for plan in plans for tensor, _ in plan.footprint.reads)
     found: dict[int, Plan] = {}  # by result
+    made = {plan.footprint.result: number for number, plan in enumerate(plans)}
     for plan in plans:
         result = plan
         operands = plan.summands if plan.results is None else plan.operation.operands
-        for tensor in [t for t in reversed(found) if t in operands]:  # the last one made first
+        # The one that was made last first.
+        for tensor in sorted(found.keys() & operands, key=made.__getitem__, reverse=True):
             leader = found[tensor]
             is_hidden = readers[tensor] == 1 and tensor not in kept
             if is_hidden and leader.followed_by is not None:

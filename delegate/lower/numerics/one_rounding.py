@@ -27,7 +27,7 @@ from delegate.lower.numerics.factors import (
     UNIT_SHIFT,
     Factors,
 )
-from delegate.lower.numerics.pipeline import FloatArray, Int64Array, Pipeline
+from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.numerics.tflite import Target
 
 # OUT_CVT_SHIFT: six bits.
@@ -105,7 +105,7 @@ def scales_alone(target: Target) -> tuple[Factors, ...]:
     ]
     if target.zero_point <= target.outputs[0]:
         # TensorFlow Lite's first rounding makes results begin early; nothing does here.
-        whole = round(float(_early(target)[0]) / real)
+        whole = round(float(target.early[0]) / real)
         found += [
             replace(factors, moved=whole + moved) for factors in found for moved in (-1, 0, 1)
         ]
@@ -149,15 +149,8 @@ def _late(factors: Factors, target: Target) -> Int64Array:
     begin half a unit of the first one early, which is N's unit there and BS's here. Only for nodes
     without results below the zero point: those would be off as much the other way.
     """
-    late = _early(target) - 0.5 / factors.steps_per_lsb
+    late = target.early - 0.5 / factors.steps_per_lsb
     return np.asarray(np.rint(late / np.maximum(target.real, _LEAST_RATIO)), np.int64)
-
-
-def _early(target: Target) -> FloatArray:
-    """Return how early results of each channel begin by the kernel's first rounding, in LSB."""
-    if target.ratios is not None:
-        return np.zeros_like(target.real)
-    return np.ldexp(0.5, np.minimum(target.exponent, 0).astype(np.int32))
 
 
 class Sample:

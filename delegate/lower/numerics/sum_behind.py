@@ -74,7 +74,7 @@ def sum_behind(
             Ew(EwOperation.ADD, offset=-zero_points[0], scale=operand),
             OutConvert(UNIT_SCALE, bits + UNIT_SHIFT, zero_points[1] + whole, ties_away=False),
         )
-        early = first * float(_early(target).max())
+        early = first * float(target.early.max())
         moved = abs(whole - low) if bn.relu else 0.0
         off = error + moved + TFLITE_ERROR + early
         if error > MOST_ERROR or off > 1 or not _fits(pipeline, target):
@@ -119,13 +119,6 @@ def _clamps(target: Target, low: float, high: float, bits: int) -> tuple[Bn, int
     whole = round(low)
     unit = 1 << bits
     return Bn(add=-whole * unit, relu=True, relux=max(round(high * unit) - whole * unit, 0)), whole
-
-
-def _early(target: Target) -> FloatArray:
-    """Return how much more than half a step TensorFlow Lite's result may be off by."""
-    if target.ratios is not None:
-        return np.zeros_like(target.real)
-    return np.ldexp(0.5, np.minimum(target.exponent, 0).astype(np.int32))
 
 
 def _fits(pipeline: Pipeline, target: Target) -> bool:

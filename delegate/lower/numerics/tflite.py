@@ -244,6 +244,15 @@ class Target:
         return ratios_of(self.q, self.exponent)
 
     @property
+    def early(self) -> FloatArray:
+        """Return how early results of each channel begin by the kernel's first rounding, in LSB:
+        by so much more than half a step may a result be off.
+        """
+        if self.ratios is not None:
+            return np.zeros_like(self.real)
+        return np.ldexp(0.5, np.minimum(self.exponent, 0).astype(np.int32))
+
+    @property
     def magnitude(self) -> Int64Array:
         """Return the largest magnitude of an accumulator of each channel."""
         return np.maximum(np.abs(self.low), np.abs(self.high))
