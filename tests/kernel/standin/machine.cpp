@@ -143,7 +143,12 @@ class SharedBanks {
     for (size_t half = 0; half < halves_.size(); ++half) {
       if (halves_[half] && in_use()[half]++ > 0) is_disturbed_ = true;
     }
-    sleep_ms(2);  // so that jobs handed over together meet
+    // So that jobs handed over together meet. Cores that clash do it however late the host
+    // schedules the other's thread.
+    for (int waited_ms = 0; waited_ms < (job.cores_clash ? kClashMs : 2); waited_ms += 2) {
+      if (disturbs()) break;
+      sleep_ms(2);
+    }
   }
   ~SharedBanks() {
     for (size_t half = 0; half < halves_.size(); ++half) {
@@ -153,14 +158,19 @@ class SharedBanks {
   SharedBanks(const SharedBanks&) = delete;
   SharedBanks& operator=(const SharedBanks&) = delete;
   bool disturb() {
-    for (size_t half = 0; half < halves_.size(); ++half) {
-      is_disturbed_ = is_disturbed_ || (halves_[half] && in_use()[half] > 1);
-    }
-    if (is_disturbed_) note("two jobs at the same time in the same banks of CBUF");
+    if (disturbs()) note("two jobs at the same time in the same banks of CBUF");
     return is_disturbed_;
   }
 
  private:
+  static constexpr int kClashMs = 1000;
+
+  bool disturbs() {
+    for (size_t half = 0; half < halves_.size(); ++half) {
+      is_disturbed_ = is_disturbed_ || (halves_[half] && in_use()[half] > 1);
+    }
+    return is_disturbed_;
+  }
   // Returns where the task links to, 0: nowhere.
   uint64_t look_at(const Job& job, const TaskRecord& task) {
     namespace cna = regs::rk3576::cna;
