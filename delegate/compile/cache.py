@@ -113,7 +113,7 @@ def compile_cached(
     if os.path.lexists(path):
         _release_constants(graph)
     try:
-        found = _read(path, key)
+        found = read_entry(path, key)
         if found is not None:
             _check_partitions(graph, found)
     except (OSError, ValueError, ProgramError) as error:
@@ -276,7 +276,7 @@ def _facts(name: str, status: os.stat_result) -> tuple[str, int, int]:
     return name, status.st_size, status.st_mtime_ns
 
 
-def _read(path: Path, key: str) -> CachedResult | None:
+def read_entry(path: Path, key: str) -> CachedResult | None:
     """Return an entry's program; None if there is no entry. Raises OSError, ValueError or
     ProgramError on a bad one.
     """

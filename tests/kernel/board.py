@@ -78,12 +78,19 @@ class Board:
         own = {k: v for k, v in os.environ.items() if not k.startswith("RK3588_")}
         return {
             **own,
+            **self.own_environment,
             "LD_PRELOAD": str(self.library),
-            "RK3588_STANDIN_ROOT": str(self.root),
             "PYTHONPATH": str(ROOT),
             # What these tests count and break is the model's own work.
             "RK3588_DELEGATE_VERIFY": "off",
             "RK3588_DELEGATE_DENY_OPS": "NONE",
+        }
+
+    @property
+    def own_environment(self) -> dict[str, str]:
+        """Return the variables that the processes of one board share."""
+        return {
+            "RK3588_STANDIN_ROOT": str(self.root),
             "XDG_CACHE_HOME": str(self.root / "cache"),
         }
 

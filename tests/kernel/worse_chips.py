@@ -1,18 +1,19 @@
 """Whole models on the stand-in kernel with chips that are worse, as a table and a page.
 
-``python -m tests.kernel.worse_chips [--each] [--pairs N] [--jobs N] [--results FILE]
-[--ways WAY ...] [MODEL ...]``: for each way a fresh board; every partition also runs on a healthy
-simulator, which ends an inference that differs, and the model's results are compared with
-TensorFlow Lite's reference kernels. A row says, per model, how many nodes the NPU computed, and by
-how much results are off, or WRONG. Exits with 1 if anything was wrong, or stayed on the CPU without
-a reason.
+``python -m tests.kernel.worse_chips [--each] [--pairs N] [--jobs N] [--folder FOLDER]
+[--ways WAY ... --] [MODEL ...]``: for each way and model a fresh board; every partition also runs
+on a healthy simulator, which ends an inference that differs, and the model's results are compared
+with TensorFlow Lite's reference kernels. A row says, per model, how many nodes the NPU computed,
+and by how much results are off, or WRONG. Exits with 1 if anything was wrong, or stayed on the CPU
+without a reason.
 
 Without ``--ways`` each deviation of docs/worse_chips.md in tasks of all kinds at once; ``--each``:
-in one kind after the other; ``--pairs``: so many pairs by chance. Programs that boards without the
-same features need are compiled once: they are kept in a folder of programs as option ``cache_dir``
-has it, the board's record is not. ``--folder`` keeps them and the reference's results for the next
-time, ``--results`` the rows; those it has are not run again. ``--page FILE`` writes the page of
-deviations, and runs nothing.
+in one kind after the other; ``--pairs``: so many pairs by chance. A deviation of a kind of tasks
+that no program of a model has, not even one compiled after forms were switched off, changes nothing
+there: chips that differ in such deviations alone run once. Programs that boards without the same
+features need are compiled once: they are kept in a folder of programs as option ``cache_dir`` has
+it, the board's record is not. ``--folder`` keeps them and the results for the next time. ``--page
+FILE`` writes the page of deviations, and runs nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +32,13 @@ from typing import Any
 
 import numpy as np
 
+from delegate.compile.cache import read_entry
 from delegate.host.delegated import ReferenceModel
+from delegate.npu.evidence import program_forms
+from delegate.npu.program_reader import parse
 from tests.builds import build_standin
 from tests.kernel.board import Board
-from tests.kernel.evidence_runs import off, run
+from tests.kernel.evidence_runs import Forks, off
 from tests.kernel.model_results import inputs_of
 from tests.shared_folder import MODELS
 from tests.worse import DEVIATIONS, chip_of
@@ -48,29 +52,66 @@ NAMES = (
 HEALTHY = "healthy"
 
 
-class Table:
-    """Rows of ``models``; ``folder`` keeps what all rows share: programs, and the reference's
-    results.
+Facts = dict[str, Any]
+
+
+class Runs:
+    """The runs of one ``model`` on worse chips; ``folder`` keeps its programs, the reference's
+    results and the facts of each run.
     """
 
-    def __init__(self, folder: Path, device: str, models: Sequence[str]) -> None:
+    def __init__(self, folder: Path, device: str, model: str, forks: Forks) -> None:
+        self._forks = forks
         self._library = build_standin() / "libstandin_kernel.so"
         self._device = device
-        self._models = models
-        self._programs = folder / "programs"
+        self._model = model
+        self._folder = folder / f"{device}-{zlib.crc32(model.encode()):08x}"
+        self._programs = self._folder / "programs"
         self._programs.mkdir(parents=True, exist_ok=True)
-        self._reference = folder / f"{zlib.crc32(repr(models).encode()):08x}.npz"
-        if self._reference.exists():
-            return
-        arrays = {}
-        for number, model in enumerate(models):
+        self._kinds: dict[str, frozenset[str]] = {}
+        self._kept = self._folder / "facts.jsonl"
+        self._facts: dict[str, Facts] = {}
+        if self._kept.exists():
+            for line in self._kept.read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                self._facts[row["chip"]] = row["facts"]
+        self._reference = self._folder / "reference.npz"
+        if not self._reference.exists():
             plain = ReferenceModel.load(Path(model), reference_kernels=True)
-            for index, output in enumerate(plain.run(inputs_of(plain.inputs))):
-                arrays[f"{number} {index}"] = output
-        np.savez(self._reference, **arrays)
+            outputs = plain.run(inputs_of(plain.inputs))
+            np.savez(self._reference, **{f"0 {i}": output for i, output in enumerate(outputs)})
+        self.of(HEALTHY)
 
-    def row(self, way: str) -> dict[str, Any]:
-        """Return what a board whose chip is worse in this ``way`` made of the models."""
+    def of(self, way: str) -> Facts:
+        """Return what a board whose chip is worse in this ``way`` made of the model."""
+        chip = self._acting(way)
+        if chip not in self._facts:
+            facts = self._facts[chip] = self._run(chip)
+            with self._kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"chip": chip, "facts": facts}) + "\n")
+        return self._facts[chip]
+
+    def _acting(self, way: str) -> str:
+        """Return the deviations of ``way`` in kinds of tasks that programs of the model have."""
+        if way == HEALTHY:
+            return ""
+        kinds = {"all"}.union(*map(self._kinds_of, self._programs.glob("*.rkc")))
+        names = {name for name in chip_of(way).split(",") if name.split(":")[0] in kinds}
+        return ",".join(sorted(names))
+
+    def _kinds_of(self, path: Path) -> frozenset[str]:
+        if path.name not in self._kinds:
+            found = read_entry(path, path.stem)
+            assert found is not None
+            forms = (
+                form.form.kind
+                for part in found.partitions
+                for form in program_forms(parse(bytes(part.program)))
+            )
+            self._kinds[path.name] = frozenset(map(_deviating_kind, forms))
+        return self._kinds[path.name]
+
+    def _run(self, chip: str) -> Facts:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             board = Board(folder / "root", self._library)
@@ -81,23 +122,30 @@ class Table:
             cache = folder / "cache"
             cache.mkdir(mode=0o700)
             _link_programs(self._programs, cache)
-            found = run(
+            found = self._forks.run(
                 board,
-                *self._models,
-                device=self._device,
-                broken="" if way == HEALTHY else chip_of(way),
-                reference=str(self._reference),
+                self._model,
+                self._device,
+                chip,
+                str(self._reference),
                 timeout_ms="3000",
                 cache_dir=str(cache),
                 float="fp16",
             )
             _link_programs(cache, self._programs)
-            lacking = sorted(off(board, cache))
-        return {
-            "way": way,
-            "models": [found[model] for model in self._models],
-            "switched_off": lacking,
-        }
+            return {**found, "switched_off": sorted(off(board, cache))}
+
+
+def _deviating_kind(kind: str) -> str:
+    """Return the name that deviations have of a form's ``kind``."""
+    name, _, element = kind.partition("_")
+    if name == "ppu":
+        return "pooling"
+    plain = "transposed" if name.startswith("de") else _KINDS[name]
+    return f"fp16_{plain}" if element else plain
+
+
+_KINDS = {"conv": "dense", "dw": "depthwise", "fly": "alone"}
 
 
 def _link_programs(source: Path, target: Path) -> None:
@@ -130,7 +178,8 @@ def cells_of(row: dict[str, Any]) -> str:
         differing = facts.get("differing")
         off = f", {differing:.2%} off by {facts['worst']:g}" if differing else ""
         cells.append(f"{facts['delegated']}{off}")
-    lacking = ", ".join(f"`{name}`" for name in row["switched_off"])
+    names = {name for facts in row["models"] for name in facts["switched_off"]}
+    lacking = ", ".join(f"`{name}`" for name in sorted(names))
     return f"| {' | '.join(cells)} | {lacking} |"
 
 
@@ -218,6 +267,25 @@ def chosen_ways(each: bool, pairs: int) -> list[str]:
     return [HEALTHY, *dict.fromkeys(f"{item.stage}:{item.way}" for item in DEVIATIONS)]
 
 
+def rows_of(ways: Sequence[str], models: Sequence[Runs], jobs: int) -> list[Facts]:
+    """Return a row for each of the ``ways``, and print it once it is known. Runs that switched
+    forms off may have brought programs with other kinds of tasks: the second pass finds what was
+    left out for lack of them.
+    """
+    rows: dict[str, Facts] = {}
+
+    def note(way: str) -> None:
+        row = {"way": way, "models": [model.of(way) for model in models]}
+        if rows.get(way) != row:
+            rows[way] = row
+            print(text_of(row), file=sys.stderr, flush=True)
+
+    for _ in range(2):
+        with ThreadPoolExecutor(jobs) as pool:
+            list(pool.map(note, ways))
+    return [rows[way] for way in ways]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--ways", nargs="*")
@@ -225,7 +293,6 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=0)
     parser.add_argument("--device", default="rocket", choices=("rocket", "rknpu"))
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--results", type=Path)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--page", type=Path)
     parser.add_argument("models", nargs="*", default=[str(MODELS / name) for name in NAMES])
@@ -234,20 +301,10 @@ def main() -> int:
         given.page.write_text(page_of(), encoding="utf-8")
         return 0
     given.ways = given.ways or chosen_ways(given.each, given.pairs)
-    rows: dict[str, dict[str, Any]] = {}
-    if given.results and given.results.exists():
-        lines = given.results.read_text(encoding="utf-8").splitlines()
-        rows = {row["way"]: row for row in map(json.loads, lines)}
-    with tempfile.TemporaryDirectory() as fresh, ThreadPoolExecutor(given.jobs) as pool:
-        left = [way for way in given.ways if way not in rows]
-        table = Table(given.folder or Path(fresh), given.device, given.models)
-        for row in pool.map(table.row, left):
-            rows[row["way"]] = row
-            print(text_of(row), file=sys.stderr, flush=True)
-            if given.results:
-                with given.results.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
-    chosen = [rows[way] for way in given.ways]
+    with tempfile.TemporaryDirectory() as fresh:
+        folder, forks = given.folder or Path(fresh), Forks()
+        models = [Runs(folder, given.device, name, forks) for name in given.models]
+        chosen = rows_of(given.ways, models, given.jobs)
     print("\n".join([head_of(given.models, chosen), *map(text_of, chosen)]))
     wrong = {row["way"]: found for row in chosen if (found := problems(row))}
     print(json.dumps({"ways": len(chosen), "wrong": wrong}), file=sys.stderr)
