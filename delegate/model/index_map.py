@@ -172,6 +172,10 @@ class IndexMap:
             return None
         return IndexMap(size, tuple(found))
 
+    def is_order(self, size: int) -> bool:
+        """Return whether the result has every element of its source, which has ``size``, once."""
+        return self.is_whole and self.size == size and self.invert(0, size) is not None
+
     def by_dimensions(self, result: Shape, *sources: Shape) -> IndexMap:
         """Return the same map of a result, and of sources if given, in layouts whose dimensions do
         not reach into one another: the values of the last lie 1 apart, those of each before it FAR

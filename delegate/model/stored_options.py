@@ -44,6 +44,7 @@ _SPANS = {
     60: (),  # PADV2
     65: (),  # SLICE
     67: ((0, 4), (4, 4), (8, 4), (12, 4)),  # TRANSPOSE_CONV
+    69: (),  # TILE
     70: (),  # EXPAND_DIMS
     74: ((0, 1),),  # SUM
     76: (),  # RSQRT
