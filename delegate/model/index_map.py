@@ -365,6 +365,12 @@ def identity(shape: Shape) -> IndexMap:
     return strided((math.prod(shape),), (1,))
 
 
+def tiled(shape: Shape, times: Shape) -> IndexMap:
+    """Return the whole tensor so many times one behind the other in each dimension."""
+    sizes = [n for pair in zip(times, shape, strict=True) for n in pair]
+    return strided(sizes, [n for stride in row_major(shape) for n in (0, stride)])
+
+
 @lru_cache(maxsize=256)
 def _layout(shape: tuple[int, ...]) -> IndexMap:
     """Return the layout of a tensor whose dimensions lie apart."""

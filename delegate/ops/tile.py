@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
-from delegate.model.index_map import IndexMap
+from delegate.model.index_map import IndexMap, tiled
 from delegate.ops.operator import GraphFacts, Role, Shape, constraint
 from delegate.ops.shared.image_rules import other_shape
-from delegate.ops.shared.maps import integers, tiled
+from delegate.ops.shared.maps import integers
 from delegate.ops.shared.reshaping import reshaping
 
 TIMES = 1

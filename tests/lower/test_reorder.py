@@ -19,9 +19,9 @@ from delegate.lower.lowering import lower_partition
 from delegate.lower.moves import Moves, moves_of, spots
 from delegate.lower.rearrangement import rearrangement
 from delegate.model.graph import Partition
-from delegate.model.index_map import IndexMap, MapError, identity
+from delegate.model.index_map import IndexMap, MapError, identity, tiled
 from delegate.model.tflite_reader import read_graph
-from delegate.ops.shared.maps import gathered, tiled, transposed
+from delegate.ops.shared.maps import gathered, transposed
 from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.rules import facts_of
 from delegate.partition.workload import workload_of

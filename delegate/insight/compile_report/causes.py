@@ -109,9 +109,9 @@ _BY_RULE: Final = {
         "Quantise dense layers per tensor: "
         "converter._experimental_disable_per_channel_quantization_for_dense_layers = True.",
     ),
-    "one_operand_has_output_shape": Cause(
-        "Two computed tensors of different shapes are combined.",
-        "Repeat the smaller one before, or make it a constant.",
+    "operands_broadcast": Cause(
+        "Two tensors are combined, of which a computed one has to be repeated too often.",
+        "Give it the other one's shape where it is made, or make it a constant.",
     ),
     "strides_in_range": _STRIDE,
     "strides_or_patches": _STRIDE,

@@ -132,12 +132,6 @@ def repeated(shape: Shape, factors: Shape) -> IndexMap:
     return strided(sizes, [n for stride in row_major(shape) for n in (stride, 0)])
 
 
-def tiled(shape: Shape, times: Shape) -> IndexMap:
-    """Return the whole tensor so many times one behind the other in each dimension."""
-    sizes = [n for pair in zip(times, shape, strict=True) for n in pair]
-    return strided(sizes, [n for stride in row_major(shape) for n in (0, stride)])
-
-
 def gathered(shape: Shape, places: Sequence[int], axis: int) -> IndexMap:
     """Return ``places`` along ``axis``, in this order. Raises MapError."""
     wrong = next((place for place in places if not 0 <= place < shape[axis]), None)
