@@ -59,6 +59,7 @@ _SPANS = {
     100: ((0, 4),),  # MIRROR_PAD
     101: (),  # ABS
     102: (),  # SPLIT_V
+    111: (),  # ELU
     114: (),  # QUANTIZE
     117: (),  # HARD_SWISH
     124: (),  # DENSIFY
