@@ -219,6 +219,9 @@ _MOVES: dict[str, Callable[[ModelBuilder, int], Outputs]] = {
     "into_channels": _into_channels,
     "into_pixels": _into_pixels,
     "nearest": _nearest,
+    "tiled": lambda b, x: moves.tile(b, x, (1, 2, 3, 2)),
+    "reversed": lambda b, x: moves.gather(b, x, np.arange(b.spec(x).shape[2])[::-1], 2),
+    "gathered": lambda b, x: moves.gather(b, x, (0, 0, b.spec(x).shape[3] - 1), 3),
 }
 
 

@@ -1,5 +1,5 @@
 """MUL, SUB, SQUARED_DIFFERENCE, MAXIMUM and MINIMUM of two feature maps: all 65,536 pairs,
-shapes, broadcast.
+shapes, broadcast, also of both (and of ADD).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.operator_options import Options
+from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.sub import SubOptions
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.ranges import one_scale
 from rk3588_conformance.case import Case, Family
-from rk3588_conformance.grid import Value, grid
+from rk3588_conformance.grid import grid
 from rk3588_conformance.own_grid import EIGHT_BITS, constant, dtype_of, model, shape_of, values_of
 from rk3588_conformance.random_layers import draw_quantization, draw_zero_point
 from rk3588_conformance.tolerance import NONE, SQUARES, SUM_ALONE
@@ -72,6 +73,7 @@ def _largest_square(first: float, second: float) -> float:
 
 
 _SQUARES = _Operator("SQUARED_DIFFERENCE", _largest_square, differing=SQUARES, types=("int8",))
+_SUM = _Operator("ADD", lambda a, b: a + b, AddOptions, SUM_ALONE)
 _ALL = (
     _Operator("MUL", lambda a, b: 128 * a * b, MulOptions),
     _Operator("SUB", lambda a, b: a + b, SubOptions, SUM_ALONE),
@@ -80,6 +82,7 @@ _ALL = (
     _Operator("MINIMUM"),
 )
 _OPERATORS = {operator.name: operator for operator in _ALL}
+_MEETING = _OPERATORS | {_SUM.name: _SUM}
 
 
 def _all_pairs(dtype: DType) -> Sequence[npt.NDArray[np.generic]]:
@@ -140,11 +143,6 @@ _OTHERS = {
 }  # fmt: skip
 
 
-def _broadcast_in(*, op: str, other: str, origin: str, type: str, **_: Value) -> bool:
-    is_read = origin == "constant" or other in ("scalar", "channels4", "pixels", "whole")
-    return is_read and type in _OPERATORS[op].types
-
-
 @grid(
     "PairBroadcast.Op/",
     op=tuple(_OPERATORS),
@@ -152,7 +150,7 @@ def _broadcast_in(*, op: str, other: str, origin: str, type: str, **_: Value) ->
     origin=("constant", "input"),
     order=("first", "second"),
     type=EIGHT_BITS,
-    is_in=_broadcast_in,
+    is_in=lambda op, type, **_: type in _OPERATORS[op].types,
 )
 def _broadcast(name: str, *, op: str, other: str, origin: str, order: str, type: str) -> Case:
     """A second operand that is stretched, as in squeeze-and-excite."""
@@ -170,6 +168,43 @@ def _broadcast(name: str, *, op: str, other: str, origin: str, order: str, type:
 
     build = model(op.lower(), body)
     return Case(name, "PairBroadcast", build, differing=operator.differing)
+
+
+_MET = {
+    "row_column": ("1x1x7x19", "1x11x1x19"), "column_whole": ("1x11x1x33", "1x11x7x33"),
+    "row_whole": ("1x29x37x17", "1x1x37x17"), "images_pixels": ("2x1x1x19", "1x11x7x1"),
+    "channels_pixels": ("1x1x1x40", "1x5x13x1"), "images_column": ("3x1x5x16", "1x4x1x1"),
+    "images_row": ("2x6x7x9", "1x1x7x9"), "lines": ("1x13x64", "5x1x64"),
+    "lower_rank": ("13x5", "7x1x1"),
+}  # fmt: skip
+"""The shapes of both operands."""
+
+
+@grid(
+    "PairMeets.Op/",
+    op=tuple(_MEETING),
+    shapes=tuple(_MET),
+    origin=("constant", "input"),
+    order=("first", "second"),
+    type=EIGHT_BITS,
+    is_in=lambda op, type, **_: type in _MEETING[op].types,
+)
+def _meets(name: str, *, op: str, shapes: str, origin: str, order: str, type: str) -> Case:
+    """Operands that both are stretched, along any dimensions."""
+    operator, dtype = _MEETING[op], dtype_of(type)
+    one, other = map(shape_of, _MET[shapes])
+
+    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+        first, second, result = operator.quantizations(rng, dtype)
+        a = builder.input("a", one, dtype, first)
+        if origin == "constant":
+            b = constant(builder, rng, other, dtype, second)
+        else:
+            b = builder.input("b", other, dtype, second)
+        operands = (a, b) if order == "first" else (b, a)
+        return operator.add(builder, operands, np.broadcast_shapes(one, other), result)
+
+    return Case(name, "PairMeets", model(op.lower(), body), differing=operator.differing)
 
 
 @grid("PairSquares.Op/", draw=tuple(range(24)), reach=("all", "half"))
@@ -192,4 +227,4 @@ def _equal_scales(name: str, *, draw: int, reach: str) -> Case:
     return Case(name, "PairSquares", model("squares", body), differing=NONE, inputs=inputs)
 
 
-FAMILIES: tuple[Family, ...] = (_pairs, _shapes, _broadcast, _equal_scales)
+FAMILIES: tuple[Family, ...] = (_pairs, _shapes, _broadcast, _meets, _equal_scales)

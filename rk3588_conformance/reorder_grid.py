@@ -4,11 +4,23 @@ different sizes, a dimension more or less, other orders, borders. All have to be
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import pack, pad, reshape, split_v, transpose, unpack
+from rk3588_conformance.builder.moves import (
+    gather,
+    pack,
+    pad,
+    reshape,
+    split_v,
+    tile,
+    transpose,
+    unpack,
+)
 from rk3588_conformance.builder.ranges import LIMITS
 from rk3588_conformance.case import Case, Family
 from rk3588_conformance.grid import Value, grid
@@ -114,4 +126,76 @@ def _borders(
     return computed(builder, rng, pad(builder, x, sides, value=value, mode=_MODES.get(by)))
 
 
-FAMILIES: tuple[Family, ...] = (_uneven_splits, _packs, _reorders, _borders)
+_PLACES = ("begin", "inside", "end")
+"""The place of a move in its partition."""
+
+
+def _moved_at(
+    place: str, builder: ModelBuilder, rng: np.random.Generator, x: int, move: Callable[[int], int]
+) -> int:
+    y = move(x if place == "begin" else computed(builder, rng, x))
+    return y if place == "end" else computed(builder, rng, y)
+
+
+@layer_grid(
+    "Tiles.Op/",
+    differing=NONE,
+    is_in=lambda shape, times, **_: len(shape_of(shape)) == len(shape_of(times)),
+    shape=("1x5x7x12", "1x1x1x40", "1x7x1x33", "1x1x13x1", "1x11x16", "3x64", "17"),
+    times=("1x1x1x3", "1x1x5x1", "1x4x1x1", "1x3x2x2", "1x7x1", "1x2x3", "5x1", "1x2", "3"),
+    place=_PLACES,
+    type=EIGHT_BITS,
+)
+def _tiles(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, times: str, place: str, **_: Value
+) -> int:
+    return _moved_at(place, builder, rng, x, lambda y: tile(builder, y, shape_of(times)))
+
+
+_Indices = Callable[[np.random.Generator, int], Any]
+
+_INDICES: dict[str, _Indices] = {
+    "one": lambda _, size: size // 2,
+    "reversed": lambda _, size: np.arange(size)[::-1],
+    "every_second": lambda _, size: np.arange(0, size, 2),
+    "shuffled": lambda rng, size: rng.permutation(size),
+    "repeated": lambda rng, size: np.sort(rng.integers(0, size, 9)),
+    "range": lambda _, size: np.arange(size // 3, size),
+    "rows": lambda rng, size: rng.integers(0, size, (1, 3)),
+}
+
+
+def _is_one_image(*, shape: str, axis: int, indices: str, **_: Value) -> bool:
+    """Return whether the result has a dimension, up to four, and one image."""
+    rank = len(shape_of(shape))
+    after = rank + {"one": -1, "rows": 1}.get(indices, 0)
+    return axis < rank and 0 < after < 5 and (rank < 4 or axis > 0)
+
+
+@layer_grid(
+    "Gathers.Op/",
+    differing=NONE,
+    is_in=_is_one_image,
+    shape=("1x5x7x12", "1x3x16x48", "1x11x33", "4x70", "19"),
+    axis=(0, 1, 2, 3),
+    indices=tuple(_INDICES),
+    place=_PLACES,
+    type=EIGHT_BITS,
+)
+def _gathers(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, shape: str, axis: int, indices: str,
+    place: str, **_: Value,
+) -> int:  # fmt: skip
+    """Add any places along any dimension; a single one takes the dimension away."""
+    places = _INDICES[indices](rng, shape_of(shape)[axis])
+    return _moved_at(place, builder, rng, x, lambda y: gather(builder, y, places, axis))
+
+
+FAMILIES: tuple[Family, ...] = (
+    _uneven_splits,
+    _packs,
+    _reorders,
+    _borders,
+    _tiles,
+    _gathers,
+)

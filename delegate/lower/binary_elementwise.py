@@ -1,19 +1,12 @@
 """Operators of two feature maps as tasks of their own: the DPU alone ("flying"), one operand
-through MRDMA and BS, the other through ERDMA.
-
-Operands that are smaller than the result they meet, made larger in a work area first.
-
-One channel that meets several: EW reads whole groups of channels, so a 1x1 convolution with weights
-of 1 brings the value to all of them. One pixel that meets several, on a chip of which no program
-reads an operand per channel: copies of the pixel, and of all those that are there, until the map is
-full.
+through MRDMA and BS, the other through ERDMA. See ``broadcasting`` for those that are smaller than
+the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +14,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE
 from delegate.errors import LoweringError
+from delegate.lower.broadcasting import with_broadcast
 from delegate.lower.conv_stages import bn_in_registers
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import (
@@ -33,17 +27,14 @@ from delegate.lower.memory.tensors import (
 from delegate.lower.numerics.pipeline import EwOperation, Pipeline
 from delegate.lower.operation import ConstantPool, Memory, Planning, layer_name
 from delegate.lower.rules import TASKS_KEEP_MEMORY
-from delegate.lower.selection import Moving, is_depthwise, surfaces_written
 from delegate.lower.task import (
     BsStage,
     BufferId,
-    ConvTask,
     ElementwiseTask,
     EwStage,
     Ref,
     Source,
     Stages,
-    Task,
 )
 from delegate.lower.tiling.element_wise import MapPart, map_parts
 from delegate.model.graph import Graph, Node, Tensor
@@ -63,26 +54,6 @@ def lower_pair(planning: Planning, node: Node, requantize: Requantize, memory: M
     pipeline = requantize((main, other), target, is_swapped)
     tasks = (*before, *pair_tasks(chip, (main, other), target, pipeline))
     return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
-
-
-def with_broadcast(
-    chip: Chip, node: Node, output: View, memory: Memory, place: Ref
-) -> tuple[tuple[Task, ...], Mapping[int, DeviceTensor]]:
-    """Tasks that stretch an operand to the channels of ``output``, and copy it to its pixels, from
-    ``place`` on, and all tensors, with that one where it is then. Raises LoweringError.
-    """
-    tensors = dict(memory.tensors)
-    moving = Moving(chip, node, memory.constants)
-    tasks: list[Task] = []
-    for index in dict.fromkeys(node.inputs):
-        if index not in tensors:
-            continue
-        made = broadcast(chip, tensors[index], output, place)
-        if made:
-            tasks += broadcasting_tasks(moving, tensors[index], made)
-            tensors[index] = made[-1]
-            place = place.moved(sum(tensor.size_bytes for tensor in made))
-    return tuple(tasks), tensors
 
 
 def pair_tasks(
@@ -223,51 +194,3 @@ def pack_feature(values: npt.NDArray[np.int8], layout: DeviceTensor) -> bytes:
     split = padded.reshape(images, height * width, surfaces, CHANNELS_PER_SURFACE)
     memory[:, :used] = split.transpose(0, 2, 1, 3).reshape(images, used)
     return memory.tobytes()
-
-
-def is_copied(chip: Chip, operand: View, output: View) -> bool:
-    """Return whether a pixel meets several, and no program is known to have that."""
-    return Primitive.CHANNEL_OPERANDS in chip.lacks and operand.pixels == 1 < output.pixels
-
-
-def broadcast(chip: Chip, operand: DeviceTensor, output: View, place: Ref) -> list[DeviceTensor]:
-    """Return what is made of ``operand``, one behind the other from ``place`` on: a map with the
-    channels of ``output``, then one with its pixels, as far as it lacks those.
-    """
-    made: list[DeviceTensor] = []
-    view = operand.view
-    if view.channels == 1 < output.channels:
-        view = replace(view, channels=output.channels)
-        surfaces = chip.groups.surfaces_written(output.channels, is_depthwise=False)
-        made.append(replace(operand.alone(view, place), surfaces=surfaces))
-        place = place.moved(made[0].size_bytes)
-    if is_copied(chip, view, output):
-        view = replace(view, height=output.height, width=output.width)
-        surfaces = surfaces_written(chip, view.channels)
-        made.append(replace(operand.alone(view, place), surfaces=surfaces))
-    return made
-
-
-def broadcasting_tasks(
-    moving: Moving, operand: DeviceTensor, made: list[DeviceTensor]
-) -> Iterator[ConvTask]:
-    """``made`` of ``operand``. Raises LoweringError."""
-    for source, target in pairwise((operand, *made)):
-        for image in range(source.view.images):
-            maps = source.image(image), target.image(image)
-            if source.view.channels < target.view.channels:
-                ones = np.ones((target.view.channels, 1, 1, 1), np.int8)
-                yield from moving.move(*maps, ones)
-            else:
-                yield from _copies(moving, *maps)
-
-
-def _copies(moving: Moving, there: DeviceTensor, whole: DeviceTensor) -> Iterator[ConvTask]:
-    pixels, done = whole.view.pixels, 0
-    unit = moving.chip.groups.surface_pixels(is_depthwise=True)
-    depthwise = is_depthwise(moving.chip, whole.view.channels) and pixels % unit == 0
-    while done < pixels:
-        count = min(max(done, 1), pixels - done)
-        yield from moving.select(there, whole.part(done, count, 1), depthwise=depthwise)
-        done += count
-        there = whole.part(0, min(done, pixels - done), 1)

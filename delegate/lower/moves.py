@@ -11,6 +11,7 @@ Read a map between two images in the device's terms: pixels and channels.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +25,7 @@ from delegate.lower.tables import copy_tasks, table_tasks
 from delegate.lower.task import ConvTask, ElementwiseTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Tensor
-from delegate.model.index_map import Digit, IndexMap, coordinates
+from delegate.model.index_map import Digit, IndexMap, Piece, coordinates
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +208,13 @@ class Cut:
         return moving.move(window, target, weights, selection)
 
 
-def spots(steps: Sequence[Digit]) -> list[tuple[int, int]]:
-    """Return the offsets in source and result that ``steps`` lead to."""
-    found = [(0, 0)]
+Spot = tuple[int, int]
+"""A place in the source, and one in the result."""
+
+
+def spots(steps: Sequence[Digit], first: Spot = (0, 0)) -> list[Spot]:
+    """Return the places in source and result that ``steps`` from ``first`` on lead to."""
+    found = [first]
     for step in steps:
         found = [
             (a + n * step.source, b + n * step.result) for n in range(step.size) for a, b in found
@@ -217,33 +222,61 @@ def spots(steps: Sequence[Digit]) -> list[tuple[int, int]]:
     return found
 
 
+def as_they_are(channels: int) -> tuple[Spot, ...]:
+    """Return the places of channels that stay what they are."""
+    return tuple((channel, channel) for channel in range(channels))
+
+
 @dataclass(frozen=True, slots=True)
 class Moves:
     """Steps of whole pixels or channels, innermost first: from pixels to pixels, pixels to channels
-    (``joined``), channels to pixels (``cut``) and channels to channels.
+    (``joined``) and channels to pixels (``cut``), from the pixels ``first`` on; and ``channels``
+    that become channels. A step of 0 in the source repeats it.
     """
 
     pixels: tuple[Digit, ...]
     joined: tuple[Digit, ...]
     cut: tuple[Digit, ...]
-    channels: tuple[Digit, ...]
+    channels: tuple[Spot, ...]
+    first: Spot = (0, 0)
+
+    @property
+    def written(self) -> int:
+        """Return the channels that each pixel of the result gets."""
+        return math.prod(step.size for step in self.joined) * len(self.channels)
 
 
-def moves_of(found: IndexMap, source_channels: int, channels: int) -> Moves | None:
-    """Return how ``found`` makes an image of ``channels`` channels of one of ``source_channels``;
-    None: not in one piece, or steps are pixels and channels at once. Raises MapError.
+def moves_of(found: IndexMap, source: Spot, channels: int) -> tuple[Moves, ...] | None:
+    """Return how ``found`` makes an image of ``channels`` channels of ``source``, so many pixels
+    and channels: each gives other pixels. None: steps are pixels and channels at once, go backwards
+    from one to the other, or give pixels some of their channels. Raises MapError.
     """
-    result, source = ((found.size // n, n) for n in (channels, source_channels))
-    pieces = found.by_dimensions(result, source).pieces
-    if len(pieces) > 1:
-        return None
-    moves: list[list[Digit]] = [[] for _ in range(4)]
-    for digit in reversed(pieces[0].digits):
+    result = found.size // channels, channels
+    together: dict[Moves, list[Spot]] = {}
+    for piece in found.by_dimensions(result, source).pieces:
+        moves = _moves_of(piece)
+        if moves is None:
+            return None
+        together.setdefault(replace(moves, channels=()), []).extend(moves.channels)
+    made = tuple(replace(moves, channels=tuple(spots)) for moves, spots in together.items())
+    return made if all(moves.written == channels for moves in made) else None
+
+
+def _moves_of(piece: Piece) -> Moves | None:
+    groups: list[list[Digit]] = [[] for _ in range(4)]
+    for digit in reversed(piece.digits):
         (a_pixels, a_channels), (b_pixels, b_channels) = (
             coordinates(distance, 2) for distance in digit[1:]
         )
         if (a_pixels and a_channels) or (b_pixels and b_channels):
             return None
-        group = moves[2 * bool(a_channels) + bool(b_channels)]
+        turns = bool(a_channels) != bool(b_channels)
+        if turns and min(a_pixels, a_channels) < 0:
+            return None
+        group = groups[2 * bool(a_channels or (not a_pixels and b_channels)) + bool(b_channels)]
         group.append(Digit(digit.size, a_pixels or a_channels, b_pixels or b_channels))
-    return Moves(*map(tuple, moves))
+    pixels, joined, cut, within = map(tuple, groups)
+    (pixel, channel), (place, lane) = (
+        coordinates(first, 2) for first in (piece.first_source, piece.first_result)
+    )
+    return Moves(pixels, joined, cut, tuple(spots(within, (channel, lane))), (pixel, place))

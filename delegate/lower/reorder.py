@@ -25,7 +25,7 @@ from delegate.chip.element import (
 )
 from delegate.lower.group_padding import padding_copies
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.moves import Moves, spots
+from delegate.lower.moves import Moves, as_they_are, spots
 from delegate.lower.selection import Moving, is_depthwise, surfaces_written
 from delegate.lower.task import ConvTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
@@ -54,9 +54,9 @@ class Reorder:
         return turning is not None and not 0 < self._moving_tasks <= turning
 
     @property
-    def is_possible(self) -> bool:
-        tasks = self._turning_tasks if self.is_turn else self._moving_tasks
-        return tasks is not None and 0 < tasks <= MOST_TASKS
+    def count(self) -> int:
+        """Return the number of tasks, where each of them fits CBUF; 0: they cannot do it."""
+        return (self._turning_tasks if self.is_turn else self._moving_tasks) or 0
 
     @property
     def surfaces_read(self) -> int:
@@ -125,7 +125,9 @@ class Reorder:
         """
         moves = self.moves
         steps = (*moves.joined, *moves.cut)
-        if moves.channels or max(len(moves.joined), len(moves.cut)) > 1:
+        if (moves.first, moves.channels) != ((0, 0), ((0, 0),)):
+            return None
+        if max(len(moves.joined), len(moves.cut)) > 1 or self._cut.size != self.source_channels:
             return None
         if not steps or any(step.source != 1 for step in steps):
             return None
@@ -153,7 +155,7 @@ class Reorder:
             lane = first_channel % CHANNELS_PER_SURFACE
             weights = self._weights(lane, reach)
             lanes = weights.shape[3]
-            for begin, end in spots(loops):
+            for begin, end in spots(loops, self.moves.first):
                 view = View(1, rows.size, columns.size + reach - 1, lanes)
                 surface = first_channel // CHANNELS_PER_SURFACE
                 window = source.window(view, pixel=begin, surface=surface, row_pixels=rows.source)
@@ -172,7 +174,8 @@ class Reorder:
         columns = next((s for s in left if (s.source, s.result, self._reach) == (1, 1, 1)), POINT)
         if columns in left:
             left.remove(columns)
-        fitting = (step for step in left if self._are_rows(step))
+        apart = (step for step in left if step.source >= columns.size)  # no row is in another
+        fitting = (step for step in apart if self._are_rows(step))
         rows = max(fitting, key=lambda step: step.size, default=POINT)
         if rows in left:
             left.remove(rows)
@@ -191,7 +194,7 @@ class Reorder:
         places = [
             (a, b, tap + channel)
             for tap_at, tap in spots(self.moves.joined)
-            for a, b, channel in ((tap_at, *spot) for spot in spots(self.moves.channels))
+            for a, b, channel in ((tap_at, *spot) for spot in self.moves.channels)
         ]
         lanes = lane + 1 + max(channel for _, channel, _ in places)
         weights = np.zeros((self.channels, 1, reach, lanes), np.int8)
@@ -229,7 +232,7 @@ class Reorder:
         back = [Digit(cut.size, 1, cut.result)]
         for there, here in zip(apart, self.moves.pixels, strict=True):
             back.append(Digit(here.size, there.result, here.result))
-        moves = Moves(tuple(back), (), (), (Digit(self.channels, 1, 1),))
+        moves = Moves(tuple(back), (), (), as_they_are(self.channels))
         copy = replace(self, moves=moves, source_channels=self.channels)
         yield from copy._moved(moving, staged, target)
 

@@ -20,7 +20,7 @@ from delegate.chip.chip import Primitive
 from delegate.chip.element import CHANNELS_PER_SURFACE, surfaces_of
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.moves import spots
-from delegate.lower.reorder import MOST_TASKS, POINT, Reorder
+from delegate.lower.reorder import POINT, Reorder
 from delegate.lower.selection import Moving, Selection
 from delegate.lower.task import Ref, Task
 from delegate.lower.weights import depthwise_channels
@@ -52,9 +52,9 @@ class ReorderWithoutRowGaps(Reorder):
         return False
 
     @property
-    def is_possible(self) -> bool:
-        ways = [self._moving_tasks, self._columns_tasks]
-        return any(0 < tasks <= MOST_TASKS for tasks in ways)
+    def count(self) -> int:
+        """See ``Reorder.count``."""
+        return self._columns_tasks if self._is_in_columns else self._moving_tasks
 
     @property
     def surfaces_read(self) -> int:
@@ -116,7 +116,7 @@ class ReorderWithoutRowGaps(Reorder):
         for first_channel, part in spots(columns.parts):
             surface, lane = divmod(first_channel, CHANNELS_PER_SURFACE)
             weights = self._weights_of_columns(lane, columns.beside)
-            for begin, end in spots(columns.pixels):
+            for begin, end in spots(columns.pixels, self.moves.first):
                 view = View(1, run.size, 1, weights.shape[3])
                 column = source.window(view, pixel=begin, surface=surface, row_pixels=1)
                 view = View(1, run.size, side, self.channels)
@@ -136,11 +136,10 @@ class ReorderWithoutRowGaps(Reorder):
         return weights
 
 
-def without_row_gaps(reorder: Reorder) -> Reorder | None:
-    """Return ``reorder`` as its chip is known to do it; None: it is not."""
+def without_row_gaps(reorder: Reorder) -> Reorder:
+    """Return ``reorder`` as its chip is known to do it."""
     if Primitive.ROW_GAPS not in reorder.chip.lacks:
         return reorder
-    found = ReorderWithoutRowGaps(
+    return ReorderWithoutRowGaps(
         reorder.chip, reorder.moves, reorder.source_channels, reorder.channels
     )
-    return found if found.is_possible else None

@@ -172,6 +172,10 @@ class IndexMap:
             return None
         return IndexMap(size, tuple(found))
 
+    def is_order(self, size: int) -> bool:
+        """Return whether the result has every element of its source, which has ``size``, once."""
+        return self.is_whole and self.size == size and self.invert(0, size) is not None
+
     def by_dimensions(self, result: Shape, *sources: Shape) -> IndexMap:
         """Return the same map of a result, and of sources if given, in layouts whose dimensions do
         not reach into one another: the values of the last lie 1 apart, those of each before it FAR
@@ -359,6 +363,12 @@ def strided(sizes: Shape, strides: Shape, first: int = 0) -> IndexMap:
 def identity(shape: Shape) -> IndexMap:
     """Return elements as they are: RESHAPE, SQUEEZE, EXPAND_DIMS."""
     return strided((math.prod(shape),), (1,))
+
+
+def tiled(shape: Shape, times: Shape) -> IndexMap:
+    """Return the whole tensor so many times one behind the other in each dimension."""
+    sizes = [n for pair in zip(times, shape, strict=True) for n in pair]
+    return strided(sizes, [n for stride in row_major(shape) for n in (0, stride)])
 
 
 @lru_cache(maxsize=256)

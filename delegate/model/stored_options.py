@@ -44,6 +44,7 @@ _SPANS = {
     60: (),  # PADV2
     65: (),  # SLICE
     67: ((0, 4), (4, 4), (8, 4), (12, 4)),  # TRANSPOSE_CONV
+    69: (),  # TILE
     70: (),  # EXPAND_DIMS
     74: ((0, 1),),  # SUM
     76: (),  # RSQRT
@@ -58,6 +59,7 @@ _SPANS = {
     100: ((0, 4),),  # MIRROR_PAD
     101: (),  # ABS
     102: (),  # SPLIT_V
+    111: (),  # ELU
     114: (),  # QUANTIZE
     117: (),  # HARD_SWISH
     124: (),  # DENSIFY

@@ -34,8 +34,8 @@ def boxes_of(seen: IndexMap, shape: Shape) -> list[tuple[Spread, Channels]] | No
 
 
 def _boxes_of(piece: Piece, shape: Shape) -> list[tuple[Spread, Channels]] | None:
-    """Return the boxes of a piece by dimensions; None: it has not all pixels, or a box begins
-    within a surface.
+    """Return the boxes of a piece by dimensions; None: it has not all pixels, a box begins within
+    a surface, or the host would go backwards.
     """
     *pixels, _ = shape
     strides, sizes = [0] * len(shape), [1] * len(shape)
@@ -49,6 +49,8 @@ def _boxes_of(piece: Piece, shape: Shape) -> list[tuple[Spread, Channels]] | Non
             return None
         else:
             apart.append(digit)
+    if min(strides) < 0:
+        return None
     if sizes[:-1] != pixels or math.prod(digit.size for digit in apart) > MOST_BOXES:
         return None
     image, row, pixel, channel = strides

@@ -171,7 +171,9 @@ class _Search:
         return found
 
     def _behind(self, tensor: int, moved: IndexMap) -> tuple[Node, IndexMap] | None:
-        """Return the only reader of ``tensor``, if it moves elements alone, and their map then."""
+        """Return the only reader of ``tensor``, if it gives elements alone another order, and their
+        map then.
+        """
         node, *others = self.facts.readers.get(tensor, ()) or (None,)
         if node is None or others or node.index not in self._members:
             return None
@@ -181,7 +183,8 @@ class _Search:
             return None
         try:
             (step,) = self.facts.maps(node)
-            return node, step.compose(moved)
+            is_order = step.is_order(math.prod(self._graph.tensor(tensor).shape))
+            return (node, step.compose(moved)) if is_order else None
         except MapError:
             return None
 

@@ -7,11 +7,13 @@ tensors, whose quantisation is the first input's, as the kernels demand.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from delegate.model.operator_options import Options
 from delegate.ops.concatenation import ConcatenationOptions
+from delegate.ops.gather import GatherOptions
 from delegate.ops.mirror_pad import MirrorPadOptions
 from delegate.ops.pack import PackOptions
 from delegate.ops.strided_slice import StridedSliceOptions
@@ -74,6 +76,22 @@ def transpose(builder: ModelBuilder, x: int, axes: Sequence[int], name: str = "t
     shape = [builder.spec(x).shape[axis] for axis in axes]
     order = {"axes": axes}
     return builder.result("TRANSPOSE", (x,), name, shape, numbers=order, version=INT8_VERSION)
+
+
+def tile(builder: ModelBuilder, x: int, times: Sequence[int], name: str = "tiled") -> int:
+    """``x`` so many times in each dimension."""
+    shape = np.multiply(builder.spec(x).shape, times).tolist()
+    return builder.result("TILE", (x,), name, shape, numbers={"times": times})
+
+
+def gather(builder: ModelBuilder, x: int, places: Any, axis: int, name: str = "gathered") -> int:
+    """``places`` of ``x`` along ``axis``: one number, or an array of them."""
+    shape, table = builder.spec(x).shape, GatherOptions(axis)
+    result = (*shape[:axis], *np.shape(places), *shape[axis + 1 :])
+    indices = {"places": places}
+    return builder.result(
+        "GATHER", (x,), name, result, options=table, numbers=indices, version=INT8_VERSION
+    )
 
 
 def pack(builder: ModelBuilder, parts: Sequence[int], axis: int, name: str = "packed") -> int:

@@ -191,7 +191,8 @@ def _product(g: Generator, x: int) -> list[int]:
     return [y, g.made("MUL", (y, scale), (n, h, w, columns), MulOptions())]
 
 
-_SHARED = ("split", "slice", "pooled", "resized", "blocks", "transposed", "reshaped", "uneven")
+_SHARED = ("split", "slice", "pooled", "resized", "blocks", "transposed", "reshaped", "uneven",
+           "repeated", "gathered")  # fmt: skip
 MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "conv": _conv,
     "pair": _pair,

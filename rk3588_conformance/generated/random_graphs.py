@@ -294,7 +294,7 @@ def _pad(g: Generator, x: int) -> list[int]:
 
 
 def _pool(g: Generator, x: int) -> list[int]:
-    """A pool; or a node of the CPU, TILE once, whose kernels all agree."""
+    """A pool; or a node of the CPU, REVERSE_V2 of channels, whose kernels all agree."""
     spec = g.builder.spec(x)
     _, h, w, _ = spec.shape
     rows, columns = min(h, g.pick((1, 2))), min(w, g.pick((1, 2)))
@@ -303,8 +303,8 @@ def _pool(g: Generator, x: int) -> list[int]:
         pooling = PoolOptions(padding=Padding.SAME, filter_h=rows, filter_w=columns)
         g.builder.operator("MAX_POOL_2D", (x,), (y,), pooling, version=2)
     else:
-        once = g.builder.constant("once", np.ones(len(spec.shape), np.int32))
-        g.builder.operator("TILE", (x, once), (y,), None)
+        axis = g.builder.constant("axis", np.array([3], np.int32))
+        g.builder.operator("REVERSE_V2", (x, axis), (y,), None)
     g.read.add(x)
     return [y]
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 UNARY = ("LOGISTIC", "TANH", "RELU", "RELU6", "RELU_N1_TO_1", "HARD_SWISH", "LEAKY_RELU", "ABS")
 CLAMPED = (Activation.NONE, Activation.NONE, Activation.RELU, Activation.RELU6)
 MOST_PIXELS = 1500  # of what is made larger
+MOST_REPEATED = 20_000
+"""Elements of a tensor that is repeated."""
 
 
 def _function(g: Generator, x: int) -> list[int]:
@@ -286,6 +288,26 @@ def _uneven(g: Generator, x: int) -> list[int]:
     return list(moves.split_v(g.builder, x, (first, channels - first), 3, name))
 
 
+def _repeated(g: Generator, x: int) -> list[int]:
+    """The image several times side by side, mostly in one direction."""
+    times = [1, *(g.pick((1, 1, 2, 3)) for _ in "hwc")]
+    if prod(g.shape(x)) * prod(times) > MOST_REPEATED:
+        return []
+    g.read.add(x)
+    return [moves.tile(g.builder, x, times, f"repeated{len(g.words)}")]
+
+
+def _gathered(g: Generator, x: int) -> list[int]:
+    """Any channels, or rows or columns of images that keep their size."""
+    axis = 3 if g.is_resized or g.is_stretched else g.pick((1, 2, 3))
+    size = g.shape(x)[axis]
+    places = g.rng.integers(0, size, g.pick((1, 2, 5, 17)))
+    if g.chance(0.5):
+        places = np.arange(size)[:: g.pick((-1, 2, 3))]
+    g.read.add(x)
+    return [moves.gather(g.builder, x, places, axis, f"gathered{len(g.words)}")]
+
+
 MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "function": _function,
     "slopes": _slopes,
@@ -301,7 +323,10 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "reshaped": _reshaped,
     "bordered": _bordered,
     "uneven": _uneven,
+    "repeated": _repeated,
+    "gathered": _gathered,
 }
 STEPS: Sequence[str] = (*3 * ("function",), "slopes", *4 * ("pair",), "squares", "extremum",
                         *2 * ("pooled",), "reduced", *2 * ("resized",), *2 * ("spread",), "blocks",
-                        *2 * ("transposed",), "reshaped", "bordered", "uneven")  # fmt: skip
+                        *2 * ("transposed",), "reshaped", "bordered", "uneven", "repeated",
+                        "gathered")  # fmt: skip

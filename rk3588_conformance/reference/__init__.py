@@ -42,6 +42,8 @@ _SELECTING = (
     selecting.pad,
     selecting.padv2,
     selecting.mirror_pad,
+    selecting.tile,
+    selecting.gather,
     selecting.space_to_depth,
     selecting.depth_to_space,
     selecting.resize_nearest_neighbor,

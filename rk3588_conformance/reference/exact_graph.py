@@ -158,6 +158,8 @@ _MOVES: dict[str, Callable[[Graph, Node, ValueOf], list[Array]]] = {
     "SLICE": _sliced,
     "STRIDED_SLICE": _strided,
     "TRANSPOSE": _transposed,
+    "TILE": _by(selecting.tile),
+    "GATHER": _by(selecting.gather),
     "MIRROR_PAD": _by(selecting.mirror_pad),
     "SPACE_TO_DEPTH": _by(selecting.space_to_depth),
     "DEPTH_TO_SPACE": _by(selecting.depth_to_space),

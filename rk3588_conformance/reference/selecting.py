@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from delegate.ops.depth_to_space import DepthToSpaceOptions
+from delegate.ops.gather import GatherOptions
 from delegate.ops.mirror_pad import SYMMETRIC, MirrorPadOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
@@ -50,6 +51,17 @@ def mirror_pad(call: Call) -> Array:
 def _amounts(call: Call) -> Array:
     """Return the elements before and behind, by dimension."""
     return call.constant(1).reshape(-1, 2)
+
+
+def tile(call: Call) -> Array:
+    """Return the tensor several times along each dimension."""
+    return np.asarray(np.tile(call.value(), call.constant(1).reshape(-1).tolist()))
+
+
+def gather(call: Call) -> Array:
+    """Return the slices that the indices name."""
+    axis = call.node.known_options(GatherOptions).axis
+    return np.asarray(np.take(call.value(), call.constant(1), axis=axis))
 
 
 def depth_to_space(call: Call) -> Array:

@@ -29,7 +29,6 @@ from delegate.model.operator_options import FieldKind, fields_of
 from delegate.model.stored_options import STORED
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
-from delegate.ops.shared.shape_arithmetic import GatherOptions
 from delegate.options import Options
 from tests.aot.models import rich_model, two_subgraphs
 from tests.shared_folder import DIGITS, model_files, whole_models
@@ -246,8 +245,9 @@ def test_litert_tells_what_the_file_says(path: Path, monkeypatch: pytest.MonkeyP
 def test_every_option_has_a_function_of_its_kind() -> None:
     sizes = {FieldKind.BOOL: 1}
     for name, getters in GETTERS.items():
-        kind = GatherOptions if name == "GATHER" else OPERATORS[name].options
-        fields = sorted((field for _, field in fields_of(kind)), key=lambda f: f.offset)
+        fields = sorted(
+            (field for _, field in fields_of(OPERATORS[name].options)), key=lambda f: f.offset
+        )
         assert len(getters) == len(fields), name
         for getter, field in zip(getters, fields, strict=True):
             from_1 = field.kind in (FieldKind.PADDING, FieldKind.ENUM_FROM_1)

@@ -5,23 +5,27 @@ Lite puts it.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from delegate.chip.chips import DEFAULT as CHIP
 from delegate.errors import LoweringError
 from delegate.lower.lowering import lower_partition
-from delegate.lower.moves import moves_of, spots
+from delegate.lower.moves import Moves, moves_of, spots
+from delegate.lower.rearrangement import rearrangement
 from delegate.model.graph import Partition
-from delegate.model.index_map import identity
+from delegate.model.index_map import IndexMap, MapError, identity, tiled
 from delegate.model.tflite_reader import read_graph
-from delegate.ops.shared.maps import transposed
+from delegate.ops.shared.maps import gathered, transposed
 from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.rules import facts_of
 from delegate.partition.workload import workload_of
-from rk3588_conformance.builder.moves import reshape, transpose
+from rk3588_conformance.builder.moves import reshape, tile, transpose
 from tests.lower.test_aliases import Net, check
 
 
@@ -100,31 +104,77 @@ shapes = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+Numbers = npt.NDArray[Any]
+Step = tuple[IndexMap, Numbers]
+
+
+def _transposed(data: st.DataObject, values: Numbers) -> Step:
+    axes = data.draw(st.permutations(range(values.ndim)))
+    return transposed(values.shape, axes), values.transpose(axes)
+
+
+def _tiled(data: st.DataObject, values: Numbers) -> Step:
+    times = [data.draw(st.sampled_from((1, 1, 2, 3, 7))) for _ in values.shape]
+    return tiled(values.shape, times), np.tile(values, times)
+
+
+def _gathered(data: st.DataObject, values: Numbers) -> Step:
+    axis = data.draw(st.integers(0, values.ndim - 1))
+    indices = st.integers(0, values.shape[axis] - 1)
+    places = data.draw(st.lists(indices, min_size=1, max_size=6))
+    return gathered(values.shape, places, axis), values.take(places, axis)
+
+
+def _moved(moves: Moves, values: Numbers, flat: Numbers, source: int, result: int) -> None:
+    """Move what ``moves`` say of pixels of so many channels."""
+    given = values.ravel().copy()
+    groups = ((source, result), (source, 1), (1, result), (1, 1))
+    found = [(moves.first[0] * source, moves.first[1] * result)]
+    steps = (spots(moves.pixels), spots(moves.joined), spots(moves.cut), moves.channels)
+    for group, scales in zip(steps, groups, strict=True):
+        found = [(a + s * scales[0], b + t * scales[1]) for s, t in group for a, b in found]
+    for place, at in found:
+        flat[at] = given[place]
+
+
+@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_moves_are_those_of_numpy(data: st.DataObject) -> None:
-    """Moves of any chain of transposes and reshapes are NumPy's, where they are known."""
+    """Moves of any chain of transposes, reshapes, repetitions and choices are NumPy's, where they
+    are known; once, and then within the result.
+    """
     shape = data.draw(shapes)
-    values = np.arange(int(np.prod(shape))).reshape(shape)
+    start = values = np.arange(int(np.prod(shape))).reshape(shape)
     moved = identity(shape)
     for _ in range(data.draw(st.integers(1, 3))):
-        axes = data.draw(st.permutations(range(values.ndim)))
-        moved = transposed(values.shape, axes).compose(moved)
-        values = values.transpose(axes)
+        step, values = data.draw(st.sampled_from((_transposed, _tiled, _gathered)))(data, values)
+        moved = step.compose(moved)
         merged = data.draw(st.integers(0, values.ndim - 1))
         if merged and data.draw(st.booleans()):
             joined = (*values.shape[: merged - 1], -1, *values.shape[merged + 1 :])
             values = values.reshape(joined)
+        assume(values.size < 50_000)
     channels, result = shape[-1], values.shape[-1]
-    moves = moves_of(moved, channels, result)
+    try:
+        moves = moves_of(moved, (start.size // channels, channels), result)
+    except MapError:
+        return
     if moves is None:
         return
     flat = np.full(values.size, -1)
-    groups = ((channels, result), (channels, 1), (1, result), (1, 1))
-    found = [(0, 0)]
-    steps = (moves.pixels, moves.joined, moves.cut, moves.channels)
-    for group, scales in zip(steps, groups, strict=True):
-        found = [(a + s * scales[0], b + t * scales[1]) for s, t in spots(group) for a, b in found]
-    for source, target in found:
-        flat[target] = source
+    found = rearrangement(CHIP, moves, channels, result)
+    for part in found.moved:
+        _moved(part.moves, start, flat, channels, result)
+    for part in found.copied:
+        assert max(a for a, _ in spots(part.moves.pixels)) < -np.subtract(*part.moves.first)
+        _moved(part.moves, flat, flat, result, result)
     np.testing.assert_array_equal(flat, values.ravel())
+
+
+@pytest.mark.parametrize(("rows", "tasks"), [(2, 2), (7, 4), (64, 7), (200, 9)])
+def test_what_repeats_a_map_is_copied_from_it(rows: int, tasks: int) -> None:
+    """As much as is there each time."""
+    net = Net(3, 5, 16)
+    y = tile(net.builder, net.depthwise(net.input()), (1, rows, 1, 1))
+    result = check(net.model(net.add(y, y)))
+    assert len(result.partitions[0].layers[1].tasks) == tasks

@@ -16,12 +16,16 @@ def all_values(dtype: DType) -> npt.NDArray[np.generic]:
     return np.arange(low, high + 1).astype(np.int8 if dtype is DType.INT8 else np.uint8)
 
 
-def kernel_results(model: bytes, inputs: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    """Return what the reference kernels make of the only input. RuntimeError if they refuse."""
+def kernel_results(
+    model: bytes, inputs: npt.NDArray[np.generic], *, has_reference: bool = True
+) -> npt.NDArray[np.generic]:
+    """Return what the reference kernels make of the only input, or the only ones where there are no
+    others. RuntimeError if they refuse.
+    """
+    kinds = OpResolverType
+    kind = kinds.BUILTIN_REF if has_reference else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:
-        interpreter = Interpreter(
-            model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-        )
+        interpreter = Interpreter(model_content=model, experimental_op_resolver_type=kind)
         interpreter.allocate_tensors()
     except ValueError as error:
         raise RuntimeError(str(error)) from None

@@ -19,6 +19,7 @@ from tests.partition.rule_graphs import (
     enlarged_to,
     fc,
     flattened,
+    gathered,
     halves,
     interpolated,
     joined,
@@ -32,6 +33,7 @@ from tests.partition.rule_graphs import (
     skipping,
     summed,
     tall_average,
+    tiled,
     transposed,
     turned,
     with_input,
@@ -134,6 +136,17 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "transposed_axes": [
         (lambda: turned((0, 1, 1, 2)), "the axes are [0, 1, 1, 2]"),
         (lambda: with_output(turned((0, 3, 1, 2)), shape=(1, 32, 2, 3)), "[1, 32, 2, 3]"),
+    ],
+    "repeated_as_known": [
+        (lambda: with_output(tiled((1, 2, 1, 1)), shape=(1, 3, 2, 64)), "not [1, 6, 2, 32]"),
+        (lambda: with_input(tiled((1, 2, 1, 1)), 1, constant=np.ones(3, np.int32)), "4 constants"),
+    ],
+    "gathered_inside": [
+        (lambda: gathered((0, 32)), "index 32 does not lie in the 32 along axis 3"),
+        (lambda: gathered((-1,), 1), "index -1 does not lie in the 3"),
+        (lambda: with_options(gathered((0, 2)), batch_dims=1), "batch_dims is 1"),
+        (lambda: with_options(gathered((0, 2)), axis=4), "the axis is 4"),
+        (lambda: with_output(gathered((0, 2)), shape=(1, 3, 2, 3)), "not [1, 3, 2, 2]"),
     ],
     "new_shape_constant": [(shape_computed, "is computed")],
     "pool_rank": [

@@ -235,8 +235,12 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
             "both are constants",
         ),
     ],
-    "one_operand_has_output_shape": [
-        (lambda: addition(other_shape=(1, 1, 2, 4)), "of shape [1, 1, 2, 4] is to be broadcast"),
+    "operands_broadcast": [
+        (lambda: addition((1, 300, 300, 4), other_shape=(1, 300, 1, 4)), "is [1, 300, 1, 4]"),
+        (
+            lambda: with_input(addition(), 1, shape=(1, 1, 5, 4)),
+            "[1, 3, 2, 4], [1, 1, 5, 4], [1, 3, 2, 4]",
+        ),
         (lambda: with_output(addition(), shape=(1, 3, 5, 4)), "[1, 3, 5, 4]"),
     ],
     "sum_scales_in_range": [

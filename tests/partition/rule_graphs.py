@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -199,6 +200,22 @@ def turned(axes: tuple[int, ...]) -> Graph:
     b = ModelBuilder()
     x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
     b.output(moves.transpose(b, x, axes))
+    return read_graph(b.build())
+
+
+def tiled(times: tuple[int, ...]) -> Graph:
+    """TILE of [1, 3, 2, 32]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    b.output(moves.tile(b, x, times))
+    return read_graph(b.build())
+
+
+def gathered(places: Sequence[int], axis: int = 3) -> Graph:
+    """GATHER of [1, 3, 2, 32]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    b.output(moves.gather(b, x, places, axis))
     return read_graph(b.build())
 
 

@@ -15,10 +15,11 @@ from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
 from delegate.ops.concatenation import ConcatenationOptions
+from delegate.ops.gather import GatherOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.pack import PackOptions
 from delegate.ops.shared.reductions import ReducerOptions
-from delegate.ops.shared.shape_arithmetic import GatherOptions, with_shape_constants
+from delegate.ops.shared.shape_arithmetic import with_shape_constants
 from delegate.ops.strided_slice import StridedSliceOptions
 from delegate.options import Options
 from rk3588_conformance.builder.functions import function

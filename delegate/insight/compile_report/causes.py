@@ -62,6 +62,9 @@ _NORMALISED: Final = Cause(
     "A mean over channels, or over other axes than height and width: layer normalisation.",
     "Use BatchNormalization instead of LayerNormalization: it becomes part of the convolution.",
 )
+_LOOKED_UP: Final = Cause(
+    "Rows of a table are looked up by numbers that are computed: an embedding."
+)
 _STRIDE: Final = Cause(
     "A convolution's stride is above 7.",
     "Split patches in two steps, for instance strides 4 and 4 instead of 16.",
@@ -106,9 +109,9 @@ _BY_RULE: Final = {
         "Quantise dense layers per tensor: "
         "converter._experimental_disable_per_channel_quantization_for_dense_layers = True.",
     ),
-    "one_operand_has_output_shape": Cause(
-        "Two computed tensors of different shapes are combined.",
-        "Repeat the smaller one before, or make it a constant.",
+    "operands_broadcast": Cause(
+        "Two tensors are combined, of which a computed one has to be repeated too often.",
+        "Give it the other one's shape where it is made, or make it a constant.",
     ),
     "strides_in_range": _STRIDE,
     "strides_or_patches": _STRIDE,
@@ -117,6 +120,10 @@ _BY_RULE: Final = {
         "Calibrate with more pictures, so that the scales of neighbours are closer.",
     ),
 }
+_BY_OPERATOR: Final = {
+    ("GATHER", rule): _LOOKED_UP for rule in ("features_computed", "new_shape_constant")
+}
+"""Causes by operator and rule, which count before those of the rule alone."""
 _BY_TYPE: Final = {"FLOAT32": _FLOAT, "INT16": _WIDE, "FLOAT16": _ONCE, "INT32": SHAPES}
 _TYPE_RULES: Final = (
     "eight_bit_features", "quantised_input", "quantised_output", "quantised_or_float32_input",
@@ -133,7 +140,7 @@ def known_cause(op: str, rule: str, reason: str) -> Cause | None:
         return NOT_TAKEN.get(op) or Cause(f"The NPU does not take the operator {name}.")
     if rule in _TYPE_RULES:
         return _BY_TYPE.get(reason.split()[-1])
-    return _BY_RULE.get(rule)
+    return _BY_OPERATOR.get((op, rule)) or _BY_RULE.get(rule)
 
 
 def causes_of(groups: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

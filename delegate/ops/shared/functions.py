@@ -188,6 +188,11 @@ def exp(value: float) -> float:
     return _function("expf")(value)
 
 
+def expm1(value: float) -> float:
+    """Return e to a power less 1."""
+    return _function("expm1f")(value)
+
+
 def tanh(value: float) -> float:
     """Return the hyperbolic tangent."""
     return _function("tanhf")(value)

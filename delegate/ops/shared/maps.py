@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from delegate.model.graph import Graph
 from delegate.model.index_map import (
+    MOST_PIECES,
     Fill,
     IndexMap,
     MapError,
@@ -129,6 +130,36 @@ def repeated(shape: Shape, factors: Shape) -> IndexMap:
     """Return every element so many times side by side in each dimension."""
     sizes = [n for pair in zip(shape, factors, strict=True) for n in pair]
     return strided(sizes, [n for stride in row_major(shape) for n in (stride, 0)])
+
+
+def gathered(shape: Shape, places: Sequence[int], axis: int) -> IndexMap:
+    """Return ``places`` along ``axis``, in this order. Raises MapError."""
+    wrong = next((place for place in places if not 0 <= place < shape[axis]), None)
+    if wrong is not None:
+        raise MapError(f"index {wrong} does not lie in the {shape[axis]} along axis {axis}")
+    before, behind = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    result = (len(places) * behind, behind, 1)
+    pieces, at = [], 0
+    for first, step, count in _runs(places):
+        source = (shape[axis] * behind, step * behind, 1)
+        sizes = (before, count, behind)
+        pieces.append(box_piece(sizes, source, result, first * behind, at * behind))
+        at += count
+    if len(pieces) > MOST_PIECES:
+        raise MapError(f"it has {len(pieces)} pieces")
+    return IndexMap(math.prod((before, at, behind)), tuple(pieces))
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield first number, step and count of neighbours that are evenly apart."""
+    at = 0
+    while at < len(numbers):
+        first, *others = numbers[at:]
+        step, count = others[0] - first if others else 0, 1
+        while count <= len(others) and others[count - 1] == first + count * step:
+            count += 1
+        yield first, step, count
+        at += count
 
 
 RANK = 4

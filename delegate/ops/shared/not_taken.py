@@ -31,16 +31,12 @@ _SOFTMAX: Final = Cause(
 _POST_PROCESS: Final = Cause(
     "Non-maximum suppression (TFLite_Detection_PostProcess) is sorting, which the CPU does best."
 )
-_OF_SHAPES: Final = ("SHAPE", "GATHER", "GATHER_ND", "FLOOR_DIV", "FLOOR_MOD")
+_OF_SHAPES: Final = ("SHAPE", "GATHER_ND", "FLOOR_DIV", "FLOOR_MOD")
 NOT_TAKEN: Final = {
     "SOFTMAX": _SOFTMAX,
     "CUSTOM:TFLite_Detection_PostProcess": _POST_PROCESS,
     "SPACE_TO_BATCH_ND": DILATION,
     "BATCH_TO_SPACE_ND": DILATION,
-    "TILE": Cause(
-        "TILE repeats pixels in five dimensions, as some exports of UpSampling2D do.",
-        "Enlarge with UpSampling2D(interpolation='nearest') as one RESIZE_NEAREST_NEIGHBOR.",
-    ),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Cause(
         "The NPU has no recurrent layers.", "Use convolutions over time instead of LSTM or GRU."
     ),

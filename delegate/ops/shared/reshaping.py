@@ -20,11 +20,12 @@ from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
 from delegate.lower.moves import moves_of
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.reorder import MOST_TASKS, Reorder
-from delegate.lower.reorder_without_row_gaps import without_row_gaps
+from delegate.lower.rearrangement import Rearrangement, rearrangement
+from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
 from delegate.model.graph import Graph, Node, Tensor, read_only
 from delegate.model.index_map import IndexMap, MapError, identity
+from delegate.model.operator_options import Options
 from delegate.ops.operator import (
     Constraint,
     GraphFacts,
@@ -72,7 +73,7 @@ def map_of(facts: GraphFacts, nodes: Sequence[Node]) -> IndexMap:
     return found
 
 
-def reorder_of(facts: GraphFacts, nodes: Sequence[Node]) -> Reorder | None:
+def reorder_of(facts: GraphFacts, nodes: Sequence[Node]) -> Rearrangement | None:
     """Return how the tasks of ``nodes`` together move elements; None: they cannot."""
     source, result = (facts.graph.tensor(t) for t in (nodes[0].inputs[0], nodes[-1].outputs[0]))
     before, after = memory_view(source), memory_view(result)
@@ -80,12 +81,12 @@ def reorder_of(facts: GraphFacts, nodes: Sequence[Node]) -> Reorder | None:
         return None
     try:
         moved = map_of(facts, nodes).in_bytes(device_element(result).bytes)
-        moves = moves_of(moved, before.channels, after.channels)
+        moves = moves_of(moved, (before.pixels, before.channels), after.channels)
     except MapError:
         return None
     if moves is None:
         return None
-    found = Reorder(facts.chip, moves, before.channels, whole_channels(result))
+    found = rearrangement(facts.chip, moves, before.channels, whole_channels(result))
     return found if found.is_possible else None
 
 
@@ -153,9 +154,11 @@ def is_spread(tensor: Tensor) -> bool:
 
 def _is_first(facts: GraphFacts, node: Node) -> bool:
     """Return whether ``node`` alone reads an input of the model, which a live interpreter does not
-    name.
+    name, and leaves nothing of it out.
     """
     source = facts.graph.tensor(node.inputs[0])
+    if not facts.maps(node)[0].is_order(math.prod(source.shape)):
+        return False
     is_given = source.constant is None and not source.is_variable
     is_input = is_given and source.index not in facts.makers and is_spread(source)
     return is_input and facts.readers.get(source.index) == (node,)
@@ -207,10 +210,10 @@ def reorder_operations(
     return found
 
 
-def _known(facts: GraphFacts, nodes: Sequence[Node]) -> Reorder | None:
+def _known(facts: GraphFacts, nodes: Sequence[Node]) -> Rearrangement | None:
     """Return ``reorder_of`` in a form that the chip is known to have."""
     found = reorder_of(facts, nodes)
-    return None if found is None else without_row_gaps(found)
+    return None if found is None else found.known()
 
 
 def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
@@ -250,6 +253,7 @@ def reshaping(
     name: str,
     shapes: Shapes,
     *numbers: Role,
+    options: type[Options] | None = None,
     maps: Maps = as_it_is,
     rules: tuple[Constraint, ...] = (),
 ) -> Operator:
@@ -261,8 +265,9 @@ def reshaping(
 
     return Operator(
         name=name,
+        options=options,
         inputs=(Role.FEATURE, *numbers),
-        needed=1,
+        needed=1 if maps is as_it_is else None,
         lowering=Lowering.ALIAS,
         movement=Movement.KEEP,
         shapes=shapes,

@@ -7,17 +7,18 @@ fixed. With the shapes of the loaded graph these are constants. Numbers are int3
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.model.graph import Activation, DType, Graph, Node, Tensor, read_only
-from delegate.model.operator_options import FieldKind, Options, option
+from delegate.model.operator_options import Options
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.ops.add import AddOptions
 from delegate.ops.concatenation import ConcatenationOptions
+from delegate.ops.gather import GatherOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.pack import PackOptions
 from delegate.ops.shared.reductions import ReducerOptions
@@ -30,16 +31,6 @@ MOST_NUMBERS: Final = 64
 """A result of more numbers is no shape: TensorFlow Lite's tensors have up to eight dimensions."""
 
 _INTEGERS = (DType.INT32, DType.INT64)
-
-
-@dataclass(frozen=True, slots=True)
-class GatherOptions(Options):
-    """``axis``: of the tensor that is gathered from. ``batch_dims``: leading ones in common."""
-
-    UNION_TYPE = 23
-
-    axis: int = option(FieldKind.INT32, slot=0, offset=0)
-    batch_dims: int = option(FieldKind.INT32, slot=1, offset=4)
 
 
 def with_shape_constants(graph: Graph) -> Graph:
@@ -187,7 +178,6 @@ _RULES: Mapping[str, Callable[[Node, Sequence[Numbers]], Numbers | None]] = {
 
 NUMBERS_OPTIONS: Mapping[str, type[Options] | None] = {
     "SHAPE": None,
-    "GATHER": GatherOptions,
     "REDUCE_PROD": ReducerOptions,
 }
 """Options of the operators above that have no record of their own."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.element import surfaces_of
-from delegate.lower.binary_elementwise import Requantize, broadcast, is_copied, lower_pair
+from delegate.lower.binary_elementwise import Requantize, lower_pair
+from delegate.lower.broadcasting import broadcast, met_views, repeats, surfaces_read
 from delegate.lower.legalize import is_known, pair, ties_away
 from delegate.lower.lowered import Layer
 from delegate.lower.max_pool_sums import max_via_add
@@ -23,10 +23,10 @@ from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Ew, EwOperation, Pipeline
 from delegate.lower.numerics.tflite import SUM_BITS, activation_range
 from delegate.lower.operation import Memory, Operation, Plan, Planning
+from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.selection import map_bytes
 from delegate.lower.task import ElementwiseTask, Task, TaskKind
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Graph, Node, Tensor
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
@@ -50,30 +50,26 @@ def one_operand_computed(facts: GraphFacts, node: Node) -> str | None:
     return "both are constants" if constant else None
 
 
-@constraint()
-def one_operand_has_output_shape(facts: GraphFacts, node: Node) -> str | None:
-    """A computed operand must have the output's shape; the other may be per channel or pixel, one
-    value, or a broadcast constant.
+@constraint(most=MOST_TASKS)
+def operands_broadcast(facts: GraphFacts, node: Node) -> str | None:
+    """Operands must broadcast to the output's shape, computed pixels by at most {most}
+    convolutions.
     """
-    shape = facts.outputs(node)[0].shape
-    operands, whole = facts.inputs(node), four_dimensions(shape)
-    full = [t for t in operands if t.constant is None and four_dimensions(t.shape) == whole]
-    if not full:
-        return ", ".join(str(list(tensor.shape)) for tensor in (*operands, *facts.outputs(node)))
-    other = operands[1] if full[0] is operands[0] else operands[0]
-    sizes = four_dimensions(other.shape)
-    is_broadcast = all(d in (1, o) for d, o in zip(sizes, whole, strict=True))
-    if is_broadcast and other.constant is not None:
-        return None
-    images, height, width, channels = whole
-    if sizes in {
-        (i, h, w, c)
-        for i in (1, images)
-        for h, w in ((1, 1), (height, width))
-        for c in (1, channels)
-    }:
-        return None
-    return f"{named(other)} of shape {list(other.shape)} is to be broadcast to {list(shape)}"
+    operands, output = facts.inputs(node), facts.outputs(node)[0]
+    whole = four_dimensions(output.shape)
+    try:
+        shape = np.broadcast_shapes(*(four_dimensions(tensor.shape) for tensor in operands))
+    except ValueError:
+        shape = ()
+    if shape != whole:
+        return ", ".join(str(list(tensor.shape)) for tensor in (*operands, output))
+    computed = [t for t in operands if t.constant is None]
+    views = [view_of(t.shape) for t in computed]
+    met = met_views(facts.chip, views, view_of(output.shape))
+    for tensor, view, wanted in zip(computed, views, met, strict=True):
+        if repeats(facts.chip, replace(view, channels=wanted.channels), wanted) is None:
+            return f"{named(tensor)} is {list(tensor.shape)}, {named(output)} {list(output.shape)}"
+    return None
 
 
 RULES = (
@@ -81,7 +77,7 @@ RULES = (
     *common.QUANTIZATION,
     rank_in_range,
     one_operand_computed,
-    one_operand_has_output_shape,
+    operands_broadcast,
 )
 
 
@@ -103,23 +99,22 @@ def _scale(tensor: Tensor) -> float:
 
 
 def pair_footprint(planning: Planning, operation: Operation) -> Footprint:
-    """Return the footprint of tasks that read two operands, of which one may be constant."""
-    graph, chip = planning.graph, planning.chip
+    """Return the footprint of tasks that read two operands, of which one may be constant. Raises
+    LoweringError.
+    """
+    graph, chip, node = planning.graph, planning.chip, operation.node
     output = planning.tensor(operation.result).view
-
-    def touched(tensor: int) -> int:
-        view = view_of(graph.tensor(tensor).shape)
-        if is_copied(chip, view, output):
-            return surfaces_of(depthwise_channels(view.channels, chip.groups))
-        return surfaces_touched(chip, view.channels)
-
-    computed = [t for t in operation.operands if graph.tensor(t).constant is None]
-    reads = tuple((t, touched(t)) for t in computed)
-    few = (planning.tensor(t) for t in dict.fromkeys(computed))
-    made = (broadcast(chip, tensor, output, tensor.location) for tensor in few)
-    work = sum(tensor.size_bytes for tensors in made for tensor in tensors)
+    computed = dict.fromkeys(t for t in operation.operands if graph.tensor(t).constant is None)
+    tensors = [planning.tensor(t) for t in computed]
+    reads, work = [], 0
+    views = met_views(chip, [tensor.view for tensor in tensors], output)
+    for tensor, view in zip(tensors, views, strict=True):
+        made = broadcast(chip, node, tensor, view, tensor.location)
+        work += sum(one.size_bytes for one in made)
+        reads.append((tensor.index, surfaces_read(chip, tensor.view, view)))
     result = operation.result
-    return Footprint(operation.node, reads, result, touched(result), work_bytes=work)
+    written = surfaces_touched(chip, output.channels)
+    return Footprint(node, tuple(reads), result, written, work_bytes=work)
 
 
 def plan_pair(planning: Planning, operation: Operation, requantize: Requantize) -> Plan:

@@ -1,0 +1,114 @@
+"""Elements anywhere in an image: a reorder for each piece of a map that gives pixels of its own.
+
+What a result repeats is moved once, and copied from the result itself, as much as is there each
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from delegate.chip.chip import Chip
+from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.moves import Moves, as_they_are
+from delegate.lower.reorder import MOST_TASKS, Reorder
+from delegate.lower.reorder_without_row_gaps import without_row_gaps
+from delegate.lower.selection import Moving
+from delegate.lower.task import Ref, Task
+from delegate.model.index_map import Digit, box_piece
+
+
+@dataclass(frozen=True, slots=True)
+class Rearrangement:
+    """``moved``: from the operand to the result; ``copied``: then within the result, in order."""
+
+    moved: tuple[Reorder, ...]
+    copied: tuple[Reorder, ...]
+
+    @property
+    def is_possible(self) -> bool:
+        """Return whether the tasks can do it, and are not more than convolutions of a network."""
+        counts = [part.count for part in self._parts]
+        return all(counts) and sum(counts) <= MOST_TASKS
+
+    @property
+    def surfaces_read(self) -> int:
+        """Return the surfaces of the operand that tasks read."""
+        return max(part.surfaces_read for part in self.moved)
+
+    @property
+    def surfaces_written(self) -> int:
+        """Return the surfaces of the result that tasks write."""
+        return max(part.surfaces_written for part in self._parts)
+
+    @property
+    def surface_pixels(self) -> int:
+        """Return the unit of the pixels from one surface of the result to the next."""
+        return max(part.surface_pixels for part in self._parts)
+
+    @property
+    def work_bytes(self) -> int:
+        """Return the bytes of memory beside operand and result."""
+        return max(part.work_bytes for part in self.moved)
+
+    def known(self) -> Rearrangement | None:
+        """Return the same as the chip is known to do it; None: it is not."""
+        moved, copied = (
+            tuple(without_row_gaps(part) for part in parts) for parts in (self.moved, self.copied)
+        )
+        found = Rearrangement(moved, copied)
+        return found if found.is_possible else None
+
+    def tasks(
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
+    ) -> Iterator[Task]:
+        """Raises LoweringError."""
+        for part in self.moved:
+            yield from part.tasks(moving, source, target, work)
+        for part in self.copied:
+            yield from part.tasks(moving, target, target, work)
+
+    @property
+    def _parts(self) -> tuple[Reorder, ...]:
+        return self.moved + self.copied
+
+
+def rearrangement(
+    chip: Chip, moves: Sequence[Moves], source_channels: int, channels: int
+) -> Rearrangement:
+    """Return how ``moves`` make ``channels`` of ``source_channels``."""
+    moved, copied = [], []
+    for given in moves:
+        once, copies = _split(given, channels)
+        moved.append(Reorder(chip, once, source_channels, channels))
+        copied += [Reorder(chip, one, channels, channels) for one in copies]
+    return Rearrangement(tuple(moved), tuple(copied))
+
+
+def _split(moves: Moves, channels: int) -> tuple[Moves, list[Moves]]:
+    """Return ``moves`` without what repeats all of them, and the copies that do. What is repeated
+    between other results is moved each time: a task would read among the pixels that it writes.
+    """
+    steps = sorted((*moves.pixels, *moves.cut), key=lambda step: step.result)
+    inner = max((n for n, step in enumerate(steps, 1) if step.source), default=0)
+    copied = []
+    for number, step in enumerate(steps[inner:], inner):
+        there = [Digit(one.size, one.result, one.result) for one in steps[:number]]
+        copied += list(_doubled(there, step, moves.first[1], channels))
+    kept = tuple(step for step in moves.pixels if step not in steps[inner:])
+    return replace(moves, pixels=kept), copied
+
+
+def _doubled(there: Sequence[Digit], step: Digit, first: int, channels: int) -> Iterator[Moves]:
+    """Yield copies of what is ``there`` from pixel ``first`` of the result on, until it is there as
+    often as ``step`` says.
+    """
+    done = 1
+    while done < step.size:
+        count = min(done, step.size - done)
+        sizes, _, strides = zip(*there, (count, 0, step.result), strict=True)
+        steps = tuple(reversed(box_piece(sizes, strides, strides).digits))
+        begin = first, first + done * step.result
+        yield Moves(steps, (), (), as_they_are(channels), begin)
+        done += count

@@ -1,0 +1,35 @@
+"""TILE: its input several times side by side, in every dimension."""
+
+from __future__ import annotations
+
+from delegate.model.graph import Graph, Node
+from delegate.model.index_map import IndexMap, tiled
+from delegate.ops.operator import GraphFacts, Role, Shape, constraint
+from delegate.ops.shared.image_rules import other_shape
+from delegate.ops.shared.maps import integers
+from delegate.ops.shared.reshaping import reshaping
+
+TIMES = 1
+
+
+def _times(graph: Graph, node: Node) -> Shape:
+    """Return how often each dimension is repeated. Raises MapError."""
+    return integers(graph, node.inputs[TIMES], len(graph.tensor(node.inputs[0]).shape))
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    shape, times = graph.tensor(node.inputs[0]).shape, _times(graph, node)
+    return (tuple(map(int.__mul__, shape, times)),)
+
+
+@constraint()
+def repeated_as_known(facts: GraphFacts, node: Node) -> str | None:
+    """The factor of every dimension must be constant, and give the output's shape."""
+    return other_shape(facts, node)
+
+
+def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
+    return (tiled(graph.tensor(node.inputs[0]).shape, _times(graph, node)),)
+
+
+OPERATOR = reshaping("TILE", shapes, Role.NUMBERS, maps=maps, rules=(repeated_as_known,))
