@@ -31,6 +31,7 @@ from delegate.ops.shared.functions import plan_table
 from delegate.ops.shared.host_values import is_float32
 from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.aliases import AliasPlan, FunctionPlan, place_aliases, plan_functions
+from delegate.partition.heads import unfold_heads
 from delegate.partition.host_layout import Applied, HostLayout, Placed, host_layout_of
 from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal, facts_of
 from delegate.partition.width_packing import pack_width
@@ -44,7 +45,8 @@ def workload_of(
     """
     if not partition.outputs:
         raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
-    paired = pack_width(graph, partition, chip)
+    unfolded, partition = unfold_heads(graph, partition, chip, _are_taken)
+    paired = pack_width(unfolded, partition, chip)
     if plan is None or paired is not graph:
         plan = plan_partition(paired, partition)
     edges, joined, functions = plan.edges, plan.joined, plan.functions
@@ -86,6 +88,11 @@ def workload_of(
         joined.aliases,
         joined.places,
     )
+
+
+def _are_taken(graph: Graph, partition: Partition, nodes: Collection[int]) -> bool:
+    """Return whether the host's conversion does all of ``nodes``."""
+    return not {*plan_edges(graph, partition).inner.nodes} & {*nodes}
 
 
 def _table(
