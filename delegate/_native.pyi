@@ -75,31 +75,61 @@ def find_npu_node(root: str = "/") -> str:
     """Path of the device node that ``device=auto`` takes, or ""."""
 
 def to_nc1hwc2(
-    host: npt.NDArray[np.uint8], surface_stride_bytes: int, element: str, fill: int
-) -> npt.NDArray[np.uint8]:
-    """[pixels, channels] bytes as NC1HWC2 surfaces, 0xaa where nothing is written (test hook)."""
+    host: npt.NDArray[np.uint8],
+    device: npt.NDArray[np.uint8],
+    surface_stride_bytes: int,
+    element: str,
+    fill: int,
+) -> None:
+    """[pixels, bytes] to NC1HWC2 surfaces in ``device`` (test hook)."""
 
-def time_layout(pixels: int, channels: int, element: str, repeats: int) -> tuple[int, int, int]:
-    """Nanoseconds of the fastest of ``repeats``: to NC1HWC2, back, and memcpy of the NHWC bytes."""
+def from_nc1hwc2(
+    device: npt.NDArray[np.uint8],
+    host: npt.NDArray[np.uint8],
+    surface_stride_bytes: int,
+    element: str,
+) -> None:
+    """The inverse of ``to_nc1hwc2`` (test hook)."""
 
 def to_folded_nc1hwc2(
     host: npt.NDArray[np.uint8],
+    device: npt.NDArray[np.uint8],
     fold: tuple[int, int, int, int, int, int],
     device_height: int,
     device_width: int,
     element: str,
     fill: int,
-) -> npt.NDArray[np.uint8]:
-    """[h, w, c] bytes folded by (window_h, window_w, step_h, step_w, top, left) (test hook)."""
+) -> None:
+    """[h, w, bytes] folded by (window_h, window_w, step_h, step_w, top, left) (test hook)."""
 
-def from_nc1hwc2(
+def to_spread(
+    host: npt.NDArray[np.uint8],
     device: npt.NDArray[np.uint8],
-    pixels: int,
-    channels: int,
-    surface_stride_bytes: int,
+    size: tuple[int, int, int],
+    strides: tuple[int, int, int],
     element: str,
-) -> npt.NDArray[np.uint8]:
-    """The inverse of ``to_nc1hwc2``: [pixels, channels] bytes (test hook)."""
+    fill: int,
+) -> None:
+    """(h, w, c) elements that lie ``strides`` apart on the host to surfaces (test hook)."""
+
+def from_spread(
+    device: npt.NDArray[np.uint8],
+    host: npt.NDArray[np.uint8],
+    size: tuple[int, int, int],
+    strides: tuple[int, int, int],
+    element: str,
+) -> None:
+    """The inverse of ``to_spread``; other bytes of ``host`` stay (test hook)."""
+
+def time_layout(pixels: int, channels: int, element: str, repeats: int) -> tuple[int, int, int]:
+    """Nanoseconds of the fastest of ``repeats``: to NC1HWC2, back, and memcpy of the NHWC bytes."""
+
+def time_edges(
+    program: bytes, repeats: int
+) -> list[tuple[str, tuple[int, ...], str, int, int, int]]:
+    """Name, shape, element and bytes on the host of a program's inputs and then outputs, and
+    nanoseconds of the fastest of ``repeats``: of the conversion, and of memcpy of these bytes.
+    """
 
 def to_half(host: npt.NDArray[np.uint8], portable: bool) -> npt.NDArray[np.uint8]:
     """Bytes of float32 as bytes of fp16; ``portable``: without the processor's instructions for it

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "program/atom.h"
+
 namespace rk3588 {
 namespace {
-
-// One atom as the compiler's 16-byte vector: SSE2 and NEON registers alike.
-using Atom = uint8_t __attribute__((vector_size(kAtomBytes)));
 
 // Pixels per block: all surfaces of a block are converted while its host rows are in the L1 cache.
 // Measured: 16 is best or nearly so for 33 to 1024 channels.
@@ -15,31 +14,39 @@ constexpr size_t kBlockPixels = 16;
 // Surfaces that are converted together: 64 contiguous bytes of a host pixel, a cache line's worth.
 constexpr size_t kTogether = 4;
 
-Atom load(const uint8_t* source) {
-  Atom atom;
-  std::memcpy(&atom, source, kAtomBytes);
-  return atom;
-}
-
-void store(uint8_t* target, Atom atom) { std::memcpy(target, &atom, kAtomBytes); }
-
-Atom splat(uint8_t value) {
-  Atom atom;
-  std::memset(&atom, value, kAtomBytes);
-  return atom;
-}
-
-// Lanes below `count` are 0xff.
-Atom lanes_below(size_t count) {
-  Atom mask = splat(0);
-  std::memset(&mask, 0xff, count);
-  return mask;
-}
-
 // Pixels from which on a whole atom at byte `first` of a pixel would reach beyond `bytes`.
 size_t whole_atom_pixels(const ImageLayout& layout, size_t first, size_t bytes) {
   if (bytes < first + kAtomBytes) return 0;
-  return std::min(layout.pixels, (bytes - first - kAtomBytes) / layout.pixel_bytes() + 1);
+  return std::min(layout.pixels, (bytes - first - kAtomBytes) / layout.pitch() + 1);
+}
+
+// The first `bytes` of the atoms of pixels [begin, end), as two words of which the second may
+// overlap the first.
+template <typename Word>
+void words_from_device(const ImageLayout& layout, const uint8_t* device, size_t begin, size_t end,
+                       size_t bytes, uint8_t* host) {
+  Word flip;
+  std::memset(&flip, layout.flip(), sizeof flip);
+  const size_t last = bytes - sizeof(Word);
+  const size_t pitch = layout.pitch();
+  for (size_t p = begin; p < end; ++p) {
+    Word words[2];
+    std::memcpy(&words[0], device + p * kAtomBytes, sizeof(Word));
+    std::memcpy(&words[1], device + p * kAtomBytes + last, sizeof(Word));
+    words[0] ^= flip;
+    words[1] ^= flip;
+    std::memcpy(host + p * pitch, &words[0], sizeof(Word));
+    std::memcpy(host + p * pitch + last, &words[1], sizeof(Word));
+  }
+}
+
+void parts_from_device(const ImageLayout& layout, const uint8_t* device, size_t begin, size_t end,
+                       size_t bytes, uint8_t* host) {
+  const auto convert = bytes >= sizeof(uint64_t)   ? words_from_device<uint64_t>
+                       : bytes >= sizeof(uint32_t) ? words_from_device<uint32_t>
+                       : bytes >= sizeof(uint16_t) ? words_from_device<uint16_t>
+                                                   : words_from_device<uint8_t>;
+  convert(layout, device, begin, end, bytes, host);
 }
 
 }  // namespace
@@ -47,10 +54,10 @@ size_t whole_atom_pixels(const ImageLayout& layout, size_t first, size_t bytes) 
 void to_device_layout(const ImageLayout& layout, const uint8_t* host, size_t readable,
                       uint8_t* device) {
   const Atom flip = splat(layout.flip());
-  const size_t pitch = layout.pixel_bytes();
-  const size_t full = pitch / kAtomBytes;
-  const size_t rest = pitch % kAtomBytes;
-  const Atom keep = lanes_below(rest);
+  const size_t pitch = layout.pitch();
+  const size_t full = layout.pixel_bytes() / kAtomBytes;
+  const size_t rest = layout.pixel_bytes() % kAtomBytes;
+  const Atom keep = lanes(0, rest);
   const Atom fill = splat(static_cast<uint8_t>(layout.fill)) & ~keep;
   const size_t safe = whole_atom_pixels(layout, full * kAtomBytes, readable);
   for (size_t begin = 0; begin < layout.pixels; begin += kBlockPixels) {
@@ -81,10 +88,12 @@ void to_device_layout(const ImageLayout& layout, const uint8_t* host, size_t rea
 void from_device_layout(const ImageLayout& layout, const uint8_t* device, uint8_t* host,
                         size_t writable) {
   const Atom flip = splat(layout.flip());
-  const size_t pitch = layout.pixel_bytes();
-  const size_t full = pitch / kAtomBytes;
-  const size_t rest = pitch % kAtomBytes;
-  const size_t safe = whole_atom_pixels(layout, full * kAtomBytes, writable);
+  const size_t pitch = layout.pitch();
+  const size_t full = layout.pixel_bytes() / kAtomBytes;
+  const size_t rest = layout.pixel_bytes() % kAtomBytes;
+  // The gap is not ours to write.
+  const bool may_spill = layout.gap == 0;
+  const size_t safe = may_spill ? whole_atom_pixels(layout, full * kAtomBytes, writable) : 0;
   for (size_t begin = 0; begin < layout.pixels; begin += kBlockPixels) {
     const size_t end = std::min(layout.pixels, begin + kBlockPixels);
     // The partial surface first and in ascending order: a whole atom spills into the next pixels'
@@ -97,10 +106,7 @@ void from_device_layout(const ImageLayout& layout, const uint8_t* device, uint8_
       for (; p < std::min(end, safe); ++p) {
         store(target + p * pitch, load(source + p * kAtomBytes) ^ flip);
       }
-      for (; p < end; ++p) {
-        const Atom atom = load(source + p * kAtomBytes) ^ flip;
-        std::memcpy(target + p * pitch, &atom, rest);
-      }
+      parts_from_device(layout, source, p, end, rest, target);
     }
     size_t surface = 0;
     for (; surface + kTogether <= full; surface += kTogether) {

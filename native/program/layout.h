@@ -26,7 +26,9 @@ struct ImageLayout {
   // Lanes from `channels` on, in the last surface that has channels: the device's value. 0 with
   // elements of several bytes.
   int8_t fill;
+  size_t gap = 0;  // host's bytes between pixels, which belong to others
 
+  size_t pitch() const { return pixel_bytes() + gap; }
   size_t pixel_bytes() const { return channels * facts(element).bytes; }
   uint8_t flip() const { return facts(element).flip; }
 };
@@ -38,7 +40,8 @@ void to_device_layout(const ImageLayout& layout, const uint8_t* host, size_t rea
                       uint8_t* device);
 
 // `writable` >= pixels * pixel_bytes() bytes from `host` on may be overwritten; those beyond this
-// image hold nothing of use afterwards (images are therefore converted in ascending order).
+// image hold nothing of use afterwards (images are therefore converted in ascending order). With a
+// gap: writes no other bytes than the pixels'.
 void from_device_layout(const ImageLayout& layout, const uint8_t* device, uint8_t* host,
                         size_t writable);
 

@@ -1,120 +1,73 @@
 #include <algorithm>
 #include <cstring>
 
+#include "program/atom.h"
 #include "program/layout.h"
 
 namespace rk3588 {
 namespace {
 
-constexpr size_t kBlock = 8;  // pixels and lanes that are turned round at a time
+constexpr size_t kBlock = kAtomBytes;  // pixels and lanes that are turned round at a time
 
-// Exchanges, in each of pairs of rows `apart`, the bytes beside the diagonal that `mask` keeps.
-void exchange(uint64_t (&rows)[kBlock], size_t apart, uint64_t mask) {
-  for (size_t i = 0; i < kBlock; ++i) {
-    if ((i & apart) != 0) continue;
-    const uint64_t bits = ((rows[i] >> (8 * apart)) ^ rows[i + apart]) & mask;
-    rows[i + apart] ^= bits;
-    rows[i] ^= bits << (8 * apart);
+constexpr size_t kHalf = kBlock / 2;
+
+void zip_rows(const Atom (&rows)[kHalf], Atom (&zipped)[kHalf]) {
+  for (size_t i = 0; i < kHalf / 2; ++i) {
+    zipped[2 * i] = zip_low(rows[i], rows[i + kHalf / 2]);
+    zipped[2 * i + 1] = zip_high(rows[i], rows[i + kHalf / 2]);
   }
 }
 
-// Byte j of row i becomes byte i of row j.
-void turn(uint64_t (&rows)[kBlock]) {
-  exchange(rows, 1, 0x00ff00ff00ff00ff);
-  exchange(rows, 2, 0x0000ffff0000ffff);
-  exchange(rows, 4, 0x00000000ffffffff);
-}
-
-// `count` rows of 8 bytes, `source_stride` apart, become 8 rows of `count`, `target_stride` apart.
-void turn_block(const uint8_t* source, size_t source_stride, uint8_t* target, size_t target_stride,
-                uint64_t flip) {
-  uint64_t rows[kBlock];
-  for (size_t i = 0; i < kBlock; ++i) std::memcpy(&rows[i], source + i * source_stride, kBlock);
-  turn(rows);
-  for (size_t i = 0; i < kBlock; ++i) {
-    rows[i] ^= flip;
-    std::memcpy(target + i * target_stride, &rows[i], kBlock);
+template <bool kUpper, typename At, typename Put>
+void turn_half(At&& at, Put&& put) {
+  Atom rows[kHalf];
+  Atom zipped[kHalf];
+  for (size_t i = 0; i < kHalf; ++i) {
+    rows[i] = (kUpper ? zip_high : zip_low)(load(at(i)), load(at(i + kHalf)));
   }
+  zip_rows(rows, zipped);
+  zip_rows(zipped, rows);
+  zip_rows(rows, zipped);
+  for (size_t i = 0; i < kHalf; ++i) put(kUpper ? i + kHalf : i, zipped[i]);
 }
 
-uint64_t repeated(uint8_t byte) { return byte * uint64_t{0x0101010101010101}; }
+// Calls put(j, row j) of the rows that have as lane i what is lane j at at(i). Half of it at a
+// time, which registers hold.
+template <typename At, typename Put>
+void turn(At&& at, Put&& put) {
+  turn_half<false>(at, put);
+  turn_half<true>(at, put);
+}
 
-// One row of pixels, in units that fit the loops below.
+// Pixels that follow each other at one distance on the host.
 struct Row {
-  size_t pixels;
-  size_t channels;
-  size_t surface_stride;
-  size_t pixel;    // host's, to the next pixel
-  size_t channel;  // and channel
-  uint8_t flip;
+  ImageLayout image;
+  size_t pixel;    // bytes of the host to the next pixel
+  size_t channel;  // and to the next channel
 
-  const uint8_t* device(const uint8_t* base, size_t p, size_t c) const {
-    return base + c / kAtomBytes * surface_stride + p * kAtomBytes + c % kAtomBytes;
-  }
-  uint8_t* device(uint8_t* base, size_t p, size_t c) const {
-    return base + c / kAtomBytes * surface_stride + p * kAtomBytes + c % kAtomBytes;
-  }
+  uint8_t flip() const { return image.flip(); }
+  size_t surface(size_t c) const { return c / kAtomBytes * image.surface_stride_bytes; }
+  size_t device(size_t p, size_t c) const { return surface(c) + p * kAtomBytes + c % kAtomBytes; }
   size_t host(size_t p, size_t c) const { return p * pixel + c * channel; }
-
-  bool is_turned() const { return pixel == 1 && channel != 1; }
-  bool is_dense() const { return channel == 1 && (pixel == channels || pixels == 1); }
+  bool has_pixels() const { return channel == 1 && pixel >= image.channels; }
+  bool has_blocks() const { return pixel == 1 && image.pixels >= kBlock; }
 };
 
-// Calls block(p, c) for whole blocks of 8 by 8 where the host has pixels side by side, and
-// one(p, c) for every element outside of them.
-template <typename Block, typename One>
-void for_elements(const Row& row, Block&& block, One&& one) {
-  const size_t blocks = row.is_turned() ? row.pixels / kBlock * kBlock : 0;
-  for (size_t c = 0; c < row.channels;) {
-    const bool is_whole = blocks > 0 && c + kBlock <= row.channels;
-    const size_t lanes = is_whole ? kBlock : 1;
-    size_t p = 0;
-    if (is_whole) {
-      for (; p < blocks; p += kBlock) block(p, c);
-    }
-    for (size_t k = 0; k < lanes; ++k) {
-      for (size_t q = p; q < row.pixels; ++q) one(q, c + k);
-    }
-    c += lanes;
+// Calls block(first pixel, first channel, channels) for all of the row's blocks of pixels side by
+// side; the last one may overlap the one before it.
+template <typename Block>
+void for_blocks(const Row& row, Block&& block) {
+  const size_t last = row.image.pixels - kBlock;
+  for (size_t c = 0; c < row.image.channels; c += kBlock) {
+    const size_t used = std::min(kBlock, row.image.channels - c);
+    for (size_t p = 0; p < row.image.pixels; p += kBlock) block(std::min(p, last), c, used);
   }
 }
 
-void row_to_device(const Row& row, const uint8_t* host, uint8_t* device) {
-  for_elements(
-      row,
-      [&](size_t p, size_t c) {
-        turn_block(host + row.host(p, c), row.channel, row.device(device, p, c), kAtomBytes,
-                   repeated(row.flip));
-      },
-      [&](size_t p, size_t c) {
-        *row.device(device, p, c) = static_cast<uint8_t>(host[row.host(p, c)] ^ row.flip);
-      });
-}
-
-void row_from_device(const Row& row, const uint8_t* device, uint8_t* host) {
-  for_elements(
-      row,
-      [&](size_t p, size_t c) {
-        turn_block(row.device(device, p, c), kAtomBytes, host + row.host(p, c), row.channel,
-                   repeated(row.flip));
-      },
-      [&](size_t p, size_t c) {
-        host[row.host(p, c)] = static_cast<uint8_t>(*row.device(device, p, c) ^ row.flip);
-      });
-}
-
-// Pixels side by side on the host whose channels are, too: `used` bytes of every `pitch`.
-void pixels_from_device(const Row& row, const uint8_t* device, uint8_t* host) {
-  const uint64_t flip = repeated(row.flip);
-  for (size_t c = 0; c < row.channels; c += kAtomBytes) {
-    const size_t used = std::min(kAtomBytes, row.channels - c);
-    for (size_t p = 0; p < row.pixels; ++p) {
-      uint64_t atom[2];
-      std::memcpy(atom, row.device(device, p, c), kAtomBytes);
-      atom[0] ^= flip;
-      atom[1] ^= flip;
-      std::memcpy(host + row.host(p, c), atom, used);
-    }
+template <typename One>
+void for_elements(const Row& row, One&& one) {
+  for (size_t c = 0; c < row.image.channels; ++c) {
+    for (size_t p = 0; p < row.image.pixels; ++p) one(row.device(p, c), row.host(p, c));
   }
 }
 
@@ -127,47 +80,82 @@ void fill_lanes(const ImageLayout& layout, uint8_t* device) {
   }
 }
 
-// Calls each(row, device offset, host offset): for all rows at once where they follow each other.
+void row_to_device(const Row& row, const uint8_t* host, uint8_t* device) {
+  if (row.has_blocks()) {
+    const Atom flip = splat(row.flip());
+    uint8_t filled[kAtomBytes];
+    store(filled, splat(static_cast<uint8_t>(row.image.fill)) ^ flip);
+    return for_blocks(row, [&](size_t p, size_t c, size_t used) {
+      const uint8_t* source = host + row.host(p, c);
+      uint8_t* target = device + row.device(p, c);
+      turn([&](size_t i) { return i < used ? source + i * row.channel : filled; },
+           [&](size_t j, Atom atom) { store(target + j * kAtomBytes, atom ^ flip); });
+    });
+  }
+  fill_lanes(row.image, device);
+  for_elements(row, [&](size_t at, size_t from) {
+    device[at] = static_cast<uint8_t>(host[from] ^ row.flip());
+  });
+}
+
+void row_from_device(const Row& row, const uint8_t* device, uint8_t* host) {
+  if (row.has_blocks()) {
+    const Atom flip = splat(row.flip());
+    return for_blocks(row, [&](size_t p, size_t c, size_t used) {
+      const uint8_t* source = device + row.device(p, c);
+      uint8_t* target = host + row.host(p, c);
+      turn([&](size_t i) { return source + i * kAtomBytes; },
+           [&](size_t j, Atom atom) {
+             if (j < used) store(target + j * row.channel, atom ^ flip);
+           });
+    });
+  }
+  for_elements(row, [&](size_t from, size_t at) {
+    host[at] = static_cast<uint8_t>(device[from] ^ row.flip());
+  });
+}
+
+// Calls each(row, its bytes on the host, device offset, host offset): for all rows at once where
+// they follow each other.
 template <typename Each>
 void for_rows(const SpreadLayout& layout, Each&& each) {
   const Spread& spread = layout.spread;
   const bool is_one = layout.height == 1 || spread.row == layout.width * spread.pixel;
   const size_t rows = is_one ? 1 : layout.height;
-  const size_t pixels = is_one ? layout.device.pixels : layout.width;
-  const ImageLayout& device = layout.device;
-  const Row row{pixels,
-                device.channels,
-                device.surface_stride_bytes,
-                pixels == 1 ? 1 : spread.pixel,
-                device.channels == 1 ? 1 : spread.channel,
-                device.flip()};
+  Row row{layout.device, spread.pixel, spread.channel};
+  row.image.pixels = is_one ? layout.device.pixels : layout.width;
+  if (row.image.channels == 1) row.channel = 1;
+  if (row.image.pixels == 1) row.pixel = row.image.channels;
+  if (row.has_pixels()) row.image.gap = row.pixel - row.image.channels;
   for (size_t y = 0; y < rows; ++y) {
     each(row, y * layout.width * kAtomBytes, y * spread.row);
   }
+}
+
+size_t host_bytes(const ImageLayout& image) {
+  return (image.pixels - 1) * image.pitch() + image.channels;
 }
 
 }  // namespace
 
 void to_device_spread(const SpreadLayout& layout, const uint8_t* host, uint8_t* device) {
   for_rows(layout, [&](const Row& row, size_t device_offset, size_t host_offset) {
-    if (!row.is_dense()) return row_to_device(row, host + host_offset, device + device_offset);
-    ImageLayout part = layout.device;
-    part.pixels = row.pixels;
-    to_device_layout(part, host + host_offset, part.pixels * part.channels, device + device_offset);
+    const uint8_t* source = host + host_offset;
+    uint8_t* target = device + device_offset;
+    if (row.has_pixels()) {
+      to_device_layout(row.image, source, host_bytes(row.image), target);
+    } else {
+      row_to_device(row, source, target);
+    }
   });
-  fill_lanes(layout.device, device);
 }
 
 void from_device_spread(const SpreadLayout& layout, const uint8_t* device, uint8_t* host) {
   for_rows(layout, [&](const Row& row, size_t device_offset, size_t host_offset) {
     const uint8_t* source = device + device_offset;
     uint8_t* target = host + host_offset;
-    if (row.is_dense()) {
-      ImageLayout part = layout.device;
-      part.pixels = row.pixels;
-      from_device_layout(part, source, target, part.pixels * part.channels);
-    } else if (row.channel == 1) {
-      pixels_from_device(row, source, target);
+    if (row.has_pixels()) {
+      from_device_layout(row.image, source, target, host_bytes(row.image));
     } else {
       row_from_device(row, source, target);
     }

@@ -178,6 +178,19 @@ def mutants(model: bytes, seed: int, count: int) -> Iterator[bytes]:
         yield write_file(root, b"TFL3")
 
 
+def damage_and_repair(rng: random.Random, program: bytearray) -> None:
+    """Change a program that stays well-formed in its checksum."""
+    field = checksum_position(program)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        position = rng.randrange(0, len(program) - 4, rng.choice((1, 4)))
+        if rng.random() < 0.5:
+            program[position] ^= 1 << rng.randrange(8)
+        else:
+            struct.pack_into("<I", program, position, rng.choice(EXTREMES))
+    program[field : field + 8] = bytes(8)
+    struct.pack_into("<Q", program, field, zlib.crc32(program))
+
+
 def repaired(model: bytes, seed: int, count: int) -> Iterator[bytes]:
     """Copies whose programs are damaged and have a checksum that fits. Deterministic."""
     rng = random.Random(seed)
@@ -185,15 +198,7 @@ def repaired(model: bytes, seed: int, count: int) -> Iterator[bytes]:
         root = parse(model)
         operator = rng.choice(operators(root))
         program = program_of(operator)
-        field = checksum_position(program)
-        for _ in range(rng.choice((1, 1, 2, 4))):
-            position = rng.randrange(0, len(program) - 4, rng.choice((1, 4)))
-            if rng.random() < 0.5:
-                program[position] ^= 1 << rng.randrange(8)
-            else:
-                struct.pack_into("<I", program, position, rng.choice(EXTREMES))
-        program[field : field + 8] = bytes(8)
-        struct.pack_into("<Q", program, field, zlib.crc32(program))
+        damage_and_repair(rng, program)
         set_program(operator, program)
         yield write_file(root, b"TFL3")
 

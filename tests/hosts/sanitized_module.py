@@ -3,7 +3,8 @@
     cmake -S . -B build/asan -G Ninja -DRK3588_SANITIZE=ON && ninja -C build/asan
     python -m tests.hosts.sanitized_module build/asan --count 300 [--seed 0]
 
-``--count`` compiled models, and a quarter as many changed models, damaged caches, and hostile
+``--count`` compiled models and as many programs for LiteRT's dispatch library, and a quarter as
+many calls of its compiler plugin (sanitized_litert.py), changed models, damaged caches, and hostile
 folders and variables (hostile_places.py) each. Every one must be refused, left to the CPU, or
 give the result of the undamaged one, where damage can be found; a report of a sanitizer ends the
 process. The parent prints the case at which that happened, and goes on behind it.
@@ -26,6 +27,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 3600
 RAN, WRONG = "ran", "WRONG"
 
+NO_EDITABLE = """import sys
+sys.meta_path[:] = [f for f in sys.meta_path if not type(f).__module__.startswith("_editable_")]
+"""
+"""Runs before a process's own modules: an editable installation is found before PYTHONPATH."""
+
 
 def environment(build: Path, folder: Path) -> dict[str, str]:
     """Copy the package with the libraries of ``build`` to ``folder``; return the variables."""
@@ -35,6 +41,10 @@ def environment(build: Path, folder: Path) -> dict[str, str]:
     )
     for library in [*build.glob("_native*.so"), *build.glob("librk3588_delegate.so")]:
         shutil.copy(library, package)
+    (package / "litert").mkdir()
+    for library in build.glob("libLiteRt*_rk3588.so"):
+        shutil.copy(library, package / "litert")
+    (folder / "sitecustomize.py").write_text(NO_EDITABLE)
     runtime = [
         subprocess.run(
             ["c++", f"-print-file-name={name}"], capture_output=True, text=True, check=True
@@ -45,6 +55,7 @@ def environment(build: Path, folder: Path) -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
         "XDG_CACHE_HOME": str(folder / "cache"),
+        "RK3588_DELEGATE_DENY_OPS": "NONE",  # the CPU would run models as small as these as fast
         # The C++ library has to be there when the sanitizer looks for its functions.
         "LD_PRELOAD": " ".join(done.stdout.strip() for done in runtime),
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
@@ -174,9 +185,17 @@ def place_cases(count: int, seed: int) -> Iterator[tuple[str, Callable[[], str]]
 
 def run_cases(count: int, seed: int, first: int) -> int:
     """Run the cases from ``first`` on; return how many gave a wrong result."""
+    from delegate import _native
+    from tests.hosts.sanitized_litert import dispatch_cases, plugin_cases
+
+    folder = os.environ["PYTHONPATH"].split(os.pathsep)[0]
+    if not Path(_native.__file__).is_relative_to(folder):
+        raise SystemExit(f"{_native.__file__} is not the build's")
     some = count // 4
     makers = (
         (compiled_cases, count),
+        (dispatch_cases, count),
+        (plugin_cases, some),
         (cache_cases, some),
         (place_cases, some),
         (changed_cases, some),
@@ -222,6 +241,7 @@ def main() -> int:
                  "--count", str(arguments.count), "--seed", str(arguments.seed),
                  "--first", str(first), "--child"],
                 env=variables, capture_output=True, text=True, timeout=SECONDS, check=False,
+                cwd=name,  # what lies there is found before PYTHONPATH
             )  # fmt: skip
             cases = [line for line in done.stdout.splitlines() if line.startswith("case ")]
             ends.update(map(kind_and_end, cases))

@@ -1,22 +1,45 @@
-"""Layout conversion against NumPy: any channel count, both signs, strides with gaps."""
+"""Layout conversion against NumPy: any channel count, both signs, strides with gaps, and no byte
+read or written beside the tensor.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from delegate import _native
 from delegate.chip.element import Element
+from tests.guarded_memory import between_guards
 from tests.loops import for_each
 
 UNTOUCHED = 0xAA
 
 
+def convert(
+    hook: Callable[..., None], source: np.ndarray, shape: int | tuple[int, ...], *how: object
+) -> np.ndarray:
+    """Return what ``hook`` writes into bytes of ``shape``, wherever they and ``source`` lie."""
+    made = []
+    for at_end in (False, True):
+        target = between_guards(np.full(shape, UNTOUCHED, np.uint8), at_end)
+        hook(between_guards(source, at_end), target, *how)
+        made.append(target.copy())
+    np.testing.assert_array_equal(*made)
+    return made[0]
+
+
+def signed(values: np.ndarray) -> np.ndarray:
+    """The device's int8 of uint8; other types are the device's."""
+    return (values ^ 0x80).view(np.int8) if values.dtype == np.uint8 else values
+
+
 def surfaces_by_numpy(values: np.ndarray, stride: int, fill: int) -> np.ndarray:
     """[pixels, channels] of any type to surfaces of 16 bytes per pixel."""
-    if values.dtype == np.uint8:
-        values = (values.astype(np.int16) - 128).astype(np.int8)
+    values = signed(values)
     pixels, channels = values.shape
     per_atom = 16 // values.itemsize
     count = -(-channels // per_atom)
@@ -28,6 +51,20 @@ def surfaces_by_numpy(values: np.ndarray, stride: int, fill: int) -> np.ndarray:
     return device.reshape(-1)
 
 
+def as_element(values: np.ndarray, element: Element) -> np.ndarray:
+    """Bytes as the element's bits: what is moved must stay as it is, NaN included."""
+    return values.view({1: element.dtype, 2: np.uint16, 4: np.uint32}[element.bytes])
+
+
+def check_dense(host: np.ndarray, stride: int, element: Element, fill: int) -> None:
+    expected = surfaces_by_numpy(as_element(host, element), stride, fill)
+    name = element.name.lower()
+    device = convert(_native.to_nc1hwc2, host, expected.shape, stride, name, fill)
+    np.testing.assert_array_equal(device, expected)
+    back = convert(_native.from_nc1hwc2, device, host.shape, stride, name)
+    np.testing.assert_array_equal(back, host)
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     height=st.integers(1, 13), width=st.integers(1, 17), channels=st.integers(1, 70),
@@ -36,39 +73,52 @@ def surfaces_by_numpy(values: np.ndarray, stride: int, fill: int) -> np.ndarray:
 )  # fmt: skip
 def test_both_directions_equal_numpy(height, width, channels, gap, element, fill, seed):
     pixels, stride = height * width, (height * width + gap) * 16
-    fill = fill if element.bytes == 1 else 0
-    # Any bits: what is moved must stay as it is, NaN included.
     shape = (pixels, channels * element.bytes)
     host = np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
-    as_bits = {1: element.dtype, 2: np.uint16, 4: np.uint32}[element.bytes]
-    expected = surfaces_by_numpy(host.view(as_bits), stride, fill)
-    name = element.name.lower()
-    device = _native.to_nc1hwc2(host, stride, name, fill)
-    np.testing.assert_array_equal(device, expected)
-    back = _native.from_nc1hwc2(device, pixels, channels, stride, name)
-    np.testing.assert_array_equal(back, host)
+    check_dense(host, stride, element, fill if element.bytes == 1 else 0)
 
 
 @for_each("channels", [1, 2, 3, 5, 15, 16, 17, 31, 32, 33, 1001])
 @for_each("pixels", [1, 2, 31, 32, 33, 67])
 def test_block_and_atom_edges(pixels, channels):
     host = np.random.default_rng(channels).integers(0, 256, (pixels, channels), np.uint8)
-    device = _native.to_nc1hwc2(host, pixels * 16, "uint8", -7)
-    np.testing.assert_array_equal(device, surfaces_by_numpy(host, pixels * 16, -7))
-    back = _native.from_nc1hwc2(device, pixels, channels, pixels * 16, "uint8")
-    np.testing.assert_array_equal(back, host)
+    check_dense(host, pixels * 16, Element.UINT8, -7)
 
 
 def test_uint8_extremes_map_to_int8_extremes():
     host = np.array([[0, 127, 128, 255]], np.uint8)
-    device = _native.to_nc1hwc2(host, 16, "uint8", 9)
+    device = convert(_native.to_nc1hwc2, host, 16, 16, "uint8", 9)
     assert device.view(np.int8).tolist() == [-128, -1, 0, 127] + [9] * 12
 
 
-@settings(max_examples=200, deadline=None)
+def check_fold(
+    host: np.ndarray,
+    how: tuple[int, int, int, int, int, int],
+    device: tuple[int, int],
+    element: Element,
+    fill: int,
+) -> None:
+    """Windows of a canvas of the fill, on which the image lies."""
+    window_h, window_w, step_h, step_w, top, left = how
+    values = signed(as_element(host, element))
+    h, w, c = values.shape
+    size = (top + h + device[0] * step_h + window_h, left + w + device[1] * step_w + window_w, c)
+    canvas = np.full(size, fill, values.dtype)
+    canvas[top : top + h, left : left + w] = values
+    rows, columns = (np.arange(n) * step for n, step in zip(device, (step_h, step_w), strict=True))
+    pixels = [canvas[rows[:, None] + dy, columns + dx] for dy, dx in np.ndindex(window_h, window_w)]
+    folded = np.concatenate(pixels, -1).reshape(device[0] * device[1], -1)
+    expected = surfaces_by_numpy(folded, device[0] * device[1] * 16, fill)
+    name = element.name.lower()
+    hook = _native.to_folded_nc1hwc2
+    found = convert(hook, host, expected.shape, how, *device, name, fill)
+    np.testing.assert_array_equal(found, expected)
+
+
+@settings(max_examples=300, deadline=None)
 @given(
     size=st.tuples(st.integers(1, 13), st.integers(1, 41), st.integers(1, 7)),
-    window=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    window=st.tuples(st.integers(1, 5), st.integers(1, 5)),
     step=st.tuples(st.integers(1, 4), st.integers(1, 4)),
     lead=st.tuples(st.integers(0, 3), st.integers(0, 5)),
     device=st.tuples(st.integers(1, 9), st.integers(1, 45)),
@@ -77,23 +127,87 @@ def test_uint8_extremes_map_to_int8_extremes():
 )  # fmt: skip
 def test_folding_equals_numpy(size, window, step, lead, device, element, fill, seed):
     h, w, c = size
-    lanes = window[0] * window[1] * c
-    assume(lanes * element.bytes <= 64)
-    fill = fill if element.bytes == 1 else 0
+    assume(window[0] * window[1] * c * element.bytes <= 64)
     shape = (h, w, c * element.bytes)
     host = np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
-    signed = host.view({1: np.int8, 2: np.uint16, 4: np.uint32}[element.bytes])
-    if element is Element.UINT8:
-        signed = (host.astype(np.int16) - 128).astype(np.int8)
-    expected = np.full((*device, -(-lanes // element.lanes) * element.lanes), fill, signed.dtype)
-    for y, x in np.ndindex(*device):
-        for dy, dx in np.ndindex(*window):
-            hy, hx = y * step[0] + dy - lead[0], x * step[1] + dx - lead[1]
-            if 0 <= hy < h and 0 <= hx < w:
-                lane = (dy * window[1] + dx) * c
-                expected[y, x, lane : lane + c] = signed[hy, hx]
-    pixels = device[0] * device[1]
-    planes = expected.reshape(pixels, -1, element.lanes).transpose(1, 0, 2)
-    how = (*window, *step, *lead)
-    folded = _native.to_folded_nc1hwc2(host, how, *device, element.name.lower(), fill)
-    np.testing.assert_array_equal(folded, planes.reshape(-1).view(np.uint8))
+    check_fold(host, (*window, *step, *lead), device, element, fill if element.bytes == 1 else 0)
+
+
+@pytest.mark.parametrize("element", [Element.UINT8, Element.INT8, Element.FP16])
+@pytest.mark.parametrize(
+    ("size", "how", "device"),
+    [
+        pytest.param((224, 224, 3), (2, 2, 2, 2, 0, 0), (113, 113), id="MobileNet"),
+        pytest.param((640, 640, 3), (2, 4, 2, 4, 2, 2), (322, 161), id="YOLOv5n"),
+        pytest.param((224, 224, 3), (1, 5, 1, 4, 0, 1), (224, 56), id="YOLOv8n"),
+    ],
+)
+def test_whole_images_are_folded(size, how, device, element):
+    shape = (size[0], size[1], size[2] * element.bytes)
+    host = np.random.default_rng(size[0]).integers(0, 256, shape, np.uint8)
+    check_fold(host, how, device, element, -128 if element.bytes == 1 else 0)
+
+
+def check_spread(
+    size: tuple[int, int, int],
+    strides: tuple[int, int, int],
+    element: Element,
+    may_share: bool,
+    seed: int,
+) -> None:
+    """There and, unless elements share bytes, back: bytes that are no elements stay."""
+    reach = 1 + sum((n - 1) * stride for n, stride in zip(size, strides, strict=True))
+    host = np.random.default_rng(seed).integers(0, 256, reach, np.uint8)
+    image = np.lib.stride_tricks.as_strided(host, size, strides)
+    name, pixels = element.name.lower(), size[0] * size[1]
+    values = image.reshape(pixels, size[2]).view(element.dtype)
+    expected = surfaces_by_numpy(values, pixels * 16, 11)
+    device = convert(_native.to_spread, host, expected.shape, size, strides, name, 11)
+    np.testing.assert_array_equal(device, expected)
+    if may_share:
+        return
+    kept = np.full(reach, UNTOUCHED, np.uint8)
+    np.lib.stride_tricks.as_strided(kept, size, strides)[...] = image
+    back = convert(_native.from_spread, device, host.shape, size, strides, name)
+    np.testing.assert_array_equal(back, kept)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    size=st.tuples(st.integers(1, 7), st.integers(1, 37), st.integers(1, 70)),
+    order=st.permutations(range(3)),
+    gaps=st.tuples(*[st.sampled_from((0, 0, 0, 1, 2, 7, 16))] * 3),
+    element=st.sampled_from((Element.INT8, Element.UINT8)),
+    seed=st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_spreading_equals_numpy(size, order, gaps, element, seed):
+    """Rows, pixels and channels nested in any order on the host, with gaps."""
+    strides, step = [0, 0, 0], 1
+    for axis, gap in zip(order, gaps, strict=True):
+        strides[axis] = step + gap
+        step = strides[axis] * size[axis]
+    check_spread(size, tuple(strides), element, False, seed)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    size=st.tuples(st.integers(1, 5), st.integers(1, 37), st.integers(1, 40)),
+    strides=st.tuples(st.integers(0, 60), st.integers(0, 20), st.integers(0, 20)),
+    seed=st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_elements_that_share_bytes_are_read(size, strides, seed):
+    check_spread(size, strides, Element.UINT8, True, seed)
+
+
+@pytest.mark.parametrize(
+    ("size", "strides"),
+    [
+        pytest.param((6400, 3, 81), (255, 85, 1), id="YOLOv5n"),
+        pytest.param((28, 28, 80), (28, 1, 1029), id="YOLOv8n"),
+        pytest.param((7, 7, 37), (7, 1, 1029), id="YOLOv8n, few pixels"),
+        pytest.param((40, 40, 1), (3400, 85, 0), id="YOLOX, one channel"),
+        pytest.param((1, 1, 24), (0, 0, 1), id="SSD, one pixel"),
+    ],
+)
+def test_whole_outputs_are_spread(size, strides):
+    check_spread(size, strides, Element.UINT8, False, 3)

@@ -19,7 +19,7 @@ NOWHERE = "/nowhere/some.tflite"
 
 ASKED_FOR_A_MISSING_FILE = {
     "benchmarks/chips.py": (NOWHERE,),
-    "benchmarks/conversion.py": None,
+    "benchmarks/conversion.py": (NOWHERE,),
     "benchmarks/cpu_kernels.py": ("--verify", NOWHERE),
     "benchmarks/digest.py": (NOWHERE,),
     "benchmarks/dynamic_range.py": (NOWHERE, NOWHERE, "."),
