@@ -30,7 +30,7 @@ from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.operator import ABSENT, GraphFacts, Movement
 from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.parts import parts_of
-from delegate.partition.rules import facts_of
+from delegate.partition.rules import check_node, facts_of
 
 RESHAPE, SLICE = "RESHAPE", "SLICE"
 """The operators that bring elements back in the model's order, and that cut a part."""
@@ -53,9 +53,14 @@ def unfold_heads(
             continue
         unfolding = _Unfolding(graph, partition, head)
         made = unfolding.made()
-        if host_takes(*made, unfolding.back):
+        if _keeps_rules(made[0], unfolding.changed, chip) and host_takes(*made, unfolding.back):
             graph, partition = made
     return graph, partition
+
+
+def _keeps_rules(graph: Graph, nodes: Collection[int], chip: Chip) -> bool:
+    facts = facts_of(graph, chip)
+    return all(check_node(facts, graph.node(index)) is None for index in nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +196,14 @@ def _planned(chip: Chip, rows: Axis, columns: Axis, channels: int, kernels: int)
 
 @dataclass(slots=True)
 class _Unfolding:
-    """Makes the graph and the partition with ``head`` unfolded. ``back``: the nodes that bring
-    elements in the model's order, by index.
+    """Makes the graph and the partition with ``head`` unfolded. ``changed``: the nodes that have
+    other operands or results, by index. ``back``: those that bring elements in the model's order.
     """
 
     graph: Graph
     partition: Partition
     head: _Head
+    changed: list[int] = field(default_factory=list)
     back: list[int] = field(default_factory=list)
     _tensors: list[Tensor] = field(default_factory=list)
     _nodes: list[Node] = field(default_factory=list)
@@ -206,6 +212,7 @@ class _Unfolding:
     def made(self) -> tuple[Graph, Partition]:
         """Return both."""
         head, members = self.head, frozenset(self.partition.nodes)
+        facts = facts_of(self.graph)
         self._tensors = list(self.graph.tensors)
         parts = {part.node.index: part for part in head.parts}
         for node in self.graph.nodes:
@@ -213,11 +220,11 @@ class _Unfolding:
                 continue
             if node.index in parts:
                 self._convolve(parts[node.index])
-            elif node.index in members and (part := self._part_of(node)) is not None:
+            elif node.index in members and (part := self._part_of(facts, node)):
                 self._compute(node, part)
             else:
                 self._nodes.append(node)
-        self._bring_back(members)
+        self._bring_back()
         indices = [node.index for node in self._nodes]
         added = members | {*indices} - {node.index for node in self.graph.nodes}
         kept = tuple(index for index in indices if index in added)
@@ -233,7 +240,11 @@ class _Unfolding:
         made = self._add(self.graph.tensor(result), (*head.result.shape[:3], kernels.size))
         self._unfolded[result] = made, part
         conv = replace(head.conv, index=part.node.index, given_op=part.node.stored_op)
-        self._nodes.append(replace(conv, inputs=tuple(given), outputs=(made,)))
+        self._change(replace(conv, inputs=tuple(given), outputs=(made,)))
+
+    def _change(self, node: Node) -> None:
+        self._nodes.append(node)
+        self.changed.append(node.index)
 
     def _selected(self, index: int, kernels: npt.NDArray[np.int64]) -> int:
         """Add the constant of so many kernels with those of ``kernels``; others count as zero."""
@@ -254,11 +265,10 @@ class _Unfolding:
                 scaling = Quantization(scales, zeros, scaling.axis)
         return self._add(replace(tensor, quantization=scaling), made.shape, made)
 
-    def _part_of(self, node: Node) -> _Part | None:
+    def _part_of(self, facts: GraphFacts, node: Node) -> _Part | None:
         """Return the part that ``node`` computes with element by element, nothing else but
         constants.
         """
-        facts = facts_of(self.graph)
         operator = facts.known_operator(node)
         if operator is None or operator.function is None or len(node.outputs) > 1:
             return None
@@ -287,7 +297,7 @@ class _Unfolding:
         shape = (*head.result.shape[:3], head.anchors * part.lanes)
         made = self._add(result, shape)
         self._unfolded[result.index] = made, part
-        self._nodes.append(replace(node, inputs=tuple(given), outputs=(made,)))
+        self._change(replace(node, inputs=tuple(given), outputs=(made,)))
 
     def _spread(self, index: int, shape: Sequence[int], part: _Part) -> int:
         """Add a constant as the operand of a map of ``shape`` in the convolution's one."""
@@ -305,13 +315,12 @@ class _Unfolding:
         made = wide.reshape(1, *pixels, -1)
         return self._add(tensor, made.shape, made)
 
-    def _bring_back(self, members: Collection[int]) -> None:
+    def _bring_back(self) -> None:
         """Add what brings tensors in the model's order that others read, or that are results."""
-        ours = {t for node in self._nodes for t in node.outputs} & {*range(len(self._tensors))}
         ends = {*self.partition.outputs, *self.graph.outputs}
         wanted = ends | {t for node in self._nodes for t in node.inputs}
         for tensor, (unfolded, part) in self._unfolded.items():
-            if tensor in wanted and tensor not in ours:
+            if tensor in wanted:
                 self._back(tensor, unfolded, part)
 
     def _back(self, tensor: int, unfolded: int, part: _Part) -> None:

@@ -126,10 +126,29 @@ def read_twice(net: Built) -> bytes:
     return net.model(first, net.times(first, 1), *others)
 
 
+def in_reals(net: Built) -> bytes:
+    """As ``listed``, as float32."""
+    whole = net.join(*scaled(net))
+    listed = net.reshaped(whole, (1, net.pixels * net.head.anchors, net.head.values))
+    shape = net.builder.spec(listed).shape
+    reals = net.builder.tensor("reals", shape, DType.FLOAT32)
+    net.builder.operator("DEQUANTIZE", (listed,), (reals,))
+    return net.model(reals)
+
+
+def sloped(net: Built) -> bytes:
+    """A PRELU with a slope per value, which is no factor of a map."""
+    first, *others = net.cut()
+    slopes = net.rng.integers(-99, 99, (1, 1, net.head.parts[0]), np.int8)
+    by = net.builder.constant("slopes", slopes, Quantization((0.01,), (0,)))
+    return net.model(function(net.builder, "PRELU", (first, by), SAME), *others)
+
+
 SHAPES: dict[str, Callable[[Built], bytes]] = {
     "listed": listed,
     "apart": apart,
     "read twice": read_twice,
+    "in reals": in_reals,
 }
 
 
@@ -191,6 +210,12 @@ def test_a_part_that_the_device_reads_is_moved(monkeypatch: pytest.MonkeyPatch) 
     model = net.model(net.conv(first, 5), *others)
     assert moving_layers(compile_model(model, EXACT))
     for ours, theirs in zip(*results(model), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_slope_per_value_is_right_wherever_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RK3588_DELEGATE_NUMERICS", "exact")
+    for ours, theirs in zip(*results(sloped(Built(HEADS["yolo"]))), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
