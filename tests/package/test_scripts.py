@@ -29,6 +29,7 @@ ASKED_FOR_A_MISSING_FILE = {
     "benchmarks/run.py": ("--models", NOWHERE),
     "benchmarks/side_by_side.py": (NOWHERE,),
     "benchmarks/start_up.py": (NOWHERE,),
+    "benchmarks/three_cores.py": (NOWHERE,),
     "benchmarks/throughput.py": (NOWHERE,),
     "benchmarks/visited.py": None,
     "tools/alone.py": None,
