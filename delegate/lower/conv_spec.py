@@ -26,8 +26,9 @@ class Convolution:
     tensors: the tensors' own views, or a fully connected reading of the same bytes. ``strides`` to
     ``spread`` are of rows and of columns: ``padding`` above and on the left, ``spread`` the
     rows and columns that an input pixel takes, of which the others hold its zero point (a
-    transposed convolution). ``sections``: of an image, whose channels lie side by side in the
-    views, see ``tiling.sections``.
+    transposed convolution). ``parts``: those of an image that lie side by side as channels in
+    ``input_view`` and ``output_view``, see ``image_parts``; ``are_rows``: rows of pairs, not
+    sections.
     """
 
     chip: Chip
@@ -52,7 +53,8 @@ class Convolution:
     spread: Pair = (1, 1)
     element: Element = Element.INT8
     factors: tuple[float, float] = (1.0, 1.0)
-    sections: int = 1
+    parts: Pair = (1, 1)
+    are_rows: bool = False
 
     @property
     def kind(self) -> TaskKind:

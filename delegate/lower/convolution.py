@@ -8,9 +8,10 @@ CBUF or a register field.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
-from delegate.chip.element import Element
+from delegate.chip.element import ATOM_BYTES, Element, surfaces_of
 from delegate.errors import LoweringError
 from delegate.lower.constant_channels import (
     with_constant_channels,
@@ -19,15 +20,14 @@ from delegate.lower.constant_channels import (
 )
 from delegate.lower.conv_geometry import (
     group_of,
-    in_sections,
     plan_rows,
     programmed_channels,
     rows_text,
-    sections_text,
 )
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import conv_stages, joined_stages, stages_with_sum
 from delegate.lower.conv_tasks import folded_text, operand_channels, pack_weights, tasks_of_plan
+from delegate.lower.image_parts import PartsOf, in_parts, no_parts, parts_text
 from delegate.lower.legalize import refusal, rounds_twice, with_equal_sides
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
@@ -36,6 +36,7 @@ from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
 from delegate.lower.task import Task, TaskKind
 from delegate.lower.tiling.choices import InputGroups
+from delegate.lower.tiling.geometry import ddr_cycles
 from delegate.lower.tiling.tiles import TilePlan
 
 
@@ -43,7 +44,7 @@ from delegate.lower.tiling.tiles import TilePlan
 class TiledConvolution:
     """A convolution, whose tensors need no place yet, cut into tiles or groups of input channels.
 
-    ``whole``: ``conv`` on whole images, which it may see in sections. ``joined``: the stages with
+    ``whole``: ``conv`` on whole images, which it may see in parts. ``joined``: the stages with
     ``function``, the results of a function of a value that follows, or with ``summand``, a map that
     is added.
     """
@@ -69,7 +70,7 @@ class TiledConvolution:
             work_bytes=self._work_bytes,
             surface_pixels=self.conv.chip.groups.surface_pixels(is_depthwise),
         )
-        completed = None if self.conv.sections == 1 else self._completed
+        completed = self._completed if self.is_in_parts else None
         return Plan(
             *(operation, footprint, self.emit),
             followed_by=self._followed_by,
@@ -84,7 +85,7 @@ class TiledConvolution:
         return source, (self.summand, self.surfaces_written)
 
     def _completed(self) -> Plan:
-        """Return the plan on whole images: sections write no more surfaces than there are."""
+        """Return the plan on whole images: parts write no more surfaces than there are."""
         found = tiled_convolution(self.planning, self.operation, self.whole)
         if self.function is None:
             return found.plan
@@ -100,12 +101,22 @@ class TiledConvolution:
         return work_bytes(self.conv)
 
     def _followed_by(self, planning: Planning, plan: Plan) -> Plan | None:
-        """Return both in one task per tile; on whole images, where sections do not allow that."""
+        """Return both in one task per tile; on whole images, where parts do not allow that and
+        gain less than it does.
+        """
         found = self._joined(planning, plan)
-        if found is None and self.conv.sections > 1 and self.joined is None:
+        if found is None and self.is_in_parts and self.joined is None:
             whole = tiled_convolution(planning, self.operation, self.whole)
-            found = whole._joined(planning, plan)
+            if whole.cost_cycles <= self.cost_cycles + self._cost_apart(planning, plan):
+                found = whole._joined(planning, plan)
         return None if found is None else found.plan
+
+    def _cost_apart(self, planning: Planning, plan: Plan) -> int:
+        """Return about what ``plan`` costs in a task of its own, which moves maps of one size."""
+        chip, view = self.conv.chip, planning.tensor(plan.operation.result).view
+        maps = 1 + len(plan.footprint.reads)
+        moved = maps * view.images * view.pixels * surfaces_of(view.channels) * ATOM_BYTES
+        return chip.rates.kick_cycles + ddr_cycles(chip, moved)
 
     def _joined(self, planning: Planning, plan: Plan) -> TiledConvolution | None:
         if isinstance(self.tiles, InputGroups) or self.conv.element is Element.FP16:
@@ -115,7 +126,8 @@ class TiledConvolution:
         if plan.results is None:
             return self._with_sum(planning, plan)
         result, writes = plan.operation.result, plan.footprint.writes
-        if self.conv.sections > 1 and not planning.has_whole_surfaces(result):
+        is_apart = self.is_in_parts and not self.conv.are_rows
+        if is_apart and not planning.has_whole_surfaces(result):
             return None
         if result in planning.joined and writes != self.surfaces_written:
             return None
@@ -134,7 +146,7 @@ class TiledConvolution:
         (other,) = (tensor for tensor in plan.summands if tensor != operation.result)
         assert isinstance(self.tiles, TilePlan)
         is_plain = (
-            conv.sections == 1
+            conv.parts[1] == 1
             and conv.kind is TaskKind.DENSE
             and planning.tensor(operation.result).view == planning.tensor(result).view
             and all(map(planning.has_whole_surfaces, (other, result)))
@@ -152,10 +164,11 @@ class TiledConvolution:
 
     def emit(self, memory: Memory) -> Layer:
         """Pack the constants, choose the stages and make the tasks. Raises LoweringError."""
-        sections = self.conv.sections
-        source = in_sections(memory.tensors[self.operation.operands[0]], sections)
-        target = in_sections(memory.tensors[self.operation.result], sections)
-        conv = replace(self.conv, source=source, target=target)
+        given, made = self.operation.operands[0], self.operation.result
+        conv, (of_source, of_target) = self.conv, self.conv.parts
+        source = in_parts(memory.tensors[given], conv, of_source)
+        target = in_parts(memory.tensors[made], conv, of_target)
+        conv = replace(conv, source=source, target=target)
         tasks, choice = self._tasks(conv, memory)
         layer = layer_of(self.planning, self.operation, tasks, choice)
         if self.joined is not None:
@@ -173,14 +186,24 @@ class TiledConvolution:
         stages = conv_stages(conv, operand_channels(conv), constants, self.joined)
         summand = None if self.summand is None else memory.tensors[self.summand]
         tasks: list[Task] = [*tasks_of_plan(conv, self.tiles, weights, stages, summand)]
-        seen = folded_text(conv) + sections_text(conv) + rows_text(conv)
+        seen = folded_text(conv) + parts_text(conv) + rows_text(conv)
         return tasks, seen + self.tiles.choice
+
+    @property
+    def is_in_parts(self) -> bool:
+        """Return whether it sees parts of images as channels."""
+        return self.conv.parts != (1, 1)
+
+    @property
+    def cost_cycles(self) -> int:
+        """Return the cycles of tiles with their kicks; groups of input channels have no parts."""
+        return self.tiles.cost_cycles if isinstance(self.tiles, TilePlan) else sys.maxsize
 
     @property
     def surfaces_read(self) -> int:
         """Surfaces of the source that tasks read, from the first one on."""
         surfaces = programmed_channels(self.conv) // self.conv.element.lanes
-        return -(-surfaces // self.conv.sections)
+        return -(-surfaces // self.conv.parts[0])
 
     @property
     def surfaces_written(self) -> int:
@@ -190,18 +213,17 @@ class TiledConvolution:
             return self.conv.chip.groups.surfaces_written(channels, is_depthwise=is_depthwise)
         group, lanes = group_of(self.conv), self.conv.element.lanes
         ends = (tile.part.surfaces(group, lanes).stop for tile in self.tiles.tiles)
-        return -(-max(ends) // self.conv.sections)
+        return -(-max(ends) // self.conv.parts[1])
 
 
 def tiled_convolution(
     planning: Planning,
     operation: Operation,
     conv: Convolution,
-    *,
-    has_sections: bool = False,
+    parts_of: PartsOf = no_parts,
 ) -> TiledConvolution:
-    """Tile the rows of every image. ``has_sections``: of images, where that is cheaper; tensors
-    need whole surfaces then. Raises LoweringError.
+    """Tile the rows of every image, or of the parts of it, where that is cheaper. Raises
+    LoweringError.
     """
     conv = with_settled_channels(with_known_taps(with_equal_sides(conv)))
     if not rounds_twice(conv.chip, conv.kind, per_channel=True):
@@ -215,5 +237,5 @@ def tiled_convolution(
     unknown = refusal(conv)
     if unknown:
         raise LoweringError(conv.node, FORM_IS_KNOWN, unknown)
-    seen, tiles = plan_rows(conv, has_sections=has_sections)
+    seen, tiles = plan_rows(conv, parts_of(conv))
     return TiledConvolution(planning, operation, seen, tiles, whole=conv)

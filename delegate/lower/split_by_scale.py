@@ -38,7 +38,7 @@ def split_by_scale(found: TiledConvolution) -> Plan | None:
     those; None: it stays whole.
     """
     conv = found.conv
-    if not conv.per_channel or conv.output_view != conv.target.view or conv.sections > 1:
+    if not conv.per_channel or conv.output_view != conv.target.view or conv.parts != (1, 1):
         return None
     parts = _parts(conv)
     return None if len(parts) < 2 else _sum_of_parts(found, parts)

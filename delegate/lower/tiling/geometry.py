@@ -72,6 +72,26 @@ class Axis:
     def padded(self) -> int:
         return self.input_size + self.padding
 
+    def beside(self, inputs: int, outputs: int) -> Axis | None:
+        """Return the axis where so many rows of input and of output lie side by side as channels;
+        None: they do not divide it.
+        """
+        step = self.stride * outputs
+        sizes = (self.input_size, inputs), (self.output_size, outputs), (step, inputs)
+        is_close = self.dilation == self.spread == 1 and not self.begin
+        if not is_close or any(size % count for size, count in sizes):
+            return None
+        # Taps are counted from the rows that lie beside row 0.
+        first = -self.pad // inputs
+        last = ((outputs - 1) * self.stride + self.kernel - 1 - self.pad) // inputs
+        return Axis(
+            self.input_size // inputs,
+            self.output_size // outputs,
+            last - first + 1,
+            step // inputs,
+            pad=-first,
+        )
+
     def most_inputs(self, limit: int) -> int:
         """Return the most input rows that are at most ``limit`` rows as far apart as they are
         taken.

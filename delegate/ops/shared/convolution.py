@@ -16,6 +16,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.convolution import tiled_convolution
+from delegate.lower.image_parts import all_parts_of, row_pairs_of
 from delegate.lower.legalize import rounds_twice
 from delegate.lower.lowering import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import DeviceTensor, View
@@ -276,20 +277,21 @@ def _planned_half(planning: Planning, operation: Operation, conv: Convolution) -
 def _planned(
     planning: Planning, operation: Operation, conv: Convolution, source: DeviceTensor
 ) -> Plan:
-    """Plan a convolution: in sections where tensors allow that, in parts where scales are too far
-    apart. ``source``: what ``conv`` is folded on, if the host folds it.
+    """Plan a convolution: on parts of images where tensors allow that, in parts where scales are
+    too far apart. ``source``: what ``conv`` is folded on, if the host folds it.
     """
     if source.fold is not None:
         conv = fold_convolution(conv, source)
     tensors = operation.operands[0], operation.result
     has_sections = all(planning.has_whole_surfaces(tensor) for tensor in tensors)
-    found = tiled_convolution(planning, operation, conv, has_sections=has_sections)
+    parts_of = all_parts_of if has_sections else row_pairs_of
+    found = tiled_convolution(planning, operation, conv, parts_of)
     if rounds_twice(planning.chip, conv.kind, per_channel=True):
         return found.plan
     from delegate.lower.split_by_scale import split_by_scale
 
     whole = found
-    if found.conv.sections > 1:  # parts are of whole images
+    if found.is_in_parts:  # parts are of whole images
         whole = tiled_convolution(planning, operation, conv)
     return split_by_scale(whole) or found.plan
 

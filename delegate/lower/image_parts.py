@@ -1,0 +1,224 @@
+"""Parts of an image as channels, for convolutions that leave half of the MAC array idle.
+
+The array takes 32 channels at a time and makes 32: 16, or the last 16 of 48, leave half of it
+idle. A surface holds an image's rows one after the other, so the same memory is also a map of half
+the rows and twice the surfaces: its first and its second half (sections), or its even and its odd
+rows (pairs of rows). Every part of the result has kernels of its own, whose weights for what it
+does not see count as zero, so every sum is the same. Nobody else sees any of this.
+
+Sections are for kernels that see single pixels, and of any number of surfaces, in the order
+surface, section, lane. Pairs of rows are for all others; the surfaces of a map must lie at equal
+distances, so a map in pairs has one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.chip import Chip, Primitive
+from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, Element, align
+from delegate.lower.conv_spec import Convolution
+from delegate.lower.memory.tensors import DeviceTensor, Strides, View
+from delegate.lower.task import Pair
+from delegate.lower.tiling.geometry import Axis
+
+Number = TypeVar("Number", bound=np.generic)
+
+_PAIR: Final = 2
+_PAIRED: Final[tuple[Pair, ...]] = ((_PAIR, _PAIR), (1, _PAIR), (_PAIR, 1))
+"""Rows of the source and of the result that lie side by side."""
+
+PartsOf = Callable[[Convolution], Iterable[Convolution]]
+"""A function that gives the ways in which a convolution may see parts of its images."""
+
+
+def no_parts(conv: Convolution) -> tuple[Convolution, ...]:
+    """Return nothing: images stay whole."""
+    return ()
+
+
+def all_parts_of(conv: Convolution) -> Iterator[Convolution]:
+    """``conv`` on sections and on pairs of rows."""
+    yield from sections_of(conv)
+    yield from row_pairs_of(conv)
+
+
+def sees_single_pixels(conv: Convolution) -> bool:
+    """Return whether every pixel of a dense convolution's result comes from the same one of its
+    source.
+    """
+    return not conv.is_depthwise and conv.kernel == (1, 1) and keeps_pixels(conv)
+
+
+def keeps_pixels(conv: Convolution) -> bool:
+    """Return whether the result has the input's pixels: strides of one, no padding, nothing that
+    the host folds.
+    """
+    is_same = conv.padding == (0, 0) and conv.input_view.pixels == conv.output_view.pixels
+    return conv.strides == conv.spread == (1, 1) and is_same and conv.source.fold is None
+
+
+def sections_of(conv: Convolution) -> Iterator[Convolution]:
+    """``conv`` on sections, where they fill groups of kernels that are not full otherwise. Its
+    tensors must have whole surfaces (``Planning.has_whole_surfaces``).
+    """
+    surfaces = align(conv.output_view.channels, CHANNELS_PER_SURFACE) // CHANNELS_PER_SURFACE
+    count = conv.chip.groups.dense_kernels // CHANNELS_PER_SURFACE
+    if conv.element is Element.FP16:  # sums are rounded in another order
+        return
+    if surfaces % count == 0 or not sees_single_pixels(conv):
+        return
+    # Surfaces without a gap between them.
+    unit = conv.chip.groups.surface_pixels(is_depthwise=True)
+    input_view, output_view = (_section(v, count) for v in (conv.input_view, conv.output_view))
+    if input_view is None or output_view is None or conv.input_view.pixels % unit:
+        return
+    is_same = (conv.source.view, conv.target.view) == (conv.input_view, conv.output_view)
+    if not is_same:  # a fully connected reading of the same bytes
+        return
+    yield replace(
+        conv,
+        parts=(count, count),
+        weights=_section_weights(conv, count),
+        bias=_per_kernel(conv.bias, count, np.int64(0)),
+        ratios=_per_kernel(conv.ratios, count, conv.ratios[0]),
+        input_view=input_view,
+        output_view=output_view,
+    )
+
+
+def row_pairs(chip: Chip, rows: Axis, channels: int, kernels: int) -> Iterator[tuple[Pair, Axis]]:
+    """Yield how many rows of source and result may lie side by side, and what ``rows`` become, of
+    int8 maps of so many channels.
+    """
+    if Primitive.ROW_GAPS in chip.lacks or Primitive.UNEQUAL_SIDES in chip.lacks:
+        return
+    if chip.missing:  # no more forms than must be for a board that was wrong with some
+        return
+    for beside in _PAIRED:
+        is_alone = all(
+            count == 1 or lanes <= CHANNELS_PER_SURFACE
+            for count, lanes in zip(beside, (channels, kernels), strict=True)
+        )
+        found = rows.beside(*beside) if is_alone else None
+        if found is None or found.stride > chip.limits.stride:
+            continue
+        if found.kernel <= chip.limits.kernel_size:
+            yield beside, found
+
+
+def row_pairs_of(conv: Convolution) -> Iterator[Convolution]:
+    """``conv`` on pairs of rows: of source and result, or of one of them."""
+    view, out = conv.input_view, conv.output_view
+    is_same = (conv.source.view, conv.target.view) == (view, out)
+    if conv.is_depthwise or conv.element is Element.FP16 or not is_same:
+        return
+    steps = conv.strides[0], conv.dilations[0], conv.padding[0], 0, conv.spread[0]
+    rows = Axis(view.height, out.height, conv.kernel[0], *steps)
+    for beside, paired in row_pairs(conv.chip, rows, view.channels, out.channels):
+        # Between rows of the result, even of a tile of a column, lie fewer pixels than of a pair.
+        if beside[1] == 1 or beside[1] * out.width <= conv.chip.limits.notch:
+            yield _in_row_pairs(conv, *beside, paired)
+
+
+def in_parts(tensor: DeviceTensor, conv: Convolution, count: int) -> DeviceTensor:
+    """``tensor`` as ``conv`` sees it, which has ``count`` parts of its image as channels."""
+    if count == 1:
+        return tensor
+    if conv.are_rows:
+        line = tensor.line_stride_bytes
+        strides = Strides(line, tensor.image_stride_bytes, count * line)
+        view = _rows_beside(tensor.view, count)
+        return replace(tensor, view=view, surfaces=count, within=strides)
+    section = _section(tensor.view, count)
+    assert section is not None
+    stride = tensor.surface_stride_bytes
+    # What is not one piece has no sections at equal distances.
+    assert stride == tensor.view.pixels * ATOM_BYTES
+    assert tensor.line_stride_bytes == tensor.view.width * ATOM_BYTES
+    strides = Strides(stride // count, tensor.image_stride_bytes)
+    return replace(tensor, view=section, surfaces=tensor.surfaces * count, within=strides)
+
+
+def parts_text(conv: Convolution) -> str:
+    """Describe the parts for the explanation of a plan."""
+    if conv.are_rows:
+        names = ("source", "result")
+        paired = " and ".join(n for n, count in zip(names, conv.parts, strict=True) if count > 1)
+        return f"pairs of rows of the {paired} as channels, "
+    return f"{conv.parts[0]} sections of the image as channels, " if conv.parts[0] > 1 else ""
+
+
+def _section(view: View, count: int) -> View | None:
+    channels = align(view.channels, CHANNELS_PER_SURFACE) * count
+    if view.height % count == 0:
+        return View(view.images, view.height // count, view.width, channels)
+    if view.width % count == 0:
+        return View(view.images, view.height, view.width // count, channels)
+    return None
+
+
+def _section_weights(conv: Convolution, count: int) -> npt.NDArray[np.int8]:
+    """Return every section's kernels on its own channels."""
+    lanes = CHANNELS_PER_SURFACE
+    outputs, _, _, inputs = conv.weights.shape
+    kernels, channels = align(outputs, lanes), align(inputs, lanes)
+    given = np.full((kernels, channels), conv.weight_zero_point, np.int8)
+    given[:outputs, :inputs] = conv.weights[:, 0, 0]
+    given = given.reshape(kernels // lanes, lanes, channels // lanes, lanes)
+    shape = (kernels // lanes, count, lanes, channels // lanes, count, lanes)
+    weights = np.full(shape, conv.weight_zero_point, np.int8)
+    for section in range(count):
+        weights[:, section, :, :, section] = given
+    return weights.reshape(count * kernels, 1, 1, count * channels)
+
+
+def _per_kernel(values: npt.NDArray[Number], count: int, spare: Number) -> npt.NDArray[Number]:
+    """``values`` in the order of the parts' kernels; ``spare``: of those that complete a
+    surface.
+    """
+    if count == 1:
+        return values
+    lanes = CHANNELS_PER_SURFACE
+    whole = np.full(align(len(values), lanes), spare, values.dtype)
+    whole[: len(values)] = values
+    return np.repeat(whole.reshape(-1, 1, lanes), count, axis=1).reshape(-1)
+
+
+def _rows_beside(view: View, rows: int) -> View:
+    if rows == 1:
+        return view
+    return View(view.images, view.height // rows, view.width, rows * CHANNELS_PER_SURFACE)
+
+
+def _in_row_pairs(conv: Convolution, rows_in: int, rows_out: int, rows: Axis) -> Convolution:
+    """Row r of ``rows_out`` has taps from its own place on, of which ``rows_in`` are channels."""
+    outputs, kh, kw, inputs = conv.weights.shape
+    input_view = _rows_beside(conv.input_view, rows_in)
+    output_view = _rows_beside(conv.output_view, rows_out)
+    shape = (
+        *(rows_out, output_view.channels // rows_out, rows.kernel, kw),
+        *(rows_in, input_view.channels // rows_in),
+    )
+    weights = np.full(shape, conv.weight_zero_point, conv.weights.dtype)
+    for row in range(rows_out):
+        for tap in range(kh):
+            place, part = divmod(row * conv.strides[0] + tap - conv.padding[0], rows_in)
+            weights[row, :outputs, place + rows.pad, :, part, :inputs] = conv.weights[:, tap]
+    return replace(
+        conv,
+        parts=(rows_in, rows_out),
+        are_rows=True,
+        weights=weights.reshape(output_view.channels, rows.kernel, kw, input_view.channels),
+        bias=_per_kernel(conv.bias, rows_out, np.int64(0)),
+        ratios=_per_kernel(conv.ratios, rows_out, conv.ratios[0]),
+        input_view=input_view,
+        output_view=output_view,
+        strides=(rows.stride, conv.strides[1]),
+        padding=(rows.pad, conv.padding[1]),
+    )

@@ -1,0 +1,316 @@
+"""Pairs of rows as channels: the reference kernels' results, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from delegate._native import Executable
+from delegate.chip.chips import DEFAULT
+from delegate.compile.compiler import CompileResult, compile_model
+from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.npu.perf import estimate_task
+from delegate.ops.add import AddOptions
+from delegate.options import Options
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import concatenation, slice_of
+from rk3588_conformance.random_layers import Numbers
+from tests.loops import for_each
+from tests.lower.fusion_graphs import AUTO, EXACT, Arrays, inputs_of, off, references, silu
+from tests.lower.fusion_graphs import run as run_on_default
+
+EAGER = replace(DEFAULT, rates=replace(DEFAULT.rates, kick_cycles=0))
+"""A chip on which pairs need not save a launch: small maps have them, too."""
+SAME = Quantization((0.05,), (3,))
+SQUARE = Window(3, 3)
+BOTH = "pairs of rows of the source and result"
+RESULT = "pairs of rows of the result"
+SOURCE = "pairs of rows of the source as"
+
+
+def layer(
+    shape: tuple[int, int, int, int],
+    kernels: int,
+    window: Window,
+    dtype: DType = DType.INT8,
+    *,
+    seed: int = 0,
+    pads: tuple[int, int, int, int] | None = None,
+    **numbers: object,
+) -> bytes:
+    """A convolution of what another one makes, whose spare lanes hold anything, perhaps behind PAD
+    by rows above and below, columns left and right.
+    """
+    rng = np.random.default_rng([seed, kernels, *shape])
+    b = ModelBuilder("rows")
+    x = b.input("x", (*shape[:3], 24), dtype, SAME)
+    x = conv(b, rng, x, shape[3], Window(), Numbers(output=SAME), name="before")
+    if pads is not None:
+        (n, h, w, c), (top, bottom, left, right) = shape, pads
+        padded = b.tensor("padded", (n, h + top + bottom, w + left + right, c), dtype, SAME)
+        amounts = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
+        b.operator("PAD", (x, b.constant("amounts", amounts)), (padded,), None)
+        x = padded
+    b.output(conv(b, rng, x, kernels, window, Numbers(output=SAME, **numbers)))
+    return b.build()
+
+
+def run(model: bytes, options: Options, arrays: Arrays) -> tuple[CompileResult, Arrays]:
+    """All delegated, in one partition, on the simulator."""
+    result = compile_model(model, options, EAGER)
+    assert not result.rejections
+    (compiled,) = result.partitions
+    order = [result.graph.inputs.index(t) for t in compiled.partition.inputs]
+    results = Executable(compiled.program, "simulator").run([arrays[i] for i in order])
+    places = [compiled.partition.outputs.index(t) for t in result.graph.outputs]
+    return result, [results[place] for place in places]
+
+
+def is_exact(model: bytes, seed: int = 0) -> tuple[bool, CompileResult]:
+    """Return whether the simulator's results are the reference kernels'."""
+    arrays = inputs_of(model, seed)
+    result, ours = run(model, EXACT, arrays)
+    same = zip(ours, references(model, arrays), strict=True)
+    return all(np.array_equal(*pair) for pair in same), result
+
+
+def choices(result: CompileResult) -> list[str]:
+    """Return why each layer is as it is."""
+    return [layer.choice for part in result.partitions for layer in part.layers]
+
+
+@for_each("dtype", [DType.INT8, DType.UINT8])
+@for_each("kernels", [1, 8, 15, 16, 17, 24, 32, 33])
+@for_each("inputs", [1, 7, 8, 15, 16, 17, 24, 32, 33])
+def test_any_channels(inputs: int, kernels: int, dtype: DType) -> None:
+    """Both sides of every limit; the zero point of uint8 weights is not 0."""
+    for size in ((22, 17), (23, 17)):
+        model = layer((1, *size, inputs), kernels, SQUARE, dtype, per_channel=dtype is DType.INT8)
+        exact, result = is_exact(model)
+        assert exact
+        paired = BOTH if inputs <= 16 else RESULT
+        is_paired = paired in choices(result)[-1]
+        assert is_paired == (size[0] % 2 == 0 and kernels <= 16)
+
+
+@for_each("padding", [Padding.SAME, Padding.VALID])
+@for_each("stride", [1, 2, 3, 4])
+@for_each("kernel", [(1, 1), (1, 3), (2, 2), (3, 1), (3, 3), (4, 3), (5, 5), (7, 2)])
+def test_any_kernel(kernel: tuple[int, int], stride: int, padding: Padding) -> None:
+    """Padding takes a part of a pair, a whole one, or none."""
+    for height in (13, 16, 18, 22, 24):
+        for channels, kernels in ((5, 16), (16, 11), (16, 40)):
+            window = Window(*kernel, stride, 1, padding=padding)
+            assert is_exact(layer((1, height, 13, channels), kernels, window))[0]
+
+
+@for_each("pads", [(0, 1, 2, 0), (1, 0, 0, 1), (2, 2, 1, 1), (3, 1, 0, 0), (5, 4, 3, 2)])
+def test_any_rows_above_and_below(pads: tuple[int, int, int, int]) -> None:
+    """Also more than a kernel has."""
+    for kernel in (1, 2, 3, 5):
+        for stride in (1, 2):
+            height = 20 - pads[0] % 2
+            window = Window(kernel, 3, stride, 1, padding=Padding.VALID)
+            for dtype in (DType.INT8, DType.UINT8):
+                model = layer((1, height, 14, 9), 13, window, dtype, pads=pads)
+                assert is_exact(model)[0]
+
+
+CASES: tuple[tuple[tuple[int, int, int, int], int, Window, str], ...] = (
+    ((1, 160, 160, 16), 16, SQUARE, BOTH),  # several tasks
+    ((1, 10, 3001, 16), 16, SQUARE, BOTH),  # several columns
+    ((1, 4, 4095, 16), 16, Window(3, 1), RESULT),  # as far as the skip between rows goes
+    ((1, 4, 4096, 16), 16, Window(3, 1), ""),
+    ((3, 12, 31, 16), 16, SQUARE, BOTH),  # images
+    ((1, 30, 41, 16), 32, Window(5, 5, 2, 2), SOURCE),
+    ((1, 30, 40, 16), 64, Window(3, 3, 2, 1), SOURCE),
+    ((1, 30, 40, 40), 16, SQUARE, RESULT),
+    ((1, 30, 40, 40), 16, Window(2, 1), RESULT),
+    ((1, 31, 40, 16), 16, SQUARE, ""),  # an odd number of rows
+    ((1, 32, 40, 16), 32, SQUARE, ""),  # as many steps as it saves
+    ((1, 32, 40, 17), 32, Window(3, 3, 2, 2), ""),  # two surfaces
+    ((1, 32, 40, 32), 17, SQUARE, ""),
+)
+
+
+@pytest.mark.parametrize(("shape", "kernels", "window", "text"), CASES, ids=str)
+def test_where_they_fill_what_is_idle(
+    shape: tuple[int, int, int, int], kernels: int, window: Window, text: str
+) -> None:
+    exact, result = is_exact(layer(shape, kernels, window, per_channel=True))
+    choice = choices(result)[-1]
+    assert exact
+    assert text in choice
+    assert ("pairs of rows" in choice) == bool(text)
+
+
+@for_each("dtype", [DType.INT8, DType.UINT8])
+@for_each("kernels", [1, 3, 8, 11, 16])
+def test_before_a_stride_of_two(kernels: int, dtype: DType) -> None:
+    """In pairs of columns, which leave room for pairs of rows of up to 8 channels."""
+    for seed, (height, channels) in enumerate(((20, 12), (32, 16), (21, 12), (20, 24))):
+        rng = np.random.default_rng([seed, kernels])
+        b = ModelBuilder("two")
+        numbers = Numbers(output=SAME, per_channel=dtype is DType.INT8)
+        x = conv(
+            b, rng, b.input("x", (1, height, 28, 40), dtype, SAME), channels, Window(), numbers
+        )
+        y = silu(b, conv(b, rng, x, kernels, SQUARE, numbers, name="first"))
+        spec = b.spec(y)
+        padded = b.tensor("padded", (1, height + 2, 30, kernels), dtype, spec.quantization)
+        amounts = np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)
+        b.operator("PAD", (y, b.constant("amounts", amounts)), (padded,), None)
+        second = Window(3, 3, 2, 2, padding=Padding.VALID)
+        b.output(conv(b, rng, padded, 21, second, numbers, name="second"))
+        exact, result = is_exact(b.build(), seed)
+        assert exact
+        is_left_alone = height % 2 or kernels > 8
+        assert SOURCE in choices(result)[-1] or is_left_alone
+
+
+def test_cycles_are_half() -> None:
+    """Twice the kernels of twice the channels for half the pixels: 3 x 3 taps of pairs."""
+    _, result = is_exact(layer((1, 32, 48, 16), 16, SQUARE))
+    (task,) = result.partitions[0].layers[-1].tasks
+    assert estimate_task(result.chip, task).npu_cycles == 16 * 48 * 9
+
+
+@for_each("seed", range(40))
+def test_random_layers(seed: int) -> None:
+    """Any sizes, scales, zero points and activations; every fourth one of several images."""
+    rng = np.random.default_rng([23, seed])
+    images = int(rng.integers(2, 4)) if seed % 4 == 0 else 1
+    shape = (images, *(int(n) for n in rng.integers(8, 40, 2)), int(rng.integers(1, 40)))
+    dtype = DType.UINT8 if seed % 2 else DType.INT8
+    kernel, strides = rng.integers(1, 6, 2), rng.integers(1, 4, 2)
+    window = Window(
+        *(int(n) for n in (*kernel, *strides)),
+        padding=Padding.SAME if seed % 3 else Padding.VALID,
+    )
+    model = layer(
+        shape, int(rng.integers(1, 36)), window, dtype, seed=seed,
+        per_channel=dtype is DType.INT8 and bool(rng.integers(2)),
+        activation=Activation(int(rng.choice([0, 1, 3]))),
+    )  # fmt: skip
+    assert is_exact(model, seed)[0]
+
+
+def test_another_chip_has_none() -> None:
+    """Its rows have no gaps. It rounds once: at most one LSB from the reference kernels."""
+    model = layer((1, 20, 26, 16), 16, SQUARE)
+    arrays = inputs_of(model)
+    options = Options.from_mapping({"numerics": "exact", "chip": "rk3576"}, {})
+    result, ours = run_on_default(model, options, arrays)
+    assert off(ours[0], references(model, arrays)[0]).max() <= 1
+    assert not any("pairs" in choice for choice in choices(result))
+
+
+def test_small_maps_have_none() -> None:
+    """They would not save a launch, and fewer boards have run such tasks."""
+    for size, is_paired in (((32, 48), False), ((80, 80), True)):
+        graph = read_graph(layer((1, *size, 16), 16, SQUARE))
+        result = compile_model(graph, EXACT)
+        assert ("pairs of rows" in choices(result)[-1]) is is_paired
+
+
+def test_a_board_that_lacks_forms_is_given_rows_alone() -> None:
+    """They take two settings more, which the CPU would have to replace."""
+    for channels in (3, 16):
+        graph = read_graph(layer((1, 20, 26, channels), 16, SQUARE))
+        for missing, is_paired in (({}, True), ({"conv-0": "hangs"}, False)):
+            result = compile_model(graph, EXACT, EAGER.without(missing))
+            assert not result.rejections
+            assert ("pairs of rows" in choices(result)[-1]) is is_paired
+
+
+Joined = Callable[[ModelBuilder, int, int], int]
+JOINS: dict[str, Joined] = {
+    "channels": lambda b, y, z: concatenation(b, (y, z), 3),
+    "rows": lambda b, y, z: concatenation(b, (y, z), 1),
+    "images": lambda b, y, z: concatenation(b, (y, z), 0),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_beside_others_in_memory(name: str) -> None:
+    """Every row is written once, and nothing of a neighbour, whatever lies around."""
+    for first, second in ((16, 16), (16, 48), (7, 7)):
+        rng = np.random.default_rng(first)
+        b = ModelBuilder("beside")
+        numbers = Numbers(output=SAME)
+        x = b.input("x", (1, 16, 22, 24), DType.INT8, SAME)
+        kernels = (first, second if name == "channels" else first)
+        y, z = (conv(b, rng, x, n, SQUARE, numbers, name=f"to{n}") for n in kernels)
+        both = JOINS[name](b, y, z)
+        b.output(conv(b, rng, both, 16, SQUARE, numbers, name="reader"))
+        exact, result = is_exact(b.build())
+        assert exact
+        assert RESULT in choices(result)[0]
+
+
+def test_of_a_slice() -> None:
+    """A slice of channels, whose rows lie together, or of rows, at an even or an odd place."""
+    for begin, size in (
+        ((0, 0, 0, 16), (1, 16, 22, 16)),
+        ((0, 4, 0, 0), (1, 10, 22, 48)),
+        ((0, 3, 0, 16), (1, 10, 22, 16)),
+        ((0, 3, 5, 16), (1, 12, 16, 16)),
+    ):
+        rng = np.random.default_rng(11)
+        b = ModelBuilder("slice")
+        numbers = Numbers(output=SAME)
+        x = b.input("x", (1, 16, 22, 8), DType.INT8, SAME)
+        y = conv(b, rng, x, 48, SQUARE, numbers, name="first")
+        part = slice_of(b, y, begin, size)
+        b.output(conv(b, rng, part, 16, SQUARE, numbers, name="second"))
+        exact, result = is_exact(b.build())
+        assert exact
+        assert "pairs of rows" in choices(result)[-1]
+
+
+@for_each("inputs", [3, 16, 24])
+def test_with_a_function_in_the_same_task(inputs: int) -> None:
+    """Within a step before the function; the next layer reads what it wrote in pairs."""
+    for dtype in (DType.INT8, DType.UINT8):
+        rng = np.random.default_rng(inputs)
+        b = ModelBuilder("function")
+        numbers = Numbers(output=SAME, per_channel=dtype is DType.INT8)
+        x = b.input("x", (1, 22, 26, inputs), dtype, SAME)
+        y = conv(b, rng, x, 13, SQUARE, numbers, name="first")
+        b.output(silu(b, y))
+        arrays = inputs_of(b.build())
+        result, ours = run(b.build(), AUTO, arrays)
+        assert "pairs of rows" in choices(result)[0]
+        assert len(choices(result)) == 1
+        worst = max(part.difference.most_lsb for part in result.partitions[0].layers)
+        assert off(ours[0], references(b.build(), arrays)[0]).max() <= worst
+
+
+@for_each("has_table", [False, True])
+def test_before_an_addition(has_table: bool) -> None:
+    """A residual block of few channels: in one task with the sum, or in pairs, which is less."""
+    for kernels, size in ((16, (160, 160)), (16, (16, 20)), (12, (48, 31))):
+        rng = np.random.default_rng(13)
+        b = ModelBuilder("residual")
+        numbers = Numbers(output=SAME)
+        x = b.input("x", (1, *size, 24), DType.INT8, SAME)
+        other = conv(b, rng, x, kernels, SQUARE, numbers, name="other")
+        y = conv(b, rng, other, kernels, SQUARE, numbers, name="inner")
+        if has_table:
+            y = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
+        total = b.tensor("total", b.spec(y).shape, DType.INT8, Quantization((0.09,), (1,)))
+        b.operator("ADD", (y, other), (total,), AddOptions())
+        b.output(total)
+        arrays = inputs_of(b.build())
+        for runs in (run, run_on_default):
+            result, ours = runs(b.build(), AUTO, arrays)
+            joined = [part.difference for part in result.partitions[0].layers if part.difference]
+            worst = 1 + max((difference.most_lsb for difference in joined), default=1)
+            assert off(ours[0], references(b.build(), arrays)[0]).max() <= worst
+        assert ("pairs of rows" in choices(result)[1]) == (size == (160, 160))
