@@ -9,22 +9,22 @@ from delegate.model.graph import Graph, Node
 
 
 def joined_nodes(layers: Iterable[Layer]) -> dict[int, tuple[list[int], Difference]]:
-    """Return, by the first node, nodes that only together are as they are in the model, and how far
-    they may be off. Layers that have nodes in common are parts of one result, each before its share
-    of what follows the CONCATENATION.
+    """Return, by the last node, nodes that only together are as they are in the model, and how far
+    they may be off. Layers that have the last node in common are parts of one result, each before
+    its share of what follows the CONCATENATION.
     """
     groups: list[tuple[set[int], Difference]] = []
     for layer in layers:
         if layer.difference is None:
             continue
         nodes, difference = set(layer.nodes), layer.difference
-        for group in [group for group in groups if group[0] & nodes]:
+        for group in [group for group in groups if max(group[0]) == max(nodes)]:
             groups.remove(group)
             nodes |= group[0]
             worst = max(difference.most_lsb, group[1].most_lsb)
             difference = Difference(worst, max(difference.share, group[1].share))
         groups.append((nodes, difference))
-    return {min(nodes): (sorted(nodes), difference) for nodes, difference in groups}
+    return {max(nodes): (sorted(nodes), difference) for nodes, difference in groups}
 
 
 def with_dilations(
@@ -40,12 +40,12 @@ def with_dilations(
         if not group <= set(delegated):
             continue
         nodes, difference = set(group), None
-        for first, (others, theirs) in list(found.items()):
+        for last, (others, theirs) in list(found.items()):
             if not group.isdisjoint(others):
                 nodes |= set(others)
                 difference = theirs or difference
-                del found[first]
-        found[min(nodes)] = (sorted(nodes), difference)
+                del found[last]
+        found[max(nodes)] = (sorted(nodes), difference)
     return found
 
 

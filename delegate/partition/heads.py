@@ -13,7 +13,7 @@ that this gives instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -39,12 +39,20 @@ HostTakes = Callable[[Graph, Partition, Collection[int]], bool]
 """Says whether the host does these nodes of a partition, by index."""
 
 
-def unfold_heads(
-    graph: Graph, partition: Partition, chip: Chip, host_takes: HostTakes
-) -> tuple[Graph, Partition]:
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    """``before``: the nodes that a convolution of ``graph`` also does, by the index that it has."""
+
+    graph: Graph
+    partition: Partition
+    before: Mapping[int, tuple[int, ...]]
+
+
+def unfold_heads(graph: Graph, partition: Partition, chip: Chip, host_takes: HostTakes) -> Unfolded:
     """Return ``graph`` and ``partition``, or such with the heads in their convolution's shape whose
     elements the host brings back in order, where that is cheaper.
     """
+    before: dict[int, tuple[int, ...]] = {}
     for index in partition.nodes:
         if graph.node(index).op != RESHAPE:
             continue
@@ -55,7 +63,9 @@ def unfold_heads(
         made = unfolding.made()
         if _keeps_rules(made[0], unfolding.changed, chip) and host_takes(*made, unfolding.back):
             graph, partition = made
-    return graph, partition
+            nodes = head.conv.index, head.reshape.index
+            before.update((part.node.index, nodes) for part in head.parts)
+    return Unfolded(graph, partition, before)
 
 
 def _keeps_rules(graph: Graph, nodes: Collection[int], chip: Chip) -> bool:

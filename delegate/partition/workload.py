@@ -45,8 +45,9 @@ def workload_of(
     """
     if not partition.outputs:
         raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
-    unfolded, partition = unfold_heads(graph, partition, chip, _are_taken)
-    paired = pack_width(unfolded, partition, chip)
+    unfolded = unfold_heads(graph, partition, chip, _are_taken)
+    partition = unfolded.partition
+    paired = pack_width(unfolded.graph, partition, chip)
     if plan is None or paired is not graph:
         plan = plan_partition(paired, partition)
     edges, joined, functions = plan.edges, plan.joined, plan.functions
@@ -74,11 +75,13 @@ def workload_of(
             if node.index in reordered:
                 operations.append(reordered[node.index])
         elif operator.lowering is not Lowering.HOST and node.index not in without_tasks:
-            operations += (_operation(graph, node, neighbours, t) for t in node.outputs)
+            made = (_operation(graph, node, neighbours, t) for t in node.outputs)
+            before = unfolded.before.get(node.index, ())
+            operations += (replace(one, nodes=(*before, *one.nodes)) for one in made)
     for item in edges.functions:  # the host has the moves before; of one part
-        made = item.function
-        last = graph.node(made.nodes[-1])
-        operations.append(_table(last, made.nodes, item.source, item.result, made.table))
+        function = item.function
+        last = graph.node(function.nodes[-1])
+        operations.append(_table(last, function.nodes, item.source, item.result, function.table))
     return Workload(
         graph,
         partition,

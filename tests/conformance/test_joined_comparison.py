@@ -25,7 +25,7 @@ def layer(nodes: tuple[int, ...], difference: Difference | None) -> Layer:
     return Layer("layer", "CONV_2D", nodes, (), "", told)
 
 
-def test_layers_with_nodes_in_common_are_one_group():
+def test_layers_with_the_last_node_in_common_are_one_group():
     layers = [
         layer((0, 7), Difference(1, 0.1)),
         layer((1,), None),
@@ -33,7 +33,7 @@ def test_layers_with_nodes_in_common_are_one_group():
         layer((4, 7), Difference(2, 0.05)),
     ]
     found = joined_nodes.joined_nodes(layers)
-    assert found == {0: ([0, 4, 7], Difference(2, 0.1)), 2: ([2, 3], Difference(1, 0.2))}
+    assert found == {7: ([0, 4, 7], Difference(2, 0.1)), 3: ([2, 3], Difference(1, 0.2))}
 
 
 def test_moves_between_them_belong_to_them():
