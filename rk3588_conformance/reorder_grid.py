@@ -141,7 +141,7 @@ def _moved_at(
     "Tiles.Op/",
     differing=NONE,
     is_in=lambda shape, times, **_: len(shape_of(shape)) == len(shape_of(times)),
-    shape=("1x5x7x12", "1x1x1x40", "1x7x1x33", "1x1x13x1", "1x11x16", "3x64", "17"),
+    shape=("1x5x7x12", "1x1x1x40", "1x7x1x33", "1x1x13x1", "1x40x61x48", "1x11x16", "3x64", "17"),
     times=("1x1x1x3", "1x1x5x1", "1x4x1x1", "1x3x2x2", "1x7x1", "1x2x3", "5x1", "1x2", "3"),
     place=_PLACES,
     type=EIGHT_BITS,

@@ -18,7 +18,6 @@ from numpy.lib.stride_tricks import as_strided
 
 from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
-from delegate.lower.moves import moves_of
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rearrangement import Rearrangement, rearrangement
 from delegate.lower.reorder import MOST_TASKS
@@ -81,13 +80,11 @@ def reorder_of(facts: GraphFacts, nodes: Sequence[Node]) -> Rearrangement | None
         return None
     try:
         moved = map_of(facts, nodes).in_bytes(device_element(result).bytes)
-        moves = moves_of(moved, (before.pixels, before.channels), after.channels)
+        size = before.pixels, before.channels
+        found = rearrangement(facts.chip, moved, size, after.channels, whole_channels(result))
     except MapError:
         return None
-    if moves is None:
-        return None
-    found = rearrangement(facts.chip, moves, before.channels, whole_channels(result))
-    return found if found.is_possible else None
+    return found if found is not None and found.is_possible else None
 
 
 def chain_of(
