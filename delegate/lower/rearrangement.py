@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from delegate.chip.chip import Chip
 from delegate.lower.memory.tensors import DeviceTensor
@@ -18,6 +19,9 @@ from delegate.lower.reorder_without_row_gaps import without_row_gaps
 from delegate.lower.selection import Moving
 from delegate.lower.task import Ref, Task
 from delegate.model.index_map import Digit, IndexMap, box_piece
+
+_MOST_WEIGHTS: Final = 1 << 24
+"""Weights of a task that repeats or chooses: each channel of the source for each of the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +33,13 @@ class Rearrangement:
 
     @property
     def is_possible(self) -> bool:
-        """Return whether the tasks can do it, and are not more than convolutions of a network."""
+        """Return whether the tasks can do it, and neither they nor their weights are more than
+        those of a network.
+        """
         counts = [part.count for part in self._parts]
-        return all(counts) and sum(counts) <= MOST_TASKS
+        lanes = [part.source_channels * part.channels for part in self._parts if part.is_folded]
+        is_small = max(lanes, default=0) <= _MOST_WEIGHTS
+        return is_small and all(counts) and sum(counts) <= MOST_TASKS
 
     @property
     def surfaces_read(self) -> int:

@@ -23,7 +23,7 @@ from delegate.lower.rearrangement import Rearrangement, rearrangement
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
 from delegate.model.graph import Graph, Node, Tensor, read_only
-from delegate.model.index_map import IndexMap, MapError, identity
+from delegate.model.index_map import Digit, IndexMap, MapError, identity
 from delegate.model.operator_options import Options
 from delegate.ops.operator import (
     Constraint,
@@ -280,7 +280,7 @@ Values = npt.NDArray[Any]
 
 def moved_constant(graph: Graph, node: Node, maps: Maps, shapes: Shapes) -> Values | None:
     """Return what ``maps`` make of the first input of ``node``; None: it is no constant of a type
-    that NumPy has, or map or shape are not known.
+    that NumPy has, map or shape are not known, or the result is larger.
     """
     source, result = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
     values = source.constant
@@ -288,13 +288,15 @@ def moved_constant(graph: Graph, node: Node, maps: Maps, shapes: Shapes) -> Valu
         return None
     try:
         (found,), (shape,) = maps(graph, node), shapes(graph, node)
+        if found.size > values.size or found.size != math.prod(shape):
+            return None
         if found.shift() == 0:
             return read_only(values.reshape(shape))
     except ValueError:
         return None
     flat, moved = np.ascontiguousarray(values).reshape(-1), np.empty(found.size, values.dtype)
     for piece in found.pieces:
-        sizes, *strides = zip(*piece.digits, strict=True)
+        sizes, *strides = zip(*(piece.digits or (Digit(1, 1, 1),)), strict=True)
         ends = ((flat, piece.first_source), (moved, piece.first_result))
         given, made = (
             as_strided(array[first:], sizes, np.multiply(apart, array.itemsize))
