@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.graph import DType, Quantization
+from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.operator_options import Options
 from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
-from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.functions import function, quotient
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.case import Family
@@ -219,4 +219,24 @@ def _roots(
     return function(builder, "RSQRT", (x,), one_scale(scale, int(rng.integers(-128, 128))))
 
 
-FAMILIES: tuple[Family, ...] = (_values, _shapes, _chains, _slopes, _roots)
+@layer_grid(
+    "FunctionQuotients.Op/",
+    differing=NONE,
+    input_values=_all_values,
+    shape=_VALUES,
+    type="uint8",
+    sign=("above", "below"),
+    activation=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
+    draw=_DRAWS,
+)
+def _quotients(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, sign: str, activation: str,
+    **_: Value,
+) -> int:  # fmt: skip
+    """DIV by a constant above or below its zero point. Quotients have as many bits as the divisor:
+    else the kernel leaves open what 0 gives.
+    """
+    return quotient(builder, rng, x, is_above=sign == "above", activation=Activation[activation])
+
+
+FAMILIES: tuple[Family, ...] = (_values, _shapes, _chains, _slopes, _roots, _quotients)

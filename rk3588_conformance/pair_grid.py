@@ -175,7 +175,7 @@ _MET = {
     "row_whole": ("1x29x37x17", "1x1x37x17"), "images_pixels": ("2x1x1x19", "1x11x7x1"),
     "channels_pixels": ("1x1x1x40", "1x5x13x1"), "images_column": ("3x1x5x16", "1x4x1x1"),
     "images_row": ("2x6x7x9", "1x1x7x9"), "lines": ("1x13x64", "5x1x64"),
-    "lower_rank": ("13x5", "7x1x1"),
+    "lower_rank": ("13x5", "7x1x1"), "channels_map": ("1x1x1x64", "1x61x64x1"),
 }  # fmt: skip
 """The shapes of both operands."""
 

@@ -141,7 +141,7 @@ def _moved_at(
     "Tiles.Op/",
     differing=NONE,
     is_in=lambda shape, times, **_: len(shape_of(shape)) == len(shape_of(times)),
-    shape=("1x5x7x12", "1x1x1x40", "1x7x1x33", "1x1x13x1", "1x11x16", "3x64", "17"),
+    shape=("1x5x7x12", "1x1x1x40", "1x7x1x33", "1x1x13x1", "1x40x61x48", "1x11x16", "3x64", "17"),
     times=("1x1x1x3", "1x1x5x1", "1x4x1x1", "1x3x2x2", "1x7x1", "1x2x3", "5x1", "1x2", "3"),
     place=_PLACES,
     type=EIGHT_BITS,
@@ -165,17 +165,20 @@ _INDICES: dict[str, _Indices] = {
 }
 
 
-def _is_one_image(*, shape: str, axis: int, indices: str, **_: Value) -> bool:
-    """Return whether the result has a dimension, up to four, and one image."""
+def _is_taken(*, shape: str, axis: int, indices: str, place: str, **_: Value) -> bool:
+    """Return whether the result has a dimension, up to four, and one image, and is more than a
+    little of what the CPU gives.
+    """
     rank = len(shape_of(shape))
     after = rank + {"one": -1, "rows": 1}.get(indices, 0)
-    return axis < rank and 0 < after < 5 and (rank < 4 or axis > 0)
+    is_little = indices == "one" and place == "begin"
+    return axis < rank and 0 < after < 5 and (rank < 4 or axis > 0) and not is_little
 
 
 @layer_grid(
     "Gathers.Op/",
     differing=NONE,
-    is_in=_is_one_image,
+    is_in=_is_taken,
     shape=("1x5x7x12", "1x3x16x48", "1x11x33", "4x70", "19"),
     axis=(0, 1, 2, 3),
     indices=tuple(_INDICES),

@@ -17,7 +17,6 @@ import numpy as np
 from delegate.chip.chip import Chip, Primitive
 from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.moves import moves_of
 from delegate.lower.operation import Memory
 from delegate.lower.rearrangement import Rearrangement, rearrangement
 from delegate.lower.rules import FORM_IS_KNOWN
@@ -50,13 +49,11 @@ def repeats(chip: Chip, view: View, whole: View) -> Rearrangement | None:
     """Return how an image of ``view`` becomes one of ``whole``, which has the same channels; None:
     that is not possible, or not known of ``chip``.
     """
-    own, sizes = (
-        (one.height, one.width, one.channels) for one in (view, replace(whole, channels=1))
-    )
-    times = [size // n for n, size in zip(own[:2], sizes[:2], strict=True)]
-    moves = moves_of(tiled(own, (*times, 1)), (view.pixels, view.channels), whole.channels)
-    assert moves is not None
-    return rearrangement(chip, moves, view.channels, whole.channels).known()
+    times = whole.height // view.height, whole.width // view.width, 1
+    found = tiled((view.height, view.width, view.channels), times)
+    size = view.pixels, view.channels
+    repeated = rearrangement(chip, found, size, whole.channels, whole.channels)
+    return None if repeated is None else repeated.known()
 
 
 def broadcast(

@@ -6,17 +6,22 @@ time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from delegate.chip.chip import Chip
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.moves import Moves, as_they_are
+from delegate.lower.moves import Moves, Spot, as_they_are, moves_of
 from delegate.lower.reorder import MOST_TASKS, Reorder
 from delegate.lower.reorder_without_row_gaps import without_row_gaps
 from delegate.lower.selection import Moving
 from delegate.lower.task import Ref, Task
-from delegate.model.index_map import Digit, box_piece
+from delegate.model.index_map import Digit, IndexMap, box_piece
+
+_MOST_WEIGHTS: Final = 1 << 24
+"""Weights of a task that repeats or chooses: each channel of the source for each of the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +33,13 @@ class Rearrangement:
 
     @property
     def is_possible(self) -> bool:
-        """Return whether the tasks can do it, and are not more than convolutions of a network."""
+        """Return whether the tasks can do it, and neither they nor their weights are more than
+        those of a network.
+        """
         counts = [part.count for part in self._parts]
-        return all(counts) and sum(counts) <= MOST_TASKS
+        lanes = [part.source_channels * part.channels for part in self._parts if part.is_folded]
+        is_small = max(lanes, default=0) <= _MOST_WEIGHTS
+        return is_small and all(counts) and sum(counts) <= MOST_TASKS
 
     @property
     def surfaces_read(self) -> int:
@@ -75,14 +84,22 @@ class Rearrangement:
 
 
 def rearrangement(
-    chip: Chip, moves: Sequence[Moves], source_channels: int, channels: int
-) -> Rearrangement:
-    """Return how ``moves`` make ``channels`` of ``source_channels``."""
+    chip: Chip, found: IndexMap, source: Spot, channels: int, written: int
+) -> Rearrangement | None:
+    """Return how ``found`` makes an image of ``channels`` channels of ``source``, so many pixels
+    and channels. ``written``: the channels of the result with spare lanes. None: see ``moves_of``.
+    Raises MapError.
+    """
+    made = moves_of(found, source, channels)
+    if made is None:
+        return None
+    # Rows of what only changes its order are as long as they lie.
+    is_folded = not found.is_order(math.prod(source))
     moved, copied = [], []
-    for given in moves:
-        once, copies = _split(given, channels)
-        moved.append(Reorder(chip, once, source_channels, channels))
-        copied += [Reorder(chip, one, channels, channels) for one in copies]
+    for given in made:
+        once, copies = _split(given, written)
+        moved.append(Reorder(chip, once, source[1], written, is_folded))
+        copied += [Reorder(chip, one, written, written, is_folded) for one in copies]
     return Rearrangement(tuple(moved), tuple(copied))
 
 

@@ -35,17 +35,25 @@ BLOCK = CHANNELS_PER_SURFACE
 MOST_TASKS = 256
 """More launches than convolutions of a network take: the CPU is faster."""
 
+MOST_COLUMNS = 64
+"""The pixels of a row of many that lie one behind the other: rows are cut into tiles, pixels of a
+row are not.
+"""
+
 POINT = Digit(1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Reorder:
-    """``source_channels`` and ``channels``: of a pixel of operand and result."""
+    """``source_channels`` and ``channels``: of a pixel of operand and result. ``is_folded``: rows
+    have up to MOST_COLUMNS pixels.
+    """
 
     chip: Chip
     moves: Moves
     source_channels: int
     channels: int
+    is_folded: bool = False
 
     @property
     def is_turn(self) -> bool:
@@ -179,6 +187,10 @@ class Reorder:
         rows = max(fitting, key=lambda step: step.size, default=POINT)
         if rows in left:
             left.remove(rows)
+        if self.is_folded and rows is POINT:
+            size = columns.size
+            width = max(n for n in range(1, MOST_COLUMNS + 1) if size % n == 0)
+            rows, columns = Digit(size // width, width, width), Digit(width, 1, 1)
         return rows, columns, left
 
     def _fits(self, side: int) -> bool:

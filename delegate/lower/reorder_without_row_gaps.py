@@ -141,5 +141,9 @@ def without_row_gaps(reorder: Reorder) -> Reorder:
     if Primitive.ROW_GAPS not in reorder.chip.lacks:
         return reorder
     return ReorderWithoutRowGaps(
-        reorder.chip, reorder.moves, reorder.source_channels, reorder.channels
+        reorder.chip,
+        reorder.moves,
+        reorder.source_channels,
+        reorder.channels,
+        reorder.is_folded,
     )

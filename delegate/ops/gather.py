@@ -28,9 +28,9 @@ class GatherOptions(Options):
 
 def _axis(graph: Graph, node: Node) -> int:
     """Raises MapError."""
-    options = node.known_options(GatherOptions)
-    if options.batch_dims:
-        raise MapError(f"batch_dims is {options.batch_dims}")
+    options = node.options_as(GatherOptions)
+    if options is None or options.batch_dims:
+        raise MapError("the options are not known" if options is None else "batch_dims is not 0")
     return axis_of(options.axis, graph.tensor(node.inputs[0]).shape)
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
-from delegate.model.index_map import IndexMap, tiled
+from delegate.model.index_map import IndexMap, MapError, tiled
 from delegate.ops.operator import GraphFacts, Role, Shape, constraint
 from delegate.ops.shared.image_rules import other_shape
 from delegate.ops.shared.maps import integers
 from delegate.ops.shared.reshaping import reshaping
 
-TIMES = 1
-
 
 def _times(graph: Graph, node: Node) -> Shape:
-    """Return how often each dimension is repeated. Raises MapError."""
-    return integers(graph, node.inputs[TIMES], len(graph.tensor(node.inputs[0]).shape))
+    """Return how often each dimension is repeated. Raises MapError, ValueError of inputs that TILE
+    does not have.
+    """
+    source, factors = node.inputs
+    times = integers(graph, factors, len(graph.tensor(source).shape))
+    if min(times, default=1) < 1:
+        raise MapError(f"the factors are {list(times)}")
+    return times
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:

@@ -185,7 +185,8 @@ class _Planner:
         refusals = []
         for tensor in sorted(self._inputs & self._groups.keys()):
             readers = self._readers.get(tensor, [])
-            if any(self._facts.movement(node) is not Movement.CUT for node in readers):
+            moves = (self._facts.movement(node) for node in readers)
+            if any(move is None or move is Movement.JOIN for move in moves):
                 continue
             used = sum(self._elements(t) for node in readers for t in node.outputs)
             if 2 * used < self._elements(tensor):

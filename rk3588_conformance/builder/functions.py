@@ -6,11 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from delegate.model.graph import DType, Quantization
+import numpy as np
+
+from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.operator_options import Options
+from delegate.ops.div import DivOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions
+from rk3588_conformance.builder.ranges import one_scale
 
 
 def function(
@@ -26,6 +30,29 @@ def function(
     """
     name = op.lower()
     return builder.result(op, operands, name, None, quantization, dtype=dtype, options=options)
+
+
+def quotient(
+    builder: ModelBuilder,
+    rng: np.random.Generator,
+    x: int,
+    *,
+    is_above: bool,
+    activation: Activation = Activation.NONE,
+) -> int:
+    """``x``, which is uint8, divided by a constant above or below 0. Quotients have as many bits as
+    the divisor: else the kernel leaves open what 0 gives.
+    """
+    given = builder.spec(x).quantization
+    assert given is not None
+    scale, distance = 10 ** rng.uniform(-3, 0), int(rng.integers(1, 256))
+    zero_point = int(rng.integers(0, 256 - distance)) + (0 if is_above else distance)
+    value = zero_point + (distance if is_above else -distance)
+    own = one_scale(scale, zero_point)
+    divisor = builder.constant(f"divisor of {x}", np.array([value], np.uint8), own)
+    unit = given.scale / (distance * own.scale)
+    result = one_scale(unit * rng.uniform(0.1, 0.5), int(rng.integers(0, 256)))
+    return function(builder, "DIV", (x, divisor), result, DivOptions(activation))
 
 
 Body = Callable[[ModelBuilder, int], int]

@@ -21,7 +21,7 @@ from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.sub import SubOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.builder import moves, options, pooling
-from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.functions import function, quotient
 from rk3588_conformance.builder.moves import pad, resize
 from rk3588_conformance.builder.products import matrix_product
 from rk3588_conformance.builder.ranges import LIMITS
@@ -49,6 +49,14 @@ def _function(g: Generator, x: int) -> list[int]:
         table = options.of(LeakyReluOptions(float(np.float32(g.pick((0.01, 0.1, 0.3, 1.7))))))
     g.read.add(x)
     return [function(g.builder, op, (x,), fixed.get(op) or g.quantization(), table)]
+
+
+def _quotient(g: Generator, x: int) -> list[int]:
+    """Divide by a constant; the runtime does so with uint8 alone."""
+    if g.dtype is not DType.UINT8:
+        return _function(g, x)
+    g.read.add(x)
+    return [quotient(g.builder, g.rng, x, is_above=g.chance(0.5), activation=CLAMPED[g.pick(4)])]
 
 
 def _slopes(g: Generator, x: int) -> list[int]:
@@ -310,6 +318,7 @@ def _gathered(g: Generator, x: int) -> list[int]:
 
 MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "function": _function,
+    "quotient": _quotient,
     "slopes": _slopes,
     "pair": _pair,
     "squares": _squares,
@@ -326,7 +335,7 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "repeated": _repeated,
     "gathered": _gathered,
 }
-STEPS: Sequence[str] = (*3 * ("function",), "slopes", *4 * ("pair",), "squares", "extremum",
-                        *2 * ("pooled",), "reduced", *2 * ("resized",), *2 * ("spread",), "blocks",
-                        *2 * ("transposed",), "reshaped", "bordered", "uneven", "repeated",
-                        "gathered")  # fmt: skip
+STEPS: Sequence[str] = (*3 * ("function",), "quotient", "slopes", *4 * ("pair",), "squares",
+                        "extremum", *2 * ("pooled",), "reduced", *2 * ("resized",),
+                        *2 * ("spread",), "blocks", *2 * ("transposed",), "reshaped", "bordered",
+                        "uneven", "repeated", "gathered")  # fmt: skip

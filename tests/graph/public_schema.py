@@ -57,6 +57,7 @@ _STRUCTS: dict[str, tuple[str, type, tuple[str, ...]]] = {
     "ADD": ("<i", tflite.AddOptions, ("activation",)),
     "MUL": ("<i", tflite.MulOptions, ("activation",)),
     "SUB": ("<i", tflite.SubOptions, ("activation",)),
+    "DIV": ("<i", tflite.DivOptions, ("activation",)),
     "LEAKY_RELU": ("<f", tflite.LeakyReluOptions, ("alpha",)),
     "GELU": ("<?", tflite.GeluOptions, ("approximate",)),
     "CONCATENATION": ("<2i", tflite.ConcatenationOptions, ("axis", "activation")),

@@ -23,7 +23,7 @@ from delegate.options import Options
 from delegate.partition.aliases import place_aliases
 from rk3588_conformance.builder import ModelBuilder, layers
 from rk3588_conformance.builder.layers import Window, conv, depthwise
-from rk3588_conformance.builder.moves import concatenation, slice_of, split
+from rk3588_conformance.builder.moves import concatenation, gather, reshape, slice_of, split
 from rk3588_conformance.random_layers import Numbers
 from tests.lower.reference import whole_graph
 
@@ -231,6 +231,14 @@ def test_padding_never_destroys_what_the_host_wrote():
 def test_a_slice_that_needs_little_of_a_tensor_from_the_cpu_stays_there():
     net = Net()
     part = net.channels(net.input(64), 16, 16)
+    check(net.model(net.conv(part, 8)), refused=[(0, "alias_is_free")])
+
+
+def test_places_that_are_little_of_a_tensor_from_the_cpu_stay_there():
+    """As of a slice, where they are a part without a copy."""
+    net = Net(9, 5, 16)
+    row = gather(net.builder, net.input(), 4, 1)
+    part = reshape(net.builder, row, (1, 1, 5, 16))
     check(net.model(net.conv(part, 8)), refused=[(0, "alias_is_free")])
 
 

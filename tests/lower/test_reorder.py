@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from delegate.chip.chips import DEFAULT as CHIP
 from delegate.errors import LoweringError
 from delegate.lower.lowering import lower_partition
-from delegate.lower.moves import Moves, moves_of, spots
+from delegate.lower.moves import Moves, spots
 from delegate.lower.rearrangement import rearrangement
 from delegate.model.graph import Partition
 from delegate.model.index_map import IndexMap, MapError, identity, tiled
@@ -156,13 +156,12 @@ def test_moves_are_those_of_numpy(data: st.DataObject) -> None:
         assume(values.size < 50_000)
     channels, result = shape[-1], values.shape[-1]
     try:
-        moves = moves_of(moved, (start.size // channels, channels), result)
+        found = rearrangement(CHIP, moved, (start.size // channels, channels), result, result)
     except MapError:
         return
-    if moves is None:
+    if found is None:
         return
     flat = np.full(values.size, -1)
-    found = rearrangement(CHIP, moves, channels, result)
     for part in found.moved:
         _moved(part.moves, start, flat, channels, result)
     for part in found.copied:

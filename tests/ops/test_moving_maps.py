@@ -6,18 +6,21 @@ import math
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from delegate.host.delegated import expose_tensors
 from delegate.host.runtimes import find_runtime
+from delegate.model.graph import Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.partition.rules import check_node, facts_of
 from rk3588_conformance import edge_move_grid, move_grid, reorder_grid, resize_grid
 from tests.index_maps import moved
-from tests.partition.rule_graphs import turned
+from tests.partition.rule_graphs import gathered, tiled, turned
 
 CASES = 16
 """The number of cases of each family of models."""
@@ -70,17 +73,46 @@ def test_maps_are_what_the_kernels_do(prefix: str, tmp_path: Path) -> None:
     assert nodes > 0
 
 
+def moved_constant(graph: Graph, values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """Return what the only node of ``graph`` makes of ``values``, while a model is compiled."""
+    (node,) = graph.nodes
+    source = graph.tensor(node.inputs[0])
+    tensors = [
+        replace(t, constant=values, shape=values.shape) if t is source else t for t in graph.tensors
+    ]
+    folds = OPERATORS[node.op].folds
+    assert folds is not None
+    return folds(replace(graph, tensors=tuple(tensors)), node)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "places"),
+    [((1, 3, 2, 32), 3, (5, 31, 0)), ((4, 1), 0, (3, 0, 1)), ((7,), 0, (6, 4, 2)), ((9,), 0, (8,))],
+)
+def test_places_of_constants_are_numpys(
+    shape: tuple[int, ...], axis: int, places: tuple[int, ...]
+) -> None:
+    values = np.arange(math.prod(shape)).astype(np.int8).reshape(shape)
+    found = moved_constant(gathered(places, axis % len(shape)), values)
+    np.testing.assert_array_equal(found, values.take(places, axis))
+
+
+@pytest.mark.parametrize("times", [(1, 1, 2, 1), (-1, -1, 1, 1), (1 << 30, 1, 1, 1), (0, 1, 1, 1)])
+def test_constants_are_not_made_larger(times: tuple[int, ...]) -> None:
+    """As files that somebody changed may ask for."""
+    graph = tiled((1, 1, 1, 1))
+    tensors = list(graph.tensors)
+    factors = graph.nodes[0].inputs[1]
+    tensors[factors] = replace(tensors[factors], constant=np.array(times, np.int32))
+    values = np.zeros((1, 3, 2, 32), np.int8)
+    assert moved_constant(replace(graph, tensors=tuple(tensors)), values) is None
+
+
 @pytest.mark.parametrize("kind", [np.int8, np.float16, np.float32])
 @pytest.mark.parametrize("axes", [(0, 1, 2, 3), (0, 3, 1, 2), (3, 2, 1, 0)])
 def test_constants_move_as_in_numpy(axes: tuple[int, ...], kind: type[np.generic]) -> None:
-    graph = turned(axes)
-    (node,) = graph.nodes
-    source = graph.tensor(node.inputs[0])
-    values = np.arange(math.prod(source.shape)).astype(kind).reshape(source.shape)
-    tensors = [replace(t, constant=values) if t is source else t for t in graph.tensors]
-    folds = OPERATORS[node.op].folds
-    assert folds is not None
-    found = folds(replace(graph, tensors=tuple(tensors)), node)
+    values = np.arange(192).astype(kind).reshape(1, 3, 2, 32)
+    found = moved_constant(turned(axes), values)
     assert found is not None
     np.testing.assert_array_equal(found, values.transpose(axes))
     assert found.dtype == kind

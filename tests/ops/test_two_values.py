@@ -189,6 +189,17 @@ def test_a_clamped_sum_with_a_value_per_channel(zero_point: int) -> None:
         assert np.abs(ours.astype(int) - kernel_result(model, inputs)).max() <= 1
 
 
+@pytest.mark.parametrize("chip", ["rk3588", "rk3576"])
+def test_nothing_is_repeated_of_equal_shapes(chip: str) -> None:
+    """However many channels a copy would have to keep."""
+    types = (Quantization((0.05,), (3,)),) * 3
+    model = pair_model("MUL", types, DType.INT8, (1, 2, 8400), Activation.NONE)
+    result = compile_model(model, Options(chip=chip))
+    assert not result.rejections
+    (partition,) = result.partitions
+    assert {task.op for task in partition.layers} == {"MUL"}
+
+
 ENDS_THE_RUNTIME = {
     "ADD": "sum_scales_in_range",
     "SUB": "sum_scales_in_range",

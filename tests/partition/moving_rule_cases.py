@@ -139,12 +139,16 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     ],
     "repeated_as_known": [
         (lambda: with_output(tiled((1, 2, 1, 1)), shape=(1, 3, 2, 64)), "not [1, 6, 2, 32]"),
+        (
+            lambda: with_input(tiled((1, 2, 1, 1)), 1, constant=np.array([1, -1, 1, -2], np.int32)),
+            "the factors are [1, -1, 1, -2]",
+        ),
         (lambda: with_input(tiled((1, 2, 1, 1)), 1, constant=np.ones(3, np.int32)), "4 constants"),
     ],
     "gathered_inside": [
         (lambda: gathered((0, 32)), "index 32 does not lie in the 32 along axis 3"),
         (lambda: gathered((-1,), 1), "index -1 does not lie in the 3"),
-        (lambda: with_options(gathered((0, 2)), batch_dims=1), "batch_dims is 1"),
+        (lambda: with_options(gathered((0, 2)), batch_dims=1), "batch_dims is not 0"),
         (lambda: with_options(gathered((0, 2)), axis=4), "the axis is 4"),
         (lambda: with_output(gathered((0, 2)), shape=(1, 3, 2, 3)), "not [1, 3, 2, 2]"),
     ],

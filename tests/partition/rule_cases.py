@@ -32,6 +32,7 @@ from tests.partition.rule_graphs import (
     per_tensor,
     product,
     product_of_two,
+    quotient,
     slopes,
     slopes_of,
     transposed,
@@ -258,6 +259,11 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     ],
     "logistic_output_scale": [
         (lambda: function("LOGISTIC"), "has the scale 0.0078125 and the zero point 0"),
+    ],
+    "uint8_features": [(lambda: quotient(dtype=DType.INT8), "is INT8")],
+    "divisor_constant": [
+        (lambda: with_input(quotient(), 1, constant=None), "is [1], or computed"),
+        (lambda: with_output(quotient(), shape=(1, 3, 2, 5)), "the output [1, 3, 2, 5]"),
     ],
     "int8_features": [(lambda: function("EXP", dtype=DType.UINT8), "is UINT8")],
     "slope_not_negative": [

@@ -11,6 +11,7 @@ from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quanti
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.div import DivOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.mul import MulOptions
@@ -55,6 +56,15 @@ def fc(shape: tuple[int, ...] = (2, 12), outputs: int = 5, **kwargs: object) -> 
 
 def addition(shape: tuple[int, ...] = (1, 3, 2, 4), **kwargs: object) -> Graph:
     return read_graph(add_model(np.random.default_rng(0), shape, **kwargs))
+
+
+def quotient(dtype: DType = DType.UINT8) -> Graph:
+    """DIV of [1, 3, 2, 4] by a constant."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 4), dtype, per_tensor(0.5, 3))
+    divisor = b.constant("divisor", np.array([7]).astype(dtype.element.dtype), per_tensor(0.5, 3))
+    b.output(function_of(b, "DIV", (x, divisor), per_tensor(0.1, 3), DivOptions()))
+    return read_graph(b.build())
 
 
 def with_tensor(graph: Graph, index: int, **changes: object) -> Graph:

@@ -16,6 +16,7 @@ from delegate.model.index_map import (
     Fill,
     IndexMap,
     MapError,
+    Piece,
     Shape,
     box_piece,
     identity,
@@ -139,27 +140,26 @@ def gathered(shape: Shape, places: Sequence[int], axis: int) -> IndexMap:
         raise MapError(f"index {wrong} does not lie in the {shape[axis]} along axis {axis}")
     before, behind = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     result = (len(places) * behind, behind, 1)
-    pieces, at = [], 0
-    for first, step, count in _runs(places):
+    pieces: list[Piece] = []
+    for at, step, count in _runs(places):
         source = (shape[axis] * behind, step * behind, 1)
-        sizes = (before, count, behind)
-        pieces.append(box_piece(sizes, source, result, first * behind, at * behind))
-        at += count
-    if len(pieces) > MOST_PIECES:
-        raise MapError(f"it has {len(pieces)} pieces")
-    return IndexMap(math.prod((before, at, behind)), tuple(pieces))
+        ends = places[at] * behind, at * behind
+        pieces.append(box_piece((before, count, behind), source, result, *ends))
+        if len(pieces) > MOST_PIECES:
+            raise MapError(f"it has more than {MOST_PIECES} pieces")
+    return IndexMap(before * len(places) * behind, tuple(pieces))
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield first number, step and count of neighbours that are evenly apart."""
+    """Yield the place of the first, step and count of neighbours that are evenly apart."""
     at = 0
     while at < len(numbers):
-        first, *others = numbers[at:]
-        step, count = others[0] - first if others else 0, 1
-        while count <= len(others) and others[count - 1] == first + count * step:
-            count += 1
-        yield first, step, count
-        at += count
+        end = min(at + 2, len(numbers))
+        step = numbers[end - 1] - numbers[at]
+        while end < len(numbers) and numbers[end] - numbers[end - 1] == step:
+            end += 1
+        yield at, step, end - at
+        at = end
 
 
 RANK = 4

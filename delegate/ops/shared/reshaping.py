@@ -18,13 +18,12 @@ from numpy.lib.stride_tricks import as_strided
 
 from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
-from delegate.lower.moves import moves_of
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rearrangement import Rearrangement, rearrangement
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
 from delegate.model.graph import Graph, Node, Tensor, read_only
-from delegate.model.index_map import IndexMap, MapError, identity
+from delegate.model.index_map import Digit, IndexMap, MapError, identity
 from delegate.model.operator_options import Options
 from delegate.ops.operator import (
     Constraint,
@@ -81,13 +80,11 @@ def reorder_of(facts: GraphFacts, nodes: Sequence[Node]) -> Rearrangement | None
         return None
     try:
         moved = map_of(facts, nodes).in_bytes(device_element(result).bytes)
-        moves = moves_of(moved, (before.pixels, before.channels), after.channels)
+        size = before.pixels, before.channels
+        found = rearrangement(facts.chip, moved, size, after.channels, whole_channels(result))
     except MapError:
         return None
-    if moves is None:
-        return None
-    found = rearrangement(facts.chip, moves, before.channels, whole_channels(result))
-    return found if found.is_possible else None
+    return found if found is not None and found.is_possible else None
 
 
 def chain_of(
@@ -283,7 +280,7 @@ Values = npt.NDArray[Any]
 
 def moved_constant(graph: Graph, node: Node, maps: Maps, shapes: Shapes) -> Values | None:
     """Return what ``maps`` make of the first input of ``node``; None: it is no constant of a type
-    that NumPy has, or map or shape are not known.
+    that NumPy has, map or shape are not known, or the result is larger.
     """
     source, result = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
     values = source.constant
@@ -291,13 +288,15 @@ def moved_constant(graph: Graph, node: Node, maps: Maps, shapes: Shapes) -> Valu
         return None
     try:
         (found,), (shape,) = maps(graph, node), shapes(graph, node)
+        if found.size > values.size or found.size != math.prod(shape):
+            return None
         if found.shift() == 0:
             return read_only(values.reshape(shape))
     except ValueError:
         return None
     flat, moved = np.ascontiguousarray(values).reshape(-1), np.empty(found.size, values.dtype)
     for piece in found.pieces:
-        sizes, *strides = zip(*piece.digits, strict=True)
+        sizes, *strides = zip(*(piece.digits or (Digit(1, 1, 1),)), strict=True)
         ends = ((flat, piece.first_source), (moved, piece.first_result))
         given, made = (
             as_strided(array[first:], sizes, np.multiply(apart, array.itemsize))

@@ -67,7 +67,8 @@ def operands_broadcast(facts: GraphFacts, node: Node) -> str | None:
     views = [view_of(t.shape) for t in computed]
     met = met_views(facts.chip, views, view_of(output.shape))
     for tensor, view, wanted in zip(computed, views, met, strict=True):
-        if repeats(facts.chip, replace(view, channels=wanted.channels), wanted) is None:
+        stretched = replace(view, channels=wanted.channels)
+        if stretched != wanted and repeats(facts.chip, stretched, wanted) is None:
             return f"{named(tensor)} is {list(tensor.shape)}, {named(output)} {list(output.shape)}"
     return None
 
