@@ -53,16 +53,18 @@ def unfold_heads(graph: Graph, partition: Partition, chip: Chip, host_takes: Hos
     elements the host brings back in order, where that is cheaper.
     """
     before: dict[int, tuple[int, ...]] = {}
+    facts = facts_of(graph, chip)
     for index in partition.nodes:
-        if graph.node(index).op != RESHAPE:
+        if facts.movement(graph.node(index)) is not Movement.KEEP:
             continue
-        head = _head_of(facts_of(graph, chip), partition, graph.node(index))
+        head = _head_of(facts, partition, graph.node(index))
         if head is None or not _is_cheaper(head, chip):
             continue
         unfolding = _Unfolding(graph, partition, head)
         made = unfolding.made()
         if _keeps_rules(made[0], unfolding.changed, chip) and host_takes(*made, unfolding.back):
             graph, partition = made
+            facts = facts_of(graph, chip)
             nodes = head.conv.index, head.reshape.index
             before.update((part.node.index, nodes) for part in head.parts)
     return Unfolded(graph, partition, before)
@@ -128,6 +130,7 @@ def _head_of(facts: GraphFacts, partition: Partition, reshape: Node) -> _Head | 
     weights = graph.tensor(conv.inputs[1]).constant if _is_dense(facts, conv) else None
     parts = _parts(facts, members, after)
     is_ours = facts.readers.get(before) == (reshape,) and anchors * values == channels
+    is_ours = is_ours and facts.maps(reshape)[0].shift() == 0
     if weights is None or len(weights) != channels or not is_ours or not parts:
         return None
     source = graph.tensor(conv.inputs[0])
