@@ -193,7 +193,9 @@ def _judge_integers(
     if differing > most:  # results of several operators in one task differ as the task says, too
         joined = joined_layers(prepared.model, options)
         told = max((one.difference.share for one in joined if one.difference), default=0.0)
-        most = most_differing(share + told, tally.elements)
+        # Of equal operands all results differ alike: as many count as there are distinct ones.
+        distinct = max(np.unique(other).size for other in theirs) if told else tally.elements
+        most = most_differing(share + told, distinct) * tally.elements // distinct
     if differing > most:
         broken.append(f"{differing} of {tally.elements} elements differ; at most {most} may")
     broken += _submits_broken(facts, delegation)

@@ -33,3 +33,10 @@ def test_cases_of_every_family_pass(family, chip, numerics):
         for name in names[::step]
     ]
     assert [one for one in found if one.status is Status.FAILED] == []
+
+
+@pytest.mark.parametrize("name", ["AddQuant.Op/44", "AddQuant.Signed/75", "AddQuant.Signed/98"])
+def test_additions_of_few_distinct_values_pass(name):
+    """All results are alike, and all are a step off where one is."""
+    options = Options.from_mapping({"device": "simulator", "deny_ops": "", "numerics": "auto"})
+    assert run_case(name, None, options).status is Status.OK
