@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from delegate.chip.chip import Chip, Primitive
-from delegate.chip.element import Element, align
+from delegate.chip.element import CHANNELS_PER_SURFACE, Element, align
 from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.image_parts import keeps_pixels
@@ -78,6 +78,25 @@ def geometry_of(conv: Convolution) -> ConvGeometry:
         real_channels=view.channels,
         chip=conv.chip,
     )
+
+
+def planned_cycles(
+    chip: Chip, rows: Axis, columns: Axis, channels: int, kernels: int, images: int = 1
+) -> int:
+    """Return the estimated cycles, launches included, of a dense convolution of int8 with so many
+    kernels. Raises TilingError.
+    """
+    geometry = ConvGeometry(
+        rows,
+        columns,
+        align(channels, CHANNELS_PER_SURFACE),
+        padded_kernels(kernels, chip.groups),
+        kernels,
+        real_channels=channels,
+        images=images,
+        chip=chip,
+    )
+    return plan_tiles(geometry).cost_cycles
 
 
 def plan_rows(

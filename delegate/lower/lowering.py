@@ -38,6 +38,7 @@ import numpy as np
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.chips import DEFAULT
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.lower.conv_geometry import planned_cycles
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.group_padding import with_group_padding
 from delegate.lower.legalize import legal_layer
@@ -56,9 +57,8 @@ from delegate.lower.memory.tensors import DeviceTensor, View, binding_of
 from delegate.lower.operation import ConstantPool, Edge, Memory, Operation, Plan, Planning, Workload
 from delegate.lower.tables import share_loads, uses_tables
 from delegate.lower.task import BufferId, Ref
-from delegate.lower.tiling.geometry import Axis, ConvGeometry
-from delegate.lower.tiling.tiles import TilingError, plan_tiles
-from delegate.lower.weights import padded_kernels
+from delegate.lower.tiling.geometry import Axis
+from delegate.lower.tiling.tiles import TilingError
 from delegate.model.graph import Graph
 
 
@@ -289,23 +289,13 @@ def _cost(
     """Return the estimated cycles of the layer and of the host's conversion; None if it cannot be
     planned.
     """
-    lanes = align(channels, CHANNELS_PER_SURFACE)
-    geometry = ConvGeometry(
-        rows,
-        columns,
-        lanes,
-        padded_kernels(outputs, chip.groups),
-        outputs,
-        real_channels=channels,
-        images=images,
-        chip=chip,
-    )
     try:
-        plan = plan_tiles(geometry)
+        cycles = planned_cycles(chip, rows, columns, channels, outputs, images)
     except TilingError:
         return None
+    lanes = align(channels, CHANNELS_PER_SURFACE)
     converted = images * rows.input_size * columns.input_size * lanes
-    return plan.cost_cycles + converted // chip.rates.host_bytes_per_cycle
+    return cycles + converted // chip.rates.host_bytes_per_cycle
 
 
 def host_tensor(source: DeviceTensor) -> DeviceTensor:

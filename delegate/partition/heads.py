@@ -21,13 +21,15 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import CHANNELS_PER_SURFACE, align
-from delegate.lower.tiling.geometry import Axis, ConvGeometry
-from delegate.lower.tiling.tiles import TilingError, plan_tiles
-from delegate.lower.weights import leading_padding, padded_kernels
+from delegate.lower.conv_geometry import planned_cycles
+from delegate.lower.tiling.geometry import Axis
+from delegate.lower.tiling.tiles import TilingError
+from delegate.lower.weights import leading_padding
 from delegate.model.graph import DType, Graph, Node, Partition, Quantization, Tensor
 from delegate.model.index_map import MapError
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.operator import ABSENT, GraphFacts, Movement
+from delegate.ops.shared.convolution import have_plain_kernels
 from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.parts import parts_of
 from delegate.partition.rules import check_node, facts_of
@@ -138,13 +140,10 @@ def _head_of(facts: GraphFacts, partition: Partition, reshape: Node) -> _Head | 
 
 
 def _is_dense(facts: GraphFacts, node: Node) -> bool:
-    is_conv = facts.known_operator(node) is not None and isinstance(
-        facts.options(node), ConvOptions
-    )
-    weights = facts.graph.tensor(node.inputs[1]) if is_conv else None
-    return weights is not None and (
-        weights.constant is not None and weights.constant.shape == weights.shape
-    )
+    if facts.known_operator(node) is None or not isinstance(facts.options(node), ConvOptions):
+        return False
+    source, weights = (facts.graph.tensor(index) for index in node.inputs[:2])
+    return have_plain_kernels(weights, source)
 
 
 def _parts(facts: GraphFacts, members: Collection[int], whole: int) -> list[_Part]:
@@ -174,7 +173,7 @@ def _is_cheaper(head: _Head, chip: Chip) -> bool:
     try:
         made = sum(_cycles(head, chip, head.anchors * part.lanes) for part in head.parts)
         whole = _cycles(head, chip, len(head.weights))
-        moved = _planned(chip, Axis(pixels, pixels), Axis(1, 1), head.values, head.values)
+        moved = planned_cycles(chip, Axis(pixels, pixels), Axis(1, 1), head.values, head.values)
     except TilingError:
         return False
     return made < whole + head.anchors * moved
@@ -190,21 +189,7 @@ def _cycles(head: _Head, chip: Chip, kernels: int) -> int:
         Axis(*size, *step, leading_padding(options.padding, *size, *step))
         for size, step in (((given, made, kernel), step) for given, made, kernel, step in sizes)
     )
-    return _planned(chip, rows, columns, channels, kernels)
-
-
-def _planned(chip: Chip, rows: Axis, columns: Axis, channels: int, kernels: int) -> int:
-    """Raises TilingError."""
-    geometry = ConvGeometry(
-        rows,
-        columns,
-        align(channels, CHANNELS_PER_SURFACE),
-        padded_kernels(kernels, chip.groups),
-        kernels,
-        real_channels=channels,
-        chip=chip,
-    )
-    return plan_tiles(geometry).cost_cycles
+    return planned_cycles(chip, rows, columns, channels, kernels)
 
 
 @dataclass(slots=True)

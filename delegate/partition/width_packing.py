@@ -33,7 +33,7 @@ from delegate.model.graph import (
 )
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.operator import ABSENT, GraphFacts
-from delegate.ops.shared.convolution import most_kernel, most_stride
+from delegate.ops.shared.convolution import have_plain_kernels, most_kernel, most_stride
 from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.padding import AMOUNTS, pad_amounts
 from delegate.partition.rules import facts_of
@@ -138,10 +138,8 @@ class _Pairing:
         options = self._facts.options(node)
         if not isinstance(options, ConvOptions) or options.dilation_w != 1:
             return False
-        weights = self._tensors[node.inputs[1]]
-        source = self._tensors[node.inputs[0]]
-        is_plain = weights.constant is not None and weights.constant.shape == weights.shape
-        return is_plain and weights.shape[3] == source.shape[3]
+        source, weights = (self._tensors[index] for index in node.inputs[:2])
+        return have_plain_kernels(weights, source)
 
     def _followed(self, first: int) -> _Map | None:
         """Return the functions from node ``first`` to one convolution; None: others use the

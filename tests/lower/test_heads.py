@@ -40,6 +40,7 @@ class Head:
     numbers: Numbers = PLAIN
     dtype: DType = DType.INT8
     fed: int = 19
+    groups: int = 1
 
     @property
     def values(self) -> int:
@@ -68,9 +69,8 @@ class Built(Net):
         self.head = head
         channels = head.anchors * head.values
         source = self.input()
-        y = convolution(
-            *(self.builder, self.rng, source, channels, head.window, head.numbers), name="head"
-        )
+        given = self.builder, self.rng, source, channels, head.window, head.numbers
+        y = convolution(*given, groups=head.groups, name="head")
         _, rows, columns, _ = self.builder.spec(y).shape
         self.pixels = rows * columns
         self.whole = self.reshaped(y, (1, self.pixels, head.anchors, head.values))
@@ -83,18 +83,24 @@ class Built(Net):
         sizes = zip(firsts.tolist(), self.head.parts, strict=False)
         return [self.channels(self.whole, first, size) for first, size in sizes]
 
+    @property
+    def limits(self) -> np.iinfo[Any]:
+        return np.iinfo(self.dtype.name.lower())
+
+    def drawn(self, shape: tuple[int, ...], quantization: Quantization) -> int:
+        """A constant of any values of the type."""
+        limits = self.limits
+        values = self.rng.integers(limits.min, limits.max + 1, shape, limits.dtype)
+        return self.builder.constant(self.name(), values, quantization)
+
     def times(self, x: int, *shape: int) -> int:
         """The product with a constant of ``shape``, requantised."""
-        limits = np.iinfo(np.int8 if self.dtype is DType.INT8 else np.uint8)
-        values = self.rng.integers(limits.min, limits.max + 1, shape, limits.dtype)
-        by = self.builder.constant(self.name(), values, Quantization((0.02,), (limits.max // 3,)))
+        by = self.drawn(shape, Quantization((0.02,), (self.limits.max // 3,)))
         return function(self.builder, "MUL", (x, by), SAME, MulOptions())
 
     def plus(self, x: int, *shape: int) -> int:
-        limits = np.iinfo(np.int8 if self.dtype is DType.INT8 else np.uint8)
-        values = self.rng.integers(limits.min, limits.max + 1, shape, limits.dtype)
-        by = self.builder.constant(self.name(), values, Quantization((0.07,), (3,)))
-        return self.add(x, by)
+        """The sum with a constant of ``shape``."""
+        return self.add(x, self.drawn(shape, Quantization((0.07,), (3,))))
 
 
 def scaled(net: Built) -> list[int]:
@@ -210,6 +216,17 @@ def test_a_part_that_the_device_reads_is_moved(monkeypatch: pytest.MonkeyPatch) 
     model = net.model(net.conv(first, 5), *others)
     assert moving_layers(compile_model(model, EXACT))
     for ours, theirs in zip(*results(model), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("groups", [2, 4, 8])
+def test_kernels_of_groups_of_channels_stay_in_their_order(
+    groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In another order they would see the channels of another group."""
+    monkeypatch.setenv("RK3588_DELEGATE_NUMERICS", "exact")
+    net = Built(replace(HEADS["yolo"], anchors=2, parts=(4, 28), fed=64, groups=groups))
+    for ours, theirs in zip(*results(listed(net)), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 

@@ -22,7 +22,7 @@ from delegate.lower.lowering import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.weights import DeviceWeights, leading_padding, real_ratios
-from delegate.model.graph import Activation, Graph, Node, Padding
+from delegate.model.graph import Activation, Graph, Node, Padding, Tensor
 from delegate.model.operator_options import Options
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared.common import weights_of
@@ -71,6 +71,14 @@ def output_and_padding(
         return (size - reach) // stride + 1 if size >= reach else 0, 0
     rows = -(-size // stride)
     return rows, max((rows - 1) * stride + reach - size, 0) // 2
+
+
+def have_plain_kernels(weights: Tensor, source: Tensor) -> bool:
+    """Return whether ``weights`` (OHWI) are a constant as it is stored, and every kernel sees all
+    channels of ``source``, not those of a group.
+    """
+    is_plain = weights.constant is not None and weights.constant.shape == weights.shape
+    return is_plain and weights.shape[3] == source.shape[3]
 
 
 @constraint(rank=RANK)
