@@ -20,7 +20,7 @@ from delegate.chip.chips import DEFAULT
 from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.compile.compiler import compile_model
 from delegate.lower.task import ConvTask, Task
-from delegate.npu.perf import Work, duration, work_of_tasks
+from delegate.npu.perf import TaskWork, Work, duration, work_of_tasks
 from delegate.options import Options
 
 CORES = 3
@@ -44,7 +44,7 @@ def _third(chip: Chip, task: Task) -> Work:
     shared = whole.bytes - kernels
     numbers = whole.npu_cycles, whole.dpu_cycles, shared
     cycles, alone, moved = (math.ceil(number / CORES) for number in numbers)
-    return Work((type(whole)(cycles, alone, moved + kernels),), 0)
+    return Work((TaskWork(cycles, alone, moved + kernels),), 0)
 
 
 def shares(chip: Chip, driver: Driver, layers: Sequence[Sequence[Task]]) -> Shares:

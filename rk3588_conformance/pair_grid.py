@@ -154,20 +154,33 @@ _OTHERS = {
 )
 def _broadcast(name: str, *, op: str, other: str, origin: str, order: str, type: str) -> Case:
     """A second operand that is stretched, as in squeeze-and-excite."""
-    operator, dtype = _OPERATORS[op], dtype_of(type)
+    shapes = _SHAPE, _OTHERS[other]
+    return _stretched(name, "PairBroadcast", op, dtype_of(type), shapes, origin, order)
+
+
+def _stretched(
+    name: str,
+    family: str,
+    op: str,
+    dtype: DType,
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    origin: str,
+    order: str,
+) -> Case:
+    """Operands of ``shapes``; the second has this ``origin``, and its place is ``order``."""
+    operator, (one, other) = _MEETING[op], shapes
 
     def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
         first, second, result = operator.quantizations(rng, dtype)
-        a = builder.input("a", _SHAPE, dtype, first)
+        a = builder.input("a", one, dtype, first)
         if origin == "constant":
-            b = constant(builder, rng, _OTHERS[other], dtype, second)
+            b = constant(builder, rng, other, dtype, second)
         else:
-            b = builder.input("b", _OTHERS[other], dtype, second)
+            b = builder.input("b", other, dtype, second)
         operands = (a, b) if order == "first" else (b, a)
-        return operator.add(builder, operands, _SHAPE, result)
+        return operator.add(builder, operands, np.broadcast_shapes(one, other), result)
 
-    build = model(op.lower(), body)
-    return Case(name, "PairBroadcast", build, differing=operator.differing)
+    return Case(name, family, model(op.lower(), body), differing=operator.differing)
 
 
 _MET = {
@@ -191,20 +204,8 @@ _MET = {
 )
 def _meets(name: str, *, op: str, shapes: str, origin: str, order: str, type: str) -> Case:
     """Operands that both are stretched, along any dimensions."""
-    operator, dtype = _MEETING[op], dtype_of(type)
     one, other = map(shape_of, _MET[shapes])
-
-    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-        first, second, result = operator.quantizations(rng, dtype)
-        a = builder.input("a", one, dtype, first)
-        if origin == "constant":
-            b = constant(builder, rng, other, dtype, second)
-        else:
-            b = builder.input("b", other, dtype, second)
-        operands = (a, b) if order == "first" else (b, a)
-        return operator.add(builder, operands, np.broadcast_shapes(one, other), result)
-
-    return Case(name, "PairMeets", model(op.lower(), body), differing=operator.differing)
+    return _stretched(name, "PairMeets", op, dtype_of(type), (one, other), origin, order)
 
 
 @grid("PairSquares.Op/", draw=tuple(range(24)), reach=("all", "half"))

@@ -171,6 +171,7 @@ class SharedBanks {
     }
     return is_disturbed_;
   }
+
   // Returns where the task links to, 0: nowhere.
   uint64_t look_at(const Job& job, const TaskRecord& task) {
     namespace cna = regs::rk3576::cna;
