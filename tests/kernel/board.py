@@ -2,11 +2,12 @@
 
 The stand-in kernel (``tests/kernel/standin``) is preloaded into a Python process of its own, which
 runs a *worker* (a module ``tests.kernel.worker_*``) with JSON arguments and prints one JSON
-document.
+document. Its parent is a server that has everything imported.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -14,6 +15,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.kernel.fork_server import ForkServers
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,6 +69,17 @@ def add_cores(
             bind(root, name, "rocket")
 
 
+def _plain_environment(library: Path) -> dict[str, str]:
+    """The variables of a process that has the stand-in kernel and no board yet."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith("RK3588_")}
+    return {**own, "LD_PRELOAD": str(library), "PYTHONPATH": str(ROOT)}
+
+
+@functools.cache
+def _servers(library: Path) -> ForkServers:
+    return ForkServers(_plain_environment(library))
+
+
 @dataclass(frozen=True)
 class Board:
     """``root`` holds dev/ and sys/ as the processes see them."""
@@ -75,23 +89,13 @@ class Board:
 
     @property
     def environment(self) -> dict[str, str]:
-        own = {k: v for k, v in os.environ.items() if not k.startswith("RK3588_")}
         return {
-            **own,
-            **self.own_environment,
-            "LD_PRELOAD": str(self.library),
-            "PYTHONPATH": str(ROOT),
+            **_plain_environment(self.library),
+            "RK3588_STANDIN_ROOT": str(self.root),
+            "XDG_CACHE_HOME": str(self.root / "cache"),
             # What these tests count and break is the model's own work.
             "RK3588_DELEGATE_VERIFY": "off",
             "RK3588_DELEGATE_DENY_OPS": "NONE",
-        }
-
-    @property
-    def own_environment(self) -> dict[str, str]:
-        """Return the variables that the processes of one board share."""
-        return {
-            "RK3588_STANDIN_ROOT": str(self.root),
-            "XDG_CACHE_HOME": str(self.root / "cache"),
         }
 
     def add_rocket(self, version: str = "0.0.0", batch_switch: int | None = None, **more: object):
@@ -149,7 +153,10 @@ class Board:
     def python(
         self, *arguments: str, faults: str = "", timeout: float = 300, **environ: str
     ) -> subprocess.CompletedProcess[str]:
-        """Runs Python on the board."""
+        """Runs Python on the board. Workers are children of a process that has all imported."""
+        environment = {**self.environment, "RK3588_STANDIN_FAULTS": faults, **environ}
+        if arguments[0] == "-m" and arguments[1].startswith("tests."):
+            return _servers(self.library).run(arguments[1], arguments[2:], environment, timeout)
         return subprocess.run(
             [sys.executable, *arguments],
             check=False,
@@ -157,7 +164,7 @@ class Board:
             text=True,
             timeout=timeout,
             cwd=ROOT,
-            env={**self.environment, "RK3588_STANDIN_FAULTS": faults, **environ},
+            env=environment,
         )
 
     def work(self, worker: str, timeout: float = 300, **arguments: Any) -> Any:

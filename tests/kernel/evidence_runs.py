@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import threading
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.kernel.board import ROOT, Board
+from tests.kernel.board import Board
 
 
 def run(
@@ -27,15 +23,15 @@ def run(
     is wrong with the chip once the model is loaded. ``reference``: a file with the reference
     kernels' results.
     """
-    given = _arguments(
-        board,
-        models,
-        options,
-        device=device,
-        count_invoke=count_invoke,
-        break_in_use=break_in_use,
-        reference=reference,
-    )
+    given = {
+        "models": models,
+        "options": options,
+        "folder": str(board.root / "models"),
+        "device": device,
+        "count_invoke": count_invoke,
+        "break_in_use": break_in_use,
+        "reference": reference,
+    }
     environment = {"RK3588_SIM_BREAK": broken} if broken else {}
     done = board.python(
         "-m", "tests.kernel.worker_evidence", json.dumps(given), timeout=560, **environment
@@ -43,55 +39,6 @@ def run(
     assert done.returncode == 0, done.stderr[-4000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return {**found, "log": done.stderr}
-
-
-def _arguments(
-    board: Board, models: Sequence[str], options: Mapping[str, str], **more: object
-) -> dict[str, Any]:
-    folder = str(board.root / "models")
-    return {"models": models, "options": options, "folder": folder, **more}
-
-
-class Forks:
-    """A process that makes runs in children of its own, which need not import anything. Runs of
-    several threads go to several processes.
-    """
-
-    def __init__(self) -> None:
-        self._of_thread = threading.local()
-
-    def run(
-        self, board: Board, model: str, device: str, broken: str, reference: str, **options: str
-    ) -> dict[str, Any]:
-        """Return what the worker says of ``model``. Raises RuntimeError if it crashed."""
-        process = self._process(board)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        line = {
-            "environment": {**board.own_environment, "RK3588_SIM_BREAK": broken},
-            "arguments": _arguments(board, [model], options, device=device, reference=reference),
-        }
-        process.stdin.write(json.dumps(line) + "\n")
-        process.stdin.flush()
-        found = json.loads(process.stdout.readline() or '{"crashed": "the parent"}')
-        if "crashed" in found:
-            raise RuntimeError(f"{model} on {broken}: {found}")
-        of_model: dict[str, Any] = found[model]
-        return of_model
-
-    def _process(self, board: Board) -> subprocess.Popen[str]:
-        process: subprocess.Popen[str] | None = getattr(self._of_thread, "process", None)
-        if process is None:
-            process = self._of_thread.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.kernel.worker_forks"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                cwd=ROOT,
-                env=board.environment,
-            )
-        return process
 
 
 def records(board: Board, folder: Path | None = None) -> list[Path]:

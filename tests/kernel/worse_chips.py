@@ -38,7 +38,7 @@ from delegate.npu.evidence import program_forms
 from delegate.npu.program_reader import parse
 from tests.builds import build_standin
 from tests.kernel.board import Board
-from tests.kernel.evidence_runs import Forks, off
+from tests.kernel.evidence_runs import off, run
 from tests.kernel.model_results import inputs_of
 from tests.shared_folder import MODELS
 from tests.worse import DEVIATIONS, chip_of
@@ -60,8 +60,7 @@ class Runs:
     results and the facts of each run.
     """
 
-    def __init__(self, folder: Path, device: str, model: str, forks: Forks) -> None:
-        self._forks = forks
+    def __init__(self, folder: Path, device: str, model: str) -> None:
         self._library = build_standin() / "libstandin_kernel.so"
         self._device = device
         self._model = model
@@ -122,18 +121,18 @@ class Runs:
             cache = folder / "cache"
             cache.mkdir(mode=0o700)
             _link_programs(self._programs, cache)
-            found = self._forks.run(
+            found = run(
                 board,
                 self._model,
-                self._device,
-                chip,
-                str(self._reference),
+                device=self._device,
+                broken=chip,
+                reference=str(self._reference),
                 timeout_ms="3000",
                 cache_dir=str(cache),
                 float="fp16",
             )
             _link_programs(cache, self._programs)
-            return {**found, "switched_off": sorted(off(board, cache))}
+            return {**found[self._model], "switched_off": sorted(off(board, cache))}
 
 
 def _deviating_kind(kind: str) -> str:
@@ -302,8 +301,8 @@ def main() -> int:
         return 0
     given.ways = given.ways or chosen_ways(given.each, given.pairs)
     with tempfile.TemporaryDirectory() as fresh:
-        folder, forks = given.folder or Path(fresh), Forks()
-        models = [Runs(folder, given.device, name, forks) for name in given.models]
+        folder = given.folder or Path(fresh)
+        models = [Runs(folder, given.device, name) for name in given.models]
         chosen = rows_of(given.ways, models, given.jobs)
     print("\n".join([head_of(given.models, chosen), *map(text_of, chosen)]))
     wrong = {row["way"]: found for row in chosen if (found := problems(row))}

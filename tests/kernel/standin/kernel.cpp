@@ -68,7 +68,8 @@ void load_environment() {
 void before_fork() { kernel().mutex.lock(); }
 void after_fork_parent() { kernel().mutex.unlock(); }
 void after_fork_child() {
-  kernel().forked = true;
+  // A child that inherits nothing is a process like any other.
+  kernel().forked = !kernel().files.empty();
   kernel().mutex.unlock();
 }
 
