@@ -11,13 +11,14 @@ wider than a task's 2047 pixels has to be cut into columns, its pixels in shorte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import CHANNELS_PER_SURFACE, Element, align
 from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
-from delegate.lower.image_parts import keeps_pixels
+from delegate.lower.image_parts import keeps_pixels, row_pairs
 from delegate.lower.memory.tensors import View
 from delegate.lower.rules import TASKS_IN_RANGE
 from delegate.lower.tiling.choices import InputGroups
@@ -84,8 +85,23 @@ def planned_cycles(
     chip: Chip, rows: Axis, columns: Axis, channels: int, kernels: int, images: int = 1
 ) -> int:
     """Return the estimated cycles, launches included, of a dense convolution of int8 with so many
-    kernels. Raises TilingError.
+    kernels: on pairs of rows where that is cheaper. Raises TilingError.
     """
+    best = _tiled_cycles(chip, rows, columns, channels, kernels, images)
+    for beside, paired in row_pairs(chip, rows, columns.output_size, channels, kernels):
+        inputs, outputs = (
+            count * CHANNELS_PER_SURFACE if count > 1 else single
+            for count, single in zip(beside, (channels, kernels), strict=True)
+        )
+        with suppress(TilingError):
+            cycles = _tiled_cycles(chip, paired, columns, inputs, outputs, images)
+            best = min(best, cycles + chip.rates.kick_cycles)  # see plan_rows
+    return best
+
+
+def _tiled_cycles(
+    chip: Chip, rows: Axis, columns: Axis, channels: int, kernels: int, images: int
+) -> int:
     geometry = ConvGeometry(
         rows,
         columns,

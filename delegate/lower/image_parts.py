@@ -92,9 +92,11 @@ def sections_of(conv: Convolution) -> Iterator[Convolution]:
     )
 
 
-def row_pairs(chip: Chip, rows: Axis, channels: int, kernels: int) -> Iterator[tuple[Pair, Axis]]:
+def row_pairs(
+    chip: Chip, rows: Axis, width: int, channels: int, kernels: int
+) -> Iterator[tuple[Pair, Axis]]:
     """Yield how many rows of source and result may lie side by side, and what ``rows`` become, of
-    int8 maps of so many channels.
+    int8 maps of so many channels. ``width``: of the result.
     """
     if Primitive.ROW_GAPS in chip.lacks or Primitive.UNEQUAL_SIDES in chip.lacks:
         return
@@ -108,6 +110,9 @@ def row_pairs(chip: Chip, rows: Axis, channels: int, kernels: int) -> Iterator[t
         found = rows.beside(*beside) if is_alone else None
         if found is None or found.stride > chip.limits.stride:
             continue
+        # Between rows of the result, even of a tile of a column, lie fewer pixels than of a pair.
+        if beside[1] > 1 and beside[1] * width > chip.limits.notch:
+            continue
         if found.kernel <= chip.limits.kernel_size:
             yield beside, found
 
@@ -120,10 +125,8 @@ def row_pairs_of(conv: Convolution) -> Iterator[Convolution]:
         return
     steps = conv.strides[0], conv.dilations[0], conv.padding[0], 0, conv.spread[0]
     rows = Axis(view.height, out.height, conv.kernel[0], *steps)
-    for beside, paired in row_pairs(conv.chip, rows, view.channels, out.channels):
-        # Between rows of the result, even of a tile of a column, lie fewer pixels than of a pair.
-        if beside[1] == 1 or beside[1] * out.width <= conv.chip.limits.notch:
-            yield _in_row_pairs(conv, *beside, paired)
+    for beside, paired in row_pairs(conv.chip, rows, out.width, view.channels, out.channels):
+        yield _in_row_pairs(conv, *beside, paired)
 
 
 def in_parts(tensor: DeviceTensor, conv: Convolution, count: int) -> DeviceTensor:

@@ -30,8 +30,9 @@ without a weight have the weights' zero point, as padding lanes always have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -233,16 +234,15 @@ def choose_fold(
     channels = source.channels
     best: tuple[int, FoldedAxis, FoldedAxis] | None = None
     is_square = Primitive.UNEQUAL_SIDES in chip.lacks
-    for row in _folded(chip, rows):
-        for column in _folded(chip, columns):
-            lanes = row.window * column.window * channels
-            if lanes > MAX_FOLDED_LANES and max(row.window, column.window) > 1:
-                continue
-            if is_square and not _has_equal_sides(row.axis, column.axis):
-                continue
-            cost = _cost(chip, row.axis, column.axis, lanes, outputs, source.images)
-            if cost is not None and (best is None or cost < best[0]):
-                best = cost, row, column
+    for row, column in product(_with_even_sizes(_folded(chip, rows)), _folded(chip, columns)):
+        lanes = row.window * column.window * channels
+        if lanes > MAX_FOLDED_LANES and max(row.window, column.window) > 1:
+            continue
+        if is_square and not _has_equal_sides(row.axis, column.axis):
+            continue
+        cost = _cost(chip, row.axis, column.axis, lanes, outputs, source.images)
+        if cost is not None and (best is None or cost < best[0]):
+            best = cost, row, column
     if best is None or best[1].window == best[2].window == 1:
         return None
     _, row, column = best
@@ -276,6 +276,16 @@ def _folded(chip: Chip, axis: Axis) -> Iterator[FoldedAxis]:
                 axis.pad,
                 Axis(size, axis.output_size, taps, dilation=spread if taps > 1 else 1),
             )
+
+
+def _with_even_sizes(axes: Iterable[FoldedAxis]) -> Iterator[FoldedAxis]:
+    """Yield ``axes``, and those of an odd number of rows with one more, which no window meets: then
+    rows may lie in pairs.
+    """
+    for found in axes:
+        yield found
+        if found.window > 1 and found.axis.input_size % 2:
+            yield replace(found, axis=replace(found.axis, input_size=found.axis.input_size + 1))
 
 
 def _has_equal_sides(rows: Axis, columns: Axis) -> bool:

@@ -174,6 +174,26 @@ def test_before_a_stride_of_two(kernels: int, dtype: DType) -> None:
         assert SOURCE in choices(result)[-1] or is_left_alone
 
 
+@for_each("padding", [Padding.SAME, Padding.VALID])
+@for_each("dtype", [DType.INT8, DType.UINT8])
+@for_each("kernel", [2, 3, 5])
+@for_each("channels", [1, 3])
+def test_of_a_picture(channels: int, kernel: int, dtype: DType, padding: Padding) -> None:
+    """Where the host folds an odd number of rows, a row that no window meets makes them even."""
+    chosen = []
+    for size in ((48, 33), (47, 40), (50, 31), (49, 38)):
+        b = ModelBuilder("picture")
+        x = b.input("x", (1, *size, channels), dtype, SAME)
+        window = Window(kernel, kernel, 2, 2, padding=padding)
+        numbers = Numbers(output=SAME, per_channel=dtype is DType.INT8)
+        b.output(conv(b, np.random.default_rng(size), x, 16, window, numbers))
+        exact, result = is_exact(b.build())
+        assert exact
+        chosen += choices(result)
+    # Windows of 2 x 2 have no rows in common, so that their number is that of the result.
+    assert kernel == 2 or any("folded" in choice and BOTH in choice for choice in chosen)
+
+
 def test_cycles_are_half() -> None:
     """Twice the kernels of twice the channels for half the pixels: 3 x 3 taps of pairs."""
     _, result = is_exact(layer((1, 32, 48, 16), 16, SQUARE))
