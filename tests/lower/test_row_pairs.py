@@ -179,7 +179,7 @@ def test_before_a_stride_of_two(kernels: int, dtype: DType) -> None:
 @for_each("kernel", [2, 3, 5])
 @for_each("channels", [1, 3])
 def test_of_a_picture(channels: int, kernel: int, dtype: DType, padding: Padding) -> None:
-    """Where the host folds an odd number of rows, a row that no window meets makes them even."""
+    """A row that no window meets makes the number of rows even, where the host folds them."""
     chosen = []
     for size in ((48, 33), (47, 40), (50, 31), (49, 38)):
         b = ModelBuilder("picture")
