@@ -197,6 +197,12 @@ def _nearest(builder: ModelBuilder, x: int) -> int:
     return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, 2 * height, 3 * width, table)
 
 
+def _nearest_any(builder: ModelBuilder, x: int) -> int:
+    _, height, width, _ = builder.spec(x).shape
+    table = ResizeNearestOptions(False, True)
+    return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, height + 2, -(-width // 2), table)
+
+
 _MOVES: dict[str, Callable[[ModelBuilder, int], Outputs]] = {
     "flat": _reshaped(lambda n, h, w, c: (n, h * w, 1, c)),
     "wider": _reshaped(lambda n, h, w, c: (n, h, w * 2, c // 2)),
@@ -219,6 +225,7 @@ _MOVES: dict[str, Callable[[ModelBuilder, int], Outputs]] = {
     "into_channels": _into_channels,
     "into_pixels": _into_pixels,
     "nearest": _nearest,
+    "nearest_any": _nearest_any,
     "tiled": lambda b, x: moves.tile(b, x, (1, 2, 3, 2)),
     "reversed": lambda b, x: moves.gather(b, x, np.arange(b.spec(x).shape[2])[::-1], 2),
     "gathered": lambda b, x: moves.gather(b, x, (0, 0, b.spec(x).shape[3] - 1), 3),

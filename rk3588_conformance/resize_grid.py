@@ -40,6 +40,23 @@ def _nearest(
 
 
 @layer_grid(
+    "ResizeNearestAny.Op/",
+    differing=NONE,
+    size=("4x5", "9x7", "1x13", "16x16"),
+    to=("7x7", "3x2", "9x20", "12x12", "1x1"),
+    convention=(*_CONVENTIONS, "both"),
+    channels=(1, 16, 17, 33, 64),
+    type=EIGHT_BITS,
+)
+def _nearest_any(
+    builder: ModelBuilder, _: np.random.Generator, x: int, *, to: str, convention: str, **__: Value
+) -> int:
+    """Add sizes that are no multiples."""
+    table = ResizeNearestOptions(*_CONVENTIONS.get(convention, (True, True)))
+    return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, *pair(to), table)
+
+
+@layer_grid(
     "ResizeBilinear.Op/",
     differing=NONE,
     factor=("1x1", "2x2", "1x2", "2x1", "4x4", "2x4", "4x1", "8x2", "1x8"),
@@ -61,4 +78,4 @@ def _bilinear(
     return resize(builder, "RESIZE_BILINEAR", x, rows, columns, table)
 
 
-FAMILIES: tuple[Family, ...] = (_nearest, _bilinear)
+FAMILIES: tuple[Family, ...] = (_nearest, _nearest_any, _bilinear)

@@ -1,6 +1,6 @@
-"""RESIZE_NEAREST_NEIGHBOR by whole factors: a transposed convolution whose weights are 1 puts the
-pixels apart and repeats them in between. On a chip of which no program writes pixels apart, see
-``rows_as_surfaces``.
+"""RESIZE_NEAREST_NEIGHBOR. By whole factors: a transposed convolution whose weights are 1 puts the
+pixels apart and repeats them in between; see ``Repeat`` for a chip of which no program writes
+pixels apart. To any other size: rows and columns of the image in another order.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import surfaces_of
+from delegate.errors import LoweringError
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.rearrangement import Rearrangement
+from delegate.lower.reorder import MOST_TASKS
+from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.lower.selection import Selection, surfaces_written
 from delegate.lower.upsample import Repeat, lie_in_memory
 from delegate.model.graph import Graph, Node
-from delegate.model.index_map import IndexMap
+from delegate.model.index_map import MOST_PIECES, IndexMap, MapError
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import half_records, reshaping
-from delegate.ops.shared.maps import repeated
+from delegate.ops.shared.maps import gathered, repeated
 from delegate.ops.shared.moving import move_plan
 
 
@@ -46,41 +50,83 @@ def sources(options: ResizeNearestOptions, size: int, output: int) -> npt.NDArra
     return np.asarray(np.minimum(rounded, size - 1).astype(np.int64))
 
 
-def _factors(graph: Graph, node: Node) -> tuple[int, int]:
-    """Return the rows and columns that a pixel becomes; the rules have checked that they are
-    whole.
-    """
-    _, height, width, _ = graph.tensor(node.inputs[0]).shape
-    _, rows, columns, _ = graph.tensor(node.outputs[0]).shape
-    return rows // height, columns // width
+def _sources(graph: Graph, node: Node) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the rows and the columns of the image that those of the result repeat."""
+    options = node.known_options(ResizeNearestOptions)
+    before, after = (graph.tensor(t).shape[1:3] for t in (node.inputs[0], node.outputs[0]))
+    rows, columns = (sources(options, *sizes) for sizes in zip(before, after, strict=True))
+    return rows, columns
+
+
+def _factors(graph: Graph, node: Node) -> tuple[int, int] | None:
+    """Return the rows and columns that every pixel becomes; None: not each becomes as many."""
+    sizes = graph.tensor(node.inputs[0]).shape[1:3]
+    found = []
+    for size, places in zip(sizes, _sources(graph, node), strict=True):
+        factor = len(places) // size
+        if factor * size != len(places) or (places != np.arange(len(places)) // factor).any():
+            return None
+        found.append(factor)
+    return found[0], found[1]
+
+
+def _spread(chip: Chip, graph: Graph, node: Node) -> tuple[int, int] | None:
+    """Return the factors if ``chip`` puts pixels as far apart."""
+    factors = _factors(graph, node)
+    return None if factors is None or max(factors) > chip.limits.spread else factors
+
+
+def _rearranged(chip: Chip, graph: Graph, node: Node) -> Rearrangement | None:
+    source, result = (graph.tensor(t) for t in (node.inputs[0], node.outputs[0]))
+    try:
+        (moved,) = maps(graph, node)
+    except MapError:
+        return None
+    return reshaping.rearrangement_of(chip, source, result, moved)
 
 
 def _most_factor(chip: Chip) -> int:
     return chip.limits.spread
 
 
-@constraint(most=_most_factor)
+@constraint(most=_most_factor, tasks=MOST_TASKS)
 def pixels_repeated(facts: GraphFacts, node: Node) -> str | None:
-    """Every row must be repeated the same number of times, 1 to {most}, and every column."""
-    options = node.known_options(ResizeNearestOptions)
+    """All rows, and columns, must become equally many, 1 to {most}, or at most {tasks}
+    convolutions resize the only image.
+    """
+    ends = facts.chip, facts.graph, node
+    if _spread(*ends) is not None or _rearranged(*ends) is not None:
+        return None
     before, after = (tensor.shape for tensor in facts.features(node))
-    for size, output in zip(before[1:3], after[1:3], strict=True):
-        factor = output // size
-        repeated = np.arange(output) // max(factor, 1)
-        is_whole = factor * size == output and 1 <= factor <= _most_factor(facts.chip)
-        if not is_whole or (sources(options, size, output) != repeated).any():
-            return f"from {list(before[1:3])} to {list(after[1:3])}"
-    return None
+    return f"from {list(before)} to {list(after)}"
 
 
 def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
-    shape = graph.tensor(node.inputs[0]).shape
-    return (repeated(shape, (1, *_factors(graph, node), 1)),)
+    """Raises MapError where that takes too many pieces."""
+    images, _, width, channels = shape = graph.tensor(node.inputs[0]).shape
+    factors = _factors(graph, node)
+    if factors is not None:
+        return (repeated(shape, (1, *factors, 1)),)
+    rows, columns = (places.tolist() for places in _sources(graph, node))
+    chosen = gathered(shape, rows, axis=1)
+    placed = gathered((images, len(rows), width, channels), columns, axis=2)
+    if len(chosen.pieces) * len(placed.pieces) > MOST_PIECES:
+        raise MapError(f"it has more than {MOST_PIECES} pieces")
+    return (placed.compose(chosen),)
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
-    """Plan image by image; without pixels apart where the chip does not write them."""
-    chip, factors = planning.chip, _factors(planning.graph, operation.node)
+    """Plan image by image; without pixels apart where the chip does not write them. Raises
+    LoweringError.
+    """
+    chip, factors = planning.chip, _spread(planning.chip, planning.graph, operation.node)
+    if factors is None:
+        found = _rearranged(chip, planning.graph, operation.node)
+        known = None if found is None else found.known()
+        if known is None:
+            problem = "to a size that is no multiple"
+            raise LoweringError(operation.node.index, FORM_IS_KNOWN, problem)
+        return reshaping.rearranging_plan(planning, operation, known)
     before, after = (planning.tensor(t).view for t in (operation.operands[0], operation.result))
     padding = (factors[0] - 1, factors[1] - 1)
     if lie_in_memory(chip, factors, padding):

@@ -194,10 +194,15 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "not [1, 6, 4, 5]"),
     ],
     "pixels_repeated": [
-        (lambda: enlarged(factor=9), "from [3, 2] to [27, 18]"),
-        (lambda: with_options(enlarged(factor=3), align_corners=True), "from [3, 2] to [9, 6]"),
-        (lambda: enlarged_to(5, 4), "from [3, 2] to [5, 4]"),
-        (lambda: enlarged_to(2, 4), "from [3, 2] to [2, 4]"),
+        (lambda: enlarged(factor=20), "from [1, 3, 2, 5] to [1, 60, 40, 5]"),
+        (lambda: enlarged_to(127, 127, (1, 64, 64, 64)), "to [1, 127, 127, 64]"),
+        (lambda: enlarged((2, 3, 2, 5), factor=9), "from [2, 3, 2, 5] to [2, 27, 18, 5]"),
+        (
+            lambda: with_options(enlarged((2, 3, 2, 5), factor=3), align_corners=True),
+            "from [2, 3, 2, 5] to [2, 9, 6, 5]",
+        ),
+        (lambda: enlarged_to(5, 4, (2, 3, 2, 5)), "from [2, 3, 2, 5] to [2, 5, 4, 5]"),
+        (lambda: enlarged_to(2, 4, (2, 3, 2, 5)), "from [2, 3, 2, 5] to [2, 2, 4, 5]"),
     ],
     "pool_padding_in_range": [(lambda: pooled(size=17), "16 and 16")],
 }

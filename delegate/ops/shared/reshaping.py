@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
+from delegate.chip.chip import Chip
 from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
 from delegate.lower.operation import Operation, Plan, Planning
@@ -74,14 +75,27 @@ def map_of(facts: GraphFacts, nodes: Sequence[Node]) -> IndexMap:
 
 def reorder_of(facts: GraphFacts, nodes: Sequence[Node]) -> Rearrangement | None:
     """Return how the tasks of ``nodes`` together move elements; None: they cannot."""
+    try:
+        moved = map_of(facts, nodes)
+    except MapError:
+        return None
     source, result = (facts.graph.tensor(t) for t in (nodes[0].inputs[0], nodes[-1].outputs[0]))
+    return rearrangement_of(facts.chip, source, result, moved)
+
+
+def rearrangement_of(
+    chip: Chip, source: Tensor, result: Tensor, moved: IndexMap
+) -> Rearrangement | None:
+    """Return how tasks bring elements of one image from ``source`` to ``result`` as ``moved`` says;
+    None: they cannot.
+    """
     before, after = memory_view(source), memory_view(result)
     if max(before.images, after.images) > 1:
         return None
     try:
-        moved = map_of(facts, nodes).in_bytes(device_element(result).bytes)
+        in_bytes = moved.in_bytes(device_element(result).bytes)
         size = before.pixels, before.channels
-        found = rearrangement(facts.chip, moved, size, after.channels, whole_channels(result))
+        found = rearrangement(chip, in_bytes, size, after.channels, whole_channels(result))
     except MapError:
         return None
     return found if found is not None and found.is_possible else None
@@ -224,15 +238,7 @@ def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
         raise LoweringError(last.index, rule, problem)
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        return move_plan(
-            planning,
-            operation,
-            reorder.tasks,
-            reads=reorder.surfaces_read,
-            writes=reorder.surfaces_written,
-            work_bytes=reorder.work_bytes,
-            surface_pixels=reorder.surface_pixels,
-        )
+        return rearranging_plan(planning, operation, reorder)
 
     is_half = is_in_half(facts.graph, last)
     if is_half:
@@ -243,6 +249,19 @@ def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
         operands=(nodes[0].inputs[0],),
         result=last.outputs[0],
         plan=exactly(plan) if is_half else plan,
+    )
+
+
+def rearranging_plan(planning: Planning, operation: Operation, found: Rearrangement) -> Plan:
+    """Return the plan of ``found``, from the operation's operand to its result."""
+    return move_plan(
+        planning,
+        operation,
+        found.tasks,
+        reads=found.surfaces_read,
+        writes=found.surfaces_written,
+        work_bytes=found.work_bytes,
+        surface_pixels=found.surface_pixels,
     )
 
 
