@@ -94,9 +94,11 @@ def build_product(folder: Path) -> Path:
     build_sdist(folder)
     build_wheel("aarch64", GUEST_PYTHON, folder)
     with zipfile.ZipFile(find_wheel(folder, "aarch64", GUEST_PYTHON)) as wheel:
-        for name in wheel.namelist():
-            if name.endswith(".so"):
-                (folder / Path(name).name).write_bytes(wheel.read(name))
+        for entry in wheel.infolist():
+            if entry.filename.endswith(".so"):
+                library = folder / Path(entry.filename).name
+                library.write_bytes(wheel.read(entry))
+                library.chmod(entry.external_attr >> 16)  # the keeper executes it
     return folder
 
 

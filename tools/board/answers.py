@@ -75,7 +75,8 @@ def parse(text: str) -> list[tuple[str, str]]:
 
 
 def ask_the_standin(share: Path, driver: str) -> list[tuple[str, str]]:
-    from tests.kernel.board import Board, build_standin
+    from tests.builds import build_standin
+    from tests.kernel.board import Board
 
     with tempfile.TemporaryDirectory() as folder:
         board = Board(Path(folder) / "root", build_standin() / "libstandin_kernel.so")

@@ -68,6 +68,8 @@ def check(folder: Path, machines: Sequence[str], pythons: Sequence[str], step: S
                 check_contents(wheel)
                 check_needs(wheel)
                 check_tag(wheel, platform_tag(machine))
+        for package in folder.glob("*.deb"):
+            check_modes(package)
     jobs = {}
     for version in pythons if os.uname().machine in machines else ():
         here = find_wheel(folder, os.uname().machine, version)
@@ -146,6 +148,13 @@ def check_contents(wheel: Path) -> None:
         wrong.append(f"has {wheel.stat().st_size} bytes")
     if wrong:
         raise SystemExit(f"{wheel.name} {', '.join(wrong)}")
+
+
+def check_modes(package: Path) -> None:
+    """Ends the process if a library in a Debian package is not executable (``check_contents``)."""
+    for line in run(["dpkg-deb", "--contents", str(package)]).splitlines():
+        if line.endswith(".so") and line.startswith("-") and not line.startswith("-rwxr-xr-x"):
+            raise SystemExit(f"{package.name} {line.split()[-1]} is not executable")
 
 
 def check_needs(wheel: Path) -> None:

@@ -75,7 +75,9 @@ def build_deb(machine: str, wheels: list[Path], folder: Path) -> Path:
         for path in root.rglob("*"):
             if not path.is_symlink():
                 is_run = path.is_dir() or path.parent.name in ("bin", "DEBIAN")
-                path.chmod(0o755 if is_run and path.name != "control" else 0o644)
+                # The keeper executes the library (docs/reliability.md).
+                is_run = (is_run and path.name != "control") or path.suffix == ".so"
+                path.chmod(0o755 if is_run else 0o644)
         root.chmod(0o755)
         target = folder / f"{NAME}_{__version__}_{architecture}.deb"
         run(["dpkg-deb", "--root-owner-group", "-Zxz", "--build", str(root), str(target)])
