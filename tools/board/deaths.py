@@ -121,15 +121,17 @@ def _die(
     """
     path = models()[0]
     expected = invoke(load(path, device="simulator"), 0)
-    before, late = len(complaints()), 0
+    before, late, hung = len(complaints()), 0, 0
     for turn in range(count):
+        hangs = turn % 3 == 1
+        hung += hangs
         _RUNS.unlink(missing_ok=True)
         others = keepers()
         pid = kinds[turn % len(kinds)]()
         _until_it_runs(pid)
         keeper = keepers() - others
         assert len(keeper) == (1 if DRIVER == "rocket" else 0), f"{len(keeper)} keepers"
-        with _hanging(turn % 3 == 1):
+        with _hanging(hangs):
             time.sleep(0.1 + 0.3 * _random.random())
             start = time.monotonic()
             for each in signals:
@@ -145,7 +147,9 @@ def _die(
         late += _next_process(path, expected)
         wait_for_end(keeper, 10 * SLOWNESS)
     time.sleep(1)
-    assert late <= count // 5 + 2, "the kernel's deadline passes too often"
+    # With the vendor's driver the next process waits in vain for every task that hangs.
+    most = hung + count // 10 + 1 if DRIVER == "rknpu" else count // 5 + 2
+    assert late <= most, f"the kernel's deadline passes too often: {late} times"
     return {"died": count, "late": late, "kernel_complaints": complaints()[before:]}
 
 
