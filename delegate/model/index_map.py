@@ -157,8 +157,8 @@ class IndexMap:
                 continue
             for before in inner[piece.source].pieces:
                 found += _through(piece, before)
-        if len(found) > MOST_PIECES:
-            raise MapError(f"it has {len(found)} pieces")
+                if len(found) > MOST_PIECES:
+                    raise MapError(f"it has more than {MOST_PIECES} pieces")
         return IndexMap(self.size, tuple(found))
 
     def invert(self, source: int, size: int) -> IndexMap | None:

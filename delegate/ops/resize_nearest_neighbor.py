@@ -20,7 +20,7 @@ from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.lower.selection import Selection, surfaces_written
 from delegate.lower.upsample import Repeat, lie_in_memory
 from delegate.model.graph import Graph, Node
-from delegate.model.index_map import MOST_PIECES, IndexMap, MapError
+from delegate.model.index_map import IndexMap, MapError
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import half_records, reshaping
@@ -70,10 +70,14 @@ def _factors(graph: Graph, node: Node) -> tuple[int, int] | None:
     return found[0], found[1]
 
 
+def _most_factor(chip: Chip) -> int:
+    return chip.limits.spread
+
+
 def _spread(chip: Chip, graph: Graph, node: Node) -> tuple[int, int] | None:
     """Return the factors if ``chip`` puts pixels as far apart."""
     factors = _factors(graph, node)
-    return None if factors is None or max(factors) > chip.limits.spread else factors
+    return None if factors is None or max(factors) > _most_factor(chip) else factors
 
 
 def _rearranged(chip: Chip, graph: Graph, node: Node) -> Rearrangement | None:
@@ -83,10 +87,6 @@ def _rearranged(chip: Chip, graph: Graph, node: Node) -> Rearrangement | None:
     except MapError:
         return None
     return reshaping.rearrangement_of(chip, source, result, moved)
-
-
-def _most_factor(chip: Chip) -> int:
-    return chip.limits.spread
 
 
 @constraint(most=_most_factor, tasks=MOST_TASKS)
@@ -110,8 +110,6 @@ def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
     rows, columns = (places.tolist() for places in _sources(graph, node))
     chosen = gathered(shape, rows, axis=1)
     placed = gathered((images, len(rows), width, channels), columns, axis=2)
-    if len(chosen.pieces) * len(placed.pieces) > MOST_PIECES:
-        raise MapError(f"it has more than {MOST_PIECES} pieces")
     return (placed.compose(chosen),)
 
 

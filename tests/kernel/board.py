@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.kernel.fork_server import ForkServers
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.kernel.fork_server import ROOT, ForkServers
 
 ROCKET_NODE = "dev/accel/accel0"
 RKNPU_NODE = "dev/dri/renderD128"

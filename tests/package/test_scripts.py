@@ -147,8 +147,8 @@ OWN = ("benchmarks", "delegate", "models", "rk3588_conformance", "rk3588_vision"
 
 
 def test_what_functions_import_is_there() -> None:
-    """Imports in functions fail when the function runs, which for the emulated board takes minutes;
-    what a module has from another one is not its own.
+    """An import in a function fails only when the function runs: for a tool of the emulated board
+    that is after minutes.
     """
     wrong = []
     for path in sorted((ROOT / "tools").rglob("*.py")) + sorted((ROOT / "benchmarks").glob("*.py")):
