@@ -43,6 +43,7 @@ __all__ = [
     "litert_folder",
     "load_delegate",
     "prometheus_text",
+    "share_tensor",
     "stats",
     "supported_ops",
 ]
@@ -88,6 +89,20 @@ def load_delegate(**options: object) -> Any:
     open_device_name(chosen.device, chosen.strict)  # a runtime would wrap its error in its words
     effective = chosen.to_strings()
     return find_runtime().load_delegate(library_path(), {key: effective[key] for key in options})
+
+
+def share_tensor(interpreter: Any, loaded: Any, tensor: int, descriptor: int | None) -> None:
+    """Gives an input or output of ``interpreter`` memory that others share: ``descriptor`` of a
+    dma-buf, or of a memfd with F_SEAL_SHRINK; None takes it away. ``loaded``: its delegate.
+
+    The tensor's values are read from there or written there by every inference from now on, by the
+    NPU itself where the tensor's layout and the driver permit. Keep the descriptor open.
+    Raises UsageError if the model has no such input or output, DelegateError if the runtime is not
+    tflite-runtime. Memory that does not do is an error of the next inference.
+    """
+    from delegate.host.buffer_handles import set_buffer_handle
+
+    set_buffer_handle(interpreter, loaded, tensor, descriptor)
 
 
 def litert_folder() -> str:

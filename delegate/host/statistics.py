@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _NS_PER_SECOND = 1e9
+_COUNTED = 5
+"""The counters of a program before its times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,7 @@ class ProgramStats:
     ``output``: the first tensor it gives, which tells models apart. ``runs`` gave results,
     ``errors`` none; ``repeats`` were done a second time because the driver had reset the NPU.
     ``cpu_runs``: its nodes on the CPU, where they do not compile for the shapes after a resize.
+    ``in_place``: tensors that the device itself read or wrote in memory that others share.
     Seconds are sums over ``runs`` (``cpu_s``: over ``cpu_runs``); ``device_s`` is submit and wait.
     """
 
@@ -29,6 +32,7 @@ class ProgramStats:
     errors: int
     repeats: int
     cpu_runs: int
+    in_place: int
     input_conversion_s: float
     device_s: float
     output_conversion_s: float
@@ -90,6 +94,7 @@ def take_stats() -> Stats:
 
 
 def _program(device: str, program: str, output: str, counts: tuple[int, ...]) -> ProgramStats:
-    runs, errors, repeats, cpu_runs, *times = counts
-    seconds = [time / _NS_PER_SECOND for time in times]
-    return ProgramStats(device, program, output, runs, errors, repeats, cpu_runs, *seconds)
+    runs, errors, repeats, cpu_runs, in_place = counts[:_COUNTED]
+    seconds = [time / _NS_PER_SECOND for time in counts[_COUNTED:]]
+    names = device, program, output
+    return ProgramStats(*names, runs, errors, repeats, cpu_runs, in_place, *seconds)

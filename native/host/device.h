@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "chip/chip_gen.h"
+#include "host/shared_memory.h"
 #include "host/spending_copy.h"
 #include "span.h"
 
@@ -136,6 +137,11 @@ class Device {
   // again: the same one for the same content where the device can share it. Synchronised for the
   // device already: others may be using it. `spend`: as of copy_spending().
   virtual std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size, Spend spend);
+  // Memory that others share, as a buffer of this device, which has it at an address of its own.
+  // nullptr: the device cannot reach it. Throws DeviceError.
+  virtual std::shared_ptr<Buffer> adopt(const std::shared_ptr<SharedMemory>&, BufferId) {
+    return nullptr;
+  }
   virtual void sync_for_device(Buffer& buffer) = 0;
   virtual void sync_for_cpu(Buffer& buffer) = 0;
   // Checks `submit` and makes it ready. The buffers, with their final content of commands, must

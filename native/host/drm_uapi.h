@@ -46,8 +46,17 @@ struct GemClose {
 };
 static_assert(sizeof(GemClose) == 8);
 
+struct PrimeHandle {
+  uint32_t handle = 0;  // out
+  uint32_t flags = 0;
+  int32_t descriptor = -1;  // of a dma-buf
+};
+static_assert(sizeof(PrimeHandle) == 12 && offsetof(PrimeHandle, descriptor) == 8);
+
 inline constexpr uint32_t kGetVersion = request(kRead | kWrite, 0x00, sizeof(Version));
 inline constexpr uint32_t kCloseHandle = request(kWrite, 0x09, sizeof(GemClose));
-static_assert(kGetVersion == 0xc0406400 && kCloseHandle == 0x40086409);
+inline constexpr uint32_t kDescriptorToHandle = request(kRead | kWrite, 0x2e, sizeof(PrimeHandle));
+static_assert(kGetVersion == 0xc0406400 && kCloseHandle == 0x40086409 &&
+              kDescriptorToHandle == 0xc00c642e);
 
 }  // namespace rk3588::drm

@@ -59,7 +59,6 @@ class HostMemory {
   HostMemory& operator=(const HostMemory&) = delete;
 
   Span<uint8_t> bytes() { return {memory_, size_}; }
-  size_t mapped() const { return mapped_; }
 
  private:
   size_t size_;
@@ -79,23 +78,27 @@ class HostBuffer : public Buffer {
  public:
   HostBuffer(std::shared_ptr<AddressSpace> space, size_t size, BufferId id)
       : HostBuffer(std::move(space), std::make_shared<HostMemory>(size), id) {}
-  HostBuffer(std::shared_ptr<AddressSpace> space, std::shared_ptr<HostMemory> memory, BufferId id)
+  // `memory`: HostMemory or SharedMemory.
+  template <typename Memory>
+  HostBuffer(std::shared_ptr<AddressSpace> space, std::shared_ptr<Memory> memory, BufferId id)
       : space_(std::move(space)),
+        bytes_(memory->bytes()),
         memory_(std::move(memory)),
         id_(id),
-        address_(space_->reserve(memory_->mapped())) {}
+        address_(space_->reserve(whole_pages(bytes_.size()))) {}
   ~HostBuffer() override { space_->release(address_); }
   HostBuffer(const HostBuffer&) = delete;
   HostBuffer& operator=(const HostBuffer&) = delete;
 
   uint64_t dma_address() const override { return address_; }
-  Span<uint8_t> bytes() override { return memory_->bytes(); }
+  Span<uint8_t> bytes() override { return bytes_; }
   bool is_zeroed() const override { return true; }
   BufferId id() const { return id_; }
 
  private:
   std::shared_ptr<AddressSpace> space_;
-  std::shared_ptr<HostMemory> memory_;
+  Span<uint8_t> bytes_;
+  std::shared_ptr<void> memory_;
   BufferId id_;
   uint64_t address_;
 };
@@ -110,6 +113,9 @@ class HostDevice : public Device {
                                     Spend spend) override {
     return std::make_shared<HostBuffer>(space_, shared_host_constants(content, size, spend),
                                         BufferId::kConstants);
+  }
+  std::shared_ptr<Buffer> adopt(const std::shared_ptr<SharedMemory>& memory, BufferId id) override {
+    return std::make_shared<HostBuffer>(space_, memory, id);
   }
   void sync_for_device(Buffer&) override {}
   void sync_for_cpu(Buffer&) override {}

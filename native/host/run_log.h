@@ -18,6 +18,7 @@ struct RunTimes {
   int64_t done;       // the device has finished and its outputs are visible to the CPU
   int64_t end;        // outputs are in the host's layout
   uint32_t repeats;   // because the driver interrupted it
+  uint32_t in_place;  // tensors that the device read or wrote in memory that others share
 };
 
 struct RunEntry {

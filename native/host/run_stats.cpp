@@ -69,6 +69,8 @@ constexpr Metric kPerProgram[] = {
     {"run_repeats_total", "Runs repeated because the driver had reset the NPU.", Count::kRepeats},
     {"cpu_runs_total", "Runs of a partition's nodes on the CPU, for shapes that do not compile.",
      Count::kCpuRuns},
+    {"in_place_tensors_total", "Tensors that the device read or wrote in memory that others share.",
+     Count::kInPlace},
 };
 
 struct Phase {
@@ -104,6 +106,7 @@ void RunCounters::add_run(const RunTimes& times) {
   add(Count::kDevice, static_cast<uint64_t>(times.done - times.converted));
   add(Count::kOutputConversion, static_cast<uint64_t>(times.end - times.done));
   if (times.repeats > 0) add(Count::kRepeats, times.repeats);
+  if (times.in_place > 0) add(Count::kInPlace, times.in_place);
 }
 
 Counts RunCounters::counts() const {

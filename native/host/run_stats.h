@@ -22,12 +22,13 @@ enum class Count : size_t {
   kErrors,            // that gave none
   kRepeats,           // done a second time because the driver had reset the NPU
   kCpuRuns,           // of the partition's nodes on the CPU, for shapes that do not compile
+  kInPlace,           // tensors that the device read or wrote in memory that others share
   kInputConversion,   // time, of runs that gave results, as all below
   kDevice,            // submit and wait
   kOutputConversion,  // time
   kCpu,               // time of kCpuRuns
 };
-inline constexpr size_t kCountCount = 8;
+inline constexpr size_t kCountCount = 9;
 
 using Counts = std::array<uint64_t, kCountCount>;
 

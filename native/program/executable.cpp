@@ -9,6 +9,7 @@
 #include "host/devices.h"
 #include "host/drm_file.h"
 #include "program/binding_conversion.h"
+#include "program/in_place.h"
 #include "sim/pc.h"
 
 namespace rk3588 {
@@ -38,6 +39,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
       name_(program.name),
       inputs_(program.inputs),
       outputs_(program.outputs),
+      quantize_rule_(quantize_rule()),
       verify_every_(settings.verify_every),
       is_verifier_(settings.is_verifier),
       owner_(getpid()) {
@@ -46,10 +48,13 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   verifies_ = settings.verifier != nullptr;
   const bool is_read_again = verifies_ || verdict_;
   allocate_and_upload(program, is_read_again ? nullptr : settings.spend);
-  relocate(program);
+  relocate(program.relocs);
   fill_unused_surfaces();
   make_room_between();
-  build_submit(program);
+  build_jobs(program);
+  const bool writes_input = writes_inputs(program);
+  build_submit(writes_input);
+  if (!writes_input) edge_relocs_ = edge_relocs(program);
   submit_.chip = program.chip;
   submit_.timeout_ms = settings.timeout_ms;
   submit_.threads = settings.threads;
@@ -98,9 +103,9 @@ void Executable::allocate_and_upload(const Program& program, Spend spend) {
 }
 
 // A regcmd word is target[63:48] | value[47:16] | offset[15:0]; an address goes into the value.
-void Executable::relocate(const Program& program) {
+void Executable::relocate(const std::vector<Reloc>& relocs) {
   Buffer* regcmd = buffer(BufferId::kRegcmd);
-  for (const Reloc& reloc : program.relocs) {
+  for (const Reloc& reloc : relocs) {
     const uint64_t address = buffers_[reloc.buffer]->dma_address() + reloc.addend;
     if (address > UINT32_MAX) {
       throw DeviceError("device " + device_->name() + " gave an address beyond 32 bits");
@@ -149,7 +154,7 @@ bool Executable::writes_inputs(const Program& program) const {
   });
 }
 
-void Executable::build_submit(const Program& program) {
+void Executable::build_jobs(const Program& program) {
   const uint64_t regcmd = buffer(BufferId::kRegcmd)->dma_address();
   for (size_t i = 0; i < program.tasks.size(); ++i) {
     const ProgramTask& task = program.tasks[i];
@@ -159,12 +164,15 @@ void Executable::build_submit(const Program& program) {
     submit_.jobs.back().tasks.push_back({regcmd + task.regcmd_offset, task.regcmd_count,
                                          task.enable_mask, task.int_mask, std::move(label)});
   }
+}
+
+void Executable::build_submit(bool writes_input) {
   for (const BufferId id : {BufferId::kRegcmd, BufferId::kConstants}) {
     if (buffer(id) != nullptr) submit_.inputs.push_back(buffer(id));
   }
   Buffer* input = buffer(BufferId::kInput);
   if (input != nullptr) {
-    (writes_inputs(program) ? submit_.outputs : submit_.inputs).push_back(input);
+    (writes_input ? submit_.outputs : submit_.inputs).push_back(input);
   }
   // The last one is the output: drivers wait for it.
   for (const BufferId id : {BufferId::kScratch, BufferId::kOutput}) {
@@ -176,6 +184,7 @@ void Executable::build_submit(const Program& program) {
 
 RunTimes Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  drop_released();
   if (is_replaced_) return verifier_->run(inputs, outputs);
   if (verdict_) return run_first(inputs, outputs);
   const RunTimes times = run_on_device(inputs, outputs);
@@ -202,11 +211,11 @@ RunTimes Executable::run_on_device(Span<const uint8_t* const> inputs,
     fail(error);
   }
   Buffer* output = buffer(BufferId::kOutput);
-  device_->sync_for_cpu(*output);
+  if (edges_.output == nullptr) device_->sync_for_cpu(*output);
   times.submitted = take_submitted();
   times.done = run_clock_ns();
   was_run_ = true;
-  for (size_t i = 0; i < outputs_.size(); ++i) {
+  for (size_t i = 0; i < outputs_.size() && edges_.output == nullptr; ++i) {
     from_device(outputs_[i], output->bytes().data(), between_.data(), outputs[i]);
   }
   times.end = run_clock_ns();
@@ -217,11 +226,12 @@ RunTimes Executable::run_on_device(Span<const uint8_t* const> inputs,
 void Executable::give_inputs(Span<const uint8_t* const> inputs) {
   submission_->begin();
   Buffer* input = buffer(BufferId::kInput);
-  for (size_t i = 0; i < inputs_.size(); ++i) {
+  const bool is_there = edges_.input != nullptr;
+  for (size_t i = 0; i < inputs_.size() && !is_there; ++i) {
     to_device(inputs_[i], quantize_rule_, inputs[i], between_.data(), input->bytes().data());
   }
   if (progress_ != nullptr) give_marked();
-  if (input != nullptr) device_->sync_for_device(*input);
+  if (input != nullptr && !is_there) device_->sync_for_device(*input);
 }
 
 // An interrupted run is repeated once, from its beginning: memory that its tasks shared is no

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/device.h"
@@ -82,11 +83,21 @@ struct ComparedBuffer {
   std::vector<uint8_t> other;
 };
 
+// Memory that others share in which the only input or the only output of a program lies; nullptr:
+// it is the host's.
+struct SharedEdges {
+  std::shared_ptr<SharedMemory> input;
+  std::shared_ptr<SharedMemory> output;
+};
+
 // One run in so many is verified with option verify=sample.
 inline constexpr uint32_t kSampledRuns = 100;
 
 class Executable {
  public:
+  // By BufferId.
+  using Buffers = std::array<std::shared_ptr<Buffer>, kBufferCount>;
+
   // Verifies `program` (delegate/npu/program.fbs), allocates and uploads; the bytes are not needed
   // afterwards. Throws ProgramError, DeviceError.
   Executable(Span<const uint8_t> program, const RunSettings& settings);
@@ -106,20 +117,34 @@ class Executable {
   // the simulator's results. Throws DeviceError. Thread-safe: one run at a time.
   RunTimes run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
 
+  // What the device itself reads and writes of `edges`: memory of tensors that it has in the host's
+  // layout, where it reaches that memory and nobody compares its results. The rest of `edges` comes
+  // back empty: it is to be converted. Throws DeviceError.
+  SharedEdges in_place(SharedEdges edges);
+  // The same as run() with memory that in_place() has given back; its tensors in `inputs` and
+  // `outputs` are not looked at.
+  RunTimes run_in_place(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs,
+                        const SharedEdges& edges);
+
   const Submit& submit() const { return submit_; }
-  const std::array<std::shared_ptr<Buffer>, kBufferCount>& buffers() const { return buffers_; }
+  const Buffers& buffers() const { return buffers_; }
   MemoryImage memory();
   // Runs the tasks on `memory`, which becomes what they leave. Throws DeviceError.
   void run_on(MemoryImage* memory);
 
  private:
+  // `base` with other memory for its edges: all that neither says differently is base's.
+  Executable(Executable& base, const SharedEdges& edges, Buffers buffers);
+  Executable* placed(const SharedEdges& edges);
+  void drop_released();
   Buffer* buffer(BufferId id) const { return buffers_[static_cast<size_t>(id)].get(); }
   void allocate_and_upload(const Program& program, Spend spend);
-  void relocate(const Program& program);
+  void relocate(const std::vector<Reloc>& relocs);
   void fill_unused_surfaces();
   void make_room_between();
   bool writes_inputs(const Program& program) const;
-  void build_submit(const Program& program);
+  void build_jobs(const Program& program);
+  void build_submit(bool writes_input);
   void give_inputs(Span<const uint8_t* const> inputs);
   void give_marked();
   // Returns how often it was repeated.
@@ -140,10 +165,14 @@ class Executable {
   std::string name_;
   std::vector<Binding> inputs_;
   std::vector<Binding> outputs_;
-  std::array<std::shared_ptr<Buffer>, kBufferCount> buffers_;
+  Buffers buffers_;
   // The rule of the thread that loads the model: threads that run it later may have begun before
   // the runtime was loaded.
-  const QuantizeRule quantize_rule_ = quantize_rule();
+  const QuantizeRule quantize_rule_;
+  // Addresses in its commands that other memory for its edges changes; empty where that cannot be.
+  std::vector<Reloc> edge_relocs_;
+  std::vector<std::pair<SharedEdges, std::unique_ptr<Executable>>> placed_;
+  SharedEdges edges_;             // its own
   std::vector<uint8_t> between_;  // of the conversions
   Submit submit_;
   std::unique_ptr<Submission> submission_;

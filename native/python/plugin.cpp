@@ -263,7 +263,7 @@ class PythonSession : public Session {
       kernel.constants = WatchedConstants(context, readers);
       pending.push_back(std::move(kernel));
     }
-    share_clock(&pending);
+    introduce_kernels(context, &pending);
     return pending;
   }
 

@@ -44,22 +44,10 @@ RknpuBuffer::RknpuBuffer(std::shared_ptr<RknpuFile> file, size_t size, Use use)
   if (size == 0) throw DeviceError(drm.path() + ": " + what);
   const size_t pages = whole_pages(size);
   require_memory(drm.path(), pages, what);
-  rknpu::MemCreate create;
-  create.flags = file_->memory_flags(use == Use::kTable);
-  create.size = pages;
-  const bool is_old = !file_->version.at_least(0, 9);
-  drm.require_mine(what);
-  const int number = drm.try_request(is_old ? rknpu::kOldMemCreate : rknpu::kMemCreate, &create);
-  if (number == EFAULT) {
-    throw KernelError(drm.path() + ": " + what + ": " + std::strerror(number) +
-                          "; this driver's word for a device address space that is full: close "
-                          "other interpreters of this process, or use a smaller model",
-                      number);
-  }
-  if (number != 0) drm.fail(what, number);
-  handle_ = create.handle;
-  object_ = create.obj_addr;
-  address_ = create.dma_addr;
+  rknpu::MemCreate request;
+  request.flags = file_->memory_flags(use == Use::kTable);
+  request.size = pages;
+  create(&request, what);
   try {
     require_32_bit_address(drm.path(), address_, pages);
     rknpu::MemMap map;
@@ -72,6 +60,46 @@ RknpuBuffer::RknpuBuffer(std::shared_ptr<RknpuFile> file, size_t size, Use use)
   }
 }
 
+// MEM_CREATE of a handle that exists tells where the buffer lies, as in all versions of the driver.
+RknpuBuffer::RknpuBuffer(std::shared_ptr<RknpuFile> file, std::shared_ptr<SharedMemory> memory)
+    : file_(std::move(file)), size_(memory->bytes().size()), shared_(std::move(memory)) {
+  const DrmFile& drm = file_->file;
+  drm::PrimeHandle prime;
+  prime.descriptor = shared_->descriptor();
+  {
+    const std::lock_guard<std::mutex> lock(file_->shared_handles.mutex);
+    drm.request(drm::kDescriptorToHandle, &prime, "PRIME_FD_TO_HANDLE");
+    handle_ = prime.handle;
+    ++file_->shared_handles.uses[handle_];
+  }
+  try {
+    rknpu::MemCreate request;
+    request.handle = handle_;
+    create(&request, "MEM_CREATE of shared memory");
+    require_32_bit_address(drm.path(), address_, whole_pages(size_));
+  } catch (...) {
+    destroy();
+    throw;
+  }
+}
+
+void RknpuBuffer::create(rknpu::MemCreate* request, const std::string& what) {
+  const DrmFile& drm = file_->file;
+  const bool is_old = !file_->version.at_least(0, 9);
+  drm.require_mine(what);
+  const int number = drm.try_request(is_old ? rknpu::kOldMemCreate : rknpu::kMemCreate, request);
+  if (number == EFAULT) {
+    throw KernelError(drm.path() + ": " + what + ": " + std::strerror(number) +
+                          "; this driver's word for a device address space that is full: close "
+                          "other interpreters of this process, or use a smaller model",
+                      number);
+  }
+  if (number != 0) drm.fail(what, number);
+  handle_ = request->handle;
+  object_ = request->obj_addr;
+  address_ = request->dma_addr;
+}
+
 RknpuBuffer::~RknpuBuffer() {
   mapping_.reset();
   destroy();
@@ -80,6 +108,15 @@ RknpuBuffer::~RknpuBuffer() {
 // A forked child shares the open file: destroying the buffer there would take it from its parent.
 void RknpuBuffer::destroy() noexcept {
   if (!file_->file.is_mine()) return;
+  if (shared_ != nullptr) {
+    const std::lock_guard<std::mutex> lock(file_->shared_handles.mutex);
+    if (--file_->shared_handles.uses[handle_] > 0) return;
+    file_->shared_handles.uses.erase(handle_);
+    drm::GemClose close;
+    close.handle = handle_;
+    static_cast<void>(file_->file.try_request(drm::kCloseHandle, &close));
+    return;
+  }
   rknpu::MemDestroy destroy;
   destroy.handle = handle_;
   destroy.obj_addr = object_;
@@ -87,6 +124,10 @@ void RknpuBuffer::destroy() noexcept {
 }
 
 void RknpuBuffer::synchronise(uint32_t direction, size_t offset, size_t size) {
+  if (shared_ != nullptr) {
+    if (direction == rknpu::kSyncToDevice) return shared_->end(SharedMemory::Access::kWrite);
+    return shared_->begin(SharedMemory::Access::kRead);
+  }
   if (!file_->is_cached()) return;
   rknpu::MemSync sync;
   sync.flags = direction;

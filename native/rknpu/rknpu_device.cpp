@@ -51,6 +51,10 @@ std::shared_ptr<Buffer> RknpuDevice::constants(Span<const uint8_t> content, size
       [](Buffer& buffer) { rknpu_buffer(buffer).synchronise(rknpu::kSyncToDevice); });
 }
 
+std::shared_ptr<Buffer> RknpuDevice::adopt(const std::shared_ptr<SharedMemory>& memory, BufferId) {
+  return std::make_shared<RknpuBuffer>(file_, memory);
+}
+
 void RknpuDevice::sync_for_device(Buffer& buffer) {
   rknpu_buffer(buffer).synchronise(rknpu::kSyncToDevice);
 }

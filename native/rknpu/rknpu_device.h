@@ -25,6 +25,7 @@ class RknpuDevice : public Device {
   const Chip& chip() const override { return chip_; }
   std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override;
   std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size, Spend spend) override;
+  std::shared_ptr<Buffer> adopt(const std::shared_ptr<SharedMemory>& memory, BufferId id) override;
   void sync_for_device(Buffer& buffer) override;
   void sync_for_cpu(Buffer& buffer) override;
   std::unique_ptr<Submission> prepare(const Submit& submit) override;

@@ -1,6 +1,7 @@
 // An open node of the vendor's driver, one for each device and process.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,6 +35,11 @@ class RknpuFile {
   RknpuCores cores;
   // All streams of the file see the same addresses.
   SharedConstants<Buffer> constants;
+  // The driver gives one handle to all buffers of the same shared memory: how many have it.
+  struct SharedHandles {
+    std::mutex mutex;
+    std::map<uint32_t, size_t> uses;
+  } shared_handles;
 
   // Whether memory is cached by the host and synchronised by MEM_SYNC. Not where the driver
   // synchronises only a part of large buffers: memory is write-combined there.

@@ -128,7 +128,7 @@ Claim install_compiled_operators(Context* context, Delegate* delegate,
     kernels.push_back(std::move(kernel));
   }
   claim.claimed = kernels.size();
-  share_clock(&kernels);
+  introduce_kernels(context, &kernels);
   // One by one: taken together, the runtime would merge operators that do not depend on each other.
   for (PendingKernel& kernel : kernels) {
     std::vector<PendingKernel> single;

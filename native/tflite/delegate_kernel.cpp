@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <exception>
 
+#include "tflite/buffer_handles.h"
+#include "tflite/edge_memory.h"
+
 namespace rk3588 {
 namespace {
 
 using tflite::Context;
 using tflite::IntArray;
 using tflite::Status;
+using Access = SharedMemory::Access;
 
 constexpr char kKernelName[] = "Rk3588Delegate";
 
@@ -32,7 +36,8 @@ class DelegateKernel {
         recompile_(std::move(pending.recompile)),
         constants_(std::move(pending.constants)),
         clock_(std::move(pending.clock)),
-        is_first_(pending.is_first) {
+        is_first_(pending.is_first),
+        cpu_tensors_(std::move(pending.cpu_tensors)) {
     if (pending.executable != nullptr) adopt(std::move(pending.executable));
   }
 
@@ -63,6 +68,7 @@ class DelegateKernel {
   void invoke(Context* context) {
     count_begin();
     try {
+      refuse_buffers(context);
       if (is_on_cpu_) {
         run_on_cpu(context);
       } else {
@@ -89,9 +95,29 @@ class DelegateKernel {
     stats_->between_ns.fetch_add(static_cast<uint64_t>(passed), std::memory_order_relaxed);
   }
 
+  // Nodes on the CPU read and write tensors' own memory alone.
+  void refuse_buffers(Context* context) {
+    for (const int32_t index : cpu_tensors_) {
+      const tflite::Tensor* tensor = find_tensor(context, index);
+      if (tensor == nullptr || !has_buffer(*tensor)) continue;
+      throw std::runtime_error("tensor " + std::to_string(index) +
+                               " has a buffer of this delegate, and a node on the CPU uses it; "
+                               "take the buffer away (SetBufferHandle with -1)");
+    }
+  }
+
+  static void copy_buffers(Context* context, const std::vector<int32_t>& tensors, Access access) {
+    for (const int32_t index : tensors) {
+      tflite::Tensor* tensor = find_tensor(context, index);
+      if (tensor != nullptr && has_buffer(*tensor)) copy_buffer(*tensor, access);
+    }
+  }
+
   void run_on_cpu(Context* context) {
     const int64_t start = run_clock_ns();
+    copy_buffers(context, inputs_, Access::kRead);
     replaced_.invoke(context);
+    copy_buffers(context, outputs_, Access::kWrite);
     if (counters_ == nullptr) return;
     counters_->add(Count::kCpuRuns, 1);
     counters_->add(Count::kCpu, static_cast<uint64_t>(run_clock_ns() - start));
@@ -99,14 +125,16 @@ class DelegateKernel {
 
   void run(Context* context) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    EdgeMemory edges;
     for (size_t i = 0; i < input_data_.size(); ++i) {
-      input_data_[i] = data(context, executable_->inputs()[i]);
+      input_data_[i] = data(context, executable_->inputs()[i], &edges, Access::kRead);
     }
     for (size_t i = 0; i < output_data_.size(); ++i) {
-      output_data_[i] =
-          unread_[i].empty() ? data(context, executable_->outputs()[i]) : unread_[i].data();
+      output_data_[i] = unread_[i].empty()
+                            ? data(context, executable_->outputs()[i], &edges, Access::kWrite)
+                            : unread_[i].data();
     }
-    counters_->add_run(executable_->run(input_data_, output_data_));
+    counters_->add_run(edges.run(executable_.get(), input_data_, output_data_));
   }
 
   // Throws.
@@ -195,9 +223,10 @@ class DelegateKernel {
     });
   }
 
-  static uint8_t* data(Context* context, const Binding& binding) {
-    const tflite::Tensor* tensor = find_tensor(context, binding.tensor);
-    if (tensor == nullptr || tensor->data == nullptr) {
+  // Where the host has the values of an input or output.
+  static uint8_t* data(Context* context, const Binding& binding, EdgeMemory* edges, Access access) {
+    tflite::Tensor* tensor = find_tensor(context, binding.tensor);
+    if (tensor == nullptr || (tensor->data == nullptr && !has_buffer(*tensor))) {
       throw std::runtime_error(tensor_text(binding) + " has no memory");
     }
     const int32_t type = tflite::type_of(binding.element);
@@ -206,7 +235,10 @@ class DelegateKernel {
                                std::string(facts(binding.element).name) + " " +
                                shape_text(binding.shape) + " it was compiled for");
     }
-    return static_cast<uint8_t*>(tensor->data);
+    if (tensor->buffer_handle == tflite::kNoBufferHandle || tensor->delegate == nullptr) {
+      return static_cast<uint8_t*>(tensor->data);
+    }
+    return edges->add(context, tensor, access);
   }
 
   std::mutex mutex_;
@@ -226,6 +258,7 @@ class DelegateKernel {
   std::shared_ptr<RunCounters> counters_;  // of the last program; nullptr before the first
   std::shared_ptr<GraphClock> clock_;
   bool is_first_;
+  std::vector<int32_t> cpu_tensors_;  // of the graph, in its first kernel
 };
 
 void* kernel_init(Context* context, const char* buffer, size_t) {
@@ -303,15 +336,6 @@ std::unique_ptr<PendingKernel> PendingScope::take(const IntArray& nodes) {
     return taken;
   }
   return nullptr;
-}
-
-void share_clock(std::vector<PendingKernel>* kernels) {
-  const auto clock = std::make_shared<GraphClock>();
-  for (PendingKernel& kernel : *kernels) kernel.clock = clock;
-  const auto first = std::min_element(
-      kernels->begin(), kernels->end(),
-      [](const PendingKernel& a, const PendingKernel& b) { return a.nodes < b.nodes; });
-  if (first != kernels->end()) first->is_first = true;
 }
 
 tflite::Registration kernel_registration() {

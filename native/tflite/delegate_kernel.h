@@ -42,11 +42,13 @@ struct PendingKernel {
   // Shared by the graph's kernels; the first of them to run counts its inferences.
   std::shared_ptr<GraphClock> clock;
   bool is_first = false;
+  // Of the first: tensors that nodes on the CPU write, or read where no kernel writes them.
+  std::vector<int32_t> cpu_tensors;
 };
 
-// Gives the kernels of one graph their clock and chooses the first, that of the smallest node: the
-// nodes before it are all left to the CPU.
-void share_clock(std::vector<PendingKernel>* kernels);
+// Gives the kernels of one graph, which are all of it, their clock and chooses the first, that of
+// the smallest node: the nodes before it are all left to the CPU. Throws std::runtime_error.
+void introduce_kernels(tflite::Context* context, std::vector<PendingKernel>* kernels);
 
 // Makes `pending` visible to the kernels' init on this thread, which the runtime calls from within
 // ReplaceNodeSubsetsWithDelegateKernels. Kernels take their entries away.

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tflite/buffer_handles.h"
 #include "tflite/plan_order.h"
 
 namespace rk3588 {
@@ -49,6 +50,7 @@ class RefusingSession : public Session {
 Delegate* make_delegate(SessionPointer session) {
   auto delegate = std::make_unique<Delegate>();
   delegate->prepare = prepare;
+  take_buffer_handles(delegate.get());
   delegate->flags = tflite::kAllowDynamicTensors;
   delegate->data = std::make_unique<SessionPointer>(std::move(session)).release();
   return delegate.release();

@@ -108,6 +108,9 @@ struct QuantizationParams {
   int32_t zero_point;
 };
 
+// A tensor without a buffer of its delegate's.
+inline constexpr int32_t kNoBufferHandle = -1;
+
 struct Tensor {
   int32_t type;
   void* data;
@@ -117,8 +120,10 @@ struct Tensor {
   size_t bytes;
   const void* allocation;
   const char* name;
+  // Whose handle `buffer_handle` is; of a kernel's result always its delegate.
   Delegate* delegate;
   int32_t buffer_handle;
+  // The buffer holds newer values than `data`.
   bool data_is_stale;
   bool is_variable;
   Quantization quantization;
@@ -136,6 +141,9 @@ static_assert(offsetof(Tensor, dims) == 16);
 static_assert(offsetof(Tensor, allocation_type) == 32);
 static_assert(offsetof(Tensor, bytes) == 40);
 static_assert(offsetof(Tensor, name) == 56);
+static_assert(offsetof(Tensor, delegate) == 64);
+static_assert(offsetof(Tensor, buffer_handle) == 72);
+static_assert(offsetof(Tensor, data_is_stale) == 76);
 static_assert(offsetof(Tensor, is_variable) == 77);
 static_assert(offsetof(Tensor, quantization) == 80);
 static_assert(offsetof(Quantization, params) == 8);
@@ -258,6 +266,9 @@ struct Delegate {
 };
 static_assert(offsetof(Delegate, data) == 0);
 static_assert(offsetof(Delegate, prepare) == 8);
+static_assert(offsetof(Delegate, copy_from_buffer_handle) == 16);
+static_assert(offsetof(Delegate, copy_to_buffer_handle) == 24);
+static_assert(offsetof(Delegate, free_buffer_handle) == 32);
 static_assert(offsetof(Delegate, flags) == 40);
 static_assert(offsetof(Delegate, reserved) == 56);
 

@@ -214,6 +214,27 @@ def test_both_nodes_of_the_device_are_one(board: Board):
         assert "another process uses the NPU" in done.stderr
 
 
+def test_shared_memory_is_read_and_written_by_the_npu_itself(board: Board):
+    """Two interpreters with three memories on one side and two on the other. Nothing that the
+    driver gave for them is left once they are taken away.
+    """
+    answer = board.add_rknpu().work("rknpu", what="shared")
+    assert answer["in_place"] == [14, 14]
+    assert answer["imports"] == 2 * 6 * 2  # six pairs of memories take turns
+    assert answer["right"]
+    assert answer["grown"] == [0, 0, 0]
+    assert answer["violations"] == []
+
+
+def test_rocket_converts_what_is_in_shared_memory(board: Board):
+    """It has no way to an address but for buffers of its own."""
+    answer = board.add_rocket().work("rknpu", what="shared", device="rocket")
+    assert answer["in_place"] == [0, 0]
+    assert answer["right"]
+    assert answer["grown"] == [0, 0, 0]
+    assert answer["violations"] == []
+
+
 def test_doctor_lists_the_device_once(board: Board):
     board.add_rknpu()
     facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)

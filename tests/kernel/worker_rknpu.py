@@ -19,6 +19,7 @@ from delegate import _native
 from delegate.errors import DeviceError
 from delegate.host.runtimes import find_runtime
 from delegate.npu.program import build_program, serialize
+from rk3588_conformance.builder.single_op import conv_model
 from tests.kernel.small_models import MODELS, random_inputs
 from tests.kernel.standin_calls import (
     arguments,
@@ -30,6 +31,7 @@ from tests.kernel.standin_calls import (
     take_violations,
 )
 from tests.npu.sample_programs import chain_partition
+from tests.shared_tensors import Host, take_turns
 
 ACTION, MEM_CREATE, MEM_MAP, MEM_DESTROY, MEM_SYNC = (
     0xC0086440, 0xC0306442, 0xC0106443, 0xC0106444, 0xC0206445,
@@ -234,6 +236,28 @@ def powered(given: dict[str, Any]) -> dict[str, Any]:
     return {"outcomes": outcomes, "rested_s": time.monotonic() - start}
 
 
+def shared(given: dict[str, Any]) -> dict[str, Any]:
+    """Tensors in memory that others share, and what of the driver is in use before and after."""
+    runtime = find_runtime()
+    device = given.get("device", "rknpu")
+    model = conv_model(np.random.default_rng(3), 9, 5, 16, 16, 3, 3)
+    held = [Host(runtime.module, model, device=device, numerics="exact") for _ in range(2)]
+    before = live()
+    in_place = [take_turns(host, 7) for host in held]
+    made = calls()
+    for host in held:
+        host.give(host.input, None)
+        host.give(host.output, None)
+        host.made.invoke()
+    held[0].made.set_tensor(held[0].input["index"], held[0].draw(1))
+    held[0].made.invoke()
+    return {
+        "in_place": in_place, "imports": made.get("PRIME_FD_TO_HANDLE", 0),
+        "right": bool(np.array_equal(held[0].result(), held[0].expected(held[0].draw(1)))),
+        "grown": [after - now for after, now in zip(live(), before, strict=True)],
+    }  # fmt: skip
+
+
 def main() -> None:
     given = arguments()
     what = given["what"]
@@ -248,6 +272,8 @@ def main() -> None:
         answer = powered(given)
     elif what == "reopened":
         answer = reopened(given)
+    elif what == "shared":
+        answer = shared(given)
     elif what == "counted":
         answer = counted(given)
     else:

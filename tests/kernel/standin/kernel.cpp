@@ -136,10 +136,15 @@ Bo::~Bo() {
 }
 
 BoPtr make_bo(File& file, uint64_t size) {
+  const int memory_fd = memfd_create("standin-bo", MFD_CLOEXEC);
+  if (memory_fd < 0 || ftruncate(memory_fd, static_cast<off_t>(size)) != 0) return nullptr;
+  return make_bo_of(file, memory_fd, size);
+}
+
+BoPtr make_bo_of(File& file, int memory_fd, uint64_t size) {
   auto bo = std::make_shared<Bo>();
   bo->size = size;
-  bo->memory_fd = memfd_create("standin-bo", MFD_CLOEXEC);
-  if (bo->memory_fd < 0 || ftruncate(bo->memory_fd, static_cast<off_t>(size)) != 0) return nullptr;
+  bo->memory_fd = memory_fd;
   void* host = reinterpret_cast<void*>(
       syscall(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, bo->memory_fd, 0));
   if (host == MAP_FAILED) return nullptr;

@@ -1,6 +1,7 @@
 // The requests of the vendor's driver rknpu.
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,7 +47,7 @@ BoPtr find_object(File& file, uint64_t object) {
 int mem_create(File& file, rknpu::MemCreate& create, bool is_old) {
   // A handle that exists gives the old buffer, whatever else is asked.
   if (const BoPtr old = find_bo(file, create.handle); old != nullptr) {
-    violation("MEM_CREATE of a handle that exists");
+    if (!old->is_imported) violation("MEM_CREATE of a handle that exists");
     create.size = old->size;
     create.obj_addr = old->object;
     create.dma_addr = old->address;
@@ -82,6 +83,46 @@ int mem_create(File& file, rknpu::MemCreate& create, bool is_old) {
   create.size = bo->size;
   create.obj_addr = bo->object;
   create.dma_addr = bo->address;
+  return 0;
+}
+
+// One handle for all descriptors of the same memory, as the kernel gives them. A memfd stands for a
+// dma-buf.
+int import_descriptor(File& file, drm::PrimeHandle& prime) {
+  struct stat wanted{};
+  if (prime.flags != 0) violation("PRIME_FD_TO_HANDLE with flags");
+  if (fstat(prime.descriptor, &wanted) != 0) return EBADF;
+  for (const auto& [handle, bo] : file.bos) {
+    struct stat known{};
+    if (!bo->is_imported || fstat(bo->memory_fd, &known) != 0) continue;
+    if (known.st_dev != wanted.st_dev || known.st_ino != wanted.st_ino) continue;
+    prime.handle = handle;
+    return 0;
+  }
+  const auto size = static_cast<uint64_t>(wanted.st_size);
+  const uint64_t pages = (size + kPage - 1) / kPage * kPage;
+  const uint64_t address =
+      allocate_down(bos_of_node(file.path), pages, file.config.address_space_bytes);
+  if (address == UINT64_MAX) return ENOMEM;
+  const BoPtr bo = make_bo_of(file, dup(prime.descriptor), size);
+  if (bo == nullptr) return ENOMEM;
+  bo->device = {bo->host, bo->size};
+  bo->address = address;
+  bo->is_imported = true;
+  bo->object = 0xffffff8200000000 + uint64_t{bo->handle} * 0x1000;
+  file.bos[bo->handle] = bo;
+  prime.handle = bo->handle;
+  return 0;
+}
+
+int close_handle(File& file, const drm::GemClose& close) {
+  const BoPtr bo = find_bo(file, close.handle);
+  if (bo == nullptr || !bo->is_imported) {
+    violation("GEM_CLOSE of a buffer that was not imported");
+    return EINVAL;
+  }
+  if (bo->running_jobs != 0) violation("GEM_CLOSE while the device runs");
+  file.bos.erase(close.handle);
   return 0;
 }
 
@@ -331,7 +372,9 @@ int rknpu_request(const FilePtr& file, uint32_t code, void* argument,
                      : code == rknpu::kMemMap                                    ? "MEM_MAP"
                      : code == rknpu::kMemDestroy                                ? "MEM_DESTROY"
                      : code == rknpu::kMemSync                                   ? "MEM_SYNC"
-                                                                                 : nullptr;
+                     : code == drm::kDescriptorToHandle ? "PRIME_FD_TO_HANDLE"
+                     : code == drm::kCloseHandle        ? "GEM_CLOSE"
+                                                        : nullptr;
   if (name == nullptr) {
     violation("an unknown request");
     constexpr uint32_t kDrmType = 'd';
@@ -347,6 +390,10 @@ int rknpu_request(const FilePtr& file, uint32_t code, void* argument,
       return act(*static_cast<rknpu::Action*>(argument), *file);
     case rknpu::kSubmit:
       return submit(*file, *static_cast<rknpu::Submit*>(argument), action, lock);
+    case drm::kDescriptorToHandle:
+      return import_descriptor(*file, *static_cast<drm::PrimeHandle*>(argument));
+    case drm::kCloseHandle:
+      return close_handle(*file, *static_cast<drm::GemClose*>(argument));
     case rknpu::kMemMap:
       return mem_map(*file, *static_cast<rknpu::MemMap*>(argument));
     case rknpu::kMemDestroy:

@@ -65,6 +65,7 @@ struct Bo {
   uint8_t* host = nullptr;
   rk3588::Span<uint8_t> device;        // write-combined memory: `host` itself
   std::vector<uint8_t> device_memory;  // where the host's cache is in between
+  bool is_imported = false;            // of a descriptor that others have
   bool host_holds = true;              // rocket: between PREP and FINI, and when fresh
   unsigned running_jobs = 0;           // that write it
   Clock::time_point held_until;        // by jobs that are done and not yet released
@@ -132,6 +133,7 @@ Action next_action(const std::string& call, std::unique_lock<std::mutex>& lock);
 
 // Buffers. All need the lock.
 BoPtr make_bo(File& file, uint64_t size);
+BoPtr make_bo_of(File& file, int memory_fd, uint64_t size);  // which takes the descriptor
 BoPtr find_bo(File& file, uint32_t handle);
 uint64_t allocate_up(const std::vector<BoPtr>& taken, uint64_t size, uint64_t end);
 uint64_t allocate_down(const std::vector<BoPtr>& taken, uint64_t size, uint64_t end);

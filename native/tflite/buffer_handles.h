@@ -1,0 +1,31 @@
+// Buffer handles of tensors: a handle is the descriptor of memory that others share, a dma-buf or a
+// sealed memfd (host/shared_memory.h). A host gives it to a tensor with the runtime's
+// SetBufferHandle and keeps it open while the tensor has it. Once it is closed, the next run or
+// handle lets go of the memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "host/shared_memory.h"
+#include "tflite/tflite_abi.h"
+
+namespace rk3588 {
+
+// Gives a delegate its functions for buffer handles. Descriptors are the process's, so all
+// delegates have the same handles.
+void take_buffer_handles(tflite::Delegate* delegate);
+
+// Whether a tensor has a handle of one of these delegates.
+bool has_buffer(const tflite::Tensor& tensor);
+
+// The memory of such a tensor, mapped once as long as the descriptor is open. Throws DeviceError:
+// also if it does not hold `bytes` bytes or cannot be written.
+std::shared_ptr<SharedMemory> find_buffer(const tflite::Tensor& tensor, size_t bytes,
+                                          SharedMemory::Access access);
+
+// kRead: the tensor's own memory gets what its buffer holds; kWrite: the other way round. Throws
+// DeviceError, std::runtime_error.
+void copy_buffer(const tflite::Tensor& tensor, SharedMemory::Access access);
+
+}  // namespace rk3588
