@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -16,14 +17,19 @@ F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 """Commands of fcntl in Linux, which Python does not name."""
 
 
-class Shared:
-    """Memory of a descriptor, as NumPy sees it."""
+def sealed(size: int) -> int:
+    """Return the descriptor of a memfd that cannot shrink."""
+    descriptor = os.memfd_create("shared", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, size)
+    fcntl.fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK)
+    return descriptor
 
-    def __init__(self, size: int, *, seals: bool = True) -> None:
-        self.fd = os.memfd_create("shared", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.fd, size)
-        if seals:
-            fcntl.fcntl(self.fd, F_ADD_SEALS, F_SEAL_SHRINK)
+
+class Shared:
+    """Memory of a descriptor that ``make`` gives for a size, as NumPy sees it."""
+
+    def __init__(self, size: int, make: Callable[[int], int] = sealed) -> None:
+        self.fd = make(size)
         self.map = mmap.mmap(self.fd, size)
 
     def close(self) -> None:
@@ -85,12 +91,12 @@ def taken_in_place() -> int:
     return sum(program.in_place for program in delegate.stats().programs)
 
 
-def take_turns(host: Host, runs: int) -> int:
+def take_turns(host: Host, runs: int, make: Callable[[int], int] = sealed) -> int:
     """Run with three memories on one side and two on the other, in turns. Each result has to be
     TensorFlow Lite's, in the memory and in the tensor. Returns how many the device took in place.
     """
-    sources = [Shared(4 * mmap.PAGESIZE) for _ in range(3)]
-    targets = [Shared(4 * mmap.PAGESIZE) for _ in range(2)]
+    sources = [Shared(4 * mmap.PAGESIZE, make) for _ in range(3)]
+    targets = [Shared(4 * mmap.PAGESIZE, make) for _ in range(2)]
     before = taken_in_place()
     for run in range(runs):
         source, target = sources[run % 3], targets[run % 2]

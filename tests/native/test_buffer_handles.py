@@ -114,6 +114,12 @@ def test_memory_to_read_is_enough_for_an_input(load):
     np.testing.assert_array_equal(host.result(), host.expected(values))
 
 
+def not_sealed(size: int) -> int:
+    descriptor = os.memfd_create("shared")
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
 def bad_memory(kind: str) -> tuple[Shared, str]:
     shared = Shared(mmap.PAGESIZE)
     if kind == "closed":
@@ -126,7 +132,7 @@ def bad_memory(kind: str) -> tuple[Shared, str]:
         shared.fd = os.open(__file__, os.O_RDONLY)
         return shared, "neither a dma-buf nor a memfd"
     if kind == "not sealed":
-        return Shared(mmap.PAGESIZE, seals=False), "F_SEAL_SHRINK"
+        return Shared(mmap.PAGESIZE, not_sealed), "F_SEAL_SHRINK"
     return Shared(100), "has 100 bytes, its tensor 560"
 
 

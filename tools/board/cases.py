@@ -10,6 +10,12 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
+
+from delegate.host.runtimes import find_runtime
+from rk3588_conformance.builder.single_op import conv_model
+from tests.shared_tensors import Host, take_turns
+from tools.board.dma_bufs import dma_bufs
 from tools.board.harness import (
     C_HOST,
     CHIP,
@@ -239,3 +245,15 @@ def answers() -> object:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-500:]
     return done.stdout
+
+
+def shared_memory() -> object:
+    """Tensors in dma-bufs, each inference's TensorFlow Lite's. The vendor's driver imports them and
+    the NPU reads and writes them itself; rocket's cannot.
+    """
+    make, kind = dma_bufs()
+    model = conv_model(np.random.default_rng(3), 9, 5, 16, 16, 3, 3)
+    host = Host(find_runtime().module, model, device=DEVICE, verify="off", numerics="exact")
+    taken = take_turns(host, 7, make)
+    assert taken == (14 if DRIVER == "rknpu" else 0), taken
+    return {"buffers": kind, "in place": taken}

@@ -21,7 +21,8 @@ CASES: dict[str, Callable[[], object]] = {
         cases.compiled_conformance, cycles.cycles, cycles.hangs, faults.fault_hang,
         faults.fault_silent, faults.fault_ppu, faults.fault_page, faults.fault_reset,
         faults.fault_slow, faults.fault_forget, faults.fault_feature, cases.conformance,
-        deaths.terminated, deaths.aborted, deaths.exited, deaths.killed, cases.answers,
+        deaths.terminated, deaths.aborted, deaths.exited, deaths.killed, cases.shared_memory,
+        cases.answers,
     )
 }  # fmt: skip
 TOLERANT = ("answers", *(("killed",) if DRIVER == "rknpu" else ()))
