@@ -136,6 +136,7 @@ class Executable {
   // `base` with other memory for its edges: all that neither says differently is base's.
   Executable(Executable& base, const SharedEdges& edges, Buffers buffers);
   Executable* placed(const SharedEdges& edges);
+  std::unique_ptr<Executable> place(const SharedEdges& edges);
   void drop_released();
   Buffer* buffer(BufferId id) const { return buffers_[static_cast<size_t>(id)].get(); }
   void allocate_and_upload(const Program& program, Spend spend);

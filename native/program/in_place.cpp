@@ -109,26 +109,35 @@ void Executable::drop_released() {
   placed_.erase(ended, placed_.end());
 }
 
-// The executable for these memories; nullptr: the device cannot reach them.
+// The executable for these memories; nullptr: the device cannot reach them, as it was found once.
 Executable* Executable::placed(const SharedEdges& edges) {
   drop_released();
   const auto found = std::find_if(placed_.begin(), placed_.end(), [&edges](const auto& known) {
     return known.first.input == edges.input && known.first.output == edges.output;
   });
   if (found != placed_.end()) return found->second.get();
+  if (placed_.size() >= kMostPlaced) placed_.erase(placed_.begin());
+  std::unique_ptr<Executable> made;
+  try {
+    made = place(edges);
+  } catch (const DeviceError&) {
+    // A driver may refuse what another one gave: then its values are converted.
+  }
+  return placed_.emplace_back(edges, std::move(made)).second.get();
+}
+
+std::unique_ptr<Executable> Executable::place(const SharedEdges& edges) {
   Buffers buffers = buffers_;
   const auto adopt = [&](BufferId id, const std::shared_ptr<SharedMemory>& memory) {
     std::shared_ptr<Buffer>& place = buffers[static_cast<size_t>(id)];
     if (memory != nullptr) place = device_->adopt(memory, id);
-    return place != nullptr;
+    return memory == nullptr || place != nullptr;
   };
   if (!adopt(BufferId::kInput, edges.input) || !adopt(BufferId::kOutput, edges.output)) {
     return nullptr;
   }
-  if (placed_.size() >= kMostPlaced) placed_.erase(placed_.begin());
-  auto made = std::unique_ptr<Executable>(  // NOLINT
+  return std::unique_ptr<Executable>(  // NOLINT
       new Executable(*this, edges, std::move(buffers)));
-  return placed_.emplace_back(edges, std::move(made)).second.get();
 }
 
 RunTimes Executable::run_in_place(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs,

@@ -226,6 +226,19 @@ def test_shared_memory_is_read_and_written_by_the_npu_itself(board: Board):
     assert answer["violations"] == []
 
 
+def test_memory_that_the_driver_refuses_is_converted(board: Board):
+    """The first pair of memories, which two of seven runs have, cannot be imported in either
+    interpreter. It is asked for once.
+    """
+    faults = "PRIME_FD_TO_HANDLE@1=EINVAL PRIME_FD_TO_HANDLE@12=ENOMEM"
+    answer = board.add_rknpu().work("rknpu", what="shared", faults=faults)
+    assert answer["in_place"] == [10, 10]
+    assert answer["imports"] == 2 * (1 + 5 * 2)
+    assert answer["right"]
+    assert answer["grown"] == [0, 0, 0]
+    assert answer["violations"] == []
+
+
 def test_rocket_converts_what_is_in_shared_memory(board: Board):
     """It has no way to an address but for buffers of its own."""
     answer = board.add_rocket().work("rknpu", what="shared", device="rocket")

@@ -243,6 +243,7 @@ def shared(given: dict[str, Any]) -> dict[str, Any]:
     model = conv_model(np.random.default_rng(3), 9, 5, 16, 16, 3, 3)
     held = [Host(runtime.module, model, device=device, numerics="exact") for _ in range(2)]
     before = live()
+    set_faults(given.get("faults", ""))
     in_place = [take_turns(host, 7) for host in held]
     made = calls()
     for host in held:
