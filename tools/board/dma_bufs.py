@@ -1,19 +1,20 @@
 """Makes dma-bufs in the guest, for the case that shares tensors.
 
 udmabuf gives them where the kernel has it (tools/board/native/kernel.config), else the vendor's
-driver, as another program's file of it would; rocket's exports none, so a memfd stands for one.
+driver, as another program's file of it would. Where neither does, a memfd stands for one.
 """
 
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.shared_tensors import sealed
-from tools.board.harness import DRIVER, NODE
+from tools.board.harness import NODE
 
 _UDMABUF = Path("/dev/udmabuf")
 _UDMABUF_CREATE = 0x40187542  # {u32 memfd, u32 flags, u64 offset, u64 size}
@@ -48,4 +49,8 @@ def dma_bufs() -> tuple[Callable[[int], int], str]:
     """Return what makes descriptors of a size, and whose they are."""
     if _UDMABUF.exists():
         return _udmabuf, "udmabuf"
-    return (_vendors, "rknpu") if DRIVER == "rknpu" else (sealed, "memfd")
+    try:
+        os.close(_vendors(mmap.PAGESIZE))
+    except OSError:
+        return sealed, "memfd"
+    return _vendors, "rknpu"
