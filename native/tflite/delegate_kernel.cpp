@@ -109,7 +109,9 @@ class DelegateKernel {
   static void copy_buffers(Context* context, const std::vector<int32_t>& tensors, Access access) {
     for (const int32_t index : tensors) {
       tflite::Tensor* tensor = find_tensor(context, index);
-      if (tensor != nullptr && has_buffer(*tensor)) copy_buffer(*tensor, access);
+      if (tensor == nullptr) continue;
+      if (has_buffer(*tensor)) copy_buffer(*tensor, access);
+      if (access == Access::kWrite) tensor->data_is_stale = false;
     }
   }
 
@@ -236,6 +238,7 @@ class DelegateKernel {
                                shape_text(binding.shape) + " it was compiled for");
     }
     if (tensor->buffer_handle == tflite::kNoBufferHandle || tensor->delegate == nullptr) {
+      if (access == Access::kWrite) tensor->data_is_stale = false;  // it had a buffer once
       return static_cast<uint8_t*>(tensor->data);
     }
     return edges->add(context, tensor, access);
