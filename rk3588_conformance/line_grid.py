@@ -54,7 +54,7 @@ def _is_uint8_or_no_sum(*, reduction: str, type: str, **_: Value) -> bool:
     input_shape=_shape,
     is_in=_is_uint8_or_no_sum,
     reduction=tuple(_REDUCTIONS),
-    length=(1, 31, 64, 256, 899),
+    length=(1, 31, 64, 256, 899, 4000),
     channels=(1, 16, 33, 64),
     keep_dims=(0, 1),
     type=EIGHT_BITS,

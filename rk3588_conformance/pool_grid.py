@@ -134,6 +134,25 @@ def _means(
     return reduced(builder, "MEAN", x, result, keep_dims=keep_dims == 1)
 
 
+@layer_grid(
+    "LargeMeans.Op/",
+    differing=NONE,
+    size=("32x32", "56x56", "33x40", "112x36", "65x65", "96x128", "8x500", "40x12"),
+    channels=(1, 17, 48, 64),
+    images=(1, 2),
+    ratio=tuple(_RATIOS),
+    keep_dims=(0, 1),
+    type=EIGHT_BITS,
+)
+def _large_means(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, ratio: str, keep_dims: int,
+    **_: Value,
+) -> int:  # fmt: skip
+    """Images larger than a window."""
+    result = rescaled(builder, rng, x, _RATIOS[ratio])
+    return reduced(builder, "MEAN", x, result, keep_dims=keep_dims == 1)
+
+
 _AXES = {"both": (1, 2), "swapped": (2, 1), "negative": (-3, -2), "mixed": (-2, 1)}
 
 
@@ -141,7 +160,7 @@ _AXES = {"both": (1, 2), "swapped": (2, 1), "negative": (-3, -2), "mixed": (-2, 
     "Sums.Op/",
     differing=NONE,
     type="uint8",
-    size=("1x1", "2x2", "7x7", "13x29", "31x31", "1x17"),
+    size=("1x1", "2x2", "7x7", "13x29", "31x31", "1x17", "44x34"),
     channels=(1, 15, 16, 17, 33, 64, 130),
     images=(1, 3),
     held=("all", "rows", "one"),
@@ -175,4 +194,6 @@ def _maxima(
     return reduced(builder, "REDUCE_MAX", x, keep_dims=keep_dims == 1)
 
 
-FAMILIES: tuple[Family, ...] = (_windows, _channels, _clamps, _pyramids, _means, _sums, _maxima)
+FAMILIES: tuple[Family, ...] = (
+    *(_windows, _channels, _clamps, _pyramids, _means, _large_means, _sums, _maxima),
+)

@@ -49,9 +49,11 @@ def tile_tasks(
     stages: Stages,
     constants: ConstantPool,
     region: tuple[range, range] | None = None,
+    summand: DeviceTensor | None = None,
 ) -> list[ConvTask]:
     """The tasks of ``conv`` on one core, with stages that are no requantisation. ``region``: rows
-    and columns of the output that are wanted; None: all. Raises LoweringError.
+    and columns of the output that are wanted; None: all. ``summand``: the map that EW adds. Raises
+    LoweringError.
     """
     geometry = geometry_of(conv)
     if region is not None:
@@ -65,7 +67,7 @@ def tile_tasks(
         plan = plan_tiles(geometry)
     except TilingError as error:
         raise LoweringError(conv.node, error.rule, str(error)) from error
-    return tasks_of_plan(conv, plan, pack_weights(conv, constants), stages)
+    return tasks_of_plan(conv, plan, pack_weights(conv, constants), stages, summand)
 
 
 def tasks_of_plan(

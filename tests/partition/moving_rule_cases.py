@@ -186,7 +186,8 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     ],
     "summed_type": [(summed, "tensor 0 'x' is INT8")],
     "reduced_sides_in_range": [
-        (lambda: averaged((1, 32, 3, 5)), "they are 32 x 3"),
+        (lambda: averaged((1, 37, 3, 5)), "they are 37 x 3"),
+        (lambda: averaged((1, 256, 256, 5)), "they are 256 x 256"),
         (lambda: averaged((1, 1, 37, 5)), "they are 1 x 37"),
     ],
     "new_size_known": [

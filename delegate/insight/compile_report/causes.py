@@ -70,8 +70,9 @@ _STRIDE: Final = Cause(
     "Split patches in two steps, for instance strides 4 and 4 instead of 16.",
 )
 _LARGE_MEAN: Final = Cause(
-    "A mean over more than 31 rows or columns, as in instance normalisation.",
-    "Use BatchNormalization, or average in two steps: AveragePooling2D, then the mean.",
+    "A mean over more than 31 rows or columns, whose numbers have large prime factors or are above "
+    "about 240.",
+    "Use sizes that are multiples of 8, or average in two steps: AveragePooling2D, then the mean.",
 )
 
 _BY_RULE: Final = {

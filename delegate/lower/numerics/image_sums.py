@@ -123,6 +123,12 @@ def _quotients(
         )
 
 
+def quotient(count: int) -> OutConvert:
+    """Return OUT_CVT that divides the sum of ``count`` int8 values, to within half and 2^-7."""
+    shift = count.bit_length() + FACTOR_BITS - 2
+    return OutConvert(round((1 << shift) / count), shift)
+
+
 def _rounded_up(shift: int, divisor: int) -> int:
     return -(-(1 << shift) // divisor)
 

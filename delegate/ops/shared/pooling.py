@@ -20,12 +20,14 @@ import numpy as np
 
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, surfaces_of
+from delegate.errors import LoweringError
 from delegate.lower.conv_stages import packed_operands, requantizing_stages
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
+from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.lower.selection import Moving, Selection
 from delegate.lower.task import Task
 from delegate.lower.tiling.geometry import Axis, depthwise_cycles
@@ -183,6 +185,7 @@ def plan_window_sums(planning: Planning, operation: Operation, sums: WindowSums)
         for image in range(source.view.images):
             given = source.image(image)
             if given.view != view:
+                require_rows_together(operation.node, given)
                 given = given.window(view, row_pixels=columns)
             maps = given, target.part(image * height * width, height, width)
             if stacked is not None and source.surface_stride_bytes == image_bytes:
@@ -192,6 +195,15 @@ def plan_window_sums(planning: Planning, operation: Operation, sums: WindowSums)
                 yield from sums.tasks(moving, *maps)
 
     return plan_of(planning, operation, footprint, tasks)
+
+
+def require_rows_together(node: Node, tensor: DeviceTensor) -> None:
+    """Raise LoweringError unless the pixels of a surface lie one after the other, whatever rows
+    they form.
+    """
+    if tensor.line_stride_bytes != tensor.view.width * ATOM_BYTES:
+        problem = f"rows of tensor {tensor.index} lie apart in a larger one"
+        raise LoweringError(node.index, TASKS_KEEP_MEMORY, problem)
 
 
 def _stacked(planning: Planning, operation: Operation, pooling: Pooling) -> Pooling | None:

@@ -22,6 +22,13 @@ from delegate.ops.operator import GraphFacts, Shape, constraint
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import most_kernel
 from delegate.ops.shared.image_rules import RANK, other_shape
+from delegate.ops.shared.large_sums import (
+    has_runs,
+    longest_run,
+    most_runs,
+    plan_large_sum,
+    runs_of,
+)
 from delegate.ops.shared.pooling import WindowSums, plan_window_sums
 
 AXES = 1
@@ -80,25 +87,27 @@ RULES = (*common.FIRST, *common.QUANTIZATION, *GEOMETRY)
 
 
 def summed_image(chip: Chip, image: View) -> View | None:
-    """Return an image as one window sums it: as it is, or a line in rows of the same length, the
+    """Return an image as one window sums it: as it is, or its pixels in rows of another length, the
     nearest to a square; None: it is larger.
     """
-    most, width = most_kernel(chip), image.width
-    if max(image.height, width) <= most:
+    most, pixels = most_kernel(chip), image.pixels
+    if max(image.height, image.width) <= most:
         return image
-    if image.height > 1:
-        return None
-    sizes = [n for n in range(1, most + 1) if width % n == 0 and width // n <= most]
-    columns = min(sizes, key=lambda n: max(n, width // n), default=None)
-    return None if columns is None else replace(image, height=width // columns, width=columns)
+    sizes = [n for n in range(1, most + 1) if pixels % n == 0 and pixels // n <= most]
+    columns = min(sizes, key=lambda n: max(n, pixels // n), default=None)
+    return None if columns is None else replace(image, height=pixels // columns, width=columns)
 
 
-@constraint(most=most_kernel)
+@constraint(most=most_kernel, run=longest_run, runs=most_runs)
 def reduced_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Height and width must be at most {most}, or those of the rows that a line is cut into."""
-    image = view_of(facts.features(node)[0].shape)
-    is_summed = summed_image(facts.chip, image) is not None
-    return None if is_summed else f"they are {image.height} x {image.width}"
+    """Height and width must be at most {most}, perhaps with pixels in other rows, or those of up to
+    {runs} runs of up to {run} pixels.
+    """
+    chip, image = facts.chip, view_of(facts.features(node)[0].shape)
+    if summed_image(chip, image) or runs_of(chip, image.pixels):
+        return None
+    known = "" if has_runs(chip) else ", and no tasks for runs are known"
+    return f"they are {image.height} x {image.width}{known}"
 
 
 SUM_RULES = (*RULES, reduced_sides_in_range)
@@ -111,16 +120,19 @@ TargetOf = Callable[[int, tuple[float, float], tuple[int, int]], Target]
 def plan_sum(planning: Planning, operation: Operation, target_of: TargetOf) -> Plan:
     """Plan MEAN or SUM: the sum of an image, requantised. Raises LoweringError."""
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
-    count = source.view.height * source.view.width
+    count, image = source.view.pixels, summed_image(planning.chip, source.view)
+    kind = TaskKind.DENSE if image is None else TaskKind.DEPTHWISE
     zero_points = source.zero_point, target.zero_point
     pipeline = requantize_image(
         operation.node.index,
         target_of(count, (source.scale, target.scale), zero_points),
-        has_ties_away=ties_away(planning.chip, TaskKind.DEPTHWISE, RECORD),
-        rounds_in_bn=rounds_twice(planning.chip, TaskKind.DEPTHWISE, per_channel=False),
+        has_ties_away=ties_away(planning.chip, kind, RECORD),
+        rounds_in_bn=rounds_twice(planning.chip, kind, per_channel=False),
     )
-    stages = {count: (-source.zero_point * count, pipeline)}
-    image = summed_image(planning.chip, source.view)
-    assert image is not None  # the rules ran before
-    sums = WindowSums(pooled_image(image), stages)
+    stages = -source.zero_point * count, pipeline
+    if image is None:
+        runs = runs_of(planning.chip, count)
+        assert runs is not None  # the rules ran before
+        return plan_large_sum(planning, operation, runs, stages)
+    sums = WindowSums(pooled_image(image), {count: stages})
     return plan_window_sums(planning, operation, sums)

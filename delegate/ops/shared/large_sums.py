@@ -1,0 +1,274 @@
+"""Sums of images that are larger than a window: in two steps, in int8, exactly.
+
+An image's pixels lie one after the other, and so do its surfaces. The first step sums runs of n
+pixels, for each of which two numbers of 8 bits are enough:
+
+    quotient  q = round(sum / n)
+    excess    e = n * q - sum        at most half of n, and what the quotient's rounding is off by
+
+A depthwise convolution makes the quotients, a dense one the excesses: it sums with weights of -1,
+and EW adds n times the quotients. The last step sums n * q - e over all runs, which is the sum of
+the image whatever q was rounded to, and requantises it. Quotients and excesses are its channels.
+
+Certainty: each task has a form that others ran, in ``auto``; the excess's is that of a convolution
+with an addition in a vendor's program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from delegate.chip.chip import Chip, Primitive
+from delegate.chip.element import (
+    ATOM_BYTES,
+    CHANNELS_PER_SURFACE,
+    DMA_ALIGN_BYTES,
+    align,
+    surfaces_of,
+)
+from delegate.lower.conv_spec import Convolution
+from delegate.lower.conv_stages import packed_operands, requantizing_stages
+from delegate.lower.conv_tasks import operand_channels, tile_tasks
+from delegate.lower.legalize import may_add_behind
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import DeviceTensor, Strides, View
+from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT
+from delegate.lower.numerics.image_sums import quotient
+from delegate.lower.numerics.pipeline import (
+    INT8_MAX,
+    Bs,
+    Ew,
+    EwOperation,
+    OutConvert,
+    Pipeline,
+)
+from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, plan_of
+from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, surfaces_written
+from delegate.lower.task import BnStage, ConvTask, Pair, Ref, Stages, Task, TaskKind
+from delegate.ops.shared.pooling import require_rows_together
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """``run``: rows and columns that the pixels of a run are seen as. ``runs``: those that the runs
+    of an image are seen as.
+    """
+
+    run: Pair
+    runs: Pair
+
+    @property
+    def pixels(self) -> int:
+        """Return the pixels of a run."""
+        return prod(self.run)
+
+    @property
+    def count(self) -> int:
+        """Return the runs of an image."""
+        return prod(self.runs)
+
+    def are_together(self, chip: Chip) -> bool:
+        """Return whether one task sums the runs of all surfaces: its windows are as many rows apart
+        as a surface has.
+        """
+        return self.runs[0] <= chip.limits.stride
+
+    def costs(self, chip: Chip) -> tuple[bool, bool, int]:
+        """Return what costs most first: tasks; odd rows of 32 channels, which leave a part of CBUF
+        empty; weights, of 32 channels for the excess and of 16 for the last step.
+        """
+        return not self.are_together(chip), self.run[1] % 2 > 0, 2 * self.pixels + self.count
+
+
+def has_runs(chip: Chip) -> bool:
+    """Return whether the tasks of runs are known."""
+    is_free = Primitive.UNEQUAL_SIDES not in chip.lacks
+    return is_free and may_add_behind(chip, TaskKind.DENSE, BnStage())
+
+
+def longest_run(_: Chip) -> int:
+    """Return the most pixels of a run, the largest weight: the last step's of its quotient."""
+    return INT8_MAX
+
+
+def most_runs(chip: Chip) -> int:
+    """Return the most runs, whose weights in the last step fit CBUF: 16 kernels of 32 channels,
+    beside the runs themselves.
+    """
+    lanes = 2 * CHANNELS_PER_SURFACE
+    # A bank holds the runs: the most have 22 KiB.
+    return (chip.cbuf.banks - 1) * chip.cbuf.bank_bytes // (CHANNELS_PER_SURFACE * lanes)
+
+
+def runs_of(chip: Chip, pixels: int) -> Runs | None:
+    """Return the runs that the sum of so many pixels is made of: of those that take the fewest
+    tasks the ones with the least weights. None: there are none.
+    """
+    if not has_runs(chip):
+        return None
+    found = []
+    for length in range(2, longest_run(chip) + 1):
+        count, rest = divmod(pixels, length)
+        run, runs = _sides(chip, length), _sides(chip, count)
+        if rest or run is None or runs is None:
+            continue
+        if run[0] <= chip.limits.stride and count <= most_runs(chip):
+            found.append(Runs(run, runs))
+    return min(found, key=lambda runs: runs.costs(chip), default=None)
+
+
+def _sides(chip: Chip, pixels: int) -> Pair | None:
+    """Return the rows and columns of a kernel of so many taps, the fewest rows."""
+    most = chip.limits.kernel_size
+    fitting = (n for n in range(1, most + 1) if pixels % n == 0 and pixels // n <= most)
+    return next(((rows, pixels // rows) for rows in fitting), None)
+
+
+def plan_large_sum(
+    planning: Planning, operation: Operation, runs: Runs, stages: tuple[int, Pipeline]
+) -> Plan:
+    """Plan the sum of every image. ``stages``: of the sum, to which they add a number in BS first.
+    Raises LoweringError.
+    """
+    operand, node = operation.operands[0], operation.node
+    count = surfaces_of(planning.tensor(operand).view.channels)
+    area = _surface_area(planning.chip, runs)
+    # Every task writes whole groups, the last one results of as many surfaces as there are.
+    written = count * planning.chip.groups.surfaces_written(1, is_depthwise=False)
+    footprint = Footprint(
+        node, ((operand, count),), operation.result, written, work_bytes=count * area
+    )
+
+    def tasks(memory: Memory) -> Iterator[Task]:
+        moving = Moving(planning.chip, node, memory.constants)
+        source, target = memory.tensors[operand], memory.tensors[operation.result]
+        for image in range(source.view.images):
+            given, made = source.image(image), target.part(image, 1, 1)
+            require_rows_together(node, given)
+            strides = given.surface_stride_bytes, made.surface_stride_bytes
+            together = count if strides == (given.view.pixels * ATOM_BYTES, ATOM_BYTES) else 1
+            for first in range(0, count, together):
+                channels = first * CHANNELS_PER_SURFACE, CHANNELS_PER_SURFACE
+                ends = given.surfaces_from(*channels), made.surfaces_from(*channels)
+                work = memory.work.moved(first * area)
+                yield from _Stack(moving, runs, together, *ends, work).tasks(*stages)
+
+    return plan_of(planning, operation, footprint, tasks)
+
+
+def _surface_area(chip: Chip, runs: Runs) -> int:
+    """Return the bytes of a surface's quotients and excesses, whole groups of each."""
+    return _quotient_area(chip, runs) + align(
+        chip.groups.surfaces_written(1, is_depthwise=False) * runs.count * ATOM_BYTES,
+        DMA_ALIGN_BYTES,
+    )
+
+
+def _quotient_area(chip: Chip, runs: Runs) -> int:
+    return align(surfaces_written(chip, 1) * runs.count * ATOM_BYTES, DMA_ALIGN_BYTES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stack:
+    """``surfaces`` of an image one behind the other, from ``source`` on, whose sums are pixels one
+    behind the other, from ``target`` on; ``work``: where quotients and excesses lie.
+    """
+
+    moving: Moving
+    runs: Runs
+    surfaces: int
+    source: DeviceTensor
+    target: DeviceTensor
+    work: Ref
+
+    def tasks(self, bias: int, pipeline: Pipeline) -> Iterator[Task]:
+        """Yield the tasks of both steps. Raises LoweringError."""
+        # The array takes the channels of two surfaces together.
+        beside = 2 if self.surfaces % 2 == 0 else 1
+        rows, columns = self.runs.run
+        height = self.surfaces // beside * self.runs.count
+        channels = beside * CHANNELS_PER_SURFACE
+        given = _map(self.source, self.source.location, View(1, height * rows, columns, channels))
+        view = View(1, height, 1, channels)
+        quotients = _map(self.source, self.work, view)
+        excesses = _map(self.source, self.work.moved(self._apart), view)
+        yield from self._quotients(given, quotients)
+        yield from self._excesses(given, quotients, excesses)
+        yield from self._sums(bias, pipeline)
+
+    @property
+    def _apart(self) -> int:
+        """Return the bytes from the quotients to the excesses."""
+        return self.surfaces * _quotient_area(self.moving.chip, self.runs)
+
+    @property
+    def _selection(self) -> Selection:
+        return Selection(strides=(self.runs.run[0], 1))
+
+    def _quotients(self, given: DeviceTensor, made: DeviceTensor) -> list[ConvTask]:
+        chip, channels = self.moving.chip, given.view.channels
+        depthwise = is_depthwise(chip, channels)
+        ones = kernels(np.ones(self.runs.run), channels, depthwise=depthwise)
+        return self.moving.move(
+            *(given, made, ones, self._selection),
+            is_depthwise=depthwise,
+            out=quotient(self.runs.pixels),
+        )
+
+    def _excesses(
+        self, given: DeviceTensor, quotients: DeviceTensor, made: DeviceTensor
+    ) -> list[ConvTask]:
+        moving, channels = self.moving, given.view.channels
+        weights = kernels(-np.ones(self.runs.run), channels, depthwise=False)
+        conv = moving.convolution(given, made, weights, self._selection, is_depthwise=False)
+        # Of BS with a record others ran that EW adds a map behind it.
+        bs = Bs(multiply=np.full(channels, UNIT_SCALE), shift=UNIT_SHIFT)
+        ew = Ew(EwOperation.ADD, scale=self.runs.pixels)
+        pipeline = Pipeline(bs, ew=ew, out=OutConvert())
+        stages = _stages(conv, pipeline, 0, moving.constants)
+        return tile_tasks(conv, stages, moving.constants, summand=quotients)
+
+    def _sums(self, bias: int, pipeline: Pipeline) -> Iterator[Task]:
+        """Yield the last step: all surfaces one below the other, or one by one."""
+        moving, (rows, columns) = self.moving, self.runs.runs
+        weights = np.zeros((CHANNELS_PER_SURFACE, rows, columns, 2 * CHANNELS_PER_SURFACE), np.int8)
+        for channel in range(CHANNELS_PER_SURFACE):
+            weights[channel, :, :, channel] = self.runs.pixels
+            weights[channel, :, :, CHANNELS_PER_SURFACE + channel] = -1
+        together = self.surfaces if self.runs.are_together(moving.chip) else 1
+        for first in range(0, self.surfaces, together):
+            place = self.work.moved(first * self.runs.count * ATOM_BYTES)
+            view = View(1, together * rows, columns, 2 * CHANNELS_PER_SURFACE)
+            source = _map(self.source, place, view, self._apart)
+            place = self.target.location.moved(first * ATOM_BYTES)
+            # What is written beyond a surface is the place of the next one's sums.
+            apart = together * ATOM_BYTES if together > 1 else self.target.surface_stride_bytes
+            target = _map(self.target, place, View(1, together, 1, CHANNELS_PER_SURFACE), apart)
+            window = Selection(strides=(rows if together > 1 else 1, 1))
+            conv = moving.convolution(source, target, weights, window, is_depthwise=False)
+            stages = _stages(conv, pipeline, bias, moving.constants)
+            yield from tile_tasks(conv, stages, moving.constants)
+
+
+def _map(
+    like: DeviceTensor, place: Ref, view: View, surface_bytes: int | None = None
+) -> DeviceTensor:
+    """Return a map at ``place``; ``surface_bytes``: from one surface to the next, None: they follow
+    each other.
+    """
+    apart = view.pixels * ATOM_BYTES if surface_bytes is None else surface_bytes
+    surfaces = surfaces_of(view.channels)
+    strides = Strides(apart, surfaces * apart)
+    return replace(like, view=view, location=place, surfaces=surfaces, within=strides)
+
+
+def _stages(conv: Convolution, pipeline: Pipeline, bias: int, constants: ConstantPool) -> Stages:
+    channels = operand_channels(conv)
+    assert isinstance(pipeline.bs.add, int)
+    summands = np.full(conv.output_view.channels, bias + pipeline.bs.add, np.int64)
+    operands = constants.add(packed_operands(conv, pipeline, summands, channels))
+    return requantizing_stages(conv, pipeline, operands, channels, constants)

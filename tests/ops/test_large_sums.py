@@ -1,0 +1,188 @@
+"""MEAN and SUM of images larger than a window: equal to the reference kernels, and at what cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from delegate._native import Executable
+from delegate.chip.chips import chip_named
+from delegate.compile.compiler import CompileResult, compile_model
+from delegate.lower.numerics.image_sums import quotient
+from delegate.lower.numerics.pipeline import Pipeline
+from delegate.model.graph import DType, Quantization
+from delegate.ops.shared.large_sums import longest_run, most_runs, runs_of
+from delegate.options import Options
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import concatenation
+from rk3588_conformance.builder.pooling import pool, reduced
+from tests.loops import for_each
+from tests.ops.function_oracle import RANGES, kernel_results
+
+ON_THE_NPU = {"numerics": "exact", "deny_ops": "NONE"}
+CHIP = chip_named("rk3588")
+
+
+def compiled(model: bytes, **options: str) -> CompileResult:
+    return compile_model(model, Options(**{**ON_THE_NPU, **options}))
+
+
+def images(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType):
+    """Random values, both ends, and channels of their own level."""
+    low, high = RANGES[dtype]
+    ends = np.where(rng.random(shape) < 0.5, low, high)
+    level = rng.integers(low, high + 1, (shape[0], 1, 1, shape[3]))
+    near = np.clip(level + rng.integers(-3, 4, shape), low, high)
+    for values in (rng.integers(low, high + 1, shape), ends, near, np.full(shape, low)):
+        yield values.astype(dtype.name.lower())
+    yield np.full(shape, high, dtype.name.lower())
+
+
+def most_differing(model: bytes, result: CompileResult, rng: np.random.Generator) -> int:
+    """Return the largest distance to the reference kernels' results, in steps."""
+    assert not result.rejections
+    executable = Executable(result.partitions[0].program, "simulator")
+    source = result.graph.tensor(result.graph.inputs[0])
+    worst = 0
+    for image in images(rng, source.shape, source.dtype):
+        ours, *_ = executable.run([image])
+        wanted = kernel_results(model, image).astype(int)
+        worst = max(worst, int(np.abs(ours.astype(int) - wanted).max()))
+    return worst
+
+
+def mean(
+    shape: tuple[int, ...], dtype: DType = DType.INT8, ratio: float = 3.0, *, op: str = "MEAN",
+    points: tuple[int, int] = (5, 9), keep_dims: bool = True,
+) -> bytes:  # fmt: skip
+    """``ratio``: steps of the result in one of the input."""
+    builder = ModelBuilder("mean")
+    x = builder.input("x", shape, dtype, Quantization((0.05,), (points[0],)))
+    result = Quantization((float(np.float32(0.05 / ratio)),), (points[1],))
+    builder.output(reduced(builder, op, x, result, keep_dims=keep_dims))
+    return builder.build()
+
+
+SIDES = (
+    (32, 32), (56, 56), (33, 40), (112, 36), (36, 62), (128, 48), (1, 3000), (2, 500), (65, 65),
+    (75, 50), (96, 128),
+)  # fmt: skip
+"""Some whose runs one task sums for all surfaces, and some (65 x 65, 96 x 128) where each surface
+takes a task."""
+
+
+@for_each("seed", range(33))
+def test_means_of_large_images_are_the_reference_kernels(seed: int) -> None:
+    rng = np.random.default_rng([seed, 3])
+    channels = int(rng.choice((1, 3, 16, 17, 31, 32, 33, 48, 49, 64, 65, 80)))
+    dtype = (DType.INT8, DType.UINT8)[rng.integers(2)]
+    low, high = RANGES[dtype]
+    points = rng.choice((low, high, *rng.integers(low, high + 1, 3)), 2)
+    shape = (int(rng.integers(1, 4)), *SIDES[seed % len(SIDES)], channels)
+    model = mean(
+        *(shape, dtype, float(np.exp(rng.uniform(-1, 3.5)))),
+        points=(int(points[0]), int(points[1])),
+        keep_dims=bool(rng.integers(2)),
+    )
+    assert most_differing(model, compiled(model), rng) == 0
+
+
+@for_each("seed", range(6))
+def test_sums_of_large_images_are_the_reference_kernels(seed: int) -> None:
+    rng = np.random.default_rng([seed, 4])
+    shape = (1, *SIDES[seed], 20)
+    ratio = (1 / (shape[1] * shape[2]), 1 / shape[1], 1.0)[seed % 3]
+    model = mean(shape, DType.UINT8, ratio, op="SUM", points=(int(rng.integers(256)), 128))
+    assert most_differing(model, compiled(model), rng) == 0
+
+
+@for_each("seed", range(6))
+def test_by_default_means_are_within_a_step_whatever_the_scales(seed: int) -> None:
+    rng = np.random.default_rng([seed, 5])
+    model = mean((1, *SIDES[seed], 32), ratio=float(np.exp(rng.uniform(-1, 4))))
+    assert most_differing(model, compiled(model, numerics="auto"), rng) <= 1
+
+
+@for_each("axis", (1, 2, 3))
+@for_each("is_behind", (False, True))
+def test_means_of_parts_and_parts_of_means(axis: int, is_behind: bool) -> None:
+    """Maps lie in a larger one, where surfaces are apart, or their means do: then tasks take one
+    surface after the other.
+    """
+    builder = ModelBuilder("parts")
+    x = builder.input("x", (1, 40, 36, 48), DType.INT8, Quantization((0.05,), (5,)))
+    parts = [pool(builder, "MAX_POOL_2D", x, 3, size) for size in (1, 2)]
+    results = Quantization((0.01,), (7,))
+    means = [reduced(builder, "MEAN", part, results, keep_dims=True) for part in parts]
+    if is_behind:
+        builder.output(concatenation(builder, means, axis))
+    else:
+        builder.output(means[1])
+        builder.output(concatenation(builder, parts, axis))
+    model = builder.build()
+    result = compiled(model)
+    if not is_behind and axis == 2:  # whose rows would lie apart
+        assert {rejection.op for rejection in result.rejections} == {"CONCATENATION"}
+        return
+    together = 3 if axis == 3 else 9
+    assert [len(layer.tasks) for layer in result.partitions[0].layers[-2:]] == [together] * 2
+    assert most_differing(model, result, np.random.default_rng(axis)) == 0
+
+
+@for_each("run", range(2, longest_run(CHIP) + 1))
+@for_each("ties_away", (False, True))
+def test_a_sum_is_its_quotient_and_an_excess_of_8_bits(run: int, ties_away: bool) -> None:
+    """All sums that a run may have, whatever side ties go to."""
+    sums = np.arange(-128 * run, 127 * run + 1)
+    out = quotient(run)
+    assert 0 < out.scale < 1 << 15
+    stages = Pipeline(out=replace(out, ties_away=ties_away))
+    quotients = stages.run(sums[np.newaxis].astype(np.float64))[0].astype(int)
+    assert np.abs(quotients - sums / run).max() <= 0.5 + 2**-7
+    assert np.abs(run * quotients - sums).max() <= run / 2 + 1
+
+
+def test_runs_make_up_the_image_within_the_limits() -> None:
+    found = {pixels: runs_of(CHIP, pixels) for pixels in range(962, 127 * most_runs(CHIP) + 500)}
+    some = {pixels: runs for pixels, runs in found.items() if runs is not None}
+    for pixels, runs in some.items():
+        assert runs.pixels * runs.count == pixels
+        assert runs.pixels <= 127
+        assert runs.count * 512 <= 11 * 32768
+        assert runs.run[0] <= 7
+        assert max(*runs.run, *runs.runs) <= 31
+    assert {n * n for n in (32, 40, 56, 64, 80, 96, 112, 128, 160, 192, 224, 240)} <= set(some)
+    assert {37 * 37, 41 * 64, 256 * 256}.isdisjoint(some)
+
+
+@pytest.mark.parametrize(
+    ("shape", "tasks", "most_cycles"),
+    [
+        ((1, 56, 56, 96), 3, 31_100),
+        ((1, 112, 112, 32), 5, 42_500),
+        ((1, 128, 128, 32), 6, 60_200),
+        ((1, 40, 12, 64), 1, 7_680),
+    ],
+    ids=str,
+)
+def test_what_a_large_mean_costs(shape: tuple[int, ...], tasks: int, most_cycles: int) -> None:
+    """Twice the image from memory, and tasks by tiles of it; a small image once, in other rows."""
+    (partition,) = compiled(mean(shape)).partitions
+    assert (partition.tasks, partition.estimate.cycles <= most_cycles) == (tasks, True)
+
+
+@pytest.mark.parametrize(
+    ("chip", "shape", "problem"),
+    [
+        ("rk3588", (1, 37, 41, 5), "they are 37 x 41"),
+        ("rk3588", (1, 256, 256, 5), "they are 256 x 256"),
+        ("rk3576", (1, 56, 56, 5), "they are 56 x 56, and no tasks for runs are known"),
+    ],
+    ids=str,
+)
+def test_other_means_stay_on_the_cpu(chip: str, shape: tuple[int, ...], problem: str) -> None:
+    (rejection,) = compiled(mean(shape), chip=chip).rejections
+    assert rejection.rule == "reduced_sides_in_range"
+    assert rejection.detail.endswith(problem)
