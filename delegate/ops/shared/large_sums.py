@@ -113,10 +113,10 @@ def runs_of(chip: Chip, pixels: int) -> Runs | None:
     found = []
     for length in range(2, longest_run(chip) + 1):
         count, rest = divmod(pixels, length)
-        run, runs = _sides(chip, length), _sides(chip, count)
-        if rest or run is None or runs is None:
+        if rest or count > most_runs(chip):
             continue
-        if run[0] <= chip.limits.stride and count <= most_runs(chip):
+        run, runs = _sides(chip, length), _sides(chip, count)
+        if run is not None and run[0] <= chip.limits.stride and runs is not None:
             found.append(Runs(run, runs))
     return min(found, key=lambda runs: runs.costs(chip), default=None)
 
