@@ -1,8 +1,9 @@
 """Weigh partitions against the CPU: the whole, and stretches of it.
 
-In: a partition whose tasks are known. Out: nothing where the NPU is faster, else SlowerError with
-what the CPU keeps: all but the stretches of operations that gain more than crossing over to the NPU
-and back costs. Whether such a stretch is faster shows once it is a partition of its own.
+In: a partition whose tasks are known. Out: nothing where the NPU is faster, and would not be much
+faster with less to do; else SlowerError with what the CPU keeps: all but the stretches of
+operations that gain more than crossing over to the NPU and back costs. Whether such a stretch is
+faster shows once it is a partition of its own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from delegate.partition.partitioner import (
 
 LEAST_GAIN = 0.05
 """A share of what a partition takes on the CPU: estimates do not tell smaller gains from none."""
+MUCH_FASTER = 1 / 3
+"""A share of what a partition takes on the NPU. What is left to the CPU for less takes more of the
+CPU than it is worth, whose times are modelled, too.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +44,9 @@ class Group:
     leave_us: float
 
 
-def worth_crossing(groups: Sequence[Group]) -> frozenset[int]:
-    """Return the nodes of the stretches that together gain most over the CPU; no nodes if that is
-    next to nothing.
+def worth_crossing(groups: Sequence[Group]) -> tuple[float, frozenset[int]]:
+    """Return what the stretches that together gain most over the CPU do, and their nodes; no nodes
+    if that is next to nothing.
     """
     outside: tuple[float, tuple[Group, ...]] = (0.0, ())
     inside: tuple[float, tuple[Group, ...]] = (-inf, ())
@@ -52,8 +57,8 @@ def worth_crossing(groups: Sequence[Group]) -> frozenset[int]:
         left = (inside[0] - group.leave_us, inside[1])
         outside = max(outside, left, key=lambda one: one[0])
     if outside[0] < LEAST_GAIN * sum(group.cost.cpu_us for group in groups):
-        return frozenset()
-    return frozenset(node for group in outside[1] for node in group.nodes)
+        return 0.0, frozenset()
+    return outside[0], frozenset(node for group in outside[1] for node in group.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +72,18 @@ class Weigher:
     drivers: Sequence[Driver]
 
     def check(self, partition: Partition, layers: Sequence[Layer], work: Work) -> None:
-        """Raise SlowerError unless the NPU is faster. ``work``: of ``layers`` and besides them."""
+        """Raise SlowerError unless the NPU is faster, and would not be much faster with less to do.
+        ``work``: of ``layers`` and besides them.
+        """
         driver = min(self.drivers, key=lambda one: self._us(work, one))
         cost = partition_cost(self.chip.rates, self.graph, partition, self._us(work, driver))
-        if cost.is_faster:
-            return
         groups = self._groups(partition, layers, driver)
-        kept = worth_crossing(groups)
+        gained_us, kept = worth_crossing(groups)
         left = tuple(node for node in partition.nodes if node not in kept)
+        # Neither side has what programs take besides, such as loads of tables.
+        saved_us = gained_us - sum(group.cost.cpu_us - group.cost.npu_us for group in groups)
+        if cost.is_faster and saved_us < MUCH_FASTER * cost.npu_us:
+            return
         if kept and left:
             outside = [group.cost for group in groups if kept.isdisjoint(group.nodes)]
             npu_us = sum(one.npu_us for one in outside)

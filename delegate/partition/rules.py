@@ -52,8 +52,8 @@ RESULTS_DEFINED = Rule(
 )
 PARTITION_FASTER_ON_NPU = Rule(
     SLOWER,
-    "A partition must be faster on the NPU than its nodes on the CPU by estimate (SLOW of option "
-    "deny_ops)",
+    "By estimate a partition must be faster on the NPU than on the CPU, and no part of it much "
+    "slower (SLOW of option deny_ops)",
 )
 PARTITION_COMPILES = Rule("partition_compiles", "The compiler must not fail")
 REGISTERS_HOLD_VALUES = Rule(
