@@ -36,6 +36,7 @@ CHIP_SKIPS = {
         "multipliers_keep_bits": "channels share a shift of one multiplier of 15 bits",
         "tasks_in_range": "rows are cut into more tasks than a chain has",
         "alias_is_free": "the nodes around the parts stay on the CPU",
+        "reduced_sides_in_range": "no program is known to add a map behind a convolution",
         "strides_or_patches": "no program is known to have kernels of one row, which patches need",
         RUNTIME_REFUSES: "the runtime has no kernel for a node that stays on the CPU",
         "tasks_keep_memory": "an input has no room for whole groups of channels",
