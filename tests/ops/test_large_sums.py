@@ -13,7 +13,7 @@ from delegate.compile.compiler import CompileResult, compile_model
 from delegate.lower.numerics.image_sums import quotient
 from delegate.lower.numerics.pipeline import Pipeline
 from delegate.model.graph import DType, Quantization
-from delegate.ops.shared.large_sums import longest_run, runs_of
+from delegate.ops.shared.large_sums import longest_strip, strips_of
 from delegate.options import Options
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import concatenation
@@ -69,7 +69,7 @@ SIDES = (
     (32, 32), (56, 56), (33, 40), (112, 36), (36, 62), (128, 48), (1, 3000), (2, 500), (65, 65),
     (75, 50), (96, 128),
 )  # fmt: skip
-"""Some whose runs one task sums for all surfaces, and some (65 x 65, 96 x 128) where each surface
+"""Some whose strips one task sums for all surfaces, and some (65 x 65, 96 x 128) where each surface
 takes a task."""
 
 
@@ -131,30 +131,30 @@ def test_means_of_parts_and_parts_of_means(axis: int, is_behind: bool) -> None:
     assert most_differing(model, result, np.random.default_rng(axis)) == 0
 
 
-@for_each("run", range(2, longest_run(CHIP) + 1))
+@for_each("strip", range(2, longest_strip(CHIP) + 1))
 @for_each("ties_away", (False, True))
-def test_a_sum_is_its_quotient_and_an_excess_of_8_bits(run: int, ties_away: bool) -> None:
-    """All sums that a run may have, whatever side ties go to."""
-    sums = np.arange(-128 * run, 127 * run + 1)
-    out = quotient(run)
+def test_a_sum_is_its_quotient_and_an_excess_of_8_bits(strip: int, ties_away: bool) -> None:
+    """All sums that a strip may have, whatever side ties go to."""
+    sums = np.arange(-128 * strip, 127 * strip + 1)
+    out = quotient(strip)
     assert 0 < out.scale < 1 << 15
     stages = Pipeline(out=replace(out, ties_away=ties_away))
     quotients = stages.run(sums[np.newaxis].astype(np.float64))[0].astype(int)
-    assert np.abs(quotients - sums / run).max() <= 0.5 + 2**-7
-    assert np.abs(run * quotients - sums).max() <= run / 2 + 1
+    assert np.abs(quotients - sums / strip).max() <= 0.5 + 2**-7
+    assert np.abs(strip * quotients - sums).max() <= strip / 2 + 1
 
 
-def test_runs_make_up_the_image_within_the_limits() -> None:
+def test_strips_make_up_the_image_within_the_limits() -> None:
     sides = range(32, 300)
     sizes = {a * b for a in sides for b in (a, a + 1, 2 * a)}
-    found = {pixels: runs_of(CHIP, pixels) for pixels in sizes}
-    some = {pixels: runs for pixels, runs in found.items() if runs is not None}
-    for pixels, runs in some.items():
-        assert runs.pixels * runs.count == pixels
-        assert runs.pixels <= 127
-        assert runs.count * 512 <= 11 * 32768
-        assert runs.run[0] <= 7
-        assert max(*runs.run, *runs.runs) <= 31
+    found = {pixels: strips_of(CHIP, pixels) for pixels in sizes}
+    some = {pixels: strips for pixels, strips in found.items() if strips is not None}
+    for pixels, strips in some.items():
+        assert strips.pixels * strips.count == pixels
+        assert strips.pixels <= 127
+        assert strips.count * 512 <= 11 * 32768
+        assert strips.first[0] <= 7
+        assert max(*strips.first, *strips.last) <= 31
     assert {n * n for n in (32, 40, 56, 64, 80, 96, 112, 128, 160, 192, 224, 240)} <= set(some)
     assert {37 * 37, 41 * 82, 256 * 256}.isdisjoint(some)
 
@@ -180,7 +180,7 @@ def test_what_a_large_mean_costs(shape: tuple[int, ...], tasks: int, most_cycles
     [
         ("rk3588", (1, 37, 41, 5), "they are 37 x 41"),
         ("rk3588", (1, 256, 256, 5), "they are 256 x 256"),
-        ("rk3576", (1, 56, 56, 5), "they are 56 x 56, and no tasks for runs are known"),
+        ("rk3576", (1, 56, 56, 5), "they are 56 x 56, and no tasks for strips are known"),
     ],
     ids=str,
 )

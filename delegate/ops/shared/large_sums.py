@@ -1,13 +1,13 @@
 """Sums of images that are larger than a window: in two steps, in int8, exactly.
 
-An image's pixels lie one after the other, and so do its surfaces. The first step sums runs of n
+An image's pixels lie one after the other, and so do its surfaces. The first step sums strips of n
 pixels, for each of which two numbers of 8 bits are enough:
 
     quotient  q = round(sum / n)
     excess    e = n * q - sum        at most half of n, and what the quotient's rounding is off by
 
 A depthwise convolution makes the quotients, a dense one the excesses: it sums with weights of -1,
-and EW adds n times the quotients. The last step sums n * q - e over all runs, which is the sum of
+and EW adds n times the quotients. The last step sums n * q - e over all strips, which is the sum of
 the image whatever q was rounded to, and requantises it. Quotients and excesses are its channels.
 
 Certainty: each task has a form that others ran, in ``auto``; the excess's is that of a convolution
@@ -53,72 +53,72 @@ from delegate.ops.shared.pooling import require_rows_together
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
-    """``run``: rows and columns that the pixels of a run are seen as. ``runs``: those that the runs
-    of an image are seen as.
+class Strips:
+    """The kernels of both steps, rows and columns: the ``first`` one's over the pixels of a strip,
+    the ``last`` one's over the strips of an image.
     """
 
-    run: Pair
-    runs: Pair
+    first: Pair
+    last: Pair
 
     @property
     def pixels(self) -> int:
-        """Return the pixels of a run."""
-        return prod(self.run)
+        """Return the pixels of a strip."""
+        return prod(self.first)
 
     @property
     def count(self) -> int:
-        """Return the runs of an image."""
-        return prod(self.runs)
+        """Return the strips of an image."""
+        return prod(self.last)
 
     def are_together(self, chip: Chip) -> bool:
-        """Return whether one task sums the runs of all surfaces: its windows are as many rows apart
-        as a surface has.
+        """Return whether one task sums the strips of all surfaces, where windows are as many rows
+        apart as a surface has.
         """
-        return self.runs[0] <= chip.limits.stride
+        return self.last[0] <= chip.limits.stride
 
     def costs(self, chip: Chip) -> tuple[bool, bool, int]:
         """Return what costs most first: tasks; odd rows of 32 channels, which leave a part of CBUF
         empty; weights, of 32 channels for the excess and of 16 for the last step.
         """
-        return not self.are_together(chip), self.run[1] % 2 > 0, 2 * self.pixels + self.count
+        return not self.are_together(chip), self.first[1] % 2 > 0, 2 * self.pixels + self.count
 
 
-def has_runs(chip: Chip) -> bool:
-    """Return whether the tasks of runs are known."""
+def has_strips(chip: Chip) -> bool:
+    """Return whether the tasks of strips are known."""
     is_free = Primitive.UNEQUAL_SIDES not in chip.lacks
     return is_free and may_add_behind(chip, TaskKind.DENSE, BnStage())
 
 
-def longest_run(_: Chip) -> int:
-    """Return the most pixels of a run, the largest weight: the last step's of its quotient."""
+def longest_strip(_: Chip) -> int:
+    """Return the most pixels of a strip, the largest weight: the last step's of its quotient."""
     return INT8_MAX
 
 
-def most_runs(chip: Chip) -> int:
-    """Return the most runs, whose weights in the last step fit CBUF: 16 kernels of 32 channels,
-    beside the runs themselves.
+def most_strips(chip: Chip) -> int:
+    """Return the most strips, whose weights in the last step fit CBUF: 16 kernels of 32 channels,
+    beside the strips themselves.
     """
     lanes = 2 * CHANNELS_PER_SURFACE
-    # A bank holds the runs: the most have 22 KiB.
+    # A bank holds the strips: the most have 22 KiB.
     return (chip.cbuf.banks - 1) * chip.cbuf.bank_bytes // (CHANNELS_PER_SURFACE * lanes)
 
 
-def runs_of(chip: Chip, pixels: int) -> Runs | None:
-    """Return the runs that the sum of so many pixels is made of: of those that take the fewest
+def strips_of(chip: Chip, pixels: int) -> Strips | None:
+    """Return the strips that the sum of so many pixels is made of: of those that take the fewest
     tasks the ones with the least weights. None: there are none.
     """
-    if not has_runs(chip):
+    if not has_strips(chip):
         return None
     found = []
-    for length in range(2, longest_run(chip) + 1):
+    for length in range(2, longest_strip(chip) + 1):
         count, rest = divmod(pixels, length)
-        if rest or count > most_runs(chip):
+        if rest or count > most_strips(chip):
             continue
-        run, runs = _sides(chip, length), _sides(chip, count)
-        if run is not None and run[0] <= chip.limits.stride and runs is not None:
-            found.append(Runs(run, runs))
-    return min(found, key=lambda runs: runs.costs(chip), default=None)
+        first, last = _sides(chip, length), _sides(chip, count)
+        if first is not None and first[0] <= chip.limits.stride and last is not None:
+            found.append(Strips(first, last))
+    return min(found, key=lambda one: one.costs(chip), default=None)
 
 
 def _sides(chip: Chip, pixels: int) -> Pair | None:
@@ -129,14 +129,14 @@ def _sides(chip: Chip, pixels: int) -> Pair | None:
 
 
 def plan_large_sum(
-    planning: Planning, operation: Operation, runs: Runs, stages: tuple[int, Pipeline]
+    planning: Planning, operation: Operation, strips: Strips, stages: tuple[int, Pipeline]
 ) -> Plan:
     """Plan the sum of every image. ``stages``: of the sum, to which they add a number in BS first.
     Raises LoweringError.
     """
     operand, node = operation.operands[0], operation.node
     count = surfaces_of(planning.tensor(operand).view.channels)
-    area = _surface_area(planning.chip, runs)
+    area = _surface_area(planning.chip, strips)
     # Every task writes whole groups, the last one results of as many surfaces as there are.
     written = count * planning.chip.groups.surfaces_written(1, is_depthwise=False)
     footprint = Footprint(
@@ -155,21 +155,21 @@ def plan_large_sum(
                 channels = first * CHANNELS_PER_SURFACE, CHANNELS_PER_SURFACE
                 ends = given.surfaces_from(*channels), made.surfaces_from(*channels)
                 work = memory.work.moved(first * area)
-                yield from _Stack(moving, runs, together, *ends, work).tasks(*stages)
+                yield from _Stack(moving, strips, together, *ends, work).tasks(*stages)
 
     return plan_of(planning, operation, footprint, tasks)
 
 
-def _surface_area(chip: Chip, runs: Runs) -> int:
+def _surface_area(chip: Chip, strips: Strips) -> int:
     """Return the bytes of a surface's quotients and excesses, whole groups of each."""
-    return _quotient_area(chip, runs) + align(
-        chip.groups.surfaces_written(1, is_depthwise=False) * runs.count * ATOM_BYTES,
+    return _quotient_area(chip, strips) + align(
+        chip.groups.surfaces_written(1, is_depthwise=False) * strips.count * ATOM_BYTES,
         DMA_ALIGN_BYTES,
     )
 
 
-def _quotient_area(chip: Chip, runs: Runs) -> int:
-    return align(surfaces_written(chip, 1) * runs.count * ATOM_BYTES, DMA_ALIGN_BYTES)
+def _quotient_area(chip: Chip, strips: Strips) -> int:
+    return align(surfaces_written(chip, 1) * strips.count * ATOM_BYTES, DMA_ALIGN_BYTES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,7 +179,7 @@ class _Stack:
     """
 
     moving: Moving
-    runs: Runs
+    strips: Strips
     surfaces: int
     source: DeviceTensor
     target: DeviceTensor
@@ -189,8 +189,8 @@ class _Stack:
         """Yield the tasks of both steps. Raises LoweringError."""
         # The array takes the channels of two surfaces together.
         beside = 2 if self.surfaces % 2 == 0 else 1
-        rows, columns = self.runs.run
-        height = self.surfaces // beside * self.runs.count
+        rows, columns = self.strips.first
+        height = self.surfaces // beside * self.strips.count
         channels = beside * CHANNELS_PER_SURFACE
         given = _map(self.source, self.source.location, View(1, height * rows, columns, channels))
         view = View(1, height, 1, channels)
@@ -203,45 +203,45 @@ class _Stack:
     @property
     def _apart(self) -> int:
         """Return the bytes from the quotients to the excesses."""
-        return self.surfaces * _quotient_area(self.moving.chip, self.runs)
+        return self.surfaces * _quotient_area(self.moving.chip, self.strips)
 
     @property
     def _selection(self) -> Selection:
-        return Selection(strides=(self.runs.run[0], 1))
+        return Selection(strides=(self.strips.first[0], 1))
 
     def _quotients(self, given: DeviceTensor, made: DeviceTensor) -> list[ConvTask]:
         chip, channels = self.moving.chip, given.view.channels
         depthwise = is_depthwise(chip, channels)
-        ones = kernels(np.ones(self.runs.run), channels, depthwise=depthwise)
+        ones = kernels(np.ones(self.strips.first), channels, depthwise=depthwise)
         return self.moving.move(
             *(given, made, ones, self._selection),
             is_depthwise=depthwise,
-            out=quotient(self.runs.pixels),
+            out=quotient(self.strips.pixels),
         )
 
     def _excesses(
         self, given: DeviceTensor, quotients: DeviceTensor, made: DeviceTensor
     ) -> list[ConvTask]:
         moving, channels = self.moving, given.view.channels
-        weights = kernels(-np.ones(self.runs.run), channels, depthwise=False)
+        weights = kernels(-np.ones(self.strips.first), channels, depthwise=False)
         conv = moving.convolution(given, made, weights, self._selection, is_depthwise=False)
         # Of BS with a record others ran that EW adds a map behind it.
         bs = Bs(multiply=np.full(channels, UNIT_SCALE), shift=UNIT_SHIFT)
-        ew = Ew(EwOperation.ADD, scale=self.runs.pixels)
+        ew = Ew(EwOperation.ADD, scale=self.strips.pixels)
         pipeline = Pipeline(bs, ew=ew, out=OutConvert())
         stages = _stages(conv, pipeline, 0, moving.constants)
         return tile_tasks(conv, stages, moving.constants, summand=quotients)
 
     def _sums(self, bias: int, pipeline: Pipeline) -> Iterator[Task]:
         """Yield the last step: all surfaces one below the other, or one by one."""
-        moving, (rows, columns) = self.moving, self.runs.runs
+        moving, (rows, columns) = self.moving, self.strips.last
         weights = np.zeros((CHANNELS_PER_SURFACE, rows, columns, 2 * CHANNELS_PER_SURFACE), np.int8)
         for channel in range(CHANNELS_PER_SURFACE):
-            weights[channel, :, :, channel] = self.runs.pixels
+            weights[channel, :, :, channel] = self.strips.pixels
             weights[channel, :, :, CHANNELS_PER_SURFACE + channel] = -1
-        together = self.surfaces if self.runs.are_together(moving.chip) else 1
+        together = self.surfaces if self.strips.are_together(moving.chip) else 1
         for first in range(0, self.surfaces, together):
-            place = self.work.moved(first * self.runs.count * ATOM_BYTES)
+            place = self.work.moved(first * self.strips.count * ATOM_BYTES)
             view = View(1, together * rows, columns, 2 * CHANNELS_PER_SURFACE)
             source = _map(self.source, place, view, self._apart)
             place = self.target.location.moved(first * ATOM_BYTES)

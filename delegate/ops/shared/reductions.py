@@ -23,11 +23,11 @@ from delegate.ops.shared import common
 from delegate.ops.shared.convolution import most_kernel
 from delegate.ops.shared.image_rules import RANK, other_shape
 from delegate.ops.shared.large_sums import (
-    has_runs,
-    longest_run,
-    most_runs,
+    has_strips,
+    longest_strip,
+    most_strips,
     plan_large_sum,
-    runs_of,
+    strips_of,
 )
 from delegate.ops.shared.pooling import WindowSums, plan_window_sums
 
@@ -98,15 +98,15 @@ def summed_image(chip: Chip, image: View) -> View | None:
     return None if columns is None else replace(image, height=pixels // columns, width=columns)
 
 
-@constraint(most=most_kernel, run=longest_run, runs=most_runs)
+@constraint(most=most_kernel, strip=longest_strip, strips=most_strips)
 def reduced_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Height and width must be at most {most}, perhaps with pixels in other rows, or those of up to
-    {runs} runs of up to {run} pixels.
+    {strips} strips of up to {strip} pixels.
     """
     chip, image = facts.chip, view_of(facts.features(node)[0].shape)
-    if summed_image(chip, image) or runs_of(chip, image.pixels):
+    if summed_image(chip, image) or strips_of(chip, image.pixels):
         return None
-    known = "" if has_runs(chip) else ", and no tasks for runs are known"
+    known = "" if has_strips(chip) else ", and no tasks for strips are known"
     return f"they are {image.height} x {image.width}{known}"
 
 
@@ -131,8 +131,8 @@ def plan_sum(planning: Planning, operation: Operation, target_of: TargetOf) -> P
     )
     stages = -source.zero_point * count, pipeline
     if image is None:
-        runs = runs_of(planning.chip, count)
-        assert runs is not None  # the rules ran before
-        return plan_large_sum(planning, operation, runs, stages)
+        strips = strips_of(planning.chip, count)
+        assert strips is not None  # the rules ran before
+        return plan_large_sum(planning, operation, strips, stages)
     sums = WindowSums(pooled_image(image), {count: stages})
     return plan_window_sums(planning, operation, sums)
