@@ -46,7 +46,7 @@ void FastPath::run(const TaskPlan& task) {
   if (task.is_conv && !task.cna.cbuf.weight_reuse) has_packed_weights_ = false;
   const bool depthwise = task.is_conv && task.cna.is_depthwise;
   if (task.dpu.computes_in_float()) {
-    run_float(task, *kernels_.half, pool_);
+    run_float(task, *kernels_.half, pool_, &half_features_);
     return;
   }
   if (run_byte_map(task)) return;

@@ -60,6 +60,7 @@ class FastPath {
   bool folded_ow_ = false;       // the sums contain the OW term
   std::vector<SurfaceStages> surfaces_;
   std::vector<int8_t> window_memory_;
+  std::vector<double> half_features_;  // of a dense task in fp16
   std::vector<int8_t> staged_;  // the cube as it is computed, where the writer lays it out anew
   std::vector<uint8_t> packed_;
   bool has_packed_weights_ = false;

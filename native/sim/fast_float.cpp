@@ -1,63 +1,86 @@
 #include "sim/fast_float.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "sim/dpu_element.h"
-#include "sim/fast.h"
 
 namespace rk3588::sim {
 namespace {
 
 // Pixels of a work item: their features and the weights of a block stay in the caches.
 constexpr size_t kChunkPixels = 8 * kHalfPixels;
-// A sum of the products of a group of input lanes is exact in double precision while its bits, from
-// the last of the smallest product to the carry of the largest sum, are no more than these.
-constexpr int kDoubleBits = 53;
-constexpr int kCarryBits = 6;
-static_assert(kMostInputLanes <= 1u << kCarryBits);
-constexpr int kNotFinite = 1000;
-// Adding n products in double precision, in any order, is off by less than n + 1 times 2^-53 of the
-// sum of their magnitudes, which is at most the product of both norms; the rest is for the
-// roundings of the norms and of the comparison itself.
-constexpr double kRounding = 1.0 / 9007199254740992.0;
+// A sum of products is exact in double precision, in any order, if the product of both norms, which
+// no part of it exceeds, is below 2^53 times what all products are multiples of. Here all are
+// squares; the rest is for the roundings of the squares in fp32.
+constexpr float kMostRange = 0x1.ffp105f;
+// Else adding n products is off by less than n + 1 times 2^-53 of the product of both norms; the
+// rest is for the roundings of the norms and of the comparison itself.
+constexpr double kRounding = 0x1p-53;
 constexpr double kSlack = 8.0;
 
-// The numbers of a group of input lanes, of one pixel or of one tap's kernels: the binary places
-// from the first to the last that any uses, and the norm.
-struct Numbers {
-  int span = 0;
-  double norm = 0.0;
+size_t rounded_up(size_t count, size_t step) { return (count + step - 1) / step * step; }
+
+// What the taps of all outputs meet, padding included: rows and columns of pixels.
+struct PaddedInput {
+  explicit PaddedInput(const CnaConfig& cna)
+      : rows((cna.out_height - 1) * cna.stride_h + cna.reach_h()),
+        columns((cna.out_width - 1) * cna.stride_w + cna.reach_w()),
+        pad(cna.pad_atom()) {}
+  size_t rows;
+  size_t columns;
+  std::array<int8_t, kAtomBytes> pad;
+
+  // Calls see(first column, number, their first atom or nullptr: padding) for the parts of a row.
+  template <typename See>
+  void for_row(const TaskPlan& task, size_t row, See see) const {
+    const CnaConfig& cna = task.cna;
+    const FeatureCube& f = cna.feature;
+    const bool is_inside = row >= cna.pad_top && row - cna.pad_top < f.height;
+    const size_t left = is_inside ? std::min<size_t>(cna.pad_left, columns) : columns;
+    const size_t inside = std::min<size_t>(f.width, columns - left);
+    see(size_t{0}, left, nullptr);
+    if (inside != 0) see(left, inside, task.feature + (row - cna.pad_top) * f.line_pitch);
+    see(left + inside, columns - left - inside, nullptr);
+  }
 };
 
-int span_of(double squares, uint64_t bits) {
-  if (!std::isfinite(squares)) return kNotFinite;
-  if (bits == 0) return -kNotFinite;
-  int low = 0;
-  int high = 63;
-  while ((bits >> low & 1) == 0) ++low;
-  while ((bits >> high & 1) == 0) --high;
-  return high - low;
-}
-
-// The weights of 16 kernels for every group and tap: doubles in the kernels' order, their norms,
-// and what all of them use.
+// The weights of 16 kernels for every group and tap: doubles in the kernels' order.
 struct WeightsOfBlock {
-  std::vector<double> values;  // [group][tap][lane][16]
-  std::vector<double> norms;   // [group][tap][16]
-  std::vector<int> spans;      // [group][tap]
+  double* values = nullptr;      // [group][tap][lane][16]
+  std::vector<HalfReach> reach;  // of each group
+  size_t kernels = 0;
+  size_t used = 0;        // channels behind them have no weight but 0
+  bool is_exact = false;  // with every pixel
 };
 
 class DenseFloat {
  public:
-  DenseFloat(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& pool)
-      : task_(task), cna_(task.cna), kernels_(kernels), writer_(task, kernels) {
+  DenseFloat(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& pool,
+             std::vector<double>* memory)
+      : task_(task), cna_(task.cna), kernels_(kernels), writer_(task, kernels), input_(task.cna) {
     lanes_ = cna_.chip->input_lanes;
     channels_ = cna_.feature.channels;
     groups_ = (channels_ + lanes_ - 1) / lanes_;
-    taps_ = cna_.weights.kh * cna_.weights.kw;
-    load_features(pool);
+    pitch_ = rounded_up(input_.columns, kHalfPixels);
+    for (uint32_t ky = 0; ky < cna_.weights.kh; ++ky) {
+      for (uint32_t kx = 0; kx < cna_.weights.kw; ++kx) {
+        taps_.push_back(ky * cna_.dilation_h * pitch_ + kx * cna_.dilation_w);
+        offsets_.push_back(static_cast<ptrdiff_t>(taps_.back() * channels_));
+      }
+    }
     blocks_.resize((task.dpu.channels + kHalfKernels - 1) / kHalfKernels);
+    const size_t features = input_.rows * pitch_ * channels_;
+    const size_t weights = taps_.size() * channels_ * kHalfKernels;
+    if (memory->size() < features + blocks_.size() * weights) {
+      memory->resize(features + blocks_.size() * weights);
+    }
+    features_ = memory->data();
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      blocks_[i].values = features_ + features + i * weights;
+    }
+    load_features(pool);
     pool.run(blocks_.size(), [&](size_t block) { load_weights(block); });
   }
 
@@ -70,222 +93,286 @@ class DenseFloat {
   }
 
  private:
+  // Neighbouring output pixels.
+  struct Tile {
+    size_t pixels[kChunkPixels];  // of the padded input, under the first tap
+    const double* inputs[kChunkPixels];
+  };
+
   uint32_t lanes_of(uint32_t group) const { return std::min(lanes_, channels_ - group * lanes_); }
 
-  // All pixels, and behind them one of padding.
   void load_features(ThreadPool& pool) {
-    const FeatureCube& f = cna_.feature;
-    const size_t pixels = size_t{f.height} * f.width;
-    features_.resize((pixels + 1) * channels_);
-    numbers_.resize((pixels + 1) * groups_);
-    pool.run(f.height, [&](size_t y) {
-      for (size_t x = 0; x < f.width; ++x) {
-        load_pixel(y * f.width + x, task_.feature + y * f.line_pitch + x * kAtomBytes,
-                   static_cast<ptrdiff_t>(f.surface_pitch));
-      }
+    reach_.resize(input_.rows * pitch_ / kHalfPixels * groups_);
+    pool.run(input_.rows, [&](size_t row) {
+      input_.for_row(task_, row, [&](size_t column, size_t count, const int8_t* atoms) {
+        for (size_t done = 0; done < count;) {
+          const size_t pixel = row * pitch_ + column + done;
+          const size_t pixels = std::min(count - done, kHalfPixels - pixel % kHalfPixels);
+          load_pixels(pixel, pixels, atoms == nullptr ? nullptr : atoms + done * kAtomBytes);
+          done += pixels;
+        }
+      });
     });
-    load_pixel(pixels, cna_.pad_atom().data(), 0);
+    all_.resize(groups_);
+    for (size_t i = 0; i < reach_.size(); ++i) all_[i % groups_].add(reach_[i]);
   }
 
-  void load_pixel(size_t pixel, const int8_t* atoms, ptrdiff_t pitch) {
-    const size_t surfaces = lanes_ / kHalfLanes;  // of a group
+  void load_pixels(size_t pixel, size_t pixels, const int8_t* atoms) {
+    const auto surface_pitch = static_cast<ptrdiff_t>(cna_.feature.surface_pitch);
     for (uint32_t group = 0; group < groups_; ++group) {
-      uint64_t bits = 0;
-      const double squares = kernels_.load(atoms + static_cast<ptrdiff_t>(group * surfaces) * pitch,
-                                           pitch, lanes_of(group) / kHalfLanes,
-                                           &features_[pixel * channels_ + group * lanes_], &bits);
-      const double rounding = (lanes_of(group) + kSlack) * kRounding;
-      numbers_[pixel * groups_ + group] = {span_of(squares, bits), std::sqrt(squares) * rounding};
+      const size_t surfaces = lanes_of(group) / kHalfLanes;
+      HalfAtoms own{input_.pad.data(), 0, surfaces, 0, pixels};
+      if (atoms != nullptr) {
+        own = {atoms + group * lanes_ / kHalfLanes * surface_pitch, surface_pitch, surfaces,
+               kAtomBytes, pixels};
+      }
+      reach_of(pixel)[group].add(
+          kernels_.load(own, features_ + pixel * channels_ + group * lanes_, channels_));
     }
   }
+
+  HalfReach* reach_of(size_t pixel) { return &reach_[pixel / kHalfPixels * groups_]; }
+  const HalfReach* reach_of(size_t pixel) const { return &reach_[pixel / kHalfPixels * groups_]; }
 
   void load_weights(size_t block) {
     WeightsOfBlock& out = blocks_[block];
     const auto first = static_cast<uint32_t>(block * kHalfKernels);
-    const uint32_t kernels = first < cna_.weights.kernels
-                                 ? std::min<uint32_t>(kHalfKernels, cna_.weights.kernels - first)
-                                 : 0;
-    out.values.assign(size_t{taps_} * channels_ * kHalfKernels, 0.0);
-    out.norms.assign(size_t{groups_} * taps_ * kHalfKernels, 0.0);
-    out.spans.assign(size_t{groups_} * taps_, -kNotFinite);
+    if (first < cna_.weights.kernels) {
+      out.kernels = std::min<size_t>(kHalfKernels, cna_.weights.kernels - first);
+    }
+    out.reach.resize(groups_);
+    out.used = (groups_ - 1) * lanes_;
+    double* values = out.values;
     for (uint32_t group = 0; group < groups_; ++group) {
       const uint32_t count = lanes_of(group);
-      for (uint32_t tap = 0; tap < taps_; ++tap) {
-        const size_t at = size_t{group} * taps_ + tap;
-        double* values = &out.values[weights_before(group, tap)];
-        double squares = 0.0;
-        uint64_t bits = 0;
-        for (uint32_t k = 0; k < kernels; ++k) {
+      for (uint32_t tap = 0; tap < taps_.size(); ++tap, values += count * kHalfKernels) {
+        double rows[kHalfKernels][kMostInputLanes] = {};
+        for (uint32_t k = 0; k < out.kernels; ++k) {
           const uint64_t offset = weight_offset(cna_, first + k, group * lanes_,
                                                 tap / cna_.weights.kw, tap % cna_.weights.kw);
-          double row[kMostInputLanes];
-          uint64_t places = 0;
-          const double own =
-              kernels_.load(task_.weights + offset, kAtomBytes, count / kHalfLanes, row, &places);
-          for (uint32_t i = 0; i < count; ++i) values[i * kHalfKernels + k] = row[i];
-          out.norms[at * kHalfKernels + k] = std::sqrt(own);
-          squares += own;
-          bits |= places;
+          out.reach[group].add(kernels_.load(
+              {task_.weights + offset, kAtomBytes, count / kHalfLanes, 0, 1}, rows[k], 0));
         }
-        out.spans[at] = span_of(squares, bits);
+        for (uint32_t i = 0; i < count; ++i) {
+          for (uint32_t k = 0; k < kHalfKernels; ++k) values[i * kHalfKernels + k] = rows[k][i];
+        }
+        if (group + 1 == groups_) out.used = std::max(out.used, used_of(values));
       }
     }
+    out.is_exact = is_exact(all_.data(), out);
   }
 
-  size_t weights_before(uint32_t group, uint32_t tap) const {
-    return (size_t{group} * lanes_ * taps_ + size_t{tap} * lanes_of(group)) * kHalfKernels;
+  // Channels up to the last that has a weight, by those of a tap in the last group.
+  size_t used_of(const double* values) const {
+    size_t used = channels_;
+    const size_t before = size_t{groups_ - 1} * lanes_;
+    const auto is_zero = [](double weight) { return weight == 0.0; };
+    while (used > before) {
+      const double* last = values + (used - 1 - before) * kHalfKernels;
+      if (!std::all_of(last, last + kHalfKernels, is_zero)) break;
+      --used;
+    }
+    return used;
   }
 
-  // Where the pixels' windows lie: [tap][pixel], the padding where they leave the input.
-  std::vector<uint32_t> windows(size_t first, size_t count) const {
-    const FeatureCube& f = cna_.feature;
-    std::vector<uint32_t> found(taps_ * count, f.height * f.width);
+  static bool fits(HalfReach a, HalfReach b) { return a.range * b.range < kMostRange; }
+
+  // How far sums of products of these numbers in double precision are off at most.
+  static double bound(HalfReach a, HalfReach b, uint32_t lanes) {
+    if (fits(a, b)) return 0.0;
+    return std::sqrt(double{a.squares} * b.squares) * (lanes + kSlack) * kRounding;
+  }
+
+  // Whether double precision holds all sums of these numbers, one of each group, and the block's.
+  bool is_exact(const HalfReach* reach, const WeightsOfBlock& weights) const {
+    for (uint32_t group = 0; group < groups_; ++group) {
+      if (!fits(reach[group], weights.reach[group])) return false;
+    }
+    return true;
+  }
+
+  // The same of neighbouring output pixels and all taps.
+  bool is_exact(const size_t* pixels, size_t count, const WeightsOfBlock& weights) const {
+    std::vector<HalfReach> reach(groups_);
     for (size_t p = 0; p < count; ++p) {
-      const auto y = static_cast<int64_t>((first + p) / task_.dpu.width) * cna_.stride_h;
-      const auto x = static_cast<int64_t>((first + p) % task_.dpu.width) * cna_.stride_w;
-      for (uint32_t tap = 0; tap < taps_; ++tap) {
-        const int64_t iy = y + int64_t{tap / cna_.weights.kw} * cna_.dilation_h - cna_.pad_top;
-        const int64_t ix = x + int64_t{tap % cna_.weights.kw} * cna_.dilation_w - cna_.pad_left;
-        if (iy >= 0 && iy < f.height && ix >= 0 && ix < f.width) {
-          found[tap * count + p] = static_cast<uint32_t>(iy * f.width + ix);
-        }
+      for (const size_t tap : taps_) {
+        const HalfReach* own = reach_of(pixels[p] + tap);
+        for (uint32_t group = 0; group < groups_; ++group) reach[group].add(own[group]);
       }
     }
-    return found;
+    return is_exact(reach.data(), weights);
   }
 
   void run_chunk(size_t first, size_t count) const {
-    const std::vector<uint32_t> where = windows(first, count);
-    float sums[kHalfPixels * kHalfKernels];
+    Tile tile;
+    for (size_t p = 0; p < count; ++p) {
+      const size_t y = (first + p) / task_.dpu.width * cna_.stride_h;
+      const size_t x = (first + p) % task_.dpu.width * cna_.stride_w;
+      tile.pixels[p] = y * pitch_ + x;
+      tile.inputs[p] = &features_[tile.pixels[p] * channels_];
+    }
+    float sums[kChunkPixels * kHalfKernels];
     const uint32_t surfaces = task_.dpu.channels / kHalfLanes;
+    const size_t tiles = (count + kHalfPixels - 1) / kHalfPixels;
     for (size_t block = 0; block < blocks_.size(); ++block) {
-      for (size_t begin = 0; begin < count; begin += kHalfPixels) {
-        const auto pixels = static_cast<int>(std::min<size_t>(kHalfPixels, count - begin));
-        accumulate(blocks_[block], &where[begin], count, pixels, sums);
-        const auto surface = static_cast<uint32_t>(block * (kHalfKernels / kHalfLanes));
-        for (uint32_t s = 0; s < kHalfKernels / kHalfLanes && surface + s < surfaces; ++s) {
-          writer_.write(surface + s, first + begin, sums + s * kHalfLanes, kHalfKernels, pixels);
+      for (size_t i = 0; i < tiles; ++i) {
+        const size_t begin = i * count / tiles;
+        accumulate(blocks_[block], &tile.pixels[begin], &tile.inputs[begin],
+                   (i + 1) * count / tiles - begin, &sums[begin * kHalfKernels]);
+      }
+      const auto surface = static_cast<uint32_t>(block * (kHalfKernels / kHalfLanes));
+      for (uint32_t s = 0; s < kHalfKernels / kHalfLanes && surface + s < surfaces; ++s) {
+        writer_.write(surface + s, first, sums + s * kHalfLanes, kHalfKernels, count);
+      }
+    }
+  }
+
+  void accumulate(const WeightsOfBlock& weights, const size_t* pixels, const double* const* inputs,
+                  size_t count, float* sums) const {
+    if (weights.is_exact || is_exact(pixels, count, weights)) {
+      const HalfDense dense{offsets_.data(), offsets_.size(), lanes_, channels_, weights.used};
+      kernels_.dense(dense, inputs, weights.values, weights.kernels, sums, static_cast<int>(count));
+      return;
+    }
+    for (size_t p = 0; p < count; ++p, sums += kHalfKernels) {
+      std::fill_n(sums, kHalfKernels, 0.0f);
+      const double* values = weights.values;
+      for (uint32_t group = 0; group < groups_; ++group) {
+        for (const size_t tap : taps_) {
+          add_checked(pixels[p] + tap, group, weights.reach[group], values, sums);
+          values += size_t{lanes_of(group)} * kHalfKernels;
         }
       }
     }
   }
 
-  void accumulate(const WeightsOfBlock& weights, const uint32_t* where, size_t taps_apart,
-                  int pixels, float* sums) const {
-    const double* inputs[kHalfPixels];
-    double bounds[kHalfPixels];
-    uint16_t unsure[kHalfPixels];
-    std::fill_n(sums, pixels * kHalfKernels, 0.0f);
-    for (uint32_t group = 0; group < groups_; ++group) {
-      const uint32_t count = lanes_of(group);
-      for (uint32_t tap = 0; tap < taps_; ++tap) {
-        const size_t at = size_t{group} * taps_ + tap;
-        for (int p = 0; p < pixels; ++p) {
-          const size_t pixel = where[tap * taps_apart + p];
-          const Numbers& own = numbers_[pixel * groups_ + group];
-          const bool is_exact = own.span + weights.spans[at] + 1 + kCarryBits < kDoubleBits;
-          inputs[p] = &features_[pixel * channels_ + size_t{group} * lanes_];
-          bounds[p] = is_exact ? 0.0 : own.norm;
-        }
-        const double* values = &weights.values[weights_before(group, tap)];
-        if (kernels_.block(inputs, bounds, count, values, &weights.norms[at * kHalfKernels], sums,
-                           unsure, pixels) != 0) {
-          for (int p = 0; p < pixels; ++p) {
-            add_exactly(inputs[p], values, count, unsure[p], sums + p * kHalfKernels);
-          }
-        }
-      }
+  // The sums of one pixel and group: those of double precision, or where these do not tell to which
+  // number of fp32 they round, literally.
+  void add_checked(size_t pixel, uint32_t group, HalfReach reach, const double* weights,
+                   float* sums) const {
+    const uint32_t lanes = lanes_of(group);
+    const double* input = &features_[pixel * channels_ + size_t{group} * lanes_];
+    const double doubt = bound(reach_of(pixel)[group], reach, lanes);
+    double block[kHalfKernels] = {};
+    for (uint32_t i = 0; i < lanes; ++i) {
+      for (int k = 0; k < kHalfKernels; ++k) block[k] += input[i] * weights[i * kHalfKernels + k];
+    }
+    for (int k = 0; k < kHalfKernels; ++k) {
+      const auto low = static_cast<float>(block[k] - doubt);
+      const bool is_sure = low == static_cast<float>(block[k] + doubt);
+      sums[k] += is_sure ? low : literal_sum(input, weights + k, lanes);
     }
   }
 
-  // The literal sum for kernels whose bit is set.
-  static void add_exactly(const double* input, const double* weights, uint32_t count,
-                          uint32_t kernels, float* sums) {
-    if (kernels == 0) return;
+  static float literal_sum(const double* input, const double* weights, uint32_t count) {
     uint16_t a[kMostInputLanes];
     uint16_t b[kMostInputLanes];
-    for (uint32_t i = 0; i < count; ++i) a[i] = float_to_half(static_cast<float>(input[i]));
-    for (uint32_t k = 0; k < kHalfKernels; ++k) {
-      if ((kernels >> k & 1) == 0) continue;
-      for (uint32_t i = 0; i < count; ++i) {
-        b[i] = float_to_half(static_cast<float>(weights[i * kHalfKernels + k]));
-      }
-      sums[k] += exact_dot(a, b, 1, count);
+    for (uint32_t i = 0; i < count; ++i) {
+      a[i] = float_to_half(static_cast<float>(input[i]));
+      b[i] = float_to_half(static_cast<float>(weights[i * kHalfKernels]));
     }
+    return exact_dot(a, b, 1, count);
   }
 
   const TaskPlan& task_;
   const CnaConfig& cna_;
   const HalfKernels& kernels_;
   const HalfWriter writer_;
+  const PaddedInput input_;
   uint32_t lanes_ = 0;  // input channels of a group
   uint32_t channels_ = 0;
   uint32_t groups_ = 0;
-  uint32_t taps_ = 0;
-  std::vector<double> features_;
-  std::vector<Numbers> numbers_;  // [pixel][group]; norms with the rounding's share
+  size_t pitch_ = 0;                // pixels from row to row
+  std::vector<size_t> taps_;        // in pixels from the first one
+  std::vector<ptrdiff_t> offsets_;  // in values
+  double* features_ = nullptr;      // [pixel][channel]
+  std::vector<HalfReach> reach_;    // [run of kHalfPixels][group]
+  std::vector<HalfReach> all_;      // [group]
   std::vector<WeightsOfBlock> blocks_;
 };
 
 class DepthwiseFloat {
  public:
-  DepthwiseFloat(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& pool)
-      : task_(task),
-        kernels_(kernels),
-        writer_(task, kernels),
-        window_(make_window(task, pool, &window_memory_)),
-        offsets_(window_.tap_offsets(task.cna, 1)) {}
+  DepthwiseFloat(const TaskPlan& task, const HalfKernels& kernels)
+      : task_(task), kernels_(kernels), writer_(task, kernels), input_(task.cna) {}
 
   // All pixels of a surface.
   void run(uint32_t surface) const {
     const DpuConfig& dpu = task_.dpu;
-    const WeightBlock& w = task_.cna.weights;
-    std::vector<float> weights(offsets_.size() * kHalfLanes);
-    const bool has_kernels = surface < task_.cna.feature.surfaces();
-    for (uint32_t tap = 0; has_kernels && tap < offsets_.size(); ++tap) {
-      const uint64_t offset =
-          weight_offset(task_.cna, surface * kHalfLanes, 0, tap / w.kw, tap % w.kw);
-      double values[kHalfLanes];
-      uint64_t bits = 0;
-      kernels_.load(task_.weights + offset, kAtomBytes, 1, values, &bits);
-      for (int i = 0; i < kHalfLanes; ++i) {
-        weights[tap * kHalfLanes + i] = static_cast<float>(values[i]);
-      }
+    const CnaConfig& cna = task_.cna;
+    std::vector<float> sums(rounded_up(dpu.width, kDepthwiseStep) * kHalfLanes);
+    if (surface >= cna.feature.surfaces()) {
+      for (uint32_t y = 0; y < dpu.height; ++y) write(surface, y, sums);
+      return;
     }
-    std::vector<float> sums(size_t{dpu.width} * kHalfLanes);
-    const int8_t* input = window_.data + surface * window_.surface_pitch;
-    for (uint32_t y = 0; y < dpu.height; ++y, input += window_.output_row_pitch) {
-      if (has_kernels) {
-        kernels_.depthwise(input, offsets_.data(), offsets_.size(), weights.data(), sums.data(),
-                           dpu.width);
+    const size_t count = size_t{cna.weights.kh} * cna.weights.kw;
+    std::vector<float> weights(count * kHalfLanes);
+    for (uint32_t tap = 0; tap < count; ++tap) {
+      const uint64_t offset =
+          weight_offset(cna, surface * kHalfLanes, 0, tap / cna.weights.kw, tap % cna.weights.kw);
+      kernels_.widen(task_.weights + offset, 1, &weights[tap * kHalfLanes]);
+    }
+    // The rows under a window, in turns; behind them what whole steps read.
+    const size_t pitch = (input_.columns + kDepthwiseStep * cna.stride_w) * kHalfLanes;
+    const size_t rows = cna.reach_h();
+    std::vector<float> ring(pitch * rows);
+    std::vector<const float*> taps(count);
+    size_t next = 0;
+    for (uint32_t y = 0; y < dpu.height; ++y) {
+      const size_t first = size_t{y} * cna.stride_h;
+      for (next = std::max(next, first); next < first + rows; ++next) {
+        load_row(surface, next, &ring[next % rows * pitch]);
       }
-      writer_.write(surface, size_t{y} * dpu.width, sums.data(), kHalfLanes, dpu.width);
+      for (uint32_t tap = 0; tap < count; ++tap) {
+        const size_t row = first + size_t{tap / cna.weights.kw} * cna.dilation_h;
+        const size_t column = size_t{tap % cna.weights.kw} * cna.dilation_w;
+        taps[tap] = &ring[row % rows * pitch + column * kHalfLanes];
+      }
+      kernels_.depthwise(taps.data(), count, size_t{cna.stride_w} * kHalfLanes, weights.data(),
+                         sums.data(), dpu.width);
+      write(surface, y, sums);
     }
   }
 
  private:
+  void write(uint32_t surface, uint32_t y, const std::vector<float>& sums) const {
+    const uint32_t width = task_.dpu.width;
+    writer_.write(surface, size_t{y} * width, sums.data(), kHalfLanes, width);
+  }
+
+  void load_row(uint32_t surface, size_t row, float* values) const {
+    const size_t before = surface * task_.cna.feature.surface_pitch;
+    input_.for_row(task_, row, [&](size_t column, size_t count, const int8_t* atoms) {
+      float* out = values + column * kHalfLanes;
+      if (atoms != nullptr) {
+        kernels_.widen(atoms + before, count, out);
+        return;
+      }
+      for (size_t p = 0; p < count; ++p) kernels_.widen(input_.pad.data(), 1, out + p * kHalfLanes);
+    });
+  }
+
   const TaskPlan& task_;
   const HalfKernels& kernels_;
   const HalfWriter writer_;
-  std::vector<int8_t> window_memory_;
-  const FeatureWindow window_;
-  const std::vector<ptrdiff_t> offsets_;
+  const PaddedInput input_;
 };
 
 }  // namespace
 
-void run_float(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& pool) {
+void run_float(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& pool,
+               std::vector<double>* memory) {
   const bool has_lanes = !task.is_conv || task.cna.feature.lanes == kHalfLanes;
   if (!has_lanes) {
     run_elements(task, &pool);
     return;
   }
   if (task.is_conv && !task.cna.is_depthwise) {
-    DenseFloat(task, kernels, pool).run(pool);
+    DenseFloat(task, kernels, pool, memory).run(pool);
     return;
   }
   if (task.is_conv) {
-    const DepthwiseFloat depthwise(task, kernels, pool);
+    const DepthwiseFloat depthwise(task, kernels);
     pool.run(task.dpu.channels / kHalfLanes,
              [&](size_t s) { depthwise.run(static_cast<uint32_t>(s)); });
     return;

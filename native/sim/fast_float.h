@@ -10,7 +10,9 @@ namespace rk3588::sim {
 // Input lanes of a group up to which the sums in double precision are exact.
 inline constexpr uint32_t kMostInputLanes = 64;
 
-void run_float(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& pool);
+// `memory` is the caller's to keep: what goes on being large needs no new pages.
+void run_float(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& pool,
+               std::vector<double>* memory);
 
 // The stages of a task's pixels, and the store: vectorised where they can be, else literal.
 class HalfWriter {

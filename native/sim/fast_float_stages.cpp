@@ -78,15 +78,22 @@ HalfWriter::HalfWriter(const TaskPlan& task, const HalfKernels& kernels)
 
 void HalfWriter::write(uint32_t surface, size_t pixel, const float* sums, size_t stride,
                        size_t pixels) const {
-  // Surfaces without a channel read no operand.
-  if (!is_vectorised_ || surface * kHalfLanes >= task_.dpu.real_channels) {
+  if (!is_vectorised_) {
     write_elements(surface, pixel, sums, stride, pixels);
     return;
   }
   const DpuConfig& dpu = task_.dpu;
   const Operands& operands = task_.operands;
-  const int8_t* main = task_.is_conv ? nullptr : operands.main.surface(surface);
-  const int8_t* ew = stages_.ew_per_pixel ? operands.ew.surface(surface) : nullptr;
+  // Surfaces without a channel read no operand.
+  static constexpr float kNoSums[kHalfLanes] = {};
+  static constexpr HalfStages kNoStages;
+  const bool is_empty = surface * kHalfLanes >= dpu.real_channels;
+  if (is_empty) {
+    sums = kNoSums;
+    stride = 0;
+  }
+  const int8_t* main = task_.is_conv || is_empty ? nullptr : operands.main.surface(surface);
+  const int8_t* ew = stages_.ew_per_pixel && !is_empty ? operands.ew.surface(surface) : nullptr;
   while (pixels > 0) {
     const auto y = static_cast<uint32_t>(pixel / dpu.width);
     const auto x = static_cast<uint32_t>(pixel % dpu.width);
@@ -96,7 +103,7 @@ void HalfWriter::write(uint32_t surface, size_t pixel, const float* sums, size_t
     } else if (dpu.writes_as_computed()) {
       run = std::min<size_t>(pixels, dpu.width - x);
     }
-    kernels_.stages(stages_, surfaces_[surface], sums, stride,
+    kernels_.stages(is_empty ? kNoStages : stages_, surfaces_[surface], sums, stride,
                     main == nullptr ? nullptr : main + pixel * kAtomBytes,
                     ew == nullptr ? nullptr : ew + pixel * kAtomBytes,
                     task_.output_atom(surface, y, x), run);

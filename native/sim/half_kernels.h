@@ -15,8 +15,18 @@ inline constexpr int kHalfLanes = 8;
 inline constexpr int kHalfKernels = 16;
 // Pixels that a block computes at once, at most.
 inline constexpr int kHalfPixels = 8;
-// fp16 numbers are whole multiples of 2^-24.
-inline constexpr double kHalfUnits = 16777216.0;
+inline constexpr size_t kDepthwiseStep = 16;
+// Of neighbouring pixels' numbers in a group: the square of a norm that none of them exceeds, and
+// that over the square of a power of two that all numbers are multiples of; infinite if one is not
+// finite.
+struct HalfReach {
+  float squares = 0.0f;
+  float range = 0.0f;
+  void add(HalfReach other) {
+    squares = squares > other.squares ? squares : other.squares;
+    range = range > other.range ? range : other.range;
+  }
+};
 
 struct HalfRelu {
   bool is_on = false;
@@ -54,22 +64,39 @@ struct HalfSurface {
   alignas(16) uint16_t pend[kHalfLanes];  // what the others get
 };
 
-// `surfaces` atoms, `pitch` bytes apart, as doubles. Returns the sum of their squares; `bits` gets
-// every binary place that a number has, in units of 2^-24 (without meaning if one is not finite).
-using HalfLoadKernel = double (*)(const int8_t* atoms, ptrdiff_t pitch, size_t surfaces,
-                                  double* values, uint64_t* bits);
+// Atoms of a group of input lanes: `surfaces` of a pixel, `pitch` bytes apart, of pixels that are
+// `step` bytes apart.
+struct HalfAtoms {
+  const int8_t* first;
+  ptrdiff_t pitch;
+  size_t surfaces;
+  ptrdiff_t step;
+  size_t pixels;
+};
 
-// Adds to sums[p * 16 + k] the sum of inputs[p][i] * weights[i * 16 + k] over `count` values, as
-// rounded once to fp32, wherever the sum in double precision, which is off by at most bounds[p] *
-// norms[k], shows which number that is. Where it does not, sums stay, and bit k of unsure[p] is
-// set. Returns all these bits, or-ed.
-using HalfBlockKernel = uint32_t (*)(const double* const* inputs, const double* bounds,
-                                     size_t count, const double* weights, const double* norms,
-                                     float* sums, uint16_t* unsure, int pixels);
+// As doubles: values[p * stride + lane].
+using HalfLoadKernel = HalfReach (*)(const HalfAtoms& atoms, double* values, size_t stride);
 
-// Depthwise: acc[p * 8 + c] is the sum over taps of number c of the atom at input + offsets[t] +
-// p * 16, times weights[t * 8 + c], each added in fp32.
-using HalfDepthwiseKernel = void (*)(const int8_t* input, const ptrdiff_t* offsets, size_t taps,
+// As fp32.
+using HalfWidenKernel = void (*)(const int8_t* atoms, size_t pixels, float* values);
+
+// How a dense task's sums go over input channels and taps.
+struct HalfDense {
+  const ptrdiff_t* offsets;  // of the taps' pixels, in values
+  size_t taps;
+  size_t lanes;     // input channels of a group
+  size_t channels;  // of a pixel, and of the weights [group][tap][lane][16]
+  size_t used;      // channels behind them have no weight but 0
+};
+
+// sums[p * 16 + k]: for each group and tap the sum of inputs[p][lane] * weights, which must be
+// exact in double precision, added in fp32. Kernels from `kernels` on get 0.
+using HalfDenseKernel = void (*)(const HalfDense& dense, const double* const* inputs,
+                                 const double* weights, size_t kernels, float* sums, int pixels);
+
+// Depthwise: acc[p * 8 + c] is the sum over taps of taps[t][p * step + c] times weights[t * 8 + c],
+// each added in fp32. Goes on to a multiple of kDepthwiseStep.
+using HalfDepthwiseKernel = void (*)(const float* const* taps, size_t count, size_t step,
                                      const float* weights, float* acc, size_t pixels);
 
 // BS, BN, EW and OUT_CVT of neighbouring pixels. What goes in: sums[p * stride + c], or, if there
@@ -80,7 +107,8 @@ using HalfStagesKernel = void (*)(const HalfStages& task, const HalfSurface& sur
 
 struct HalfKernels {
   HalfLoadKernel load;
-  HalfBlockKernel block;
+  HalfWidenKernel widen;
+  HalfDenseKernel dense;
   HalfDepthwiseKernel depthwise;
   HalfStagesKernel stages;
 };

@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace rk3588::sim {
@@ -14,11 +15,18 @@ namespace {
 
 using Floats = float __attribute__((vector_size(kHalfLanes * sizeof(float))));
 
+constexpr int kVectorPixels = 1;
+constexpr int kDepthwiseVectors = 8;
 constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 constexpr int16_t kNan = 0x7e00;
 
 RK3588_TARGET inline Floats from_half(const int8_t* atom) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(atom)));
+}
+RK3588_TARGET inline Floats repeated(const float* p) { return _mm256_loadu_ps(p); }
+RK3588_TARGET inline Floats gathered(const float* p, size_t) { return _mm256_loadu_ps(p); }
+RK3588_TARGET inline Floats multiply_add(Floats a, Floats b, Floats sum) {
+  return _mm256_fmadd_ps(a, b, sum);
 }
 RK3588_TARGET inline Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }
 RK3588_TARGET inline Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
@@ -35,34 +43,21 @@ RK3588_TARGET inline void store_half(Floats v, const uint16_t* real, const uint1
 
 #include "sim/half_stages.inc"
 
-// A whole number below 2^52 added to 2^52 lies in the last bits as it is.
-RK3588_TARGET inline __m256i places_of(__m256d value) {
-  const __m256d magnitude = _mm256_andnot_pd(_mm256_set1_pd(-0.0), value);
-  const __m256d units = _mm256_mul_pd(magnitude, _mm256_set1_pd(kHalfUnits));
-  return _mm256_castpd_si256(_mm256_add_pd(units, _mm256_set1_pd(4503599627370496.0)));
+RK3588_TARGET void run_stages(const HalfStages& task, const HalfSurface& surface, const float* sums,
+                              size_t stride, const int8_t* main, const int8_t* ew, int8_t* out,
+                              size_t pixels) {
+  run_stage_vectors(task, surface, sums, stride, main, ew, out, pixels);
 }
 
-RK3588_TARGET double load_half_values(const int8_t* atoms, ptrdiff_t pitch, size_t surfaces,
-                                      double* values, uint64_t* bits) {
-  __m256d squares[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()};
-  __m256i places = _mm256_setzero_si256();
-  for (size_t s = 0; s < surfaces; ++s, values += kHalfLanes) {
-    const __m256 numbers = from_half(atoms + static_cast<ptrdiff_t>(s) * pitch);
-    const __m256d parts[2] = {_mm256_cvtps_pd(_mm256_castps256_ps128(numbers)),
-                              _mm256_cvtps_pd(_mm256_extractf128_ps(numbers, 1))};
-    for (int i = 0; i < 2; ++i) {
-      _mm256_storeu_pd(values + 4 * i, parts[i]);
-      squares[i] = _mm256_fmadd_pd(parts[i], parts[i], squares[i]);
-      places = _mm256_or_si256(places, places_of(parts[i]));
-    }
-  }
-  alignas(32) double sums[4];
-  alignas(32) uint64_t words[4];
-  _mm256_store_pd(sums, _mm256_add_pd(squares[0], squares[1]));
-  _mm256_store_si256(reinterpret_cast<__m256i*>(words), places);
-  *bits = (words[0] | words[1] | words[2] | words[3]) & ((uint64_t{1} << 52) - 1);
-  return sums[0] + sums[1] + sums[2] + sums[3];
+using Atom = Floats;
+using Words = uint16_t __attribute__((vector_size(kAtomBytes)));
+RK3588_TARGET inline Atom atom_of(const int8_t* bytes) { return from_half(bytes); }
+RK3588_TARGET inline uint32_t smallest(Words words) {
+  const __m128i least = _mm_minpos_epu16(reinterpret_cast<__m128i>(words));
+  return static_cast<uint32_t>(_mm_extract_epi16(least, 0));
 }
+
+#include "sim/half_load.inc"
 
 constexpr int kDoubles = 4;
 using Doubles = double __attribute__((vector_size(kDoubles * sizeof(double))));
@@ -71,20 +66,12 @@ constexpr int kMostPixels = 2;
 RK3588_TARGET inline Doubles multiply_add(Doubles a, Doubles b, Doubles sum) {
   return _mm256_fmadd_pd(a, b, sum);
 }
-RK3588_TARGET inline uint32_t add_where_sure(Doubles block, Doubles bound, float* sums) {
-  const __m128 low = _mm256_cvtpd_ps(block - bound);
-  const __m128 differ = _mm_cmp_ps(low, _mm256_cvtpd_ps(block + bound), _CMP_NEQ_UQ);
-  const __m128 before = _mm_loadu_ps(sums);
-  _mm_storeu_ps(sums, _mm_blendv_ps(before + low, before, differ));
-  return static_cast<uint32_t>(_mm_movemask_ps(differ));
-}
-
-#include "sim/half_block.inc"
+#include "sim/half_dense.inc"
 
 }  // namespace
 
-const HalfKernels kAvx2HalfKernels = {load_half_values, run_block, run_half_depthwise,
-                                      run_half_stages};
+const HalfKernels kAvx2HalfKernels = {load_values, widen, run_dense, run_half_depthwise,
+                                      run_stages};
 
 }  // namespace rk3588::sim
 

@@ -1,4 +1,5 @@
-// Kernels of fp16 tasks for x86-64 with AVX-512: sums of products; the rest as with AVX2.
+// Kernels of fp16 tasks for x86-64 with AVX-512: sums, and two pixels at once in the stages; the
+// rest as with AVX2.
 #include "sim/half_kernels.h"
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -10,6 +11,7 @@
 #endif
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace rk3588::sim {
@@ -24,20 +26,58 @@ constexpr int kMostPixels = 8;
 RK3588_TARGET inline Doubles multiply_add(Doubles a, Doubles b, Doubles sum) {
   return _mm512_fmadd_pd(a, b, sum);
 }
-RK3588_TARGET inline uint32_t add_where_sure(Doubles block, Doubles bound, float* sums) {
-  const __m256 low = _mm512_cvtpd_ps(block - bound);
-  const __mmask8 same = _mm256_cmp_ps_mask(low, _mm512_cvtpd_ps(block + bound), _CMP_EQ_OQ);
-  const __m256 before = _mm256_loadu_ps(sums);
-  _mm256_storeu_ps(sums, _mm256_mask_add_ps(before, same, before, low));
-  return ~static_cast<uint32_t>(same) & 0xffu;
+#include "sim/half_dense.inc"
+
+constexpr int kVectorPixels = 2;
+constexpr int kDepthwiseVectors = 8;
+constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+constexpr int16_t kNan = 0x7e00;
+using Floats = float __attribute__((vector_size(kVectorPixels * kHalfLanes * sizeof(float))));
+
+RK3588_TARGET inline Floats from_half(const int8_t* atoms) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(atoms)));
+}
+RK3588_TARGET inline Floats repeated(const float* p) {
+  return _mm512_broadcast_f32x8(_mm256_loadu_ps(p));
+}
+RK3588_TARGET inline Floats gathered(const float* p, size_t step) {
+  return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(p + step),
+                            1);
+}
+RK3588_TARGET inline Floats multiply_add(Floats a, Floats b, Floats sum) {
+  return _mm512_fmadd_ps(a, b, sum);
+}
+RK3588_TARGET inline Floats smaller(Floats a, Floats b) { return _mm512_min_ps(a, b); }
+RK3588_TARGET inline Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+RK3588_TARGET inline void store_half(Floats v, const uint16_t* real, const uint16_t* pend,
+                                     int8_t* out) {
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  const __m256i half =
+      _mm256_mask_mov_epi16(_mm512_cvtps_ph(v, kNearest), is_nan, _mm256_set1_epi16(kNan));
+  const __m256i mask =
+      _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(real)));
+  const __m256i other =
+      _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(pend)));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_blendv_epi8(other, half, mask));
 }
 
-#include "sim/half_block.inc"
+#include "sim/half_stages.inc"
+
+RK3588_TARGET void run_stages(const HalfStages& task, const HalfSurface& surface, const float* sums,
+                              size_t stride, const int8_t* main, const int8_t* ew, int8_t* out,
+                              size_t pixels) {
+  const size_t done = run_stage_vectors(task, surface, sums, stride, main, ew, out, pixels);
+  if (done == pixels) return;
+  const size_t bytes = done * kAtomBytes;
+  kAvx2HalfKernels.stages(task, surface, sums == nullptr ? nullptr : sums + done * stride, stride,
+                          main == nullptr ? nullptr : main + bytes,
+                          ew == nullptr ? nullptr : ew + bytes, out + bytes, pixels - done);
+}
 
 }  // namespace
 
-const HalfKernels kAvx512HalfKernels = {kAvx2HalfKernels.load, run_block,
-                                        kAvx2HalfKernels.depthwise, kAvx2HalfKernels.stages};
+const HalfKernels kAvx512HalfKernels = {kAvx2HalfKernels.load, kAvx2HalfKernels.widen, run_dense,
+                                        run_half_depthwise, run_stages};
 }  // namespace rk3588::sim
 
 #endif

@@ -1,5 +1,5 @@
 // Kernels of fp16 tasks without processor-specific code.
-#include <cmath>
+#include <algorithm>
 #include <cstring>
 
 #include "sim/half_kernels.h"
@@ -10,6 +10,9 @@ namespace {
 #define RK3588_TARGET
 
 using Floats = float __attribute__((vector_size(kHalfLanes * sizeof(float))));
+
+constexpr int kVectorPixels = 1;
+constexpr int kDepthwiseVectors = 4;
 
 inline uint16_t half_at(const int8_t* atom, int lane) {
   return static_cast<uint16_t>(static_cast<uint8_t>(atom[2 * lane]) |
@@ -22,6 +25,13 @@ inline Floats from_half(const int8_t* atom) {
   return result;
 }
 
+inline Floats repeated(const float* p) {
+  Floats v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+inline Floats gathered(const float* p, size_t) { return repeated(p); }
+inline Floats multiply_add(Floats a, Floats b, Floats sum) { return a * b + sum; }
 inline Floats smaller(Floats a, Floats b) { return a < b ? a : b; }
 inline Floats larger(Floats a, Floats b) { return a > b ? a : b; }
 
@@ -35,21 +45,21 @@ inline void store_half(Floats v, const uint16_t* real, const uint16_t* pend, int
 
 #include "sim/half_stages.inc"
 
-double load_half_values(const int8_t* atoms, ptrdiff_t pitch, size_t surfaces, double* values,
-                        uint64_t* bits) {
-  double squares = 0.0;
-  uint64_t places = 0;
-  for (size_t s = 0; s < surfaces; ++s) {
-    for (int i = 0; i < kHalfLanes; ++i) {
-      const double value = half_to_float(half_at(atoms + static_cast<ptrdiff_t>(s) * pitch, i));
-      values[s * kHalfLanes + i] = value;
-      squares += value * value;
-      if (std::isfinite(value)) places |= static_cast<uint64_t>(std::fabs(value) * kHalfUnits);
-    }
-  }
-  *bits = places;
-  return squares;
+void run_stages(const HalfStages& task, const HalfSurface& surface, const float* sums,
+                size_t stride, const int8_t* main, const int8_t* ew, int8_t* out, size_t pixels) {
+  run_stage_vectors(task, surface, sums, stride, main, ew, out, pixels);
 }
+
+using Atom = Floats;
+using Words = uint16_t __attribute__((vector_size(kAtomBytes)));
+inline Atom atom_of(const int8_t* bytes) { return from_half(bytes); }
+inline uint32_t smallest(Words words) {
+  uint16_t least = words[0];
+  for (int i = 1; i < kHalfLanes; ++i) least = std::min<uint16_t>(least, words[i]);
+  return least;
+}
+
+#include "sim/half_load.inc"
 
 constexpr int kDoubles = 2;
 using Doubles = double __attribute__((vector_size(kDoubles * sizeof(double))));
@@ -57,24 +67,11 @@ constexpr int kMostPixels = 2;
 
 inline Doubles multiply_add(Doubles a, Doubles b, Doubles sum) { return a * b + sum; }
 
-inline uint32_t add_where_sure(Doubles block, Doubles bound, float* sums) {
-  uint32_t unsure = 0;
-  for (int i = 0; i < kDoubles; ++i) {
-    const auto low = static_cast<float>(block[i] - bound[i]);
-    if (low == static_cast<float>(block[i] + bound[i])) {
-      sums[i] += low;
-    } else {
-      unsure |= 1u << i;
-    }
-  }
-  return unsure;
-}
-
-#include "sim/half_block.inc"
+#include "sim/half_dense.inc"
 
 }  // namespace
 
-const HalfKernels kPortableHalfKernels = {load_half_values, run_block, run_half_depthwise,
-                                          run_half_stages};
+const HalfKernels kPortableHalfKernels = {load_values, widen, run_dense, run_half_depthwise,
+                                          run_stages};
 
 }  // namespace rk3588::sim
