@@ -110,7 +110,12 @@ MUTATIONS = (
              "shares * c->stride_h + 1 < c->kernel_h"),
     Mutation("groups of sums", "cna.h", "std::min(end, i + chip->input_lanes)",
              "std::min(end, i + chip->input_lanes / 2)"),
-    Mutation("doubt about fp16 sums", "fast_float.cpp", "is_exact ? 0.0 : own.norm", "0.0"),
+    Mutation("doubt about fp16 sums", "fast_float_dense.cpp",
+             "std::sqrt(double{a.squares} * b.squares)", "0.0"),
+    Mutation("where fp16 sums are exact", "fast_float_dense.cpp", "0x1.ffp105f", "0x1.ffp125f"),
+    Mutation("places of fp16 numbers", "half_load.inc", "(smallest(small) + 1) >> 10", "top >> 10"),
+    Mutation("kept results of fp16", "fast_float.cpp",
+             "operands_.bn_mul == other.bn_mul &&", "operands_.bs_mul == other.bs_mul &&"),
 )  # fmt: skip
 
 

@@ -27,12 +27,6 @@ HalfXStage x_stage(const XStage& stage) {
 
 bool reads_half(const OperandCube& cube) { return cube && cube.element_bytes == 2; }
 
-bool reads_pixels(const TaskPlan& task) {
-  const EwStage& ew = task.dpu.ew;
-  return ew.operation != EwOperation::kOff && ew.source == Operand::kMemory &&
-         task.operands.ew_channels.empty();
-}
-
 bool can_vectorise(const TaskPlan& task) {
   const DpuConfig& dpu = task.dpu;
   const bool has_stages = !dpu.is_literal && !dpu.lut.is_on;
@@ -43,6 +37,12 @@ bool can_vectorise(const TaskPlan& task) {
 }
 
 }  // namespace
+
+bool reads_pixels(const TaskPlan& task) {
+  const EwStage& ew = task.dpu.ew;
+  return ew.operation != EwOperation::kOff && ew.source == Operand::kMemory &&
+         task.operands.ew_channels.empty();
+}
 
 HalfWriter::HalfWriter(const TaskPlan& task, const HalfKernels& kernels)
     : task_(task), kernels_(kernels), is_vectorised_(can_vectorise(task)) {

@@ -31,7 +31,7 @@ const Settings& checked(const Settings& settings) {
   require_whole_atoms(chip.dense_kernels, "dense_kernels");
   require_whole_atoms(chip.depthwise_channels, "depthwise_channels");
   require_whole_atoms(chip.input_lanes, "input_lanes");
-  // The literal sums of fp16 are exact for so many (fast_float.cpp).
+  // The literal sums of fp16 are exact for so many (core_float.cpp).
   if (chip.input_lanes > kMostInputLanes) {
     throw std::invalid_argument("a chip's input_lanes must be at most " +
                                 std::to_string(kMostInputLanes));

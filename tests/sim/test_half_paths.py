@@ -8,7 +8,12 @@ from tests.loops import for_each
 from tests.sim import stream as s
 from tests.sim.programs import Conv, Elementwise, align, elementwise_registers, random_elementwise
 from tests.sim.test_float_oracle import HALF_FORMAT, from_atoms, half_conv
-from tests.sim.wide_programs import half_dense_weights, half_surfaces
+from tests.sim.wide_programs import (
+    half_dense_weights,
+    half_surfaces,
+    lut_registers,
+    lut_words,
+)
 
 ISAS = s.available_isas()
 ALL = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
@@ -116,6 +121,24 @@ def test_ordinary_convolutions_give_many_values() -> None:
     assert len(np.unique(check(memory, program).view(np.float16))) > 500
 
 
+@for_each("extra", [3.0, np.inf, np.nan])
+def test_channels_without_weights(extra: float) -> None:
+    """Their products are left out, unless they are no numbers."""
+    rng = np.random.default_rng(5)
+    t = Conv(c=35, oc=24, h=9, w=21, kh=3, kw=3, sh=2, sw=2, pad_top=1, pad_left=1, oh=5, ow=11)
+    memory, program = s.Memory(), s.Program()
+    registers, *_ = half_conv(t, memory, rng, spread=2)
+    surfaces = memory.bytes("input").view(np.float16).reshape(5, 9 * 21, 8)
+    surfaces[4, rng.random(9 * 21) < 0.05, 3:] = extra
+    w = rng.normal(size=(24, 40, 3, 3)).astype(np.float16)
+    w[:, 35:] = 0
+    memory.bytes("weights").view(np.float16)[:] = half_dense_weights(w)
+    program.add(registers)
+    found = check(memory, program).view(np.float16)
+    assert np.isnan(found).any() == (not np.isfinite(extra))
+    assert len(np.unique(found)) > 100
+
+
 def by_channel(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """[..., channels]: 32, 2^-7 and 2^-24 in turns, of any sign, and zeros. Products of equal
     channels add up to numbers half way between two of fp32, and to a little more or less, which
@@ -148,19 +171,13 @@ def test_sums_between_two_numbers(seed: int) -> None:
     assert np.abs(from_atoms(found, np.float32, 32, 6, 9).reshape(32, 54).T - exact).max() < 2e-3
 
 
-def flying(
-    x: np.ndarray, other: np.ndarray | None, registers: s.Registers
-) -> tuple[s.Memory, s.Program]:
-    """A task of the DPU alone on maps [channels, rows, columns] of fp16."""
+def flying_registers(memory: s.Memory, x: np.ndarray) -> s.Registers:
+    """A task of the DPU alone on a map [channels, rows, columns] of fp16."""
     c, h, w = x.shape
-    rng = np.random.default_rng(0)
-    memory, program = s.Memory(), s.Program()
-    base = elementwise_registers(
-        Elementwise(c=c, h=h, w=w), memory,
-        random_elementwise(rng, Elementwise(c=c, h=h, w=w)), "_unused",
-    )  # fmt: skip
+    t = Elementwise(c=c, h=h, w=w)
+    data = random_elementwise(np.random.default_rng(0), t)
     cube = align(c, 8)
-    r = base | {
+    return elementwise_registers(t, memory, data, "_unused") | {
         s.DATA_FORMAT: HALF_FORMAT,
         s.RDMA_SRC_BASE: memory.add("a", half_surfaces(x, h * w)),
         s.DST_BASE_ADDR: memory.add("output", cube * h * w * 2),
@@ -175,12 +192,21 @@ def flying(
         s.OUT_SHIFT: 0,
         s.RDMA_FEATURE_MODE: 0x17841,
     }
+
+
+def flying(
+    x: np.ndarray, other: np.ndarray | None, registers: s.Registers
+) -> tuple[s.Memory, s.Program]:
+    """The same as a program, with a second map if there is one."""
+    memory, program = s.Memory(), s.Program()
+    r = flying_registers(memory, x)
     if other is not None:
+        pixels = x.shape[1] * x.shape[2]
         r |= {
-            s.EW_BASE: memory.add("b", half_surfaces(other, h * w)),
+            s.EW_BASE: memory.add("b", half_surfaces(other, pixels)),
             s.RDMA_FEATURE_MODE: 0x17849,
             s.ERDMA_CFG: 0x40000008,
-            s.EW_SURF_STRIDE: h * w * 16,
+            s.EW_SURF_STRIDE: pixels * 16,
         }
     program.add(r | registers, s.FLYING)
     return memory, program
@@ -205,3 +231,30 @@ def test_two_maps(cfg: int, kind: str) -> None:
     with np.errstate(over="ignore"):
         a, b = (KINDS[kind](rng, 24 * 5 * 7).astype(np.float16).reshape(24, 5, 7) for _ in "ab")
     check(*flying(a, b, stage_registers(rng) | {s.EW_CFG: cfg}))
+
+
+@for_each("kind", ["spread", "any bits"])
+def test_tables_with_factors_by_channel(kind: str) -> None:
+    """So many elements that results are kept by number; pairs of channels share a factor."""
+    rng = np.random.default_rng(7)
+    with np.errstate(over="ignore"):
+        x = KINDS[kind](rng, 24 * 32 * 28).astype(np.float16).reshape(24, 32, 28)
+    le, lo = (rng.integers(-(1 << 15), 1 << 15, 513).astype(np.int16) for _ in range(2))
+    factors = np.repeat(rng.normal(size=12) * 2000, 2).astype(np.float16)
+    memory, program = s.Memory(), s.Program()
+    registers = (
+        flying_registers(memory, x)
+        | lut_registers()
+        | {
+            s.BN_CFG: 0x42,
+            s.BN_MUL_CFG: 1,
+            s.NRDMA_CFG: 4 << 1,
+            s.BN_BASE: memory.add("factors", factors),
+            s.OUT_SHIFT: 15 << 12,
+        }
+    )
+    program.add(registers, s.FLYING, extra=lut_words(le, lo))
+    found = from_atoms(check(memory, program), np.float16, *x.shape)
+    assert len(np.unique(found)) > 1000
+    same = x[0] == x[1]
+    np.testing.assert_array_equal(found[0][same], found[1][same])
