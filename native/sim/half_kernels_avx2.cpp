@@ -52,6 +52,10 @@ RK3588_TARGET void run_stages(const HalfStages& task, const HalfSurface& surface
 using Atom = Floats;
 using Words = uint16_t __attribute__((vector_size(kAtomBytes)));
 RK3588_TARGET inline Atom atom_of(const int8_t* bytes) { return from_half(bytes); }
+RK3588_TARGET inline void store_doubles(Atom atom, double* to) {
+  _mm256_storeu_pd(to, _mm256_cvtps_pd(_mm256_castps256_ps128(atom)));
+  _mm256_storeu_pd(to + 4, _mm256_cvtps_pd(_mm256_extractf128_ps(atom, 1)));
+}
 RK3588_TARGET inline uint32_t smallest(Words words) {
   const __m128i least = _mm_minpos_epu16(reinterpret_cast<__m128i>(words));
   return static_cast<uint32_t>(_mm_extract_epi16(least, 0));

@@ -53,6 +53,9 @@ void run_stages(const HalfStages& task, const HalfSurface& surface, const float*
 using Atom = Floats;
 using Words = uint16_t __attribute__((vector_size(kAtomBytes)));
 inline Atom atom_of(const int8_t* bytes) { return from_half(bytes); }
+inline void store_doubles(Atom atom, double* to) {
+  for (int i = 0; i < kHalfLanes; ++i) to[i] = atom[i];
+}
 inline uint32_t smallest(Words words) {
   uint16_t least = words[0];
   for (int i = 1; i < kHalfLanes; ++i) least = std::min<uint16_t>(least, words[i]);
