@@ -117,11 +117,11 @@ class DenseFloat {
     out.kernels = std::min<size_t>(kHalfKernels, cna_.weights.kernels - first);
     out.reach.resize(groups_);
     out.used = (groups_ - 1) * lanes_;
+    double rows[kHalfKernels][kMostInputLanes] = {};  // kernels that there are not stay 0
     double* values = out.values;
     for (uint32_t group = 0; group < groups_; ++group) {
       const uint32_t count = lanes_of(group);
       for (uint32_t tap = 0; tap < taps_.size(); ++tap, values += count * kHalfKernels) {
-        double rows[kHalfKernels][kMostInputLanes] = {};
         for (uint32_t k = 0; k < out.kernels; ++k) {
           const uint64_t offset = weight_offset(cna_, first + k, group * lanes_,
                                                 tap / cna_.weights.kw, tap % cna_.weights.kw);
