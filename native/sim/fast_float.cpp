@@ -41,10 +41,12 @@ class DepthwiseFloat {
       for (next = std::max(next, first); next < first + rows; ++next) {
         load_row(surface, next, &ring[next % rows * pitch]);
       }
-      for (uint32_t tap = 0; tap < count; ++tap) {
-        const size_t row = first + size_t{tap / cna.weights.kw} * cna.dilation_h;
-        const size_t column = size_t{tap % cna.weights.kw} * cna.dilation_w;
-        taps[tap] = &ring[row % rows * pitch + column * kHalfLanes];
+      const float** tap = taps.data();
+      for (uint32_t ky = 0; ky < cna.weights.kh; ++ky) {
+        const float* row = &ring[(first + size_t{ky} * cna.dilation_h) % rows * pitch];
+        for (uint32_t kx = 0; kx < cna.weights.kw; ++kx) {
+          *tap++ = row + size_t{kx} * cna.dilation_w * kHalfLanes;
+        }
       }
       kernels_.depthwise(taps.data(), count, size_t{cna.stride_w} * kHalfLanes, weights.data(),
                          sums.data(), dpu.width);
