@@ -3,9 +3,9 @@
     python -m benchmarks.float_kernels [MODEL...] [--runs 40]
 
 Without MODEL: the float models of the folder of public models. Inferences take turns, and the
-fastest of each counts, so that other load of the machine tells little. Two columns for the CPU: the
-runtime's own kernels, and those of XNNPACK, which it takes by default. "-": the runtime has no
-kernel for some node. Says nothing about an NPU.
+fastest of each counts, in time of the processor, so that other load of the machine tells little.
+Two columns for the CPU: the runtime's own kernels, and those of XNNPACK, which it takes by default.
+"-": the runtime has no kernel for some node. Says nothing about an NPU.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def measure(path: Path, runs: int) -> list[float | None]:
         for number, interpreter in enumerate(interpreters):
             if interpreter is None:
                 continue
-            start = time.perf_counter()
+            start = time.process_time()
             interpreter.invoke()
-            took = (time.perf_counter() - start) * 1000
+            took = (time.process_time() - start) * 1000
             before = best[number]
             best[number] = took if before is None else min(before, took)
     return best
