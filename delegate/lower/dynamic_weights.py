@@ -19,7 +19,7 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.element import ATOM_BYTES, align
+from delegate.chip.element import ATOM_BYTES, align, surfaces_of
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.selection import Moving
 from delegate.lower.task import ConvTask, Ref
@@ -61,30 +61,12 @@ class AtomOrder:
         return (atoms + (row - first) * self.stored(atom) + atom - block) * ATOM_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """``tensor``: one image of one byte per channel, its pixels the matrix' rows, of ``columns``
-    elements of ``size`` bytes.
-    """
-
-    tensor: DeviceTensor
-    columns: int
-    size: int
-
-    @property
-    def rows(self) -> int:
-        return self.tensor.view.pixels
-
-    @property
-    def per_atom(self) -> int:
-        """Elements."""
-        return ATOM_BYTES // self.size
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class MatrixWriter:
     """Writes matrices at ``target`` in ``order``, whose first ``rows`` are read. ``waste``: where
     surfaces go that only complete a pair. ``fill``: of elements behind the last one of a row.
+
+    A matrix is a tensor of one image: its pixels are the rows, its channels the columns.
     """
 
     moving: Moving
@@ -94,26 +76,25 @@ class MatrixWriter:
     waste: Ref
     fill: int
 
-    def copied(self, matrix: Matrix) -> Iterator[ConvTask]:
+    def copied(self, matrix: DeviceTensor) -> Iterator[ConvTask]:
         """Rows as they are. Raises LoweringError."""
-        order = self.order
+        order, source, row_bytes = self.order, matrix.as_bytes, matrix.view.channels
         for first in range(0, order.rows, order.unit):
             together = min(order.unit, order.rows - first)
-            real = min(together, matrix.rows - first)
-            for atoms in _pieces(order, matrix.columns * matrix.size // ATOM_BYTES):
-                rest = matrix.columns * matrix.size - atoms[0] * ATOM_BYTES
-                lanes = min(rest, len(atoms) * ATOM_BYTES)
+            real = min(together, matrix.view.pixels - first)
+            for atoms in _pieces(order, row_bytes // ATOM_BYTES):
+                lanes = min(row_bytes - atoms[0] * ATOM_BYTES, len(atoms) * ATOM_BYTES)
                 view = View(1, real, 1, lanes)
-                window = matrix.tensor.window(
+                window = source.window(
                     view,
                     pixel=first,
                     surface=atoms[0],
                     row_pixels=1,
-                    surface_bytes=matrix.tensor.surface_stride_bytes * atoms.step,
+                    surface_bytes=source.surface_stride_bytes * atoms.step,
                 )
                 yield from self._rows(window, first, atoms, np.eye(lanes, dtype=np.int8))
                 if real < together:
-                    nothing = self._zeros(matrix.tensor, together - real)
+                    nothing = self._zeros(source, together - real)
                     empty = np.zeros((0, ATOM_BYTES), np.int8)
                     yield from self._rows(nothing, first + real, atoms, empty)
 
@@ -141,32 +122,33 @@ class MatrixWriter:
         place = self.moving.constants.add(bytes(rows * ATOM_BYTES))
         return like.alone(View(1, rows, 1, ATOM_BYTES), place)
 
-    def turned(self, matrix: Matrix) -> Iterator[ConvTask]:
+    def turned(self, matrix: DeviceTensor) -> Iterator[ConvTask]:
         """Columns as rows. Raises LoweringError."""
-        order, per = self.order, matrix.per_atom
+        order, per = self.order, matrix.element.lanes
 
         def kind(atom: int) -> tuple[int, int, int]:
-            real = min(max(matrix.rows - atom * per, 0), per)
+            real = min(max(matrix.view.pixels - atom * per, 0), per)
             return order.stored(atom), atom % order.block, real
 
-        for surface in range(-(-matrix.columns // per)):
+        for surface in range(surfaces_of(matrix.view.channels)):
             for (_, _, real), found in groupby(sorted(range(order.atoms), key=kind), kind):
                 yield from self._block(matrix, surface, list(found), real)
 
     def _block(
-        self, matrix: Matrix, surface: int, atoms: list[int], real: int
+        self, matrix: DeviceTensor, surface: int, atoms: list[int], real: int
     ) -> Iterator[ConvTask]:
         """``real`` pixels for each of ``atoms``, which lie evenly: those of the columns in a
         surface, and rows behind the last column that are read.
         """
-        size, per = matrix.size, matrix.per_atom
+        size, per = matrix.element.bytes, matrix.element.lanes
         first = surface * per
-        columns = min(per, matrix.columns - first)
+        columns = min(per, matrix.elements.channels - first)
         rows = min(per, self.rows - first)
         apart = atoms[1] - atoms[0] if len(atoms) > 1 else 0
         view = View(1, len(atoms), max(real, 1), columns * size)
         begin = atoms[0] * per if real else 0
-        window = matrix.tensor.window(view, pixel=begin, surface=surface, row_pixels=apart * per)
+        source = matrix.as_bytes
+        window = source.window(view, pixel=begin, surface=surface, row_pixels=apart * per)
         place = self.order.place(first, atoms[0])
         line = None if not apart else self.order.place(first, atoms[1]) - place
         result = replace(

@@ -28,7 +28,7 @@ from delegate.lower.conv_geometry import geometry_of, group_of, programmed_chann
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import packed_operands, requantization, requantizing_stages
 from delegate.lower.conv_tasks import operand_channels, tasks_of_plan
-from delegate.lower.dynamic_weights import AtomOrder, Matrix, MatrixWriter, map_order
+from delegate.lower.dynamic_weights import AtomOrder, MatrixWriter, map_order
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
@@ -69,18 +69,6 @@ class Factors:
     second_turned: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Rooms:
-    """The operation's own memory: the weights, what only completes pairs of surfaces, sums, and the
-    first operand's turned matrix.
-    """
-
-    waste: int
-    sums: int
-    first: int
-    end: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Product:
     """``conv``: of one matrix, with weights of no value; ``second``: the zero point of what they
@@ -117,15 +105,26 @@ class _Product:
         atoms = programmed_channels(self.conv) // self.conv.element.lanes
         return map_order(self.factors.rows, atoms)
 
+    # The operation's own memory, in this order: the weights, what only completes pairs of
+    # surfaces, sums, and the first operand's turned matrix.
+
     @property
-    def _rooms(self) -> _Rooms:
-        order = self._order
-        waste = align(order.size_bytes, DMA_ALIGN_BYTES)
-        sums = align(waste + order.unit * ATOM_BYTES, DMA_ALIGN_BYTES)
-        vectors = PLACES_OF_SUMS * self._vector_bytes if self._addends else 0
-        first = align(sums + vectors, DMA_ALIGN_BYTES)
+    def _waste_start(self) -> int:
+        return align(self._order.size_bytes, DMA_ALIGN_BYTES)
+
+    @property
+    def _sums_start(self) -> int:
+        return align(self._waste_start + self._order.unit * ATOM_BYTES, DMA_ALIGN_BYTES)
+
+    @property
+    def _first_start(self) -> int:
+        sums = PLACES_OF_SUMS * self._vector_bytes if self._addends else 0
+        return align(self._sums_start + sums, DMA_ALIGN_BYTES)
+
+    @property
+    def _work_bytes(self) -> int:
         size = self._map_order.size_bytes if self.factors.first_turned else 0
-        return _Rooms(waste, sums, first, align(first + size, DMA_ALIGN_BYTES))
+        return align(self._first_start + size, DMA_ALIGN_BYTES)
 
     @property
     def _vector_bytes(self) -> int:
@@ -149,7 +148,7 @@ class _Product:
         group, lanes = group_of(self.conv), self.conv.element.lanes
         written = max(tile.part.surfaces(group, lanes).stop for tile in self.tiles.tiles)
         node, result = self.operation.node, self.operation.result
-        footprint = Footprint(node, reads, result, written, work_bytes=self._rooms.end)
+        footprint = Footprint(node, reads, result, written, work_bytes=self._work_bytes)
         return Plan(self.operation, footprint, self._emit)
 
     def _emit(self, memory: Memory) -> Layer:
@@ -196,28 +195,24 @@ class _Product:
         order = self._map_order
         view = View(1, self.factors.rows, 1, self.factors.inputs * self._size)
         strides = Strides(order.rows * ATOM_BYTES, order.size_bytes)
-        place = work.moved(self._rooms.first)
+        place = work.moved(self._first_start)
         return replace(like, view=view, location=place, within=strides)
 
     def _first(self, moving: Moving, source: DeviceTensor, work: Ref) -> Iterator[ConvTask]:
-        rows, rooms = self.factors.rows, self._rooms
-        places = work.moved(rooms.first), work.moved(rooms.waste)
-        writer = MatrixWriter(moving, self._map_order, rows, *places, fill=0)
-        yield from writer.turned(Matrix(source.as_bytes, rows, self._size))
+        target, waste = work.moved(self._first_start), work.moved(self._waste_start)
+        rows = self.factors.rows
+        writer = MatrixWriter(moving, self._map_order, rows, target, waste, fill=0)
+        yield from writer.turned(source)
 
     def _weights(
         self, moving: Moving, second: DeviceTensor, number: int, work: Ref
     ) -> Iterator[ConvTask]:
-        factors = self.factors
-        turned = factors.second_turned
-        rows, columns = factors.outputs, factors.inputs
-        if turned:
-            rows, columns = columns, rows
-        part = second.part(number * rows, rows, 1).as_bytes
-        order, waste = self._order, work.moved(self._rooms.waste)
+        turned = self.factors.second_turned
+        rows = self.factors.inputs if turned else self.factors.outputs
+        matrix = second.part(number * rows, rows, 1)
+        order, waste = self._order, work.moved(self._waste_start)
         fill = self.conv.weight_zero_point
         writer = MatrixWriter(moving, order, order.rows, work, waste, fill)
-        matrix = Matrix(part, columns, self._size)
         yield from writer.turned(matrix) if turned else writer.copied(matrix)
 
     def _packed(self, work: Ref) -> Weights:
@@ -242,7 +237,7 @@ class _Product:
         return add + products, requantizing_stages(conv, pipeline, operands, channels, constants)
 
     def _vector(self, work: Ref, number: int) -> Ref:
-        return work.moved(self._rooms.sums + number * self._vector_bytes)
+        return work.moved(self._sums_start + number * self._vector_bytes)
 
     def _sums(self, add: Int64Array, work: Ref, constants: ConstantPool) -> Iterator[ConvTask]:
         """``add``, and each kernel's sum times the addends, one after the other."""
