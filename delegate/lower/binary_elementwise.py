@@ -135,7 +135,7 @@ def _task(
     assert stages.ew is not None
     pixel = 0 if other.view.images == 1 else part.image * other.view.pixels
     if not stages.ew.per_channel:
-        pixel += part.chunk.first
+        pixel += part.first
     operand = other.pixel(pixel).moved(part.surfaces.start * stages.ew.surface_stride_bytes)
     ew = replace(stages.ew, operand=operand)
     return part.task(main, target, stages._replace(ew=ew))

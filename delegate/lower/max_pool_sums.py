@@ -43,10 +43,9 @@ from delegate.lower.task import (
     TaskKind,
 )
 from delegate.lower.tiling.element_wise import (
-    PixelChunk,
+    MapPart,
     element_wise_cube,
     map_parts,
-    pixel_chunks,
 )
 from delegate.lower.tiling.geometry import Axis
 from delegate.lower.weights import depthwise_channels
@@ -55,13 +54,13 @@ from delegate.model.cached import cached_property
 ALL_VALUES = (INT8_MIN, INT8_MAX)
 
 
-def _copy(name: str, chunk: PixelChunk, source: Ref, target: Ref) -> ElementwiseTask:
-    """Return a copy of ``chunk`` of a surface."""
-    lanes, size = CHANNELS_PER_SURFACE, chunk.height * chunk.width * ATOM_BYTES
-    begin = chunk.first * ATOM_BYTES
-    cube = OutputCube(target.moved(begin), chunk.height, chunk.width, lanes, lanes, size, 1)
+def _copy(name: str, part: MapPart, source: Ref, target: Ref) -> ElementwiseTask:
+    """Return a copy of ``part`` of a surface."""
+    lanes, size = CHANNELS_PER_SURFACE, part.height * part.width * ATOM_BYTES
+    begin = part.first * ATOM_BYTES
+    cube = OutputCube(target.moved(begin), part.height, part.width, lanes, lanes, size, 1)
     return ElementwiseTask(
-        tile=f"{name} from pixel {chunk.first}",
+        tile=f"{name} from pixel {part.first}",
         source=source.moved(begin),
         source_surface_stride_bytes=size,
         output=cube,
@@ -210,8 +209,8 @@ class LinearMaxPool(Maxima):
 
     def _copied(self, name: str, source: Ref, target: Ref, count: int) -> Iterator[ElementwiseTask]:
         view = View(1, 1, count, CHANNELS_PER_SURFACE)
-        for chunk in pixel_chunks(self.chip, view):
-            yield _copy(name, chunk, source, target)
+        for part in map_parts(self.chip, view):
+            yield _copy(name, part, source, target)
 
     def _pixels_read(self, channels: int, view: View) -> int:
         """Return the pixels of the maxima that the last task reads: a convolution reads whole

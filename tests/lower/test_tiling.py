@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from delegate.chip.rk3588 import RK3588
 from delegate.lower.memory.tensors import View
 from delegate.lower.tiling.choices import weight_banks_needed
-from delegate.lower.tiling.element_wise import pixel_chunks
+from delegate.lower.tiling.element_wise import map_parts
 from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
 from delegate.lower.tiling.tiles import TilingError, plan_tiles
 from tests.lower.tile_checks import check_plan
@@ -172,16 +172,16 @@ def test_more_outputs_than_a_cube_has_channels_are_parts():
 
 
 @pytest.mark.parametrize(
-    ("pixels", "chunks"), [(4096, 1), (4684, 1), (4625, 1), (8191, 2), (20011, 2), (4096**2 + 1, 2)]
+    ("pixels", "parts"), [(4096, 1), (4684, 1), (4625, 1), (8191, 2), (20011, 2), (4096**2 + 1, 2)]
 )
-def test_pixels_in_a_row_are_rectangles_that_a_task_writes(pixels, chunks):
-    found = list(pixel_chunks(RK3588, View(1, 1, pixels, 16)))
-    assert len(found) == chunks
+def test_pixels_in_a_row_are_rectangles_that_a_task_writes(pixels, parts):
+    found = list(map_parts(RK3588, View(1, 1, pixels, 16)))
+    assert len(found) == parts
     end = 0
-    for chunk in found:
-        assert chunk.first == end
-        assert max(chunk.height, chunk.width) <= 4096
-        end += chunk.height * chunk.width
+    for part in found:
+        assert part.first == end
+        assert max(part.height, part.width) <= 4096
+        end += part.height * part.width
     assert end == pixels
 
 

@@ -16,25 +16,20 @@ _AS_IT_IS: Final = Stages()
 
 
 @dataclass(frozen=True, slots=True)
-class PixelChunk:
-    """Consecutive pixels of an image, as rows: from ``first`` on, ``height`` x ``width``."""
+class MapPart:
+    """The part of a tensor that one task computes: consecutive pixels of an image from number
+    ``first`` on, as ``height`` rows of ``width``.
+    """
 
+    image: int
     first: int
     height: int
     width: int
-
-
-@dataclass(frozen=True, slots=True)
-class MapPart:
-    """The part of a tensor that one task computes."""
-
-    image: int
-    chunk: PixelChunk
     surfaces: range
 
     def name(self, view: View) -> str:
-        first, pixels = self.chunk.first, self.chunk.height * self.chunk.width
-        text = f"image {self.image} pixels {first}..{first + pixels - 1}"
+        last = self.first + self.height * self.width - 1
+        text = f"image {self.image} pixels {self.first}..{last}"
         channels = len(self.surfaces) * CHANNELS_PER_SURFACE
         if channels < view.channels:
             begin = self.surfaces.start * CHANNELS_PER_SURFACE
@@ -43,7 +38,7 @@ class MapPart:
 
     def place(self, tensor: DeviceTensor) -> Ref:
         """Return where the part of ``tensor`` begins."""
-        pixel = self.image * tensor.view.pixels + self.chunk.first
+        pixel = self.image * tensor.view.pixels + self.first
         return tensor.pixel(pixel).moved(self.surfaces.start * tensor.surface_stride_bytes)
 
     def task(
@@ -54,7 +49,7 @@ class MapPart:
         element: Element = Element.INT8,
     ) -> ElementwiseTask:
         """``target`` by ``stages`` from ``source``, whose shape is the same."""
-        place, size = self.place(target), (self.chunk.height, self.chunk.width)
+        place, size = self.place(target), (self.height, self.width)
         return ElementwiseTask(
             tile=self.name(target.view),
             source=self.place(source),
@@ -92,27 +87,21 @@ def element_wise_cube(
 
 
 def map_parts(chip: Chip, view: View) -> Iterator[MapPart]:
-    """Yield every pixel of every image once, image by image."""
-    for image in range(view.images):
-        for chunk in pixel_chunks(chip, view):
-            for surfaces in surface_ranges(chip, view.channels):
-                yield MapPart(image, chunk, surfaces)
-
-
-def pixel_chunks(chip: Chip, view: View) -> Iterator[PixelChunk]:
-    """Yield an image as one cube if its sides fit the DPU's fields, else its pixels in a row, in
-    pieces.
+    """Yield every pixel of every image once, image by image: an image as one cube if its sides fit
+    the DPU's fields, else its pixels in a row, in pieces.
 
     Any rectangle of the right size will do.
     """
-    if max(view.height, view.width) <= chip.limits.cube_size:
-        yield PixelChunk(0, view.height, view.width)
-        return
-    first = 0
-    while first < view.pixels:
-        height, width = _rectangle(view.pixels - first, chip.limits.cube_size)
-        yield PixelChunk(first, height, width)
-        first += height * width
+    most = chip.limits.cube_size
+    for image in range(view.images):
+        first = 0
+        while first < view.pixels:
+            height, width = view.height, view.width
+            if max(height, width) > most:
+                height, width = _rectangle(view.pixels - first, most)
+            for surfaces in surface_ranges(chip, view.channels):
+                yield MapPart(image, first, height, width, surfaces)
+            first += height * width
 
 
 def _rectangle(pixels: int, most: int) -> Pair:
