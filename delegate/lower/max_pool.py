@@ -29,7 +29,7 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
-from delegate.lower.padding import Mirror
+from delegate.lower.padding import mirror
 from delegate.lower.selection import Moving, Selection, map_bytes, surfaces_written
 from delegate.lower.task import ElementwiseTask, EwStage, Pair, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges, surfaces_touched
@@ -161,8 +161,7 @@ class HalfMaxPool(Maxima):
         """
         rows, columns = self.pooling.rows, self.pooling.columns
         sides = (rows.pad, rows.pad_after), (columns.pad, columns.pad_after)
-        mirror = Mirror(*sides, edge=0)
-        yield from mirror.tasks(moving, source.as_bytes, target.as_bytes)
+        yield from mirror(moving, source.as_bytes, target.as_bytes, *sides, edge=0)
 
     def _maxima(
         self, name: str, source: DeviceTensor, target: DeviceTensor, apart: int, line: int

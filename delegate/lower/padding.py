@@ -100,38 +100,33 @@ class Border:
         return before, min(side[1], self.chip.limits.pad - before)
 
 
-@dataclass(frozen=True, slots=True)
-class Mirror:
-    """``edge``: 1, the outermost pixel is not repeated, or 0."""
+def mirror(
+    moving: Moving,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    rows: Side,
+    columns: Side,
+    *,
+    edge: int,
+) -> Iterator[Task]:
+    """Yield the tasks of one image with a border of mirrored ``rows`` and ``columns``. ``edge``: 1,
+    the outermost pixel is not repeated, or 0. Raises LoweringError.
+    """
+    (top, _), (left, _) = rows, columns
+    height, width = source.view.height, source.view.width
+    whole = target.view.width
 
-    rows: Side
-    columns: Side
-    edge: int
+    def copied(given: DeviceTensor, begin: int, size: tuple[int, int], end: int) -> Iterator[Task]:
+        view = View(1, *size, source.view.channels)
+        there = given.window(view, pixel=begin, row_pixels=given.view.width)
+        here = target.window(view, pixel=end, row_pixels=whole)
+        yield from moving.select(there, here)
 
-    @property
-    def count(self) -> int:
-        """Return the number of tasks, where each of them fits CBUF."""
-        return 1 + sum(self.rows) + sum(self.columns)
-
-    def tasks(self, moving: Moving, source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
-        """Yield the tasks of one image. Raises LoweringError."""
-        (top, _), (left, _) = self.rows, self.columns
-        height, width = source.view.height, source.view.width
-        whole = target.view.width
-
-        def copied(
-            given: DeviceTensor, begin: int, size: tuple[int, int], end: int
-        ) -> Iterator[Task]:
-            view = View(1, *size, source.view.channels)
-            there = given.window(view, pixel=begin, row_pixels=given.view.width)
-            here = target.window(view, pixel=end, row_pixels=whole)
-            yield from moving.select(there, here)
-
-        yield from copied(source, 0, (height, width), top * whole + left)
-        for place, other in _mirrored(self.columns, width, self.edge):
-            yield from copied(source, other, (height, 1), top * whole + left + place)
-        for place, other in _mirrored(self.rows, height, self.edge):
-            yield from copied(target, (top + other) * whole, (1, whole), (top + place) * whole)
+    yield from copied(source, 0, (height, width), top * whole + left)
+    for place, other in _mirrored(columns, width, edge):
+        yield from copied(source, other, (height, 1), top * whole + left + place)
+    for place, other in _mirrored(rows, height, edge):
+        yield from copied(target, (top + other) * whole, (1, whole), (top + place) * whole)
 
 
 def _mirrored(side: Side, size: int, edge: int) -> Iterator[tuple[int, int]]:

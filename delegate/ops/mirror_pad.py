@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from delegate.chip.element import surfaces_of
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.padding import Mirror
+from delegate.lower.padding import mirror
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.selection import surface_pixels, surfaces_written
 from delegate.model.graph import Graph, Node
@@ -57,12 +57,12 @@ def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
 def plan(planning: Planning, operation: Operation) -> Plan:
     options = operation.node.known_options(MirrorPadOptions)
     _, rows, columns, _ = pad_amounts(planning.graph, operation.node)
-    mirror = Mirror(rows, columns, int(options.mode == REFLECT))
+    edge = int(options.mode == REFLECT)
     channels = planning.tensor(operation.result).view.channels
     return move_plan(
         planning,
         operation,
-        lambda moving, source, target, _: mirror.tasks(moving, source, target),
+        lambda moving, source, target, _: mirror(moving, source, target, rows, columns, edge=edge),
         reads=surfaces_of(channels),
         writes=surfaces_written(planning.chip, channels),
         surface_pixels=surface_pixels(planning.chip, channels),

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from delegate.chip.element import surfaces_of
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.padding import Mirror, Side
+from delegate.lower.padding import Side, mirror
 from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, map_bytes
 from delegate.lower.task import Ref, Task
 from delegate.lower.upsample import lie_in_memory
@@ -190,8 +190,8 @@ def _plan_stencils(
             height = source.view.height + sum(rows.border)
             width = source.view.width + sum(columns.border)
             wide = source.alone(replace(source.view, height=height, width=width), work)
-            mirror = Mirror(rows.border, columns.border, edge=0)
-            yield from mirror.tasks(moving, source.as_bytes, wide.as_bytes)
+            maps = source.as_bytes, wide.as_bytes
+            yield from mirror(moving, *maps, rows.border, columns.border, edge=0)
             source = wide
         yield from interpolate(moving, source, target, rows, columns)
 
