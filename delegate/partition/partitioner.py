@@ -67,13 +67,10 @@ def _denied(node: Node, denied: Collection[str]) -> Rejection | None:
     return refused(node, NOT_DENIED, f"it names {name}")
 
 
-def partition_macs(graph: Graph, partition: Partition) -> int:
-    """Multiply-accumulates of one run of a partition; additions count none."""
-    return sum(node_macs(graph, graph.node(node)) for node in partition.nodes)
-
-
 def node_macs(graph: Graph, node: Node) -> int:
-    """Multiply-accumulates of a convolution or fully connected node, 0 for others."""
+    """Multiply-accumulates of a convolution or fully connected node, 0 for others; additions count
+    none.
+    """
     operator = OPERATORS.get(node.op)
     return 0 if operator is None else operator.macs(graph, node)
 

@@ -69,12 +69,6 @@ class Access:
         last = self.start.offset + (self.surfaces - 1) * self.surface_stride_bytes
         return last + self.surface_bytes
 
-    def spans(self) -> Iterator[tuple[int, int]]:
-        """Bytes [first, end) surface by surface: tiles of other rows touch other ones."""
-        for surface in range(self.surfaces):
-            first = self.start.offset + surface * self.surface_stride_bytes
-            yield first, first + self.surface_bytes
-
 
 def accesses(task: Task | TableLoad) -> Iterator[Access]:
     """All that ``task`` reads and writes, whole groups of channels included."""
