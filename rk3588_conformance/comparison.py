@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from delegate.chip.chips import DEFAULT
 from delegate.errors import EncodingError, LoweringError
-from delegate.host.chosen_chip import chosen_chip
+from delegate.host.chosen import chosen_chip
 from delegate.host.delegated import DelegatedModel, ReferenceModel
 from delegate.host.kernels import for_runtime
 from delegate.host.runtimes import find_runtime

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import DelegateError, ModelError, Rejection, UsageError
-from delegate.host.chosen_chip import chosen_chip
+from delegate.host.chosen import chosen_chip
 from delegate.host.delegation import Delegation, collect_delegations
 from delegate.host.kernels import for_runtime
 from delegate.host.library import library_path

@@ -133,7 +133,7 @@ def form_table(results: Iterable[Asked]) -> list[dict[str, Any]]:
 def run_self_test(options: Options) -> SelfTest:
     """Run every case on the device of ``options``, about a second in all."""
     from delegate._native import open_device_name
-    from delegate.host.chosen_chip import chosen_chip
+    from delegate.host.chosen import chosen_chip
 
     start = time.perf_counter()
     try:

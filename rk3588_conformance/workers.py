@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegate.host.chosen_chip import chosen_chip
+from delegate.host.chosen import chosen_chip
 from delegate.host.workers import Failure, in_order, spread
 from delegate.options import Options
 from rk3588_conformance.outcome import Outcome, Status

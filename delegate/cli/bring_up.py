@@ -44,7 +44,7 @@ def _device_name(options: Options) -> str:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.host.chosen_chip import chosen_chip
+    from delegate.host.chosen import chosen_chip
     from delegate.insight.doctor import board_record
     from rk3588_conformance.bring_up import Step, bring_up, diagnosis, total_steps
     from rk3588_conformance.self_test import form_table

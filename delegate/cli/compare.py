@@ -12,7 +12,7 @@ from typing import Any
 from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.command import EXIT_MISMATCH, Command, options_from, print_json, warn_if_on_cpu
 from delegate.cli.table import format_table, print_pairs, print_table, share, thousands
-from delegate.host.chosen_chip import chosen_chip
+from delegate.host.chosen import chosen_chip
 from delegate.host.delegation import plural
 from delegate.host.samples import Details, Sample, load_sample, random_sample
 from delegate.host.tally import Tally

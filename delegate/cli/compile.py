@@ -12,7 +12,7 @@ from delegate.cli.argument_types import natural_number
 from delegate.cli.command import Command, options_from, print_json, warn
 from delegate.cli.files import check_writable, write_file
 from delegate.errors import UsageError
-from delegate.host.chosen_driver import drivers_at
+from delegate.host.chosen import drivers_at
 from delegate.host.delegation import require_all
 from delegate.host.host_facts import clocks_hz
 from delegate.progress import progress

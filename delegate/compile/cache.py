@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delegate.errors import ProgramError, Rejection
-from delegate.host.chosen_driver import driver_name, waits_for_pooling
+from delegate.host.chosen import driver_name, waits_for_pooling
 from delegate.log import get_logger
 from delegate.model.files import open_plain
 from delegate.model.graph import Graph, Partition, Sparsity, constant_makers

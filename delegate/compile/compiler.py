@@ -22,8 +22,7 @@ from delegate.errors import (
     UnknownFormError,
     is_memory_exhausted,
 )
-from delegate.host.chosen_chip import chosen_chip
-from delegate.host.chosen_driver import drivers_of
+from delegate.host.chosen import chosen_chip, drivers_of
 from delegate.log import get_logger
 from delegate.lower.lowered import Layer, widest
 from delegate.lower.lowering import lower_partition

@@ -57,7 +57,7 @@ class Plugin:
         """The version that LiteRT's cache of compiled models goes by: with another it compiles
         anew.
         """
-        from delegate.host.chosen_chip import chosen_chip
+        from delegate.host.chosen import chosen_chip
 
         options = self._session.options
         chip = chosen_chip(options).name

@@ -203,7 +203,7 @@ def compile_context(
     ``without`` some features.
     """
     from delegate.compile import compiler
-    from delegate.host.chosen_chip import chosen_chip
+    from delegate.host.chosen import chosen_chip
 
     chip = chosen_chip(options).without(without)
     return compiler.compile_context(graph, options, preview, chip)

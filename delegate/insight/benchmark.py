@@ -29,7 +29,7 @@ import numpy as np
 
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.errors import DelegateError
-from delegate.host.chosen_driver import drivers_at
+from delegate.host.chosen import drivers_at
 from delegate.host.delegated import DelegatedModel, ReferenceModel
 from delegate.host.host_facts import clocks_hz, host_facts
 from delegate.host.litert import LITERT_RUNTIME, LiteRtModel

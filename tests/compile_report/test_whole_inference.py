@@ -10,7 +10,7 @@ import pytest
 from delegate.chip.chips import every_chip
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import CompileResult, compile_model
-from delegate.host.chosen_driver import drivers_of
+from delegate.host.chosen import drivers_of
 from delegate.insight.compile_report.whole_inference import (
     NETWORKS,
     RELATED,

@@ -11,7 +11,7 @@ from delegate.chip.chip import Chip, Driver, Span
 from delegate.chip.rk3576 import RK3576
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
-from delegate.host.chosen_driver import drivers_at, drivers_of
+from delegate.host.chosen import drivers_at, drivers_of
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.perf import TaskWork, Work, duration, hull

@@ -38,7 +38,7 @@ COMPILED = {
 }  # fmt: skip
 FROM_CACHE = COMPILED | {
     "delegate.chip.chip", "delegate.chip.element", "delegate.chip.register_model",
-    "delegate.compile.cache", "delegate.host.chosen_driver",
+    "delegate.compile.cache", "delegate.host.chosen",
     "delegate.host.kernels", "delegate.host.runtimes", "delegate.model.context_reader",
     "delegate.model.files", "delegate.model.flatbuffer_reader", "delegate.model.graph",
     "delegate.model.operator_options", "delegate.model.tensor_content",

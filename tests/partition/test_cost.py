@@ -20,7 +20,7 @@ from delegate.compile.weighing import (
     worth_crossing,
 )
 from delegate.errors import SLOWER
-from delegate.host.chosen_driver import drivers_of
+from delegate.host.chosen import drivers_of
 from delegate.insight.compile_report.document import compile_document
 from delegate.lower.lowered import Layer
 from delegate.model.graph import DType, Graph, Partition, Quantization

@@ -1,14 +1,44 @@
-"""The driver that will run programs, and the clock that it runs the NPU at."""
+"""The chip that programs are compiled for, the driver that will run them, and the clock that it
+runs the NPU at.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from delegate.chip.chip import Chip, Driver, Span
+from delegate.chip.chip import Chip, Driver, Primitive, Span
+from delegate.chip.names import NAMES
+from delegate.options import Options
 
+_WITHOUT_BOARD = ("simulator", "null")
 _NODES = {"/accel/": "rocket", "/dri/": "rknpu"}
 """Parts of the paths of device nodes."""
+
+
+def chosen_chip(options: Options) -> Chip:
+    """Return the one that option ``chip`` names; with "auto" what the NPU of this machine is,
+    unless the device is none. Where nothing says, RK3588.
+    """
+    chip = _chip(options)
+    has_unit = any(block.name == "PPU" for block in chip.registers.blocks)
+    if has_unit and waits_for_pooling(options.device):
+        return replace(chip, lacks=chip.lacks - {Primitive.POOLING})
+    return chip
+
+
+def _chip(options: Options) -> Chip:
+    # On demand: a process that runs kept programs needs no registers.
+    from delegate.chip.chips import DEFAULT, chip_named
+
+    if options.chip != "auto":
+        return chip_named(options.chip)
+    if options.device in _WITHOUT_BOARD:
+        return DEFAULT
+    from delegate._native import npu_chip
+
+    name, _, _ = npu_chip()
+    return chip_named(name) if name in NAMES else DEFAULT
 
 
 def driver_name(device: str) -> str:
