@@ -1,4 +1,6 @@
-"""A convolution as resolved integers, what dense, depthwise and fully connected nodes become."""
+"""A convolution as resolved integers, what dense, depthwise and fully connected nodes become, and
+its geometry as the tiler works on it.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.chip.element import Element
+from delegate.chip.element import Element, align
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.task import Pair, TaskKind
+from delegate.lower.tiling.geometry import Axis, ConvGeometry
+from delegate.lower.weights import depthwise_channels, padded_kernels, stored_lanes
 from delegate.model.graph import Activation
 
 
@@ -68,3 +72,52 @@ class Convolution:
         """Rows and columns of the kernel."""
         kh, kw = self.weights.shape[:2] if self.is_depthwise else self.weights.shape[1:3]
         return kh, kw
+
+
+def group_of(conv: Convolution) -> int:
+    """Output channels that are written together."""
+    return conv.chip.groups.outputs(conv.is_depthwise) // conv.element.bytes
+
+
+def programmed_channels(conv: Convolution) -> int:
+    """Input channels a task is programmed with: whole surfaces."""
+    channels = conv.input_view.channels
+    if conv.is_depthwise or conv.chip.groups.fills_inputs:
+        size = conv.element.bytes
+        return depthwise_channels(channels * size, conv.chip.groups) // size
+    return align(channels, conv.element.lanes)
+
+
+def programmed_kernels(conv: Convolution) -> int:
+    """Kernels that a dense convolution is programmed with. Those of fp16 fill their last surface,
+    as its padding is read: 0 times what is there must not be NaN.
+    """
+    outputs = conv.output_view.channels
+    if conv.element is Element.FP16:
+        return align(outputs, conv.element.lanes)
+    return padded_kernels(outputs, conv.chip.groups)
+
+
+def geometry_of(conv: Convolution) -> ConvGeometry:
+    """Return the geometry of ``conv`` that the tiler works on."""
+    view, out = conv.input_view, conv.output_view
+    kh, kw = conv.kernel
+    steps = zip(conv.strides, conv.dilations, conv.padding, (0, 0), conv.spread, strict=True)
+    sizes = (view.height, out.height, kh), (view.width, out.width, kw)
+    rows, columns = (Axis(*size, *step) for size, step in zip(sizes, steps, strict=True))
+    channels = programmed_channels(conv)
+    kernels = channels if conv.is_depthwise else programmed_kernels(conv)
+    if conv.element is Element.FP16 and not conv.is_depthwise:
+        channels = stored_lanes(channels, conv.chip.groups.input_lanes)
+    return ConvGeometry(
+        rows,
+        columns,
+        channels,
+        kernels,
+        out.channels,
+        conv.is_depthwise,
+        conv.element.bytes,
+        images=view.images,
+        real_channels=view.channels,
+        chip=conv.chip,
+    )

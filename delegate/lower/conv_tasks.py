@@ -8,13 +8,13 @@ import numpy as np
 
 from delegate.chip.element import ATOM_BYTES, Element, align
 from delegate.errors import LoweringError
-from delegate.lower.conv_geometry import (
+from delegate.lower.conv_spec import (
+    Convolution,
     geometry_of,
     group_of,
     programmed_channels,
     programmed_kernels,
 )
-from delegate.lower.conv_spec import Convolution
 from delegate.lower.legalize import keeps_weights
 from delegate.lower.memory.footprint import BN_OPERAND_BYTES
 from delegate.lower.memory.tensors import DeviceTensor, View

@@ -18,16 +18,10 @@ from delegate.lower.constant_channels import (
     with_known_taps,
     with_settled_channels,
 )
-from delegate.lower.conv_geometry import (
-    group_of,
-    plan_rows,
-    programmed_channels,
-    rows_text,
-)
-from delegate.lower.conv_spec import Convolution
+from delegate.lower.conv_spec import Convolution, group_of, programmed_channels
 from delegate.lower.conv_stages import conv_stages, joined_stages, stages_with_sum
 from delegate.lower.conv_tasks import folded_text, operand_channels, pack_weights, tasks_of_plan
-from delegate.lower.image_parts import PartsOf, in_parts, no_parts, parts_text
+from delegate.lower.image_parts import PartsOf, in_parts, no_parts, parts_text, plan_rows, rows_text
 from delegate.lower.legalize import refusal, rounds_twice, with_equal_sides
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint

@@ -39,9 +39,9 @@ import numpy as np
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.chips import DEFAULT
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
-from delegate.lower.conv_geometry import planned_cycles
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.group_padding import with_group_padding
+from delegate.lower.image_parts import planned_cycles
 from delegate.lower.legalize import legal_layer
 from delegate.lower.lowered import BufferSpec, Fold, Layer, LoweredPartition, TensorBinding
 from delegate.lower.memory.check import check_memory

@@ -24,8 +24,7 @@ import numpy as np
 
 from delegate.chip.element import ATOM_BYTES, DMA_ALIGN_BYTES, Element, align, surfaces_of
 from delegate.errors import LoweringError
-from delegate.lower.conv_geometry import geometry_of, group_of, programmed_channels
-from delegate.lower.conv_spec import Convolution
+from delegate.lower.conv_spec import Convolution, geometry_of, group_of, programmed_channels
 from delegate.lower.conv_stages import packed_operands, requantization, requantizing_stages
 from delegate.lower.conv_tasks import operand_channels, tasks_of_plan
 from delegate.lower.dynamic_weights import AtomOrder, MatrixWriter, map_order

@@ -25,8 +25,7 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, align
-from delegate.lower.conv_geometry import geometry_of
-from delegate.lower.conv_spec import Convolution
+from delegate.lower.conv_spec import Convolution, geometry_of
 from delegate.lower.conv_stages import bs_multipliers, choose_requantization, requantizing_stages
 from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.operation import ConstantPool

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import CHANNELS_PER_SURFACE, align
-from delegate.lower.conv_geometry import planned_cycles
+from delegate.lower.image_parts import planned_cycles
 from delegate.lower.tiling.geometry import Axis
 from delegate.lower.tiling.tiles import TilingError
 from delegate.lower.weights import leading_padding
