@@ -16,8 +16,7 @@ from functools import partial
 import numpy as np
 
 from delegate.errors import LoweringError
-from delegate.lower.binary_elementwise import pair_operands, pair_tasks
-from delegate.lower.broadcasting import with_broadcast
+from delegate.lower.binary_elementwise import pair_operands, pair_tasks, with_broadcast
 from delegate.lower.legalize import is_known, pair, ties_away
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import unplaced

@@ -12,8 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from delegate.lower.binary_elementwise import Requantize, lower_pair
-from delegate.lower.broadcasting import broadcast, met_views, repeats, surfaces_read
+from delegate.lower.binary_elementwise import (
+    Requantize,
+    broadcast,
+    lower_pair,
+    met_views,
+    repeats,
+    surfaces_read,
+)
 from delegate.lower.legalize import is_known, pair, ties_away
 from delegate.lower.lowered import Layer
 from delegate.lower.max_pool_sums import max_via_add
