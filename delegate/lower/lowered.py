@@ -6,7 +6,7 @@ The form of a bound of results in fp16; ``delegate.lower.half.bound`` derives th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -53,15 +53,6 @@ class Layer:
             return self
         note = f"fp16, {bound.text}" + (", " if self.choice else "")
         return replace(self, choice=note + self.choice, bound=bound)
-
-
-@dataclass(frozen=True, slots=True)
-class BufferSpec:
-    """Size and initial content (shorter than ``size_bytes``: the rest is zero)."""
-
-    buffer: BufferId
-    size_bytes: int
-    content: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +153,8 @@ class TensorBinding:
 @dataclass(frozen=True, slots=True)
 class LoweredPartition:
     """All that ``npu`` needs to build a Program. ``layers`` and their tasks are in execution
-    order. ``live_bytes``: what its inner tensors need at the same time, the least SCRATCH can be.
+    order. ``constants``: the content of that buffer; what it is shorter than ``sizes_bytes`` says
+    is zero. ``live_bytes``: what its inner tensors need at the same time, the least SCRATCH can be.
     ``table_atoms``: a constant and the room that loads of tables copy it to; None: no task uses
     any.
     """
@@ -170,7 +162,8 @@ class LoweredPartition:
     chip: Chip
     name: str
     layers: tuple[Layer, ...]
-    buffers: tuple[BufferSpec, ...]
+    constants: bytes
+    sizes_bytes: Mapping[BufferId, int]
     inputs: tuple[TensorBinding, ...]
     outputs: tuple[TensorBinding, ...]
     live_bytes: int = 0

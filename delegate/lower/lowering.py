@@ -43,7 +43,7 @@ from delegate.lower.conv_spec import Convolution
 from delegate.lower.group_padding import with_group_padding
 from delegate.lower.image_parts import planned_cycles
 from delegate.lower.legalize import legal_layer
-from delegate.lower.lowered import BufferSpec, Fold, Layer, LoweredPartition, TensorBinding
+from delegate.lower.lowered import Fold, Layer, LoweredPartition, TensorBinding
 from delegate.lower.memory.check import check_memory
 from delegate.lower.memory.placement import (
     NO_WORK,
@@ -87,21 +87,28 @@ def lower_partition(
     memory = place_tensors(graph, uses, work_spans(footprints))
     nodes = [footprint.node for footprint in footprints]
     constants = ConstantPool()
-    check_sizes(graph, nodes, _buffers(memory, constants))
+    check_sizes(graph, nodes, memory.sizes_bytes)
     lowered = []
     for number, plan in enumerate(_taken_from(plans)):
-        lowered.append(plan.emit(_memory_of(memory, constants, number)))
+        work = Ref(BufferId.SCRATCH, memory.work.get(number, NO_WORK).start)
+        lowered.append(plan.emit(Memory(memory.tensors, constants, work)))
         when_lowered(lowered[-1].nodes)
     layers = tuple(legal_layer(chip, layer, constants) for layer in share_loads(lowered))
     table_atoms, behind = _table_atoms(layers, memory, constants)
-    buffers = _buffers(memory, constants, behind)
-    check_sizes(graph, nodes, buffers)
+    content = constants.content()
+    sizes_bytes = {
+        **memory.sizes_bytes,
+        BufferId.CONSTANTS: len(content),
+        BufferId.SCRATCH: memory.sizes_bytes[BufferId.SCRATCH] + behind,
+    }
+    check_sizes(graph, nodes, sizes_bytes)
     check_memory(partition, footprints, layers, memory, places, in_place)
     return LoweredPartition(
         chip=chip,
         name=name,
         layers=layers,
-        buffers=buffers,
+        constants=content,
+        sizes_bytes=sizes_bytes,
         inputs=tuple(_binding(graph, memory, edge) for edge in workload.inputs),
         outputs=tuple(_binding(graph, memory, edge) for edge in workload.outputs),
         live_bytes=memory.live_bytes,
@@ -164,25 +171,6 @@ def _table_atoms(
     behind = align(end, DMA_ALIGN_BYTES) + ATOM_BYTES - end
     copied = Ref(BufferId.SCRATCH, end + behind - ATOM_BYTES)
     return (constants.add(bytes(ATOM_BYTES)), copied), behind
-
-
-def _memory_of(memory: MemoryPlan, constants: ConstantPool, number: int) -> Memory:
-    work = Ref(BufferId.SCRATCH, memory.work.get(number, NO_WORK).start)
-    return Memory(memory.tensors, constants, work)
-
-
-def _buffers(
-    memory: MemoryPlan, constants: ConstantPool, behind: int = 0
-) -> tuple[BufferSpec, ...]:
-    """``behind``: bytes of SCRATCH beyond what tensors and operations have."""
-    content = constants.content()
-    sizes = memory.sizes_bytes
-    return (
-        BufferSpec(BufferId.CONSTANTS, len(content), content),
-        BufferSpec(BufferId.SCRATCH, sizes[BufferId.SCRATCH] + behind),
-        BufferSpec(BufferId.INPUT, sizes[BufferId.INPUT]),
-        BufferSpec(BufferId.OUTPUT, sizes[BufferId.OUTPUT]),
-    )
 
 
 def fuse(plans: Sequence[Plan], planning: Planning, kept: Sequence[int]) -> list[Plan]:

@@ -201,9 +201,8 @@ def _relocs(segments: list[Segment], offsets: list[int]) -> Iterator[Reloc]:
 
 
 def _buffers(lowered: LoweredPartition, regcmd: bytes) -> tuple[ProgramBuffer, ...]:
-    found: dict[BufferId, ProgramBuffer] = {BufferId.REGCMD: ProgramBuffer(len(regcmd), regcmd)}
-    for spec in lowered.buffers:
-        if spec.buffer in found:
-            raise ProgramError(f"program {lowered.name}: buffer {spec.buffer.name} is given twice")
-        found[spec.buffer] = ProgramBuffer(spec.size_bytes, bytes(spec.content))
-    return tuple(found.get(buffer, ProgramBuffer(0)) for buffer in BufferId)
+    sizes = {BufferId.REGCMD: len(regcmd), **lowered.sizes_bytes}
+    contents = {BufferId.REGCMD: regcmd, BufferId.CONSTANTS: lowered.constants}
+    return tuple(
+        ProgramBuffer(sizes.get(buffer, 0), contents.get(buffer, b"")) for buffer in BufferId
+    )

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from delegate.lower.lowered import BufferSpec, LoweredPartition
-from delegate.lower.task import BufferId, ConvTask, Source, Task
+from delegate.lower.lowered import LoweredPartition
+from delegate.lower.task import ConvTask, Source, Task
 
 Mutate = Callable[[LoweredPartition], LoweredPartition]
 
@@ -33,8 +33,7 @@ def _in_memory(change: Callable[[np.ndarray], None]) -> Mutate:
     """Changes the BS operand blocks [blocks, 64 bytes] of every task that has such."""
 
     def mutate(lowered: LoweredPartition) -> LoweredPartition:
-        constants = next(b for b in lowered.buffers if b.buffer is BufferId.CONSTANTS)
-        content = np.frombuffer(constants.content, np.uint8).copy()
+        content = np.frombuffer(lowered.constants, np.uint8).copy()
         done = set()
         for layer in lowered.layers:
             for task in layer.tasks:
@@ -46,9 +45,7 @@ def _in_memory(change: Callable[[np.ndarray], None]) -> Mutate:
                 count = -(-task.output.channels // _BLOCK_CHANNELS)
                 blocks = content[start : start + count * _BLOCK_BYTES].reshape(count, _BLOCK_BYTES)
                 change(blocks)
-        changed = BufferSpec(constants.buffer, constants.size_bytes, content.tobytes())
-        buffers = tuple(changed if b is constants else b for b in lowered.buffers)
-        return replace(lowered, buffers=buffers)
+        return replace(lowered, constants=content.tobytes())
 
     return mutate
 
@@ -113,8 +110,7 @@ def _add_to_multipliers(blocks: np.ndarray) -> None:
 
 def _swap_dense_biases(lowered: LoweredPartition) -> LoweredPartition:
     """The first two int32 of biases that lie densely, as per-tensor layers have them."""
-    constants = next(b for b in lowered.buffers if b.buffer is BufferId.CONSTANTS)
-    content = np.frombuffer(constants.content, np.uint8).copy()
+    content = np.frombuffer(lowered.constants, np.uint8).copy()
     for layer in lowered.layers:
         for task in layer.tasks:
             bs = task.bs
@@ -123,9 +119,7 @@ def _swap_dense_biases(lowered: LoweredPartition) -> LoweredPartition:
                 pair = content[start : start + 8].reshape(2, 4)
                 content[start : start + 8] = pair[::-1].copy().ravel()
                 break
-    changed = BufferSpec(constants.buffer, constants.size_bytes, content.tobytes())
-    buffers = tuple(changed if b is constants else b for b in lowered.buffers)
-    return replace(lowered, buffers=buffers)
+    return replace(lowered, constants=content.tobytes())
 
 
 MUTATIONS: dict[str, Mutate] = {

@@ -13,7 +13,7 @@ import numpy as np
 
 from delegate import _native
 from delegate.errors import DeviceError
-from delegate.lower.lowered import BufferSpec, Layer
+from delegate.lower.lowered import Layer
 from delegate.lower.task import BufferId, Ref
 from delegate.npu.program import build_program, serialize
 from tests.kernel.small_models import MODELS, programs, random_inputs
@@ -87,10 +87,7 @@ def main() -> None:
                 Layer("0 CONV_2D", "CONV_2D", (0,), lowered.layers[0].tasks),
                 Layer("1 ADD", "ADD", (1,), (task,) * given["tasks"] + lowered.layers[1].tasks),
             ),
-            buffers=(
-                *lowered.buffers[:-1],
-                BufferSpec(BufferId.OUTPUT, pitch),
-            ),
+            sizes_bytes={**lowered.sizes_bytes, BufferId.OUTPUT: pitch},
         )
         program = serialize(build_program(many, "test"))
         executable = _native.Executable(program, device=device, timeout_ms=60_000)

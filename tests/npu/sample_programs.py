@@ -8,7 +8,7 @@ import numpy as np
 
 from delegate.chip.element import Element
 from delegate.chip.rk3588 import RK3588
-from delegate.lower.lowered import BufferSpec, Layer, LoweredPartition, TensorBinding
+from delegate.lower.lowered import Layer, LoweredPartition, TensorBinding
 from delegate.lower.task import BufferId, Ref
 from tests.npu.sample_tasks import add_task, align, conv_task, surface_bytes
 
@@ -75,12 +75,13 @@ def chain_partition() -> LoweredPartition:
             Layer("0 CONV_2D", "CONV_2D", (0,), tiles),
             Layer("1 ADD", "ADD", (1,), (add,)),
         ),
-        buffers=(
-            BufferSpec(BufferId.CONSTANTS, 8192, constants),
-            BufferSpec(BufferId.SCRATCH, 2 * pitch),
-            BufferSpec(BufferId.INPUT, pitch),
-            BufferSpec(BufferId.OUTPUT, pitch),
-        ),
+        constants=constants,
+        sizes_bytes={
+            BufferId.CONSTANTS: 8192,
+            BufferId.SCRATCH: 2 * pitch,
+            BufferId.INPUT: pitch,
+            BufferId.OUTPUT: pitch,
+        },
         inputs=(binding(tensor=0, h=h, w=w, c=c, place=Ref(BufferId.INPUT, 0)),),
         outputs=(
             binding(tensor=3, h=h, w=w, c=c, place=Ref(BufferId.OUTPUT, 0), element=Element.UINT8),

@@ -9,7 +9,7 @@ import numpy as np
 from delegate.chip.rk3588 import RK3588
 from delegate.insight.capture import replay
 from delegate.insight.program_capture import capture_of_program
-from delegate.lower.lowered import BufferSpec, Layer, LoweredPartition
+from delegate.lower.lowered import Layer, LoweredPartition
 from delegate.lower.task import BufferId, ConvTask, ElementwiseTask, Ref
 from delegate.npu.program import build_program
 from tests.npu.sample_programs import binding
@@ -58,14 +58,12 @@ def run_and_compare(layers, constants, inputs, outputs, scratch=0):
         chip=RK3588,
         name="test",
         layers=tuple(layers),
-        buffers=(
-            BufferSpec(
-                BufferId.CONSTANTS, align(len(constants.content), 4096), bytes(constants.content)
-            ),
-            BufferSpec(BufferId.SCRATCH, scratch),
-            BufferSpec(BufferId.INPUT, sizes[BufferId.INPUT]),
-            BufferSpec(BufferId.OUTPUT, sizes[BufferId.OUTPUT]),
-        ),
+        constants=bytes(constants.content),
+        sizes_bytes={
+            BufferId.CONSTANTS: align(len(constants.content), 4096),
+            BufferId.SCRATCH: scratch,
+            **sizes,
+        },
         inputs=tuple(bound[BufferId.INPUT]),
         outputs=tuple(bound[BufferId.OUTPUT]),
     )

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from delegate.chip.element import Element
 from delegate.errors import EncodingError, ProgramError
-from delegate.lower.lowered import BufferSpec, Layer, Spread
+from delegate.lower.lowered import Layer, Spread
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
 from delegate.npu import FORMAT_VERSION, program_types
 from delegate.npu.program import build_program, parse, serialize
@@ -135,15 +135,6 @@ def test_megabytes_of_constants_are_fast_and_exact(program):
     )
     large = dataclasses.replace(program, buffers=tuple(buffers))
     assert parse(serialize(large)) == large
-
-
-def test_a_buffer_given_twice_is_refused():
-    lowered = chain_partition()
-    doubled = dataclasses.replace(
-        lowered, buffers=(*lowered.buffers, BufferSpec(BufferId.INPUT, 64))
-    )
-    with pytest.raises(ProgramError, match="INPUT is given twice"):
-        build_program(doubled, COMPILER)
 
 
 # The chain's buffers: CONSTANTS 8192, SCRATCH 1536, INPUT 768, OUTPUT 768 bytes.

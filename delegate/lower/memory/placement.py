@@ -23,7 +23,7 @@ from delegate.chip.element import (
     surfaces_of,
 )
 from delegate.errors import LoweringError
-from delegate.lower.lowered import BufferSpec, Fold
+from delegate.lower.lowered import Fold
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import (
     DeviceTensor,
@@ -226,21 +226,21 @@ def _device_tensors(graph: Graph, piece: _Piece, offset: int) -> dict[int, Devic
     return placed
 
 
-def check_sizes(graph: Graph, nodes: Sequence[Node], buffers: Sequence[BufferSpec]) -> None:
+def check_sizes(graph: Graph, nodes: Sequence[Node], sizes_bytes: Mapping[BufferId, int]) -> None:
     """Raises LoweringError for the node with the largest tensors if a buffer, or all of them
     together, are too large.
 
     A buffer is left for the commands.
     """
-    total = sum(buffer.size_bytes for buffer in buffers)
-    largest = max(buffers, key=lambda buffer: buffer.size_bytes)
-    if largest.size_bytes <= MAX_BUFFER_BYTES and total <= MAX_TOTAL_BYTES - MAX_BUFFER_BYTES:
+    total = sum(sizes_bytes.values())
+    largest, size = max(sizes_bytes.items(), key=lambda item: item[1])
+    if size <= MAX_BUFFER_BYTES and total <= MAX_TOTAL_BYTES - MAX_BUFFER_BYTES:
         return
     node = max(nodes, key=lambda node: _elements(graph, node))
     raise LoweringError(
         node.index,
         BUFFERS_IN_RANGE,
-        f"{largest.buffer.name} needs {largest.size_bytes} bytes, all buffers {total}; a program "
+        f"{largest.name} needs {size} bytes, all buffers {total}; a program "
         f"has up to {MAX_BUFFER_BYTES} and {MAX_TOTAL_BYTES - MAX_BUFFER_BYTES}",
     )
 
