@@ -81,10 +81,6 @@ class _Product:
     tiles: TilePlan
 
     @property
-    def _size(self) -> int:
-        return self.conv.element.bytes
-
-    @property
     def _geometry(self) -> ConvGeometry:
         return geometry_of(self.conv)
 
@@ -192,7 +188,7 @@ class _Product:
 
     def _turned_map(self, like: DeviceTensor, work: Ref) -> DeviceTensor:
         order = self._map_order
-        view = View(1, self.factors.rows, 1, self.factors.inputs * self._size)
+        view = View(1, self.factors.rows, 1, self.factors.inputs * self.conv.element.bytes)
         strides = Strides(order.rows * ATOM_BYTES, order.size_bytes)
         place = work.moved(self._first_start)
         return replace(like, view=view, location=place, within=strides)

@@ -167,43 +167,38 @@ class Cut:
     written: int
 
     @property
-    def channels(self) -> int:
-        """Return the channels without padding."""
-        return self.part.channels
-
-    @property
     def _lane(self) -> int:
         """Return the channel of its first surface at which the part begins."""
         return self.part.begin[3] % CHANNELS_PER_SURFACE
 
     @property
     def _is_selection(self) -> bool:
-        is_whole = self._lane == 0 and self.written == self.channels
-        return is_whole and is_depthwise(self.chip, self.channels)
+        is_whole = self._lane == 0 and self.written == self.part.channels
+        return is_whole and is_depthwise(self.chip, self.part.channels)
 
     @property
     def surfaces_read(self) -> int:
         """Return how many surfaces of the whole are read, from its first one on."""
-        return _surface(self.part.begin[3]) + surfaces_of(self._lane + self.channels)
+        return _surface(self.part.begin[3]) + surfaces_of(self._lane + self.part.channels)
 
     @property
     def surfaces_written(self) -> int:
         if self._is_selection:
-            return surfaces_written(self.chip, self.channels)
+            return surfaces_written(self.chip, self.part.channels)
         return self.chip.groups.surfaces_written(self.written, is_depthwise=False)
 
     def tasks(self, moving: Moving, source: DeviceTensor, target: DeviceTensor) -> list[ConvTask]:
         """Columns left of the part lie under weights that count as zero. Raises LoweringError."""
         image, row, column, channel = self.part.begin
         rows = (target.view.height - 1) * self.part.steps[0] + 1
-        lanes = self._lane + self.channels
+        lanes = self._lane + self.part.channels
         view = View(target.view.images, rows, source.view.width, lanes)
         window = _window(source, (image, row, 0, channel), view)
         selection = Selection((1, column + 1), (0, column), self.part.steps)
         if self._is_selection:
             return moving.select(window, target, selection)
         weights = np.zeros((self.written, 1, column + 1, lanes), np.int8)
-        count = np.arange(self.channels)
+        count = np.arange(self.part.channels)
         weights[count, 0, column, self._lane + count] = 1
         return moving.move(window, target, weights, selection)
 

@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from delegate.chip.register_model import Access, BurstLength, CvtOrder, Field, Register, RegisterMap
-from delegate.chip.rk3588.registers import REGISTERS, register
+from delegate.chip.rk3588.registers import REGISTERS
 from delegate.errors import EncodingError
 from delegate.lower.task import ConvTask, DpuTask, Ref
 
@@ -97,10 +97,10 @@ def tail_words(next_body_words: int | None, enable_mask: int) -> tuple[int, int,
 
     ``next_body_words`` None: the chain ends here, the link is an empty word and the amount is 0.
     """
-    base = register("PC.BASE_ADDRESS")
-    amounts = register("PC.REGISTER_AMOUNTS")
-    barrier = register("SYNC.BARRIER")
-    enable = register("ENABLE.OPERATION_ENABLE")
+    base = REGISTERS.register("PC.BASE_ADDRESS")
+    amounts = REGISTERS.register("PC.REGISTER_AMOUNTS")
+    barrier = REGISTERS.register("SYNC.BARRIER")
+    enable = REGISTERS.register("ENABLE.OPERATION_ENABLE")
     amount = 0 if next_body_words is None else fetch_amount(next_body_words)
     return (
         0 if next_body_words is None else pack_word(base.target, base.offset, 0),

@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 from delegate.chip.rk3588 import RK3588
-from delegate.chip.rk3588.registers import register
+from delegate.chip.rk3588.registers import REGISTERS
 from delegate.lower.numerics.pipeline import OutConvert
 from delegate.lower.task import (
     BsStage,
@@ -57,7 +57,7 @@ def task_of(value):
 
     def get(path):
         block, name, field = path.split(".")
-        target = register(f"{block}.{name}")
+        target = REGISTERS.register(f"{block}.{name}")
         return target.field(field).decode(value[target.full_name])
 
     def place(name):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delegate.chip.rk3588 import RK3588
-from delegate.chip.rk3588.registers import register
+from delegate.chip.rk3588.registers import REGISTERS
 from delegate.errors import EncodingError
 from delegate.lower.numerics.pipeline import OutConvert
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
@@ -173,7 +173,7 @@ def test_kernel_registers_are_refused():
 )
 def test_a_field_holds_a_value_exactly_or_refuses_it(name, value):
     block, row, field_name = name.split(".")
-    field = register(f"{block}.{row}").field(field_name)
+    field = REGISTERS.register(f"{block}.{row}").field(field_name)
     low, high = field.limits
     writer = RegCmdWriter("layer", "")
     if low <= value <= high and value % field.unit == 0:

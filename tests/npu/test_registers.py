@@ -10,7 +10,7 @@ import pytest
 from delegate.chip import export
 from delegate.chip.chips import every_chip
 from delegate.chip.register_model import Access, block
-from delegate.chip.rk3588.registers import REGISTERS, register
+from delegate.chip.rk3588.registers import REGISTERS
 from tests.shared_folder import SHARED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,12 +49,12 @@ def test_every_field_says_what_it_means():
 
 
 def test_field_decode_handles_sign_bias_and_unit():
-    surf = register("CNA.DMA_CON2").field("SURF_STRIDE")
+    surf = REGISTERS.register("CNA.DMA_CON2").field("SURF_STRIDE")
     assert surf.decode(0x0FFFFFFD) == -3
     assert surf.limits == (-(1 << 27), (1 << 27) - 1)
-    width = register("DPU.DATA_CUBE_WIDTH").field("WIDTH")
+    width = REGISTERS.register("DPU.DATA_CUBE_WIDTH").field("WIDTH")
     assert (width.decode(19), width.limits) == (20, (1, 8192))
-    stride = register("DPU.DST_SURF_STRIDE").field("DST_SURF_STRIDE")
+    stride = REGISTERS.register("DPU.DST_SURF_STRIDE").field("DST_SURF_STRIDE")
     assert stride.decode(0x1900) == 0x1900
 
 
@@ -75,9 +75,9 @@ def test_a_row_that_is_none_is_refused(row):
 
 
 def test_streams_may_not_write_the_pointers_of_cna_and_core():
-    assert register("CNA.S_POINTER").access is Access.HOST
-    assert register("CORE.S_POINTER").access is Access.HOST
-    assert register("DPU.S_POINTER").access is Access.STREAM
+    assert REGISTERS.register("CNA.S_POINTER").access is Access.HOST
+    assert REGISTERS.register("CORE.S_POINTER").access is Access.HOST
+    assert REGISTERS.register("DPU.S_POINTER").access is Access.STREAM
 
 
 @pytest.mark.skipif(not REFERENCE.exists(), reason=f"no reference: {REFERENCE} does not exist")

@@ -21,7 +21,7 @@ from delegate.chip.chip import (
     Span,
 )
 from delegate.chip.element import ATOM_BYTES, Element
-from delegate.chip.rk3588.registers import REGISTERS, register
+from delegate.chip.rk3588.registers import REGISTERS
 
 _ACCUMULATOR_BITS: Final = 32  # documented
 _INT8_LEAST: Final = -128
@@ -29,7 +29,7 @@ _INT8_LEAST: Final = -128
 
 def _most(register_name: str, field: str) -> int:
     """Return the largest true value that a register's field takes."""
-    return register(register_name).field(field).limits[1]
+    return REGISTERS.register(register_name).field(field).limits[1]
 
 
 def _field_limits() -> Limits:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from delegate.chip.register_model import Register, RegisterMap
+from delegate.chip.register_model import RegisterMap
 from delegate.chip.rk3588.registers.cna import CNA, CORE
 from delegate.chip.rk3588.registers.dpu import DPU
 from delegate.chip.rk3588.registers.dpu_rdma import DPU_RDMA
@@ -22,8 +22,3 @@ REGISTERS: Final = RegisterMap(
 )
 """Every block that a command word can address. Targets have 16 bits, so DDMA, SDMA and GLOBAL,
 which only the kernel touches, are not among them."""
-
-
-def register(full_name: str) -> Register:
-    """Return the register called ``BLOCK.NAME``. Raises KeyError naming it."""
-    return REGISTERS.register(full_name)
