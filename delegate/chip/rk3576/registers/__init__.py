@@ -1,4 +1,4 @@
-"""The registers of RK3576, a file per hardware block.
+"""The registers of RK3576.
 
 What is marked as observed is read from programs of the vendor's compiler, which a model of these
 registers replays; widths of fields are what the packing leaves room for and nobody has probed them,
@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from delegate.chip.register_model import RegisterMap
-from delegate.chip.rk3576.registers.cna import CNA
-from delegate.chip.rk3576.registers.core import CORE
+from delegate.chip.rk3576.registers.cna import CNA, CORE
 from delegate.chip.rk3576.registers.dpu import DPU
 from delegate.chip.rk3576.registers.dpu_rdma import DPU_RDMA
 from delegate.chip.rk3576.registers.pc import PC

@@ -1,4 +1,6 @@
-"""CNA of RK3576: fetches features and weights into CBUF and feeds the MAC array."""
+"""CNA and CORE of RK3576: CNA fetches features and weights into CBUF and feeds the MAC array, which
+is CORE.
+"""
 
 from __future__ import annotations
 
@@ -119,6 +121,28 @@ CNA = block(
 0x118c FULL_SIZE: Width of the whole input, twice.
   31:16 FULL_WIDTH_1 (m1): pixels
   15:0 FULL_WIDTH_0 (m1): pixels
+""",
+    Certainty.OBSERVED,
+)
+
+CORE = block(
+    "CORE",
+    0x0801,
+    "MAC array and accumulator.",
+    f"""
+{control_registers(0x3000)}
+0x3018 MISC_CFG: Mode and element type of the MAC array.
+  28 CORE_EN: 1 in every known program
+  10:8 PROC_PRECISION (Precision): arithmetic
+  7 PIXELS: packed pixels
+  3:0 MODE: 1 dense int8, 10 depthwise int8, 0 fp16
+0x301c DATAOUT_SIZE_0: Height and width of the output tile.
+  31:16 DATAOUT_HEIGHT (m1): rows
+  15:0 DATAOUT_WIDTH (m1): pixels
+0x3020 DATAOUT_SIZE_1: Channels of the output tile.
+  15:0 DATAOUT_CHANNEL (m1): channels
+0x3024 CLIP_TRUNCATE: Right shift of the accumulator before the DPU; 0 in every known program.
+  4:0 CLIP_TRUNCATE: bits
 """,
     Certainty.OBSERVED,
 )
