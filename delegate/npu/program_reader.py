@@ -1,4 +1,4 @@
-"""Bytes to a Program: the inverse of ``program_writer``, for untrusted files.
+"""Bytes to a Program: the inverse of ``program.serialize``, for untrusted files.
 
 Never trusts the file: format, version, checksum, every offset and then everything ``program_check``
 demands; any deviation is one ProgramError.

@@ -28,7 +28,7 @@ from pathlib import Path
 from delegate.model.flatbuffer_reader import FlatbufferReader
 from delegate.model.flatbuffer_tables import Items, TableValue, read_table, write_file
 from delegate.model.tflite_schema import MODEL, ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
-from delegate.npu.program_writer import checksum_position
+from delegate.npu.program import checksum_position
 from tests.aot.models import single_operator_model, two_programs_model
 from tests.hosts.conftest import clean_environment, compiled
 

@@ -11,8 +11,7 @@ from delegate import _native
 from delegate.errors import DeviceError, ProgramError
 from delegate.insight.capture import Capture
 from delegate.insight.program_capture import capture_of_program
-from delegate.npu.program import build_program, serialize
-from delegate.npu.program_writer import checksum_position
+from delegate.npu.program import build_program, checksum_position, serialize
 from tests.kernel.small_models import random_inputs
 from tests.kernel.standin_calls import arguments, live, report, take_violations
 from tests.npu.sample_programs import chain_partition

@@ -22,7 +22,7 @@ from delegate.errors import DeviceError, ProgramError, SimulatorFault
 from delegate.model.flatbuffer_tables import write_file
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_schema import ModelSlot, SubGraphSlot, TensorSlot
-from delegate.npu.program_writer import checksum_position
+from delegate.npu.program import checksum_position
 from delegate.options import Options
 from rk3588_conformance.builder import ModelBuilder, conv_model
 from rk3588_conformance.builder.moves import concatenation

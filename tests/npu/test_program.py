@@ -20,9 +20,8 @@ from delegate.errors import EncodingError, ProgramError
 from delegate.lower.lowered import Layer, Spread
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
 from delegate.npu import FORMAT_VERSION, program_types
-from delegate.npu.program import build_program, parse, serialize
+from delegate.npu.program import build_program, checksum_position, parse, serialize
 from delegate.npu.program_reader import open_program
-from delegate.npu.program_writer import checksum_position
 from delegate.npu.regcmd import unpack_word
 from tests.npu.sample_programs import chain_partition
 from tests.npu.sample_tasks import conv_task
@@ -306,7 +305,7 @@ def test_tables_are_those_of_the_schema(name):
 
 
 def test_another_version_is_refused(program, data, monkeypatch):
-    monkeypatch.setattr("delegate.npu.program_writer.FORMAT_VERSION", FORMAT_VERSION + 1)
+    monkeypatch.setattr("delegate.npu.program.FORMAT_VERSION", FORMAT_VERSION + 1)
     with pytest.raises(ProgramError, match=f"format version {FORMAT_VERSION + 1}"):
         parse(serialize(program))
 
