@@ -24,7 +24,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.lower.conv_spec import Convolution
-from delegate.lower.conv_stages import target_of_sums, term_sums_of
+from delegate.lower.conv_stages import target_of_sums
 from delegate.lower.numerics.pipeline import INT32_MAX, INT32_MIN, Int64Array
 from delegate.lower.numerics.requantize import leaves_int32
 from delegate.lower.numerics.tflite import wraps
@@ -48,7 +48,7 @@ def with_settled_channels(conv: Convolution) -> Convolution:
     is_far = np.abs(conv.bias).max(initial=0) + terms * _MOST_PRODUCT > INT32_MAX
     if not (conv.per_channel and conv.element is Element.INT8 and is_far):
         return conv
-    target = target_of_sums(conv, term_sums_of(conv))
+    target = target_of_sums(conv)
     over = wraps(target.low, target.exponent) | wraps(target.high, target.exponent)
     least, most = (
         np.clip(target.results(np.full_like(conv.bias, end)) + target.zero_point, *target.outputs)
@@ -67,7 +67,7 @@ def with_constant_channels(conv: Convolution) -> Convolution:
     """
     if not conv.per_channel or conv.element is not Element.INT8:
         return conv
-    target = target_of_sums(conv, term_sums_of(conv))
+    target = target_of_sums(conv)
     low, high, zero_point = target.low, target.high, target.zero_point
     least, most = (
         np.clip(target.results(end) + zero_point, *target.outputs) - zero_point

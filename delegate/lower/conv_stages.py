@@ -71,7 +71,7 @@ def conv_stages(
     if joined is None:
         pipeline, bias = choose_requantization(conv)
     else:
-        pipeline, bias = joined.pipeline, _hardware_bias(conv, term_sums_of(conv))
+        pipeline, bias = joined.pipeline, _hardware_bias(conv, _term_sums(conv))
     operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
     stages = requantizing_stages(conv, pipeline, operands, cube_channels, constants)
     if joined is None or joined.entries is None:
@@ -156,7 +156,7 @@ def joined_stages(conv: Convolution, function: Int64Array) -> Joined | None:
     """Return the stages with ``function`` of the result, for -128 to 127. None where no known
     stages are near enough.
     """
-    target = target_of_sums(conv, term_sums_of(conv))
+    target = target_of_sums(conv)
     for multiplies in (False, True):
         if multiplies != conv.per_channel and not multiplies:
             continue
@@ -174,18 +174,21 @@ def stages_with_sum(conv: Convolution, other: DeviceTensor, result: DeviceTensor
     """
     scales = conv.output_scale, other.scale, result.scale
     zero_points = other.zero_point, result.zero_point
-    found = sum_behind(target_of_sums(conv, term_sums_of(conv)), scales, zero_points)
+    found = sum_behind(target_of_sums(conv), scales, zero_points)
     if found is None:
         return None
     bn = bn_in_registers(found.pipeline.bn)
     return found if may_add_behind(conv.chip, conv.kind, bn) else None
 
 
-def target_of_sums(conv: Convolution, sums: TermSums) -> Target:
-    """Return the specification of ``conv``: what TensorFlow Lite computes. ``sums``: of its
-    weights.
-    """
-    return _target_of(conv, accumulator_bounds(sums, conv.bias, conv.source.zero_point))
+def target_of_sums(conv: Convolution) -> Target:
+    """Return the specification of ``conv``: what TensorFlow Lite computes."""
+    return _target_of(conv, _bounds(conv, _term_sums(conv)))
+
+
+def _bounds(conv: Convolution, sums: TermSums) -> AccumulatorBounds:
+    """Return between which values sums lie, bias included. ``sums``: of the weights."""
+    return accumulator_bounds(sums, conv.bias, conv.source.zero_point)
 
 
 def _target_of(conv: Convolution, bounds: AccumulatorBounds) -> Target:
@@ -199,8 +202,7 @@ def share_differing(conv: Convolution) -> float:
     """Return about how many results differ from TensorFlow Lite's. Raises LoweringError where no
     stages are near enough.
     """
-    sums = term_sums_of(conv)
-    return _requantized(conv, accumulator_bounds(sums, conv.bias, conv.source.zero_point)).share
+    return _requantized(conv, _bounds(conv, _term_sums(conv))).share
 
 
 def choose_requantization(
@@ -210,9 +212,8 @@ def choose_requantization(
     sums per channel. The accumulator's bounds come from the weights themselves. Raises
     LoweringError.
     """
-    sums = term_sums_of(conv)
-    bounds = accumulator_bounds(sums, conv.bias, conv.source.zero_point)
-    pipeline = requantization(conv, bounds, is_in_parts=is_in_parts)
+    sums = _term_sums(conv)
+    pipeline = requantization(conv, _bounds(conv, sums), is_in_parts=is_in_parts)
     return pipeline, _hardware_bias(conv, sums) + pipeline.bs.add
 
 
@@ -317,7 +318,7 @@ def _hardware_bias(conv: Convolution, sums: TermSums) -> Int64Array:
     return np.asarray(conv.bias - conv.source.zero_point * sums.total)
 
 
-def term_sums_of(conv: Convolution) -> TermSums:
+def _term_sums(conv: Convolution) -> TermSums:
     """Return the sums of each output channel's weights."""
     weights = conv.weights
     if conv.is_depthwise:
