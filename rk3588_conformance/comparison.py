@@ -27,7 +27,7 @@ from delegate.host.kernels import for_runtime
 from delegate.host.runtimes import find_runtime
 from delegate.host.samples import Sample
 from delegate.host.tally import Tally
-from delegate.lower.lowered import Difference
+from delegate.lower.numerics.pipeline import Difference
 from delegate.model.cached import cached_property
 from delegate.model.graph import Graph, Node
 from delegate.model.tflite_reader import read_graph

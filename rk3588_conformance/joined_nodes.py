@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from delegate.lower.lowered import Difference, Layer
+from delegate.lower.lowered import Layer
+from delegate.lower.numerics.pipeline import Difference
 from delegate.model.graph import Graph, Node
 
 

@@ -12,25 +12,15 @@ from typing import Final
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
+from delegate.lower.numerics.pipeline import Difference
 from delegate.lower.task import BufferId, Ref, Task
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The distance from TensorFlow Lite's results of nodes that are one task instead of several: at
-    most so many LSB for any input, and the share of results that differ by the model of
-    ``fused_prover``.
-    """
-
-    most_lsb: int
-    share: float
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One NPU operation and the TFLite nodes it computes. ``name`` is what errors and traces show,
-    ``choice`` why it is tiled as it is. ``told`` gives the parts of ``difference``, which only
-    reports ask for; None: as the numeric contract says. ``bound``: how far its results are from
+    ``choice`` why it is tiled as it is. ``told`` gives ``difference``, which only reports ask
+    for; None: as the numeric contract says. ``bound``: how far its results are from
     exact ones; None: they are integers.
     """
 
@@ -39,13 +29,13 @@ class Layer:
     nodes: tuple[int, ...]
     tasks: tuple[Task, ...]
     choice: str = ""
-    told: Callable[[], tuple[int, float]] | None = None
+    told: Callable[[], Difference] | None = None
     bound: HalfBound | None = None
 
     @property
     def difference(self) -> Difference | None:
         """Return how far the results of several nodes in one task are from TensorFlow Lite's."""
-        return None if self.told is None else Difference(*self.told())
+        return None if self.told is None else self.told()
 
     def within(self, bound: HalfBound | None) -> Layer:
         """Return the layer with the bound of its results, also in words; None: as it is."""

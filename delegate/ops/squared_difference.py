@@ -21,7 +21,7 @@ from delegate.lower.legalize import is_known, pair, ties_away
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import unplaced
 from delegate.lower.numerics import tflite
-from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
+from delegate.lower.numerics.pipeline import Difference, Ew, EwOperation, Pipeline
 from delegate.lower.numerics.prover import Proof
 from delegate.lower.numerics.squares import Stages, requantize_squares
 from delegate.lower.numerics.tflite import SQUARE_BITS
@@ -111,7 +111,7 @@ def plan_squares(planning: Planning, operation: Operation) -> Plan:
         )
         layer = layer_of(planning, operation, tasks)
         share = int(proof.wrong[0]) / _PAIRS
-        return replace(layer, told=partial(tuple[int, float], (1, share))) if share else layer
+        return replace(layer, told=partial(Difference, 1, share)) if share else layer
 
     footprint = pair_footprint(planning, operation)
     work_bytes = _MAPS * room + footprint.work_bytes

@@ -6,7 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from delegate.lower.lowered import Difference, Layer
+from delegate.lower.lowered import Layer
+from delegate.lower.numerics.pipeline import Difference
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from rk3588_conformance import joined_nodes
@@ -21,7 +22,7 @@ BETWEEN = Quantization((0.06,), (5,))
 
 
 def layer(nodes: tuple[int, ...], difference: Difference | None) -> Layer:
-    told = None if difference is None else partial(tuple, (difference.most_lsb, difference.share))
+    told = difference and partial(Difference, difference.most_lsb, difference.share)
     return Layer("layer", "CONV_2D", nodes, (), "", told)
 
 

@@ -47,6 +47,7 @@ from delegate.lower.numerics.pipeline import (
     INT8_MIN,
     Bn,
     Bs,
+    Difference,
     Ew,
     EwOperation,
     FloatArray,
@@ -138,7 +139,7 @@ def found_at(entries: Int64Array, index: FloatArray) -> Int64Array:
 
 def _differences(
     pipeline: Pipeline, target: Target, function: Int64Array, entries: Int64Array
-) -> tuple[int, float]:
+) -> Difference:
     """Return the bound, and about how many results differ."""
     least, largest = target.outputs
     results = function[least - INT8_MIN : largest - INT8_MIN + 1]
@@ -159,7 +160,7 @@ def _differences(
         found = found_at(entries, index).reshape(-1, _SAMPLES)
         differing += int(np.count_nonzero(found != results[rows, np.newaxis]))
         counted += found.size
-    return worst, differing / max(counted, 1)
+    return Difference(worst, differing / max(counted, 1))
 
 
 def requantize_slopes(

@@ -222,17 +222,26 @@ class Pipeline:
         return all(bool(np.all((value >= INT32_MIN) & (value <= INT32_MAX))) for value in inner)
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The distance from TensorFlow Lite's results of nodes that are one task instead of several: at
+    most so many LSB for any input, and the share of results that differ if every accumulator is as
+    frequent.
+    """
+
+    most_lsb: int
+    share: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Joined:
-    """Stages of a convolution and of what follows it. ``differs`` says how the results differ: the
-    largest distance to TensorFlow Lite's for any input, in LSB, and the share of results that
-    differ if every accumulator is as frequent. ``entries``: of the tables, where a function
-    follows; None: EW adds a map.
+    """Stages of a convolution and of what follows it. ``differs`` says how far the results are from
+    TensorFlow Lite's. ``entries``: of the tables, where a function follows; None: EW adds a map.
     """
 
     pipeline: Pipeline
     entries: Int64Array | None
-    differs: Callable[[], tuple[int, float]]
+    differs: Callable[[], Difference]
 
 
 def _part(operand: Operand, channels: slice) -> Operand:

@@ -28,6 +28,7 @@ from delegate.lower.numerics.pipeline import (
     INT8_MIN,
     Bn,
     Bs,
+    Difference,
     Ew,
     EwOperation,
     FloatArray,
@@ -133,7 +134,7 @@ def _differences(
     target: Target,
     scales: tuple[float, float, float],
     zero_points: tuple[int, int],
-) -> tuple[int, float]:
+) -> Difference:
     """Return the bound, and about how many sums differ, of accumulators that are spread over
     int8.
     """
@@ -153,4 +154,4 @@ def _differences(
     inner = np.clip(inner + target.zero_point, *target.outputs)
     zeros = target.zero_point, *zero_points
     wanted = weighted_sum((inner, others), scales, zeros, (1, 1)) + zero_points[1]
-    return worst, float(np.mean(found != np.clip(wanted, INT8_MIN, INT8_MAX)))
+    return Difference(worst, float(np.mean(found != np.clip(wanted, INT8_MIN, INT8_MAX))))
