@@ -90,7 +90,8 @@ def pipeline_of(factors: Factors, target: Target) -> Pipeline:
             low = max(outputs[0] - zero_point, -least)
         # The nearest to the clamp gives it exactly.
         limit = round((outputs[1] - zero_point - low) * factors.steps_per_lsb)
-        relux = limit if limit <= INT32_MAX else None  # beyond, int8 saturates anyway
+        # Beyond int32 nothing is: int8 saturates. Some known forms have both clamps or none.
+        relux = min(limit, INT32_MAX)
     bn, ew = Bn(factors.second, shift=factors.bn_shift, relu=relu, relux=relux), None
     if low:
         # The lower bound is not the zero point: EW takes it off, OUT_CVT puts it back.
