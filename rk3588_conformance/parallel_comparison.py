@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delegate.errors import DelegateError
+from delegate.host.runtimes import require_reference_kernels
 from delegate.host.samples import Details, Sample
 from delegate.host.workers import Failure, in_order, spread
 from delegate.options import Options
@@ -56,6 +57,8 @@ def compare_in_processes(
     ``sources`` must be picklable where ``jobs`` > 1. ``done`` is called after each sample. Raises
     what ``Comparer`` raises.
     """
+    if per_op or reference_kernels:
+        require_reference_kernels(path)
     setup = _Setup(path, options.to_strings(), per_op, reference_kernels)
     total = Comparison()
     # The parent loads the model too: bad models and options fail here, before a process starts.

@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -141,6 +143,33 @@ def installed_runtimes() -> list[str]:
         except (ImportError, ValueError):
             continue
     return found
+
+
+_ALONE = """
+import pathlib, sys
+from delegate.host.runtimes import find_runtime
+find_runtime().interpreter(pathlib.Path(sys.argv[1]), reference_kernels=True).invoke()
+"""
+"""A program that runs a model with reference kernels, without the delegate."""
+
+
+def require_reference_kernels(model: Path) -> None:
+    """Run ``model`` once with the runtime's reference kernels, in a process of its own.
+
+    Some of them check numbers that the fast kernels bear, and end the process. Raises DelegateError
+    where they do; what the runtime refuses in words it says again where it is loaded.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", _ALONE, str(model)], capture_output=True, check=False
+    )
+    if done.returncode < 0:
+        runtime = find_runtime()
+        raise DelegateError(
+            f"{model}: the reference kernels of {runtime.name} {runtime.version} end their process "
+            f"({signal.Signals(-done.returncode).name}) with this model, without this delegate: "
+            "nothing is known of the NPU; compare with --reference builtin and without --per-op, "
+            "or under another runtime"
+        )
 
 
 def loaded_runtime() -> Runtime | None:

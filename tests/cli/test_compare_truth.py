@@ -109,3 +109,17 @@ def test_ids_are_drawn_within_the_smallest_table() -> None:
     ids, number = random_sample(inputs, 0, table_rows(graph))
     assert set(ids.flat) == set(range(7))
     assert number.dtype == ids.dtype == np.int32
+
+
+@pytest.mark.parametrize("more", [(), ("--per-op",)])
+def test_a_runtime_that_dies_of_a_model_is_named(tmp_path, capsys, more) -> None:
+    """ADD asserts that its result's scale is not far below its operands'."""
+    builder = ModelBuilder("dies")
+    quantization = Quantization((0.5,), (0,))
+    a, b = (builder.input(name, (1, 4, 4, 8), DType.INT8, quantization) for name in "ab")
+    path = tmp_path / "dies.tflite"
+    path.write_bytes(builder.build(layers.add(builder, a, b, output_scale=2.0**-30)))
+    assert main(["compare", str(path), "-O", "deny_ops=NONE", *more]) == 1
+    said = capsys.readouterr().err
+    assert "the reference kernels of " in said
+    assert "(SIGABRT) with this model, without this delegate" in said
