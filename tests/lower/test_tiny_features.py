@@ -1,5 +1,6 @@
-"""Layers whose results hardly vary, as networks without training have them: multipliers of 2^-15 and
-a clamp in the middle of the range, of which int8 takes nothing off.
+"""Layers whose results hardly vary, as networks without training have them.
+
+Their multipliers are 2^-15, and the clamp lies within the range: int8 takes nothing off there.
 """
 
 from __future__ import annotations
