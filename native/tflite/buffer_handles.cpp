@@ -33,9 +33,10 @@ class BufferHandles {
     const std::lock_guard<std::mutex> lock(mutex_);
     forget_closed();
   }
+  // Never destroyed: runtimes free handles while the process ends.
   static BufferHandles& of_process() {
-    static BufferHandles handles;
-    return handles;
+    static BufferHandles* const handles = std::make_unique<BufferHandles>().release();
+    return *handles;
   }
 
  private:
