@@ -12,7 +12,7 @@ from rk3588_conformance.builder.moves import pad
 from rk3588_conformance.builder.pooling import reduced
 from rk3588_conformance.case import Family
 from rk3588_conformance.grid import Value
-from rk3588_conformance.own_grid import EIGHT_BITS, layer_grid, rescaled
+from rk3588_conformance.own_grid import EIGHT_BITS, layer_grid, pair, rescaled
 from rk3588_conformance.tolerance import NONE
 
 _BORDERS = {"pad": (None, None), "value": (5, None), "reflect": (None, 0), "symmetric": (None, 1)}
@@ -68,4 +68,32 @@ def _reductions(
     return reduced(builder, _REDUCTIONS[reduction], x, result, keep_dims=keep_dims == 1, axes=(1,))
 
 
-FAMILIES: tuple[Family, ...] = (_borders, _reductions)
+def _ranked(*, rank: int, size: str, channels: int, **_: Value) -> tuple[int, ...]:
+    height, width = pair(size)
+    shapes = (height * width, channels), (2, height * width, channels), (3, height, width, channels)
+    return shapes[rank - 2]
+
+
+@layer_grid(
+    "ChannelReductions.Op/",
+    differing=NONE,
+    input_shape=_ranked,
+    is_in=_is_uint8_or_no_sum,
+    reduction=("mean", "sum"),
+    rank=(2, 3, 4),
+    size=("1x1", "7x5", "37x4"),
+    channels=(1, 3, 16, 37, 64, 192, 768),
+    ratio=("0_02", "0_3", "1", "9"),
+    type=EIGHT_BITS,
+)
+def _channels(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, reduction: str, ratio: str,
+    channels: int, **_: Value,
+) -> int:  # fmt: skip
+    """Means and sums of the last axis, as layer normalisation has them."""
+    held = float(ratio.replace("_", ".")) * (channels if reduction == "sum" else 1)
+    result = rescaled(builder, rng, x, held)
+    return reduced(builder, _REDUCTIONS[reduction], x, result, keep_dims=True, axes=(-1,))
+
+
+FAMILIES: tuple[Family, ...] = (_borders, _reductions, _channels)

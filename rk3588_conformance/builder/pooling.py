@@ -44,9 +44,11 @@ def reduced(
     keep_dims: bool,
     axes: Sequence[int] = (1, 2),
 ) -> int:
-    """MEAN, SUM or REDUCE_MAX over the pixels of ``x``, whose quantisation it has unless given."""
-    images, *pixels, channels = builder.spec(x).shape
-    shape = (images, *(1 for _ in pixels if keep_dims), channels)
+    """MEAN, SUM or REDUCE_MAX over ``axes`` of ``x``, whose quantisation it has unless given."""
+    before = builder.spec(x).shape
+    reduced = {axis % len(before) for axis in axes}
+    sizes = ((1 if axis in reduced else size) for axis, size in enumerate(before))
+    shape = tuple(s for axis, s in enumerate(sizes) if keep_dims or axis not in reduced)
     return builder.result(
         op, (x,), op.lower(), shape, quantization,
         options=ReducerOptions(keep_dims), numbers={"axes": axes}, version=2,

@@ -26,9 +26,9 @@ def average_pool_2d(call: Call) -> Array:
 
 
 def mean(call: Call) -> Array:
-    """Average over height and width, or along a line."""
-    total, mantissa, exponent = _image_total(call)
-    count = math.prod(call.operand().shape[1:-1])
+    """Average over the axes that the model names."""
+    total, mantissa, exponent = _total(call)
+    count = math.prod(call.operand().shape[axis] for axis in _axes(call))
     bits = 0  # of the count, as the kernel shifts before it divides
     while count >> (bits + 1) and bits < min(32, 31 + exponent):
         bits += 1
@@ -36,18 +36,21 @@ def mean(call: Call) -> Array:
     return scaled + call.result.zero_point
 
 
-def _image_total(call: Call) -> tuple[Array, int, int]:
-    """The sums of every image's channels, less the zero points, and the multiplier to the output's
-    scale.
-    """
+def _axes(call: Call) -> tuple[int, ...]:
+    axes = call.graph.tensor(call.node.inputs[1]).constant
+    assert axes is not None
+    return tuple(int(axis) for axis in axes.ravel())
+
+
+def _total(call: Call) -> tuple[Array, int, int]:
+    """The sums over the axes, less the zero points, and the multiplier to the output's scale."""
     multiplier = quantize_multiplier(call.quantization().scale / call.result.scale)
-    steps = call.steps()
-    return steps.sum(axis=tuple(range(1, steps.ndim - 1))), *multiplier
+    return call.steps().sum(axis=_axes(call)), *multiplier
 
 
 def total(call: Call) -> Array:
-    """Add up over height and width."""
-    return scale_by(*_image_total(call)) + call.result.zero_point
+    """Add up over the axes."""
+    return scale_by(*_total(call)) + call.result.zero_point
 
 
 def is_uint8(call: Call) -> bool:

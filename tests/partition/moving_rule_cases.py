@@ -176,8 +176,13 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (tall_average, "it is 32 x 1"),
     ],
     "reduced_over_pixels": [
+        (lambda: averaged(axes=(3,), op="REDUCE_MAX"), "the axes are [3]"),
+        (lambda: averaged(axes=(1, 6), op="REDUCE_MAX"), "the axes are [1, 6]"),
+    ],
+    "summed_over_pixels_or_channels": [
         (lambda: with_input(averaged(), X, shape=(9, 7, 5)), "it is [9, 7, 5]"),
         (lambda: with_input(averaged(), 1, constant=None), "the axes are computed"),
+        (lambda: averaged(axes=(3,)), "the axes are [3]"),
         (lambda: averaged(axes=(1, 3)), "the axes are [1, 3]"),
         (lambda: averaged(axes=(1, 6)), "the axes are [1, 6]"),
     ],

@@ -342,10 +342,12 @@ def tall_average() -> Graph:
     return read_graph(b.build())
 
 
-def averaged(shape: tuple[int, ...] = (1, 9, 7, 5), axes: tuple[int, ...] = (1, 2)) -> Graph:
+def averaged(
+    shape: tuple[int, ...] = (1, 9, 7, 5), axes: tuple[int, ...] = (1, 2), op: str = "MEAN"
+) -> Graph:
     b = ModelBuilder()
     x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
-    b.output(reduced(b, "MEAN", x, per_tensor(0.25, 3), keep_dims=False, axes=axes))
+    b.output(reduced(b, op, x, per_tensor(0.25, 3), keep_dims=False, axes=axes))
     return read_graph(b.build())
 
 

@@ -58,9 +58,9 @@ _ORDER: Final = Cause(
 _MOVES: Final = Cause(
     "Operators that only move data stand between nodes of the CPU.",
 )
-_NORMALISED: Final = Cause(
-    "A mean over channels, or over other axes than height and width: layer normalisation.",
-    "Use BatchNormalization instead of LayerNormalization: it becomes part of the convolution.",
+_REDUCED: Final = Cause(
+    "A mean, sum or maximum over other axes than height and width, or than the last one.",
+    "Reduce height and width together, or the last axis with keep_dims=True.",
 )
 _LOOKED_UP: Final = Cause(
     "Rows of a table are looked up by numbers that are computed: an embedding."
@@ -94,7 +94,8 @@ _BY_RULE: Final = {
     "tasks_keep_memory": _MOVES,
     "parts_are_consecutive": _MOVES,
     "features_computed": _MOVES,
-    "reduced_over_pixels": _NORMALISED,
+    "reduced_over_pixels": _REDUCED,
+    "summed_over_pixels_or_channels": _REDUCED,
     "reduced_sides_in_range": _LARGE_MEAN,
     FORM_IS_KNOWN.name: Cause(
         "Nobody is known to have run such a task on a board (numerics=auto asks for that).",

@@ -1,4 +1,5 @@
-"""Sums of images that are larger than a window: in two steps, in int8, exactly.
+"""Sums by dense convolutions: of a pixel's channels, by a kernel of ones, and of images that are
+larger than a window: in two steps, in int8, exactly.
 
 An image's pixels lie one after the other, and so do its surfaces. The first step sums strips of n
 pixels, for each of which two numbers of 8 bits are enough:
@@ -49,6 +50,7 @@ from delegate.lower.numerics.pipeline import (
 from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, surfaces_written
 from delegate.lower.task import BnStage, ConvTask, Pair, Ref, Stages, Task, TaskKind
+from delegate.lower.weights import dense_channels
 from delegate.ops.shared.pooling import require_rows_together
 
 
@@ -156,6 +158,35 @@ def plan_large_sum(
                 ends = given.surfaces_from(*channels), made.surfaces_from(*channels)
                 work = memory.work.moved(first * area)
                 yield from _Stack(moving, strips, together, *ends, work).tasks(*stages)
+
+    return plan_of(planning, operation, footprint, tasks)
+
+
+def plan_channel_sum(
+    planning: Planning, operation: Operation, stages: tuple[int, Pipeline]
+) -> Plan:
+    """Plan the sum of every pixel's channels: one kernel with weights of 1. ``stages``: as of
+    ``plan_large_sum``. Raises LoweringError.
+    """
+    operand, groups, (bias, pipeline) = operation.operands[0], planning.chip.groups, stages
+    channels = planning.tensor(operand).view.channels
+    footprint = Footprint(
+        operation.node,
+        ((operand, dense_channels(channels, groups) // CHANNELS_PER_SURFACE),),
+        operation.result,
+        groups.surfaces_written(1, is_depthwise=False),
+        surface_pixels=groups.surface_pixels(is_depthwise=False),
+    )
+
+    def tasks(memory: Memory) -> Iterator[Task]:
+        moving = Moving(planning.chip, operation.node, memory.constants)
+        source, target = memory.tensors[operand], memory.tensors[operation.result]
+        ones = np.ones((1, 1, 1, channels), np.int8)
+        for image in range(source.view.images):
+            ends = source.image(image), target.image(image)
+            conv = moving.convolution(*ends, ones, Selection(), is_depthwise=False)
+            found = _stages(conv, pipeline, bias, memory.constants)
+            yield from tile_tasks(conv, found, memory.constants)
 
     return plan_of(planning, operation, footprint, tasks)
 

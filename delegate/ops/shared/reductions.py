@@ -1,5 +1,5 @@
-"""The common part of MEAN, SUM and REDUCE_MAX over height and width: options, rules, shapes, and
-the plan of sums.
+"""The common part of MEAN, SUM and REDUCE_MAX over height and width, or of sums over channels:
+options, rules, shapes, and the plan of sums.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from delegate.ops.shared.large_sums import (
     has_strips,
     longest_strip,
     most_strips,
+    plan_channel_sum,
     plan_large_sum,
     strips_of,
 )
@@ -47,25 +48,53 @@ def reduced_over_pixels(facts: GraphFacts, node: Node) -> str | None:
     """The input must have rank {rank}, or be a line of one image, and the axes must be constant:
     height and width, or the line's.
     """
-    shape = facts.features(node)[0].shape
+    return _other_pixels(facts.graph, node)
+
+
+@constraint(rank=RANK)
+def summed_over_pixels_or_channels(facts: GraphFacts, node: Node) -> str | None:
+    """The axes must be constant: height and width of rank {rank}, or a line's of one image, or the
+    last one, which is kept.
+    """
+    return None if sums_channels(facts.graph, node) else _other_pixels(facts.graph, node)
+
+
+def _other_pixels(graph: Graph, node: Node) -> str | None:
+    """Return what is reduced if it is not the pixels."""
+    shape = graph.tensor(node.inputs[0]).shape
     rank = len(shape)
     if rank != RANK and not (rank == _LINE_RANK and shape[0] == 1):
         return f"it is {list(shape)}"
-    axes = facts.graph.tensor(node.inputs[AXES]).constant
+    axes = _axes(graph, node)
     if axes is None:
         return "the axes are computed"
-    found = [int(axis) for axis in axes.ravel()]
-    if {axis % rank for axis in found} != {*range(1, rank - 1)} or any(
-        abs(a) > rank for a in found
-    ):
-        return f"the axes are {found}"
-    return None
+    return f"the axes are {axes}" if _places(axes, rank) != {*range(1, rank - 1)} else None
+
+
+def sums_channels(graph: Graph, node: Node) -> bool:
+    """Return whether the last axis alone is reduced, to one element that is kept."""
+    axes, rank = _axes(graph, node), len(graph.tensor(node.inputs[0]).shape)
+    is_kept = node.known_options(ReducerOptions).keep_dims
+    return is_kept and axes is not None and rank <= RANK and _places(axes, rank) == {rank - 1}
+
+
+def _axes(graph: Graph, node: Node) -> list[int] | None:
+    """Return the axes as the model has them; None: they are computed."""
+    axes = graph.tensor(node.inputs[AXES]).constant
+    return None if axes is None else [int(axis) for axis in axes.ravel()]
+
+
+def _places(axes: list[int], rank: int) -> set[int]:
+    """Return the axes counted from the first one; -1 stands for one that there is not."""
+    return {axis % rank if -rank <= axis < rank else -1 for axis in axes}
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    """Return the shape: the pixels become one, or vanish."""
+    """Return the shape: the pixels become one, or vanish, or the channels become one."""
     options = node.known_options(ReducerOptions)
-    images, *pixels, channels = graph.tensor(node.inputs[0]).shape
+    images, *pixels, channels = shape = graph.tensor(node.inputs[0]).shape
+    if sums_channels(graph, node):
+        return ((*shape[:-1], 1),)
     return ((images, *(1 for _ in pixels if options.keep_dims), channels),)
 
 
@@ -104,13 +133,21 @@ def reduced_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     {strips} strips of up to {strip} pixels.
     """
     chip, image = facts.chip, view_of(facts.features(node)[0].shape)
+    if sums_channels(facts.graph, node):
+        return None
     if summed_image(chip, image) or strips_of(chip, image.pixels):
         return None
     known = "" if has_strips(chip) else ", and no tasks for strips are known"
     return f"they are {image.height} x {image.width}{known}"
 
 
-SUM_RULES = (*RULES, reduced_sides_in_range)
+SUM_RULES = (
+    *common.FIRST,
+    *common.QUANTIZATION,
+    summed_over_pixels_or_channels,
+    reduced_shape_follows,
+    reduced_sides_in_range,
+)
 
 
 TargetOf = Callable[[int, tuple[float, float], tuple[int, int]], Target]
@@ -120,7 +157,9 @@ TargetOf = Callable[[int, tuple[float, float], tuple[int, int]], Target]
 def plan_sum(planning: Planning, operation: Operation, target_of: TargetOf) -> Plan:
     """Plan MEAN or SUM: the sum of an image, requantised. Raises LoweringError."""
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
-    count, image = source.view.pixels, summed_image(planning.chip, source.view)
+    of_channels = sums_channels(planning.graph, operation.node)
+    count = source.view.channels if of_channels else source.view.pixels
+    image = None if of_channels else summed_image(planning.chip, source.view)
     kind = TaskKind.DENSE if image is None else TaskKind.DEPTHWISE
     zero_points = source.zero_point, target.zero_point
     pipeline = requantize_image(
@@ -130,6 +169,8 @@ def plan_sum(planning: Planning, operation: Operation, target_of: TargetOf) -> P
         rounds_in_bn=rounds_twice(planning.chip, kind, per_channel=False),
     )
     stages = -source.zero_point * count, pipeline
+    if of_channels:
+        return plan_channel_sum(planning, operation, stages)
     if image is None:
         strips = strips_of(planning.chip, count)
         assert strips is not None  # the rules ran before
