@@ -153,6 +153,10 @@ find_runtime().interpreter(pathlib.Path(sys.argv[1]), reference_kernels=True).in
 """A program that runs a model with reference kernels, without the delegate."""
 
 
+_DEATHS = (signal.SIGABRT, signal.SIGSEGV, signal.SIGFPE, signal.SIGILL, signal.SIGBUS)
+"""Signals by which a process ends itself."""
+
+
 def require_reference_kernels(model: Path) -> None:
     """Run ``model`` once with the runtime's reference kernels, in a process of its own.
 
@@ -160,9 +164,12 @@ def require_reference_kernels(model: Path) -> None:
     where they do; what the runtime refuses in words it says again where it is loaded.
     """
     done = subprocess.run(
-        [sys.executable, "-c", _ALONE, str(model)], capture_output=True, check=False
+        [sys.executable, "-c", _ALONE, str(model)],
+        capture_output=True,
+        check=False,
+        start_new_session=True,  # Ctrl-C is its parent's
     )
-    if done.returncode < 0:
+    if -done.returncode in _DEATHS:
         runtime = find_runtime()
         raise DelegateError(
             f"{model}: the reference kernels of {runtime.name} {runtime.version} end their process "

@@ -57,7 +57,10 @@ def test_input_with_channels_first(run: Run, model: Path, picture: Path, tmp_pat
     other.write_bytes(constant_detector(channels_first=True))
     expected = run("detect", picture, "--model", model, "--json").json
     assert len(expected["detections"]) == 1
-    assert run("detect", picture, "--model", other, "--json").json == expected
+    found = run("detect", picture, "--model", other, "--json").json
+    # The mean over rows and columns that lie last stays on the CPU.
+    assert found.pop("delegated_nodes") < expected.pop("delegated_nodes")
+    assert found == expected
 
 
 def test_boxes_are_drawn(run: Run, model: Path, picture: Path, tmp_path: Path) -> None:
