@@ -153,27 +153,28 @@ find_runtime().interpreter(pathlib.Path(sys.argv[1]), reference_kernels=True).in
 """A program that runs a model with reference kernels, without the delegate."""
 
 
-_DEATHS = (signal.SIGABRT, signal.SIGSEGV, signal.SIGFPE, signal.SIGILL, signal.SIGBUS)
-"""Signals by which a process ends itself."""
-
-
 def require_reference_kernels(model: Path) -> None:
     """Run ``model`` once with the runtime's reference kernels, in a process of its own.
 
     Some of them check numbers that the fast kernels bear, and end the process. Raises DelegateError
     where they do; what the runtime refuses in words it says again where it is loaded.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", _ALONE, str(model)],
-        capture_output=True,
-        check=False,
-        start_new_session=True,  # Ctrl-C is its parent's
-    )
-    if -done.returncode in _DEATHS:
+    from delegate.host.interruption import starting_processes
+
+    words = [sys.executable, "-c", _ALONE, str(model)]
+    with starting_processes():
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        process.wait()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    if process.returncode < 0:
         runtime = find_runtime()
         raise DelegateError(
             f"{model}: the reference kernels of {runtime.name} {runtime.version} end their process "
-            f"({signal.Signals(-done.returncode).name}) with this model, without this delegate: "
+            f"({signal.Signals(-process.returncode).name}) with this model, without this delegate: "
             "nothing is known of the NPU; compare with --reference builtin and without --per-op, "
             "or under another runtime"
         )

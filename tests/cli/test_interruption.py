@@ -196,7 +196,8 @@ def test_processes_of_a_command_do_not_know_ctrl_c(name: str, places: dict[str, 
         said = [line for line in ours(process.stderr.read()) if line != NOTES.get(name)]
         lines = [line for line in said if not line.endswith("%")]  # progress, on a slow machine
         assert (process.returncode, lines) == (0, [])
-        assert len(signalled) == 3, "two workers, and what Python starts beside them"
+        # Two workers, what Python starts beside them, and compare's look at the runtime's kernels.
+        assert len(signalled) == (4 if name == "compare_jobs" else 3)
         assert min(signalled.values()) > 10
     finally:
         with contextlib.suppress(ProcessLookupError):
