@@ -27,7 +27,6 @@ class SharedMemory {
   SharedMemory& operator=(const SharedMemory&) = delete;
 
   int descriptor() const { return fd_; }
-  const Identity& identity() const { return identity_; }
   // Whether `descriptor` is one of this memory.
   bool is_behind(int descriptor) const;
   Span<uint8_t> bytes() const { return {data_, size_}; }

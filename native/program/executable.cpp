@@ -59,10 +59,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   submit_.timeout_ms = settings.timeout_ms;
   submit_.threads = settings.threads;
   submit_.outputs_hold_content = settings.holds_content;
-  submission_ = device_->prepare(submit_);
-  if (!submission_->task_targets().empty()) {
-    progress_ = std::make_unique<RunProgress>(*submission_, submit_);
-  }
+  prepare_submission();
   for (const auto& buffer : buffers_) {
     const bool is_shared = buffer.get() == this->buffer(BufferId::kConstants);
     if (buffer != nullptr && !is_shared) device_->sync_for_device(*buffer);
@@ -180,6 +177,13 @@ void Executable::build_submit(bool writes_input) {
   }
   submit_.host_input = buffer(BufferId::kInput);
   submit_.host_output = buffer(BufferId::kOutput);
+}
+
+void Executable::prepare_submission() {
+  submission_ = device_->prepare(submit_);
+  if (!submission_->task_targets().empty()) {
+    progress_ = std::make_unique<RunProgress>(*submission_, submit_);
+  }
 }
 
 RunTimes Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {

@@ -146,6 +146,7 @@ class Executable {
   bool writes_inputs(const Program& program) const;
   void build_jobs(const Program& program);
   void build_submit(bool writes_input);
+  void prepare_submission();
   void give_inputs(Span<const uint8_t* const> inputs);
   void give_marked();
   // Returns how often it was repeated.

@@ -73,10 +73,7 @@ Executable::Executable(Executable& base, const SharedEdges& edges, Buffers buffe
   submit_.inputs.clear();
   submit_.outputs.clear();
   build_submit(false);
-  submission_ = device_->prepare(submit_);
-  if (!submission_->task_targets().empty()) {
-    progress_ = std::make_unique<RunProgress>(*submission_, submit_);
-  }
+  prepare_submission();
   device_->sync_for_device(*regcmd);
 }
 
