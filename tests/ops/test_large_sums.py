@@ -13,7 +13,7 @@ from delegate.compile.compiler import CompileResult, compile_model
 from delegate.lower.numerics.image_sums import quotient
 from delegate.lower.numerics.pipeline import Pipeline
 from delegate.model.graph import DType, Quantization
-from delegate.ops.shared.large_sums import longest_strip, strips_of
+from delegate.ops.shared.dense_sums import longest_strip, strips_of
 from delegate.options import Options
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import concatenation

@@ -21,8 +21,7 @@ from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Shape, constraint
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import most_kernel
-from delegate.ops.shared.image_rules import RANK, other_shape
-from delegate.ops.shared.large_sums import (
+from delegate.ops.shared.dense_sums import (
     has_strips,
     longest_strip,
     most_strips,
@@ -30,6 +29,7 @@ from delegate.ops.shared.large_sums import (
     plan_large_sum,
     strips_of,
 )
+from delegate.ops.shared.image_rules import RANK, other_shape
 from delegate.ops.shared.pooling import WindowSums, plan_window_sums
 
 AXES = 1
