@@ -223,13 +223,30 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     """Dense; groups become kernels over all channels with weights that count as zero."""
     graph, node = planning.graph, operation.node
     options = node.known_options(ConvOptions)
+    if _is_beyond(planning.chip, options):
+        shape = graph.tensor(node.inputs[1]).shape
+        weights = device_weights(graph, node, shape[0], shape)
+        return plan_patches(planning, operation, options, weights)
+    return convolution.plan_convolution(planning, operation, options, _weights(graph, node))
+
+
+def cost(planning: Planning, operation: Operation) -> int | None:
+    """Return the modelled cycles, launches included; None: it has no tasks of its own."""
+    graph, node = planning.graph, operation.node
+    options = node.known_options(ConvOptions)
+    if _is_beyond(planning.chip, options):
+        return None
+    given = planning.tensor(operation.operands[0])
+    conv = convolution.resolved(planning, operation, options, _weights(graph, node), given)
+    return convolution.cost_whole(planning, operation, conv)
+
+
+def _weights(graph: Graph, node: Node) -> DeviceWeights:
+    """Return kernels over all channels."""
     shape = graph.tensor(node.inputs[1]).shape
     weights = device_weights(graph, node, shape[0], shape)
-    if _is_beyond(planning.chip, options):
-        return plan_patches(planning, operation, options, weights)
     channels = view_of(graph.tensor(node.inputs[0]).shape).channels
-    wide = replace(weights, values=widen_groups(weights.values, channels, weights.zero_point))
-    return convolution.plan_convolution(planning, operation, options, wide)
+    return replace(weights, values=widen_groups(weights.values, channels, weights.zero_point))
 
 
 OPERATOR = Operator(

@@ -42,15 +42,19 @@ HostTakes = Callable[[Graph, Partition, Collection[int]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Unfolded:
-    """``before``: the nodes that a convolution of ``graph`` also does, by the index that it has."""
+class Rewritten:
+    """A graph that says a partition in another way. ``before``: the model's nodes that a
+    convolution of ``graph`` also does, by the index that it has.
+    """
 
     graph: Graph
     partition: Partition
     before: Mapping[int, tuple[int, ...]]
 
 
-def unfold_heads(graph: Graph, partition: Partition, chip: Chip, host_takes: HostTakes) -> Unfolded:
+def unfold_heads(
+    graph: Graph, partition: Partition, chip: Chip, host_takes: HostTakes
+) -> Rewritten:
     """Return ``graph`` and ``partition``, or such with the heads in their convolution's shape whose
     elements the host brings back in order, where that is cheaper.
     """
@@ -69,7 +73,7 @@ def unfold_heads(graph: Graph, partition: Partition, chip: Chip, host_takes: Hos
             facts = facts_of(graph, chip)
             nodes = head.conv.index, head.reshape.index
             before.update((part.node.index, nodes) for part in head.parts)
-    return Unfolded(graph, partition, before)
+    return Rewritten(graph, partition, before)
 
 
 def _keeps_rules(graph: Graph, nodes: Collection[int], chip: Chip) -> bool:

@@ -34,6 +34,7 @@ from delegate.partition.aliases import AliasPlan, FunctionPlan, place_aliases, p
 from delegate.partition.heads import unfold_heads
 from delegate.partition.host_layout import Applied, HostLayout, Placed, host_layout_of
 from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal, facts_of
+from delegate.partition.siblings import join_siblings
 from delegate.partition.width_packing import pack_width
 
 
@@ -45,9 +46,10 @@ def workload_of(
     """
     if not partition.outputs:
         raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
-    unfolded = unfold_heads(graph, partition, chip, _are_taken)
-    partition = unfolded.partition
-    paired = pack_width(unfolded.graph, partition, chip)
+    rewritten = unfold_heads(graph, partition, chip, _are_taken)
+    rewritten = join_siblings(rewritten, chip, _free_nodes)
+    partition = rewritten.partition
+    paired = pack_width(rewritten.graph, partition, chip)
     if plan is None or paired is not graph:
         plan = plan_partition(paired, partition)
     edges, joined, functions = plan.edges, plan.joined, plan.functions
@@ -76,8 +78,10 @@ def workload_of(
                 operations.append(reordered[node.index])
         elif operator.lowering is not Lowering.HOST and node.index not in without_tasks:
             made = (_operation(graph, node, neighbours, t) for t in node.outputs)
-            before = unfolded.before.get(node.index, ())
-            operations += (replace(one, nodes=(*before, *one.nodes)) for one in made)
+            before = rewritten.before.get(node.index, ())
+            operations += (
+                replace(one, nodes=tuple(dict.fromkeys((*before, *one.nodes)))) for one in made
+            )
     for item in edges.functions:  # the host has the moves before; of one part
         function = item.function
         last = graph.node(function.nodes[-1])
@@ -96,6 +100,13 @@ def workload_of(
 def _are_taken(graph: Graph, partition: Partition, nodes: Collection[int]) -> bool:
     """Return whether the host's conversion does all of ``nodes``."""
     return not {*plan_edges(graph, partition).inner.nodes} & {*nodes}
+
+
+def _free_nodes(graph: Graph, partition: Partition) -> int | None:
+    """Return how many nodes that move data are free; None: one cannot run."""
+    edges = plan_edges(graph, partition)
+    joined = place_aliases(edges.graph, edges.inner)
+    return None if edges.refusals or joined.refusals else len(joined.aliases)
 
 
 def _table(

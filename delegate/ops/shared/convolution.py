@@ -14,12 +14,15 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
+from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
+from delegate.lower.conv_stages import share_differing
 from delegate.lower.convolution import tiled_convolution
 from delegate.lower.image_parts import all_parts_of, row_pairs_of
 from delegate.lower.legalize import rounds_twice
 from delegate.lower.lowering import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.lower.numerics.one_rounding import MOST_DIFFERING
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.weights import DeviceWeights, leading_padding, real_ratios
 from delegate.model.graph import Activation, Graph, Node, Padding, Tensor
@@ -245,6 +248,33 @@ def plan_convolution(
     LoweringError.
     """
     source = source or planning.tensor(operation.operands[0])
+    conv = resolved(
+        *(planning, operation, options, weights, source),
+        is_depthwise=is_depthwise,
+        output_view=output_view,
+        scales_in_float32=scales_in_float32,
+        rounds_once=rounds_once,
+        spread=spread,
+    )
+    if conv.element is Element.FP16:
+        return _planned_half(planning, operation, conv)
+    return _planned(planning, operation, conv, source)
+
+
+def resolved(
+    planning: Planning,
+    operation: Operation,
+    options: ConvolutionOptions,
+    weights: DeviceWeights,
+    source: DeviceTensor,
+    *,
+    is_depthwise: bool = False,
+    output_view: View | None = None,
+    scales_in_float32: bool | None = None,
+    rounds_once: bool = False,
+    spread: tuple[int, int] = (1, 1),
+) -> Convolution:
+    """Return the convolution of ``source`` before the host folds that; see ``plan_convolution``."""
     seen = source if source.fold is None else host_tensor(source)
     values = weights.values
     kh, kw = values.shape[:2] if is_depthwise else values.shape[1:3]
@@ -256,10 +286,10 @@ def plan_convolution(
         spread=spread,
     )
     if bare.element is Element.FP16:
-        return _planned_half(planning, operation, bare)
+        return bare
     x, given, y = (planning.graph.tensor(t) for t in (*operation.node.inputs[:2], operation.result))
     assert given.quantization is not None
-    conv = replace(
+    return replace(
         bare,
         weight_zero_point=weights.zero_point,
         ratios=real_ratios(x, given, y, result.channels, in_float32=scales_in_float32),
@@ -268,7 +298,19 @@ def plan_convolution(
         source=seen,
         input_view=seen.view,
     )
-    return _planned(planning, operation, conv, source)
+
+
+def cost_whole(planning: Planning, operation: Operation, conv: Convolution) -> int | None:
+    """Return the modelled cycles of ``conv``, launches included. None: it cannot run, or not
+    without parts whose channels have scales of one size.
+    """
+    try:
+        found = tiled_convolution(planning, operation, conv, all_parts_of)
+        share = share_differing(found.conv)
+    except LoweringError:
+        return None
+    is_near = rounds_twice(conv.chip, conv.kind, per_channel=True) or share <= MOST_DIFFERING
+    return found.cost_cycles if is_near else None
 
 
 def _planned_half(planning: Planning, operation: Operation, conv: Convolution) -> Plan:

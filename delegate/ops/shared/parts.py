@@ -80,18 +80,19 @@ def _are_free(facts: GraphFacts, node: Node) -> bool:
     operands = facts.operator(node).feature_inputs(node)
     if len(set(operands)) < len(operands):
         return False
+    is_cut = facts.movement(node) is Movement.CUT  # keeps every byte, by rule
     try:
-        return all(_is_free(facts.graph, *shift) for shift in shifts(facts, node))
+        return all(_is_free(facts.graph, *shift, is_cut) for shift in shifts(facts, node))
     except MapError:
         return False
 
 
-def _is_free(graph: Graph, operand: int, result: int, shift: Position | None) -> bool:
+def _is_free(graph: Graph, operand: int, result: int, shift: Position | None, is_cut: bool) -> bool:
     source, target = graph.tensor(operand), graph.tensor(result)
     if shift is None or shift[2] % CHANNELS_PER_SURFACE:
         return False
     if device_element(target) is not Element.FP16:
-        return source.quantization == target.quantization
+        return is_cut or source.quantization == target.quantization
     part, whole = sorted(extent(tensor)[2] for tensor in (source, target))
     return abs(shift[2]) + part == whole or part % CHANNELS_PER_SURFACE == 0
 
