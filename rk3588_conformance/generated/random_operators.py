@@ -5,6 +5,7 @@ values.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from delegate.ops.sub import SubOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.builder import moves, options, pooling
 from rk3588_conformance.builder.functions import function, quotient
+from rk3588_conformance.builder.layers import conv
 from rk3588_conformance.builder.moves import pad, resize
 from rk3588_conformance.builder.products import matrix_product
 from rk3588_conformance.builder.ranges import LIMITS
@@ -316,6 +318,25 @@ def _gathered(g: Generator, x: int) -> list[int]:
     return [moves.gather(g.builder, x, places, axis, f"gathered{len(g.words)}")]
 
 
+def _branches(g: Generator, x: int) -> list[int]:
+    """Convolutions of one map that differ in their kernels and their results' scales."""
+    window = g.window(x)
+    if window is None:
+        return []
+    g.read.add(x)
+    zero_point, made = LIMITS[g.dtype][0], []
+    for number in range(g.pick((2, 2, 3))):
+        output = Quantization((g.quantization().scale,), (zero_point,))
+        numbers = replace(g.numbers(), activation=Activation.RELU, output=output)
+        name = f"branch{len(g.words)}_{number}"
+        y = conv(g.builder, g.rng, x, g.pick((32, 32, 64, 16)), window, numbers, name=name)
+        made.append(y)
+        if g.chance(0.8):
+            g.read.add(y)
+            made += _bordered(g, y) if number else _spread(g, y)
+    return made
+
+
 MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "function": _function,
     "quotient": _quotient,
@@ -334,8 +355,9 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "uneven": _uneven,
     "repeated": _repeated,
     "gathered": _gathered,
+    "branches": _branches,
 }
 STEPS: Sequence[str] = (*3 * ("function",), "quotient", "slopes", *4 * ("pair",), "squares",
                         "extremum", *2 * ("pooled",), "reduced", *2 * ("resized",),
                         *2 * ("spread",), "blocks", *2 * ("transposed",), "reshaped", "bordered",
-                        "uneven", "repeated", "gathered")  # fmt: skip
+                        "uneven", "repeated", "gathered", *2 * ("branches",))  # fmt: skip

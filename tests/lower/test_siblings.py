@@ -16,7 +16,7 @@ from delegate.model.tflite_reader import read_graph
 from rk3588_conformance.builder import ModelBuilder
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv
-from rk3588_conformance.builder.moves import concatenation, pad
+from rk3588_conformance.builder.moves import concatenation, pad, transpose
 from rk3588_conformance.random_layers import Numbers
 from tests.lower.reference import differences, random_inputs, tflite_outputs, whole_graph
 
@@ -121,6 +121,19 @@ def test_others_stay_apart(case: Case) -> None:
 def test_results_and_what_a_function_follows_stay_apart() -> None:
     assert len(convolutions(siblings(Case(), seen=True))) == 2
     assert len(convolutions(siblings(Case(), has_function=True), "auto")) == 2
+
+
+def test_the_host_puts_results_of_different_scales_where_they_belong() -> None:
+    rng = np.random.default_rng(4)
+    b = ModelBuilder("edges")
+    x = b.input("x", (1, 6, 5, 20), DType.INT8, COARSE)
+    for number, scaling in enumerate((COARSE, FINE)):
+        numbers = Numbers(per_channel=True, activation=RELU, output=scaling)
+        y = conv(b, rng, x, 32, POINT, numbers, name=f"sibling{number}")
+        b.output(transpose(b, y, (0, 3, 1, 2), name=f"turned{number}"))
+    model = b.build()
+    assert convolutions(model) == [(0, 2)]
+    assert not any(d.any() for d in differences(model, rng))
 
 
 def test_rk3576_joins_them_too() -> None:
