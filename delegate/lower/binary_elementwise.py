@@ -31,9 +31,9 @@ from delegate.lower.memory.tensors import (
 )
 from delegate.lower.numerics.pipeline import EwOperation, Pipeline
 from delegate.lower.operation import ConstantPool, Memory, Planning, layer_name
-from delegate.lower.rearrangement import Rearrangement, rearrangement
+from delegate.lower.rearrangement import rearrangement
 from delegate.lower.rules import FORM_IS_KNOWN, TASKS_KEEP_MEMORY
-from delegate.lower.selection import Moving
+from delegate.lower.selection import Move, Moving
 from delegate.lower.task import (
     BsStage,
     BufferId,
@@ -223,15 +223,14 @@ def _met(chip: Chip, view: View, output: View) -> View:
     return View(view.images, height, width, output.channels)
 
 
-def repeats(chip: Chip, view: View, whole: View) -> Rearrangement | None:
+def repeats(chip: Chip, view: View, whole: View) -> Move | None:
     """Return how an image of ``view`` becomes one of ``whole``, which has the same channels; None:
     that is not possible, or not known of ``chip``.
     """
     times = whole.height // view.height, whole.width // view.width, 1
     found = tiled((view.height, view.width, view.channels), times)
     size = view.pixels, view.channels
-    repeated = rearrangement(chip, found, size, whole.channels, whole.channels)
-    return None if repeated is None else repeated.known()
+    return rearrangement(chip, found, size, whole.channels, whole.channels, is_known=True)
 
 
 def broadcast(
@@ -251,7 +250,7 @@ def broadcast(
     if view != whole:
         repeat = _known_repeats(chip, node, view, whole)
         there = replace(operand, view=whole)
-        made.append(there.via_scratch(place, repeat.surfaces_written, repeat.surface_pixels))
+        made.append(there.via_scratch(place, repeat.writes, repeat.surface_pixels))
     return made
 
 
@@ -261,10 +260,10 @@ def surfaces_read(chip: Chip, view: View, whole: View) -> int:
     """
     is_repeated = view != whole and view.channels == whole.channels
     repeat = repeats(chip, view, whole) if is_repeated else None
-    return surfaces_touched(chip, view.channels) if repeat is None else repeat.surfaces_read
+    return surfaces_touched(chip, view.channels) if repeat is None else repeat.reads
 
 
-def _known_repeats(chip: Chip, node: Node, view: View, whole: View) -> Rearrangement:
+def _known_repeats(chip: Chip, node: Node, view: View, whole: View) -> Move:
     found = repeats(chip, view, whole)
     if found is None:
         problem = f"pixels are repeated from {view} to {whole}"

@@ -120,4 +120,5 @@ def geometry_of(conv: Convolution) -> ConvGeometry:
         images=view.images,
         real_channels=view.channels,
         chip=conv.chip,
+        node=conv.node,
     )

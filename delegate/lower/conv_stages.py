@@ -28,12 +28,11 @@ from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT
 from delegate.lower.numerics.looked_up import looked_up
 from delegate.lower.numerics.pipeline import (
-    Bn,
-    Bs,
     Ew,
     EwOperation,
     Int64Array,
     Joined,
+    Multiplier,
     Pipeline,
 )
 from delegate.lower.numerics.requantize import Requantization, Ways, requantize, target_of
@@ -110,7 +109,7 @@ def record_multipliers(conv: Convolution, pipeline: Pipeline) -> Int64Array | No
     return np.full(conv.output_view.channels, multiply, np.int64)
 
 
-def _is_plain(bs: Bs) -> bool:
+def _is_plain(bs: Multiplier) -> bool:
     """Return whether BS multiplies by nothing."""
     return isinstance(bs.multiply, int) and bs.multiply == 1 and bs.shift == 0
 
@@ -123,7 +122,7 @@ def adding_stage(
     """
     pipeline = Pipeline()
     if not is_known(conv.chip, conv.kind, SUMMAND) and is_known(conv.chip, conv.kind, RECORD):
-        pipeline = Pipeline(Bs(multiply=np.full(bias.size, UNIT_SCALE), shift=UNIT_SHIFT))
+        pipeline = Pipeline(Multiplier(multiply=np.full(bias.size, UNIT_SCALE), shift=UNIT_SHIFT))
     operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
     has_record = Primitive.REGISTER_NUMBERS in conv.chip.lacks
     if has_record or record_multipliers(conv, pipeline) is not None:
@@ -315,7 +314,7 @@ def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
 
 def _hardware_bias(conv: Convolution, sums: TermSums) -> Int64Array:
     """Return the summands of BS, as the array sums inputs with their zero point."""
-    return np.asarray(conv.bias - conv.source.zero_point * sums.total)
+    return np.asarray(conv.bias - conv.source.zero_point * sums[0])
 
 
 def _term_sums(conv: Convolution) -> TermSums:
@@ -366,7 +365,7 @@ def _bn_stage(pipeline: Pipeline, cube_channels: int, constants: ConstantPool) -
     return replace(_bn_with(bn, Source.MEMORY), operands=operands)
 
 
-def bn_in_registers(bn: Bn) -> BnStage:
+def bn_in_registers(bn: Multiplier) -> BnStage:
     """Return BN with numbers for all channels; it does not multiply by 1."""
     assert isinstance(bn.multiply, int)
     if bn.multiply == 1 and bn.shift == 0:
@@ -374,7 +373,7 @@ def bn_in_registers(bn: Bn) -> BnStage:
     return replace(_bn_with(bn, Source.REGISTER), mul_operand=bn.multiply)
 
 
-def _bn_with(bn: Bn, mul: Source) -> BnStage:
+def _bn_with(bn: Multiplier, mul: Source) -> BnStage:
     assert isinstance(bn.add, int)
     return BnStage(
         alu_operand=bn.add or None,

@@ -29,7 +29,7 @@ from delegate.lower.task import (
     Weights,
 )
 from delegate.lower.tiling.geometry import Part
-from delegate.lower.tiling.tiles import Tile, TilePlan, TilingError, plan_tiles
+from delegate.lower.tiling.tiles import Tile, TilePlan, plan_tiles
 from delegate.lower.weights import (
     pack_dense,
     pack_depthwise,
@@ -63,11 +63,7 @@ def tile_tasks(
             rows=replace(geometry.rows, begin=rows.start, output_size=rows.stop),
             columns=replace(geometry.columns, begin=columns.start, output_size=columns.stop),
         )
-    try:
-        plan = plan_tiles(geometry)
-    except TilingError as error:
-        raise LoweringError(conv.node, error.rule, str(error)) from error
-    return tasks_of_plan(conv, plan, pack_weights(conv, constants), stages, summand)
+    return tasks_of_plan(conv, plan_tiles(geometry), pack_weights(conv, constants), stages, summand)
 
 
 def tasks_of_plan(

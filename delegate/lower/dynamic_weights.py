@@ -61,118 +61,136 @@ class AtomOrder:
         return (atoms + (row - first) * self.stored(atom) + atom - block) * ATOM_BYTES
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MatrixWriter:
-    """Writes matrices at ``target`` in ``order``, whose first ``rows`` are read. ``waste``: where
-    surfaces go that only complete a pair. ``fill``: of elements behind the last one of a row.
+Places = tuple[Ref, Ref]
+"""The begin of what is written, and where surfaces go that only complete a pair."""
 
-    A matrix is a tensor of one image: its pixels are the rows, its channels the columns.
+
+def copied(
+    moving: Moving, order: AtomOrder, places: Places, fill: int, matrix: DeviceTensor
+) -> Iterator[ConvTask]:
+    """Write ``matrix``, whose pixels are the rows, in ``order``. ``fill``: of elements behind the
+    last one of a row. Raises LoweringError.
     """
+    source, row_bytes = matrix.as_bytes, matrix.view.channels
+    for first in range(0, order.rows, order.unit):
+        together = min(order.unit, order.rows - first)
+        real = min(together, matrix.view.pixels - first)
+        for atoms in _pieces(order, row_bytes // ATOM_BYTES):
+            lanes = min(row_bytes - atoms[0] * ATOM_BYTES, len(atoms) * ATOM_BYTES)
+            window = source.window(
+                View(1, real, 1, lanes),
+                pixel=first,
+                surface=atoms[0],
+                row_pixels=1,
+                surface_bytes=source.surface_stride_bytes * atoms.step,
+            )
+            unit = np.eye(lanes, dtype=np.int8)
+            yield from _rows(moving, order, places, fill, window, first, atoms, unit)
+            if real < together:
+                view = View(1, together - real, 1, ATOM_BYTES)
+                zeros = moving.constants.add(bytes(view.height * ATOM_BYTES))
+                nothing, empty = source.alone(view, zeros), np.zeros((0, ATOM_BYTES), np.int8)
+                yield from _rows(moving, order, places, fill, nothing, first + real, atoms, empty)
 
-    moving: Moving
-    order: AtomOrder
-    rows: int
-    target: Ref
-    waste: Ref
-    fill: int
 
-    def copied(self, matrix: DeviceTensor) -> Iterator[ConvTask]:
-        """Rows as they are. Raises LoweringError."""
-        order, source, row_bytes = self.order, matrix.as_bytes, matrix.view.channels
-        for first in range(0, order.rows, order.unit):
-            together = min(order.unit, order.rows - first)
-            real = min(together, matrix.view.pixels - first)
-            for atoms in _pieces(order, row_bytes // ATOM_BYTES):
-                lanes = min(row_bytes - atoms[0] * ATOM_BYTES, len(atoms) * ATOM_BYTES)
-                view = View(1, real, 1, lanes)
-                window = source.window(
-                    view,
-                    pixel=first,
-                    surface=atoms[0],
-                    row_pixels=1,
-                    surface_bytes=source.surface_stride_bytes * atoms.step,
-                )
-                yield from self._rows(window, first, atoms, np.eye(lanes, dtype=np.int8))
-                if real < together:
-                    nothing = self._zeros(source, together - real)
-                    empty = np.zeros((0, ATOM_BYTES), np.int8)
-                    yield from self._rows(nothing, first + real, atoms, empty)
+def _rows(
+    moving: Moving,
+    order: AtomOrder,
+    places: Places,
+    fill: int,
+    window: DeviceTensor,
+    row: int,
+    atoms: range,
+    weights: npt.NDArray[np.int8],
+) -> Iterator[ConvTask]:
+    """The pixels of ``window`` as ``atoms`` of the rows from ``row`` on."""
+    target, waste = places
+    place = target.moved(order.place(row, atoms[0]))
+    if len(atoms) % SURFACES_AT_ONCE:
+        assert len(atoms) == 1
+        surface = waste.offset - place.offset
+    else:
+        surface = order.place(row, atoms[1]) - order.place(row, atoms[0])
+    result = replace(
+        window,
+        view=View(1, window.view.height, 1, len(atoms) * ATOM_BYTES),
+        location=place,
+        within=Strides(surface, 0, order.stored(atoms[0]) * ATOM_BYTES),
+    )
+    kernels = np.zeros((len(atoms) * ATOM_BYTES, 1, 1, weights.shape[1]), np.int8)
+    kernels[: len(weights), 0, 0] = weights
+    yield from _moved(moving, window, result, kernels, fill)
 
-    def _rows(
-        self, window: DeviceTensor, row: int, atoms: range, weights: npt.NDArray[np.int8]
-    ) -> Iterator[ConvTask]:
-        """The pixels of ``window`` as ``atoms`` of the rows from ``row`` on."""
-        place = self.target.moved(self.order.place(row, atoms[0]))
-        if len(atoms) % SURFACES_AT_ONCE:
-            assert len(atoms) == 1
-            surface = self.waste.offset - place.offset
-        else:
-            surface = self.order.place(row, atoms[1]) - self.order.place(row, atoms[0])
-        result = replace(
-            window,
-            view=View(1, window.view.height, 1, len(atoms) * ATOM_BYTES),
-            location=place,
-            within=Strides(surface, 0, self.order.stored(atoms[0]) * ATOM_BYTES),
-        )
-        kernels = np.zeros((len(atoms) * ATOM_BYTES, 1, 1, weights.shape[1]), np.int8)
-        kernels[: len(weights), 0, 0] = weights
-        yield from self._moved(window, result, kernels)
 
-    def _zeros(self, like: DeviceTensor, rows: int) -> DeviceTensor:
-        place = self.moving.constants.add(bytes(rows * ATOM_BYTES))
-        return like.alone(View(1, rows, 1, ATOM_BYTES), place)
+def turned(
+    moving: Moving, order: AtomOrder, target: Ref, rows: int, fill: int, matrix: DeviceTensor
+) -> Iterator[ConvTask]:
+    """Write ``matrix``, whose pixels are the columns, at ``target`` in ``order``, of which the
+    first ``rows`` are read; see ``copied``. Raises LoweringError.
+    """
+    per = matrix.element.lanes
 
-    def turned(self, matrix: DeviceTensor) -> Iterator[ConvTask]:
-        """Columns as rows. Raises LoweringError."""
-        order, per = self.order, matrix.element.lanes
+    def kind(atom: int) -> tuple[int, int, int]:
+        real = min(max(matrix.view.pixels - atom * per, 0), per)
+        return order.stored(atom), atom % order.block, real
 
-        def kind(atom: int) -> tuple[int, int, int]:
-            real = min(max(matrix.view.pixels - atom * per, 0), per)
-            return order.stored(atom), atom % order.block, real
-
-        for surface in range(surfaces_of(matrix.view.channels)):
-            for (_, _, real), found in groupby(sorted(range(order.atoms), key=kind), kind):
-                yield from self._block(matrix, surface, list(found), real)
-
-    def _block(
-        self, matrix: DeviceTensor, surface: int, atoms: list[int], real: int
-    ) -> Iterator[ConvTask]:
-        """``real`` pixels for each of ``atoms``, which lie evenly: those of the columns in a
-        surface, and rows behind the last column that are read.
-        """
-        size, per = matrix.element.bytes, matrix.element.lanes
+    for surface in range(surfaces_of(matrix.view.channels)):
         first = surface * per
-        columns = min(per, matrix.elements.channels - first)
-        rows = min(per, self.rows - first)
-        apart = atoms[1] - atoms[0] if len(atoms) > 1 else 0
-        view = View(1, len(atoms), max(real, 1), columns * size)
-        begin = atoms[0] * per if real else 0
-        source = matrix.as_bytes
-        window = source.window(view, pixel=begin, surface=surface, row_pixels=apart * per)
-        place = self.order.place(first, atoms[0])
-        line = None if not apart else self.order.place(first, atoms[1]) - place
-        result = replace(
-            window,
-            view=View(1, len(atoms), 1, rows * ATOM_BYTES),
-            location=self.target.moved(place),
-            within=Strides(self.order.stored(atoms[0]) * ATOM_BYTES, 0, line),
-        )
-        kernels = np.zeros((rows, per, size, max(real, 1), columns, size), np.int8)
-        for column in range(columns):
-            for pixel in range(real):
-                for byte in range(size):
-                    kernels[column, pixel, byte, pixel, column, byte] = 1
-        shape = (rows * ATOM_BYTES, 1, max(real, 1), columns * size)
-        yield from self._moved(window, result, kernels.reshape(shape))
+        for (_, _, real), found in groupby(sorted(range(order.atoms), key=kind), kind):
+            written = target, min(per, rows - first)
+            yield from _block(moving, order, written, fill, matrix, surface, list(found), real)
 
-    def _moved(
-        self, window: DeviceTensor, result: DeviceTensor, kernels: npt.NDArray[np.int8]
-    ) -> Iterator[ConvTask]:
-        """Lanes without a weight get ``fill``."""
-        summands = None
-        if self.fill:
-            summands = np.where(kernels.any(axis=(1, 2, 3)), 0, self.fill).astype(np.int64)
-        yield from self.moving.move(window, result, kernels, summands=summands)
+
+def _block(
+    moving: Moving,
+    order: AtomOrder,
+    written: tuple[Ref, int],
+    fill: int,
+    matrix: DeviceTensor,
+    surface: int,
+    atoms: list[int],
+    real: int,
+) -> Iterator[ConvTask]:
+    """``real`` pixels for each of ``atoms``, which lie evenly: those of the columns in a surface,
+    and rows behind the last column that are read.
+    """
+    target, rows = written
+    size, per = matrix.element.bytes, matrix.element.lanes
+    first = surface * per
+    columns = min(per, matrix.elements.channels - first)
+    apart = atoms[1] - atoms[0] if len(atoms) > 1 else 0
+    view = View(1, len(atoms), max(real, 1), columns * size)
+    begin = atoms[0] * per if real else 0
+    window = matrix.as_bytes.window(view, pixel=begin, surface=surface, row_pixels=apart * per)
+    place = order.place(first, atoms[0])
+    line = None if not apart else order.place(first, atoms[1]) - place
+    result = replace(
+        window,
+        view=View(1, len(atoms), 1, rows * ATOM_BYTES),
+        location=target.moved(place),
+        within=Strides(order.stored(atoms[0]) * ATOM_BYTES, 0, line),
+    )
+    kernels = np.zeros((rows, per, size, max(real, 1), columns, size), np.int8)
+    for column in range(columns):
+        for pixel in range(real):
+            for byte in range(size):
+                kernels[column, pixel, byte, pixel, column, byte] = 1
+    shape = (rows * ATOM_BYTES, 1, max(real, 1), columns * size)
+    yield from _moved(moving, window, result, kernels.reshape(shape), fill)
+
+
+def _moved(
+    moving: Moving,
+    window: DeviceTensor,
+    result: DeviceTensor,
+    kernels: npt.NDArray[np.int8],
+    fill: int,
+) -> Iterator[ConvTask]:
+    """Lanes without a weight get ``fill``."""
+    summands = None
+    if fill:
+        summands = np.where(kernels.any(axis=(1, 2, 3)), 0, fill).astype(np.int64)
+    yield from moving.move(window, result, kernels, summands=summands)
 
 
 def _pieces(order: AtomOrder, whole: int) -> Iterator[range]:

@@ -36,7 +36,7 @@ from delegate.lower.rules import TASKS_IN_RANGE
 from delegate.lower.task import Pair
 from delegate.lower.tiling.choices import InputGroups
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
-from delegate.lower.tiling.tiles import TilePlan, TilingError, plan_tiles
+from delegate.lower.tiling.tiles import TilePlan, plan_tiles
 from delegate.lower.weights import padded_kernels
 
 Number = TypeVar("Number", bound=np.generic)
@@ -243,7 +243,7 @@ def planned_cycles(
     chip: Chip, rows: Axis, columns: Axis, channels: int, kernels: int, images: int = 1
 ) -> int:
     """Return the estimated cycles, launches included, of a dense convolution of int8 with so many
-    kernels: on pairs of rows where that is cheaper. Raises TilingError.
+    kernels: on pairs of rows where that is cheaper. Raises LoweringError.
     """
     best = _tiled_cycles(chip, rows, columns, channels, kernels, images)
     for beside, paired in row_pairs(chip, rows, columns.output_size, channels, kernels):
@@ -251,7 +251,7 @@ def planned_cycles(
             count * CHANNELS_PER_SURFACE if count > 1 else single
             for count, single in zip(beside, (channels, kernels), strict=True)
         )
-        with suppress(TilingError):
+        with suppress(LoweringError):
             cycles = _tiled_cycles(chip, paired, columns, inputs, outputs, images)
             best = min(best, cycles + chip.rates.kick_cycles)  # see plan_rows
     return best
@@ -282,10 +282,10 @@ def plan_rows(
     geometry = geometry_of(conv)
     try:
         tiles = plan_tiles(geometry)
-    except TilingError as error:
+    except LoweringError as error:
         groups = _input_groups(conv, geometry)
         if groups is None:
-            raise LoweringError(conv.node, error.rule, str(error)) from error
+            raise
         if groups.tasks > conv.chip.limits.chain_tasks:
             raise LoweringError(
                 conv.node,
@@ -298,7 +298,7 @@ def plan_rows(
     for other in _other_forms(conv, tuple(parts), len(tiles.tiles)):
         try:
             plan = plan_tiles(geometry_of(other))
-        except TilingError:
+        except LoweringError:
             continue
         # Fewer boards have run tasks with gaps between rows: they have to save a launch.
         margin = conv.chip.rates.kick_cycles if other.are_rows > best.are_rows else 0
@@ -329,7 +329,7 @@ def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | No
     from delegate.lower.tiling.choices import plan_input_groups
     from delegate.lower.tiling.sum_passes import sum_work
 
-    return plan_input_groups(geometry, sum_work(conv))
+    return plan_input_groups(geometry, *sum_work(conv))
 
 
 # Of rows that are multiples of so many pixels, the longest is tried: whole groups of the array

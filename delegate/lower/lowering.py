@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -39,6 +39,7 @@ import numpy as np
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.chips import DEFAULT
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.group_padding import with_group_padding
 from delegate.lower.image_parts import planned_cycles
@@ -59,7 +60,6 @@ from delegate.lower.operation import ConstantPool, Edge, Memory, Operation, Plan
 from delegate.lower.tables import share_loads, uses_tables
 from delegate.lower.task import BufferId, Ref
 from delegate.lower.tiling.geometry import Axis
-from delegate.lower.tiling.tiles import TilingError
 from delegate.model.graph import Graph
 
 
@@ -201,16 +201,10 @@ def fuse(plans: Sequence[Plan], planning: Planning, kept: Sequence[int]) -> list
 MAX_FOLDED_LANES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedAxis:
-    """``window`` input pixels every ``step``, the first one ``lead`` before the image; ``axis`` is
-    what the convolution becomes. Window 1: the axis is as it was.
-    """
-
-    window: int
-    step: int
-    lead: int
-    axis: Axis
+_FoldedAxis = tuple[int, Axis]
+"""The input pixels of a window, each a stride behind the one before, and what the convolution's
+axis becomes. Window 1: the axis is as it was.
+"""
 
 
 def choose_fold(
@@ -220,36 +214,31 @@ def choose_fold(
     ``rows`` and ``columns``, or None where that saves nothing.
     """
     channels = source.channels
-    best: tuple[int, FoldedAxis, FoldedAxis] | None = None
+    best: tuple[int, _FoldedAxis, _FoldedAxis] | None = None
     is_square = Primitive.UNEQUAL_SIDES in chip.lacks
     for row, column in product(_with_even_sizes(_folded(chip, rows)), _folded(chip, columns)):
-        lanes = row.window * column.window * channels
-        if lanes > MAX_FOLDED_LANES and max(row.window, column.window) > 1:
+        lanes = row[0] * column[0] * channels
+        if lanes > MAX_FOLDED_LANES and max(row[0], column[0]) > 1:
             continue
-        if is_square and not _has_equal_sides(row.axis, column.axis):
+        if is_square and not _has_equal_sides(row[1], column[1]):
             continue
-        cost = _cost(chip, row.axis, column.axis, lanes, outputs, source.images)
+        cost = _cost(chip, row[1], column[1], lanes, outputs, source.images)
         if cost is not None and (best is None or cost < best[0]):
             best = cost, row, column
-    if best is None or best[1].window == best[2].window == 1:
+    if best is None or best[1][0] == best[2][0] == 1:
         return None
-    _, row, column = best
-    fold = Fold(
-        height=source.height,
-        width=source.width,
-        channels=channels,
-        window_h=row.window,
-        window_w=column.window,
-        step_h=row.step,
-        step_w=column.step,
-        top=row.lead,
-        left=column.lead,
+    _, (window_h, row_axis), (window_w, column_axis) = best
+    (step_h, top), (step_w, left) = (
+        (axis.stride, axis.pad) if window > 1 else (1, 0)
+        for window, axis in ((window_h, rows), (window_w, columns))
     )
-    return View(source.images, row.axis.input_size, column.axis.input_size, fold.lanes), fold
+    size = source.height, source.width, channels
+    fold = Fold(*size, window_h, window_w, step_h, step_w, top, left)
+    return View(source.images, row_axis.input_size, column_axis.input_size, fold.lanes), fold
 
 
-def _folded(chip: Chip, axis: Axis) -> Iterator[FoldedAxis]:
-    yield FoldedAxis(1, 1, 0, axis)
+def _folded(chip: Chip, axis: Axis) -> Iterator[_FoldedAxis]:
+    yield 1, axis
     taps = 0
     spread = 0
     while taps != 1:
@@ -258,22 +247,17 @@ def _folded(chip: Chip, axis: Axis) -> Iterator[FoldedAxis]:
         window = min(spread * axis.stride, axis.reach)
         size = axis.output_size + (taps - 1) * spread
         if window > 1 and size <= chip.limits.feature_size:
-            yield FoldedAxis(
-                window,
-                axis.stride,
-                axis.pad,
-                Axis(size, axis.output_size, taps, dilation=spread if taps > 1 else 1),
-            )
+            yield window, Axis(size, axis.output_size, taps, dilation=spread if taps > 1 else 1)
 
 
-def _with_even_sizes(axes: Iterable[FoldedAxis]) -> Iterator[FoldedAxis]:
+def _with_even_sizes(axes: Iterable[_FoldedAxis]) -> Iterator[_FoldedAxis]:
     """Yield ``axes``, and those of an odd number of rows with one more, which no window meets: then
     rows may lie in pairs.
     """
-    for found in axes:
-        yield found
-        if found.window > 1 and found.axis.input_size % 2:
-            yield replace(found, axis=replace(found.axis, input_size=found.axis.input_size + 1))
+    for window, axis in axes:
+        yield window, axis
+        if window > 1 and axis.input_size % 2:
+            yield window, replace(axis, input_size=axis.input_size + 1)
 
 
 def _has_equal_sides(rows: Axis, columns: Axis) -> bool:
@@ -289,7 +273,7 @@ def _cost(
     """
     try:
         cycles = planned_cycles(chip, rows, columns, channels, outputs, images)
-    except TilingError:
+    except LoweringError:
         return None
     lanes = align(channels, CHANNELS_PER_SURFACE)
     converted = images * rows.input_size * columns.input_size * lanes

@@ -27,7 +27,7 @@ from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution, geometry_of, group_of, programmed_channels
 from delegate.lower.conv_stages import packed_operands, requantization, requantizing_stages
 from delegate.lower.conv_tasks import operand_channels, tasks_of_plan
-from delegate.lower.dynamic_weights import AtomOrder, MatrixWriter, map_order
+from delegate.lower.dynamic_weights import AtomOrder, copied, map_order, turned
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
@@ -43,42 +43,37 @@ from delegate.lower.task import (
     FeatureInput,
     Ref,
     Stages,
-    Task,
     Weights,
 )
 from delegate.lower.tiling.choices import SUM_BYTES
 from delegate.lower.tiling.geometry import ConvGeometry
-from delegate.lower.tiling.tiles import TilePlan, TilingError, plan_tiles
+from delegate.lower.tiling.tiles import TilePlan, plan_tiles
 from delegate.lower.weights import pack_bias
 
 HALF_OF_128 = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Factors:
-    """``rows`` x ``inputs`` times ``inputs`` x ``outputs``, for each of the result's matrices those
-    that ``pairs`` number. ``first_turned``, ``second_turned``: an operand has the inputs as pixels.
-    """
-
-    rows: int
-    inputs: int
-    outputs: int
-    pairs: tuple[tuple[int, int], ...]
-    first_turned: bool
-    second_turned: bool
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Product:
-    """``conv``: of one matrix, with weights of no value; ``second``: the zero point of what they
-    are is ``conv.weight_zero_point``.
+    """``conv``: of one matrix, with weights of no value; the zero point of what they are is
+    ``conv.weight_zero_point``. ``pairs``: the numbers of both matrices of each of the result's.
+    ``turned``: the first, and the second operand have the inputs as pixels.
     """
 
     planning: Planning
     operation: Operation
-    factors: Factors
+    pairs: tuple[tuple[int, int], ...]
+    turned: tuple[bool, bool]
     conv: Convolution
     tiles: TilePlan
+
+    @property
+    def _rows(self) -> int:
+        return self.conv.input_view.pixels
+
+    @property
+    def _inputs(self) -> int:
+        return self.conv.input_view.channels
 
     @property
     def _geometry(self) -> ConvGeometry:
@@ -98,7 +93,7 @@ class _Product:
     def _map_order(self) -> AtomOrder:
         """Return the order of the first operand's turned matrix."""
         atoms = programmed_channels(self.conv) // self.conv.element.lanes
-        return map_order(self.factors.rows, atoms)
+        return map_order(self._rows, atoms)
 
     # The operation's own memory, in this order: the weights, what only completes pairs of
     # surfaces, sums, and the first operand's turned matrix.
@@ -118,7 +113,7 @@ class _Product:
 
     @property
     def _work_bytes(self) -> int:
-        size = self._map_order.size_bytes if self.factors.first_turned else 0
+        size = self._map_order.size_bytes if self.turned[0] else 0
         return align(self._first_start + size, DMA_ALIGN_BYTES)
 
     @property
@@ -147,11 +142,9 @@ class _Product:
         return Plan(self.operation, footprint, self._emit)
 
     def _emit(self, memory: Memory) -> Layer:
-        tasks: list[Task] = []
-        for task in self._tasks(memory):
-            tasks.append(keeping_weights(self.conv.chip, task, tasks[-1] if tasks else None))
+        tasks = list(keeping_weights(self.conv.chip, self._tasks(memory)))
         if len(tasks) > self.conv.chip.limits.chain_tasks:
-            problem = f"{len(self.factors.pairs)} products take {len(tasks)} tasks"
+            problem = f"{len(self.pairs)} products take {len(tasks)} tasks"
             raise LoweringError(self.operation.node.index, TASKS_IN_RANGE, problem)
         choice = "weights made of the second operand"
         if self._addends:
@@ -159,56 +152,49 @@ class _Product:
         return layer_of(self.planning, self.operation, tasks, choice)
 
     def _tasks(self, memory: Memory) -> Iterator[ConvTask]:
-        factors, work, constants = self.factors, memory.work, memory.constants
+        work, constants, rows = memory.work, memory.constants, self._rows
         first, second = (memory.tensors[t] for t in self.operation.operands)
         target = memory.tensors[self.operation.result]
         add, stages = self._stages(constants, work)
         moving = Moving(self.conv.chip, self.operation.node, constants)
         before: tuple[int | None, int | None] = (None, None)
-        for number, (left, right) in enumerate(factors.pairs):
+        for number, (left, right) in enumerate(self.pairs):
             made: list[ConvTask] = []
             if right != before[1]:
                 made += self._weights(moving, second, right, work)
                 made += self._sums(add, work, constants)
-            source = self._matrix(first, left, turned=factors.first_turned)
-            if factors.first_turned:
+            pixels = self._inputs if self.turned[0] else rows
+            source = first.part(left * pixels, pixels, 1)
+            if self.turned[0]:
                 if left != before[0]:
-                    made += self._first(moving, source, work)
+                    place = work.moved(self._first_start)
+                    made += turned(moving, self._map_order, place, rows, 0, source)
                 source = self._turned_map(source, work)
-            result = target.part(number * factors.rows, factors.rows, 1)
+            result = target.part(number * rows, rows, 1)
             conv = replace(self.conv, source=source, target=result)
             made += tasks_of_plan(conv, self.tiles, self._packed(work), stages)
             before = left, right
             yield from (replace(task, tile=f"matrix {number} {task.tile}") for task in made)
 
-    def _matrix(self, tensor: DeviceTensor, number: int, *, turned: bool) -> DeviceTensor:
-        """Return one matrix of the first operand."""
-        rows = self.factors.inputs if turned else self.factors.rows
-        return tensor.part(number * rows, rows, 1)
-
     def _turned_map(self, like: DeviceTensor, work: Ref) -> DeviceTensor:
         order = self._map_order
-        view = View(1, self.factors.rows, 1, self.factors.inputs * self.conv.element.bytes)
+        view = View(1, self._rows, 1, self._inputs * self.conv.element.bytes)
         strides = Strides(order.rows * ATOM_BYTES, order.size_bytes)
         place = work.moved(self._first_start)
         return replace(like, view=view, location=place, within=strides)
 
-    def _first(self, moving: Moving, source: DeviceTensor, work: Ref) -> Iterator[ConvTask]:
-        target, waste = work.moved(self._first_start), work.moved(self._waste_start)
-        rows = self.factors.rows
-        writer = MatrixWriter(moving, self._map_order, rows, target, waste, fill=0)
-        yield from writer.turned(source)
-
     def _weights(
         self, moving: Moving, second: DeviceTensor, number: int, work: Ref
     ) -> Iterator[ConvTask]:
-        turned = self.factors.second_turned
-        rows = self.factors.inputs if turned else self.factors.outputs
-        matrix = second.part(number * rows, rows, 1)
-        order, waste = self._order, work.moved(self._waste_start)
-        fill = self.conv.weight_zero_point
-        writer = MatrixWriter(moving, order, order.rows, work, waste, fill)
-        yield from writer.turned(matrix) if turned else writer.copied(matrix)
+        is_turned = self.turned[1]
+        pixels = self._inputs if is_turned else self.conv.output_view.channels
+        matrix = second.part(number * pixels, pixels, 1)
+        order, fill = self._order, self.conv.weight_zero_point
+        if is_turned:
+            yield from turned(moving, order, work, order.rows, fill, matrix)
+        else:
+            places = work, work.moved(self._waste_start)
+            yield from copied(moving, order, places, fill, matrix)
 
     def _packed(self, work: Ref) -> Weights:
         order = self._order
@@ -223,7 +209,7 @@ class _Product:
 
             return np.zeros(0, np.int64), half_conv_stages(conv, channels, constants)
         pipeline = _pipeline(conv)
-        products = self.factors.inputs * conv.source.zero_point * conv.weight_zero_point
+        products = self._inputs * conv.source.zero_point * conv.weight_zero_point
         add = np.zeros(conv.output_view.channels, np.int64) + pipeline.bs.add
         if not self._addends:
             operands = constants.add(packed_operands(conv, pipeline, add, channels))
@@ -236,7 +222,7 @@ class _Product:
 
     def _sums(self, add: Int64Array, work: Ref, constants: ConstantPool) -> Iterator[ConvTask]:
         """``add``, and each kernel's sum times the addends, one after the other."""
-        conv, inputs = self.conv, self.factors.inputs
+        conv, inputs = self.conv, self._inputs
         outputs, lanes = conv.output_view.channels, programmed_channels(conv)
         kernels = align(outputs, conv.chip.groups.dense_kernels)
         before = constants.add(pack_bias(add, kernels)) if self._addends else work
@@ -282,14 +268,15 @@ def _pipeline(conv: Convolution) -> Pipeline:
 
 
 def planned_product(
-    planning: Planning, operation: Operation, factors: Factors, conv: Convolution
+    planning: Planning,
+    operation: Operation,
+    pairs: tuple[tuple[int, int], ...],
+    turned: tuple[bool, bool],
+    conv: Convolution,
 ) -> Plan:
-    """``conv``: of one matrix, its weights of any value. Raises LoweringError."""
-    try:
-        tiles = plan_tiles(geometry_of(conv))
-    except TilingError as error:
-        raise LoweringError(conv.node, error.rule, str(error)) from error
-    return _Product(planning, operation, factors, conv, tiles).plan
+    """Return the plan of all matrices; parameters as of ``_Product``. Raises LoweringError."""
+    tiles = plan_tiles(geometry_of(conv))
+    return _Product(planning, operation, pairs, turned, conv, tiles).plan
 
 
 def pairs_of(first: Sequence[int], second: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from delegate.chip.chip import Chip
@@ -30,145 +30,106 @@ from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.padding import mirror
-from delegate.lower.selection import Moving, Selection, map_bytes, surfaces_written
+from delegate.lower.selection import Move, Moving, Selection, map_bytes, surfaces_written
 from delegate.lower.task import ElementwiseTask, EwStage, Pair, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges, surfaces_touched
-from delegate.lower.tiling.geometry import Axis
 from delegate.lower.tiling.pooling import Pooling, doublings
 
 _PAIR: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Maxima:
-    """The largest values under windows. ``gaps``: rows and columns between the points of the window
-    that count. ``is_narrow``: no surfaces are written beyond the channels, as others lie there.
+def maxima_surfaces(chip: Chip, channels: int, *, is_narrow: bool) -> list[range]:
+    """Return the surfaces of maps that maxima are taken of, in as many parts as cubes have to be:
+    those that readers may fetch, or if ``is_narrow`` no more than there are, as others lie there.
     """
-
-    chip: Chip
-    pooling: Pooling
-    gaps: tuple[int, int] = (1, 1)
-    is_narrow: bool = False
-
-    @property
-    def row_shifts(self) -> tuple[int, ...]:
-        return _shifts(self.pooling.rows, self.gaps[0])
-
-    @property
-    def column_shifts(self) -> tuple[int, ...]:
-        return _shifts(self.pooling.columns, self.gaps[1])
-
-    def _surfaces(self, channels: int) -> list[range]:
-        """Return the surfaces of maps that maxima are taken of, in as many parts as cubes have to
-        be: those that readers may fetch, or no more than there are.
-        """
-        ranges = surface_ranges(self.chip, channels)
-        if not self.is_narrow:
-            return list(ranges)
-        end = surfaces_of(channels)
-        return [range(part.start, min(part.stop, end)) for part in ranges if part.start < end]
+    ranges = surface_ranges(chip, channels)
+    if not is_narrow:
+        return list(ranges)
+    end = surfaces_of(channels)
+    return [range(part.start, min(part.stop, end)) for part in ranges if part.start < end]
 
 
-@dataclass(frozen=True, slots=True)
-class HalfMaxPool(Maxima):
-    """Maxima in fp16, from rows with gaps between them."""
+def pooled_image(pooling: Pooling, target: DeviceTensor, image: int) -> DeviceTensor:
+    """Return an image of the result."""
+    rows, columns = pooling.rows.output_size, pooling.columns.output_size
+    return target.part(image * rows * columns, rows, columns)
 
-    @property
-    def skips_rows(self) -> bool:
-        """Return whether the last maximum of rows is taken where the stride leads only."""
-        rows, columns = self.pooling.rows, self.pooling.columns
-        notch = (rows.stride - 1) * columns.padded
-        return bool(self.row_shifts) and notch <= self.chip.limits.notch
 
-    @property
-    def strides_left(self) -> tuple[int, int]:
-        """Return the strides that are left for a convolution that skips pixels."""
-        rows, columns = self.pooling.rows, self.pooling.columns
-        return 1 if self.skips_rows else rows.stride, columns.stride
+_Step = tuple[int, int, Pair]
+"""Pixels of a shift, pixels from row to row, and the rows and columns of the maxima of a map and
+itself shifted.
+"""
 
-    @property
-    def ends_with_selection(self) -> bool:
-        """Return whether a convolution skips pixels, or only copies."""
-        shifts = self.row_shifts + self.column_shifts
-        return self.strides_left != (1, 1) or not shifts
 
-    def surfaces_written(self, channels: int) -> int:
-        """Return the surfaces written of the result, padding of the last group included."""
-        if self.ends_with_selection:
-            return surfaces_written(self.chip, channels)
-        return self._surfaces(channels)[-1].stop
-
-    def surfaces_read(self, channels: int) -> int:
-        """Return how many surfaces of the input are read."""
-        if self.pooling.is_padded or not (self.row_shifts or self.column_shifts):
-            return surfaces_of(channels)
-        return self._surfaces(channels)[-1].stop
-
-    def map_bytes(self, channels: int) -> int:
-        """The largest map in between, of one image."""
-        return map_bytes(self.chip, math.prod(self.pooling.padded), channels)
-
-    def work_bytes(self, channels: int) -> int:
-        """Return the bytes of two maps in between."""
-        return 2 * self.map_bytes(channels)
-
-    def surface_pixels(self, channels: int) -> int:
-        """See ``Footprint``; of a map of ``channels``."""
-        return 1
+def half_maxima(
+    chip: Chip, pooling: Pooling, gaps: Pair, channels: int, *, is_narrow: bool
+) -> Move:
+    """Return the move of maxima in fp16, from rows with gaps between them. ``gaps``: rows and
+    columns between the points of the window that count.
+    """
+    by_rows, by_columns = doublings(pooling.rows, gaps[0]), doublings(pooling.columns, gaps[1])
+    # The last maximum of rows is taken where the stride leads only, if its rows may lie so far
+    # apart; a convolution skips the other pixels, or only copies.
+    notch = (pooling.rows.stride - 1) * pooling.columns.padded
+    skips_rows = bool(by_rows) and notch <= chip.limits.notch
+    strides = 1 if skips_rows else pooling.rows.stride, pooling.columns.stride
+    ends_with_selection = strides != (1, 1) or not by_rows + by_columns
+    steps = list(_steps(pooling, by_rows, by_columns, skips_rows))
+    ranges = maxima_surfaces(chip, channels, is_narrow=is_narrow)
+    room = map_bytes(chip, math.prod(pooling.padded), channels)
 
     def tasks(
-        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
+        moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
-        """Yield the tasks of every image. ``work``: room for maps between. Raises LoweringError."""
-        rooms = itertools.cycle((work, work.moved(self.map_bytes(source.view.channels))))
-        rows, columns = self.pooling.rows.output_size, self.pooling.columns.output_size
+        rooms = itertools.cycle((work, work.moved(room)))
         for image in range(source.view.images):
-            now = source.image(image)
-            result = target.part(image * rows * columns, rows, columns)
-            if self.pooling.is_padded:
-                bordered = _map(now, next(rooms), self.pooling.padded)
-                yield from self._bordered(moving, now, bordered)
+            now, result = source.image(image), pooled_image(pooling, target, image)
+            if pooling.is_padded:
+                bordered = _map(now, next(rooms), pooling.padded)
+                yield from _bordered(moving, pooling, now, bordered)
                 now = bordered
-            steps = list(self._steps())
             for number, (shift, line, size) in enumerate(steps, start=1):
-                is_last = number == len(steps) and not self.ends_with_selection
+                is_last = number == len(steps) and not ends_with_selection
                 maxima = result if is_last else _map(now, next(rooms), size)
                 name = f"image {image} maxima {number} of {len(steps)}"
-                yield from self._maxima(name, now, maxima, shift * ATOM_BYTES, line * ATOM_BYTES)
+                made = maxima.view.height, maxima.view.width
+                for surfaces in ranges:
+                    apart, row = shift * ATOM_BYTES, line * ATOM_BYTES
+                    yield larger(name, now, apart, row, maxima, made, surfaces)
                 now = maxima
-            if self.ends_with_selection:
-                skipping = Selection(strides=self.strides_left)
+            if ends_with_selection:
+                skipping = Selection(strides=strides)
                 yield from moving.select(now.as_bytes, result.as_bytes, skipping)
 
-    def _steps(self) -> Iterator[_Step]:
-        rows, columns = self.pooling.padded
-        last = len(self.row_shifts) - 1
-        for number, shift in enumerate(self.row_shifts):
-            is_skipping = number == last and self.skips_rows
-            stride = self.pooling.rows.stride if is_skipping else 1
-            left = self.pooling.rows.output_size if is_skipping else rows - shift
-            yield shift * columns, stride * columns, (left, columns)
-            rows = left
-        for shift in self.column_shifts:
-            yield shift, columns, (rows, columns - shift)
-            columns -= shift
+    is_copied = pooling.is_padded or not by_rows + by_columns
+    reads = surfaces_of(channels) if is_copied else ranges[-1].stop
+    writes = surfaces_written(chip, channels) if ends_with_selection else ranges[-1].stop
+    return Move(tasks, reads, writes, work_bytes=2 * room)
 
-    def _bordered(
-        self, moving: Moving, source: DeviceTensor, target: DeviceTensor
-    ) -> Iterator[Task]:
-        """Mirror the image into its border, as the least fp16 has two different bytes. Padding is
-        at most half of a window, so every window over the border has its values already.
-        """
-        rows, columns = self.pooling.rows, self.pooling.columns
-        sides = (rows.pad, rows.pad_after), (columns.pad, columns.pad_after)
-        yield from mirror(moving, source.as_bytes, target.as_bytes, *sides, edge=0)
 
-    def _maxima(
-        self, name: str, source: DeviceTensor, target: DeviceTensor, apart: int, line: int
-    ) -> Iterator[Task]:
-        size = target.view.height, target.view.width
-        for surfaces in self._surfaces(target.view.channels):
-            yield larger(name, source, apart, line, target, size, surfaces)
+def _steps(
+    pooling: Pooling, by_rows: Sequence[int], by_columns: Sequence[int], skips_rows: bool
+) -> Iterator[_Step]:
+    rows, columns = pooling.padded
+    for number, shift in enumerate(by_rows, start=1):
+        is_skipping = number == len(by_rows) and skips_rows
+        stride = pooling.rows.stride if is_skipping else 1
+        left = pooling.rows.output_size if is_skipping else rows - shift
+        yield shift * columns, stride * columns, (left, columns)
+        rows = left
+    for shift in by_columns:
+        yield shift, columns, (rows, columns - shift)
+        columns -= shift
+
+
+def _bordered(
+    moving: Moving, pooling: Pooling, source: DeviceTensor, target: DeviceTensor
+) -> Iterator[Task]:
+    """Mirror the image into its border, as the least fp16 has two different bytes. Padding is at
+    most half of a window, so every window over the border has its values already.
+    """
+    sides = ((axis.pad, axis.pad_after) for axis in (pooling.rows, pooling.columns))
+    yield from mirror(moving, source.as_bytes, target.as_bytes, *sides, edge=0)
 
 
 def larger(
@@ -202,16 +163,6 @@ def larger(
         ),
         element=Element.FP16,
     )
-
-
-_Step = tuple[int, int, Pair]
-"""Pixels of a shift, pixels from row to row, and the rows and columns of the maxima of a map and
-itself shifted.
-"""
-
-
-def _shifts(side: Axis, gap: int) -> tuple[int, ...]:
-    return tuple(doublings((side.kernel - 1) // gap + 1, gap))
 
 
 def _map(like: DeviceTensor, place: Ref, size: tuple[int, int]) -> DeviceTensor:

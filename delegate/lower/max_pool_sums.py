@@ -13,8 +13,9 @@ point -128; min(x, e) = x - max(x - e, 0). Both tasks are exact, and in the form
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from delegate.chip.chip import Chip, Primitive
@@ -26,16 +27,17 @@ from delegate.chip.element import (
     surfaces_of,
 )
 from delegate.lower.legalize import is_known, pair
-from delegate.lower.max_pool import Maxima
+from delegate.lower.max_pool import maxima_surfaces, pooled_image
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation, OutConvert
-from delegate.lower.selection import Moving, Selection, bordering, is_depthwise, map_bytes
+from delegate.lower.selection import Move, Moving, Selection, bordering, is_depthwise, map_bytes
 from delegate.lower.selection import surfaces_written as selection_writes
 from delegate.lower.task import (
     BsStage,
     ElementwiseTask,
     EwStage,
     OutputCube,
+    Pair,
     Ref,
     Source,
     Stages,
@@ -48,8 +50,8 @@ from delegate.lower.tiling.element_wise import (
     map_parts,
 )
 from delegate.lower.tiling.geometry import Axis
+from delegate.lower.tiling.pooling import Pooling, doublings
 from delegate.lower.weights import depthwise_channels
-from delegate.model.cached import cached_property
 
 ALL_VALUES = (INT8_MIN, INT8_MAX)
 
@@ -67,192 +69,151 @@ def _copy(name: str, part: MapPart, source: Ref, target: Ref) -> ElementwiseTask
     )
 
 
-@dataclass(frozen=True)
-class LinearMaxPool(Maxima):
-    """Maxima of int8. ``clamp``: least and largest result."""
-
-    clamp: tuple[int, int] = ALL_VALUES
-
-    @property
-    def ends_with_selection(self) -> bool:
-        """Else single pixels are copied, or rows without what lies between them."""
-        if (self.pooling.rows.output_size, self.pooling.columns.output_size) == (1, 1):
-            return False
-        strides = self.pooling.rows.stride, self.pooling.columns.stride
-        return Primitive.ROW_GAPS in self.chip.lacks or strides != (1, 1)
-
-    def surfaces_written(self, channels: int) -> int:
-        if self.ends_with_selection:
-            return selection_writes(self.chip, channels)
-        return self._surfaces(channels)[-1].stop
-
-    def surfaces_read(self, channels: int) -> int:
-        return self._fetched(channels)
-
-    def surface_pixels(self, channels: int) -> int:
-        """Return the unit of the pixels from one surface of the result to the next."""
-        ends_depthwise = self.ends_with_selection and self._is_depthwise(channels)
-        return self.chip.groups.surface_pixels(is_depthwise=ends_depthwise)
-
-    def _is_depthwise(self, channels: int) -> bool:
-        """Return whether convolutions are depthwise: also where dense kernels are too large, as
-        either kind fetches and writes as many channels.
-        """
-        if not self.chip.cbuf.weight_slice_bytes:
-            return is_depthwise(self.chip, channels)
-        groups = self.chip.groups
-        lanes = depthwise_channels(channels, groups)
-        weights = groups.dense_kernels * lanes * self._side**2
-        return is_depthwise(self.chip, channels) or weights > self.chip.cbuf.weight_slice_bytes
-
-    def work_bytes(self, channels: int) -> int:
-        """Three maps."""
-        return 3 * self._room(channels)
+def linear_maxima(
+    chip: Chip,
+    pooling: Pooling,
+    gaps: Pair,
+    clamp: Pair,
+    channels: int,
+    *,
+    is_narrow: bool,
+) -> Move:
+    """Return the move of maxima of int8. ``gaps``: rows and columns between the points of the
+    window that count; ``clamp``: least and largest result.
+    """
+    axes = rows, columns = pooling.rows, pooling.columns
+    size = rows.output_size, columns.output_size
+    strides = _strides(rows, columns)
+    is_skipped = Primitive.ROW_GAPS in chip.lacks or (rows.stride, columns.stride) != (1, 1)
+    # Else single pixels are copied, or rows without what lies between them.
+    ends_with_selection = size != (1, 1) and is_skipped
+    unit = chip.groups.surface_pixels(is_depthwise=True)
+    side = max(rows.kernel, columns.kernel)
+    whole = rows.padded, align(columns.padded, unit)
+    if ends_with_selection:
+        side = _side(axes, side, unit)
+        whole = _least_size(rows, side), _least_size(columns, side)
+    depthwise = _is_depthwise(chip, channels, side)
+    fetched = surfaces_of(channels)
+    if chip.cbuf.weight_slice_bytes or depthwise:  # convolutions read whole groups
+        fetched = surfaces_of(depthwise_channels(channels, chip.groups))
+    ranges = maxima_surfaces(chip, channels, is_narrow=is_narrow)
+    shifts = (*(n * whole[1] for n in doublings(rows, gaps[0])), *doublings(columns, gaps[1]))
+    view = View(1, *whole, channels)
+    behind = align(sum(shifts) * ATOM_BYTES, DMA_ALIGN_BYTES)  # the map, that windows reach
+    room = map_bytes(chip, view.pixels, channels) + behind
+    # The pixels of the maxima that the last task reads.
+    read = fetched * view.pixels
+    if not ends_with_selection:
+        read = (ranges[-1].stop - 1) * view.pixels + (size[0] - 1) * view.width + size[1]
+    above, beside = (
+        (axis.pad, n - axis.pad - axis.input_size) for axis, n in zip(axes, whole, strict=True)
+    )
+    inside = bordering(above, beside, INT8_MIN, clamp, is_square=True)
 
     def tasks(
-        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
+        moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
-        channels = source.view.channels
-        room = self._room(channels)
         first, second, between = (work.moved(number * room) for number in range(3))
-        rows, columns = self.pooling.rows.output_size, self.pooling.columns.output_size
-        view, depthwise = View(1, *self._size, channels), self._is_depthwise(channels)
         written = surfaces_of(channels) * view.pixels
-        read = self._pixels_read(channels, view)
-        shifts = self._pixel_shifts()
         for image in range(source.view.images):
             name = f"image {image}"
             bordered = source.alone(view, first)
-            yield from moving.select(
-                source.image(image), bordered, self._border(), depthwise=depthwise
-            )
+            yield from moving.select(source.image(image), bordered, inside, depthwise=depthwise)
             now, left = first, read + sum(shifts)
             # What the last pixels' neighbours are does not matter, but they have to be.
             if shifts and left > written:
                 end = first.moved(written * ATOM_BYTES)
-                yield from self._copied(f"{name} end", first, end, left - written)
+                yield from _copied(chip, f"{name} end", first, end, left - written)
             for number, shift in enumerate(shifts, start=1):
                 left -= shift
                 other = first if now == second else second
                 step = f"{name} maxima {number} of {len(shifts)}"
-                yield from self._shifted(step, now, other, shift, left, between)
+                yield from _shifted(chip, step, now, other, shift, left, between)
                 now = other
-            result = target.part(image * rows * columns, rows, columns)
-            maxima = source.alone(view, now)
-            if self.ends_with_selection:
-                taken = Selection(taps=(self._side, self._side), strides=self._strides())
+            maxima, result = source.alone(view, now), pooled_image(pooling, target, image)
+            if ends_with_selection:
+                taken = Selection(taps=(side, side), strides=strides)
                 yield from moving.select(maxima, result, taken, depthwise=depthwise)
             else:
-                yield from self._cropped(f"{name} result", maxima, result)
+                for surfaces in ranges:
+                    yield _cropped(f"{name} result", maxima, result, size, surfaces)
 
-    @cached_property
-    def _side(self) -> int:
-        """Return the side of the kernel that ends it: with it maps are as large as depthwise tasks
-        write them.
-        """
-        rows, columns = self.pooling.rows, self.pooling.columns
-        least = max(rows.kernel, columns.kernel)
-        if not self.ends_with_selection:
-            return least
-        unit = self.chip.groups.surface_pixels(is_depthwise=True)
-        fitting = (k for k in range(least, least + unit) if not _product(self._of(k)) % unit)
-        return next(fitting, least)
+    writes = selection_writes(chip, channels) if ends_with_selection else ranges[-1].stop
+    pixels = chip.groups.surface_pixels(is_depthwise=ends_with_selection and depthwise)
+    return Move(tasks, fetched, writes, work_bytes=3 * room, surface_pixels=pixels)
 
-    @property
-    def _size(self) -> tuple[int, int]:
-        """Rows and columns of maps."""
-        return self._of(self._side)
 
-    def _of(self, side: int) -> tuple[int, int]:
-        rows, columns = self.pooling.rows, self.pooling.columns
-        if not self.ends_with_selection:
-            unit = self.chip.groups.surface_pixels(is_depthwise=True)
-            return rows.padded, -(-columns.padded // unit) * unit
-        return _least_size(rows, side), _least_size(columns, side)
+def _side(axes: tuple[Axis, Axis], least: int, unit: int) -> int:
+    """Return the side of the kernel that ends it: with it maps are as large as depthwise tasks
+    write them.
+    """
+    for side in range(least, least + unit):
+        if math.prod(_least_size(axis, side) for axis in axes) % unit == 0:
+            return side
+    return least
 
-    def _border(self) -> Selection:
-        axes = zip((self.pooling.rows, self.pooling.columns), self._size, strict=True)
-        rows, columns = ((axis.pad, size - axis.pad - axis.input_size) for axis, size in axes)
-        return bordering(rows, columns, INT8_MIN, self.clamp, is_square=True)
 
-    def _room(self, channels: int) -> int:
-        """Return the bytes of a map and of the pixels behind it that windows reach."""
-        behind = align(sum(self._pixel_shifts()) * ATOM_BYTES, DMA_ALIGN_BYTES)
-        return map_bytes(self.chip, _product(self._size), channels) + behind
+def _is_depthwise(chip: Chip, channels: int, side: int) -> bool:
+    """Return whether convolutions are depthwise: also where dense kernels are too large, as either
+    kind fetches and writes as many channels.
+    """
+    most = chip.cbuf.weight_slice_bytes
+    weights = chip.groups.dense_kernels * depthwise_channels(channels, chip.groups) * side**2
+    return is_depthwise(chip, channels) or 0 < most < weights
 
-    def _fetched(self, channels: int) -> int:
-        """Surfaces that convolutions read."""
-        is_dense = not self.chip.cbuf.weight_slice_bytes and not self._is_depthwise(channels)
-        if is_dense:
-            return surfaces_of(channels)
-        return depthwise_channels(channels, self.chip.groups) // CHANNELS_PER_SURFACE
 
-    def _pixel_shifts(self) -> tuple[int, ...]:
-        _, columns = self._size
-        return tuple(shift * columns for shift in self.row_shifts) + self.column_shifts
+def _shifted(
+    chip: Chip, name: str, now: Ref, maxima: Ref, shift: int, count: int, between: Ref
+) -> Iterator[Task]:
+    """``count`` pixels of ``maxima``, of ``now`` and itself."""
+    for copy in _copied(chip, name, now, maxima, count):
+        ew = EwStage(
+            copy.source.moved(shift * ATOM_BYTES),
+            operation=EwOperation.MAX,
+            surface_stride_bytes=copy.source_surface_stride_bytes,
+        )
+        task = replace(copy, bs=UNCHANGED, ew=ew)
+        if is_known(chip, TaskKind.ALONE, pair(EwOperation.MAX)):
+            yield task
+        else:
+            yield from max_via_add(task, between)
 
-    def _shifted(
-        self, name: str, now: Ref, maxima: Ref, shift: int, count: int, between: Ref
-    ) -> Iterator[Task]:
-        """``count`` pixels of ``maxima``, of ``now`` and itself."""
-        for copy in self._copied(name, now, maxima, count):
-            ew = EwStage(
-                copy.source.moved(shift * ATOM_BYTES),
-                operation=EwOperation.MAX,
-                surface_stride_bytes=copy.source_surface_stride_bytes,
-            )
-            task = replace(copy, bs=UNCHANGED, ew=ew)
-            if is_known(self.chip, TaskKind.ALONE, pair(EwOperation.MAX)):
-                yield task
-            else:
-                yield from max_via_add(task, between)
 
-    def _copied(self, name: str, source: Ref, target: Ref, count: int) -> Iterator[ElementwiseTask]:
-        view = View(1, 1, count, CHANNELS_PER_SURFACE)
-        for part in map_parts(self.chip, view):
-            yield _copy(name, part, source, target)
+def _copied(
+    chip: Chip, name: str, source: Ref, target: Ref, count: int
+) -> Iterator[ElementwiseTask]:
+    for part in map_parts(chip, View(1, 1, count, CHANNELS_PER_SURFACE)):
+        yield _copy(name, part, source, target)
 
-    def _pixels_read(self, channels: int, view: View) -> int:
-        """Return the pixels of the maxima that the last task reads: a convolution reads whole
-        groups of channels.
-        """
-        if self.ends_with_selection:
-            return self._fetched(channels) * view.pixels
-        rows, columns = self.pooling.rows.output_size, self.pooling.columns.output_size
-        surfaces = self._surfaces(channels)[-1].stop
-        return (surfaces - 1) * view.pixels + (rows - 1) * view.width + columns
 
-    def _cropped(self, name: str, maxima: DeviceTensor, result: DeviceTensor) -> Iterator[Task]:
-        """The first pixels of the first rows of ``maxima``."""
-        size = self.pooling.rows.output_size, self.pooling.columns.output_size
-        is_gapless = size[1] == maxima.view.width or size[0] == 1
-        line = None if is_gapless else maxima.view.width * ATOM_BYTES
-        for surfaces in self._surfaces(result.view.channels):
-            begin = surfaces.start
-            target = result.location.moved(begin * result.surface_stride_bytes)
-            yield ElementwiseTask(
-                name,
-                maxima.location.moved(begin * maxima.surface_stride_bytes),
-                maxima.surface_stride_bytes,
-                element_wise_cube(target, size, surfaces, result),
-                source_line_stride_bytes=line,
-            )
+def _cropped(
+    name: str, maxima: DeviceTensor, result: DeviceTensor, size: Pair, surfaces: range
+) -> ElementwiseTask:
+    """The first pixels of the first rows of ``maxima``."""
+    is_gapless = size[1] == maxima.view.width or size[0] == 1
+    source, target = (
+        tensor.location.moved(surfaces.start * tensor.surface_stride_bytes)
+        for tensor in (maxima, result)
+    )
+    return ElementwiseTask(
+        name,
+        source,
+        maxima.surface_stride_bytes,
+        element_wise_cube(target, size, surfaces, result),
+        source_line_stride_bytes=None if is_gapless else maxima.view.width * ATOM_BYTES,
+    )
 
-    def _strides(self) -> tuple[int, int]:
-        """One that leads nowhere is the other one's: strides have to be the same."""
-        rows, columns = self.pooling.rows, self.pooling.columns
-        by_row = rows.stride if rows.output_size > 1 else columns.stride
-        return by_row, columns.stride if columns.output_size > 1 else by_row
+
+def _strides(rows: Axis, columns: Axis) -> Pair:
+    """One that leads nowhere is the other one's: strides have to be the same."""
+    by_row = rows.stride if rows.output_size > 1 else columns.stride
+    return by_row, columns.stride if columns.output_size > 1 else by_row
 
 
 def _least_size(axis: Axis, side: int) -> int:
     """So that ``side`` elements of a kernel give as many results."""
     return max((axis.output_size - 1) * axis.stride + side, axis.pad + axis.input_size)
-
-
-def _product(sides: tuple[int, int]) -> int:
-    rows, columns = sides
-    return rows * columns
 
 
 UNCHANGED: Final = BsStage(alu=Source.REGISTER, alu_operand=0, mul=Source.REGISTER, mul_operand=1)

@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import CHANNELS_PER_SURFACE, surfaces_of
+from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View, memory_view
-from delegate.lower.selection import Moving, Selection, is_depthwise, surfaces_written
+from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
+from delegate.lower.selection import Move, Moving, Selection, is_depthwise
 from delegate.lower.tables import copy_tasks, table_tasks
 from delegate.lower.task import ConvTask, ElementwiseTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
@@ -64,143 +66,120 @@ def _copies(
     return table_tasks(chip, source, target, function)
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
-    """A tensor of ``total`` channels made of ``parts``, with group padding that has to be 0.
-    ``functions``: results of each part for -128 to 127, as int8; None: the same values.
+def plan_join(
+    planning: Planning,
+    operation: Operation,
+    parts: Sequence[Part],
+    functions: Sequence[bytes | None],
+    total: int,
+) -> Plan:
+    """Return the plan of a result of ``total`` channels, with group padding that has to be 0, made
+    of ``parts``, the operands. ``functions``: results of each part for -128 to 127, as int8; None:
+    the same values. At surfaces parts are copied directly.
     """
+    chip, operands, result = planning.chip, operation.operands, operation.result
+    touched = [surfaces_touched(chip, part.channels) for part in parts]
+    writes, work_bytes = chip.groups.surfaces_written(total, is_depthwise=False), 0
+    tasks: _Joining = _permuted
+    if all(part.begin[3] % CHANNELS_PER_SURFACE == 0 for part in parts):
+        ends = (_surface(p.begin[3]) + n for p, n in zip(parts, touched, strict=True))
+        writes, tasks = max(*ends, surfaces_touched(chip, total)), _directly
+    else:
+        work_bytes = _staged(chip, parts, planning.tensor(result).as_bytes).size_bytes
+    reads = tuple(dict(zip(operands, touched, strict=True)).items())
+    footprint = Footprint(operation.node, reads, result, writes, work_bytes=work_bytes)
 
-    chip: Chip
-    parts: tuple[Part, ...]
-    functions: tuple[bytes | None, ...]
-    total: int
+    def made(memory: Memory) -> list[Task]:
+        moving = Moving(chip, operation.node, memory.constants)
+        sources = [memory.tensors[tensor].as_bytes for tensor in operands]
+        joined = list(zip(parts, functions, sources, strict=True))
+        return tasks(moving, joined, memory.tensors[result].as_bytes, memory.work)
 
-    @property
-    def at_surfaces(self) -> bool:
-        """Return whether every part begins at a surface."""
-        return all(part.begin[3] % CHANNELS_PER_SURFACE == 0 for part in self.parts)
-
-    @property
-    def surfaces_written(self) -> int:
-        """Return how many surfaces of the result are written."""
-        if not self.at_surfaces:
-            return self.chip.groups.surfaces_written(self.total, is_depthwise=False)
-        ends = (
-            _surface(part.begin[3]) + surfaces_touched(self.chip, part.channels)
-            for part in self.parts
-        )
-        return max(*ends, surfaces_touched(self.chip, self.total))
-
-    def tasks(
-        self, moving: Moving, sources: Sequence[DeviceTensor], target: DeviceTensor, work: Ref
-    ) -> list[Task]:
-        """Raises LoweringError."""
-        if self.at_surfaces:
-            return self._directly(sources, target)
-        return self._permuted(moving, sources, target, work)
-
-    def _directly(self, sources: Sequence[DeviceTensor], target: DeviceTensor) -> list[Task]:
-        """Copy in ascending order: the next part overwrites what is written beyond a part."""
-        tasks: list[Task] = []
-        end = 0
-        for part, source, function in zip(self.parts, sources, self.functions, strict=True):
-            window = _window(target, part.begin, source.view)
-            tasks += _copies(self.chip, source, window, function)
-            touched = surfaces_touched(self.chip, source.view.channels)
-            end = max(end, _surface(part.begin[3]) + touched)
-        # What readers of whole groups fetch behind the last part: any values.
-        for surface in range(end, surfaces_touched(self.chip, self.total)):
-            view = replace(sources[0].view, channels=CHANNELS_PER_SURFACE)
-            begin = (0, 0, 0, surface * CHANNELS_PER_SURFACE)
-            source = _window(sources[0], (0, 0, 0, 0), view)
-            copies = copy_tasks(self.chip, source, _window(target, begin, view))
-            tasks += [replace(t, output=replace(t.output, channels_real=0)) for t in copies]
-        return tasks
-
-    @property
-    def _firsts(self) -> list[int]:
-        """Return the first surface of each part among whole ones side by side, and the end of
-        all.
-        """
-        return [0, *itertools.accumulate(surfaces_of(part.channels) for part in self.parts)]
-
-    def _staged(self, target: DeviceTensor) -> DeviceTensor:
-        """Return the parts side by side in whole surfaces, with room for whole groups."""
-        *firsts, end = self._firsts
-        room = max(
-            first + surfaces_touched(self.chip, part.channels)
-            for first, part in zip(firsts, self.parts, strict=True)
-        )
-        view = replace(target.view, channels=end * CHANNELS_PER_SURFACE)
-        return replace(target, view=view, surfaces=room, within=None, gap_pixels=0)
-
-    def work_bytes(self, target: DeviceTensor) -> int:
-        """Return the bytes of memory beside operands and result."""
-        return 0 if self.at_surfaces else self._staged(target).size_bytes
-
-    def _permuted(
-        self, moving: Moving, sources: Sequence[DeviceTensor], target: DeviceTensor, work: Ref
-    ) -> list[Task]:
-        """Copy parts to whole surfaces side by side, then bring their channels together."""
-        staged = replace(self._staged(target), location=work)
-        firsts, lanes = self._firsts, staged.view.channels
-        tasks: list[Task] = []
-        weights = np.zeros((self.total, 1, 1, lanes), np.int8)
-        given = zip(self.parts, self.functions, sources, firsts[:-1], strict=True)
-        for part, function, source, first in given:
-            lane = first * CHANNELS_PER_SURFACE
-            window = _window(staged, (0, 0, 0, lane), source.view)
-            tasks += _copies(self.chip, source, window, function)
-            count = np.arange(part.channels)
-            weights[part.begin[3] + count, 0, 0, lane + count] = 1
-        return [*tasks, *moving.move(staged, target, weights)]
+    return plan_of(planning, operation, footprint, made)
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A part that is taken out of a tensor. ``written``: its channels, with group padding that has
-    to be 0.
+_Joined = Sequence[tuple[Part, bytes | None, DeviceTensor]]
+_Joining = Callable[[Moving, _Joined, DeviceTensor, Ref], list[Task]]
+
+
+def _directly(moving: Moving, joined: _Joined, target: DeviceTensor, _: Ref) -> list[Task]:
+    """Copy in ascending order: the next part overwrites what is written beyond a part."""
+    chip = moving.chip
+    tasks: list[Task] = []
+    end = 0
+    for part, function, source in joined:
+        window = _window(target, part.begin, source.view)
+        tasks += _copies(chip, source, window, function)
+        touched = surfaces_touched(chip, source.view.channels)
+        end = max(end, _surface(part.begin[3]) + touched)
+    # What readers of whole groups fetch behind the last part: any values.
+    first = joined[0][2]
+    for surface in range(end, surfaces_touched(chip, target.view.channels)):
+        view = replace(first.view, channels=CHANNELS_PER_SURFACE)
+        begin = (0, 0, 0, surface * CHANNELS_PER_SURFACE)
+        source = _window(first, (0, 0, 0, 0), view)
+        copies = copy_tasks(chip, source, _window(target, begin, view))
+        tasks += [replace(t, output=replace(t.output, channels_real=0)) for t in copies]
+    return tasks
+
+
+def _firsts(parts: Iterable[Part]) -> list[int]:
+    """Return the first surface of each part among whole ones side by side, and the end of all."""
+    return [0, *itertools.accumulate(surfaces_of(part.channels) for part in parts)]
+
+
+def _staged(chip: Chip, parts: Sequence[Part], target: DeviceTensor) -> DeviceTensor:
+    """Return the parts side by side in whole surfaces, with room for whole groups."""
+    *firsts, end = _firsts(parts)
+    room = max(
+        first + surfaces_touched(chip, part.channels)
+        for first, part in zip(firsts, parts, strict=True)
+    )
+    view = replace(target.view, channels=end * CHANNELS_PER_SURFACE)
+    return replace(target, view=view, surfaces=room, within=None, gap_pixels=0)
+
+
+def _permuted(moving: Moving, joined: _Joined, target: DeviceTensor, work: Ref) -> list[Task]:
+    """Copy parts to whole surfaces side by side, then bring their channels together."""
+    parts = [part for part, _, _ in joined]
+    staged = replace(_staged(moving.chip, parts, target), location=work)
+    lanes = staged.view.channels
+    tasks: list[Task] = []
+    weights = np.zeros((target.view.channels, 1, 1, lanes), np.int8)
+    for (part, function, source), first in zip(joined, _firsts(parts)[:-1], strict=True):
+        lane = first * CHANNELS_PER_SURFACE
+        window = _window(staged, (0, 0, 0, lane), source.view)
+        tasks += _copies(moving.chip, source, window, function)
+        count = np.arange(part.channels)
+        weights[part.begin[3] + count, 0, 0, lane + count] = 1
+    return [*tasks, *moving.move(staged, target, weights)]
+
+
+def cut(chip: Chip, part: Part, written: int) -> Move:
+    """Return the move of ``part`` out of its whole. ``written``: its channels, with group padding
+    that has to be 0.
     """
+    image, row, column, channel = part.begin
+    lane = channel % CHANNELS_PER_SURFACE
+    lanes = lane + part.channels
+    is_whole = lane == 0 and written == part.channels
+    is_selection = is_whole and is_depthwise(chip, part.channels)
 
-    chip: Chip
-    part: Part
-    written: int
-
-    @property
-    def _lane(self) -> int:
-        """Return the channel of its first surface at which the part begins."""
-        return self.part.begin[3] % CHANNELS_PER_SURFACE
-
-    @property
-    def _is_selection(self) -> bool:
-        is_whole = self._lane == 0 and self.written == self.part.channels
-        return is_whole and is_depthwise(self.chip, self.part.channels)
-
-    @property
-    def surfaces_read(self) -> int:
-        """Return how many surfaces of the whole are read, from its first one on."""
-        return _surface(self.part.begin[3]) + surfaces_of(self._lane + self.part.channels)
-
-    @property
-    def surfaces_written(self) -> int:
-        if self._is_selection:
-            return surfaces_written(self.chip, self.part.channels)
-        return self.chip.groups.surfaces_written(self.written, is_depthwise=False)
-
-    def tasks(self, moving: Moving, source: DeviceTensor, target: DeviceTensor) -> list[ConvTask]:
+    def tasks(moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref) -> list[ConvTask]:
         """Columns left of the part lie under weights that count as zero. Raises LoweringError."""
-        image, row, column, channel = self.part.begin
-        rows = (target.view.height - 1) * self.part.steps[0] + 1
-        lanes = self._lane + self.part.channels
+        rows = (target.view.height - 1) * part.steps[0] + 1
         view = View(target.view.images, rows, source.view.width, lanes)
         window = _window(source, (image, row, 0, channel), view)
-        selection = Selection((1, column + 1), (0, column), self.part.steps)
-        if self._is_selection:
+        selection = Selection((1, column + 1), (0, column), part.steps)
+        if is_selection:
             return moving.select(window, target, selection)
-        weights = np.zeros((self.written, 1, column + 1, lanes), np.int8)
-        count = np.arange(self.part.channels)
-        weights[count, 0, column, self._lane + count] = 1
+        weights = np.zeros((written, 1, column + 1, lanes), np.int8)
+        count = np.arange(part.channels)
+        weights[count, 0, column, lane + count] = 1
         return moving.move(window, target, weights, selection)
+
+    writes = chip.groups.surfaces_written(written, is_depthwise=is_selection)
+    return Move(tasks, _surface(channel) + surfaces_of(lanes), writes)
 
 
 Spot = tuple[int, int]

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from delegate.chip.chip import Chip
+from delegate.chip.element import surfaces_of
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.selection import (
+    Move,
     Moving,
     bordering,
+    is_depthwise,
     map_bytes,
     surface_pixels,
-    surfaces_written,
 )
 from delegate.lower.task import Ref, Task
 
@@ -28,76 +30,65 @@ Side = tuple[int, int]
 """Elements before and behind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Border:
-    """A border of ``value`` on all ``sides``: rows, columns, channels. ``channels``: of the image,
-    without spare ones.
+def border(
+    chip: Chip, sides: tuple[Side, Side, Side], value: int, image: View, result: View
+) -> Move:
+    """Return the move of an image into a border of ``value`` on all ``sides``: rows, columns,
+    channels. ``image`` has no spare channels.
     """
-
-    chip: Chip
-    sides: tuple[Side, Side, Side]
-    value: int
-    channels: int
-
-    def surfaces_written(self, channels: int) -> int:
-        """Return how many surfaces are written of a result of ``channels``."""
-        if any(self.sides[2]):
-            return self.chip.groups.surfaces_written(channels, is_depthwise=False)
-        return surfaces_written(self.chip, channels)
-
-    @property
-    def surface_pixels(self) -> int:
-        """Return of what the pixels of a surface of the result are a multiple."""
-        return 1 if any(self.sides[2]) else surface_pixels(self.chip, self.channels)
-
-    def work_bytes(self, image: View, channels: int) -> int:
-        """Return the bytes of maps in between."""
-        is_one = len(list(self._steps())) + any(self.sides[2]) == 1
-        return 0 if is_one else 2 * map_bytes(self.chip, image.pixels, channels)
+    steps = list(_steps(chip, *sides[:2]))
+    more_channels = any(sides[2])
+    if not steps and not more_channels:
+        steps = [((0, 0), (0, 0))]
+    room = map_bytes(chip, result.pixels, image.channels)
 
     def tasks(
-        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
+        moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
-        """Yield the tasks of one image. ``work``: room for two maps. Raises LoweringError."""
         channels = source.view.channels
-        room = map_bytes(self.chip, target.view.pixels, channels)
         rooms = itertools.cycle((work, work.moved(room)))
-        steps = list(self._steps())
-        unit = surface_pixels(self.chip, channels)
+        unit = surface_pixels(chip, channels)
         now = source
         for number, (rows, columns) in enumerate(steps, start=1):
-            result = target
-            if number < len(steps) or any(self.sides[2]):
+            made = target
+            if number < len(steps) or more_channels:
                 height, width = now.view.height + sum(rows), now.view.width + sum(columns)
                 like = replace(target, view=View(1, height, width, channels))
-                result = like.via_scratch(next(rooms), target.surfaces, unit)
-            border = bordering(rows, columns, self.value)
-            yield from moving.select(now, result, border)
-            now = result
-        if any(self.sides[2]):
-            before = self.sides[2][0]
+                made = like.via_scratch(next(rooms), target.surfaces, unit)
+            yield from moving.select(now, made, bordering(rows, columns, value))
+            now = made
+        if more_channels:
             weights = np.zeros((target.view.channels, 1, 1, channels), np.int8)
-            count = np.arange(self.channels)
-            weights[before + count, 0, 0, count] = 1
-            summands = np.where(weights.any(axis=(1, 2, 3)), 0, self.value).astype(np.int64)
+            count = np.arange(image.channels)
+            weights[sides[2][0] + count, 0, 0, count] = 1
+            summands = np.where(weights.any(axis=(1, 2, 3)), 0, value).astype(np.int64)
             yield from moving.move(now, target, weights, summands=summands)
 
-    def _steps(self) -> Iterator[tuple[Side, Side]]:
-        """Rows and columns, as many at a time as the fields hold."""
-        rows, columns, channels = self.sides
-        while any((*rows, *columns)):
-            step = self._part(rows), self._part(columns)
-            yield step
-            rows, columns = (
-                (side[0] - part[0], side[1] - part[1])
-                for side, part in zip((rows, columns), step, strict=True)
-            )
-        if not any((*self.sides[0], *self.sides[1], *channels)):
-            yield (0, 0), (0, 0)
+    is_dense = more_channels or not is_depthwise(chip, result.channels)
+    return Move(
+        tasks,
+        reads=surfaces_of(image.channels),
+        writes=chip.groups.surfaces_written(result.channels, is_depthwise=not is_dense),
+        work_bytes=0 if len(steps) + more_channels == 1 else 2 * room,
+        surface_pixels=1 if more_channels else surface_pixels(chip, image.channels),
+    )
 
-    def _part(self, side: Side) -> Side:
-        before = min(side[0], self.chip.limits.pad)
-        return before, min(side[1], self.chip.limits.pad - before)
+
+def _steps(chip: Chip, rows: Side, columns: Side) -> Iterator[tuple[Side, Side]]:
+    """Rows and columns, as many at a time as the fields hold."""
+    most = chip.limits.pad
+    while any((*rows, *columns)):
+        step = _part(rows, most), _part(columns, most)
+        yield step
+        rows, columns = (
+            (side[0] - part[0], side[1] - part[1])
+            for side, part in zip((rows, columns), step, strict=True)
+        )
+
+
+def _part(side: Side, most: int) -> Side:
+    before = min(side[0], most)
+    return before, min(side[1], most - before)
 
 
 def mirror(

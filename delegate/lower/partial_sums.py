@@ -41,7 +41,7 @@ from delegate.lower.task import (
     Stages,
     Task,
 )
-from delegate.lower.tiling.choices import SUM_BYTES, InputGroup, InputGroups
+from delegate.lower.tiling.choices import SUM_BYTES, InputGroups
 from delegate.lower.tiling.sum_passes import (
     BLOCK_BYTES,
     HALF_BLOCK_BYTES,
@@ -51,6 +51,7 @@ from delegate.lower.tiling.sum_passes import (
     check_range,
     kernel_order,
     pack_group,
+    some_kernels,
     sorted_channels,
     sum_passes,
 )
@@ -94,7 +95,7 @@ def lower_input_groups(
     order = kernel_order(conv)
     sums, reach = sum_passes(conv, plan, order, constants)
     check_range(conv, bias, reach)
-    builder = _Builder(conv, order, bias, len(sums), constants, work)
+    builder = _Builder(conv, plan, order, bias, len(sums), constants, work)
     tasks = [*builder.sums(sums), *builder.results(pipeline, plan.groups[-1])]
     passes = len(sums) + 1
     choice = (
@@ -126,6 +127,7 @@ class _Builder:
     def __init__(
         self,
         conv: Convolution,
+        plan: InputGroups,
         order: npt.NDArray[np.int64],
         bias: Int64Array,
         sum_count: int,
@@ -133,6 +135,7 @@ class _Builder:
         work: Ref,
     ) -> None:
         self._conv = conv
+        self._data_banks = plan.data_banks
         self._geometry = geometry_of(conv)
         self._constants = constants
         self._kernels = len(order)
@@ -157,7 +160,7 @@ class _Builder:
             if is_last and self._conv.per_channel:
                 half = self._kernels // 2
                 for part in range(2):
-                    narrowed = one.kernels(part * half, half)
+                    narrowed = one[0], some_kernels(one[1], part * half, half)
                     for pixel in self._pixels:
                         yield self._sum(narrowed, index, pixel, part)
                 continue
@@ -169,11 +172,12 @@ class _Builder:
         channels are read than kernels were sorted for.
         """
         before = self._bias if index == 0 else self._vector(index - 1, pixel)
+        given = one[1].kernels
         target, stride = self._vector(index, pixel), ATOM_BYTES
         if part is not None:
-            before = before.moved(part * one.weights.kernels * SUM_BYTES)
+            before = before.moved(part * given * SUM_BYTES)
             target, stride = self._block(pixel).moved(part * ATOM_BYTES), BLOCK_BYTES
-        kernels = real = one.weights.kernels
+        kernels = real = given
         if part is not None:
             real = self._operand_channels // 2
         elif not self._conv.per_channel:
@@ -183,11 +187,11 @@ class _Builder:
         name = f"sum {index + 1}" if part is None else f"sum {index + 1} half {part}"
         return self._task(one, pixel, name, output, Stages(bs))
 
-    def results(self, pipeline: Pipeline, group: InputGroup) -> Iterator[Task]:
+    def results(self, pipeline: Pipeline, group: range) -> Iterator[Task]:
         """The last pass: the operands of BS are the sums."""
         conv = self._conv
         outputs = conv.output_view.channels
-        lanes = conv.weights[..., group.first : group.first + group.channels]
+        lanes = conv.weights[..., group.start : group.stop]
         order = np.arange(outputs)
         weights = pack_group(
             lanes, group, order, self._constants, conv.chip, conv.weight_zero_point
@@ -209,7 +213,7 @@ class _Builder:
                 surfaces_per_group=conv.chip.groups.dense_kernels // CHANNELS_PER_SURFACE,
             )
             own = stages._replace(bs=replace(stages.bs, operands=operands))
-            yield self._task(Pass(conv.chip.cbuf, group, weights), pixel, "result", output, own)
+            yield self._task((group, weights), pixel, "result", output, own)
 
     def _copies(self, multipliers: Int64Array) -> Iterator[ElementwiseTask]:
         """The second halves of all blocks, two atoms each, as surfaces of two pixels."""
@@ -252,17 +256,14 @@ class _Builder:
         output: OutputCube,
         stages: Stages,
     ) -> ConvTask:
-        conv, group = self._conv, one.group
-        last = group.first + group.channels - 1
+        conv, (group, weights) = self._conv, one
+        banks = conv.chip.cbuf.banks - self._data_banks
+        is_resident = weights.total_bytes <= banks * conv.chip.cbuf.bank_bytes
         return ConvTask(
-            tile=f"pixel {pixel} {name} input channels {group.first}..{last}",
+            tile=f"pixel {pixel} {name} input channels {group[0]}..{group[-1]}",
             feature=self._feature(group, pixel),
-            weights=one.weights,
-            cbuf=CbufPlan(
-                data_banks=group.data_banks,
-                weight_banks=one.weight_banks,
-                weight_reuse=one.is_resident and pixel > 0,
-            ),
+            weights=weights,
+            cbuf=CbufPlan(self._data_banks, banks, weight_reuse=is_resident and pixel > 0),
             output=output,
             strides=conv.strides,
             dilations=conv.dilations,
@@ -270,7 +271,7 @@ class _Builder:
             **stages._asdict(),
         )
 
-    def _feature(self, group: InputGroup, pixel: int) -> FeatureInput:
+    def _feature(self, group: range, pixel: int) -> FeatureInput:
         conv, view = self._conv, self._conv.input_view
         image, place = divmod(pixel, conv.output_view.pixels)
         row, column = divmod(place, conv.output_view.width)
@@ -278,16 +279,16 @@ class _Builder:
         columns = self._geometry.columns.window(column, 1)
         first = image * view.pixels + rows.input_start * view.width + columns.input_start
         stride = conv.source.surface_stride_bytes
-        surfaces = group.first // CHANNELS_PER_SURFACE
+        surfaces = group.start // CHANNELS_PER_SURFACE
         return FeatureInput(
             source=conv.source.pixel(first).moved(surfaces * stride),
             height=rows.input_size,
             width=columns.input_size,
-            channels=group.channels,
-            channels_real=min(group.channels, view.channels - group.first),
+            channels=len(group),
+            channels_real=min(len(group), view.channels - group.start),
             line_stride_bytes=view.width * ATOM_BYTES,
             surface_stride_bytes=stride,
-            entries_per_row=self._geometry.row_entries(columns.input_size, group.channels),
+            entries_per_row=self._geometry.row_entries(columns.input_size, len(group)),
             pad_top=rows.pad,
             pad_left=columns.pad,
             pad_value=conv.source.zero_point,

@@ -7,14 +7,14 @@ neighbouring tasks overlap in what they read. Padding takes no part in a maximum
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, Element
-from delegate.lower.max_pool import Maxima
+from delegate.lower.max_pool import maxima_surfaces, pooled_image
 from delegate.lower.max_pool_sums import ALL_VALUES
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.selection import Moving
+from delegate.lower.selection import Move, Moving
 from delegate.lower.task import BufferId, OutputCube, PoolTask, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube
 from delegate.lower.tiling.geometry import Axis, Window
@@ -24,60 +24,23 @@ _MOST_PADDING = 7
 """The most that the fields of rows and columns of padding hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnitMaxPool(Maxima):
-    """Maxima by the PPU, one task for a map of few columns."""
+def unit_maxima(
+    chip: Chip, pooling: Pooling, element: Element, channels: int, *, is_narrow: bool
+) -> Move:
+    """Return the move of maxima by the PPU, one task for a map of few columns."""
+    height, width = pooling.rows, pooling.columns
+    rows = height.window(0, height.output_size)
+    most = pooled_columns(height.kernel, height.stride)
+    # Columns of equal width, but for the last.
+    parts = width.windows(-(-width.output_size // -(-width.output_size // most)))
+    ranges = maxima_surfaces(chip, channels, is_narrow=is_narrow)
 
-    element: Element = Element.INT8
-
-    def surfaces_read(self, channels: int) -> int:
-        """Return how many surfaces of the input are read."""
-        return self._surfaces(channels)[-1].stop
-
-    def surfaces_written(self, channels: int) -> int:
-        """Return how many surfaces of the result are written."""
-        return self._surfaces(channels)[-1].stop
-
-    def work_bytes(self, channels: int) -> int:
-        """Return 0: there are no maps in between."""
-        return 0
-
-    def surface_pixels(self, channels: int) -> int:
-        """Return 1: surfaces may be any number of pixels apart."""
-        return 1
-
-    def tasks(
-        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
-    ) -> Iterator[Task]:
-        """Return the tasks of every image."""
-        rows, columns = self.pooling.rows.output_size, self.pooling.columns.output_size
-        for image in range(source.view.images):
-            result = target.part(image * rows * columns, rows, columns)
-            for surfaces in self._surfaces(source.view.channels):
-                for part in self._parts():
-                    name = f"image {image} columns from {part.output_start}"
-                    yield self._task(name, source.image(image), result, surfaces, part)
-
-    def _parts(self) -> tuple[Window, ...]:
-        """Return columns of equal width, but for the last."""
-        columns = self.pooling.columns
-        most = pooled_columns(self.pooling.rows.kernel, self.pooling.rows.stride)
-        tasks = -(-columns.output_size // most)
-        return columns.windows(-(-columns.output_size // tasks))
-
-    def _task(
-        self,
-        name: str,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        surfaces: range,
-        columns: Window,
+    def task(
+        name: str, source: DeviceTensor, target: DeviceTensor, surfaces: range, columns: Window
     ) -> PoolTask:
-        height, width = self.pooling.rows, self.pooling.columns
-        rows = height.window(0, height.output_size)
         place = _at(target, surfaces.start, columns.output_start)
         size = rows.output_size, columns.output_size
-        cube = element_wise_cube(place, size, surfaces, target, self.element)
+        cube = element_wise_cube(place, size, surfaces, target, element)
         return PoolTask(
             tile=name,
             source=_at(source, surfaces.start, columns.input_start),
@@ -90,8 +53,18 @@ class UnitMaxPool(Maxima):
             strides=(height.stride, width.stride),
             pad_before=(rows.pad, columns.pad),
             pad_after=(_behind(height, rows), _behind(width, columns)),
-            element=self.element,
+            element=element,
         )
+
+    def tasks(_: Moving, source: DeviceTensor, target: DeviceTensor, __: Ref) -> Iterator[Task]:
+        for image in range(source.view.images):
+            ends = source.image(image), pooled_image(pooling, target, image)
+            for surfaces in ranges:
+                for part in parts:
+                    name = f"image {image} columns from {part.output_start}"
+                    yield task(name, *ends, surfaces, part)
+
+    return Move(tasks, ranges[-1].stop, ranges[-1].stop)
 
 
 def _behind(axis: Axis, window: Window) -> int:

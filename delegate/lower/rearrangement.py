@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from delegate.chip.chip import Chip
+from delegate.chip.chip import Chip, Primitive
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.moves import Moves, Spot, as_they_are, moves_of
-from delegate.lower.reorder import MOST_TASKS, Reorder
-from delegate.lower.reorder_without_row_gaps import without_row_gaps
-from delegate.lower.selection import Moving
+from delegate.lower.reorder import MOST_TASKS, reorder
+from delegate.lower.selection import Move, Moving
 from delegate.lower.task import Ref, Task
 from delegate.model.index_map import Digit, IndexMap, box_piece
 
@@ -24,83 +23,72 @@ _MOST_WEIGHTS: Final = 1 << 24
 """Weights of a task that repeats or chooses: each channel of the source for each of the result."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rearrangement:
-    """``moved``: from the operand to the result; ``copied``: then within the result, in order."""
-
-    moved: tuple[Reorder, ...]
-    copied: tuple[Reorder, ...]
-
-    @property
-    def is_possible(self) -> bool:
-        """Return whether the tasks can do it, and neither they nor their weights are more than
-        those of a network.
-        """
-        counts = [part.count for part in self._parts]
-        lanes = [part.source_channels * part.channels for part in self._parts if part.is_folded]
-        is_small = max(lanes, default=0) <= _MOST_WEIGHTS
-        return is_small and all(counts) and sum(counts) <= MOST_TASKS
-
-    @property
-    def surfaces_read(self) -> int:
-        """Return the surfaces of the operand that tasks read."""
-        return max(part.surfaces_read for part in self.moved)
-
-    @property
-    def surfaces_written(self) -> int:
-        """Return the surfaces of the result that tasks write."""
-        return max(part.surfaces_written for part in self._parts)
-
-    @property
-    def surface_pixels(self) -> int:
-        """Return the unit of the pixels from one surface of the result to the next."""
-        return max(part.surface_pixels for part in self._parts)
-
-    @property
-    def work_bytes(self) -> int:
-        """Return the bytes of memory beside operand and result."""
-        return max(part.work_bytes for part in self.moved)
-
-    def known(self) -> Rearrangement | None:
-        """Return the same as the chip is known to do it; None: it is not."""
-        moved, copied = (
-            tuple(without_row_gaps(part) for part in parts) for parts in (self.moved, self.copied)
-        )
-        found = Rearrangement(moved, copied)
-        return found if found.is_possible else None
-
-    def tasks(
-        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
-    ) -> Iterator[Task]:
-        """Raises LoweringError."""
-        for part in self.moved:
-            yield from part.tasks(moving, source, target, work)
-        for part in self.copied:
-            yield from part.tasks(moving, target, target, work)
-
-    @property
-    def _parts(self) -> tuple[Reorder, ...]:
-        return self.moved + self.copied
-
-
 def rearrangement(
-    chip: Chip, found: IndexMap, source: Spot, channels: int, written: int
-) -> Rearrangement | None:
+    chip: Chip,
+    found: IndexMap,
+    source: Spot,
+    channels: int,
+    written: int,
+    *,
+    is_known: bool = False,
+) -> Move | None:
     """Return how ``found`` makes an image of ``channels`` channels of ``source``, so many pixels
-    and channels. ``written``: the channels of the result with spare lanes. None: see ``moves_of``.
-    Raises MapError.
+    and channels. ``written``: the channels of the result with spare lanes. None: tasks, with
+    ``is_known`` those that ``chip`` is known to have, cannot do it (see ``moves_of``), or they or
+    their weights are more than those of a network. Raises MapError.
     """
-    made = moves_of(found, source, channels)
+    made = moves_once_and_again(found, source, channels, written)
     if made is None:
         return None
     # Rows of what only changes its order are as long as they lie.
     is_folded = not found.is_order(math.prod(source))
-    moved, copied = [], []
-    for given in made:
-        once, copies = _split(given, written)
-        moved.append(Reorder(chip, once, source[1], written, is_folded))
-        copied += [Reorder(chip, one, written, written, is_folded) for one in copies]
-    return Rearrangement(tuple(moved), tuple(copied))
+    has_row_gaps = not is_known or Primitive.ROW_GAPS not in chip.lacks
+    count = 0
+    parts: tuple[list[Move], list[Move]] = [], []
+    for lanes, several, moved in zip((source[1], written), made, parts, strict=True):
+        for moves in several:
+            part = reorder(
+                *(chip, moves, lanes, written), is_folded=is_folded, has_row_gaps=has_row_gaps
+            )
+            if part is None or (is_folded and lanes * written > _MOST_WEIGHTS):
+                return None
+            count += part[0]
+            moved.append(part[1])
+    return _in_turn(*parts) if count <= MOST_TASKS else None
+
+
+def moves_once_and_again(
+    found: IndexMap, source: Spot, channels: int, written: int
+) -> tuple[list[Moves], list[Moves]] | None:
+    """Return the moves from the operand to the result, and then in order those within the result;
+    see ``rearrangement``.
+    """
+    made = moves_of(found, source, channels)
+    if made is None:
+        return None
+    split = [_split(moves, written) for moves in made]
+    return [once for once, _ in split], [copy for _, copies in split for copy in copies]
+
+
+def _in_turn(moved: Sequence[Move], copied: Sequence[Move]) -> Move:
+    """Return the move of all of these."""
+
+    def tasks(
+        moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
+    ) -> Iterator[Task]:
+        for part in moved:
+            yield from part.tasks(moving, source, target, work)
+        for part in copied:
+            yield from part.tasks(moving, target, target, work)
+
+    everything = (*moved, *copied)
+    return Move(
+        tasks,
+        reads=max(part.reads for part in moved),
+        writes=max(part.writes for part in everything),
+        work_bytes=max(part.work_bytes for part in moved),
+        surface_pixels=max(part.surface_pixels for part in everything),
+    )
 
 
 def _split(moves: Moves, channels: int) -> tuple[Moves, list[Moves]]:

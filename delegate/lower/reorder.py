@@ -4,13 +4,19 @@ Pixels lie anywhere, as rows of one pixel that lie apart. Under a window lie the
 channels of one; each part of the channels that becomes pixels is a convolution of its own. Where
 whole rows of pixels change places with the channels, blocks of 16 by 16 are turned round: a kernel
 for each of the 256 results, which are written as 16 surfaces that lie a pixel apart.
+
+Tasks of some chips have no gaps between rows, neither of what they read nor of what they write.
+There parts of the channels that become pixels side by side do so at once: a pixel is an image of
+one column, with as much padding on both sides as the kernel reaches over, so that each column of
+the kernel gives a pixel of its own. All else is moved pixel by pixel, in rows where pixels stay
+neighbours.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +32,10 @@ from delegate.chip.element import (
 from delegate.lower.group_padding import padding_copies
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.moves import Moves, as_they_are, spots
-from delegate.lower.selection import Moving, is_depthwise, surfaces_written
+from delegate.lower.selection import Move, Moving, Selection, is_depthwise, surfaces_written
 from delegate.lower.task import ConvTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
+from delegate.lower.weights import depthwise_channels
 from delegate.model.index_map import Digit
 
 BLOCK = CHANNELS_PER_SURFACE
@@ -42,256 +49,289 @@ row are not.
 
 POINT = Digit(1, 1, 1)
 
+Counted = tuple[int, Move]
+"""The number of tasks, and what they do."""
 
-@dataclass(frozen=True, slots=True)
-class Reorder:
-    """``source_channels`` and ``channels``: of a pixel of operand and result. ``is_folded``: rows
-    have up to MOST_COLUMNS pixels.
+Grid = tuple[Digit, Digit, list[Digit]]
+"""Rows and columns of one task, and what is left for several."""
+
+
+def reorder(
+    chip: Chip,
+    moves: Moves,
+    lanes: int,
+    channels: int,
+    *,
+    is_folded: bool = False,
+    has_row_gaps: bool = True,
+) -> Counted | None:
+    """Return how tasks, each of which fits CBUF, make ``moves`` of pixels of ``lanes`` to such of
+    ``channels``; None: they cannot. ``is_folded``: rows have up to MOST_COLUMNS pixels.
     """
+    moved = _moving(chip, moves, lanes, channels, is_folded, has_row_gaps)
+    if has_row_gaps:
+        found = _turning(chip, moves, lanes, channels, is_folded)
+    else:
+        found = _in_columns(chip, moves, lanes, channels)
+    if moved is None or (found is not None and found[0] < moved[0]):
+        return found
+    return moved
 
-    chip: Chip
-    moves: Moves
-    source_channels: int
-    channels: int
-    is_folded: bool = False
 
-    @property
-    def is_turn(self) -> bool:
-        """Return whether blocks are turned round."""
-        turning = self._turning_tasks
-        return turning is not None and not 0 < self._moving_tasks <= turning
+def _size(steps: Iterable[Digit]) -> int:
+    return math.prod(step.size for step in steps)
 
-    @property
-    def count(self) -> int:
-        """Return the number of tasks, where each of them fits CBUF; 0: they cannot do it."""
-        return (self._turning_tasks if self.is_turn else self._moving_tasks) or 0
 
-    @property
-    def surfaces_read(self) -> int:
-        return surfaces_of(self.source_channels)
+def _fits(chip: Chip, side: int, lanes: int, has_row_gaps: bool) -> bool:
+    """Return whether kernels have so many columns; on a chip without gaps between rows, as many
+    rows, too, in a group that fits.
+    """
+    if side > chip.limits.kernel_size or has_row_gaps:
+        return side <= chip.limits.kernel_size
+    weights = chip.groups.dense_kernels * side**2 * depthwise_channels(lanes, chip.groups)
+    return weights <= chip.cbuf.weight_slice_bytes
 
-    @property
-    def surfaces_written(self) -> int:
-        if not self.is_turn:
-            return _surfaces_moved(self.chip, self.channels, is_unit=self._is_unit)
-        if self._is_staged:
-            return _surfaces_moved(self.chip, self.channels, is_unit=True)
-        return max(surfaces_of(self.channels), surfaces_touched(self.chip, self.channels))
 
-    @property
-    def surface_pixels(self) -> int:
-        """Return the unit of the pixels from one surface of the result to the next."""
-        ends_depthwise = self._is_unit and is_depthwise(self.chip, self.channels)
-        return self.chip.groups.surface_pixels(ends_depthwise)
+def _moving(
+    chip: Chip, moves: Moves, lanes: int, channels: int, is_folded: bool, has_row_gaps: bool
+) -> Counted | None:
+    """Return the move of pixels as they lie; None: the window is too wide."""
+    if _size(moves.joined) > chip.limits.kernel_size:
+        return None
+    reach = 1 + max(source for source, _ in spots(moves.joined))
+    if not _fits(chip, reach, lanes, has_row_gaps):
+        return None
+    grid = _grid(moves, reach, is_folded, has_row_gaps)
 
-    @property
-    def _is_unit(self) -> bool:
-        """Return whether the tasks leave channels as they are."""
-        return not self.is_turn and self._keeps_channels
+    def tasks(moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref) -> Iterable[Task]:
+        made = _moved(moving, source, target, moves, reach, grid)
+        return keeping_weights(chip, made) if has_row_gaps else made
 
-    @property
-    def _keeps_channels(self) -> bool:
-        return self._reach == 1 and _is_unit(self._weights(0, 1))
+    is_unit = reach == 1 and _keeps_channels(moves, channels)
+    ends_depthwise = is_unit and is_depthwise(chip, channels)
+    return _size(moves.cut) * _size(grid[2]), Move(
+        tasks,
+        reads=surfaces_of(lanes if has_row_gaps else depthwise_channels(lanes, chip.groups)),
+        writes=chip.groups.surfaces_written(channels, is_depthwise=ends_depthwise),
+        surface_pixels=chip.groups.surface_pixels(ends_depthwise),
+    )
 
-    @property
-    def work_bytes(self) -> int:
-        """Return the bytes of memory beside operand and result."""
-        if not (self.is_turn and self._is_staged):
-            return 0
-        pixels = align(self._cut.size, 2) * math.prod(step.size for step in self.moves.pixels)
-        return align(surfaces_of(self.channels) * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
 
-    @property
-    def _cut(self) -> Digit:
-        return self.moves.cut[0] if self.moves.cut else POINT
+def _moved(
+    moving: Moving,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    moves: Moves,
+    reach: int,
+    grid: Grid,
+) -> Iterator[Task]:
+    rows, columns, loops = grid
+    channels = target.view.channels
+    for first_channel, part in spots(moves.cut):
+        surface, lane = divmod(first_channel, CHANNELS_PER_SURFACE)
+        weights = _weights(moves, channels, lane, reach)
+        lanes = weights.shape[3]
+        for begin, end in spots(loops, moves.first):
+            view = View(1, rows.size, columns.size + reach - 1, lanes)
+            window = source.window(view, pixel=begin, surface=surface, row_pixels=rows.source)
+            view = View(1, rows.size, columns.size, channels)
+            result = target.window(view, pixel=end + part, row_pixels=rows.result)
+            if _is_unit(weights) and is_depthwise(moving.chip, lanes):
+                yield from moving.select(window, result)
+            else:
+                yield from moving.move(window, result, weights)
 
-    @property
-    def _is_staged(self) -> bool:
-        """Return whether blocks end within a surface."""
-        return self.source_channels % BLOCK > 0
 
-    @property
-    def _reach(self) -> int:
-        """Pixels under the window."""
-        return 1 + max(source for source, _ in spots(self.moves.joined))
+def _grid(moves: Moves, reach: int, is_folded: bool, has_row_gaps: bool) -> Grid:
+    """Windows that reach over several pixels are one to a row."""
+    left = list(moves.pixels)
+    columns = next((s for s in left if (s.source, s.result, reach) == (1, 1, 1)), POINT)
+    if columns in left:
+        left.remove(columns)
+    apart = (step for step in left if step.source >= columns.size)  # no row is in another
+    fitting = (
+        step for step in apart if (step.source >= reach if has_row_gaps else step[1:] == (reach, 1))
+    )
+    rows = max(fitting, key=lambda step: step.size, default=POINT)
+    if rows in left:
+        left.remove(rows)
+    if is_folded and rows is POINT:
+        size = columns.size
+        width = max(n for n in range(1, MOST_COLUMNS + 1) if size % n == 0)
+        rows, columns = Digit(size // width, width, width), Digit(width, 1, 1)
+    return rows, columns, left
 
-    @property
-    def _moving_tasks(self) -> int:
-        """0: the window is too wide."""
-        if math.prod(step.size for step in self.moves.joined) > self.chip.limits.kernel_size:
-            return 0
-        if not self._fits(self._reach):
-            return 0
-        parts = math.prod(step.size for step in self.moves.cut)
-        *_, loops = self._grid()
-        return parts * math.prod(step.size for step in loops)
 
-    @property
-    def _turning_tasks(self) -> int | None:
-        """Return how many tasks turn blocks; None: more than one row of pixels or channels changes
-        places.
-        """
-        moves = self.moves
-        steps = (*moves.joined, *moves.cut)
-        if (moves.first, moves.channels) != ((0, 0), ((0, 0),)):
-            return None
-        if max(len(moves.joined), len(moves.cut)) > 1 or self._cut.size != self.source_channels:
-            return None
-        if not steps or any(step.source != 1 for step in steps):
-            return None
-        blocks = (-(-self.channels // BLOCK), -(-self.source_channels // BLOCK))
-        return math.prod(step.size for step in moves.pixels) * 2 * (min(blocks) + 1)
+def _places(moves: Moves) -> Iterator[tuple[int, int, int]]:
+    """Yield tap, channel of the source and channel of the result of each weight."""
+    for tap_at, tap in spots(moves.joined):
+        for channel, result in moves.channels:
+            yield tap_at, channel, tap + result
+
+
+def _keeps_channels(moves: Moves, channels: int) -> bool:
+    """Return whether every channel of a pixel stays what it is."""
+    found = {channel for _, channel, result in _places(moves) if channel == result}
+    return len(found) == channels == 1 + max(channel for _, channel, _ in _places(moves))
+
+
+def _weights(moves: Moves, channels: int, lane: int, reach: int) -> npt.NDArray[np.int8]:
+    """Return the weights of the part that begins at ``lane``."""
+    places = list(_places(moves))
+    lanes = lane + 1 + max(channel for _, channel, _ in places)
+    weights = np.zeros((channels, 1, reach, lanes), np.int8)
+    for tap_at, channel, result in places:
+        weights[result, 0, tap_at, lane + channel] = 1
+    return weights
+
+
+def _in_columns(chip: Chip, moves: Moves, lanes: int, channels: int) -> Counted | None:
+    """Return the move of parts of the channels, ``beside``, that become the pixels of a row, those
+    of the pixels of a column at once; None: the kernel is too large.
+    """
+    beside = next((step for step in moves.cut if step.result == 1), POINT)
+    side = beside.size
+    if side == 1 or moves.joined or side - 1 > chip.limits.pad:
+        return None
+    if not _fits(chip, side, lanes, has_row_gaps=False):
+        return None
+    runs = (step for step in moves.pixels if (step.source, step.result) == (1, side))
+    run = next(runs, POINT)
+    parts = [step for step in moves.cut if step is not beside]
+    pixels = [step for step in moves.pixels if step is not run]
+
+    def tasks(moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref) -> Iterator[Task]:
+        for first_channel, part in spots(parts):
+            surface, lane = divmod(first_channel, CHANNELS_PER_SURFACE)
+            weights = _weights_of_columns(_weights(moves, channels, lane, 1), beside)
+            for begin, end in spots(pixels, moves.first):
+                view = View(1, run.size, 1, weights.shape[3])
+                column = source.window(view, pixel=begin, surface=surface, row_pixels=1)
+                view = View(1, run.size, side, channels)
+                result = target.window(view, pixel=end + part, row_pixels=side)
+                selection = Selection(padding=(0, side - 1))
+                yield from moving.move(column, result, weights, selection)
+
+    return _size(parts) * _size(pixels), Move(
+        tasks,
+        reads=surfaces_of(depthwise_channels(lanes, chip.groups)),
+        writes=chip.groups.surfaces_written(channels, is_depthwise=False),
+    )
+
+
+def _weights_of_columns(one: npt.NDArray[np.int8], beside: Digit) -> npt.NDArray[np.int8]:
+    """Return kernels whose last column meets a row's first pixel, of those for ``one`` of them."""
+    outputs, _, _, lanes = one.shape
+    shape = (outputs, 1, beside.size, lanes + (beside.size - 1) * beside.source)
+    weights = np.zeros(shape, np.int8)
+    for number in range(beside.size):
+        first = number * beside.source
+        weights[:, 0, -1 - number, first : first + lanes] = one[:, 0, 0]
+    return weights
+
+
+def _turning(
+    chip: Chip, moves: Moves, lanes: int, channels: int, is_folded: bool
+) -> Counted | None:
+    """Return the move of rows of pixels that become channels, in blocks; None: more than one row of
+    pixels or channels changes places.
+    """
+    steps = (*moves.joined, *moves.cut)
+    cut = moves.cut[0] if moves.cut else POINT
+    if (moves.first, moves.channels) != ((0, 0), ((0, 0),)):
+        return None
+    if max(len(moves.joined), len(moves.cut)) > 1 or cut.size != lanes:
+        return None
+    if not steps or any(step.source != 1 for step in steps):
+        return None
+    count = _size(moves.pixels) * 2 * (min(-(-channels // BLOCK), -(-lanes // BLOCK)) + 1)
+    if lanes % BLOCK:
+        return count, _turning_staged(chip, moves, cut, channels, is_folded)
+    writes = max(surfaces_of(channels), surfaces_touched(chip, channels))
+
+    def tasks(moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref) -> Iterator[Task]:
+        yield from keeping_weights(chip, _blocks(moving, source, target, cut, moves.pixels))
+        yield from padding_copies(chip, target, range(surfaces_of(channels), writes))
+
+    return count, Move(tasks, surfaces_of(lanes), writes)
+
+
+def _turning_staged(chip: Chip, moves: Moves, cut: Digit, channels: int, is_folded: bool) -> Move:
+    """Return the move of blocks that end within a surface, which are written to a map of their own
+    first: the DPU writes pairs of surfaces.
+    """
+    apart, pixels = [], align(cut.size, 2)
+    for found in moves.pixels:
+        apart.append(found._replace(result=pixels))
+        pixels *= found.size
+    surfaces = surfaces_of(channels)
+    steps = [Digit(cut.size, 1, cut.result)]
+    for made, here in zip(apart, moves.pixels, strict=True):
+        steps.append(Digit(here.size, made.result, here.result))
+    there = Moves(tuple(steps), (), (), as_they_are(channels))
+    back = _moving(chip, there, channels, channels, is_folded, has_row_gaps=True)
+    assert back is not None
 
     def tasks(
-        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
+        moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
-        """Raises LoweringError."""
-        if self.is_turn:
-            tasks = self._turned(moving, source, target, work)
-        else:
-            tasks = self._moved(moving, source, target)
-        before: Task | None = None
-        for task in tasks:
-            before = keeping_weights(self.chip, task, before)
-            yield before
-
-    def _moved(self, moving: Moving, source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
-        rows, columns, loops = self._grid()
-        size = rows.size, columns.size
-        reach = self._reach
-        for first_channel, part in spots(self.moves.cut):
-            lane = first_channel % CHANNELS_PER_SURFACE
-            weights = self._weights(lane, reach)
-            lanes = weights.shape[3]
-            for begin, end in spots(loops, self.moves.first):
-                view = View(1, rows.size, columns.size + reach - 1, lanes)
-                surface = first_channel // CHANNELS_PER_SURFACE
-                window = source.window(view, pixel=begin, surface=surface, row_pixels=rows.source)
-                view = View(1, *size, self.channels)
-                result = target.window(view, pixel=end + part, row_pixels=rows.result)
-                if _is_unit(weights) and is_depthwise(self.chip, lanes):
-                    yield from moving.select(window, result)
-                else:
-                    yield from moving.move(window, result, weights)
-
-    def _grid(self) -> tuple[Digit, Digit, list[Digit]]:
-        """Rows and columns of one task, and what is left for several. Windows that reach over
-        several pixels are one to a row.
-        """
-        left = list(self.moves.pixels)
-        columns = next((s for s in left if (s.source, s.result, self._reach) == (1, 1, 1)), POINT)
-        if columns in left:
-            left.remove(columns)
-        apart = (step for step in left if step.source >= columns.size)  # no row is in another
-        fitting = (step for step in apart if self._are_rows(step))
-        rows = max(fitting, key=lambda step: step.size, default=POINT)
-        if rows in left:
-            left.remove(rows)
-        if self.is_folded and rows is POINT:
-            size = columns.size
-            width = max(n for n in range(1, MOST_COLUMNS + 1) if size % n == 0)
-            rows, columns = Digit(size // width, width, width), Digit(width, 1, 1)
-        return rows, columns, left
-
-    def _fits(self, side: int) -> bool:
-        """Return whether kernels have so many columns."""
-        return side <= self.chip.limits.kernel_size
-
-    def _are_rows(self, step: Digit) -> bool:
-        """Return whether pixels so far apart can be rows of a task."""
-        return step.source >= self._reach
-
-    def _weights(self, lane: int, reach: int) -> npt.NDArray[np.int8]:
-        """Return the weights of the part that begins at ``lane``."""
-        places = [
-            (a, b, tap + channel)
-            for tap_at, tap in spots(self.moves.joined)
-            for a, b, channel in ((tap_at, *spot) for spot in self.moves.channels)
-        ]
-        lanes = lane + 1 + max(channel for _, channel, _ in places)
-        weights = np.zeros((self.channels, 1, reach, lanes), np.int8)
-        for tap_at, channel, result in places:
-            weights[result, 0, tap_at, lane + channel] = 1
-        return weights
-
-    def _turned(
-        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
-    ) -> Iterator[Task]:
-        """Rows of pixels become channels."""
-        if self._is_staged:
-            yield from self._staged(moving, source, target, work)
-            return
-        yield from self._blocks(moving, source, target, self._cut, self.moves.pixels)
-        spare = range(surfaces_of(self.channels), self.surfaces_written)
-        yield from padding_copies(self.chip, target, spare)
-
-    def _staged(
-        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
-    ) -> Iterator[Task]:
-        """Blocks that end within a surface are written to a map of their own first: the DPU writes
-        pairs of surfaces.
-        """
-        cut = self._cut
-        apart, pixels = [], align(cut.size, 2)
-        for found in self.moves.pixels:
-            apart.append(found._replace(result=pixels))
-            pixels *= found.size
-        view = View(1, 1, pixels, self.channels)
-        surfaces = surfaces_of(self.channels)
+        view = View(1, 1, pixels, channels)
         staged = replace(target.alone(view, work), surfaces=surfaces)
-        close = cut._replace(result=1)
-        yield from self._blocks(moving, source, staged, close, tuple(apart))
-        back = [Digit(cut.size, 1, cut.result)]
-        for there, here in zip(apart, self.moves.pixels, strict=True):
-            back.append(Digit(here.size, there.result, here.result))
-        moves = Moves(tuple(back), (), (), as_they_are(self.channels))
-        copy = replace(self, moves=moves, source_channels=self.channels)
-        yield from copy._moved(moving, staged, target)
+        blocks = _blocks(moving, source, staged, cut._replace(result=1), apart)
+        yield from keeping_weights(chip, blocks)
+        yield from back[1].tasks(moving, staged, target, work)
 
-    def _blocks(
-        self,
-        moving: Moving,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        cut: Digit,
-        pixels: tuple[Digit, ...],
-    ) -> Iterator[Task]:
-        """Blocks in a column of pixels, or of surfaces, whichever are more, are rows of a task."""
-        pixels_apart = (BLOCK, target.surface_stride_bytes // ATOM_BYTES)
-        surfaces_apart = (source.surface_stride_bytes // ATOM_BYTES, BLOCK * cut.result)
-        for high, wide, block in _quarters(self.channels, cut.size):
-            for begin, end in spots(pixels):
-                along_pixels = high[1] >= wide[1]
-                apart = pixels_apart if along_pixels else surfaces_apart
-                rows, loops = (high, wide) if along_pixels else (wide, high)
-                for number in range(loops[0], loops[0] + loops[1]):
-                    at = (rows[0], number) if along_pixels else (number, rows[0])
-                    view = View(1, rows[1], block[0], block[1])
-                    first = begin + at[0] * BLOCK
-                    window = source.window(view, pixel=first, surface=at[1], row_pixels=apart[0])
-                    result = target.window(
-                        View(1, rows[1], 1, block[1] * BLOCK),
-                        pixel=end + at[1] * BLOCK * cut.result,
-                        surface=at[0],
-                        row_pixels=apart[1],
-                        surface_bytes=cut.result * ATOM_BYTES,
-                    )
-                    yield from moving.move(window, result, _turning_weights(*block))
+    size = align(surfaces * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
+    return Move(tasks, surfaces_of(cut.size), surfaces_written(chip, channels), size)
 
 
-def keeping_weights(chip: Chip, task: Task, before: Task | None) -> Task:
-    """``task`` with the weights that the one before it fetched, if they are its own and fit."""
-    if not (isinstance(task, ConvTask) and isinstance(before, ConvTask)):
-        return task
-    split = task.cbuf.data_banks, task.cbuf.weight_banks
-    if task.weights != before.weights or split != (
-        before.cbuf.data_banks,
-        before.cbuf.weight_banks,
-    ):
-        return task
-    if task.weights.total_bytes > task.cbuf.weight_banks * chip.cbuf.bank_bytes:
-        return task
-    return replace(task, cbuf=replace(task.cbuf, weight_reuse=True))
+def _blocks(
+    moving: Moving,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    cut: Digit,
+    pixels: Sequence[Digit],
+) -> Iterator[Task]:
+    """Blocks in a column of pixels, or of surfaces, whichever are more, are rows of a task."""
+    pixels_apart = (BLOCK, target.surface_stride_bytes // ATOM_BYTES)
+    surfaces_apart = (source.surface_stride_bytes // ATOM_BYTES, BLOCK * cut.result)
+    for high, wide, block in _quarters(target.view.channels, cut.size):
+        for begin, end in spots(pixels):
+            along_pixels = high[1] >= wide[1]
+            apart = pixels_apart if along_pixels else surfaces_apart
+            rows, loops = (high, wide) if along_pixels else (wide, high)
+            for number in range(loops[0], loops[0] + loops[1]):
+                at = (rows[0], number) if along_pixels else (number, rows[0])
+                view = View(1, rows[1], block[0], block[1])
+                first = begin + at[0] * BLOCK
+                window = source.window(view, pixel=first, surface=at[1], row_pixels=apart[0])
+                result = target.window(
+                    View(1, rows[1], 1, block[1] * BLOCK),
+                    pixel=end + at[1] * BLOCK * cut.result,
+                    surface=at[0],
+                    row_pixels=apart[1],
+                    surface_bytes=cut.result * ATOM_BYTES,
+                )
+                yield from moving.move(window, result, _turning_weights(*block))
+
+
+def keeping_weights(chip: Chip, tasks: Iterable[Task]) -> Iterator[Task]:
+    """``tasks``, each with the weights that the one before it fetched, if they are its own and
+    fit.
+    """
+    before: Task | None = None
+    for task in tasks:
+        if isinstance(task, ConvTask) and isinstance(before, ConvTask):
+            kept = replace(task.cbuf, weight_reuse=True)
+            is_there = (task.weights, kept) == (
+                before.weights,
+                replace(before.cbuf, weight_reuse=True),
+            )
+            fits = task.weights.total_bytes <= kept.weight_banks * chip.cbuf.bank_bytes
+            before = replace(task, cbuf=kept) if is_there and fits else task
+        else:
+            before = task
+        yield before
 
 
 def _turning_weights(pixels: int, channels: int) -> npt.NDArray[np.int8]:
@@ -320,13 +360,6 @@ def _pieces(size: int) -> Iterator[tuple[int, int, int]]:
         yield 0, whole, BLOCK
     if rest:
         yield whole, 1, rest
-
-
-def _surfaces_moved(chip: Chip, channels: int, *, is_unit: bool) -> int:
-    """Return the surfaces that a convolution writes, padding of the last group included."""
-    if is_unit:
-        return surfaces_written(chip, channels)
-    return chip.groups.surfaces_written(channels, is_depthwise=False)
 
 
 def _is_unit(weights: npt.NDArray[np.int8]) -> bool:

@@ -8,9 +8,10 @@ channels that do not belong to the map.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from delegate.lower.legalize import with_equal_sides
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, OutConvert
 from delegate.lower.operation import ConstantPool
-from delegate.lower.task import BnStage, ConvTask, Stages
+from delegate.lower.task import BnStage, ConvTask, Ref, Stages, Task
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Node
 
@@ -116,6 +117,18 @@ def kernels(taps: npt.NDArray[Any], channels: int, *, depthwise: bool) -> npt.ND
         return np.repeat(small[:, :, np.newaxis], channels, axis=2)
     unit = np.eye(channels, dtype=np.int8)
     return unit[:, np.newaxis, np.newaxis] * small[..., np.newaxis]
+
+
+class Move(NamedTuple):
+    """``tasks`` that bring elements from one map to another, the last argument being where memory
+    of their own begins; and what they touch, see ``Footprint``.
+    """
+
+    tasks: Callable[[Moving, DeviceTensor, DeviceTensor, Ref], Iterable[Task]]
+    reads: int
+    writes: int
+    work_bytes: int = 0
+    surface_pixels: int = 1
 
 
 _AS_IT_IS: Final = Selection()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Primitive
 from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
-from delegate.lower.matrix_products import Factors, pairs_of, planned_product
+from delegate.lower.matrix_products import pairs_of, planned_product
 from delegate.lower.memory.tensors import View
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
@@ -108,7 +108,19 @@ def computed_shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     return ((*np.broadcast_shapes(first, second), factors.rows, factors.outputs),)
 
 
-def _factors(graph: Graph, node: Node) -> Factors:
+class _Factors(NamedTuple):
+    """``rows`` x ``inputs`` times ``inputs`` x ``outputs``, for each of the result's matrices those
+    that ``pairs`` number. ``turned``: the first, and the second operand have the inputs as pixels.
+    """
+
+    rows: int
+    inputs: int
+    outputs: int
+    pairs: tuple[tuple[int, int], ...]
+    turned: tuple[bool, bool]
+
+
+def _factors(graph: Graph, node: Node) -> _Factors:
     """Raises ValueError where the operands do not fit."""
     options = node.known_options(BatchMatMulOptions)
     x, y = (graph.tensor(t).shape for t in node.inputs)
@@ -117,7 +129,7 @@ def _factors(graph: Graph, node: Node) -> Factors:
     if found != inputs:
         raise ValueError(f"rows of {inputs} and columns of {found}")
     pairs = pairs_of(x[:-2], y[:-2])
-    return Factors(rows, inputs, outputs, pairs, options.adj_x, not options.adj_y)
+    return _Factors(rows, inputs, outputs, pairs, (options.adj_x, not options.adj_y))
 
 
 @constraint(least=LEAST_RANK, most=MOST_RANK)
@@ -187,7 +199,7 @@ def _computed_macs(graph: Graph, node: Node) -> int:
 
 
 def _of_one(
-    planning: Planning, operation: Operation, factors: Factors, kind: type[np.generic]
+    planning: Planning, operation: Operation, factors: _Factors, kind: type[np.generic]
 ) -> Convolution:
     """One product, with weights of no value and sums in ``kind``."""
     result = View(1, factors.rows, 1, factors.outputs)
@@ -211,7 +223,7 @@ def _plan_computed(planning: Planning, operation: Operation) -> Plan:
         weight_zero_point=planning.tensor(operation.operands[1]).zero_point,
         ratios=real_ratios(x, y, output, factors.outputs, in_float32=True),
     )
-    return planned_product(planning, operation, factors, conv)
+    return planned_product(planning, operation, factors.pairs, factors.turned, conv)
 
 
 def _computed(operator: Operator) -> Operator:
@@ -236,7 +248,7 @@ def _half_computed(operator: Operator) -> Operator:
     def plan(planning: Planning, operation: Operation) -> Plan:
         factors = _factors(planning.graph, operation.node)
         conv = _of_one(planning, operation, factors, np.float32)
-        found = planned_product(planning, operation, factors, conv)
+        found = planned_product(planning, operation, factors.pairs, factors.turned, conv)
         groups = -(-factors.inputs // planning.chip.groups.input_lanes)
         return found.within(sum_bound(groups))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from delegate.chip.chip import Primitive
 from delegate.chip.element import Element
-from delegate.lower.max_pool import HalfMaxPool, plan_half_pairs
-from delegate.lower.max_pool_sums import ALL_VALUES, LinearMaxPool
+from delegate.lower.max_pool import half_maxima, plan_half_pairs
+from delegate.lower.max_pool_sums import ALL_VALUES, linear_maxima
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.pooling_unit import UnitMaxPool, takes
+from delegate.lower.pooling_unit import takes, unit_maxima
 from delegate.lower.tiling.geometry import Axis
 from delegate.lower.tiling.pooling import Pooling
 from delegate.model.graph import Graph, Node
@@ -37,24 +37,14 @@ def plan_max_pool(
     rows with gaps between them in fp16 alone.
     """
     is_narrow = operation.result in planning.joined
-    pool: HalfMaxPool | LinearMaxPool | UnitMaxPool
-    if takes(planning.chip, pooling, clamp, element):
-        pool = UnitMaxPool(planning.chip, pooling, gaps, is_narrow, element)
+    chip, channels = planning.chip, planning.tensor(operation.result).view.channels
+    if takes(chip, pooling, clamp, element):
+        move = unit_maxima(chip, pooling, element, channels, is_narrow=is_narrow)
     elif element is Element.FP16:
-        pool = HalfMaxPool(planning.chip, pooling, gaps, is_narrow)
+        move = half_maxima(chip, pooling, gaps, channels, is_narrow=is_narrow)
     else:
-        pool = LinearMaxPool(planning.chip, pooling, gaps, is_narrow, clamp)
-    channels = planning.tensor(operation.result).view.channels
-    return move_plan(
-        planning,
-        operation,
-        pool.tasks,
-        reads=pool.surfaces_read(channels),
-        writes=pool.surfaces_written(channels),
-        work_bytes=pool.work_bytes(channels),
-        surface_pixels=pool.surface_pixels(channels),
-        as_bytes=False,
-    )
+        move = linear_maxima(chip, pooling, gaps, clamp, channels, is_narrow=is_narrow)
+    return move_plan(planning, operation, **move._asdict(), as_bytes=False)
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:

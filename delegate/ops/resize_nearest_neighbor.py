@@ -14,10 +14,9 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import surfaces_of
 from delegate.errors import LoweringError
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.rearrangement import Rearrangement
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN
-from delegate.lower.selection import Selection, surfaces_written
+from delegate.lower.selection import Move, Selection, surfaces_written
 from delegate.lower.upsample import Repeat, lie_in_memory
 from delegate.model.graph import Graph, Node
 from delegate.model.index_map import IndexMap, MapError
@@ -80,13 +79,13 @@ def _spread(chip: Chip, graph: Graph, node: Node) -> tuple[int, int] | None:
     return None if factors is None or max(factors) > _most_factor(chip) else factors
 
 
-def _rearranged(chip: Chip, graph: Graph, node: Node) -> Rearrangement | None:
+def _rearranged(chip: Chip, graph: Graph, node: Node, *, is_known: bool = False) -> Move | None:
     source, result = (graph.tensor(t) for t in (node.inputs[0], node.outputs[0]))
     try:
         (moved,) = maps(graph, node)
     except MapError:
         return None
-    return reshaping.rearrangement_of(chip, source, result, moved)
+    return reshaping.rearrangement_of(chip, source, result, moved, is_known=is_known)
 
 
 @constraint(most=_most_factor, tasks=MOST_TASKS)
@@ -119,12 +118,11 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     """
     chip, factors = planning.chip, _spread(planning.chip, planning.graph, operation.node)
     if factors is None:
-        found = _rearranged(chip, planning.graph, operation.node)
-        known = None if found is None else found.known()
-        if known is None:
+        move = _rearranged(chip, planning.graph, operation.node, is_known=True)
+        if move is None:
             problem = "to a size that is no multiple"
             raise LoweringError(operation.node.index, FORM_IS_KNOWN, problem)
-        return reshaping.rearranging_plan(planning, operation, known)
+        return move_plan(planning, operation, **move._asdict())
     before, after = (planning.tensor(t).view for t in (operation.operands[0], operation.result))
     padding = (factors[0] - 1, factors[1] - 1)
     if lie_in_memory(chip, factors, padding):

@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import CHANNELS_PER_SURFACE, align
+from delegate.errors import LoweringError
 from delegate.lower.image_parts import planned_cycles
 from delegate.lower.tiling.geometry import Axis
-from delegate.lower.tiling.tiles import TilingError
 from delegate.lower.weights import leading_padding
 from delegate.model.graph import DType, Graph, Node, Partition, Quantization, Tensor
 from delegate.model.index_map import MapError
@@ -178,13 +178,13 @@ def _is_cheaper(head: _Head, chip: Chip) -> bool:
         made = sum(_cycles(head, chip, head.anchors * part.lanes) for part in head.parts)
         whole = _cycles(head, chip, len(head.weights))
         moved = planned_cycles(chip, Axis(pixels, pixels), Axis(1, 1), head.values, head.values)
-    except TilingError:
+    except LoweringError:
         return False
     return made < whole + head.anchors * moved
 
 
 def _cycles(head: _Head, chip: Chip, kernels: int) -> int:
-    """Return the estimated cycles of the convolution with so many kernels. Raises TilingError."""
+    """Return the estimated cycles of the convolution with so many kernels. Raises LoweringError."""
     options = head.conv.known_options(ConvOptions)
     _, *taps, channels = head.weights.shape
     steps = (options.stride_h, options.dilation_h), (options.stride_w, options.dilation_w)

@@ -13,7 +13,7 @@ from delegate.compile.compiler import compile_model
 from delegate.insight.capture import replay
 from delegate.insight.program_capture import capture_of_program
 from delegate.lower.task import BufferId, ConvTask, ElementwiseTask
-from delegate.lower.tiling.choices import SumWork, plan_input_groups
+from delegate.lower.tiling.choices import plan_input_groups
 from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
 from delegate.model.graph import Activation, DType
 from delegate.model.tflite_reader import read_graph
@@ -49,23 +49,22 @@ def geometries(draw):
 @given(geometries(), st.integers(1, 2), st.integers(0, 1))
 @settings(max_examples=200, deadline=None)
 def test_groups_cover_the_channels_and_fit(geometry, passes, copies):
-    work = SumWork(geometry.kernels, passes, copy_tasks=copies)
-    plan = plan_input_groups(geometry, work)
+    plan = plan_input_groups(geometry, geometry.kernels, passes, copy_tasks=copies)
     assert plan is not None
     assert len(plan.groups) >= 2
     covered = 0
     rows, columns = (min(a.reach, a.input_size) for a in (geometry.rows, geometry.columns))
     for group in plan.groups:
-        assert group.first == covered
-        assert group.channels % 16 == 0
-        assert group.channels > 0
-        entries = entries_per_row(RK3588.cbuf, columns, group.channels)
+        assert group.start == covered
+        assert len(group) % 16 == 0
+        assert len(group) > 0
+        entries = entries_per_row(RK3588.cbuf, columns, len(group))
         assert entries <= RK3588.cbuf.max_row_entries
-        assert rows * entries <= group.data_banks * RK3588.cbuf.bank_entries
+        assert rows * entries <= plan.data_banks * RK3588.cbuf.bank_entries
         kernels = min(geometry.kernels, 32)
-        weights = kernels * group.channels * geometry.taps
-        assert weights <= (RK3588.cbuf.banks - group.data_banks) * RK3588.cbuf.bank_bytes
-        covered += group.channels
+        weights = kernels * len(group) * geometry.taps
+        assert weights <= (RK3588.cbuf.banks - plan.data_banks) * RK3588.cbuf.bank_bytes
+        covered += len(group)
     assert covered == geometry.channels
     pixels = geometry.rows.output_size * geometry.columns.output_size
     assert plan.tasks == pixels * ((len(plan.groups) - 1) * passes + 1 + copies)
@@ -131,7 +130,7 @@ def test_weights_beyond_int8_take_more_passes(weight_zero_point):
     ours, theirs = outputs_of(model)
     np.testing.assert_array_equal(ours, theirs)
     _, partition = compiled(model)
-    groups = len(plan_input_groups(dense_geometry(25091, 35), SumWork(36)).groups)
+    groups = len(plan_input_groups(dense_geometry(25091, 35), 36).groups)
     # 255 is more than twice 127.
     passes = {0: 3, 1: 2, 128: 1, 255: 2}[weight_zero_point]
     assert partition.tasks == (groups - 1) * passes + 1
@@ -236,4 +235,4 @@ def test_sums_that_could_leave_int32_are_refused():
 
 def test_the_tasks_are_the_plans():
     _, partition = compiled(fully_connected_model(RNG(12), (1, 40007), 90))
-    assert partition.tasks == plan_input_groups(dense_geometry(40007, 90), SumWork(90)).tasks
+    assert partition.tasks == plan_input_groups(dense_geometry(40007, 90), 90).tasks

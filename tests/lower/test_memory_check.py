@@ -146,9 +146,7 @@ def test_tensors_on_top_of_each_other_are_refused(monkeypatch):
     crowded = set()
 
     def on_top(spans):
-        if any(
-            a.first <= b.last and b.first <= a.last for a, b in itertools.combinations(spans, 2)
-        ):
+        if any(a[0] <= b[1] and b[0] <= a[1] for a, b in itertools.combinations(spans, 2)):
             crowded.add(number)
         return (0,) * len(spans), 1 << 24
 

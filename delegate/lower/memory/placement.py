@@ -74,34 +74,12 @@ class MemoryPlan:
     work: Mapping[int, range] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """``size_bytes`` needed from operation ``first`` to ``last``, both included."""
-
-    first: int
-    last: int
-    size_bytes: int
+Span = tuple[int, int, int]
+"""The first and the last operation that need memory, and how many bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Memory of one tensor, or of several that lie in it side by side: a box of surfaces."""
-
-    uses: tuple[TensorUse, ...]
-    images: int
-    pixels: int
-    surfaces: int
-
-    @property
-    def strides(self) -> Strides:
-        surface = self.pixels * ATOM_BYTES
-        return Strides(surface, align(self.surfaces * surface, DMA_ALIGN_BYTES))
-
-    @property
-    def span(self) -> Span:
-        size = self.images * self.strides.image_bytes
-        first, last = min(use.first for use in self.uses), max(use.last for use in self.uses)
-        return Span(first, last, size)
+_Piece = tuple[tuple[TensorUse, ...], Strides, Span]
+"""Memory of one tensor, or of several that lie in it side by side: a box of surfaces."""
 
 
 def _pieces(graph: Graph, uses: Iterable[TensorUse]) -> list[_Piece]:
@@ -124,7 +102,10 @@ def _piece(graph: Graph, uses: tuple[TensorUse, ...]) -> _Piece:
         images = max(images, place.image + view.images)
         pixels = max(pixels, place.pixel + view.pixels)
         surfaces = max(surfaces, place.channel // CHANNELS_PER_SURFACE + use.surfaces)
-    return _Piece(uses, images, align(pixels, unit) if pixels > 1 else pixels, surfaces)
+    surface = (align(pixels, unit) if pixels > 1 else pixels) * ATOM_BYTES
+    strides = Strides(surface, align(surfaces * surface, DMA_ALIGN_BYTES))
+    first, last = min(use.first for use in uses), max(use.last for use in uses)
+    return uses, strides, (first, last, images * strides.image_bytes)
 
 
 def place_tensors(
@@ -137,28 +118,29 @@ def place_tensors(
     sizes = {BufferId.INPUT: 0, BufferId.OUTPUT: 0, BufferId.SCRATCH: 0}
     inner = []
     for piece in _pieces(graph, uses):
-        buffer = piece.uses[0].buffer
+        (use, *_), _, (_, _, size) = piece
+        buffer = use.buffer
         if buffer is BufferId.SCRATCH:
             inner.append(piece)
             continue
         placed.update(_device_tensors(graph, piece, sizes[buffer]))
-        sizes[buffer] += piece.span.size_bytes
+        sizes[buffer] += size
     areas = work or {}
-    spans = [*(piece.span for piece in inner), *areas.values()]
+    spans = [*(span for _, _, span in inner), *areas.values()]
     offsets, peak = place_spans(spans)
     for piece, offset in zip(inner, offsets, strict=False):
         placed.update(_device_tensors(graph, piece, offset))
     sizes[BufferId.SCRATCH] = peak
     found = zip(areas.items(), offsets[len(inner) :], strict=True)
-    rooms = {number: range(offset, offset + span.size_bytes) for (number, span), offset in found}
+    rooms = {number: range(offset, offset + size) for (number, (_, _, size)), offset in found}
     return MemoryPlan(placed, sizes, live_bytes(spans), rooms)
 
 
 def live_bytes(spans: Sequence[Span]) -> int:
     """The most that is needed at a time: no placement can do with less."""
-    steps = {span.first for span in spans}
+    steps = {first for first, _, _ in spans}
     return max(
-        (sum(s.size_bytes for s in spans if s.first <= step <= s.last) for step in steps),
+        (sum(size for first, last, size in spans if first <= step <= last) for step in steps),
         default=0,
     )
 
@@ -172,9 +154,9 @@ def place_spans(spans: Sequence[Span]) -> tuple[tuple[int, ...], int]:
     floor = live_bytes(spans)
     numbers = range(len(spans))
     orders = (
-        sorted(numbers, key=lambda i: (-spans[i].size_bytes, spans[i].first, i)),
-        sorted(numbers, key=lambda i: (spans[i].first - spans[i].last, -spans[i].size_bytes, i)),
-        sorted(numbers, key=lambda i: (spans[i].first, -spans[i].size_bytes, i)),
+        sorted(numbers, key=lambda i: (-spans[i][2], spans[i][0], i)),
+        sorted(numbers, key=lambda i: (spans[i][0] - spans[i][1], -spans[i][2], i)),
+        sorted(numbers, key=lambda i: (spans[i][0], -spans[i][2], i)),
     )
     best: tuple[tuple[int, ...], int] | None = None
     for order in orders:
@@ -191,25 +173,26 @@ def _first_fit(spans: Sequence[Span], order: Sequence[int]) -> tuple[tuple[int, 
     offsets = [0] * len(spans)
     done: list[int] = []
     for number in order:
-        span = spans[number]
+        first, last, size = spans[number]
         offset = 0
         for other in done:  # by offset
-            taken = spans[other]
-            meets = span.first <= taken.last and taken.first <= span.last
-            end = offsets[other] + taken.size_bytes
-            if meets and offsets[other] < offset + span.size_bytes and offset < end:
+            other_first, other_last, taken = spans[other]
+            meets = first <= other_last and other_first <= last
+            end = offsets[other] + taken
+            if meets and offsets[other] < offset + size and offset < end:
                 offset = end
         offsets[number] = offset
         bisect.insort(done, number, key=lambda i: offsets[i])
-    peak = max((offsets[i] + spans[i].size_bytes for i in done), default=0)
+    peak = max((offsets[i] + spans[i][2] for i in done), default=0)
     return tuple(offsets), peak
 
 
 def _device_tensors(graph: Graph, piece: _Piece, offset: int) -> dict[int, DeviceTensor]:
     """The tensors of ``piece``, which begins at ``offset``."""
-    strides = piece.strides
+    uses, strides, _ = piece
+    pixels = strides.surface_bytes // ATOM_BYTES
     placed = {}
-    for use in piece.uses:
+    for use in uses:
         tensor = unplaced(graph, use.index, use.folded)
         start = offset
         if use.place is not None:
@@ -221,7 +204,7 @@ def _device_tensors(graph: Graph, piece: _Piece, offset: int) -> dict[int, Devic
             surfaces=use.surfaces,
             location=Ref(use.buffer, start),
             within=None if use.place is None else strides,
-            gap_pixels=piece.pixels - tensor.view.pixels if use.place is None else 0,
+            gap_pixels=pixels - tensor.view.pixels if use.place is None else 0,
         )
     return placed
 
@@ -311,7 +294,7 @@ def tensor_uses(
 def work_spans(operations: Sequence[Footprint]) -> Mapping[int, Span]:
     """Return the memory that operations need while they run, by their places in the order."""
     return {
-        when: Span(when, when, align(operation.work_bytes, DMA_ALIGN_BYTES))
+        when: (when, when, align(operation.work_bytes, DMA_ALIGN_BYTES))
         for when, operation in enumerate(operations)
         if operation.work_bytes
     }

@@ -18,7 +18,6 @@ differences are the rarest stays.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +27,11 @@ from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
     INT32_MAX,
-    Bn,
-    Bs,
     Ew,
     EwOperation,
     FloatArray,
     Int64Array,
+    Multiplier,
     OutConvert,
     Pipeline,
 )
@@ -56,23 +54,8 @@ TFLITE_ERROR = 2.0 ** (9 - 20)
 _PAIRS_AT_ONCE = 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Candidates:
-    """Ma, Mb, SCALE and SHIFT of each, and how far a sum can be from the real one, in LSB."""
-
-    first: FloatArray
-    second: FloatArray
-    scale: FloatArray
-    shift: Int64Array
-    error_lsb: FloatArray
-
-    def results(self, rows: Int64Array, a: Int64Array, b: Int64Array) -> FloatArray:
-        """Return the results, as [rows, pairs]."""
-        first, second = self.first[rows, np.newaxis], self.second[rows, np.newaxis]
-        factor = np.ldexp(self.scale[rows], -self.shift[rows].astype(np.int32))[:, np.newaxis]
-        exact = (a * first + b * second) * factor
-        rounded: FloatArray = np.copysign(np.floor(np.abs(exact) + 0.5), exact)
-        return rounded
+_Candidates = tuple[FloatArray, FloatArray, FloatArray, Int64Array, FloatArray]
+"""Ma, Mb, SCALE and SHIFT of each, and how far a sum can be from the real one, in LSB."""
 
 
 def requantize_sum(
@@ -119,7 +102,7 @@ def find_sum(
     ``requantize_sum``.
     """
     candidates = _candidates(scales[0] / scales[2], scales[1] / scales[2])
-    if not candidates.error_lsb.size:
+    if not candidates[0].size:
         return None
     whole = sum_target(scales, zero_points, signs)
     best = _search(whole, scales, zero_points, signs, candidates)
@@ -154,7 +137,7 @@ def _candidates(first: float, second: float) -> _Candidates:
     error *= _OPERAND_RANGE
     order = np.argsort(error, kind="stable")
     order = order[error[order] < 0.5]
-    return _Candidates(a[order], b[order], scale[order], shift[order], error[order])
+    return a[order], b[order], scale[order], shift[order], error[order]
 
 
 def _search(
@@ -176,21 +159,26 @@ def _search(
     to_tie = np.abs(real - np.floor(real) - 0.5).ravel()
     wanted = (target.wanted - zero_points[2]).ravel()
 
+    firsts, seconds, scale, shift, error_lsb = candidates
+
     def is_wrong(rows: Int64Array, pairs: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
-        results = candidates.results(rows, a[pairs // a.size], b[pairs % a.size])
+        factor = np.ldexp(scale[rows], -shift[rows].astype(np.int32))[:, np.newaxis]
+        first, second = firsts[rows, np.newaxis], seconds[rows, np.newaxis]
+        exact = (a[pairs // a.size] * first + b[pairs % a.size] * second) * factor
+        results = np.copysign(np.floor(np.abs(exact) + 0.5), exact)
         return np.asarray(np.clip(results, *limits) != wanted[pairs])
 
     def weight(pairs: npt.NDArray[np.intp]) -> FloatArray:
         smaller, larger = np.abs(a[pairs // a.size]), np.abs(b[pairs % a.size])
         return np.asarray(1.0 / ((1.0 + smaller) * (1.0 + larger)))
 
-    rows = np.arange(candidates.error_lsb.size)
+    rows = np.arange(error_lsb.size)
     least = np.zeros(rows.size)  # what the known pairs that a candidate gets wrong weigh
     known = np.zeros(wanted.size, np.bool_)
     best, lightest = 0, np.inf
     while rows.size:
         at = int(np.argmin(least))
-        near = np.flatnonzero(to_tie <= candidates.error_lsb[rows[at]] + TFLITE_ERROR)
+        near = np.flatnonzero(to_tie <= error_lsb[rows[at]] + TFLITE_ERROR)
         wrong = near[is_wrong(rows[at : at + 1], near)[0]]
         total = float(weight(wrong).sum())
         if total < lightest:
@@ -212,10 +200,7 @@ def _pipeline(
     activation: Activation,
     outputs: tuple[int, int],
 ) -> Pipeline:
-    first, second, scale = (
-        int(values[best]) for values in (candidates.first, candidates.second, candidates.scale)
-    )
-    shift = int(candidates.shift[best])
+    first, second, scale, shift = (int(values[best]) for values in candidates[:4])
     steps_per_lsb = 2.0**shift / scale
     relu, relux, low = False, None, 0
     if activation is not Activation.NONE:
@@ -227,9 +212,9 @@ def _pipeline(
         if outputs[1] < INT8_MAX or activation is Activation.RELU_N1_TO_1:
             relux = limit if limit <= INT32_MAX else None
     return Pipeline(
-        Bs(-zero_points[0], signs[0] * first),
+        Multiplier(signs[0] * first, -zero_points[0]),
         # A lower bound off the zero point: BN takes it off, OUT_CVT puts it back.
-        Bn(add=-round(low * steps_per_lsb)),
+        Multiplier(add=-round(low * steps_per_lsb)),
         Ew(
             EwOperation.ADD,
             offset=-zero_points[1],

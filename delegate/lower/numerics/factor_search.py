@@ -1,13 +1,13 @@
 """Two 15-bit factors for every channel's multiplier, so that the results are TensorFlow Lite's.
 
-In: the product wanted per channel, its unit, the shifts. Out: C and D, those of the tried pairs
+In: the channels' units and the shifts. Out: C and D, those of the tried pairs
 with which fewest outputs start at another accumulator (``prover``); mostly none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -39,25 +39,41 @@ _VALUES_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Search:
-    """The numbers sought: per channel ``products`` = C * D, in BN 2^``own_bits`` per LSB."""
+class Units:
+    """The units of channels: results of BN per LSB are 2^own_bits; ``slope`` of them per
+    accumulator, so that the products C * D that are sought follow from the shifts of both stages.
+    """
 
-    target: Target
+    unit_bits: int
     own_bits: Int64Array
-    products: FloatArray
-    bs_shift: int
-    bn_shift: int
+    slope: FloatArray
+    ratios: FloatArray
+    magnitude: Int64Array
+    is_varying: npt.NDArray[np.bool_]
+
+    def of(self, channels: Rows) -> Units:
+        """Return the units of some channels."""
+        names = ("own_bits", "slope", "ratios", "magnitude", "is_varying")
+        return replace(self, **{name: getattr(self, name)[channels] for name in names})
+
+    def products(self, shifts: tuple[int, int]) -> FloatArray:
+        """Return the product that each channel needs."""
+        return np.asarray(np.ldexp(self.slope, sum(shifts)))
 
 
 def search_factors(
-    search: Search, rows: Rows, largest_first: Int64Array
+    target: Target,
+    units: Units,
+    shifts: tuple[int, int],
+    rows: Rows,
+    largest_first: Int64Array,
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Return C and D of the channels ``rows``, and how many outputs start at another accumulator
     with them. ``largest_first``: C with which BS stays inside int32.
     """
     first, second, wrong = (np.zeros(rows.size, np.int64) for _ in range(3))
     for part in _parts(np.arange(rows.size), 2 * _OUTPUT_STEPS):
-        found = _Found(search, rows[part], largest_first[part])
+        found = _Found(target, units, shifts, rows[part], largest_first[part])
         for sought, tried in zip(_SOUGHT, _TRIED, strict=True):
             near_square = partial(found.near_square, sought=sought)
             found.run(near_square, 2 * (sought + _LARGEST), tried)
@@ -66,15 +82,21 @@ def search_factors(
     return first, second, wrong
 
 
-def count_wrong(search: Search, rows: Rows, first: Int64Array, second: Int64Array) -> Int64Array:
+def count_wrong(
+    target: Target,
+    units: Units,
+    shifts: tuple[int, int],
+    rows: Rows,
+    first: Int64Array,
+    second: Int64Array,
+) -> Int64Array:
     """Return how many outputs of the channels ``rows`` start at another accumulator with these C
     and D.
     """
     wrong = np.zeros(rows.size, np.int64)
     for part in _parts(np.arange(rows.size), 2 * _OUTPUT_STEPS):
-        wrong[part] = _Found(search, rows[part], first[part]).count_wrong(
-            np.arange(part.size), first[part], second[part]
-        )
+        found = _Found(target, units, shifts, rows[part], first[part])
+        wrong[part] = found.count_wrong(np.arange(part.size), first[part], second[part])
     return wrong
 
 
@@ -87,17 +109,24 @@ def _parts(rows: Rows, values: int) -> list[Rows]:
 class _Found:
     """The best factors found so far, per channel."""
 
-    def __init__(self, search: Search, channels: Rows, largest_first: Int64Array) -> None:
-        self._search = search
-        self._products = search.products[channels]
+    def __init__(
+        self,
+        target: Target,
+        units: Units,
+        shifts: tuple[int, int],
+        channels: Rows,
+        largest_first: Int64Array,
+    ) -> None:
+        self._bs_shift, self._bn_shift = shifts
+        self._products = units.products(shifts)[channels]
         self._largest = largest_first
-        self._lsb = np.ldexp(1.0, search.own_bits[channels].astype(np.int32))
-        self._low = search.target.low[channels, np.newaxis]
-        self._high = search.target.high[channels, np.newaxis]
+        self._lsb = np.ldexp(1.0, units.own_bits[channels].astype(np.int32))
+        self._low = target.low[channels, np.newaxis]
+        self._high = target.high[channels, np.newaxis]
         # Where outputs begin in TensorFlow Lite, and with which result of BN in the DPU.
-        self._firsts = search.target.firsts[channels]
-        least, largest = search.target.outputs
-        distance = np.arange(least + 1, largest + 1) - search.target.zero_point
+        self._firsts = target.firsts[channels]
+        least, largest = target.outputs
+        distance = np.arange(least + 1, largest + 1) - target.zero_point
         half = np.floor(self._lsb / 2.0)[:, np.newaxis]
         lsb = self._lsb[:, np.newaxis]
         self._thresholds = np.where(
@@ -110,7 +139,7 @@ class _Found:
     def near_square(self, rows: Rows, sought: int) -> Int64Array:
         """Return values of C to look at, [rows, values]."""
         wanted, largest = self._products[rows, np.newaxis], self._largest[rows, np.newaxis]
-        step = 1 << self._search.bs_shift
+        step = 1 << self._bs_shift
         ratio = np.ceil(wanted / (largest * largest.astype(np.float64)))
         total = np.ceil(2.0 * np.sqrt(ratio * wanted)) + np.arange(sought)
         difference = np.sqrt(total * total - 4.0 * ratio * wanted)
@@ -152,8 +181,8 @@ class _Found:
         second = np.rint(wanted / first)
         middle = self._lsb[rows, np.newaxis] * (_OUTPUT_STEPS / 2) / wanted
         off = np.abs(first * second - wanted) * middle
-        is_rounded = first & ((1 << self._search.bs_shift) - 1) != 0
-        off += np.where(is_rounded, second * 2.0 ** (-self._search.bn_shift - 1), 0.0)
+        is_rounded = first & ((1 << self._bs_shift) - 1) != 0
+        off += np.where(is_rounded, second * 2.0 ** (-self._bn_shift - 1), 0.0)
         off[(second > LARGEST_FACTOR) | (second < 1)] = np.inf
         if tried == 1:
             order = np.argmin(off, axis=1)[:, np.newaxis]
@@ -182,8 +211,8 @@ class _Found:
         """
         firsts, thresholds = self._firsts[rows], self._thresholds[rows]
         low, high = self._low[rows], self._high[rows]
-        c = np.ldexp(first.astype(np.float64), -self._search.bs_shift)[:, np.newaxis]
-        d = np.ldexp(second.astype(np.float64), -self._search.bn_shift)[:, np.newaxis]
+        c = np.ldexp(first.astype(np.float64), -self._bs_shift)[:, np.newaxis]
+        d = np.ldexp(second.astype(np.float64), -self._bn_shift)[:, np.newaxis]
 
         def device(accumulators: Int64Array) -> FloatArray:
             result: FloatArray = np.rint(np.rint(accumulators * c) * d)

@@ -19,11 +19,10 @@ from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
     INT32_MAX,
-    Bn,
-    Bs,
     Ew,
     EwOperation,
     Int64Array,
+    Multiplier,
     Operand,
     OutConvert,
     Pipeline,
@@ -92,17 +91,17 @@ def pipeline_of(factors: Factors, target: Target) -> Pipeline:
         limit = round((outputs[1] - zero_point - low) * factors.steps_per_lsb)
         # Beyond int32 nothing is: int8 saturates. Some known forms have both clamps or none.
         relux = min(limit, INT32_MAX)
-    bn, ew = Bn(factors.second, shift=factors.bn_shift, relu=relu, relux=relux), None
+    bn, ew = Multiplier(factors.second, shift=factors.bn_shift, relu=relu, relux=relux), None
     if low:
         # The lower bound is not the zero point: EW takes it off, OUT_CVT puts it back.
-        bn = Bn(factors.second, shift=factors.bn_shift)
+        bn = Multiplier(factors.second, shift=factors.bn_shift)
         ew = Ew(EwOperation.ADD, -round(low * factors.steps_per_lsb), relu=True, relux=relux)
     elif factors.ew_bits is not None:
-        bn = Bn(factors.second, shift=factors.bn_shift, relu=relu)
+        bn = Multiplier(factors.second, shift=factors.bn_shift, relu=relu)
         powers = np.left_shift(np.int64(1), factors.ew_bits)
         ew = Ew(EwOperation.MULTIPLY, powers, relu=relux is not None, relux=relux)
     return Pipeline(
-        Bs(factors.moved, factors.first, factors.bs_shift),
+        Multiplier(factors.first, factors.moved, factors.bs_shift),
         bn,
         ew,
         OutConvert(factors.scale, UNIT_SHIFT + factors.unit_bits, zero_point + low, ties_away=True),

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +27,11 @@ from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
     INT32_MAX,
-    Bn,
-    Bs,
     Ew,
     EwOperation,
     FloatArray,
     Int64Array,
+    Multiplier,
     OutConvert,
     Pipeline,
 )
@@ -45,7 +43,6 @@ from delegate.lower.rules import (
     PRODUCT_CLAMPED_AT_ZERO,
     WITHIN_ONE_LSB,
 )
-from delegate.model.cached import cached_property
 
 _LEAST_FACTOR, _LARGEST_FACTOR = 1 << 14, (1 << 15) - 1
 _FACTOR_BITS = 15
@@ -89,7 +86,7 @@ def requantize_product(
         raise LoweringError(
             node, ACCUMULATOR_FITS_INT32, f"the product is shifted left by {exponent}"
         )
-    product = _Product(q, exponent, zero_points, outputs, slopes)
+    product = q, exponent, zero_points, outputs, slopes
     found = _rounded_twice(product, has_ties_away) if rounds_in_bn else _rounded_once(product)
     if found is not None and found.proof.is_within_one_lsb:
         return found
@@ -101,91 +98,72 @@ def requantize_product(
     )
 
 
-@dataclass(frozen=True)
-class _Product:
-    """Specify TensorFlow Lite's MUL, or PRELU below zero, of two int8 operands."""
+_Product = tuple[int, int, tuple[int, int, int], tuple[int, int], tuple[int, ...] | None]
+"""TensorFlow Lite's MUL, or PRELU below zero, of two int8 operands: q and exponent, zero points of
+first operand, second, result, the least and the largest result, and the values that PRELU's second
+operand has; its first one counts only where it is negative. None: any.
+"""
 
-    q: int
-    exponent: int
-    zero_points: tuple[int, int, int]
-    """Zero points of first operand, second, result."""
-    outputs: tuple[int, int]
-    slopes: tuple[int, ...] | None = None
-    """The values that PRELU's second operand has; its first one counts only where it is negative.
-    None: any.
-    """
 
-    @property
-    def factors(self) -> tuple[Int64Array, Int64Array]:
-        """Return all values of first and second operands without zero points."""
-        seconds = INT8_VALUES if self.slopes is None else np.array(self.slopes, np.int64)
-        first, second = INT8_VALUES - self.zero_points[0], seconds - self.zero_points[1]
-        return (first if self.slopes is None else np.minimum(first, 0)), second
+def _factors(product: _Product) -> tuple[Int64Array, Int64Array]:
+    """Return all values of first and second operands without zero points."""
+    _, _, zero_points, _, slopes = product
+    seconds = INT8_VALUES if slopes is None else np.array(slopes, np.int64)
+    first, second = INT8_VALUES - zero_points[0], seconds - zero_points[1]
+    return (first if slopes is None else np.minimum(first, 0)), second
 
-    @cached_property
-    def target(self) -> PairTarget:
-        """Return the specification."""
-        first, second = self.factors
-        results = scaled(np.multiply.outer(first, second), self.q, self.exponent)
-        wanted = np.clip(results + self.zero_points[2], *self.outputs)
-        return PairTarget(wanted, second + self.zero_points[1])
+
+def _target(product: _Product) -> PairTarget:
+    q, exponent, zero_points, outputs, _ = product
+    first, second = _factors(product)
+    results = scaled(np.multiply.outer(first, second), q, exponent)
+    return PairTarget(np.clip(results + zero_points[2], *outputs), second + zero_points[1])
 
 
 @functools.lru_cache(maxsize=256)
 def _rounded_twice(product: _Product, has_ties_away: bool) -> Requantization | None:
     """Return stages with two roundings; None: the multiplier is too small for any shift."""
-    candidates = _candidates(product) if product.q else None
-    if candidates is None or not candidates.first.size:
+    candidates = _candidates(product) if product[0] else None
+    if candidates is None or not candidates[0].size:
         return None
-    pipeline = _pipeline(product, candidates, _search(product, candidates))
-    return nearest([pipeline], product.target, has_ties_away=has_ties_away)
+    target = _target(product)
+    pipeline = _pipeline(product, candidates, _search(product, candidates, target))
+    return nearest([pipeline], target, has_ties_away=has_ties_away)
 
 
 def _rounded_once(product: _Product) -> Requantization | None:
     """Return stages with one rounding, by OUT_CVT's 15 bits alone, ties to even: the nearest scale
     or its neighbours, of which a larger one moves ties away from zero.
     """
-    zero_points = product.zero_points
-    fraction, power = math.frexp(product.q * 2.0 ** (product.exponent - _MULTIPLIER_BITS))
+    q, exponent, zero_points, _, _ = product
+    fraction, power = math.frexp(q * 2.0 ** (exponent - _MULTIPLIER_BITS))
     shift = _FACTOR_BITS - power
-    if not product.q or not 0 <= shift <= _MOST_SHIFT:
+    if not q or not 0 <= shift <= _MOST_SHIFT:
         return None
     middle = round(math.ldexp(fraction, _FACTOR_BITS))
     return nearest(
         (
             Pipeline(
-                Bs(-zero_points[0]),
+                Multiplier(add=-zero_points[0]),
                 ew=Ew(EwOperation.MULTIPLY, offset=-zero_points[1]),
                 out=OutConvert(scale, shift, zero_points[2], ties_away=False),
             )
             for scale in range(middle - 1, middle + 2)
             if _LEAST_FACTOR <= scale <= _LARGEST_FACTOR
         ),
-        product.target,
+        _target(product),
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Candidates:
-    """C, D and S of each; ``truncate``: T, the same for all."""
-
-    first: FloatArray
-    second: FloatArray
-    shift: FloatArray
-    truncate: int
-
-    def values(self, row: int, a: FloatArray) -> FloatArray:
-        """Return t of values counted from their zero point."""
-        factor = self.first[row] * self.second[row] * 2.0 ** -self.shift[row]
-        rounded: FloatArray = np.rint(a * factor)
-        return rounded
+_Candidates = tuple[FloatArray, FloatArray, FloatArray, int]
+"""C, D and S of each; and T, the same for all."""
 
 
 def _candidates(product: _Product) -> _Candidates:
     """Return the candidates, those nearest to the real factor first."""
-    zero_point = product.zero_points[0]
+    q, exponent, (zero_point, *_), _, _ = product
     largest = max(INT8_MAX - zero_point, zero_point - INT8_MIN)
-    real = product.q * 2.0 ** (max(product.exponent, 0) - _MULTIPLIER_BITS)
+    real = q * 2.0 ** (max(exponent, 0) - _MULTIPLIER_BITS)
     truncate = max(int(np.floor(np.log2(INT32_MAX / (largest * real)))), 0)
     wanted = real * 2.0**truncate
     first = np.arange(_LEAST_FACTOR, _LARGEST_FACTOR + 1, dtype=np.float64)
@@ -195,31 +173,32 @@ def _candidates(product: _Product) -> _Candidates:
     error[(second > _LARGEST_FACTOR) | (largest * wanted > INT32_MAX)] = np.inf
     order = np.argsort(error, kind="stable")[:_CANDIDATES]
     order = order[np.isfinite(error[order])]
-    return _Candidates(first[order], second[order], shift[order], truncate)
+    return first[order], second[order], shift[order], truncate
 
 
-def _search(product: _Product, candidates: _Candidates) -> int:
+def _search(product: _Product, candidates: _Candidates, target: PairTarget) -> int:
     """Return the first candidate without a different result, or with the fewest of those compared.
     Pairs that one gets wrong are asked of the others first.
     """
-    a, b = (factor.astype(np.float64) for factor in product.factors)
-    rounding = max(-product.exponent, 0)
-    real = np.multiply.outer(a, b) * (product.q * 2.0 ** (product.exponent - _MULTIPLIER_BITS))
+    q, exponent, zero_points, limits, _ = product
+    a, b = (factor.astype(np.float64) for factor in _factors(product))
+    rounding = max(-exponent, 0)
+    real = np.multiply.outer(a, b) * (q * 2.0 ** (exponent - _MULTIPLIER_BITS))
     to_tie = np.abs(real - np.floor(real) - 0.5)
     near = np.flatnonzero(to_tie.ravel() <= _NEAR_TIE * 2.0**-rounding)
-    wanted = product.target.wanted.ravel()
-    limits = product.outputs
+    wanted = target.wanted.ravel()
+    first, second, shift, truncate = candidates
 
     def wrong(row: int, pairs: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        values = candidates.values(row, a)[pairs // b.size]
-        products = np.rint(values * b[pairs % b.size] * 2.0**-candidates.truncate)
+        values = np.rint(a * (first[row] * second[row] * 2.0 ** -shift[row]))[pairs // b.size]
+        products = np.rint(values * b[pairs % b.size] * 2.0**-truncate)
         halves = products * 2.0**-rounding
-        results = np.copysign(np.floor(np.abs(halves) + 0.5), halves) + product.zero_points[2]
+        results = np.copysign(np.floor(np.abs(halves) + 0.5), halves) + zero_points[2]
         return np.asarray(pairs[np.clip(results, *limits) != wanted[pairs]])
 
     known = near[:0]
     best, fewest, compared = 0, near.size + 1, 0
-    for row in range(candidates.first.size):
+    for row in range(first.size):
         if wrong(row, known).size >= fewest:
             continue
         found = wrong(row, near)
@@ -233,26 +212,27 @@ def _search(product: _Product, candidates: _Candidates) -> int:
 
 
 def _pipeline(product: _Product, candidates: _Candidates, best: int) -> Pipeline:
-    zero_points, outputs = product.zero_points, product.outputs
-    rounding = max(-product.exponent, 0)
+    first, second, shift, truncate = candidates
+    _, exponent, zero_points, outputs, slopes = product
+    rounding = max(-exponent, 0)
     # Clamps lie behind the product, in its units: exact, as multiples of the last shift.
     relu = outputs[0] > INT8_MIN and outputs[0] == zero_points[2]
     limit = (outputs[1] - zero_points[2]) << rounding
     relux = limit if outputs[1] < INT8_MAX and limit <= INT32_MAX else None
     # What is not below a PRELU's zero point is clamped away, so that signs change before and after.
-    sign = 1 if product.slopes is None else -1
+    sign = 1 if slopes is None else -1
     return Pipeline(
-        Bs(-zero_points[0], sign * int(candidates.first[best])),
-        Bn(
-            int(candidates.second[best]),
-            shift=int(candidates.shift[best]),
-            relu=product.slopes is not None,
+        Multiplier(sign * int(first[best]), -zero_points[0]),
+        Multiplier(
+            int(second[best]),
+            shift=int(shift[best]),
+            relu=slopes is not None,
         ),
         Ew(
             EwOperation.MULTIPLY,
             offset=-zero_points[1],
             scale=sign,
-            shift=candidates.truncate,
+            shift=truncate,
             relu=relu or relux is not None,
             relux=relux,
         ),

@@ -14,7 +14,7 @@ Which of these differs least is found by a sample, and how far it can be off by 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -153,36 +153,33 @@ def _late(factors: Factors, target: Target) -> Int64Array:
     return np.asarray(np.rint(late / np.maximum(target.real, _LEAST_RATIO)), np.int64)
 
 
-class Sample:
-    """Accumulators of a target, spread over the range of outputs, and TensorFlow Lite's results.
-    What the differences are at most is the prover's to say.
+def share_differing(target: Target, samples: int = _SAMPLES) -> Callable[[Pipeline], float]:
+    """Return what tells about how many of the results of a pipeline differ, by accumulators spread
+    over the range of outputs. What the differences are at most is the prover's to say.
     """
+    channels = np.arange(0, target.q.size, -(-target.q.size // _SAMPLED_CHANNELS))
+    some = target.of(channels)
+    ratios = some.real
+    least, most = (
+        (end - target.zero_point) / np.maximum(ratios, _LEAST_RATIO) for end in target.outputs
+    )
+    low, high = (
+        np.asarray(end)[:, np.newaxis]
+        for end in (np.maximum(some.low, least), np.minimum(some.high, most))
+    )
+    count = max(samples // channels.size, 1)
+    # Each channel has places of its own: one near a tie would be so in all of them.
+    places = (np.arange(1, channels.size * count + 1) * _GOLDEN % 1.0).reshape(-1, count)
+    # Results are the denser the nearer to the zero point.
+    middle = np.clip(0.0, low, np.maximum(high, low))
+    spread = 2 * places - 1
+    extents = np.where(spread < 0, middle - low, np.maximum(high - middle, 0))
+    accumulators = np.rint(middle + np.sign(spread) * spread**2 * extents)
+    results = target.of(np.repeat(channels, count)).results(accumulators.ravel().astype(np.int64))
+    wanted = np.clip(results + target.zero_point, *target.outputs).reshape(accumulators.shape)
+    taken = slice(0, None, int(channels[1]) if channels.size > 1 else 1)
 
-    def __init__(self, target: Target, samples: int = _SAMPLES) -> None:
-        channels = np.arange(0, target.q.size, -(-target.q.size // _SAMPLED_CHANNELS))
-        some = target.of(channels)
-        self._channels = slice(0, None, int(channels[1]) if channels.size > 1 else 1)
-        ratios = some.real
-        least, most = (
-            (end - target.zero_point) / np.maximum(ratios, _LEAST_RATIO) for end in target.outputs
-        )
-        low, high = (
-            np.asarray(end)[:, np.newaxis]
-            for end in (np.maximum(some.low, least), np.minimum(some.high, most))
-        )
-        count = max(samples // channels.size, 1)
-        # Each channel has places of its own: one near a tie would be so in all of them.
-        places = (np.arange(1, channels.size * count + 1) * _GOLDEN % 1.0).reshape(-1, count)
-        # Results are the denser the nearer to the zero point.
-        middle = np.clip(0.0, low, np.maximum(high, low))
-        spread = 2 * places - 1
-        extents = np.where(spread < 0, middle - low, np.maximum(high - middle, 0))
-        self._accumulators = np.rint(middle + np.sign(spread) * spread**2 * extents)
-        whole = self._accumulators.ravel().astype(np.int64)
-        wanted = target.of(np.repeat(channels, count)).results(whole) + target.zero_point
-        self._wanted = np.clip(wanted, *target.outputs).reshape(self._accumulators.shape)
+    def share(pipeline: Pipeline) -> float:
+        return float(np.mean(pipeline.of(taken).run(accumulators) != wanted))
 
-    def share_differing(self, pipeline: Pipeline) -> float:
-        """Return about how many of the results of ``pipeline`` differ."""
-        results = pipeline.of(self._channels).run(self._accumulators)
-        return float(np.mean(results != self._wanted))
+    return share

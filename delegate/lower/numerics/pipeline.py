@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -52,25 +52,21 @@ class EwOperation(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bs:
-    """``relux`` None: no upper clamp."""
-
-    add: Operand = 0
-    multiply: Operand = 1
-    shift: int = 0
-    relu: bool = False
-    relux: int | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bn:
-    """Like BS, but the product comes first: ``add`` is in units of the product."""
+class Multiplier:
+    """BS, which adds before it multiplies, or BN, of which ``add`` is in units of the product.
+    ``relux`` None: no upper clamp.
+    """
 
     multiply: Operand = 1
     add: Operand = 0
     shift: int = 0
     relu: bool = False
     relux: int | None = None
+
+    def of(self, channels: slice) -> Multiplier:
+        """Return the stage of some channels."""
+        add, multiply = _part(self.add, channels), _part(self.multiply, channels)
+        return replace(self, add=add, multiply=multiply)
 
 
 def table_entries(results: Int64Array) -> Int64Array:
@@ -135,22 +131,17 @@ class OutConvert:
 class Pipeline:
     """All stages of a task. ``ew`` None: bypassed."""
 
-    bs: Bs = field(default_factory=Bs)
-    bn: Bn = field(default_factory=Bn)
+    bs: Multiplier = Multiplier()
+    bn: Multiplier = Multiplier()
     ew: Ew | None = None
     out: OutConvert = OutConvert(ties_away=True)
 
     def of(self, channels: slice) -> Pipeline:
         """Return the stages of some channels."""
-        bs, bn, ew = self.bs, self.bn, self.ew
+        ew = self.ew
         if ew is not None and ew.operand is not None:
             ew = replace(ew, operand=_part(ew.operand, channels))
-        return replace(
-            self,
-            bs=replace(bs, add=_part(bs.add, channels), multiply=_part(bs.multiply, channels)),
-            bn=replace(bn, add=_part(bn.add, channels), multiply=_part(bn.multiply, channels)),
-            ew=ew,
-        )
+        return replace(self, bs=self.bs.of(channels), bn=self.bn.of(channels), ew=ew)
 
     def rises(self) -> bool:
         """Return whether no multiplier is negative: then the result rises with the input, and with

@@ -10,7 +10,7 @@ then the results are the same. Elsewhere the plain scale may be nearer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -104,7 +104,7 @@ def _chosen(target: Target, per_channel: bool, ways: Ways) -> Requantization | s
         near = near.widest()
     if not moved.any():
         target = near
-    sample = None if ways.rounds_twice else one_rounding.Sample(target)
+    share_of = None if ways.rounds_twice else one_rounding.share_differing(target)
     worst = "no stages could be found"
     best: Requantization | None = None
     for factors, most_differing in _proposals(near, per_channel, ways):
@@ -112,12 +112,12 @@ def _chosen(target: Target, per_channel: bool, ways: Ways) -> Requantization | s
             pipeline_of(replace(one, moved=one.moved + moved) if moved.any() else one, target)
             for one in factors
         ]
-        found = _nearest(pipelines, target, sample, has_ties_away=ways.ties_away)
+        found = _nearest(pipelines, target, share_of, has_ties_away=ways.ties_away)
         if found is None:
             continue
         proof = found.proof
         if proof.is_within_one_lsb:
-            share = 0.0 if sample is None else sample.share_differing(found.pipeline)
+            share = 0.0 if share_of is None else share_of(found.pipeline)
             if share <= most_differing:
                 return replace(found, share=share)
             if best is None or share < best.share:
@@ -147,18 +147,18 @@ def _proposals(target: Target, per_channel: bool, ways: Ways) -> Iterator[Group]
 def _nearest(
     pipelines: Sequence[Pipeline],
     target: Target,
-    sample: one_rounding.Sample | None,
+    share_of: Callable[[Pipeline], float] | None,
     *,
     has_ties_away: bool,
 ) -> Requantization | None:
-    """Return one within one LSB, if there is any: that with the best proof, or the one that differs
-    least in ``sample``.
+    """Return one within one LSB, if there is any: that with the best proof, or the one of which
+    the smallest share differs.
     """
-    if sample is None:
+    if share_of is None:
         return nearest(pipelines, target, has_ties_away=has_ties_away)
     several = (last_roundings(one, has_ties_away=has_ties_away) for one in pipelines)
     first = None
-    for one in sorted(chain.from_iterable(several), key=sample.share_differing):
+    for one in sorted(chain.from_iterable(several), key=share_of):
         found = proven(one, target)
         if found.proof.is_within_one_lsb:
             return found

@@ -26,13 +26,12 @@ from delegate.lower.numerics.factors import FACTOR_BITS, LARGEST_FACTOR, UNIT_SC
 from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
-    Bn,
-    Bs,
     Difference,
     Ew,
     EwOperation,
     FloatArray,
     Joined,
+    Multiplier,
     OutConvert,
     Pipeline,
 )
@@ -70,7 +69,7 @@ def sum_behind(
         error += abs(math.ldexp(operand, -bits) - second) * _reach(zero_points[0])
         bn, whole = _clamps(target, low, high, bits)
         pipeline = Pipeline(
-            Bs(multiply=factors.astype(np.int64), shift=shift),
+            Multiplier(multiply=factors.astype(np.int64), shift=shift),
             bn,
             Ew(EwOperation.ADD, offset=-zero_points[0], scale=operand),
             OutConvert(UNIT_SCALE, bits + UNIT_SHIFT, zero_points[1] + whole, ties_away=False),
@@ -111,15 +110,17 @@ def _reach(zero_point: int) -> int:
     return max(INT8_MAX - zero_point, zero_point - INT8_MIN)
 
 
-def _clamps(target: Target, low: float, high: float, bits: int) -> tuple[Bn, int]:
+def _clamps(target: Target, low: float, high: float, bits: int) -> tuple[Multiplier, int]:
     """Return BN, and the LSB that OUT_CVT gives back: nothing where no accumulator leaves int8."""
     ends = [end - target.zero_point for end in target.outputs]
     least, most = (target.low * target.real).min(), (target.high * target.real).max()
     if ends[0] <= least and most <= ends[1]:
-        return Bn(), 0
+        return Multiplier(), 0
     whole = round(low)
     unit = 1 << bits
-    return Bn(add=-whole * unit, relu=True, relux=max(round(high * unit) - whole * unit, 0)), whole
+    return Multiplier(
+        add=-whole * unit, relu=True, relux=max(round(high * unit) - whole * unit, 0)
+    ), whole
 
 
 def _fits(pipeline: Pipeline, target: Target) -> bool:

@@ -328,14 +328,10 @@ AccumulatorBounds = tuple[Int64Array, Int64Array]
 """The least and the largest accumulator of each output channel over every input, bias included."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TermSums:
-    """The exact sums, per output channel, of its weights without their zero point, and of their
-    magnitudes.
-    """
-
-    total: Int64Array
-    magnitude: Int64Array
+TermSums = tuple[Int64Array, Int64Array]
+"""The exact sums, per output channel, of its weights without their zero point, and of their
+magnitudes.
+"""
 
 
 def term_sums(weights: npt.NDArray[np.int8], zero_point: int) -> TermSums:
@@ -350,15 +346,15 @@ def term_sums(weights: npt.NDArray[np.int8], zero_point: int) -> TermSums:
         part -= np.int16(zero_point)
         total[first : first + step] = part.sum(axis=1, dtype=np.int64)
         magnitude[first : first + step] = np.abs(part).sum(axis=1, dtype=np.int64)
-    return TermSums(total, magnitude)
+    return total, magnitude
 
 
 def accumulator_bounds(
     sums: TermSums, bias: Int64Array, input_zero_point: int
 ) -> AccumulatorBounds:
     """Return the bounds of sum(w * (x - zero_point)) + bias for int8 x."""
-    positive = (sums.total + sums.magnitude) // 2
-    negative = (sums.total - sums.magnitude) // 2
+    total, magnitude = sums
+    positive, negative = (total + magnitude) // 2, (total - magnitude) // 2
     x_low, x_high = INT8_MIN - input_zero_point, INT8_MAX - input_zero_point
     # Padding contributes x = zero point, i.e. nothing: x_low <= 0 <= x_high covers it.
     return (

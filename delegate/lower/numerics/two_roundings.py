@@ -12,12 +12,11 @@ with hardly any bits left is mostly bias, as are channels whose result is the sa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.lower.numerics.factor_search import Rows, Search, count_wrong, search_factors
+from delegate.lower.numerics.factor_search import Rows, Units, count_wrong, search_factors
 from delegate.lower.numerics.factors import (
     FACTOR_BITS,
     KEPT_BITS,
@@ -45,25 +44,6 @@ _OTHER_SHIFTS = ((0, 1), (1, 0), (2, -1), (2, 0), (1, -1), (2, -2), (3, -2), (3,
 # Channels with which they are tried first, and how many of them with all channels.
 _SAMPLED = 8
 _MOST_TRIED = 4
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Units:
-    """The units of a channel: results of BN per LSB are 2^own_bits; ``slope`` of them per
-    accumulator.
-    """
-
-    unit_bits: int
-    own_bits: Int64Array
-    slope: FloatArray
-    ratios: FloatArray
-    magnitude: Int64Array
-    is_varying: npt.NDArray[np.bool_]
-
-    def of(self, channels: Rows) -> _Units:
-        """Return the units of some channels."""
-        names = ("own_bits", "slope", "ratios", "magnitude", "is_varying")
-        return replace(self, **{name: getattr(self, name)[channels] for name in names})
 
 
 def propose(target: Target) -> Factors | None:
@@ -97,26 +77,27 @@ _Found = tuple[Factors, Int64Array]
 
 
 def _with_shifts(
-    target: Target, units: _Units, shifts: tuple[int, int], known: Factors | None = None
+    target: Target, units: Units, shifts: tuple[int, int], known: Factors | None = None
 ) -> _Found | None:
     """Return the factors with these shifts. ``known``: those with other shifts. Where its factors
     times powers of two give every output rightly, none are sought.
     """
     bs_shift, bn_shift = shifts
-    search = Search(target, units.own_bits, np.ldexp(units.slope, sum(shifts)), bs_shift, bn_shift)
+    products = units.products(shifts)
     is_live = target.q > 0
-    is_coarse = is_live & (search.products < LARGEST_FACTOR)
-    first, second, moved = _centred(target, units, search.products, is_coarse, shifts)
+    is_coarse = is_live & (products < LARGEST_FACTOR)
+    first, second, moved = _centred(target, units, products, is_coarse, shifts)
     wrong = np.zeros_like(first)
     fine = np.flatnonzero(is_live & ~is_coarse)
     largest = np.minimum(_largest_first(units.magnitude, bs_shift), LARGEST_FACTOR)
     if known is not None:
         rows, scaled_first, scaled_second = _scaled(known, shifts, fine, largest[fine])
-        is_right = count_wrong(search, rows, scaled_first, scaled_second) == 0
+        is_right = count_wrong(target, units, shifts, rows, scaled_first, scaled_second) == 0
         first[rows], second[rows] = scaled_first, scaled_second
         fine = np.setdiff1d(fine, rows[is_right], assume_unique=True)
     if fine.size:
-        first[fine], second[fine], wrong[fine] = search_factors(search, fine, largest[fine])
+        found = search_factors(target, units, shifts, fine, largest[fine])
+        first[fine], second[fine], wrong[fine] = found
     if (second > LARGEST_FACTOR).any() or (is_live & ((first < 1) | (second < 1))).any():
         return None
     ew_bits = units.unit_bits - units.own_bits
@@ -142,7 +123,7 @@ def _scaled(
 
 
 def _with_other_shifts(
-    target: Target, units: _Units, shifts: tuple[int, int], found: _Found
+    target: Target, units: Units, shifts: tuple[int, int], found: _Found
 ) -> _Found:
     """Try other shifts. BS's rounding and the bits of the product decide where outputs begin that
     begin within thousandths of a tie; other shifts decide otherwise. They are those of all
@@ -168,11 +149,10 @@ def _with_other_shifts(
     return factors, wrong
 
 
-def _have_room(units: _Units, shifts: tuple[int, int]) -> bool:
+def _have_room(units: Units, shifts: tuple[int, int]) -> bool:
     """Return whether two factors can make every channel's product."""
     largest = np.minimum(_largest_first(units.magnitude, shifts[0]), LARGEST_FACTOR)
-    products = np.ldexp(units.slope, sum(shifts))
-    return bool((products <= largest * float(LARGEST_FACTOR)).all())
+    return bool((units.products(shifts) <= largest * float(LARGEST_FACTOR)).all())
 
 
 def propose_for_all(target: Target) -> Factors | None:
@@ -185,7 +165,7 @@ def propose_for_all(target: Target) -> Factors | None:
     return found.for_all()
 
 
-def _units(target: Target) -> _Units:
+def _units(target: Target) -> Units:
     """Choose the units. Channels with one result for every input have no say in the units, unless
     all are so.
     """
@@ -205,7 +185,7 @@ def _units(target: Target) -> _Units:
     own_bits = np.clip(unit, max(0, unit_bits - _MAX_EW_BITS), unit_bits)
     own_bits[is_constant] = max(0, unit_bits - _MAX_EW_BITS)
     slope = np.where(is_varying, np.ldexp(ratios, own_bits.astype(np.int32)), 0.0)
-    return _Units(unit_bits, own_bits, slope, ratios, magnitude, is_varying)
+    return Units(unit_bits, own_bits, slope, ratios, magnitude, is_varying)
 
 
 def _finest(
@@ -249,7 +229,7 @@ def _largest_first(magnitude: Int64Array, bs_shift: int) -> Int64Array:
     return np.maximum((1 << (KEPT_BITS + bs_shift)) // magnitude, 1)
 
 
-def _shifts(units: _Units) -> tuple[int, int] | None:
+def _shifts(units: Units) -> tuple[int, int] | None:
     """Return s1, and the s2 with which products are as large as two factors can make them."""
     varying = units.is_varying
     bs_shift = _bs_shift(units.ratios[varying], units.magnitude[varying])
@@ -262,7 +242,7 @@ def _shifts(units: _Units) -> tuple[int, int] | None:
 
 def _centred(
     target: Target,
-    units: _Units,
+    units: Units,
     products: FloatArray,
     is_coarse: npt.NDArray[np.bool_],
     shifts: tuple[int, int],

@@ -164,54 +164,44 @@ SUM_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class InputGroup:
-    """Input channels [first, + channels), whole surfaces, and the banks their pixels take."""
-
-    first: int
-    channels: int
-    data_banks: int
-
-
-@dataclass(frozen=True, slots=True)
-class SumWork:
-    """``sum_kernels``: kernels of the passes that sum. ``passes_per_group``: 2 or 3 where weights
-    minus their zero point need as many int8 kernels. ``last_sum_tasks``: the last sum of a pixel in
-    so many tasks. ``copy_tasks``: per pixel, to bring per-channel operands.
+class InputGroups:
+    """Input channels of each group, whole surfaces, whose pixels take ``data_banks``. ``tasks``:
+    for all pixels of all images.
     """
 
-    sum_kernels: int
-    passes_per_group: int = 1
-    last_sum_tasks: int = 1
-    copy_tasks: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class InputGroups:
-    """``tasks``: for all pixels of all images."""
-
-    groups: tuple[InputGroup, ...]
+    groups: tuple[range, ...]
+    data_banks: int
     tasks: int
 
 
-def plan_input_groups(geometry: ConvGeometry, work: SumWork) -> InputGroups | None:
+def plan_input_groups(
+    geometry: ConvGeometry,
+    sum_kernels: int,
+    passes_per_group: int = 1,
+    last_sum_tasks: int = 1,
+    copy_tasks: int = 0,
+) -> InputGroups | None:
     """Return the fewest groups of equal size that fit, or None if not even one surface does, or a
-    cube does not hold the results.
+    cube does not hold the results. ``sum_kernels``: kernels of the passes that sum.
+    ``passes_per_group``: 2 or 3 where weights minus their zero point need as many int8 kernels.
+    ``last_sum_tasks``: the last sum of a pixel in so many tasks. ``copy_tasks``: per pixel, to
+    bring per-channel operands.
 
     A group fits if the weight banks hold two groups of its kernels, one of them being fetched
     while the other is used.
     """
     lanes, entry = geometry.channels, geometry.cbuf.entry_bytes
-    if align(max(geometry.outputs, work.sum_kernels), geometry.group) > geometry.limits.cube_size:
+    if align(max(geometry.outputs, sum_kernels), geometry.group) > geometry.limits.cube_size:
         return None
     for count in range(2, lanes // CHANNELS_PER_SURFACE + 1):
         size = ceil_div(lanes, count)
         size = align(size, entry if size > entry else ATOM_BYTES)
-        banks = _data_banks(geometry, size, max(geometry.kernels, work.sum_kernels))
+        banks = _data_banks(geometry, size, max(geometry.kernels, sum_kernels))
         if banks is not None:
-            groups = _groups(lanes, size, banks)
+            groups = tuple(range(n, min(n + size, lanes)) for n in range(0, lanes, size))
             pixels = geometry.images * geometry.rows.output_size * geometry.columns.output_size
-            sums = (len(groups) - 1) * work.passes_per_group + work.last_sum_tasks - 1
-            return InputGroups(groups, pixels * (work.copy_tasks + sums + 1))
+            sums = (len(groups) - 1) * passes_per_group + last_sum_tasks - 1
+            return InputGroups(groups, banks, pixels * (copy_tasks + sums + 1))
     return None
 
 
@@ -231,9 +221,3 @@ def _data_banks(geometry: ConvGeometry, channels: int, kernels: int) -> int | No
     wanted = min(2 * narrowed.group_bytes(part), narrowed.weight_bytes(part))
     fits = banks + ceil_div(wanted, geometry.cbuf.bank_bytes) <= geometry.cbuf.banks
     return banks if fits else None
-
-
-def _groups(lanes: int, size: int, banks: int) -> tuple[InputGroup, ...]:
-    return tuple(
-        InputGroup(first, min(size, lanes - first), banks) for first in range(0, lanes, size)
-    )

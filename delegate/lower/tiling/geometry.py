@@ -134,7 +134,7 @@ class ConvGeometry:
     ``channels``: input channels as programmed (whole atoms), of which ``real_channels`` count for
     the MAC array's steps (0: all). ``kernels``: programmed kernels, or
     channels if depthwise; ``outputs``: the real output channels. ``images`` are convolved one after
-    the other.
+    the other. ``node``: the one that is refused where no tile fits.
     """
 
     rows: Axis
@@ -147,6 +147,7 @@ class ConvGeometry:
     images: int = 1
     real_channels: int = 0
     chip: Chip = field(kw_only=True)
+    node: int = -1
 
     @property
     def cbuf(self) -> Cbuf:

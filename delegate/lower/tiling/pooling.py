@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from delegate.lower.tiling.geometry import Axis
@@ -38,12 +37,13 @@ def pooled_columns(kernel_rows: int, stride_rows: int) -> int:
     return LINE_BUFFER_COLUMNS >> (overlapping - 1).bit_length()
 
 
-def doublings(points: int, gap: int = 1) -> Iterator[int]:
-    """Shifts that make the maximum of ``points`` values, ``gap`` apart, from single ones: each is
-    the maximum so far and itself shifted.
+def doublings(axis: Axis, gap: int = 1) -> tuple[int, ...]:
+    """Return the shifts that make maxima of windows, of which points ``gap`` apart count, from
+    single values: each is the maximum so far and itself shifted.
     """
-    covered = 1
+    points, covered, shifts = (axis.kernel - 1) // gap + 1, 1, []
     while covered < points:
         step = min(covered, points - covered)
-        yield step * gap
+        shifts.append(step * gap)
         covered += step
+    return tuple(shifts)

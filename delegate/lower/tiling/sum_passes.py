@@ -8,12 +8,12 @@ the same inputs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chip import Cbuf, Chip
+from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
@@ -21,7 +21,7 @@ from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, INT32_MAX, Int6
 from delegate.lower.operation import ConstantPool
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32
 from delegate.lower.task import Weights
-from delegate.lower.tiling.choices import SUM_BYTES, InputGroup, InputGroups, SumWork
+from delegate.lower.tiling.choices import SUM_BYTES, InputGroups
 from delegate.lower.tiling.geometry import ceil_div
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_dense, padded_kernels
 
@@ -44,45 +44,33 @@ def blocks_per_copy(chip: Chip) -> int:
     return chip.limits.cube_size // CHANNELS_PER_SURFACE
 
 
-def sum_work(conv: Convolution) -> SumWork:
-    """Return the work that the layer's numbers add to what its geometry tells."""
+def sum_work(conv: Convolution) -> tuple[int, int, int, int]:
+    """Return the work that the layer's numbers add to what its geometry tells, as
+    ``plan_input_groups`` takes it.
+    """
     low, high = int(conv.weights.min()), int(conv.weights.max())
     low, high = low - conv.weight_zero_point, high - conv.weight_zero_point
     passes = max(ceil_div(low, INT8_MIN), ceil_div(high, INT8_MAX), 1)
     outputs = conv.output_view.channels
     if not conv.per_channel:
-        return SumWork(padded_kernels(outputs, conv.chip.groups), passes)
+        return padded_kernels(outputs, conv.chip.groups), passes, 1, 0
     kernels = align(outputs, sorted_channels(conv.chip))
     copies = ceil_div(kernels // OPERAND_BLOCK_CHANNELS, blocks_per_copy(conv.chip))
-    return SumWork(kernels, passes, last_sum_tasks=2, copy_tasks=copies)
+    return kernels, passes, 2, copies
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """One convolution of a group of input channels, for all pixels."""
+Pass = tuple[range, Weights]
+"""One convolution of a group of input channels, for all pixels."""
 
-    cbuf: Cbuf
-    group: InputGroup
-    weights: Weights
 
-    @property
-    def is_resident(self) -> bool:
-        return self.weights.total_bytes <= self.weight_banks * self.cbuf.bank_bytes
-
-    @property
-    def weight_banks(self) -> int:
-        return self.cbuf.banks - self.group.data_banks
-
-    def kernels(self, first: int, count: int) -> Pass:
-        """Return the same with some of the kernels, whole groups of them."""
-        weights = self.weights
-        part = replace(
-            weights,
-            source=weights.source.moved(first * weights.bytes_per_kernel),
-            total_bytes=count * weights.bytes_per_kernel,
-            kernels=count,
-        )
-        return replace(self, weights=part)
+def some_kernels(weights: Weights, first: int, count: int) -> Weights:
+    """Return some of the kernels, whole groups of them."""
+    return replace(
+        weights,
+        source=weights.source.moved(first * weights.bytes_per_kernel),
+        total_bytes=count * weights.bytes_per_kernel,
+        kernels=count,
+    )
 
 
 def kernel_order(conv: Convolution) -> npt.NDArray[np.int64]:
@@ -105,23 +93,19 @@ def sum_passes(
     constants: ConstantPool,
 ) -> tuple[list[Pass], Int64Array]:
     """Return the passes before the last, and how far the sums of each channel can get from 0."""
-    passes, cbuf = [], conv.chip.cbuf
+    passes = []
     reach = np.zeros(conv.output_view.channels, np.int64)
     for group in plan.groups[:-1]:
-        lanes = conv.weights[..., group.first : group.first + group.channels]
+        lanes = conv.weights[..., group.start : group.stop]
         terms = lanes.astype(np.int16) - np.int16(conv.weight_zero_point)
-        parts = _int8_parts(terms)
-        passes.append(
-            Pass(cbuf, group, pack_group(next(parts), group, order, constants, conv.chip))
-        )
-        for part in parts:
-            used = np.flatnonzero(part.any(axis=(0, 1, 2)))
-            narrow = _narrowed(group, int(used[0]), int(used[-1]))
-            start = narrow.first - group.first
-            lanes = part[..., start : start + narrow.channels]
-            passes.append(
-                Pass(cbuf, narrow, pack_group(lanes, narrow, order, constants, conv.chip))
-            )
+        for number, part in enumerate(_int8_parts(terms)):
+            used = group
+            if number:  # whole surfaces of what the first pass leaves
+                rest = np.flatnonzero(part.any(axis=(0, 1, 2))) // CHANNELS_PER_SURFACE
+                first, last = int(rest[0]), int(rest[-1])
+                used = group[first * CHANNELS_PER_SURFACE : (last + 1) * CHANNELS_PER_SURFACE]
+            lanes = part[..., used.start - group.start : used.stop - group.start]
+            passes.append((used, pack_group(lanes, used, order, constants, conv.chip)))
         reach += np.abs(terms).sum(axis=(1, 2, 3), dtype=np.int64) * -INT8_MIN
     return passes, reach
 
@@ -136,19 +120,9 @@ def _int8_parts(terms: npt.NDArray[np.int16]) -> Iterator[Int8Array]:
             return
 
 
-def _narrowed(group: InputGroup, first: int, last: int) -> InputGroup:
-    """Return the surfaces of ``group`` with its channels ``first`` to ``last``."""
-    start = first // CHANNELS_PER_SURFACE * CHANNELS_PER_SURFACE
-    return replace(
-        group,
-        first=group.first + start,
-        channels=align(last + 1 - start, CHANNELS_PER_SURFACE),
-    )
-
-
 def pack_group(
     weights: Int8Array,
-    group: InputGroup,
+    group: range,
     order: npt.NDArray[np.int64],
     constants: ConstantPool,
     chip: Chip,
@@ -161,7 +135,7 @@ def pack_group(
         weights = weights[np.minimum(order, outputs - 1)] * known
     packed = pack_dense(weights, zero_point, chip.groups)
     kernels = padded_kernels(len(weights), chip.groups)
-    per_kernel = kh * kw * group.channels
+    per_kernel = kh * kw * len(group)
     assert len(packed) == kernels * per_kernel
     return Weights(constants.add(packed), len(packed), per_kernel, kernels, kh, kw)
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from delegate.chip.element import align
-from delegate.errors import Rule
+from delegate.errors import LoweringError
 from delegate.lower.rules import ROW_FITS_CBUF, TILE_FITS_CBUF
 from delegate.lower.tiling.choices import (
     column_windows,
@@ -39,14 +39,6 @@ from delegate.lower.tiling.geometry import (
     dense_cycles,
     depthwise_cycles,
 )
-
-
-class TilingError(ValueError):
-    """No tile fits. ``rule`` and the message are what the user sees."""
-
-    def __init__(self, rule: Rule, message: str) -> None:
-        super().__init__(message)
-        self.rule = rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +77,8 @@ class TilePlan:
 
 
 def plan_tiles(geometry: ConvGeometry) -> TilePlan:
-    """Return the cheapest plan. Raises TilingError if not even one output pixel of one kernel group
-    fits.
+    """Return the cheapest plan. Raises LoweringError if not even one output pixel of one kernel
+    group fits.
 
     A plan of a single task per image is taken at once: splitting can only add work.
     """
@@ -224,14 +216,16 @@ def _check_smallest(geometry: ConvGeometry) -> None:
     reach = min(geometry.columns.reach, geometry.columns.input_size)
     entries = geometry.row_entries(reach, channels)
     if reach > geometry.limits.feature_size or entries > geometry.cbuf.max_row_entries:
-        raise TilingError(
+        raise LoweringError(
+            geometry.node,
             ROW_FITS_CBUF,
             f"the {reach} pixels x {channels} channels one output reaches over take {entries} CBUF "
             f"entries in a row, more than {geometry.cbuf.max_row_entries}",
         )
     slice_bytes = geometry.cbuf.weight_slice_bytes
     if slice_bytes and geometry.group_bytes(smallest) > slice_bytes:
-        raise TilingError(
+        raise LoweringError(
+            geometry.node,
             TILE_FITS_CBUF,
             f"a group of {geometry.group} kernels has {geometry.group_bytes(smallest)} bytes; with "
             f"more than {slice_bytes} not all groups are known to compute",
@@ -243,15 +237,19 @@ def _check_smallest(geometry: ConvGeometry) -> None:
         raise _nothing_fits(geometry, rows, entries, geometry.group_bytes(smallest))
     products = geometry.taps * (1 if geometry.is_depthwise else channels)
     if channels > geometry.limits.input_channels or products > geometry.limits.products:
-        raise TilingError(
+        raise LoweringError(
+            geometry.node,
             TILE_FITS_CBUF,
             f"{channels} input channels and {products} products per output; a task takes up to "
             f"{geometry.limits.input_channels} and {geometry.limits.products}",
         )
 
 
-def _nothing_fits(geometry: ConvGeometry, rows: int, entries: int, group_bytes: int) -> TilingError:
-    return TilingError(
+def _nothing_fits(
+    geometry: ConvGeometry, rows: int, entries: int, group_bytes: int
+) -> LoweringError:
+    return LoweringError(
+        geometry.node,
         TILE_FITS_CBUF,
         f"{rows} input rows ({entries} CBUF entries each) and one group of "
         f"{min(geometry.kernels, geometry.unit)} kernels ({group_bytes} bytes) do not fit the "

@@ -17,7 +17,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import surfaces_of
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, whole_channels
-from delegate.lower.moves import Cut, Join
+from delegate.lower.moves import cut, plan_join
 from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image, plan_of
 from delegate.lower.selection import Moving, Selection
 from delegate.lower.task import Ref, Task
@@ -43,25 +43,6 @@ from delegate.ops.shared.image_rules import image_rank, of_kept_values, other_sh
 from delegate.ops.shared.parts import part_requantized, parts_of
 
 
-def _join_plan(planning: Planning, operation: Operation, join: Join) -> Plan:
-    """Plan ``join``, which makes the result of the operation's operands."""
-    operands, result = operation.operands, operation.result
-    touched = (surfaces_touched(planning.chip, part.channels) for part in join.parts)
-    footprint = Footprint(
-        operation.node,
-        tuple(dict(zip(operands, touched, strict=True)).items()),
-        result,
-        join.surfaces_written,
-        work_bytes=join.work_bytes(planning.tensor(result).as_bytes),
-    )
-
-    def tasks(memory: Memory, moving: Moving) -> Iterable[Task]:
-        sources = [memory.tensors[tensor].as_bytes for tensor in operands]
-        return join.tasks(moving, sources, memory.tensors[result].as_bytes, memory.work)
-
-    return task_plan(planning, operation, footprint, tasks)
-
-
 def joining(
     name: str,
     maps: Maps,
@@ -76,7 +57,7 @@ def joining(
         parts = parts_of(graph, record, operation.node)
         functions = tuple(part_requantized(part.part, part.whole) for part in parts)
         total = whole_channels(graph.tensor(operation.result))
-        return _join_plan(planning, operation, Join(planning.chip, parts, functions, total))
+        return plan_join(planning, operation, parts, functions, total)
 
     record = Operator(
         name=name,
@@ -109,14 +90,8 @@ def cutting(
         result = planning.graph.tensor(operation.result)
         parts = parts_of(planning.graph, record, operation.node)
         part = parts[operation.node.outputs.index(operation.result)]
-        cut = Cut(planning.chip, part, whole_channels(result))
-        return move_plan(
-            planning,
-            operation,
-            lambda moving, source, target, _: cut.tasks(moving, source, target),
-            reads=cut.surfaces_read,
-            writes=cut.surfaces_written,
-        )
+        move = cut(planning.chip, part, whole_channels(result))
+        return move_plan(planning, operation, **move._asdict())
 
     record = Operator(
         name=name,
@@ -188,10 +163,6 @@ GEOMETRY = (image_rank, block_in_range, blocks_fit)
 RULES = of_kept_values(*GEOMETRY)
 
 
-Move = Callable[[Moving, DeviceTensor, DeviceTensor, Ref], Iterable[Task]]
-"""The tasks from a tensor to another; last, where their own memory begins."""
-
-
 def task_plan(
     planning: Planning,
     operation: Operation,
@@ -215,7 +186,7 @@ def map_between(chip: Chip, like: DeviceTensor, place: Ref) -> DeviceTensor:
 def move_plan(
     planning: Planning,
     operation: Operation,
-    move: Move,
+    tasks: Callable[[Moving, DeviceTensor, DeviceTensor, Ref], Iterable[Task]],
     *,
     reads: int,
     writes: int,
@@ -224,9 +195,8 @@ def move_plan(
     by_image: bool = False,
     as_bytes: bool = True,
 ) -> Plan:
-    """``move``: of the operand to the result, or of every image of both if ``by_image``, as the
-    tensors of bytes that they are unless ``as_bytes`` is False. It touches so much, see
-    ``Footprint``.
+    """Return the plan of a ``Move``, of the operand to the result, or of every image of both if
+    ``by_image``, as the tensors of bytes that they are unless ``as_bytes`` is False.
     """
     footprint = Footprint(
         operation.node,
@@ -237,16 +207,16 @@ def move_plan(
         surface_pixels=surface_pixels,
     )
 
-    def tasks(memory: Memory, moving: Moving) -> Iterable[Task]:
+    def made(memory: Memory, moving: Moving) -> Iterable[Task]:
         place = memory.work
 
         def moved(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
             if as_bytes:
                 source, target = source.as_bytes, target.as_bytes
-            return move(moving, source, target, place)
+            return tasks(moving, source, target, place)
 
         if by_image:
             return image_by_image(operation, memory, moved)
         return moved(*(memory.tensors[t] for t in (operation.operands[0], operation.result)))
 
-    return task_plan(planning, operation, footprint, tasks)
+    return task_plan(planning, operation, footprint, made)

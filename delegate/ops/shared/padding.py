@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.chip.element import surfaces_of
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.padding import Border, Side
+from delegate.lower.padding import Side, border
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared.image_rules import (
@@ -70,14 +69,5 @@ def plan_border(planning: Planning, operation: Operation, value: int) -> Plan:
     source = planning.tensor(operation.operands[0])
     before, after = source.view, planning.tensor(operation.result).view
     lanes = (channels[0] * source.element.bytes, channels[1] * source.element.bytes)
-    border = Border(planning.chip, (rows, columns, lanes), value, before.channels)
-    return move_plan(
-        planning,
-        operation,
-        border.tasks,
-        reads=surfaces_of(before.channels),
-        writes=border.surfaces_written(after.channels),
-        work_bytes=border.work_bytes(after, before.channels),
-        surface_pixels=border.surface_pixels,
-        by_image=True,
-    )
+    move = border(planning.chip, (rows, columns, lanes), value, before, after)
+    return move_plan(planning, operation, **move._asdict(), by_image=True)

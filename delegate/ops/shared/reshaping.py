@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
-from delegate.chip.chip import Chip
+from delegate.chip.chip import Chip, Primitive
 from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.rearrangement import Rearrangement, rearrangement
+from delegate.lower.rearrangement import rearrangement
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
+from delegate.lower.selection import Move
 from delegate.model.graph import Graph, Node, Tensor, read_only
 from delegate.model.index_map import Digit, IndexMap, MapError, identity
 from delegate.model.operator_options import Options
@@ -73,21 +74,23 @@ def map_of(facts: GraphFacts, nodes: Sequence[Node]) -> IndexMap:
     return found
 
 
-def reorder_of(facts: GraphFacts, nodes: Sequence[Node]) -> Rearrangement | None:
-    """Return how the tasks of ``nodes`` together move elements; None: they cannot."""
+def reorder_of(facts: GraphFacts, nodes: Sequence[Node], *, is_known: bool = False) -> Move | None:
+    """Return how the tasks of ``nodes`` together move elements; None: they cannot, or with
+    ``is_known`` the chip is not known to.
+    """
     try:
         moved = map_of(facts, nodes)
     except MapError:
         return None
     source, result = (facts.graph.tensor(t) for t in (nodes[0].inputs[0], nodes[-1].outputs[0]))
-    return rearrangement_of(facts.chip, source, result, moved)
+    return rearrangement_of(facts.chip, source, result, moved, is_known=is_known)
 
 
 def rearrangement_of(
-    chip: Chip, source: Tensor, result: Tensor, moved: IndexMap
-) -> Rearrangement | None:
+    chip: Chip, source: Tensor, result: Tensor, moved: IndexMap, *, is_known: bool = False
+) -> Move | None:
     """Return how tasks bring elements of one image from ``source`` to ``result`` as ``moved`` says;
-    None: they cannot.
+    None: they cannot, or with ``is_known`` ``chip`` is not known to.
     """
     before, after = memory_view(source), memory_view(result)
     if max(before.images, after.images) > 1:
@@ -95,10 +98,13 @@ def rearrangement_of(
     try:
         in_bytes = moved.in_bytes(device_element(result).bytes)
         size = before.pixels, before.channels
-        found = rearrangement(chip, in_bytes, size, after.channels, whole_channels(result))
+        given = chip, in_bytes, size, after.channels, whole_channels(result)
+        found = rearrangement(*given)
+        if found is not None and is_known and Primitive.ROW_GAPS in chip.lacks:
+            return rearrangement(*given, is_known=True)
     except MapError:
         return None
-    return found if found is not None and found.is_possible else None
+    return found
 
 
 def chain_of(
@@ -214,23 +220,18 @@ def reorder_operations(
         if node.index in done:
             continue
         chain = chain_of(facts, node, members, kept)
-        chains = [chain] if _known(facts, chain) is not None else [(n,) for n in chain]
+        is_one = reorder_of(facts, chain, is_known=True) is not None
+        chains = [chain] if is_one else [(n,) for n in chain]
         for part in chains:
             found[part[-1].index] = _operation(facts, part)
         done.update(n.index for n in chain)
     return found
 
 
-def _known(facts: GraphFacts, nodes: Sequence[Node]) -> Rearrangement | None:
-    """Return ``reorder_of`` in a form that the chip is known to have."""
-    found = reorder_of(facts, nodes)
-    return None if found is None else found.known()
-
-
 def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
     last = nodes[-1]
-    reorder = _known(facts, nodes)
-    if reorder is None:
+    move = reorder_of(facts, nodes, is_known=True)
+    if move is None:
         before = facts.graph.tensor(nodes[0].inputs[0]).shape
         problem = f"from {list(before)} to {list(facts.outputs(last)[0].shape)}"
         is_unknown = reorder_of(facts, nodes) is not None
@@ -238,7 +239,7 @@ def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
         raise LoweringError(last.index, rule, problem)
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        return rearranging_plan(planning, operation, reorder)
+        return move_plan(planning, operation, **move._asdict())
 
     is_half = is_in_half(facts.graph, last)
     if is_half:
@@ -249,19 +250,6 @@ def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
         operands=(nodes[0].inputs[0],),
         result=last.outputs[0],
         plan=exactly(plan) if is_half else plan,
-    )
-
-
-def rearranging_plan(planning: Planning, operation: Operation, found: Rearrangement) -> Plan:
-    """Return the plan of ``found``, from the operation's operand to its result."""
-    return move_plan(
-        planning,
-        operation,
-        found.tasks,
-        reads=found.surfaces_read,
-        writes=found.surfaces_written,
-        work_bytes=found.work_bytes,
-        surface_pixels=found.surface_pixels,
     )
 
 

@@ -41,5 +41,5 @@ def test_an_output_near_a_tie_does_not_count_for_all_channels(zero_point):
     target = target_of(ratios, bounds, 0.1, zero_point)
     factors = one_rounding.proposals(target, for_all=False)[-1]
     pipeline = pipeline_of(factors, target)
-    share = one_rounding.Sample(target).share_differing(pipeline)
+    share = one_rounding.share_differing(target)(pipeline)
     assert 1e-4 < share < 2 * _counted(pipeline, target, channels)
