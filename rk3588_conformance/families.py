@@ -31,6 +31,7 @@ from rk3588_conformance import (
     rejected_cases,
     reorder_grid,
     resize_grid,
+    softmax_grid,
     sparse_grid,
     teflon_grid,
 )
@@ -39,8 +40,8 @@ from rk3588_conformance.case import Case, Family
 _GRIDS = (
     teflon_grid, conv_grid, depthwise_grid, dilation_grid, dense_grid, dead_channel_grid,
     product_grid, add_grid, pair_grid, function_grid, edge_grid, edge_move_grid, move_grid,
-    reorder_grid, arithmetic_grid, pool_grid, line_grid, resize_grid, graph_grid, half_grid,
-    half_move_grid, half_map_grid, sparse_grid, rejected_cases,
+    reorder_grid, arithmetic_grid, pool_grid, line_grid, softmax_grid, resize_grid, graph_grid,
+    half_grid, half_move_grid, half_map_grid, sparse_grid, rejected_cases,
 )  # fmt: skip
 
 

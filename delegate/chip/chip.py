@@ -262,6 +262,10 @@ class Standing(enum.IntEnum):
 class Evidence(Protocol):
     """Says which stages programs may use."""
 
+    @property
+    def is_exact(self) -> bool:
+        """Return whether as many results as possible shall be equal."""
+
     def standing(
         self, kind: Any, stages: Any, element: Any, /, *, keeps_weights: bool = False
     ) -> Standing:

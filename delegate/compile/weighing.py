@@ -1,9 +1,9 @@
 """Weigh partitions against the CPU: the whole, and stretches of it.
 
 In: a partition whose tasks are known. Out: nothing where the NPU is faster, and would not be much
-faster with less to do; else SlowerError with what the CPU keeps: all but the stretches of
-operations that gain more than crossing over to the NPU and back costs. Whether such a stretch is
-faster shows once it is a partition of its own.
+faster with less to do, nor faster at all without operators that are dear; else SlowerError with
+what the CPU keeps: these, or all but the stretches of operations that gain more than crossing over
+to the NPU and back costs. Whether such a stretch is faster shows once it is a partition of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from delegate.chip.chip import Chip, Driver
 from delegate.lower.lowered import Layer
 from delegate.model.graph import Graph, Partition
 from delegate.npu.perf import Work, duration, work_of_tasks
+from delegate.ops import known_record
 from delegate.partition.partitioner import (
     PartitionCost,
     SlowerError,
@@ -80,15 +81,21 @@ class Weigher:
         groups = self._groups(partition, layers, driver)
         gained_us, kept = worth_crossing(groups)
         left = tuple(node for node in partition.nodes if node not in kept)
+        # Whatever else there is is weighed again without them.
+        dear = tuple(node for node in left if self._is_dear(node))
+        if dear:
+            raise _slower(dear, (one for one in groups if not set(dear).isdisjoint(one.nodes)))
         # Neither side has what programs take besides, such as loads of tables.
         saved_us = gained_us - sum(group.cost.cpu_us - group.cost.npu_us for group in groups)
         if cost.is_faster and saved_us < MUCH_FASTER * cost.npu_us:
             return
         if kept and left:
-            outside = [group.cost for group in groups if kept.isdisjoint(group.nodes)]
-            npu_us = sum(one.npu_us for one in outside)
-            raise SlowerError(left, PartitionCost(npu_us, sum(one.cpu_us for one in outside)))
+            raise _slower(left, (one for one in groups if kept.isdisjoint(one.nodes)))
         raise SlowerError(partition.nodes, cost)
+
+    def _is_dear(self, node: int) -> bool:
+        operator = known_record(self.graph, self.graph.node(node))
+        return operator is not None and operator.is_dear
 
     def _us(self, work: Work, driver: Driver) -> float:
         return duration(self.chip, [work], driver).total.middle
@@ -111,6 +118,13 @@ class Weigher:
                 )
             )
         return found
+
+
+def _slower(nodes: tuple[int, ...], groups: Iterable[Group]) -> SlowerError:
+    """Return the error for ``nodes``, which are in ``groups``."""
+    costs = [group.cost for group in groups]
+    sums = (sum(one.npu_us for one in costs), sum(one.cpu_us for one in costs))
+    return SlowerError(nodes, PartitionCost(*sums))
 
 
 def nodes_together(

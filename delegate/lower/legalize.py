@@ -194,6 +194,11 @@ def _standing(chip: Chip, kind: TaskKind, stages: Stages, element: Element) -> S
     return chip.evidence.standing(kind, stages, element)
 
 
+def allows_steps(chip: Chip) -> bool:
+    """Return whether many results may be a step off where no stages are equal."""
+    return chip.evidence is None or not chip.evidence.is_exact
+
+
 def keeps_weights(chip: Chip, kind: TaskKind, stages: Stages, element: Element) -> bool:
     """Return whether a task with ``stages`` may find its weights in CBUF."""
     if chip.evidence is None:

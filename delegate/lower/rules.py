@@ -23,6 +23,11 @@ MULTIPLIERS_KEEP_BITS = Rule(
     "what these explain, may differ from TensorFlow Lite's: channels share a shift, so that their "
     "scales must not be far apart",
 )
+EQUAL_IF_EXACT = Rule(
+    "equal_if_exact",
+    "With numerics=exact an operator stays on the CPU of which one result in a hundred and more is "
+    "a step off",
+)
 PRODUCT_CLAMPED_AT_ZERO = Rule(
     "product_clamped_at_zero",
     "A product of two feature maps can be clamped below at zero only: no fused RELU_N1_TO_1",
@@ -75,6 +80,7 @@ RULES = (
     ACCUMULATOR_FITS_INT32,
     WITHIN_ONE_LSB,
     MULTIPLIERS_KEEP_BITS,
+    EQUAL_IF_EXACT,
     AVERAGE_IS_EQUAL,
     PRODUCT_CLAMPED_AT_ZERO,
     KERNEL_SIZE_IN_RANGE,

@@ -26,6 +26,7 @@ _SPANS = {
     21: (),  # RELU6
     22: (),  # RESHAPE
     23: ((0, 1), (1, 1)),  # RESIZE_BILINEAR
+    25: ((0, 4),),  # SOFTMAX
     26: ((0, 4),),  # SPACE_TO_DEPTH
     28: (),  # TANH
     34: (),  # PAD

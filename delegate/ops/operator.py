@@ -264,7 +264,8 @@ class Operator:
     ``computed`` the one for weights that are no constant, which are feature maps there; see ``of``.
     ``folds``: its result where that follows from constants alone; None: not known. ``folds_once``:
     the runtime's kernel keeps that result from the first inference on. ``ranges``: the ends of its
-    float32 results by those of its inputs; None: anything.
+    float32 results by those of its inputs; None: anything. ``is_dear``: its tasks are many for what
+    they compute, so that the CPU keeps it wherever that is faster, by however little.
     """
 
     name: str
@@ -293,6 +294,7 @@ class Operator:
     folds: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
     folds_once: bool = False
     ranges: Ranges | None = None
+    is_dear: bool = False
 
     def of(self, graph: Graph, node: Node) -> Operator:
         """Return the record that counts for ``node`` of this operator: its record in fp16 where it

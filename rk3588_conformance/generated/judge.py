@@ -40,6 +40,7 @@ SUMS_OF_PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MA
 TOLERANCE = dict.fromkeys(SUMS_OF_PRODUCTS, 1)
 OF_TWO_VALUES = ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE")  # where no setting is equal
 TOLERANCE |= dict.fromkeys(OF_TWO_VALUES, 1)
+TOLERANCE["SOFTMAX"] = 1
 TOLERANCE["PRELU"] = 1  # of several slopes, likewise
 ROUNDED_ONCE = {"rk3576": ("MEAN", "SUM")}
 """The operators, by chip, that are requantised without BN, which makes the first of two roundings

@@ -118,6 +118,14 @@ def _squares(g: Generator, x: int) -> list[int]:
     return [function(g.builder, "SQUARED_DIFFERENCE", (x, other), q)]
 
 
+def _shares(g: Generator, x: int) -> list[int]:
+    """Add a SOFTMAX, whose classes are the channels."""
+    g.read.add(x)
+    result = Quantization((1 / 256,), (LIMITS[g.dtype][0],))
+    beta = g.pick((1.0, 1.0, 0.25, 4.0))
+    return [function(g.builder, "SOFTMAX", (x,), result, options.softmax(beta))]
+
+
 def _extremum(g: Generator, x: int) -> list[int]:
     """Add a maximum or minimum of tensors with one quantisation: the kernels compare raw values."""
     spec = g.builder.spec(x)
@@ -343,6 +351,7 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "slopes": _slopes,
     "pair": _pair,
     "squares": _squares,
+    "shares": _shares,
     "extremum": _extremum,
     "pooled": _pooled,
     "reduced": _reduced,
@@ -358,6 +367,6 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "branches": _branches,
 }
 STEPS: Sequence[str] = (*3 * ("function",), "quotient", "slopes", *4 * ("pair",), "squares",
-                        "extremum", *2 * ("pooled",), "reduced", *2 * ("resized",),
+                        "shares", "extremum", *2 * ("pooled",), "reduced", *2 * ("resized",),
                         *2 * ("spread",), "blocks", *2 * ("transposed",), "reshaped", "bordered",
                         "uneven", "repeated", "gathered", *2 * ("branches",))  # fmt: skip

@@ -15,7 +15,13 @@ import numpy as np
 from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.partition.partitioner import node_macs
 from delegate.partition.rules import facts_of
-from rk3588_conformance.reference import averaging, elementwise, selecting, weighted
+from rk3588_conformance.reference import (
+    averaging,
+    elementwise,
+    exponential,
+    selecting,
+    weighted,
+)
 from rk3588_conformance.reference.arithmetic import Array, Call, clamp
 
 
@@ -66,6 +72,7 @@ REFERENCES = {
     "AVERAGE_POOL_2D": Reference(averaging.average_pool_2d),
     "MEAN": Reference(averaging.mean),
     "SUM": Reference(averaging.total, is_covered=averaging.is_uint8),
+    "SOFTMAX": Reference(exponential.softmax, is_undefined=exponential.has_too_many_classes),
     "RESIZE_BILINEAR": Reference(averaging.resize_bilinear),
 }
 

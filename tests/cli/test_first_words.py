@@ -113,9 +113,9 @@ def test_operators_are_summarised_and_one_is_told_whole(run: Run) -> None:
     documents = run("supported-ops", "CONV_2D", "--json").json["operators"]
     assert [document["op"] for document in documents] == ["CONV_2D"]
     assert len(documents[0]["rules"]) > 5
-    unknown = run("supported-ops", "SOFTMAX")
+    unknown = run("supported-ops", "LOG_SOFTMAX")
     assert unknown.code == 2
-    assert "takes no SOFTMAX" in unknown.err
+    assert "takes no LOG_SOFTMAX" in unknown.err
 
 
 def test_a_model_that_is_newer_than_the_runtime_is_told_so() -> None:

@@ -35,6 +35,7 @@ from tests.partition.rule_graphs import (
     quotient,
     slopes,
     slopes_of,
+    softmax,
     transposed,
     with_input,
     with_node,
@@ -257,8 +258,14 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "same_shapes": [
         (lambda: with_output(function("RELU"), shape=(1, 2, 3)), "the output [1, 2, 3]"),
     ],
-    "logistic_output_scale": [
+    "probability_scale": [
         (lambda: function("LOGISTIC"), "has the scale 0.0078125 and the zero point 0"),
+    ],
+    "classes_in_range": [(lambda: softmax((2, 512)), "there are 512")],
+    "step_in_range": [
+        (lambda: softmax(beta=2.0**-19), "it is 1.4901161193847656e-08"),
+        (lambda: softmax(beta=-1.0), "it is -0.0078125"),
+        (lambda: softmax(beta=math.inf), "it is inf"),
     ],
     "uint8_features": [(lambda: quotient(dtype=DType.INT8), "is INT8")],
     "divisor_constant": [

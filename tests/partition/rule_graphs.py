@@ -303,6 +303,14 @@ def leaky() -> Graph:
     return function("LEAKY_RELU", options=options.of(LeakyReluOptions(0.1)))
 
 
+def softmax(shape: tuple[int, ...] = (2, 5), beta: float = 1.0) -> Graph:
+    model = ModelBuilder("softmax")
+    x = model.input("input", shape, DType.INT8, per_tensor(1 / 128, 0))
+    result = per_tensor(1 / 256, -128)
+    model.output(function_of(model, "SOFTMAX", (x,), result, options.softmax(beta)))
+    return read_graph(model.build())
+
+
 def two_operands(op: str) -> Graph:
     builder = ModelBuilder(op)
     shape, quantization = (1, 2, 3, 4), per_tensor(1 / 128, 0)

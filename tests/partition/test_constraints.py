@@ -19,7 +19,6 @@ from delegate.partition.rules import check_node, facts_of
 from rk3588_conformance.builder import (
     Arithmetic,
     ModelBuilder,
-    options,
 )
 from tests.loops import for_each
 from tests.partition.rule_cases import CASES
@@ -129,12 +128,12 @@ def test_other_operators_name_what_is_supported() -> None:
     b = ModelBuilder()
     x = b.input("x", (1, 4), DType.INT8, per_tensor(1.0, 0))
     y = b.tensor("y", (1, 4), DType.INT8, per_tensor(1.0, 0))
-    b.operator("SOFTMAX", (x,), (y,), options.softmax())
+    b.operator("LOG_SOFTMAX", (x,), (y,))
     b.output(y)
     _, (rejection,) = select_nodes(read_graph(b.build()))
     assert rejection.rule == "operator_supported"
     assert rejection.detail == (
-        "The operator must be one that the NPU takes (command supported-ops): it is SOFTMAX"
+        "The operator must be one that the NPU takes (command supported-ops): it is LOG_SOFTMAX"
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from delegate.lower.rules import FORM_IS_KNOWN
+from delegate.lower.rules import EQUAL_IF_EXACT, FORM_IS_KNOWN
 from delegate.ops.shared.not_taken import DILATION, NOT_TAKEN, SHAPES, Cause
 from delegate.partition.rules import (
     DILATION_IS_WHOLE,
@@ -101,6 +101,14 @@ _BY_RULE: Final = {
         "Nobody is known to have run such a task on a board (numerics=auto asks for that).",
         "On a board, rk3588-delegate bring-up tries such tasks; those that pass are used from then "
         "on.",
+    ),
+    EQUAL_IF_EXACT.name: Cause(
+        "More results would be a step off than numerics=exact bears.",
+        "Leave numerics at auto, the default.",
+    ),
+    "classes_in_range": Cause(
+        "A softmax of more than 511 classes, of which the kernels leave sums open.",
+        "End the model before the softmax: the largest logit is the same class.",
     ),
     DILATION_IS_WHOLE.name: DILATION,
     READERS_TAKEN.name: Cause("They compute shapes for nodes that stay on the CPU."),

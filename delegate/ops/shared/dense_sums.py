@@ -185,7 +185,7 @@ def plan_channel_sum(
         for image in range(source.view.images):
             ends = source.image(image), target.image(image)
             conv = moving.convolution(*ends, ones, Selection(), is_depthwise=False)
-            found = _stages(conv, pipeline, bias, memory.constants)
+            found = whole_number_stages(conv, pipeline, bias, memory.constants)
             yield from tile_tasks(conv, found, memory.constants)
 
     return plan_of(planning, operation, footprint, tasks)
@@ -260,7 +260,7 @@ class _Stack:
         bs = Multiplier(multiply=np.full(channels, UNIT_SCALE), shift=UNIT_SHIFT)
         ew = Ew(EwOperation.ADD, scale=self.strips.pixels)
         pipeline = Pipeline(bs, ew=ew, out=OutConvert())
-        stages = _stages(conv, pipeline, 0, moving.constants)
+        stages = whole_number_stages(conv, pipeline, 0, moving.constants)
         return tile_tasks(conv, stages, moving.constants, summand=quotients)
 
     def _sums(self, bias: int, pipeline: Pipeline) -> Iterator[Task]:
@@ -281,7 +281,7 @@ class _Stack:
             target = _map(self.target, place, View(1, together, 1, CHANNELS_PER_SURFACE), apart)
             window = Selection(strides=(rows if together > 1 else 1, 1))
             conv = moving.convolution(source, target, weights, window, is_depthwise=False)
-            stages = _stages(conv, pipeline, bias, moving.constants)
+            stages = whole_number_stages(conv, pipeline, bias, moving.constants)
             yield from tile_tasks(conv, stages, moving.constants)
 
 
@@ -297,7 +297,10 @@ def _map(
     return replace(like, view=view, location=place, surfaces=surfaces, within=strides)
 
 
-def _stages(conv: Convolution, pipeline: Pipeline, bias: int, constants: ConstantPool) -> Stages:
+def whole_number_stages(
+    conv: Convolution, pipeline: Pipeline, bias: int, constants: ConstantPool
+) -> Stages:
+    """Return the stages of ``conv``, a convolution of whole numbers; they add ``bias`` first."""
     channels = operand_channels(conv)
     assert isinstance(pipeline.bs.add, int)
     summands = np.full(conv.output_view.channels, bias + pipeline.bs.add, np.int64)

@@ -11,6 +11,7 @@ from delegate.ops.shared import common
 
 RANK = 4
 """The rank of an image: batch, height, width and channels. The NPU has no more dimensions."""
+PROBABILITY_SCALE = 1 / 256
 
 
 def other_rank(tensors: Iterable[Tensor], least: int, most: int) -> str | None:
@@ -68,6 +69,19 @@ def output_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     shape = facts.outputs(node)[0].shape
     sides = [*((1,) * RANK + shape)[-RANK + 1 :]]
     return f"they are {sides}" if max(sides) > _most_side(facts.chip) else None
+
+
+@constraint(scale=PROBABILITY_SCALE)
+def probability_scale(facts: GraphFacts, node: Node) -> str | None:
+    """The output's scale must be 1/256 and its zero point the least value, as the runtime
+    demands.
+    """
+    output = facts.outputs(node)[0]
+    assert output.quantization is not None
+    found = output.quantization.scale, output.quantization.zero_point
+    if found == (PROBABILITY_SCALE, common.TYPE_RANGES[output.dtype][0]):
+        return None
+    return f"{named(output)} has the scale {found[0]} and the zero point {found[1]}"
 
 
 def of_kept_values(rank: Constraint, *geometry: Constraint) -> tuple[Constraint, ...]:

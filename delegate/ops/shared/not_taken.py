@@ -23,17 +23,11 @@ DILATION: Final = Cause(
     "A dilated convolution is stored as SPACE_TO_BATCH_ND, convolution, BATCH_TO_SPACE_ND.",
     "Convert so that the convolution has the dilation itself (two dimensions, fixed input size).",
 )
-_SOFTMAX: Final = Cause(
-    "The NPU has no softmax.",
-    "End the model before the softmax: the largest logit is the same class (Ultralytics: cut the "
-    "box decoding off, and decode on the host).",
-)
 _POST_PROCESS: Final = Cause(
     "Non-maximum suppression (TFLite_Detection_PostProcess) is sorting, which the CPU does best."
 )
 _OF_SHAPES: Final = ("SHAPE", "GATHER_ND", "FLOOR_DIV", "FLOOR_MOD")
 NOT_TAKEN: Final = {
-    "SOFTMAX": _SOFTMAX,
     "CUSTOM:TFLite_Detection_PostProcess": _POST_PROCESS,
     "SPACE_TO_BATCH_ND": DILATION,
     "BATCH_TO_SPACE_ND": DILATION,

@@ -1,0 +1,214 @@
+"""SOFTMAX against float64 and the reference kernels, through the simulator: rows that bring the
+errors of sums and factors together, for every kind of chain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from delegate._native import Executable
+from delegate.compile.compiler import compile_model
+from delegate.lower.numerics import softmax as numerics
+from delegate.lower.numerics.softmax import Known
+from delegate.lower.numerics.softmax_proof import Chain, Rows, is_proven
+from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.options import Options
+from rk3588_conformance import reference
+from rk3588_conformance.builder import ModelBuilder, layers, options
+from rk3588_conformance.builder.functions import function
+from tests.loops import for_each
+from tests.ops.test_two_values import kernel_result
+
+Array = npt.NDArray[Any]
+
+AUTO = Options(numerics="auto")
+EVERYTHING = Known(ties_away=False, two_roundings=False, split=True, sums_behind=True)
+LEVELS, OFFSET = 255, -128
+
+CHAINS = {
+    (2, 0.3): (False, 1, False),
+    (64, 0.36): (False, 1, False),
+    (37, 3.44): (False, 2, False),
+    (2, 30.0): (True, 1, False),
+    (16, 37.5): (True, 2, False),
+    (17, 9.0): (True, 2, False),
+    (100, 25.0): (True, 2, False),
+    (130, 60.0): (True, 2, True),
+    (400, 9.0): (True, 4, True),
+    (511, 25.0): (True, 4, True),
+}
+"""By classes and nats over the input's range: whether there is a maximum, the planes, and whether
+the curve is split. Untrained attention, a small vision transformer, a detector's distances, others.
+"""
+
+
+def model(
+    shape: tuple[int, ...], nats: float, dtype: DType = DType.INT8, beta: float = 1.0
+) -> bytes:
+    """Return a softmax whose exponents reach over ``nats``."""
+    low = -128 if dtype is DType.INT8 else 0
+    b = ModelBuilder("softmax")
+    scale = float(np.float32(nats / LEVELS / beta))
+    x = b.input("x", shape, dtype, Quantization((scale,), (low + 99,)))
+    result = Quantization((1 / 256,), (low,))
+    return b.build(function(b, "SOFTMAX", (x,), result, options.softmax(beta)))
+
+
+def simulated(content: bytes, x: Array) -> Array:
+    result = compile_model(content, AUTO)
+    assert not result.rejections, result.rejections
+    (partition,) = result.partitions
+    (found,) = Executable(partition.program, "simulator").run([x])
+    return np.asarray(found)
+
+
+def hostile(classes: int) -> Array:
+    """Return distances from 127: for each one a row of one class and others that are as far from it
+    as that; the same with two classes, all equal, and random ones near and far.
+    """
+    rng = np.random.default_rng(classes)
+    far = np.repeat(np.arange(LEVELS + 1)[:, np.newaxis], classes, axis=1)
+    one, two = far.copy(), far.copy()
+    one[:, classes // 2] = 0
+    two[:, [0, -1]] = 0, 1
+    drawn = rng.integers(0, LEVELS + 1, (64, classes))
+    near = np.minimum(rng.geometric(0.03, (64, classes)), LEVELS)
+    return np.concatenate([far, one, two, drawn, near])
+
+
+def shares(x: Array, step: float) -> Array:
+    """Return softmax of float64, in steps of 1/256."""
+    exponents = (x.astype(np.float64) - x.max(axis=-1, keepdims=True)) * step
+    e = np.exp(exponents)
+    return np.asarray(256 * e / e.sum(axis=-1, keepdims=True))
+
+
+@pytest.mark.parametrize(("classes", "nats"), CHAINS)
+def test_hostile_rows_are_within_a_step(classes: int, nats: float) -> None:
+    x = (127 - hostile(classes)).astype(np.int8)
+    content = model(x.shape, nats)
+    found = simulated(content, x)
+    chain = numerics.softmax(0, classes, np.float32(nats / LEVELS).item(), EVERYTHING)
+    parts = chain.has_maximum, len(chain.planes.weights), chain.reciprocal.is_split
+    assert parts == CHAINS[classes, nats]
+    real = np.minimum(shares(x, float(np.float32(nats / LEVELS))), 255.0)
+    # A step beyond the nearest one, and what the kernel itself is off by.
+    assert np.abs(found.astype(int) + 128 - real).max() <= 1.5 + classes * 2.0**-12
+    off = np.abs(found.astype(int) - kernel_result(content, [x]))
+    assert off.max() <= 1
+    assert off.mean() < 0.2
+
+
+def test_all_pairs_of_two_classes_are_within_a_step() -> None:
+    every = np.stack(np.meshgrid(np.arange(256), np.arange(256)), axis=-1).reshape(256, 256, 2)
+    for nats, beta in ((0.5, 1.0), (4.0, 2.0), (11.0, 0.125), (90.0, 1.0)):
+        x = every.astype(np.uint8)
+        content = model(x.shape, nats, DType.UINT8, beta)
+        found = simulated(content, x)
+        assert np.abs(found.astype(int) - kernel_result(content, [x])).max() <= 1
+
+
+@for_each("shape", [(5,), (1, 1), (3, 16), (2, 3, 33), (2, 3, 4, 49), (1, 1, 1, 1), (3, 2, 2, 20)])
+def test_shapes_are_rows_of_the_last_axis(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    for nats in (1.0, 30.0):
+        x = rng.integers(-128, 128, shape).astype(np.int8)
+        content = model(shape, nats)
+        found = simulated(content, x)
+        assert np.abs(found.astype(int) - kernel_result(content, [x])).max() <= 1
+
+
+def test_the_reference_is_the_kernel() -> None:
+    rng = np.random.default_rng(1)
+    for number in range(60):
+        classes = int(rng.choice([1, 2, 3, 16, 37, 100, 400, 511]))
+        x = (127 - rng.integers(0, rng.choice([3, 30, 256]), (40, classes))).astype(np.int8)
+        beta = float(rng.choice([1, 0.5, 0.125, 3]))
+        content = model(x.shape, 10 ** rng.uniform(-4.5, 3.5), beta=beta)
+        graph = read_graph(content)
+        (found,) = reference.compute(graph, {graph.inputs[0]: x})
+        np.testing.assert_array_equal(found, kernel_result(content, [x]), str(number))
+
+
+def wrong(chain: Chain, rows: Rows) -> list[Chain]:
+    """Return chains with one thing changed: digits that are lost, a curve that begins late or falls
+    short, and a product that does.
+    """
+    planes, reciprocal, out = chain.planes, chain.reciprocal, chain.product.out
+    coarse, late = planes.coarse, int(rows.least_sum * planes.unit / 2)
+    short = (reciprocal.entries - OFFSET * 256) // 2 + OFFSET * 256
+    return [
+        replace(chain, planes=replace(planes, coarse=tuple(one // 2 for one in coarse))),
+        replace(chain, reciprocal=replace(reciprocal, centre=reciprocal.centre + late)),
+        replace(chain, reciprocal=replace(reciprocal, entries=short)),
+        replace(chain, product=replace(chain.product, out=replace(out, scale=out.scale // 2))),
+    ]
+
+
+@for_each("classes, nats", list(CHAINS))
+def test_a_chain_that_is_wrong_is_not_proven(classes: int, nats: float) -> None:
+    chain = numerics.softmax(0, classes, nats / LEVELS, EVERYTHING)
+    rows = Rows(classes, nats / LEVELS, chain.has_maximum)
+    proven = [
+        is_proven(rows, one.planes, one.reciprocal, one.product)
+        for one in (chain, *wrong(chain, rows))
+    ]
+    assert proven == [True, False, False, False, False]
+
+
+def test_a_proof_that_fails_has_a_row_that_is_off() -> None:
+    """One plane less than 400 classes need is not only unproven, but wrong."""
+    rows = Rows(400, 9 / LEVELS, True)
+    planes = numerics._planes(rows.exponentials, 0)
+    reciprocal = numerics._reciprocal(rows, planes, is_split=True)
+    product = numerics._product(rows.unit, EVERYTHING)
+    assert product is not None
+    assert not is_proven(rows, planes, reciprocal, product)
+    distances = hostile(400)[256:512]
+    digits = planes.coarse[0][distances]
+    inverse = reciprocal.of(digits.sum(axis=-1)).astype(np.float64)
+    ours = product.run(digits + OFFSET, inverse[:, np.newaxis]) + 128
+    assert np.abs(ours - np.minimum(shares(127 - distances, 9 / LEVELS), 255)).max() > 2
+
+
+def test_what_cannot_be_proven_stays_on_the_cpu() -> None:
+    content = model((4, 511), 9.0)
+    (rejection,) = compile_model(content, AUTO).rejections
+    assert rejection.rule == "within_one_lsb"
+    assert "511 classes" in rejection.detail
+
+
+def test_exact_leaves_it_to_the_cpu_and_so_does_a_chip_without_tables_behind_sums() -> None:
+    content = model((4, 16), 9.0)
+    for chosen, rule in (
+        (Options(numerics="exact"), "equal_if_exact"),
+        (Options(numerics="auto", chip="rk3576"), "form_is_known"),
+    ):
+        (rejection,) = compile_model(content, chosen).rejections
+        assert rejection.rule == rule
+
+
+def between_convolutions(size: int, channels: int, nats: float) -> bytes:
+    rng = np.random.default_rng(0)
+    b = ModelBuilder("between")
+    x = b.input("x", (1, size, size, 16), DType.INT8, Quantization((0.05,), (-3,)))
+    y = layers.conv(b, rng, x, channels, layers.Window(3, 3))
+    y = function(b, "RELU", (y,), Quantization((nats / LEVELS,), (-128,)))
+    shares = function(b, "SOFTMAX", (y,), Quantization((1 / 256,), (-128,)), options.softmax())
+    return b.build(layers.conv(b, rng, shares, 16, layers.Window(3, 3)))
+
+
+@pytest.mark.usefixtures("weighs")
+def test_the_cpu_keeps_it_wherever_that_is_faster_by_however_little() -> None:
+    """Behind it there is nothing to come back for; between convolutions it saves two crossings."""
+    last = model((1, 4), 0.3)
+    assert {r.op for r in compile_model(last, AUTO).rejections} == {"SOFTMAX"}
+    between = compile_model(between_convolutions(48, 64, 0.3), AUTO)
+    assert not between.rejections
+    assert len(between.partitions) == 1
