@@ -11,7 +11,7 @@ from rk3588_conformance.builder.moves import resize
 from rk3588_conformance.case import Family
 from rk3588_conformance.grid import Value
 from rk3588_conformance.own_grid import EIGHT_BITS, layer_grid, pair
-from rk3588_conformance.tolerance import NONE
+from rk3588_conformance.tolerance import NONE, RESIZED, TWO_ROUNDINGS
 
 _CONVENTIONS = {"corner": (False, False), "aligned": (True, False), "centre": (False, True)}
 
@@ -56,6 +56,12 @@ def _nearest_any(
     return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, *pair(to), table)
 
 
+def _multiplied(size: str, factor: str, convention: str) -> list[int]:
+    """Return rows and columns of ``size`` enlarged; with corners aligned the pixels between."""
+    aligned = _CONVENTIONS[convention][0]
+    return [n * f - aligned * (f - 1) for n, f in zip(pair(size), pair(factor), strict=True)]
+
+
 @layer_grid(
     "ResizeBilinear.Op/",
     differing=NONE,
@@ -70,12 +76,77 @@ def _bilinear(
     builder: ModelBuilder, _: np.random.Generator, x: int, *, factor: str, convention: str,
     size: str, **__: Value,
 ) -> int:  # fmt: skip
-    aligned = (sides := _CONVENTIONS[convention])[0]
-    rows, columns = (
-        n * f - aligned * (f - 1) for n, f in zip(pair(size), pair(factor), strict=True)
-    )
-    table = ResizeBilinearOptions(*sides)
+    rows, columns = _multiplied(size, factor, convention)
+    table = ResizeBilinearOptions(*_CONVENTIONS[convention])
     return resize(builder, "RESIZE_BILINEAR", x, rows, columns, table)
 
 
-FAMILIES: tuple[Family, ...] = (_nearest, _nearest_any, _bilinear)
+@layer_grid(
+    "ResizeBilinearWhole.Op/",
+    differing=RESIZED,
+    # Positions in fixed point, of int8, are a step off after a few rows.
+    is_in=lambda size, type, **_: type == "uint8" or size in ("1x1", "1x2"),
+    factor=("3x3", "5x3", "3x1", "1x6", "2x3", "12x1"),
+    convention=tuple(_CONVENTIONS),
+    size=("1x1", "1x2", "7x5", "20x20"),
+    channels=(1, 16, 17, 64),
+    images=(1, 2),
+    type=EIGHT_BITS,
+)
+def _bilinear_whole(
+    builder: ModelBuilder, _: np.random.Generator, x: int, *, factor: str, convention: str,
+    size: str, **__: Value,
+) -> int:  # fmt: skip
+    rows, columns = _multiplied(size, factor, convention)
+    table = ResizeBilinearOptions(*_CONVENTIONS[convention])
+    return resize(builder, "RESIZE_BILINEAR", x, rows, columns, table)
+
+
+@layer_grid(
+    "ResizeBilinearPasses.Op/",
+    differing=TWO_ROUNDINGS,
+    factor=("8x8", "8x16", "32x4", "16x8"),
+    convention=tuple(_CONVENTIONS),
+    size=("1x1", "1x3", "4x3"),
+    channels=(1, 16, 21, 64, 130),
+    images=(1, 2),
+    type=EIGHT_BITS,
+)
+def _bilinear_passes(
+    builder: ModelBuilder, _: np.random.Generator, x: int, *, factor: str, convention: str,
+    size: str, **__: Value,
+) -> int:  # fmt: skip
+    rows, columns = _multiplied(size, factor, convention)
+    table = ResizeBilinearOptions(*_CONVENTIONS[convention])
+    return resize(builder, "RESIZE_BILINEAR", x, rows, columns, table)
+
+
+@layer_grid(
+    "ResizeBilinearPart.Op/",
+    differing=NONE,
+    input_shape=lambda size, factor, convention, channels, images, **_: (
+        images, *_multiplied(size, factor, convention), channels,
+    ),
+    factor=("2x2", "3x3", "4x4", "7x7"),
+    convention=tuple(_CONVENTIONS),
+    size=("1x1", "3x2", "8x5"),
+    channels=(1, 16, 17, 64, 130),
+    images=(1, 2),
+    type=EIGHT_BITS,
+)  # fmt: skip
+def _bilinear_part(
+    builder: ModelBuilder, _: np.random.Generator, x: int, *, convention: str, size: str,
+    **__: Value,
+) -> int:  # fmt: skip
+    table = ResizeBilinearOptions(*_CONVENTIONS[convention])
+    return resize(builder, "RESIZE_BILINEAR", x, *pair(size), table)
+
+
+FAMILIES: tuple[Family, ...] = (
+    _nearest,
+    _nearest_any,
+    _bilinear,
+    _bilinear_whole,
+    _bilinear_passes,
+    _bilinear_part,
+)

@@ -277,6 +277,9 @@ class Evidence(Protocol):
     def knows_dilations(self, kind: Any, dilations: Any, element: Any, /) -> bool:
         """Return whether taps of tasks of ``kind`` may lie so many rows and columns apart."""
 
+    def knows_spread(self, kind: Any, spread: Any, element: Any, /) -> bool:
+        """Return whether pixels of tasks of ``kind`` may lie so many rows and columns apart."""
+
     def knows_task(self, task: Any, /) -> bool:
         """Return whether a program may have ``task``, of ``delegate.lower.task``."""
 

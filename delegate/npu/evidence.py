@@ -18,6 +18,7 @@ from delegate.chip.chips import chip_named, part_of
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.known_forms import Items, KnownForms, known_forms_of, stages_of
 from delegate.errors import EncodingError
+from delegate.lower.legalize import SUMMAND
 from delegate.lower.task import (
     BufferId,
     CbufPlan,
@@ -119,7 +120,8 @@ _FLOAT: Final = "_fp"
 _KNOWN_RELATIONS: Final = frozenset({KEPT_TABLE})
 """Tables of one submit served tasks of the next on the same core (measured, ``silicon.md``)."""
 _DILATION: Final = "dil"
-"""The setting's name, see ``delegate.chip.forms.words``."""
+_SPREAD: Final = "deconv_stride"
+"""The settings' names, see ``delegate.chip.forms.words`` and ``delegate.chip.rk3588.forms``."""
 _SIDE: Final = 4
 """Rows and columns of the tasks that stand for stages."""
 
@@ -169,12 +171,20 @@ class FormEvidence:
         self, kind: TaskKind, dilations: tuple[int, int], element: Element, /
     ) -> bool:
         """Return whether taps of tasks of ``kind`` may lie so far apart."""
-        if self.known is None or self.is_exact or element is Element.FP16:
+        task = _convolution(self.chip, kind, element, Stages())
+        return self._knows(_DILATION, replace(task, dilations=dilations))
+
+    def knows_spread(self, kind: TaskKind, spread: tuple[int, int], element: Element, /) -> bool:
+        """Return whether pixels of tasks of ``kind`` may lie so far apart."""
+        task = _convolution(self.chip, kind, element, SUMMAND)
+        return self._knows(_SPREAD, replace(task, spread=spread))
+
+    def _knows(self, setting: str, task: ConvTask) -> bool:
+        """Return whether ``setting`` of ``task`` has been run in its kind of task, or need not."""
+        if self.known is None or self.is_exact or task.element is Element.FP16:
             return True
-        task = _task(self.chip, kind, element, Stages())
-        assert isinstance(task, ConvTask)
-        form = self._form_of(replace(task, dilations=dilations))
-        return form is not None and _DILATION not in dict(self.known.unknown(form))
+        form = self._form_of(task)
+        return form is not None and setting not in dict(self.known.unknown(form))
 
     def knows_task(self, task: Task, /) -> bool:
         """Return whether a program may have ``task``: its form is not one that failed, and each of
@@ -275,6 +285,13 @@ def _operand_alone(ew: EwStage) -> EwStage:
         register_operand=0,
         relux_max=_number(ew.relux_max),
     )
+
+
+def _convolution(chip: Chip, kind: TaskKind, element: Element, stages: Stages) -> ConvTask:
+    """Return a small convolution of ``kind`` that has ``stages``."""
+    task = _task(chip, kind, element, stages)
+    assert isinstance(task, ConvTask)
+    return task
 
 
 def _task(chip: Chip, kind: TaskKind, element: Element, stages: Stages) -> Task:

@@ -1,38 +1,61 @@
-"""RESIZE_BILINEAR to two, four or eight times the size: a transposed convolution whose weights are
-fractions of pixels, of the image with its outermost pixels repeated. On a chip of which no program
-writes pixels apart, to twice the size, see ``blends``.
+"""RESIZE_BILINEAR. To two, four or eight times the size: a transposed convolution whose weights are
+fractions of pixels, of the image with its outermost pixels repeated. To a whole part: a convolution
+with strides. By other whole factors, or on a chip of which no program writes pixels apart, see
+``blends``, and ``two_passes`` for large ones. Pixels that are only repeated, or left out, go where
+RESIZE_NEAREST_NEIGHBOR has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from delegate.chip.element import surfaces_of
+from delegate.chip.chip import Chip, Primitive
+from delegate.chip.element import Element, surfaces_of
+from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.padding import Side, mirror
-from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, map_bytes
-from delegate.lower.task import Ref, Task
+from delegate.lower.padding import mirror
+from delegate.lower.reorder import MOST_TASKS
+from delegate.lower.rules import FORM_IS_KNOWN
+from delegate.lower.selection import Move, Moving, Selection, is_depthwise, kernels, map_bytes
+from delegate.lower.task import Ref, Task, TaskKind
 from delegate.lower.upsample import lie_in_memory
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import DType, Graph, Node
+from delegate.model.index_map import MapError
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import reshaping
-from delegate.ops.shared.blends import BLENDS, Blend, divided, plan_blends
+from delegate.ops.shared.blends import Blend, blends_of, divided, plan_blends
+from delegate.ops.shared.interpolation import (
+    LARGER,
+    SAME,
+    STENCILS,
+    Resizing,
+    Stencil,
+    Weighing,
+    chosen,
+    displaced,
+    is_near,
+    nearest,
+    smaller,
+)
+from delegate.ops.shared.maps import resized
 from delegate.ops.shared.moving import move_plan
+from delegate.ops.shared.two_passes import Ramp, most_factor, plan_passes, ramps_of
 
 _MOST_TAPS = 64
 """The most taps of a stencil of rows and columns, of which four meet pixels. A task takes a cycle
 for each tap of 64 channels; with more the CPU is faster, which takes about 1 ns a result.
 """
-_BITS = 10
-"""The bits of the kernels' fractions."""
+
+_FEW_TAPS = 16
+"""The most taps with which pixels that are repeated take about as long as two passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,135 +66,122 @@ class ResizeBilinearOptions(Options):
     half_pixel_centers: bool = option(FieldKind.BOOL, slot=3, offset=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Stencil:
-    """The stencil of one side: ``weights`` over rows ``spread`` apart, ``padding`` zeros before the
-    first, of the image with ``border`` rows repeated.
-    """
-
-    weights: tuple[int, ...]
-    spread: int
-    padding: int
-    border: Side
-
-    @property
-    def whole(self) -> int:
-        """The sum of the weights that meet pixels, a power of two."""
-        return sum(self.weights) // self.spread
-
-    def rows(self, size: int, output: int) -> npt.NDArray[np.int64]:
-        """Return how much of every row of the image is in each of the result, as ``shares``."""
-        found = np.zeros((output, size), np.int64)
-        for row in range(output):
-            for tap, weight in enumerate(self.weights):
-                place, between = divmod(row + tap - self.padding, self.spread)
-                if not between and 0 <= place < size + sum(self.border):
-                    found[row, min(max(place - self.border[0], 0), size - 1)] += weight
-        return found * (1 << _BITS) // self.whole
+Sides = tuple[Resizing, Resizing]
+"""Rows and columns."""
 
 
-_Side = TypeVar("_Side", Stencil, Blend)
-
-SAME = Stencil((4,), 1, 0, (0, 0))
-
-
-def _stencils_of(factor: int) -> tuple[Stencil, Stencil, Stencil]:
-    """Return the stencils of rows that become ``factor`` rows: with corners aligned, from the
-    corner, from the centre.
-    """
-    rising = range(2, 2 * factor, 2)
-    corner = (*rising, 2 * factor, *reversed(rising))
-    centre = (*range(1, 2 * factor, 2), *reversed(range(1, 2 * factor, 2)))
-    return (
-        Stencil(corner, factor, factor - 1, (0, 0)),
-        Stencil(corner, factor, factor - 1, (0, 1)),
-        Stencil(centre, factor, factor // 2 - 1, (1, 1)),
-    )
-
-
-def _ratio(options: ResizeBilinearOptions, size: int, output: int) -> tuple[int, int]:
-    """Rows of the image to rows of the result."""
-    is_aligned = options.align_corners and output > 1
-    return (size - 1, output - 1) if is_aligned else (size, output)
-
-
-def shares(options: ResizeBilinearOptions, size: int, output: int) -> npt.NDArray[np.int64] | None:
-    """Return how much of every row of the image is in each of the result, as the kernels compute it
-    in fixed point of ``_BITS`` bits; None: a row would be of none.
-    """
-    above, below = _ratio(options, size, output)
-    scale = ((above << _BITS) + below // 2) // below
-    found = np.zeros((output, size), np.int64)
-    for row in range(output):
-        place = row * scale
-        if options.half_pixel_centers:
-            place += scale // 2 - (1 << (_BITS - 1))
-        lower = max(place, 0) >> _BITS
-        upper = min((place + (1 << _BITS) - 1) >> _BITS, size - 1)
-        part = place - (lower << _BITS)
-        if lower >= size:
-            return None
-        found[row, lower] += (1 << _BITS) - part
-        found[row, max(upper, 0)] += part
-    return found
-
-
-FACTORS = (2, 4, 8)
-STENCILS = (SAME, *(stencil for factor in FACTORS for stencil in _stencils_of(factor)))
-
-
-def stencil(
-    options: ResizeBilinearOptions, size: int, output: int, known: Sequence[_Side]
-) -> _Side | None:
-    """Return which of ``known`` gives the very shares from as few rows as that takes; None:
-    nothing.
-    """
-    wanted = shares(options, size, output)
-    if wanted is None:
-        return None
-    return next((s for s in known if (s.rows(size, output) == wanted).all()), None)
-
-
-def _stencils(graph: Graph, node: Node, known: Sequence[_Side]) -> tuple[_Side, _Side] | None:
+def sides_of(graph: Graph, node: Node) -> Sides:
+    """Return what ``node`` makes of rows and of columns."""
     options = node.known_options(ResizeBilinearOptions)
-    _, *before, _ = graph.tensor(node.inputs[0]).shape
-    _, *after, _ = graph.tensor(node.outputs[0]).shape
-    sides = list(zip(before, after, strict=True))
-    # Kernels of other types compute in float32: no large image is as near to twice its size as
-    # fixed point has it.
-    if graph.tensor(node.inputs[0]).dtype is not DType.INT8:
-        ratios = [_ratio(options, *sizes) for sizes in sides]
-        if any((above << _BITS) % below for above, below in ratios):
-            return None
-    rows, columns = (stencil(options, *sizes, known) for sizes in sides)
-    if rows is None or columns is None or len(rows.weights) * len(columns.weights) > _MOST_TAPS:
-        return None
-    return rows, columns
+    source, result = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
+    given = options.align_corners, options.half_pixel_centers, source.dtype is DType.INT8
+    rows, columns = zip(source.shape[1:3], result.shape[1:3], strict=True)
+    return Resizing(*rows, *given), Resizing(*columns, *given)
 
 
-@constraint(taps=_MOST_TAPS)
-def resized_by_power_of_two(facts: GraphFacts, node: Node) -> str | None:
-    """Height and width must stay or become 2, 4 or 8 times as large, with at most {taps} taps (on
-    some chips twice).
+_Side = TypeVar("_Side", bound=Weighing)
+
+
+def _fitting(
+    chip: Chip, sides: Sides, known: Callable[[Resizing], Sequence[_Side]]
+) -> tuple[_Side, _Side] | None:
+    """Return which of ``known`` make both sides; None: none is near enough, or they have too many
+    taps.
     """
-    found = (
-        _stencils(facts.graph, node, BLENDS)
-        if lie_in_memory(facts.chip, (2, 2))
-        else _stencils(facts.graph, node, STENCILS)
-    )
-    if found is not None:
+    rows, columns = (nearest(side, known(side)) for side in sides)
+    counts = len(rows.weights), len(columns.weights)
+    most = chip.limits.kernel_size
+    taps = max(counts) ** 2 if Primitive.UNEQUAL_SIDES in chip.lacks else prod(counts)
+    if max(counts) > most or taps > _MOST_TAPS:
+        return None
+    return (rows, columns) if is_near([(sides[0], rows), (sides[1], columns)]) else None
+
+
+def _stencils(chip: Chip, sides: Sides, channels: int) -> tuple[Stencil, Stencil] | None:
+    """Return the stencils that one task of ``chip`` may have; None: there are none."""
+    larger = () if lie_in_memory(chip, (2, 2)) else LARGER
+
+    def fitting(side: Resizing) -> tuple[Stencil, ...]:
+        _, downs = side.factors()
+        strides = (factor for factor in downs if factor <= chip.limits.stride)
+        return (SAME, *larger, *(one for factor in strides for one in smaller(factor)))
+
+    found = _fitting(chip, sides, fitting)
+    if found is None:
+        return None
+    strides = {one.stride for one in found}
+    rows, columns = found
+    spread = rows.spread, columns.spread
+    if spread != (1, 1):
+        kind = TaskKind.SPREAD if is_depthwise(chip, channels) else TaskKind.SPREAD_DENSE
+        known = chip.evidence is None or chip.evidence.knows_spread(kind, spread, Element.INT8)
+        return found if known and max(strides) == 1 else None
+    # Of a single row it does not matter which the next would be.
+    are_alike = len(strides) == 1 or min(side.output for side in sides) == 1
+    return found if are_alike or Primitive.UNEQUAL_SIDES not in chip.lacks else None
+
+
+def _rearranged(chip: Chip, graph: Graph, node: Node) -> Move | None:
+    """Return how pixels that are only repeated, or left out, are moved; None: they are not, or
+    cannot be.
+    """
+    rows, columns = (chosen(side) for side in sides_of(graph, node))
+    if rows is None or columns is None:
+        return None
+    source, result = (graph.tensor(t) for t in (node.inputs[0], node.outputs[0]))
+    try:
+        moved = resized(source.shape, rows, columns)
+    except MapError:
+        return None
+    return reshaping.rearrangement_of(chip, source, result, moved, is_known=True)
+
+
+def _passes(chip: Chip, sides: Sides) -> tuple[Ramp, Ramp] | None:
+    """Return how both sides are made one after the other; None: they cannot be."""
+    rows, columns = (nearest(side, ramps_of(side)) for side in sides)
+    if Primitive.ROW_GAPS in chip.lacks or len(columns.weights) > most_factor(chip):
+        return None
+    pairs = [(sides[0], rows), (sides[1], columns)]
+    return (rows, columns) if is_near(pairs, passes=2) else None
+
+
+Way = tuple[Stencil, Stencil] | tuple[Blend, Blend] | tuple[Ramp, Ramp] | Move
+
+
+def _way(chip: Chip, graph: Graph, node: Node) -> Way | None:
+    """Return how ``chip`` resizes; None: it cannot."""
+    sides = sides_of(graph, node)
+    is_larger = all(side.output >= side.size for side in sides)
+    blends = _fitting(chip, sides, blends_of) if is_larger else None
+    taps = 0 if blends is None else prod(len(one.weights) for one in blends)
+    if blends is not None and lie_in_memory(chip, (2, 2)) and taps <= _FEW_TAPS:
+        return blends
+    *_, channels = graph.tensor(node.inputs[0]).shape
+    found = _stencils(chip, sides, channels) or _rearranged(chip, graph, node)
+    if found is not None or (blends is not None and taps <= _FEW_TAPS):
+        return found or blends
+    return _passes(chip, sides) or blends
+
+
+@constraint(factor=most_factor, taps=_MOST_TAPS, tasks=MOST_TASKS)
+def resized_by_whole_factors(facts: GraphFacts, node: Node) -> str | None:
+    """Height and width must stay or become whole multiples (up to {factor} columns) or parts, with
+    at most {taps} taps or {tasks} copies.
+    """
+    if _way(facts.chip, facts.graph, node) is not None:
         return None
     before, after = (tensor.shape for tensor in facts.features(node))
     return f"from {list(before[1:3])} to {list(after[1:3])}"
 
 
-Interpolate = Callable[[Moving, DeviceTensor, DeviceTensor, Stencil, Stencil], Iterable[Task]]
-"""The tasks from an image with its border to the result, by the stencils of rows and columns."""
+Interpolate = Callable[[Moving, DeviceTensor, DeviceTensor], Iterable[Task]]
+"""The tasks from an image with its border to the result."""
 
 
 def _plan_stencils(
     planning: Planning,
     operation: Operation,
+    stencils: tuple[Stencil, Stencil],
     interpolate: Interpolate,
     *,
     depthwise: bool,
@@ -179,8 +189,6 @@ def _plan_stencils(
 ) -> Plan:
     """Image by image: the border is copied byte by byte, if there is one."""
     chip, view = planning.chip, planning.tensor(operation.operands[0]).view
-    stencils = _stencils(planning.graph, operation.node, STENCILS)
-    assert stencils is not None  # resized_by_power_of_two ran before
     rows, columns = stencils
 
     def image(
@@ -193,7 +201,7 @@ def _plan_stencils(
             maps = source.as_bytes, wide.as_bytes
             yield from mirror(moving, *maps, rows.border, columns.border, edge=0)
             source = wide
-        yield from interpolate(moving, source, target, rows, columns)
+        yield from interpolate(moving, source, target)
 
     return move_plan(
         planning,
@@ -202,38 +210,73 @@ def _plan_stencils(
         reads=reads,
         writes=chip.groups.surfaces_written(view.channels, is_depthwise=depthwise),
         work_bytes=map_bytes(chip, (view.height + 2) * (view.width + 2), view.channels),
+        surface_pixels=chip.groups.surface_pixels(depthwise),
         by_image=True,
         as_bytes=False,
     )
 
 
-def plan(planning: Planning, operation: Operation) -> Plan:
-    """Plan the resizing, without pixels apart where the chip does not write them."""
+def _plan_int8(planning: Planning, operation: Operation, stencils: tuple[Stencil, Stencil]) -> Plan:
     chip, channels = planning.chip, planning.tensor(operation.operands[0]).view.channels
-    if lie_in_memory(chip, (2, 2)):
-        blends = _stencils(planning.graph, operation.node, BLENDS)
-        assert blends is not None  # resized_by_power_of_two ran before
-        return plan_blends(planning, operation, *blends)
     depthwise = is_depthwise(chip, channels)
     offset = planning.graph.tensor(operation.result).dtype.element.offset
+    rows, columns = stencils
 
-    def interpolate(
-        moving: Moving, source: DeviceTensor, target: DeviceTensor, rows: Stencil, columns: Stencil
-    ) -> Iterable[Task]:
+    def interpolate(moving: Moving, source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
         taps = np.outer(rows.weights, columns.weights)
-        padding, spread = (rows.padding, columns.padding), (rows.spread, columns.spread)
         summand, out = divided(chip, offset, rows.whole * columns.whole)
         return moving.move(
             *(source, target, kernels(taps, channels, depthwise=depthwise)),
-            Selection(padding=padding, spread=spread),
+            Selection(
+                strides=(rows.stride, columns.stride),
+                padding=(rows.padding, columns.padding),
+                spread=(rows.spread, columns.spread),
+            ),
             is_depthwise=depthwise,
             summands=np.full(channels, summand, np.int64),
             out=out,
         )
 
     return _plan_stencils(
-        planning, operation, interpolate, depthwise=depthwise, reads=surfaces_of(channels)
+        *(planning, operation, stencils, interpolate),
+        depthwise=depthwise,
+        reads=surfaces_of(channels),
     )
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    """Plan the resizing. Raises LoweringError."""
+    node = operation.node
+    match _way(planning.chip, planning.graph, node):
+        case Move() as move:
+            return move_plan(planning, operation, **move._asdict())
+        case (Stencil() as rows, Stencil() as columns):
+            return _plan_int8(planning, operation, (rows, columns))
+        case (Blend() as rows, Blend() as columns):
+            return plan_blends(planning, operation, rows, columns)
+        case (Ramp() as rows, Ramp() as columns):
+            return plan_passes(planning, operation, rows, columns)
+        case _:  # the rules ran before
+            raise LoweringError(node.index, FORM_IS_KNOWN, "by a factor that is not whole")
+
+
+def _half_stencils(graph: Graph, node: Node) -> tuple[Stencil, Stencil] | None:
+    """Return the stencils whose weights fp16 holds; None: there are none."""
+    sides = sides_of(graph, node)
+    rows, columns = (nearest(side, STENCILS) for side in sides)
+    if len(rows.weights) * len(columns.weights) > _MOST_TAPS:
+        return None
+    is_exact = displaced(rows, sides[0]) == displaced(columns, sides[1]) == 0
+    return (rows, columns) if is_exact else None
+
+
+@constraint(taps=_MOST_TAPS)
+def resized_by_power_of_two(facts: GraphFacts, node: Node) -> str | None:
+    """Height and width must stay or become 2, 4 or 8 times as large, with at most {taps} taps."""
+    if _half_stencils(facts.graph, node) is not None:
+        return None
+    before, after = (tensor.shape for tensor in facts.features(node))
+    return f"from {list(before[1:3])} to {list(after[1:3])}"
 
 
 def half(operator: Operator) -> Operator:
@@ -242,12 +285,12 @@ def half(operator: Operator) -> Operator:
     from delegate.ops.shared import half, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
+        stencils = _half_stencils(planning.graph, operation.node)
+        assert stencils is not None  # resized_by_power_of_two ran before
+        rows, columns = stencils
+
         def interpolate(
-            moving: Moving,
-            source: DeviceTensor,
-            target: DeviceTensor,
-            rows: Stencil,
-            columns: Stencil,
+            moving: Moving, source: DeviceTensor, target: DeviceTensor
         ) -> Iterable[Task]:
             """Weights are fractions by powers of two, which fp16 holds."""
             taps = np.outer(rows.weights, columns.weights) / (rows.whole * columns.whole)
@@ -257,7 +300,8 @@ def half(operator: Operator) -> Operator:
 
         channels = planning.tensor(operation.operands[0]).view.channels
         read = surfaces_of(depthwise_channels(channels, planning.chip.groups))
-        found = _plan_stencils(planning, operation, interpolate, depthwise=True, reads=read)
+        given = planning, operation, stencils, interpolate
+        found = _plan_stencils(*given, depthwise=True, reads=read)
         return found.within(sum_bound(_MOST_TAPS))
 
     rules = (*half.FIRST, *reshaping.GEOMETRY, resized_by_power_of_two)
@@ -270,6 +314,6 @@ OPERATOR = Operator(
     inputs=(Role.FEATURE, Role.NUMBERS),
     plan=plan,
     shapes=reshaping.shapes,
-    rules=(*reshaping.RULES, resized_by_power_of_two),
+    rules=(*reshaping.RULES, resized_by_whole_factors),
     half=half,
 )

@@ -23,7 +23,7 @@ from delegate.model.index_map import IndexMap, MapError
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import half_records, reshaping
-from delegate.ops.shared.maps import gathered, repeated
+from delegate.ops.shared.maps import factor_of, resized
 from delegate.ops.shared.moving import move_plan
 
 
@@ -49,24 +49,19 @@ def sources(options: ResizeNearestOptions, size: int, output: int) -> npt.NDArra
     return np.asarray(np.minimum(rounded, size - 1).astype(np.int64))
 
 
-def _sources(graph: Graph, node: Node) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _sources(graph: Graph, node: Node) -> tuple[list[int], list[int]]:
     """Return the rows and the columns of the image that those of the result repeat."""
     options = node.known_options(ResizeNearestOptions)
     before, after = (graph.tensor(t).shape[1:3] for t in (node.inputs[0], node.outputs[0]))
-    rows, columns = (sources(options, *sizes) for sizes in zip(before, after, strict=True))
+    rows, columns = (sources(options, *sizes).tolist() for sizes in zip(before, after, strict=True))
     return rows, columns
 
 
 def _factors(graph: Graph, node: Node) -> tuple[int, int] | None:
     """Return the rows and columns that every pixel becomes; None: not each becomes as many."""
     sizes = graph.tensor(node.inputs[0]).shape[1:3]
-    found = []
-    for size, places in zip(sizes, _sources(graph, node), strict=True):
-        factor = len(places) // size
-        if factor * size != len(places) or (places != np.arange(len(places)) // factor).any():
-            return None
-        found.append(factor)
-    return found[0], found[1]
+    rows, columns = map(factor_of, _sources(graph, node), sizes)
+    return None if rows is None or columns is None else (rows, columns)
 
 
 def _most_factor(chip: Chip) -> int:
@@ -102,14 +97,7 @@ def pixels_repeated(facts: GraphFacts, node: Node) -> str | None:
 
 def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
     """Raises MapError where that takes too many pieces."""
-    images, _, width, channels = shape = graph.tensor(node.inputs[0]).shape
-    factors = _factors(graph, node)
-    if factors is not None:
-        return (repeated(shape, (1, *factors, 1)),)
-    rows, columns = (places.tolist() for places in _sources(graph, node))
-    chosen = gathered(shape, rows, axis=1)
-    placed = gathered((images, len(rows), width, channels), columns, axis=2)
-    return (placed.compose(chosen),)
+    return (resized(graph.tensor(node.inputs[0]).shape, *_sources(graph, node)),)
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:

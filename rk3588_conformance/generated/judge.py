@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import collections
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from delegate.log import get_logger
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.mirror_pad import REFLECT, MirrorPadOptions
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.partition.rules import PARTITION_COMPILES
 from rk3588_conformance.cut_model import CutModel, cut_model, exposed_model
 
@@ -318,11 +319,26 @@ def tolerance(graph: Graph, node: int, once: Sequence[str] = ()) -> int:
         return 0
     if found.op == "PRELU" and _count(graph.tensor(found.inputs[1]).constant) == 1:
         return 0
+    if found.op == "RESIZE_BILINEAR":
+        return int(any(_drifts(*sizes) for sizes in _resized(graph, node)))
     if found.op in OF_TWO_VALUES:
         operands = {t for t in operands if _count(graph.tensor(t).constant) != 1}
         if len(operands) == 1 and all(graph.tensor(t).constant is None for t in operands):
             return 0
     return 1 if found.op in once else TOLERANCE.get(found.op, 0)
+
+
+def _resized(graph: Graph, node: int) -> Iterable[tuple[int, int]]:
+    """Return rows before and behind a resizing, and columns, of which the ratio counts."""
+    found = graph.node(node)
+    aligned = int(found.known_options(ResizeBilinearOptions).align_corners)
+    before, after = (graph.tensor(t).shape[1:3] for t in (found.inputs[0], found.outputs[0]))
+    return ((a - aligned, b - aligned) for a, b in zip(before, after, strict=True) if b > 1)
+
+
+def _drifts(before: int, after: int) -> bool:
+    """Return whether the kernels round the step from a row to the next: no multiple of 2^-10."""
+    return before > 0 and (before << 10) % after > 0
 
 
 def _count(constant: Array | None) -> int:

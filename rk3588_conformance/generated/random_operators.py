@@ -162,14 +162,19 @@ def _reduced(g: Generator, x: int) -> list[int]:
 
 
 def _resized(g: Generator, x: int) -> list[int]:
-    """Resize by whole factors mostly; with values in between to twice the size."""
+    """Resize by whole factors mostly; with values in between up or down."""
     _, h, w, _ = g.shape(x)
-    factor = g.pick((2, 2, 4))
-    if g.chance(0.3) and factor * factor * h * w <= MOST_PIXELS:
+    if g.chance(0.3):
+        factor = g.pick((2, 2, 4, 3, 5))
+        rows, columns = factor * h, factor * w
+        if g.chance(0.3):
+            rows, columns = (side // factor if side % factor == 0 else side for side in (h, w))
+        if rows * columns > MOST_PIXELS:
+            return []
         g.read.add(x)
         where = g.pick(range(3))
         between = ResizeBilinearOptions(where == 1, where == 2)
-        return [resize(g.builder, "RESIZE_BILINEAR", x, factor * h, factor * w, between)]
+        return [resize(g.builder, "RESIZE_BILINEAR", x, rows, columns, between)]
     rows, columns = (side * g.pick((1, 2, 2, 3)) for side in (h, w))
     if g.chance(0.1):
         rows += 1

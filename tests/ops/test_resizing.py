@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+from delegate.chip.chips import chip_named
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
-from delegate.ops.resize_bilinear import STENCILS, ResizeBilinearOptions, shares, stencil
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions, sources
-from delegate.ops.shared.blends import BLENDS
+from delegate.ops.shared.interpolation import Resizing
 from delegate.options import Options
 from rk3588_conformance.builder import options
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import resize
+from tests.chip.test_second_chip import simulate
 from tests.loops import for_each
 from tests.ops.function_oracle import kernel_results
 from tests.ops.test_pooling import compare
@@ -41,30 +46,134 @@ CONVENTIONS = [(False, False), (True, False), (False, True)]
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
-def test_the_rule_knows_what_the_kernels_mix(convention: tuple[bool, bool]) -> None:
-    """All sizes up to 12 in one direction: the very shares, and one pixel by any factor."""
-    table = ResizeBilinearOptions(*convention)
-    taken = 0
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=str)
+def test_shares_are_what_the_kernels_mix(convention: tuple[bool, bool], dtype: DType) -> None:
+    """All sizes up to 12 in one direction."""
+    known = 0
     for size in range(1, 13):
         for output in range(1, 2 * size + 2):
-            found = shares(table, size, output)
-            model = bilinear((1, size, 1, 1), output, 1, DType.INT8, *convention)
-            given = stencil(table, size, output, STENCILS)
-            assert bool(compile_model(model, Options(numerics="exact")).partitions) == (
-                given is not None
-            )
-            # Another chip's way ends at twice the size.
-            if output <= 2 * size:
-                assert (stencil(table, size, output, BLENDS) is None) == (given is None)
+            found = Resizing(size, output, *convention, dtype is DType.INT8).shares()
             if found is None:
                 continue
-            taken += given is not None
-            for row in range(size):
-                pulse = np.zeros((1, size, 1, 1), np.int8)
-                pulse[0, row] = 100
-                expected = kernel_results(model, pulse).ravel()
-                np.testing.assert_array_equal((100 * found[:, row] + 512) >> 10, expected)
-    assert taken >= 12
+            known += 1
+            model = bilinear((1, size, 1, size), output, 1, dtype, *convention)
+            pulses = 100 * np.eye(size, dtype=dtype.name.lower()).reshape(1, size, 1, size)
+            expected = kernel_results(model, pulses).reshape(output, size)
+            assert np.abs(100 * found - expected).max() <= 0.5 + 1e-4
+    assert known > 100
+
+
+def farthest(side: Resizing, other: Resizing) -> npt.NDArray[np.int8]:
+    """Return images, one a channel, of which a row is as different as can be by both, and those
+    with the ends turned round.
+    """
+    shares, others = side.shares(), other.shares()
+    assert shares is not None
+    assert others is not None
+    ends = np.where(others > shares, 127, -128)
+    return np.concatenate([ends, -1 - ends]).T.astype(np.int8)
+
+
+@for_each("chip", ["rk3588", "rk3576"])
+@pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=str)
+def test_no_image_is_a_step_off(convention: tuple[bool, bool], dtype: DType, chip: str) -> None:
+    """All that is taken, of one to five rows and up to seven times as many: the images that would
+    be farthest off are not more than a step off.
+    """
+    taken, off = set(), 0
+    whole = {(n, f * n - convention[0] * (f - 1)) for n in range(1, 6) for f in range(1, 8)}
+    for size, output in sorted(whole | {(3, output) for output in range(1, 21, 2)}):
+        side = Resizing(size, output, *convention, dtype is DType.INT8)
+        images = farthest(side, replace(side, is_fixed=False))
+        raw = images if dtype is DType.INT8 else (images.astype(int) + 128).astype(np.uint8)
+        raw = raw.reshape(1, size, 1, -1)
+        model = bilinear(raw.shape, output, 1, dtype, *convention)
+        result = compile_model(model, replace(Options(numerics="exact"), chip=chip))
+        if not result.partitions:
+            continue
+        (found,) = simulate(result.partitions[0].program, [raw], chip_named(chip))
+        expected = kernel_results(model, raw).astype(int)
+        worst = int(np.abs(found.reshape(expected.shape) - expected).max())
+        assert worst <= 1
+        taken.add((size, output))
+        off += worst
+    if dtype is DType.UINT8:
+        assert whole <= taken
+        return
+    # Positions by 3 drift by a third of 1/1024 a row, from the centre by twice that before the
+    # first: 255 times that, and the division, is a step from row 11.3 on, or row 9.3.
+    most = {(False, False): (4, 12), (True, False): (4, 10), (False, True): (3, 9)}[convention]
+    assert most in taken
+    assert (most[0] + 1, most[1] + 3) not in taken
+    assert off
+
+
+@for_each("seed", range(24))
+@for_each("chip", ["rk3588", "rk3576"])
+def test_whole_factors_in_both_directions(seed: int, chip: str) -> None:
+    """Up and down, of uint8, equal but for ties, which float32 leaves to chance; several images."""
+    rng = np.random.default_rng([43, seed])
+    convention = CONVENTIONS[seed % 3]
+    images, channels = int(rng.integers(1, 3)), int(rng.choice((1, 16, 17, 40, 64, 100)))
+    smaller, factors = rng.integers(1, 7, 2), rng.integers(1, 8, 2)
+    larger = smaller * factors - convention[0] * (factors - 1)
+    sizes = (smaller, larger) if seed % 2 else (larger, smaller)
+    if seed % 2 == 0 and chip == "rk3576":
+        factors[:] = factors.min()
+    shape = (images, *map(int, sizes[0]), channels)
+    model = bilinear(shape, *map(int, sizes[1]), DType.UINT8, *convention)
+    result = compile_model(model, replace(Options(numerics="exact"), chip=chip))
+    if not result.partitions:
+        assert chip == "rk3576" or images > 1
+        return
+    values = rng.integers(0, 256, shape, np.uint8)
+    (found,) = simulate(result.partitions[0].program, [values], chip_named(chip))
+    expected = kernel_results(model, values).astype(int)
+    off = np.abs(found.reshape(expected.shape) - expected)
+    assert off.max() <= 1
+    if (factors % 2).all():
+        assert not off.any()
+
+
+@for_each("seed", range(18))
+def test_two_passes_are_within_a_step(seed: int) -> None:
+    """Both directions by many, of such images, too, as differ most from pixel to pixel; within the
+    step that the rounding between makes of fractions.
+    """
+    rng = np.random.default_rng([47, seed])
+    convention, dtype = CONVENTIONS[seed % 3], (DType.INT8, DType.UINT8)[seed // 3 % 2]
+    factors = rng.choice((8, 16), 2) if dtype is DType.INT8 else rng.integers(5, 17, 2)
+    sizes = rng.integers(1, 6, 2)
+    rows, columns = (int(n) for n in sizes * factors - convention[0] * (factors - 1))
+    shape = (int(rng.integers(1, 3)), *map(int, sizes), int(rng.choice((1, 16, 21, 64, 130))))
+    model = bilinear(shape, rows, columns, dtype, *convention)
+    (partition,) = compile_model(model, Options(numerics="exact")).partitions
+    low = 0 if dtype is DType.UINT8 else -128
+    ends = low + 255 * rng.integers(0, 2, shape)
+    for values in (rng.integers(low, low + 256, shape), ends):
+        image = values.astype(dtype.name.lower())
+        (found,) = simulate(partition.program, [image], chip_named("rk3588"))
+        expected = kernel_results(model, image).astype(int)
+        assert np.abs(found.reshape(expected.shape) - expected).max() <= 1
+
+
+def test_a_segmentation_is_enlarged_in_fourteen_tasks() -> None:
+    """By 8, as LR-ASPP does it: five to repeat the outermost pixels, one for columns, 8 for rows.
+    It was 225 taps.
+    """
+    model = bilinear((1, 28, 28, 21), 224, 224, DType.INT8, False, True)
+    (partition,) = compile_model(model, Options(numerics="auto")).partitions
+    assert partition.tasks == 14
+
+
+@for_each("channels", [1, 21, 256])
+@for_each("sizes", [((1, 1), (33, 33)), ((1, 3), (12, 3)), ((9, 16), (5, 1)), ((33, 17), (3, 2))])
+def test_pixels_alone_are_equal(channels: int, sizes: tuple[tuple[int, int], ...]) -> None:
+    """Pixels that are repeated, or left out, mix nothing, whatever the factor is."""
+    (height, width), (rows, columns) = sizes
+    model = bilinear((1, height, width, channels), rows, columns, DType.INT8, True, False)
+    compare(model, np.random.default_rng(channels))
 
 
 @for_each("size", [500, 513, 520, 2047])

@@ -112,7 +112,12 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: cut(begin=(0, 0, 40, 0), size=(1, 3, 2, 32), width=50), "begins at column 40"),
         (lambda: skipping(9), "the strides are [1, 9]"),
     ],
-    "resized_by_power_of_two": [(interpolated, "from [3, 2] to [7, 4]")],
+    "resized_by_whole_factors": [
+        (interpolated, "from [3, 2] to [7, 4]"),
+        # By 3, positions in fixed point drift by a step within 9 rows.
+        (lambda: interpolated(9, 6, (False, True)), "from [3, 2] to [9, 6]"),
+        (lambda: interpolated(96, 64), "from [3, 2] to [96, 64]"),
+    ],
     "block_in_range": [(lambda: blocks(0), "it is 0"), (lambda: blocks(9), "it is 9")],
     "blocks_fit": [
         (lambda: blocks(2, (1, 2, 3, 19)), "[1, 2, 3, 19]"),

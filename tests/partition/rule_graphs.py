@@ -127,12 +127,14 @@ def mirrored(top: int = 1, mode: int = REFLECT) -> Graph:
     return read_graph(b.build())
 
 
-def interpolated() -> Graph:
+def interpolated(
+    rows: int = 7, columns: int = 4, convention: tuple[bool, bool] = (False, True)
+) -> Graph:
     """RESIZE_BILINEAR of [1, 3, 2, 5]."""
     b = ModelBuilder()
     x = b.input("x", (1, 3, 2, 5), DType.INT8, per_tensor(0.5, 3))
-    table = options.of(ResizeBilinearOptions(False, True))
-    b.output(resize(b, "RESIZE_BILINEAR", x, 7, 4, table))
+    table = options.of(ResizeBilinearOptions(*convention))
+    b.output(resize(b, "RESIZE_BILINEAR", x, rows, columns, table))
     return read_graph(b.build())
 
 

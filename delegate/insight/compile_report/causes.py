@@ -42,7 +42,7 @@ _EDGES: Final = Cause(
     "Quantise the whole model, without float layers in between.",
 )
 _RESIZE: Final = Cause(
-    "Bilinear resizing other than by 2 or 4 (one side also by 8) is left to the CPU.",
+    "Bilinear resizing other than by 2, 4, or (8-bit) a few whole factors is left to the CPU.",
     "Enlarge by 2 several times (align_corners=False), or use nearest neighbour: whole factors "
     "up to 8.",
 )
@@ -85,6 +85,7 @@ _BY_RULE: Final = {
     "not_behind_dynamic_shapes": SHAPES,
     "host_converts": _EDGES,
     "resized_by_power_of_two": _RESIZE,
+    "resized_by_whole_factors": _RESIZE,
     "feature_rank": _RANK,
     "image_rank": _RANK,
     "rank_in_range": _RANK,

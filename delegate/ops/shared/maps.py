@@ -150,6 +150,23 @@ def gathered(shape: Shape, places: Sequence[int], axis: int) -> IndexMap:
     return IndexMap(before * len(places) * behind, tuple(pieces))
 
 
+def resized(shape: Shape, rows: Sequence[int], columns: Sequence[int]) -> IndexMap:
+    """Return those ``rows`` and ``columns`` of images, in this order. Raises MapError."""
+    images, _, width, channels = shape
+    factors = factor_of(rows, shape[1]), factor_of(columns, width)
+    if None not in factors:
+        return repeated(shape, (1, *(factor or 1 for factor in factors), 1))
+    placed = gathered((images, len(rows), width, channels), columns, axis=2)
+    return placed.compose(gathered(shape, rows, axis=1))
+
+
+def factor_of(places: Sequence[int], size: int) -> int | None:
+    """Return how often ``places`` repeat each of ``size`` rows; None: not each alike."""
+    factor = len(places) // size
+    alike = [row for row in range(size) for _ in range(factor)]
+    return factor if alike == [*places] else None
+
+
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     """Yield the place of the first, step and count of neighbours that are evenly apart."""
     at = 0
