@@ -95,11 +95,7 @@ class KnownForms:
 
 def stages_of(settings: Settings) -> Items:
     """Return the settings of the stages."""
-    return _stages(settings.items())
-
-
-def _stages(items: Iterable[tuple[str, str]]) -> Items:
-    return frozenset(item for item in items if item[0] in STAGES)
+    return frozenset(item for item in settings.items() if item[0] in STAGES)
 
 
 def _has(settings: Settings, name: str, value: str) -> bool:
@@ -151,7 +147,10 @@ def known_forms(rows: Iterable[Mapping[str, Any]]) -> KnownForms:
             whole[kind][items] = (*whole[kind].get(items, ()), source)
     return KnownForms(
         whole,
-        {kind: frozenset(map(_stages, found)) for kind, found in whole.items()},
+        {
+            kind: frozenset(stages_of(dict(items)) for items in found)
+            for kind, found in whole.items()
+        },
         {
             kind: {name: frozenset(seen) for name, seen in found.items()}
             for kind, found in values.items()

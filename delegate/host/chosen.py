@@ -20,25 +20,19 @@ def chosen_chip(options: Options) -> Chip:
     """Return the one that option ``chip`` names; with "auto" what the NPU of this machine is,
     unless the device is none. Where nothing says, RK3588.
     """
-    chip = _chip(options)
+    # On demand: a process that runs kept programs needs no registers.
+    from delegate.chip.chips import chip_named
+
+    name = options.chip
+    if name == "auto" and options.device not in _WITHOUT_BOARD:
+        from delegate._native import npu_chip
+
+        name, _, _ = npu_chip()
+    chip = chip_named(name if name in NAMES else NAMES[0])
     has_unit = any(block.name == "PPU" for block in chip.registers.blocks)
     if has_unit and waits_for_pooling(options.device):
         return replace(chip, lacks=chip.lacks - {Primitive.POOLING})
     return chip
-
-
-def _chip(options: Options) -> Chip:
-    # On demand: a process that runs kept programs needs no registers.
-    from delegate.chip.chips import DEFAULT, chip_named
-
-    if options.chip != "auto":
-        return chip_named(options.chip)
-    if options.device in _WITHOUT_BOARD:
-        return DEFAULT
-    from delegate._native import npu_chip
-
-    name, _, _ = npu_chip()
-    return chip_named(name) if name in NAMES else DEFAULT
 
 
 def driver_name(device: str) -> str:

@@ -20,8 +20,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE
 from delegate.errors import LoweringError
-from delegate.lower.conv_stages import bn_in_registers
-from delegate.lower.lowered import Layer
+from delegate.lower.conv_stages import bn_stage
 from delegate.lower.memory.tensors import (
     DeviceTensor,
     View,
@@ -30,7 +29,7 @@ from delegate.lower.memory.tensors import (
     view_of,
 )
 from delegate.lower.numerics.pipeline import EwOperation, Pipeline
-from delegate.lower.operation import ConstantPool, Memory, Planning, layer_name
+from delegate.lower.operation import ConstantPool, Memory
 from delegate.lower.rearrangement import rearrangement
 from delegate.lower.rules import FORM_IS_KNOWN, TASKS_KEEP_MEMORY
 from delegate.lower.selection import Move, Moving
@@ -51,18 +50,6 @@ from delegate.model.index_map import tiled
 Requantize = Callable[[Sequence[DeviceTensor], DeviceTensor, bool], Pipeline]
 """Stages from the operands, the one that MRDMA reads first, and the result; whether those are in
 the other order than the node's."""
-
-
-def lower_pair(planning: Planning, node: Node, requantize: Requantize, memory: Memory) -> Layer:
-    """Return the layer of a node with two operands. Raises LoweringError."""
-    chip, graph = planning.chip, planning.graph
-    target = memory.tensors[node.outputs[0]]
-    before, tensors = with_broadcast(chip, node, target.view, memory, memory.work)
-    main, other = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
-    is_swapped = main.index != node.inputs[0]
-    pipeline = requantize((main, other), target, is_swapped)
-    tasks = (*before, *pair_tasks(chip, (main, other), target, pipeline))
-    return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
 
 
 def pair_tasks(
@@ -119,7 +106,7 @@ def _stages(other: DeviceTensor, pipeline: Pipeline, *, per_channel: bool) -> St
             mul=Source.OFF if is_product and bs.multiply == 1 else Source.REGISTER,
             mul_operand=bs.multiply,
         ),
-        bn_in_registers(bn),
+        bn_stage(bn),
         EwStage(
             per_channel=per_channel,
             surface_stride_bytes=ATOM_BYTES if per_channel else other.surface_stride_bytes,

@@ -176,21 +176,16 @@ def stages_with_sum(conv: Convolution, other: DeviceTensor, result: DeviceTensor
     found = sum_behind(target_of_sums(conv), scales, zero_points)
     if found is None:
         return None
-    bn = bn_in_registers(found.pipeline.bn)
+    bn = bn_stage(found.pipeline.bn)
     return found if may_add_behind(conv.chip, conv.kind, bn) else None
 
 
-def target_of_sums(conv: Convolution) -> Target:
-    """Return the specification of ``conv``: what TensorFlow Lite computes."""
-    return _target_of(conv, _bounds(conv, _term_sums(conv)))
-
-
-def _bounds(conv: Convolution, sums: TermSums) -> AccumulatorBounds:
-    """Return between which values sums lie, bias included. ``sums``: of the weights."""
-    return accumulator_bounds(sums, conv.bias, conv.source.zero_point)
-
-
-def _target_of(conv: Convolution, bounds: AccumulatorBounds) -> Target:
+def target_of_sums(conv: Convolution, bounds: AccumulatorBounds | None = None) -> Target:
+    """Return the specification of ``conv``: what TensorFlow Lite computes. ``bounds``: between
+    which values sums lie; None: those that its weights allow.
+    """
+    if bounds is None:
+        bounds = accumulator_bounds(_term_sums(conv), conv.bias, conv.source.zero_point)
     return target_of(
         *(conv.ratios, bounds, conv.output_scale, conv.output_zero_point, conv.activation),
         rounds_once=conv.rounds_once,
@@ -201,7 +196,7 @@ def share_differing(conv: Convolution) -> float:
     """Return about how many results differ from TensorFlow Lite's. Raises LoweringError where no
     stages are near enough.
     """
-    return _requantized(conv, _bounds(conv, _term_sums(conv))).share
+    return _requantized(conv, target_of_sums(conv)).share
 
 
 def choose_requantization(
@@ -212,7 +207,8 @@ def choose_requantization(
     LoweringError.
     """
     sums = _term_sums(conv)
-    pipeline = requantization(conv, _bounds(conv, sums), is_in_parts=is_in_parts)
+    bounds = accumulator_bounds(sums, conv.bias, conv.source.zero_point)
+    pipeline = requantization(conv, bounds, is_in_parts=is_in_parts)
     return pipeline, _hardware_bias(conv, sums) + pipeline.bs.add
 
 
@@ -223,7 +219,7 @@ def requantization(
     within one LSB, or more results differ than the contract allows. A chip that can only scale, as
     Mesa's driver has it, gives what that driver gives.
     """
-    chosen = _requantized(conv, bounds, is_in_parts=is_in_parts)
+    chosen = _requantized(conv, target_of_sums(conv, bounds), is_in_parts=is_in_parts)
     if not chosen.is_near and _multiplies(conv):
         raise LoweringError(
             conv.node,
@@ -234,12 +230,10 @@ def requantization(
     return chosen.pipeline
 
 
-def _requantized(
-    conv: Convolution, bounds: AccumulatorBounds, *, is_in_parts: bool = False
-) -> Requantization:
+def _requantized(conv: Convolution, target: Target, *, is_in_parts: bool = False) -> Requantization:
     return requantize(
         conv.node,
-        _target_of(conv, bounds),
+        target,
         per_channel=conv.per_channel,
         is_in_parts=is_in_parts,
         ways=ways_of(conv),
@@ -283,9 +277,13 @@ def requantizing_stages(
     """Return the stages of ``pipeline``. ``bs_operands``: what BS adds, and multiplies with per
     channel.
     """
+    factors = pipeline.bn.multiply
+    bn_operands = None
+    if not isinstance(factors, int):
+        bn_operands = constants.add(pack_bn_multipliers(factors, cube_channels))
     return Stages(
         _bs_stage(conv, pipeline, bs_operands, constants),
-        _bn_stage(pipeline, cube_channels, constants),
+        bn_stage(pipeline.bn, bn_operands),
         None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants),
         pipeline.out,
     )
@@ -297,7 +295,7 @@ def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
     """
     if ew.operand is None:
         assert ew.operation is EwOperation.ADD
-        return EwStage(offset=ew.offset, scale=ew.scale, shift=ew.operand_shift)
+        return EwStage(offset=ew.offset, scale=ew.scale)
     if isinstance(ew.operand, int):
         assert ew.operation is EwOperation.ADD
         return EwStage(register_operand=ew.operand, relu=ew.relu, relux_max=ew.relux)
@@ -357,29 +355,22 @@ def _bs_stage(
     )
 
 
-def _bn_stage(pipeline: Pipeline, cube_channels: int, constants: ConstantPool) -> BnStage:
-    bn = pipeline.bn
-    if isinstance(bn.multiply, int):
-        return bn_in_registers(bn)
-    operands = constants.add(pack_bn_multipliers(bn.multiply, cube_channels))
-    return replace(_bn_with(bn, Source.MEMORY), operands=operands)
-
-
-def bn_in_registers(bn: Multiplier) -> BnStage:
-    """Return BN with numbers for all channels; it does not multiply by 1."""
-    assert isinstance(bn.multiply, int)
-    if bn.multiply == 1 and bn.shift == 0:
-        return _bn_with(bn, Source.OFF)
-    return replace(_bn_with(bn, Source.REGISTER), mul_operand=bn.multiply)
-
-
-def _bn_with(bn: Multiplier, mul: Source) -> BnStage:
+def bn_stage(bn: Multiplier, operands: Ref | None = None) -> BnStage:
+    """Return BN with multipliers per channel at ``operands``, else with numbers for all channels;
+    it does not multiply by 1.
+    """
     assert isinstance(bn.add, int)
+    mul, multiply = Source.MEMORY, 0
+    if isinstance(bn.multiply, int):
+        is_plain = bn.multiply == 1 and bn.shift == 0
+        mul, multiply = (Source.OFF, 0) if is_plain else (Source.REGISTER, bn.multiply)
     return BnStage(
         alu_operand=bn.add or None,
         mul=mul,
+        mul_operand=multiply,
         shift=bn.shift,
         shift_negative=bn.shift,
         relu=bn.relu,
         relux_max=bn.relux,
+        operands=operands,
     )

@@ -117,28 +117,15 @@ def _adding(
     return stages._replace(ew=replace(stages.ew, operand=operand, surface_stride_bytes=stride))
 
 
-def folded_text(conv: Convolution) -> str:
-    """Describe what the host folds, for the description of a layer."""
-    fold = conv.source.fold
-    if fold is None:
-        return ""
-    lanes = f"{fold.window_h} x {fold.window_w} x {fold.channels}"
-    return f"input folded by the host ({lanes} as {fold.lanes} channels), "
-
-
 def _tile_name(conv: Convolution, image: int, tile: Tile) -> str:
-    names = [f"rows {_span(tile.rows.output_start, tile.rows.output_size)}"]
-    if tile.columns.output_size < conv.output_view.width:
-        names.append(f"columns {_span(tile.columns.output_start, tile.columns.output_size)}")
-    if tile.part.outputs < conv.output_view.channels:
-        names.append(f"channels {_span(tile.part.first, tile.part.outputs)}")
-    if conv.input_view.images > 1:
-        names.insert(0, f"image {image}")
-    return " ".join(names)
-
-
-def _span(first: int, count: int) -> str:
-    return f"{first}..{first + count - 1}"
+    rows, columns, part = tile.rows, tile.columns, tile.part
+    spans = [("rows", rows.output_start, rows.output_size)]
+    if columns.output_size < conv.output_view.width:
+        spans.append(("columns", columns.output_start, columns.output_size))
+    if part.outputs < conv.output_view.channels:
+        spans.append(("channels", part.first, part.outputs))
+    names = [f"{name} {first}..{first + count - 1}" for name, first, count in spans]
+    return " ".join([f"image {image}", *names] if conv.input_view.images > 1 else names)
 
 
 def _operands_of_part(stages: Stages, part: Part) -> Stages:
@@ -197,27 +184,19 @@ def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
     surfaces = tile.part.surfaces(group_of(conv), lanes)
     stride = conv.target.surface_stride_bytes
     target = conv.target.pixel(_first_output_pixel(conv, image, tile))
+    real = tile.part.outputs  # of fp16 also the padding of the last surface has a value
     width, line_bytes = tile.columns.output_size, _line_stride_bytes(conv.target, conv.output_view)
     return OutputCube(
         target=target.moved(surfaces.start * stride),
         height=tile.rows.output_size,
         width=width,
         channels=len(surfaces) * lanes,
-        channels_real=_written_channels(conv, tile.part),
+        channels_real=align(real, lanes) if conv.element is Element.FP16 else real,
         surface_stride_bytes=stride,
         surfaces_per_group=group_of(conv) // lanes,
         line_stride_bytes=line_bytes if line_bytes > width * ATOM_BYTES else None,
         element_bytes=conv.element.bytes,
     )
-
-
-def _written_channels(conv: Convolution, part: Part) -> int:
-    """Channels with a value: of fp16 also the padding of the last surface, see
-    ``programmed_kernels``.
-    """
-    if conv.element is Element.FP16:
-        return align(part.outputs, conv.element.lanes)
-    return part.outputs
 
 
 def _line_stride_bytes(tensor: DeviceTensor, view: View) -> int:

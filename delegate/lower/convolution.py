@@ -20,8 +20,8 @@ from delegate.lower.constant_channels import (
 )
 from delegate.lower.conv_spec import Convolution, group_of, programmed_channels
 from delegate.lower.conv_stages import conv_stages, joined_stages, stages_with_sum
-from delegate.lower.conv_tasks import folded_text, operand_channels, pack_weights, tasks_of_plan
-from delegate.lower.image_parts import PartsOf, in_parts, no_parts, parts_text, plan_rows, rows_text
+from delegate.lower.conv_tasks import operand_channels, pack_weights, tasks_of_plan
+from delegate.lower.image_parts import in_parts, plan_rows, row_pairs_of, sections_of, seen_text
 from delegate.lower.legalize import refusal, rounds_twice, with_equal_sides
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
@@ -55,13 +55,20 @@ class TiledConvolution:
     @property
     def plan(self) -> Plan:
         """Return the plan of all tasks."""
-        operation, is_depthwise = self.operation, self.conv.is_depthwise
+        operation, is_depthwise, work = self.operation, self.conv.is_depthwise, 0
+        if isinstance(self.tiles, InputGroups):
+            from delegate.lower.partial_sums import work_bytes  # on demand: few models need groups
+
+            work = work_bytes(self.conv)
+        reads: tuple[tuple[int, int], ...] = ((operation.operands[0], self.surfaces_read),)
+        if self.summand is not None:
+            reads += ((self.summand, self.surfaces_written),)
         footprint = Footprint(
             operation.node,
-            self._reads,
+            reads,
             operation.result,
             self.surfaces_written,
-            work_bytes=self._work_bytes,
+            work_bytes=work,
             surface_pixels=self.conv.chip.groups.surface_pixels(is_depthwise),
         )
         completed = self._completed if self.is_in_parts else None
@@ -71,13 +78,6 @@ class TiledConvolution:
             completed=completed,
         )
 
-    @property
-    def _reads(self) -> tuple[tuple[int, int], ...]:
-        source = self.operation.operands[0], self.surfaces_read
-        if self.summand is None:
-            return (source,)
-        return source, (self.summand, self.surfaces_written)
-
     def _completed(self) -> Plan:
         """Return the plan on whole images: parts write no more surfaces than there are."""
         found = tiled_convolution(self.planning, self.operation, self.whole)
@@ -85,14 +85,6 @@ class TiledConvolution:
             return found.plan
         joined = joined_stages(found.conv, self.function)
         return self.plan if joined is None else replace(found, joined=joined).plan
-
-    @property
-    def _work_bytes(self) -> int:
-        if not isinstance(self.tiles, InputGroups):
-            return 0
-        from delegate.lower.partial_sums import work_bytes  # on demand: few models need groups
-
-        return work_bytes(self.conv)
 
     def _followed_by(self, planning: Planning, plan: Plan) -> Plan | None:
         """Return both in one task per tile; on whole images, where parts do not allow that and
@@ -180,8 +172,7 @@ class TiledConvolution:
         stages = conv_stages(conv, operand_channels(conv), constants, self.joined)
         summand = None if self.summand is None else memory.tensors[self.summand]
         tasks: list[Task] = [*tasks_of_plan(conv, self.tiles, weights, stages, summand)]
-        seen = folded_text(conv) + parts_text(conv) + rows_text(conv)
-        return tasks, seen + self.tiles.choice
+        return tasks, seen_text(conv) + self.tiles.choice
 
     @property
     def is_in_parts(self) -> bool:
@@ -214,10 +205,11 @@ def tiled_convolution(
     planning: Planning,
     operation: Operation,
     conv: Convolution,
-    parts_of: PartsOf = no_parts,
+    *,
+    has_parts: bool = False,
 ) -> TiledConvolution:
-    """Tile the rows of every image, or of the parts of it, where that is cheaper. Raises
-    LoweringError.
+    """Tile the rows of every image, or with ``has_parts`` of the parts of it, as tensors allow
+    that, where that is cheaper. Raises LoweringError.
     """
     conv = with_settled_channels(with_known_taps(with_equal_sides(conv)))
     if not rounds_twice(conv.chip, conv.kind, per_channel=True):
@@ -231,5 +223,10 @@ def tiled_convolution(
     unknown = refusal(conv)
     if unknown:
         raise LoweringError(conv.node, FORM_IS_KNOWN, unknown)
-    seen, tiles = plan_rows(conv, parts_of(conv))
+    parts: list[Convolution] = []
+    if has_parts:
+        if all(map(planning.has_whole_surfaces, (operation.operands[0], operation.result))):
+            parts += sections_of(conv)
+        parts += row_pairs_of(conv)
+    seen, tiles = plan_rows(conv, parts)
     return TiledConvolution(planning, operation, seen, tiles, whole=conv)

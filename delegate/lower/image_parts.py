@@ -19,9 +19,10 @@ into columns, its pixels in shorter rows do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Final, TypeVar
 
 import numpy as np
@@ -44,20 +45,6 @@ Number = TypeVar("Number", bound=np.generic)
 _PAIR: Final = 2
 _PAIRED: Final[tuple[Pair, ...]] = ((_PAIR, _PAIR), (1, _PAIR), (_PAIR, 1))
 """Rows of the source and of the result that lie side by side."""
-
-PartsOf = Callable[[Convolution], Iterable[Convolution]]
-"""A function that gives the ways in which a convolution may see parts of its images."""
-
-
-def no_parts(conv: Convolution) -> tuple[Convolution, ...]:
-    """Return nothing: images stay whole."""
-    return ()
-
-
-def all_parts_of(conv: Convolution) -> Iterator[Convolution]:
-    """``conv`` on sections and on pairs of rows."""
-    yield from sections_of(conv)
-    yield from row_pairs_of(conv)
 
 
 def sees_single_pixels(conv: Convolution) -> bool:
@@ -160,13 +147,22 @@ def in_parts(tensor: DeviceTensor, conv: Convolution, count: int) -> DeviceTenso
     return replace(tensor, view=section, surfaces=tensor.surfaces * count, within=strides)
 
 
-def parts_text(conv: Convolution) -> str:
-    """Describe the parts for the explanation of a plan."""
+def seen_text(conv: Convolution) -> str:
+    """Describe how ``conv`` sees its maps for the explanation of a plan."""
+    found, fold = "", conv.source.fold
+    if fold is not None:
+        lanes = f"{fold.window_h} x {fold.window_w} x {fold.channels}"
+        found += f"input folded by the host ({lanes} as {fold.lanes} channels), "
     if conv.are_rows:
         names = ("source", "result")
         paired = " and ".join(n for n, count in zip(names, conv.parts, strict=True) if count > 1)
-        return f"pairs of rows of the {paired} as channels, "
-    return f"{conv.parts[0]} sections of the image as channels, " if conv.parts[0] > 1 else ""
+        found += f"pairs of rows of the {paired} as channels, "
+    elif conv.parts[0] > 1:
+        found += f"{conv.parts[0]} sections of the image as channels, "
+    view, seen = conv.target.view, conv.output_view
+    if view.pixels == seen.pixels and view.width != seen.width:
+        found += f"pixels as {seen.height} x {seen.width}, "
+    return found
 
 
 def _section(view: View, count: int) -> View | None:
@@ -295,7 +291,11 @@ def plan_rows(
             ) from error
         return conv, groups
     best = conv
-    for other in _other_forms(conv, tuple(parts), len(tiles.tiles)):
+    others = [*parts]
+    if len(tiles.tiles) > 1:
+        wide = [other_rows(form) for form in (conv, *others) if not form.are_rows]
+        others += chain.from_iterable(wide)
+    for other in others:
         try:
             plan = plan_tiles(geometry_of(other))
         except LoweringError:
@@ -305,16 +305,6 @@ def plan_rows(
         if (plan.cost_cycles + margin, plan.moved_bytes) < tiles.rank:
             best, tiles = other, plan
     return best, tiles
-
-
-def _other_forms(
-    conv: Convolution, parts: tuple[Convolution, ...], tiles: int
-) -> Iterator[Convolution]:
-    """Ways to see the same memory. ``tiles``: of rows as they are."""
-    yield from parts
-    for form in (conv, *parts):
-        if tiles > 1 and not form.are_rows:
-            yield from other_rows(form)
 
 
 def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | None:
@@ -363,11 +353,3 @@ def row_lengths(chip: Chip, view: View) -> list[int]:
     for granule in GRANULES:
         chosen += [n for n in divisors if n % granule == 0][-1:]
     return [width for width in dict.fromkeys(chosen) if width != view.width]
-
-
-def rows_text(conv: Convolution) -> str:
-    """Describe it for the explanation of a plan."""
-    view, seen = conv.target.view, conv.output_view
-    if view.pixels != seen.pixels or view.width == seen.width:
-        return ""
-    return f"pixels as {seen.height} x {seen.width}, "

@@ -213,6 +213,8 @@ def choose_fold(
     """Return the folded view of ``source`` for a dense convolution with ``outputs`` kernels over
     ``rows`` and ``columns``, or None where that saves nothing.
     """
+    if rows.reach == columns.reach == 1:  # a window of several pixels has none of another kernel
+        return None
     channels = source.channels
     best: tuple[int, _FoldedAxis, _FoldedAxis] | None = None
     is_square = Primitive.UNEQUAL_SIDES in chip.lacks

@@ -60,6 +60,8 @@ def _index(use: TableUse) -> BnStage:
 
 def share_loads(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     """Tasks that follow one another use the same load, as far as their functions fit into one."""
+    if not uses_tables(layers):
+        return tuple(layers)
     loads = _loads([task for layer in layers for task in layer.tasks])
     return tuple(
         replace(layer, tasks=tuple(_within(task, next(loads)) for task in layer.tasks))

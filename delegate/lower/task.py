@@ -113,7 +113,6 @@ class CbufPlan:
     data_banks: int
     weight_banks: int
     weight_reuse: bool
-    data_reuse: bool = False
 
 
 @dataclass(frozen=True, slots=True)

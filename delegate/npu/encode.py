@@ -12,14 +12,13 @@ All tasks are one job: they follow each other on one core.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import part_of
 from delegate.errors import EncodingError
 from delegate.lower.legalize import used_by
-from delegate.lower.lowered import Layer
 from delegate.lower.task import DpuTask, Ref, TableLoad, Task
 from delegate.npu.regcmd import Segment
 
@@ -41,13 +40,6 @@ class ScheduledTask:
 
     layer: int
     task: Task | TableLoad
-
-
-def schedule(layers: Sequence[Layer]) -> list[ScheduledTask]:
-    """Return the tasks of all layers, in order."""
-    return [
-        ScheduledTask(index, task) for index, layer in enumerate(layers) for task in layer.tasks
-    ]
 
 
 def with_table_loads(

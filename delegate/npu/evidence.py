@@ -16,7 +16,7 @@ from typing import Final
 from delegate.chip.chip import Chip, Form, Registers, Standing
 from delegate.chip.chips import chip_named, part_of
 from delegate.chip.element import ATOM_BYTES, Element
-from delegate.chip.known_forms import Items, KnownForms, known_forms_of, stages_of
+from delegate.chip.known_forms import KnownForms, known_forms_of
 from delegate.errors import EncodingError
 from delegate.lower.legalize import SUMMAND
 from delegate.lower.task import (
@@ -130,13 +130,12 @@ _SIDE: Final = 4
 class FormEvidence:
     """``known``: the forms that others have run; None: whatever the chip's encoder takes is what
     its vendor's programs have. ``is_exact``: forms nobody has run are taken, too, but for those
-    that others saw fail. ``avoided``: stages that failed on this board, by kind.
+    that others saw fail.
     """
 
     chip: Chip
     known: KnownForms | None
     is_exact: bool = False
-    avoided: frozenset[tuple[str, Items]] = frozenset()
     _memory: dict[tuple[TaskKind, Element, Stages, bool], Standing] = field(
         default_factory=dict, repr=False
     )
@@ -196,12 +195,11 @@ class FormEvidence:
         return not self.refusal(TaskForm(form, ()))
 
     def _form_of(self, task: Task) -> Form | None:
-        """Return the form of ``task``; None: the encoder refuses it, or its stages are avoided."""
+        """Return the form of ``task``; None: the encoder refuses it."""
         try:
-            form = form_of(self.chip, encode_task(self.chip, "", task))
+            return form_of(self.chip, encode_task(self.chip, "", task))
         except EncodingError:
             return None
-        return None if (form.kind, stages_of(form.settings)) in self.avoided else form
 
     def refusal(self, task: TaskForm) -> str:
         """Return why a program may not have such a task; empty: it may. Float models have no other

@@ -21,7 +21,7 @@ from delegate.lower.lowered import Layer, LoweredPartition
 from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import BufferId, ConvTask, TableLoad, Task
 from delegate.npu import FORMAT_VERSION, program_types
-from delegate.npu.encode import ScheduledTask, encode_task, schedule, with_table_loads
+from delegate.npu.encode import ScheduledTask, encode_task, with_table_loads
 from delegate.npu.evidence import KEPT_TABLE, TaskForm, task_forms
 from delegate.npu.perf import estimate_task
 from delegate.npu.program_check import check_program
@@ -70,11 +70,12 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     Raises EncodingError when a register field does not hold its value, ProgramError when the
     partition's buffers, references or bindings are inconsistent.
     """
-    tasks = schedule(lowered.layers)
+    layers = lowered.layers
+    tasks = [ScheduledTask(n, task) for n, layer in enumerate(layers) for task in layer.tasks]
     if lowered.table_atoms is not None:
         are_kept = KEPT_TABLE not in lowered.chip.missing
         tasks = list(with_table_loads(tasks, lowered.table_atoms, are_kept=are_kept))
-    segments = [_encode(lowered.chip, lowered.layers[item.layer], item.task) for item in tasks]
+    segments = [_encode(lowered.chip, layers[item.layer], item.task) for item in tasks]
     _check_reuse(lowered, tasks)
     forms = list(task_forms(lowered.chip, tasks, segments))
     _check_forms(lowered, tasks, forms)
@@ -87,7 +88,7 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
         name=lowered.name,
         buffers=buffers,
         relocs=tuple(_relocs(segments, offsets)),
-        layers=tuple(ProgramLayer(item.name, item.op, item.nodes) for item in lowered.layers),
+        layers=tuple(ProgramLayer(item.name, item.op, item.nodes) for item in layers),
         tasks=tuple(
             _program_task(lowered.chip, item, segment, first, form)
             for item, segment, first, form in zip(tasks, segments, offsets, forms, strict=True)

@@ -12,7 +12,7 @@ whose address they hold. Registers and fields that no table names are 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
@@ -53,11 +53,6 @@ def unpack_word(word: int, registers: RegisterMap = REGISTERS) -> Command:
     """Return the parts of a command word and the register that it addresses on a chip."""
     target, value, offset = word >> 48, word >> 16 & VALUE_MASK, word & 0xFFFF
     return Command(target, offset, value, registers.by_address.get((target, offset)))
-
-
-def read_commands(words: Iterable[int], registers: RegisterMap = REGISTERS) -> Iterator[Command]:
-    """Return every word of a stream, decoded, in order."""
-    return (unpack_word(int(word), registers) for word in words)
 
 
 @dataclass(frozen=True, slots=True)

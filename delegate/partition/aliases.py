@@ -244,6 +244,8 @@ def plan_functions(
     refusal of nodes that could only be part of one, and are not in this partition, or whose results
     the reference kernels leave undefined.
     """
+    if all(record_of(graph, graph.node(i)).function is None for i in partition.nodes):
+        return FunctionPlan({}, {}, frozenset(), ())
     joiner = _joined(graph, partition, wanted)
     refusals = {}
     chains = joiner.needed_chains

@@ -29,9 +29,7 @@ def in_half(graph: Graph, wanted: str) -> Graph:
     graph = with_shape_constants(graph)
     has_floats = any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors)
     folded = _folded(graph)
-    has_half = any(_is_half(tensor.constant) for tensor in folded.values())
-    is_told = has_half or _bears_half(graph.reduced_precision) or bool(_real_weights(graph))
-    if not has_floats or wanted == "off" or (wanted == "auto" and not is_told):
+    if not has_floats or wanted == "off" or (wanted == "auto" and not _bears_half(graph, folded)):
         whole = {index: tensor for index, tensor in folded.items() if tensor.dtype not in _FLOATS}
         return replace(_with(graph, whole), folded=frozenset(whole)) if whole else graph
     dense = _with(graph, folded)
@@ -51,7 +49,7 @@ def _folded(graph: Graph) -> dict[int, Tensor]:
     changing.update(tensor.index for tensor in graph.tensors if tensor.is_variable)
     found = {index: graph.tensor(index) for index in graph.folded}
     left = [node for node in graph.nodes if _may_fold(node) and node.outputs[0] not in found]
-    while True:
+    while left:
         known = _with(graph, found)
         before = len(found)
         for node in left:
@@ -60,6 +58,7 @@ def _folded(graph: Graph) -> dict[int, Tensor]:
         if len(found) == before:
             return found
         left = [node for node in left if node.outputs[0] not in found]
+    return found
 
 
 def _may_fold(node: Node) -> bool:
@@ -113,10 +112,11 @@ def _real_values(tensor: Tensor) -> Tensor | None:
     return replace(tensor, dtype=DType.FLOAT32, quantization=None, constant=read_only(numbers))
 
 
-def _bears_half(reduced_precision: str) -> bool:
-    """Read a text such as "fp16accfp32": types to compute in, then "acc" and those to sum in."""
-    return "fp16" in reduced_precision.partition("acc")[0]
-
-
-def _is_half(constant: object) -> bool:
-    return isinstance(constant, np.ndarray) and constant.dtype == np.float16
+def _bears_half(graph: Graph, folded: Mapping[int, Tensor]) -> bool:
+    """Return whether whoever made ``graph`` took fp16 to be enough. The text of the metadata, such
+    as "fp16accfp32", has types to compute in, then "acc" and those to sum in.
+    """
+    constants = (tensor.constant for tensor in folded.values())
+    if any(values is not None and values.dtype == np.float16 for values in constants):
+        return True
+    return "fp16" in graph.reduced_precision.partition("acc")[0] or bool(_real_weights(graph))

@@ -112,6 +112,8 @@ class Computed:
         """Return the partitions of ``supported`` nodes, each with those that are computed for it
         alone. ``partitions_of`` groups nodes as the runtime does.
         """
+        if not self._nodes:
+            return list(partitions_of(frozenset(supported)))
         left: set[int] = set()
         while True:
             computed = self._read_by(supported, left)

@@ -101,8 +101,10 @@ class _Pairing:
             return
         result = self._tensors[maker.outputs[0]]
         images, height, width, channels = result.shape
+        if width % PAIR or PAIR * channels > self._facts.chip.groups.dense_kernels:
+            return
         found = self._followed(maker.outputs[0])
-        if width % PAIR or PAIR * channels > self._facts.chip.groups.dense_kernels or found is None:
+        if found is None:
             return
         first = self._making(maker)
         second = None if found.reader is None else self._reading(found.reader, found.pad)

@@ -65,7 +65,7 @@ def workload_of(
         for node in nodes
         if record_of(graph, node).movement is Movement.KEEP and node.index not in free
     ]
-    reordered = reorder_operations(facts, moved, partition.outputs)
+    reordered = reorder_operations(facts, moved, partition.outputs) if moved else {}
     without_tasks = {*free, *functions.within, *(node.index for node in neighbours.values())}
     operations: list[Operation] = []
     for node in nodes:
@@ -221,7 +221,9 @@ def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:
         tuple(dict.fromkeys(edge.inner for edge in inputs)),
         tuple(dict.fromkeys(edge.inner for edge in outputs)),
     )
-    moved = HostLayout(graph, inner) if refusals else host_layout_of(graph, inner)
+    may_move = any(record_of(graph, graph.node(i)).movement is not None for i in inner.nodes)
+    is_moved = may_move and not refusals
+    moved = host_layout_of(graph, inner) if is_moved else HostLayout(graph, inner)
     return EdgePlan(
         moved.graph,
         moved.inner,

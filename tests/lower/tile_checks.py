@@ -31,23 +31,23 @@ def check_plan(geometry, plan):
     assert covered == geometry.kernels
     for tile in plan.tiles:
         gap = geometry.columns.output_size - tile.columns.output_size
-        assert gap <= geometry.limits.notch or tile.rows.output_size == 1
+        assert gap <= geometry.chip.limits.notch or tile.rows.output_size == 1
     assert parts[-1].first + parts[-1].outputs == geometry.outputs
 
 
 def check_tile(geometry, tile):
     assert tile.data_banks >= 1
     assert tile.weight_banks >= 1
-    assert tile.data_banks + tile.weight_banks <= geometry.cbuf.banks
+    assert tile.data_banks + tile.weight_banks <= geometry.chip.cbuf.banks
     channels = tile.part.kernels if geometry.is_depthwise else geometry.channels
     width = tile.columns.input_size
     assert tile.entries_per_row == geometry.row_entries(width, channels)
-    assert tile.entries_per_row <= geometry.cbuf.max_row_entries
+    assert tile.entries_per_row <= geometry.chip.cbuf.max_row_entries
     needed = tile.rows.input_size * tile.entries_per_row
-    assert needed <= tile.data_banks * geometry.cbuf.bank_entries
+    assert needed <= tile.data_banks * geometry.chip.cbuf.bank_entries
     if width == 1:  # the last rows of an image of one column are lost in a last bank that is full
-        before_last = (tile.data_banks - 1) * geometry.cbuf.bank_entries
-        assert needed - before_last <= 0.95 * geometry.cbuf.bank_entries
+        before_last = (tile.data_banks - 1) * geometry.chip.cbuf.bank_entries
+        assert needed - before_last <= 0.95 * geometry.chip.cbuf.bank_entries
     assert (-(-channels * geometry.element_bytes // 64) - 1) * width <= 2047
     outputs = tile.part.outputs
     assert max(tile.rows.output_size, tile.columns.output_size, outputs) <= 4096
@@ -55,13 +55,13 @@ def check_tile(geometry, tile):
     if not geometry.is_depthwise:
         weights *= geometry.channels
     if tile.weights_resident:
-        assert weights <= tile.weight_banks * geometry.cbuf.bank_bytes
+        assert weights <= tile.weight_banks * geometry.chip.cbuf.bank_bytes
     else:  # the array waits for ever where less than two groups of kernels are there
         two_groups = weights // tile.part.kernels * geometry.group * 2
-        assert two_groups <= tile.weight_banks * geometry.cbuf.bank_bytes
+        assert two_groups <= tile.weight_banks * geometry.chip.cbuf.bank_bytes
     for axis, window in ((geometry.rows, tile.rows), (geometry.columns, tile.columns)):
         assert window.input_size >= 1
-        assert (window.input_size - 1) * axis.spread < geometry.limits.feature_size
+        assert (window.input_size - 1) * axis.spread < geometry.chip.limits.feature_size
         assert 0 <= window.pad <= max(axis.pad, axis.spread - 1)
         held = range(window.input_start, window.input_start + window.input_size)
         assert held.start >= 0

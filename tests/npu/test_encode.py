@@ -12,7 +12,6 @@ from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
 from delegate.npu.encode import encode_task
 from delegate.npu.regcmd import (
     fetch_amount,
-    read_commands,
     segment_stride_words,
     unpack_word,
 )
@@ -317,7 +316,9 @@ def test_maxima_are_those_of_a_stream_that_two_simulators_agree_on(number, heigh
     if not MAXIMA:
         pytest.skip("no folder of streams")
     words = list(streams(MAXIMA[0]))[number]
-    theirs = {c.register.full_name: c.value for c in read_commands(words) if c.register}
+    theirs = {
+        c.register.full_name: c.value for c in map(unpack_word, map(int, words)) if c.register
+    }
     target = theirs["DPU.DST_SURF_STRIDE"]
     task = dataclasses.replace(
         add_task(h=height, w=width, c=32, bs=BsStage(), out=OutConvert(1, 0, 0)),

@@ -21,7 +21,7 @@ from delegate.lower.task import (
     Weights,
 )
 from delegate.npu.encode import encode_task
-from delegate.npu.regcmd import read_commands, tail_words, unpack_word
+from delegate.npu.regcmd import tail_words, unpack_word
 from tests.loops import for_each
 from tests.shared_folder import capture_files
 
@@ -124,7 +124,7 @@ def task_of(value):
 @every_capture
 def test_reencoding_gives_the_captured_words(path):
     for words in streams(path):
-        body = list(read_commands(words[:-4]))
+        body = [unpack_word(int(word)) for word in words[:-4]]
         value = {command.register.full_name: command.value for command in body}
         ours = [unpack_word(word) for word in encode_task(RK3588, "capture", task_of(value)).words]
         assert {c.register.full_name for c in ours} == set(value)

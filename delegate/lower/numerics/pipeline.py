@@ -9,7 +9,7 @@
 BS adds before it multiplies, BN after. Shifts round half to even; OUT_CVT's rounds half away from
 zero, or on a board that cannot (``last_rounding``) to even as well. An operand is a number (a
 register) or an array with one value per channel (memory); EW's can also be another tensor,
-converted before: (e + offset) * scale >> shift. A lookup table stands between BN and EW.
+converted before: (e + offset) * scale. A lookup table stands between BN and EW.
 
 Every stage but a table rises with its input as long as no multiplier is negative, and so does a
 pipeline without one.
@@ -76,8 +76,8 @@ def table_entries(results: Int64Array) -> Int64Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ew:
-    """``operand`` None: another tensor, of which ``(e + offset) * scale >> operand_shift`` is
-    taken, rounded half to even. ``shift``: of a product.
+    """``operand`` None: another tensor, of which ``(e + offset) * scale`` is taken. ``shift``: of
+    a product.
     """
 
     operation: EwOperation
@@ -87,14 +87,12 @@ class Ew:
     shift: int = 0
     relu: bool = False
     relux: int | None = None
-    operand_shift: int = 0
 
     def converted(self, e: FloatArray | float) -> FloatArray | float:
         """Return the operation's operand, of values of the other tensor."""
         if self.operand is not None:
             return _column(self.operand)
-        wide = (e + self.offset) * self.scale
-        return np.rint(wide * 2.0**-self.operand_shift) if self.operand_shift else wide
+        return (e + self.offset) * self.scale
 
     def of(self, x: FloatArray, operand: FloatArray | float) -> FloatArray:
         """Return EW's result of ``x`` and its converted operand, before its clamps."""

@@ -44,10 +44,14 @@ def kernel_parts(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
         if len(parts) == last:
             continue
         last = len(parts)
-        if align(parts[0].outputs, geometry.group) > geometry.limits.cube_size:
+        if align(parts[0].outputs, geometry.group) > geometry.chip.limits.cube_size:
             continue
-        needed = ceil_div(geometry.weight_bytes(parts[0]), geometry.cbuf.bank_bytes)
-        if geometry.is_depthwise or banks == 0 or (needed < banks and needed < geometry.cbuf.banks):
+        needed = ceil_div(geometry.weight_bytes(parts[0]), geometry.chip.cbuf.bank_bytes)
+        if (
+            geometry.is_depthwise
+            or banks == 0
+            or (needed < banks and needed < geometry.chip.cbuf.banks)
+        ):
             yield parts
             banks = needed
 
@@ -72,11 +76,11 @@ def column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window,
     last = 0
     # No row holds more pixels, padding aside: fewer columns than that need not be tried.
     pixels = (
-        geometry.cbuf.max_row_entries
-        * geometry.cbuf.entry_bytes
+        geometry.chip.cbuf.max_row_entries
+        * geometry.chip.cbuf.entry_bytes
         // (channels * geometry.element_bytes)
     )
-    most_pixels = axis.most_inputs(geometry.limits.feature_size)
+    most_pixels = axis.most_inputs(geometry.chip.limits.feature_size)
     widest = min(pixels, most_pixels) * axis.spread
     most = (widest + 2 * axis.reach) // axis.stride + 1
     has_whole_rows = Primitive.ROW_PARTS in geometry.chip.lacks
@@ -94,8 +98,8 @@ def column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window,
         entries = geometry.row_entries(width, channels)
         if (
             width <= most_pixels
-            and size <= geometry.limits.cube_size
-            and entries <= geometry.cbuf.max_row_entries
+            and size <= geometry.chip.limits.cube_size
+            and entries <= geometry.chip.cbuf.max_row_entries
         ):
             yield windows
 
@@ -103,11 +107,11 @@ def column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window,
 def weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[int, ...]:
     """Numbers of banks worth a try: none if less than two groups of kernels would stream."""
     weight_bytes, group_bytes = geometry.weight_bytes(part), geometry.group_bytes(part)
-    cbuf = geometry.cbuf
+    cbuf = geometry.chip.cbuf
     if cbuf.data_banks:
         return (cbuf.weight_banks,)
     rule = weight_banks_needed(cbuf, weight_bytes, group_bytes)
-    resident = ceil_div(weight_bytes, geometry.cbuf.bank_bytes)
+    resident = ceil_div(weight_bytes, geometry.chip.cbuf.bank_bytes)
     first = dict.fromkeys(banks for banks in (rule, resident) if banks < cbuf.banks)
     streaming = ceil_div(2 * group_bytes, cbuf.bank_bytes)
     if _is_one_tile(geometry, part, streaming):
@@ -119,8 +123,8 @@ def _is_one_tile(geometry: ConvGeometry, part: Part, weight_banks: int) -> bool:
     """Return whether all pixels of the input lie in the other banks."""
     rows, columns = (axis.windows(axis.wanted)[0] for axis in (geometry.rows, geometry.columns))
     entries = geometry.row_entries(columns.input_size, geometry.input_channels(part))
-    needed = geometry.cbuf.banks_of_image(rows.input_size, columns.input_size, entries)
-    return needed + weight_banks <= geometry.cbuf.banks
+    needed = geometry.chip.cbuf.banks_of_image(rows.input_size, columns.input_size, entries)
+    return needed + weight_banks <= geometry.chip.cbuf.banks
 
 
 def row_windows(
@@ -132,7 +136,7 @@ def row_windows(
     """
     axis = geometry.rows
     gap = geometry.columns.output_size - min(column.output_size for column in columns)
-    most = 1 if gap > geometry.limits.notch else geometry.limits.cube_size
+    most = 1 if gap > geometry.chip.limits.notch else geometry.chip.limits.cube_size
     greedy = []
     start = axis.begin
     while start < axis.output_size:
@@ -190,8 +194,8 @@ def plan_input_groups(
     A group fits if the weight banks hold two groups of its kernels, one of them being fetched
     while the other is used.
     """
-    lanes, entry = geometry.channels, geometry.cbuf.entry_bytes
-    if align(max(geometry.outputs, sum_kernels), geometry.group) > geometry.limits.cube_size:
+    lanes, entry = geometry.channels, geometry.chip.cbuf.entry_bytes
+    if align(max(geometry.outputs, sum_kernels), geometry.group) > geometry.chip.limits.cube_size:
         return None
     for count in range(2, lanes // CHANNELS_PER_SURFACE + 1):
         size = ceil_div(lanes, count)
@@ -211,13 +215,16 @@ def _data_banks(geometry: ConvGeometry, channels: int, kernels: int) -> int | No
     columns = min(geometry.columns.reach, geometry.columns.input_size)
     entries = geometry.row_entries(columns, channels)
     products = geometry.taps * channels
-    if max(rows, columns) > geometry.limits.feature_size or entries > geometry.cbuf.max_row_entries:
+    if (
+        max(rows, columns) > geometry.chip.limits.feature_size
+        or entries > geometry.chip.cbuf.max_row_entries
+    ):
         return None
-    if channels > geometry.limits.input_channels or products > geometry.limits.products:
+    if channels > geometry.chip.limits.input_channels or products > geometry.chip.limits.products:
         return None
-    banks = geometry.cbuf.banks_of_image(rows, columns, entries)
+    banks = geometry.chip.cbuf.banks_of_image(rows, columns, entries)
     part = Part(0, kernels, geometry.outputs)
     narrowed = replace(geometry, channels=channels)
     wanted = min(2 * narrowed.group_bytes(part), narrowed.weight_bytes(part))
-    fits = banks + ceil_div(wanted, geometry.cbuf.bank_bytes) <= geometry.cbuf.banks
+    fits = banks + ceil_div(wanted, geometry.chip.cbuf.bank_bytes) <= geometry.chip.cbuf.banks
     return banks if fits else None

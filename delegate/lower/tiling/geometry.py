@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from delegate.chip.chip import Cbuf, Chip, Limits
+from delegate.chip.chip import Cbuf, Chip
 from delegate.chip.element import ATOM_BYTES, align
 
 
@@ -150,14 +150,6 @@ class ConvGeometry:
     node: int = -1
 
     @property
-    def cbuf(self) -> Cbuf:
-        return self.chip.cbuf
-
-    @property
-    def limits(self) -> Limits:
-        return self.chip.limits
-
-    @property
     def taps(self) -> int:
         return self.rows.kernel * self.columns.kernel
 
@@ -178,14 +170,18 @@ class ConvGeometry:
         A task of the latter kind still writes a whole group: its last surfaces hold nothing of use
         until the next part overwrites them, and those of the last part need room.
         """
-        is_fixed = self.cbuf.data_banks > 0
-        if is_fixed or self.is_depthwise or self._smallest_banks(self.group) <= self.cbuf.banks:
+        is_fixed = self.chip.cbuf.data_banks > 0
+        if (
+            is_fixed
+            or self.is_depthwise
+            or self._smallest_banks(self.group) <= self.chip.cbuf.banks
+        ):
             return self.group
         return self.atom_channels
 
     def row_entries(self, width: int, channels: int) -> int:
         """CBUF entries of a row of ``channels``."""
-        return entries_per_row(self.cbuf, width, channels, self.element_bytes)
+        return entries_per_row(self.chip.cbuf, width, channels, self.element_bytes)
 
     def _smallest_banks(self, kernels: int) -> int:
         """Banks for one output pixel of ``kernels`` kernels."""
@@ -193,8 +189,8 @@ class ConvGeometry:
         reach = min(self.columns.reach, self.columns.input_size)
         rows = min(self.rows.reach, self.rows.input_size)
         entries = self.row_entries(reach, self.input_channels(part))
-        weights = ceil_div(self.group_bytes(part), self.cbuf.bank_bytes)
-        return self.cbuf.banks_of_image(rows, reach, entries) + weights
+        weights = ceil_div(self.group_bytes(part), self.chip.cbuf.bank_bytes)
+        return self.chip.cbuf.banks_of_image(rows, reach, entries) + weights
 
     def input_channels(self, part: Part) -> int:
         """Channels a task of ``part`` fetches."""

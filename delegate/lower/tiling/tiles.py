@@ -121,14 +121,16 @@ def _plans(
     is certain to cost more than ``best``.
     """
     widest = max(parts, key=lambda part: part.kernels)
-    most_rows = geometry.rows.most_inputs(geometry.limits.feature_size)
+    most_rows = geometry.rows.most_inputs(geometry.chip.limits.feature_size)
     for columns in column_windows(geometry, widest):
         width = max(window.input_size for window in columns)
         entries = geometry.row_entries(width, geometry.input_channels(widest))
         narrowest = min(window.input_size for window in columns)
         found = False
         for banks in weight_bank_choices(geometry, widest):
-            height = geometry.cbuf.rows_within(geometry.cbuf.banks - banks, narrowest, entries)
+            height = geometry.chip.cbuf.rows_within(
+                geometry.chip.cbuf.banks - banks, narrowest, entries
+            )
             for rows in row_windows(geometry, min(height, most_rows), columns):
                 found = True
                 tiles = len(parts) * len(columns) * len(rows)
@@ -149,16 +151,16 @@ def _plan(
     tiles = []
     cycles = moved = 0
     for part in parts:
-        data_banks = geometry.cbuf.banks - weight_banks
+        data_banks = geometry.chip.cbuf.banks - weight_banks
         channels = geometry.input_channels(part)
         per_row = {window: geometry.row_entries(window.input_size, channels) for window in columns}
-        if len(rows) == len(columns) == 1 and not geometry.cbuf.data_banks:
+        if len(rows) == len(columns) == 1 and not geometry.chip.cbuf.data_banks:
             # One tile: rows take what they need, weights the rest.
             image = rows[0].input_size, columns[0].input_size, per_row[columns[0]]
-            data_banks = geometry.cbuf.banks_of_image(*image)
-        banks = geometry.cbuf.banks - data_banks
+            data_banks = geometry.chip.cbuf.banks_of_image(*image)
+        banks = geometry.chip.cbuf.banks - data_banks
         weight_bytes = geometry.weight_bytes(part)
-        resident = weight_bytes <= banks * geometry.cbuf.bank_bytes
+        resident = weight_bytes <= banks * geometry.chip.cbuf.bank_bytes
         is_first = True
         for column in columns:
             for row in rows:
@@ -215,14 +217,14 @@ def _check_smallest(geometry: ConvGeometry) -> None:
     channels = geometry.input_channels(smallest)
     reach = min(geometry.columns.reach, geometry.columns.input_size)
     entries = geometry.row_entries(reach, channels)
-    if reach > geometry.limits.feature_size or entries > geometry.cbuf.max_row_entries:
+    if reach > geometry.chip.limits.feature_size or entries > geometry.chip.cbuf.max_row_entries:
         raise LoweringError(
             geometry.node,
             ROW_FITS_CBUF,
             f"the {reach} pixels x {channels} channels one output reaches over take {entries} CBUF "
-            f"entries in a row, more than {geometry.cbuf.max_row_entries}",
+            f"entries in a row, more than {geometry.chip.cbuf.max_row_entries}",
         )
-    slice_bytes = geometry.cbuf.weight_slice_bytes
+    slice_bytes = geometry.chip.cbuf.weight_slice_bytes
     if slice_bytes and geometry.group_bytes(smallest) > slice_bytes:
         raise LoweringError(
             geometry.node,
@@ -231,17 +233,17 @@ def _check_smallest(geometry: ConvGeometry) -> None:
             f"more than {slice_bytes} not all groups are known to compute",
         )
     rows = min(geometry.rows.reach, geometry.rows.input_size)
-    banks = geometry.cbuf.banks_of_image(rows, reach, entries)
-    banks += ceil_div(geometry.group_bytes(smallest), geometry.cbuf.bank_bytes)
-    if banks > geometry.cbuf.banks or rows > geometry.limits.feature_size:
+    banks = geometry.chip.cbuf.banks_of_image(rows, reach, entries)
+    banks += ceil_div(geometry.group_bytes(smallest), geometry.chip.cbuf.bank_bytes)
+    if banks > geometry.chip.cbuf.banks or rows > geometry.chip.limits.feature_size:
         raise _nothing_fits(geometry, rows, entries, geometry.group_bytes(smallest))
     products = geometry.taps * (1 if geometry.is_depthwise else channels)
-    if channels > geometry.limits.input_channels or products > geometry.limits.products:
+    if channels > geometry.chip.limits.input_channels or products > geometry.chip.limits.products:
         raise LoweringError(
             geometry.node,
             TILE_FITS_CBUF,
             f"{channels} input channels and {products} products per output; a task takes up to "
-            f"{geometry.limits.input_channels} and {geometry.limits.products}",
+            f"{geometry.chip.limits.input_channels} and {geometry.chip.limits.products}",
         )
 
 
@@ -253,7 +255,7 @@ def _nothing_fits(
         TILE_FITS_CBUF,
         f"{rows} input rows ({entries} CBUF entries each) and one group of "
         f"{min(geometry.kernels, geometry.unit)} kernels ({group_bytes} bytes) do not fit the "
-        f"{geometry.cbuf.banks} banks of CBUF",
+        f"{geometry.chip.cbuf.banks} banks of CBUF",
     )
 
 

@@ -167,8 +167,6 @@ def _unknown_stages(task: ConvTask) -> Iterator[tuple[str, str]]:
 
 def _cbuf_problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
     cbuf, entries = task.cbuf, task.feature.entries_per_row
-    if cbuf.data_reuse:
-        yield "CNA.CBUF_CON0.DATA_REUSE", "is not used: every task fetches its own rows"
     if (cbuf.data_banks, cbuf.weight_banks) != (chip.cbuf.data_banks, chip.cbuf.weight_banks):
         problem = f"= {cbuf.data_banks} of {cbuf.data_banks + cbuf.weight_banks} is not proven"
         yield "CNA.CBUF_CON0.DATA_BANK", problem

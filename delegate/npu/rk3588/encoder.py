@@ -226,7 +226,6 @@ def _own_values(writer: RegCmdWriter, task: ConvTask) -> Table:
         },
         "CNA.CBUF_CON0": {
             "WEIGHT_REUSE": task.cbuf.weight_reuse,
-            "DATA_REUSE": task.cbuf.data_reuse,
             "WEIGHT_BANK": task.cbuf.weight_banks,
             "DATA_BANK": task.cbuf.data_banks,
         },

@@ -18,7 +18,6 @@ from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import share_differing
 from delegate.lower.convolution import tiled_convolution
-from delegate.lower.image_parts import all_parts_of, row_pairs_of
 from delegate.lower.legalize import rounds_twice
 from delegate.lower.lowering import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import DeviceTensor, View
@@ -305,7 +304,7 @@ def cost_whole(planning: Planning, operation: Operation, conv: Convolution) -> i
     without parts whose channels have scales of one size.
     """
     try:
-        found = tiled_convolution(planning, operation, conv, all_parts_of)
+        found = tiled_convolution(planning, operation, conv, has_parts=True)
         share = share_differing(found.conv)
     except LoweringError:
         return None
@@ -332,10 +331,7 @@ def _planned(
     """
     if source.fold is not None:
         conv = fold_convolution(conv, source)
-    tensors = operation.operands[0], operation.result
-    has_sections = all(planning.has_whole_surfaces(tensor) for tensor in tensors)
-    parts_of = all_parts_of if has_sections else row_pairs_of
-    found = tiled_convolution(planning, operation, conv, parts_of)
+    found = tiled_convolution(planning, operation, conv, has_parts=True)
     if rounds_twice(planning.chip, conv.kind, per_channel=True):
         return found.plan
     from delegate.lower.split_by_scale import split_by_scale

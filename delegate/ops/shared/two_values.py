@@ -6,7 +6,7 @@ for every pair when the node is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,10 +15,12 @@ import numpy.typing as npt
 from delegate.lower.binary_elementwise import (
     Requantize,
     broadcast,
-    lower_pair,
     met_views,
+    pair_operands,
+    pair_tasks,
     repeats,
     surfaces_read,
+    with_broadcast,
 )
 from delegate.lower.legalize import is_known, pair, ties_away
 from delegate.lower.lowered import Layer
@@ -28,7 +30,7 @@ from delegate.lower.memory.tensors import DeviceTensor, view_of
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Ew, EwOperation, Pipeline
 from delegate.lower.numerics.tflite import SUM_BITS, activation_range
-from delegate.lower.operation import Memory, Operation, Plan, Planning
+from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.selection import map_bytes
 from delegate.lower.task import ElementwiseTask, Task, TaskKind
@@ -127,10 +129,16 @@ def pair_footprint(planning: Planning, operation: Operation) -> Footprint:
 def plan_pair(planning: Planning, operation: Operation, requantize: Requantize) -> Plan:
     """Return the plan of two operands, from which ``requantize`` gives the stages."""
 
-    def emit(memory: Memory) -> Layer:
-        return lower_pair(planning, operation.node, requantize, memory)
+    chip, graph, node = planning.chip, planning.graph, operation.node
 
-    return Plan(operation, pair_footprint(planning, operation), emit)
+    def tasks(memory: Memory) -> Iterable[Task]:
+        target = memory.tensors[operation.result]
+        before, tensors = with_broadcast(chip, node, target.view, memory, memory.work)
+        operands = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
+        pipeline = requantize(operands, target, operands[0].index != node.inputs[0])
+        return (*before, *pair_tasks(chip, operands, target, pipeline))
+
+    return plan_of(planning, operation, pair_footprint(planning, operation), tasks)
 
 
 def _via_add(planning: Planning, operation: Operation, pair: Plan) -> Plan:
