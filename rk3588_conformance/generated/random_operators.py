@@ -371,7 +371,7 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "gathered": _gathered,
     "branches": _branches,
 }
-STEPS: Sequence[str] = (*3 * ("function",), "quotient", "slopes", *4 * ("pair",), "squares",
-                        "shares", "extremum", *2 * ("pooled",), "reduced", *2 * ("resized",),
+STEPS: Sequence[str] = (*2 * ("function",), "shares", "quotient", "slopes", *4 * ("pair",),
+                        "squares", "extremum", *2 * ("pooled",), "reduced", *2 * ("resized",),
                         *2 * ("spread",), "blocks", *2 * ("transposed",), "reshaped", "bordered",
                         "uneven", "repeated", "gathered", *2 * ("branches",))  # fmt: skip

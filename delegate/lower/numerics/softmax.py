@@ -74,11 +74,19 @@ class Known:
     sums_behind: bool
 
 
-@functools.lru_cache(maxsize=64)
 def softmax(node: int, classes: int, step: float, known: Known) -> Chain:
     """Return the chain with the fewest tasks of known stages. ``step``: by what logarithms of
     exponentials differ whose values differ by one. Raises LoweringError where none is proven.
     """
+    found = _proven(classes, step, known)
+    if found is None:
+        problem = f"no chain of tables is for {classes} classes whose steps are {step:.6g}"
+        raise LoweringError(node, WITHIN_ONE_LSB, problem)
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _proven(classes: int, step: float, known: Known) -> Chain | None:
     for has_maximum, coarse, is_split in _ways(classes):
         rows = Rows(classes, step, has_maximum)
         is_known = (known.split or not is_split) and (known.sums_behind or not has_maximum)
@@ -91,8 +99,7 @@ def softmax(node: int, classes: int, step: float, known: Known) -> Chain:
         reciprocal = _reciprocal(rows, planes, is_split=is_split)
         if is_proven(rows, planes, reciprocal, product):
             return Chain(has_maximum, planes, reciprocal, product)
-    problem = f"no chain of tables is for {classes} classes whose steps are {step:.6g}"
-    raise LoweringError(node, WITHIN_ONE_LSB, problem)
+    return None
 
 
 def _product(unit: float, known: Known) -> Pipeline | None:
