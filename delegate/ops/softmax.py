@@ -130,20 +130,21 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 def _chain(planning: Planning, operation: Operation, classes: int) -> Chain:
     chip, node = planning.chip, operation.node
     if not allows_steps(chip):
-        problem = "about one in twenty is, of rows of any kind"
+        problem = "of rows of any values one in twenty is"
         raise LoweringError(node.index, EQUAL_IF_EXACT, problem)
-    if not is_known(chip, TaskKind.DENSE, table_behind(multiplies=False)):
-        problem = f"no known program of {chip.name} has a table behind a convolution, as sums need"
+    has_sums = may_add_behind(chip, TaskKind.DENSE, BnStage(relu=True))
+    if not (has_sums and is_known(chip, TaskKind.DENSE, table_behind(multiplies=False))):
+        problem = f"no known program of {chip.name} has a table, or a map, behind a convolution"
         raise LoweringError(node.index, FORM_IS_KNOWN, problem)
     has_largest = is_known(chip, TaskKind.ALONE, pair(EwOperation.MAX))
     known = Known(
         ties_away=ties_away(chip, TaskKind.ALONE, exact_product()),
         two_roundings=is_known(chip, TaskKind.ALONE, exact_product()),
         split=has_largest and is_known(chip, TaskKind.DENSE, table_behind(multiplies=True)),
-        sums_behind=may_add_behind(chip, TaskKind.DENSE, BnStage(relu=True)),
     )
     scale = planning.tensor(operation.operands[0]).scale
-    return softmax(node.index, classes, scale * node.known_options(SoftmaxOptions).beta, known)
+    step = scale * node.known_options(SoftmaxOptions).beta
+    return softmax(node.index, classes, step, known)
 
 
 @dataclass(frozen=True, slots=True)

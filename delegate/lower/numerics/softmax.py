@@ -63,15 +63,13 @@ _LEAST_SUM = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The stages that others ran: those of products, see ``requantize_product``; a multiplier per
-    channel before a curve (``split``), and a map that EW adds behind a convolution
-    (``sums_behind``).
+    """The stages that others ran: those of products, see ``requantize_product``, and a multiplier
+    per channel before a curve (``split``).
     """
 
     ties_away: bool
     two_roundings: bool
     split: bool
-    sums_behind: bool
 
 
 def softmax(node: int, classes: int, step: float, known: Known) -> Chain:
@@ -89,8 +87,7 @@ def softmax(node: int, classes: int, step: float, known: Known) -> Chain:
 def _proven(classes: int, step: float, known: Known) -> Chain | None:
     for has_maximum, coarse, is_split in _ways(classes):
         rows = Rows(classes, step, has_maximum)
-        is_known = (known.split or not is_split) and (known.sums_behind or not has_maximum)
-        if rows.least_sum < _LEAST_SUM or not is_known:
+        if rows.least_sum < _LEAST_SUM or (is_split and not known.split):
             continue
         product = _product(rows.unit, known)
         if product is None:
