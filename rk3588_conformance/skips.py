@@ -9,6 +9,7 @@ has none that the suite is about.
 
 Where less is known more is rejected: CHIP_SKIPS, of a chip, and AUTO_SKIPS, of ``numerics=auto``,
 have the rules whose rejections are accepted of every case then, and what else follows from them.
+OF_EXACT has those that no other mode has.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ AUTO_SKIPS = {
     RUNTIME_REFUSES: "the runtime has no kernel for a node that stays on the CPU",
 }
 """Rules whose rejections are accepted with ``numerics=auto``, and why."""
+OF_EXACT = {"equal_if_exact": "results that are a step off are what numerics=auto is for"}
+"""Rules that are about ``numerics=exact`` alone, whose rejections are always accepted, and why."""
 NO_SKIPS: Mapping[str, str] = {}
 
 
@@ -98,7 +101,7 @@ def judge(outcome: Outcome, skips: Sequence[Skip], known: Mapping[str, str] = NO
     """
     entries = [skip for skip in skips if skip.concerns(outcome.name)]
     if outcome.status is Status.SKIPPED:
-        accepted = {skip.rule for skip in entries}.union(known)
+        accepted = {skip.rule for skip in entries}.union(known, OF_EXACT)
         if accepted.issuperset(outcome.rules):
             return outcome
         return replace(

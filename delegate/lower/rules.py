@@ -25,8 +25,8 @@ MULTIPLIERS_KEEP_BITS = Rule(
 )
 EQUAL_IF_EXACT = Rule(
     "equal_if_exact",
-    "With numerics=exact an operator stays on the CPU of which more than one result in a hundred may "
-    "be a step off",
+    "With numerics=exact an operator stays on the CPU of whose results more than one in a hundred "
+    "may be a step off",
 )
 PRODUCT_CLAMPED_AT_ZERO = Rule(
     "product_clamped_at_zero",

@@ -129,13 +129,13 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 def _chain(planning: Planning, operation: Operation, classes: int) -> Chain:
     chip, node = planning.chip, operation.node
-    if not allows_steps(chip):
-        problem = "of rows of any values one in twenty is"
-        raise LoweringError(node.index, EQUAL_IF_EXACT, problem)
     has_sums = may_add_behind(chip, TaskKind.DENSE, BnStage(relu=True))
     if not (has_sums and is_known(chip, TaskKind.DENSE, table_behind(multiplies=False))):
         problem = f"no known program of {chip.name} has a table, or a map, behind a convolution"
         raise LoweringError(node.index, FORM_IS_KNOWN, problem)
+    if not allows_steps(chip):
+        problem = "of rows of any values one in twenty is"
+        raise LoweringError(node.index, EQUAL_IF_EXACT, problem)
     has_largest = is_known(chip, TaskKind.ALONE, pair(EwOperation.MAX))
     known = Known(
         ties_away=ties_away(chip, TaskKind.ALONE, exact_product()),

@@ -13,6 +13,7 @@ from rk3588_conformance.families import case_names
 from rk3588_conformance.outcome import Outcome, Status
 from rk3588_conformance.skips import (
     CHIP_SKIPS,
+    OF_EXACT,
     RUNTIME_REFUSES,
     Skip,
     judge,
@@ -68,9 +69,15 @@ def test_what_a_chip_rejects_is_a_skip_of_that_chip_only():
     assert judge(outcome(Status.FAILED, name="B.x/1"), SKIPS, known).status is Status.FAILED
 
 
+def test_what_exact_alone_rejects_is_a_skip_of_any_case():
+    given = outcome(Status.SKIPPED, "equal_if_exact", name="B.x/1")
+    assert judge(given, SKIPS).status is Status.SKIPPED
+
+
 def test_the_rules_of_chips_exist():
     known = {rule.name for rule in (*PARTITION_RULES, *LOWERING_RULES)} | {RUNTIME_REFUSES}
     known |= {rule.name for operator in OPERATORS.values() for rule in operator.rules}
+    assert set(OF_EXACT) <= known
     for chip, rules in CHIP_SKIPS.items():
         assert chip in NAMES
         assert set(rules) <= known
