@@ -113,6 +113,7 @@ PACK                     816 int  808 int
 REDUCE_MAX               608 bool
 RESIZE_BILINEAR          616 bool  624 bool
 RESIZE_NEAREST_NEIGHBOR  632 bool  640 bool
+SOFTMAX                  568 float
 SPACE_TO_DEPTH           984 int
 STRIDED_SLICE            304 int  312 int  328 int  336 int  320 int
 SUB                      352 enum

@@ -59,6 +59,7 @@ _STRUCTS: dict[str, tuple[str, type, tuple[str, ...]]] = {
     "SUB": ("<i", tflite.SubOptions, ("activation",)),
     "DIV": ("<i", tflite.DivOptions, ("activation",)),
     "LEAKY_RELU": ("<f", tflite.LeakyReluOptions, ("alpha",)),
+    "SOFTMAX": ("<f", tflite.SoftmaxOptions, ("beta",)),
     "GELU": ("<?", tflite.GeluOptions, ("approximate",)),
     "CONCATENATION": ("<2i", tflite.ConcatenationOptions, ("axis", "activation")),
     **dict.fromkeys(
