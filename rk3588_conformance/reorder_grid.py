@@ -4,7 +4,8 @@ different sizes, a dimension more or less, other orders, borders. All have to be
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -141,15 +142,51 @@ def _moved_at(
     "Tiles.Op/",
     differing=NONE,
     is_in=lambda shape, times, **_: len(shape_of(shape)) == len(shape_of(times)),
-    shape=("1x5x7x12", "1x1x1x40", "1x7x1x33", "1x1x13x1", "1x40x61x48", "1x11x16", "3x64", "17"),
-    times=("1x1x1x3", "1x1x5x1", "1x4x1x1", "1x3x2x2", "1x7x1", "1x2x3", "5x1", "1x2", "3"),
+    shape=(
+        "1x5x7x12", "1x1x1x40", "1x7x1x33", "1x1x13x1", "1x40x61x48", "2x3x4x33", "1x11x16", "3x64",
+        "17",
+    ),
+    times=(
+        "1x1x1x3", "1x1x5x1", "1x4x1x1", "1x3x2x2", "3x1x2x1", "1x7x1", "1x2x3", "5x1", "1x2", "3",
+    ),
     place=_PLACES,
     type=EIGHT_BITS,
-)
+)  # fmt: skip
 def _tiles(
     builder: ModelBuilder, rng: np.random.Generator, x: int, *, times: str, place: str, **_: Value
 ) -> int:
     return _moved_at(place, builder, rng, x, lambda y: tile(builder, y, shape_of(times)))
+
+
+@layer_grid(
+    "TilesOfRank.Op/",
+    differing=NONE,
+    is_in=lambda shape, times, **_: len(shape_of(shape)) == len(shape_of(times)),
+    input_shape=lambda shape, **_: _as_image(shape_of(shape)),
+    shape=("1x5x1x7x16", "1x5x7x1x33", "2x3x4x1x5", "1x2x3x2x3x16"),
+    times=("1x1x2x1x1", "1x1x1x2x1", "1x2x1x1x1", "2x1x1x1x3", "1x1x2x1x2x1", "1x2x1x3x1x1"),
+    place=_PLACES,
+    type=EIGHT_BITS,
+)
+def _tiles_of_rank(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, shape: str, times: str, place: str,
+    **_: Value,
+) -> int:  # fmt: skip
+    """Add a tile of more than four dimensions, as Keras enlarges images by repeating."""
+
+    def move(y: int) -> int:
+        tiled = tile(builder, reshape(builder, y, shape_of(shape)), shape_of(times))
+        if place == "end":
+            return tiled
+        return reshape(builder, tiled, _as_image(builder.spec(tiled).shape))
+
+    return _moved_at(place, builder, rng, x, move)
+
+
+def _as_image(shape: Sequence[int]) -> tuple[int, int, int, int]:
+    """Return a shape of four dimensions: those between height and channels are columns."""
+    images, height, *inner, channels = shape
+    return images, height, prod(inner), channels
 
 
 _Indices = Callable[[np.random.Generator, int], Any]
@@ -200,5 +237,6 @@ FAMILIES: tuple[Family, ...] = (
     _reorders,
     _borders,
     _tiles,
+    _tiles_of_rank,
     _gathers,
 )

@@ -17,7 +17,7 @@ from delegate.lower.moves import Moves, Spot, as_they_are, moves_of
 from delegate.lower.reorder import MOST_TASKS, reorder
 from delegate.lower.selection import Move, Moving
 from delegate.lower.task import Ref, Task
-from delegate.model.index_map import Digit, IndexMap, box_piece
+from delegate.model.index_map import Digit, IndexMap, Piece, box_piece, strided
 
 _MOST_WEIGHTS: Final = 1 << 24
 """Weights of a task that repeats or chooses: each channel of the source for each of the result."""
@@ -29,11 +29,13 @@ def rearrangement(
     source: Spot,
     channels: int,
     written: int,
+    images: Sequence[int] = (0,),
     *,
     is_known: bool = False,
 ) -> Move | None:
     """Return how ``found`` makes an image of ``channels`` channels of ``source``, so many pixels
-    and channels. ``written``: the channels of the result with spare lanes. None: tasks, with
+    and channels. ``written``: the channels of the result with spare lanes; ``images``: of which
+    image of the operand each image of the result is made, all alike. None: tasks, with
     ``is_known`` those that ``chip`` is known to have, cannot do it (see ``moves_of``), or they or
     their weights are more than those of a network. Raises MapError.
     """
@@ -54,7 +56,7 @@ def rearrangement(
                 return None
             count += part[0]
             moved.append(part[1])
-    return _in_turn(*parts) if count <= MOST_TASKS else None
+    return _in_turn(*parts, images) if count * len(images) <= MOST_TASKS else None
 
 
 def moves_once_and_again(
@@ -70,16 +72,20 @@ def moves_once_and_again(
     return [once for once, _ in split], [copy for _, copies in split for copy in copies]
 
 
-def _in_turn(moved: Sequence[Move], copied: Sequence[Move]) -> Move:
-    """Return the move of all of these."""
+def _in_turn(moved: Sequence[Move], copied: Sequence[Move], images: Sequence[int]) -> Move:
+    """Return the move of all of these, for each of ``images``."""
 
     def tasks(
         moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
-        for part in moved:
-            yield from part.tasks(moving, source, target, work)
-        for part in copied:
-            yield from part.tasks(moving, target, target, work)
+        for number, image in enumerate(images):
+            given, made = source, target
+            if max(source.view.images, target.view.images) > 1:
+                given, made = source.image(image), target.image(number)
+            for part in moved:
+                yield from part.tasks(moving, given, made, work)
+            for part in copied:
+                yield from part.tasks(moving, made, made, work)
 
     everything = (*moved, *copied)
     return Move(
@@ -89,6 +95,31 @@ def _in_turn(moved: Sequence[Move], copied: Sequence[Move]) -> Move:
         work_bytes=max(part.work_bytes for part in moved),
         surface_pixels=max(part.surface_pixels for part in everything),
     )
+
+
+def by_image(found: IndexMap, results: int, size: int) -> tuple[IndexMap, tuple[int, ...]] | None:
+    """Return how each of so many ``results`` is made of an image of ``size`` elements, and of
+    which. None: they are not made alike, or of several. Raises MapError.
+    """
+    each = found.size // results
+    images, made = [], set()
+    for number in range(results):
+        pieces = strided((each,), (1,), number * each).compose(found).pieces
+        places = {at // size for piece in pieces for at in _ends(piece)}
+        if len(places) != 1:
+            return None
+        (image,) = places
+        images.append(image)
+        begin = image * size
+        made.add(tuple(p._replace(first_source=p.first_source - begin) for p in pieces))
+    return (IndexMap(each, made.pop()), tuple(images)) if len(made) == 1 else None
+
+
+def _ends(piece: Piece) -> tuple[int, int]:
+    """Return the first and the last element of the source."""
+    steps = [(digit.size - 1) * digit.source for digit in piece.digits]
+    first = piece.first_source
+    return first + sum(min(step, 0) for step in steps), first + sum(max(step, 0) for step in steps)
 
 
 def _split(moves: Moves, channels: int) -> tuple[Moves, list[Moves]]:

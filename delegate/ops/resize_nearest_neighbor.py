@@ -86,7 +86,7 @@ def _rearranged(chip: Chip, graph: Graph, node: Node, *, is_known: bool = False)
 @constraint(most=_most_factor, tasks=MOST_TASKS)
 def pixels_repeated(facts: GraphFacts, node: Node) -> str | None:
     """All rows, and columns, must become equally many, 1 to {most}, or at most {tasks}
-    convolutions resize the only image.
+    convolutions resize the images.
     """
     ends = facts.chip, facts.graph, node
     if _spread(*ends) is not None or _rearranged(*ends) is not None:

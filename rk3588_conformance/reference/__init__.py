@@ -48,6 +48,7 @@ _SELECTING = (
     selecting.pad,
     selecting.padv2,
     selecting.mirror_pad,
+    selecting.reshape,
     selecting.tile,
     selecting.gather,
     selecting.space_to_depth,

@@ -58,17 +58,25 @@ def is_uint8(call: Call) -> bool:
 
 
 def resize_bilinear(call: Call) -> Array:
-    """Weigh four pixels by how near they are, in fixed point as for int8."""
+    """Weigh four pixels by how near they are: of int8 in fixed point, of uint8 in float32."""
     options = call.node.known_options(ResizeBilinearOptions)
-    image = call.value().astype(np.int64)
+    image = call.value()
+    is_fixed = call.output.dtype is DType.INT8
+    places, one = (_places, _ONE) if is_fixed else (_float_places, np.float32(1))
+    image = image.astype(np.int64 if is_fixed else np.float32)
     _, rows, columns, _ = call.output.shape
-    y0, y1, dy = _places(options, image.shape[1], rows)
-    x0, x1, dx = _places(options, image.shape[2], columns)
+    y0, y1, dy = places(options, image.shape[1], rows)
+    x0, x1, dx = places(options, image.shape[2], columns)
     dy = dy[:, np.newaxis, np.newaxis]
     dx = dx[:, np.newaxis]
-    upper = image[:, y0][:, :, x0] * (_ONE - dx) + image[:, y0][:, :, x1] * dx
-    lower = image[:, y1][:, :, x0] * (_ONE - dx) + image[:, y1][:, :, x1] * dx
-    total = upper * (_ONE - dy) + lower * dy
+    above, below = image[:, y0], image[:, y1]
+    # In the kernel's order: float32 rounds each product and sum.
+    total = above[:, :, x0] * (one - dy) * (one - dx)
+    total = total + below[:, :, x0] * dy * (one - dx)
+    total = total + above[:, :, x1] * (one - dy) * dx
+    total = total + below[:, :, x1] * dy * dx
+    if not is_fixed:
+        return np.asarray(np.floor(total + np.float32(0.5)).astype(np.int64))
     rounded = (np.abs(total) + _ONE * _ONE // 2) // (_ONE * _ONE)
     return np.asarray(np.sign(total) * rounded)
 
@@ -84,3 +92,17 @@ def _places(options: ResizeBilinearOptions, size: int, output: int) -> tuple[Arr
     first = np.maximum(place // _ONE, 0)
     second = np.minimum(-(-place // _ONE), size - 1)
     return first, second, place - first * _ONE
+
+
+def _float_places(
+    options: ResizeBilinearOptions, size: int, output: int
+) -> tuple[Array, Array, Array]:
+    """The same in float32."""
+    aligned = options.align_corners and output > 1
+    source, target = (size - 1, output - 1) if aligned else (size, output)
+    shift = np.float32(0.5 if options.half_pixel_centers else 0)
+    step = np.float32(source) / np.float32(target)
+    place = (np.arange(output, dtype=np.float32) + shift) * step - shift
+    first = np.maximum(np.floor(place).astype(int), 0)
+    second = np.minimum(np.ceil(place).astype(int), size - 1)
+    return first, second, place - first.astype(np.float32)

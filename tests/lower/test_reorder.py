@@ -74,10 +74,39 @@ def test_a_chain_that_is_cut_may_be_too_much_for_one_node() -> None:
     assert (caught.value.node, caught.value.rule) == (1, "reordered_alone")
 
 
-def test_of_several_images_nothing_is_moved() -> None:
+@pytest.mark.parametrize("axes", [(0, 3, 1, 2), (0, 2, 1, 3)], ids=str)
+def test_several_images_are_moved_alike(axes: tuple[int, ...]) -> None:
+    net = Net(5, 7, 19, images=3)
+    y = transpose(net.builder, net.depthwise(net.input()), axes)
+    check(net.model(net.add(y, y)))
+
+
+@pytest.mark.parametrize("times", [(4, 1, 1, 1), (1, 2, 1, 1), (2, 3, 2, 1), (1, 1, 1, 2)], ids=str)
+def test_several_images_are_repeated(times: tuple[int, ...]) -> None:
+    """Images themselves, too: each is a copy of one."""
+    net = Net(3, 5, 19, images=2)
+    y = tile(net.builder, net.depthwise(net.input()), times)
+    check(net.model(net.add(y, y)))
+
+
+def test_images_made_of_several_are_not_moved() -> None:
     net = Net(5, 7, 19, images=2)
-    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
+    y = transpose(net.builder, net.depthwise(net.input()), (1, 0, 2, 3))
     check(net.model(net.add(y, y)), refused=[(1, "order_possible")])
+
+
+@pytest.mark.parametrize("images", [1, 2])
+def test_keras_enlarges_by_tiles_of_five_dimensions(images: int) -> None:
+    """Columns, then rows, each with a dimension of their own in between."""
+    net = Net(4, 5, 33, images=images)
+    y = net.depthwise(net.input())
+    for shape, times in (
+        ((images, 4, 5, 1, 33), (1, 1, 1, 2, 1)),
+        ((images, 4, 1, 10, 33), (1, 1, 2, 1, 1)),
+    ):
+        y = tile(net.builder, reshape(net.builder, y, shape), times)
+    y = reshape(net.builder, y, (images, 8, 10, 33))
+    check(net.model(net.add(y, y)))
 
 
 @pytest.mark.parametrize(

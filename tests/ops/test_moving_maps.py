@@ -30,7 +30,7 @@ FAMILIES = {
     family.prefix: family
     for grid in GRIDS
     for family in grid.FAMILIES
-    if family.prefix not in ("TransposeConv.Op/", "ResizeBilinear.Op/")
+    if not family.prefix.startswith(("TransposeConv.", "ResizeBilinear"))
 }
 MOVING = {name for name, operator in OPERATORS.items() if operator.maps is not None}
 

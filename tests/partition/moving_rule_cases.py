@@ -61,6 +61,12 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(cut(), shape=()), "[]"),
         (lambda: with_input(padding(), X, shape=(1, 1, 9, 7, 5)), "[1, 1, 9, 7, 5]"),
     ],
+    "moved_rank": [
+        (
+            lambda: with_input(tiled((1, 2, 1, 1)), X, shape=(1, 1, 1, 1, 3, 2, 32)),
+            "[1, 1, 1, 1, 3, 2, 32]",
+        ),
+    ],
     "pad_amounts_known": [
         (lambda: padding(top=-1), "[-1, 1]"),
         (lambda: with_input(padding(), 1, constant=None), "does not hold two constants"),
@@ -207,13 +213,12 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "pixels_repeated": [
         (lambda: enlarged(factor=20), "from [1, 3, 2, 5] to [1, 60, 40, 5]"),
         (lambda: enlarged_to(127, 127, (1, 64, 64, 64)), "to [1, 127, 127, 64]"),
-        (lambda: enlarged((2, 3, 2, 5), factor=9), "from [2, 3, 2, 5] to [2, 27, 18, 5]"),
+        (lambda: enlarged((60, 3, 2, 5), factor=9), "from [60, 3, 2, 5] to [60, 27, 18, 5]"),
         (
-            lambda: with_options(enlarged((2, 3, 2, 5), factor=3), align_corners=True),
-            "from [2, 3, 2, 5] to [2, 9, 6, 5]",
+            lambda: with_options(enlarged((60, 3, 2, 5), factor=3), align_corners=True),
+            "from [60, 3, 2, 5] to [60, 9, 6, 5]",
         ),
-        (lambda: enlarged_to(5, 4, (2, 3, 2, 5)), "from [2, 3, 2, 5] to [2, 5, 4, 5]"),
-        (lambda: enlarged_to(2, 4, (2, 3, 2, 5)), "from [2, 3, 2, 5] to [2, 2, 4, 5]"),
+        (lambda: enlarged_to(5, 4, (90, 3, 2, 5)), "from [90, 3, 2, 5] to [90, 5, 4, 5]"),
     ],
     "pool_padding_in_range": [(lambda: pooled(size=17), "16 and 16")],
 }

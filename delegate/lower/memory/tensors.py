@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from delegate.chip.chip import Groups
 from delegate.chip.element import (
@@ -169,11 +170,11 @@ class DeviceTensor:
 
 
 def view_of(shape: Sequence[int]) -> View:
-    """The device's view of a TFLite shape of rank 0 to 4. Raises ValueError on higher ranks."""
-    if len(shape) > 4:
-        raise ValueError(f"rank {len(shape)} has no device view")
-    images, height, width, channels = (1,) * (4 - len(shape)) + tuple(shape)
-    return View(images, height, width, channels)
+    """Return the device's view of a TFLite shape: of more than four dimensions those between height
+    and channels are columns.
+    """
+    images, height, *inner, channels = (1,) * (4 - len(shape)) + tuple(shape)
+    return View(images, height, prod(inner), channels)
 
 
 def device_element(tensor: Tensor) -> Element:

@@ -32,6 +32,16 @@ def feature_rank(facts: GraphFacts, node: Node) -> str | None:
     return other_rank(facts.features(node), 1, RANK)
 
 
+_MOST_MOVED = 6
+"""Keras repeats pixels with five dimensions; nobody is known to need more."""
+
+
+@constraint(most=_MOST_MOVED)
+def moved_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Inputs and outputs must have rank 1 to {most}."""
+    return other_rank(facts.features(node), 1, _MOST_MOVED)
+
+
 @constraint(rank=RANK)
 def image_rank(facts: GraphFacts, node: Node) -> str | None:
     """Input and output must have rank {rank}."""

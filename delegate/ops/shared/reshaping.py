@@ -20,7 +20,7 @@ from delegate.chip.chip import Chip, Primitive
 from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.rearrangement import rearrangement
+from delegate.lower.rearrangement import by_image, rearrangement
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
 from delegate.lower.selection import Move
@@ -43,7 +43,7 @@ from delegate.ops.operator import (
 )
 from delegate.ops.shared import common, half_records
 from delegate.ops.shared.image_rules import (
-    feature_rank,
+    moved_rank,
     of_kept_values,
     other_shape,
     output_sides_in_range,
@@ -89,16 +89,22 @@ def reorder_of(facts: GraphFacts, nodes: Sequence[Node], *, is_known: bool = Fal
 def rearrangement_of(
     chip: Chip, source: Tensor, result: Tensor, moved: IndexMap, *, is_known: bool = False
 ) -> Move | None:
-    """Return how tasks bring elements of one image from ``source`` to ``result`` as ``moved`` says;
-    None: they cannot, or with ``is_known`` ``chip`` is not known to.
+    """Return how tasks bring elements from ``source`` to ``result`` as ``moved`` says, every image
+    alike; None: they cannot, or with ``is_known`` ``chip`` is not known to.
     """
     before, after = memory_view(source), memory_view(result)
-    if max(before.images, after.images) > 1:
-        return None
+    size = before.pixels, before.channels
+    images: tuple[int, ...] = (0,)
     try:
         in_bytes = moved.in_bytes(device_element(result).bytes)
-        size = before.pixels, before.channels
-        given = chip, in_bytes, size, after.channels, whole_channels(result)
+        if max(before.images, after.images) > 1:
+            if after.images > MOST_TASKS:
+                return None
+            alike = by_image(in_bytes, after.images, math.prod(size))
+            if alike is None:
+                return None
+            in_bytes, images = alike
+        given = chip, in_bytes, size, after.channels, whole_channels(result), images
         found = rearrangement(*given)
         if found is not None and is_known and Primitive.ROW_GAPS in chip.lacks:
             return rearrangement(*given, is_known=True)
@@ -190,8 +196,8 @@ def _is_last(facts: GraphFacts, node: Node) -> bool:
 
 @constraint(most=MOST_TASKS)
 def order_possible(facts: GraphFacts, node: Node) -> str | None:
-    """At most {most} convolutions of one image must be able to change channels or the order inside
-    the model.
+    """At most {most} convolutions must be able to change channels or the order inside the model,
+    of every image alike.
     """
     try:
         facts.maps(node)
@@ -259,10 +265,11 @@ def reshaping(
     *numbers: Role,
     options: type[Options] | None = None,
     maps: Maps = as_it_is,
+    rank: Constraint = moved_rank,
     rules: tuple[Constraint, ...] = (),
 ) -> Operator:
     """Return the record of such an operator; ``numbers``: its inputs beside the feature map;
-    ``rules``: those of its own.
+    ``rules``: those of its own, with that of the ``rank``.
     """
 
     own = (new_shape_constant, *rules, order_possible)
@@ -277,8 +284,8 @@ def reshaping(
         shapes=shapes,
         maps=maps,
         folds=lambda graph, node: moved_constant(graph, node, maps, shapes),
-        rules=of_kept_values(feature_rank, *own),
-        half=half_records.alias((feature_rank, *own)),
+        rules=of_kept_values(rank, *own),
+        half=half_records.alias((rank, *own)),
     )
 
 
