@@ -32,7 +32,7 @@ from delegate.lower.numerics.pipeline import (
     EwOperation,
     Int64Array,
     Joined,
-    Multiplier,
+    MultiplyStage,
     Pipeline,
 )
 from delegate.lower.numerics.requantize import Requantization, Ways, requantize, target_of
@@ -109,7 +109,7 @@ def record_multipliers(conv: Convolution, pipeline: Pipeline) -> Int64Array | No
     return np.full(conv.output_view.channels, multiply, np.int64)
 
 
-def _is_plain(bs: Multiplier) -> bool:
+def _is_plain(bs: MultiplyStage) -> bool:
     """Return whether BS multiplies by nothing."""
     return isinstance(bs.multiply, int) and bs.multiply == 1 and bs.shift == 0
 
@@ -122,7 +122,9 @@ def adding_stage(
     """
     pipeline = Pipeline()
     if not is_known(conv.chip, conv.kind, SUMMAND) and is_known(conv.chip, conv.kind, RECORD):
-        pipeline = Pipeline(Multiplier(multiply=np.full(bias.size, UNIT_SCALE), shift=UNIT_SHIFT))
+        pipeline = Pipeline(
+            MultiplyStage(multiply=np.full(bias.size, UNIT_SCALE), shift=UNIT_SHIFT)
+        )
     operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
     has_record = Primitive.REGISTER_NUMBERS in conv.chip.lacks
     if has_record or record_multipliers(conv, pipeline) is not None:
@@ -355,7 +357,7 @@ def _bs_stage(
     )
 
 
-def bn_stage(bn: Multiplier, operands: Ref | None = None) -> BnStage:
+def bn_stage(bn: MultiplyStage, operands: Ref | None = None) -> BnStage:
     """Return BN with multipliers per channel at ``operands``, else with numbers for all channels;
     it does not multiply by 1.
     """

@@ -47,7 +47,7 @@ from delegate.lower.numerics.pipeline import (
     Ew,
     EwOperation,
     Joined,
-    Multiplier,
+    MultiplyStage,
     OutConvert,
     Pipeline,
 )
@@ -229,7 +229,7 @@ class _Rows:
                 weights[lane, 0, 0, (lane + apart) % channels] = 1
                 weights[lane, 0, 0, lane] = -1
             # The larger of both is the one and by what the other is above it.
-            yield from self._sum_behind(largest, made, weights, largest, Multiplier(relu=True))
+            yield from self._sum_behind(largest, made, weights, largest, MultiplyStage(relu=True))
             largest = made
         return largest
 
@@ -237,7 +237,7 @@ class _Rows:
         """Yield the task of x - largest + 127."""
         weights = _weights(self._classes, largest.view.channels)
         weights[..., 0] = -1
-        yield from self._sum_behind(largest, made, weights, self.source, Multiplier(), INT8_MAX)
+        yield from self._sum_behind(largest, made, weights, self.source, MultiplyStage(), INT8_MAX)
 
     def _sum_behind(
         self,
@@ -245,14 +245,14 @@ class _Rows:
         target: DeviceTensor,
         weights: npt.NDArray[np.int8],
         summand: DeviceTensor,
-        bn: Multiplier,
+        bn: MultiplyStage,
         bias: int = 0,
     ) -> Iterator[Task]:
         """Yield a convolution, in whole numbers, and a map that EW adds behind it."""
         moving = self.moving
         conv = moving.convolution(source, target, weights, Selection(), is_depthwise=False)
         # Of BS with a record others ran that EW adds a map behind it.
-        bs = Multiplier(multiply=np.full(len(weights), UNIT_SCALE), shift=UNIT_SHIFT)
+        bs = MultiplyStage(multiply=np.full(len(weights), UNIT_SCALE), shift=UNIT_SHIFT)
         pipeline = Pipeline(bs, bn, Ew(EwOperation.ADD), OutConvert())
         stages = whole_number_stages(conv, pipeline, bias, moving.constants)
         yield from tile_tasks(conv, stages, moving.constants, summand=summand)

@@ -31,7 +31,7 @@ from delegate.lower.numerics.pipeline import (
     EwOperation,
     FloatArray,
     Int64Array,
-    Multiplier,
+    MultiplyStage,
     OutConvert,
     Pipeline,
 )
@@ -212,9 +212,9 @@ def _pipeline(
         if outputs[1] < INT8_MAX or activation is Activation.RELU_N1_TO_1:
             relux = limit if limit <= INT32_MAX else None
     return Pipeline(
-        Multiplier(signs[0] * first, -zero_points[0]),
+        MultiplyStage(signs[0] * first, -zero_points[0]),
         # A lower bound off the zero point: BN takes it off, OUT_CVT puts it back.
-        Multiplier(add=-round(low * steps_per_lsb)),
+        MultiplyStage(add=-round(low * steps_per_lsb)),
         Ew(
             EwOperation.ADD,
             offset=-zero_points[1],

@@ -22,7 +22,7 @@ from delegate.lower.numerics.pipeline import (
     Ew,
     EwOperation,
     Int64Array,
-    Multiplier,
+    MultiplyStage,
     Operand,
     OutConvert,
     Pipeline,
@@ -91,17 +91,17 @@ def pipeline_of(factors: Factors, target: Target) -> Pipeline:
         limit = round((outputs[1] - zero_point - low) * factors.steps_per_lsb)
         # Beyond int32 nothing is: int8 saturates. Some known forms have both clamps or none.
         relux = min(limit, INT32_MAX)
-    bn, ew = Multiplier(factors.second, shift=factors.bn_shift, relu=relu, relux=relux), None
+    bn, ew = MultiplyStage(factors.second, shift=factors.bn_shift, relu=relu, relux=relux), None
     if low:
         # The lower bound is not the zero point: EW takes it off, OUT_CVT puts it back.
-        bn = Multiplier(factors.second, shift=factors.bn_shift)
+        bn = MultiplyStage(factors.second, shift=factors.bn_shift)
         ew = Ew(EwOperation.ADD, -round(low * factors.steps_per_lsb), relu=True, relux=relux)
     elif factors.ew_bits is not None:
-        bn = Multiplier(factors.second, shift=factors.bn_shift, relu=relu)
+        bn = MultiplyStage(factors.second, shift=factors.bn_shift, relu=relu)
         powers = np.left_shift(np.int64(1), factors.ew_bits)
         ew = Ew(EwOperation.MULTIPLY, powers, relu=relux is not None, relux=relux)
     return Pipeline(
-        Multiplier(factors.first, factors.moved, factors.bs_shift),
+        MultiplyStage(factors.first, factors.moved, factors.bs_shift),
         bn,
         ew,
         OutConvert(factors.scale, UNIT_SHIFT + factors.unit_bits, zero_point + low, ties_away=True),

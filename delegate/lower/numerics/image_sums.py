@@ -31,7 +31,7 @@ from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
     INT32_MAX,
-    Multiplier,
+    MultiplyStage,
     OutConvert,
     Pipeline,
 )
@@ -115,8 +115,8 @@ def _quotients(
             scale = _rounded_up(shift, first * count)
         limit = (high - base) * count * first
         yield Pipeline(
-            Multiplier(first, -(base + offset) * count),
-            Multiplier(relu=is_clamped, relux=limit if is_clamped else None),
+            MultiplyStage(first, -(base + offset) * count),
+            MultiplyStage(relu=is_clamped, relux=limit if is_clamped else None),
             None,
             OutConvert(scale, shift, base, ties_away=True),
         )
@@ -153,7 +153,7 @@ def _candidates(target: Target) -> Iterator[Pipeline]:
         # The first rounding is a shift by so many bits, ties up: a summand of half a unit.
         bits = 32 - q.bit_length()
         out = OutConvert(UNIT_SCALE, UNIT_SHIFT - exponent, target.zero_point, ties_away=True)
-        yield Pipeline(Multiplier(), Multiplier(2, 1, bits + 1), None, out)
+        yield Pipeline(MultiplyStage(), MultiplyStage(2, 1, bits + 1), None, out)
     factors = propose_for_all(target)
     if factors is not None:
         yield pipeline_of(factors, target)

@@ -51,7 +51,7 @@ from delegate.lower.numerics.pipeline import (
     FloatArray,
     Int64Array,
     Joined,
-    Multiplier,
+    MultiplyStage,
     OutConvert,
     Pipeline,
 )
@@ -104,7 +104,7 @@ def _entries(function: Int64Array, least: int, largest: int, zero_point: int) ->
     return np.maximum(entries, _INT16_MIN)
 
 
-def _by_record(target: Target, per_channel: bool) -> Iterator[tuple[Multiplier, Multiplier]]:
+def _by_record(target: Target, per_channel: bool) -> Iterator[tuple[MultiplyStage, MultiplyStage]]:
     """Yield stages: BS brings channels to one unit, BN shifts it to the index."""
     ratios = target.real
     bits = FACTOR_BITS - math.frexp(float(ratios.max()))[1]
@@ -114,18 +114,18 @@ def _by_record(target: Target, per_channel: bool) -> Iterator[tuple[Multiplier, 
     bn_shift = bits - bs_shift - _INDEX_BITS
     if 0 <= bn_shift <= _MOST_SHIFT and bs_shift <= _MOST_SHIFT:
         yield (
-            Multiplier(factors if per_channel else int(factors[0]), shift=bs_shift),
-            Multiplier(1, shift=bn_shift),
+            MultiplyStage(factors if per_channel else int(factors[0]), shift=bs_shift),
+            MultiplyStage(1, shift=bn_shift),
         )
 
 
-def _by_index(target: Target) -> Iterator[tuple[Multiplier, Multiplier]]:
+def _by_index(target: Target) -> Iterator[tuple[MultiplyStage, MultiplyStage]]:
     """Yield stages: BN makes the index of the accumulator itself."""
     units = float(target.real[0]) * INDEX_STEP
     bits = FACTOR_BITS - math.frexp(units)[1] if units > 0 else -1
     if 0 <= bits <= _MOST_SHIFT:
         factor = min(round(math.ldexp(units, bits)), LARGEST_FACTOR)
-        yield Multiplier(), Multiplier(factor, shift=bits)
+        yield MultiplyStage(), MultiplyStage(factor, shift=bits)
 
 
 def found_at(entries: Int64Array, index: FloatArray) -> Int64Array:

@@ -31,7 +31,7 @@ from delegate.lower.numerics.pipeline import (
     EwOperation,
     FloatArray,
     Int64Array,
-    Multiplier,
+    MultiplyStage,
     OutConvert,
     Pipeline,
 )
@@ -144,7 +144,7 @@ def _rounded_once(product: _Product) -> Requantization | None:
     return nearest(
         (
             Pipeline(
-                Multiplier(add=-zero_points[0]),
+                MultiplyStage(add=-zero_points[0]),
                 ew=Ew(EwOperation.MULTIPLY, offset=-zero_points[1]),
                 out=OutConvert(scale, shift, zero_points[2], ties_away=False),
             )
@@ -222,8 +222,8 @@ def _pipeline(product: _Product, candidates: _Candidates, best: int) -> Pipeline
     # What is not below a PRELU's zero point is clamped away, so that signs change before and after.
     sign = 1 if slopes is None else -1
     return Pipeline(
-        Multiplier(sign * int(first[best]), -zero_points[0]),
-        Multiplier(
+        MultiplyStage(sign * int(first[best]), -zero_points[0]),
+        MultiplyStage(
             int(second[best]),
             shift=int(shift[best]),
             relu=slopes is not None,

@@ -64,14 +64,6 @@ def _bs_shift(target: Target, first: Int64Array) -> int:
     return max(0, int((target.magnitude * first).max()).bit_length() - KEPT_BITS)
 
 
-def propose_for_all(target: Target) -> Factors | None:
-    """Return the same factor for all channels, in a register. ``target`` has one channel, the
-    widest.
-    """
-    found = propose(target)
-    return None if found is None else found.for_all()
-
-
 def proposals(target: Target, *, for_all: bool) -> tuple[Factors, ...]:
     """Return factors of the plain way, and of the units of N that channels have. ``for_all``: the
     same factor for all of them; ``target`` has one channel then, the widest.

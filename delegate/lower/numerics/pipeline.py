@@ -52,7 +52,7 @@ class EwOperation(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Multiplier:
+class MultiplyStage:
     """BS, which adds before it multiplies, or BN, of which ``add`` is in units of the product.
     ``relux`` None: no upper clamp.
     """
@@ -63,7 +63,7 @@ class Multiplier:
     relu: bool = False
     relux: int | None = None
 
-    def of(self, channels: slice) -> Multiplier:
+    def of(self, channels: slice) -> MultiplyStage:
         """Return the stage of some channels."""
         add, multiply = _part(self.add, channels), _part(self.multiply, channels)
         return replace(self, add=add, multiply=multiply)
@@ -129,8 +129,8 @@ class OutConvert:
 class Pipeline:
     """All stages of a task. ``ew`` None: bypassed."""
 
-    bs: Multiplier = Multiplier()
-    bn: Multiplier = Multiplier()
+    bs: MultiplyStage = MultiplyStage()
+    bn: MultiplyStage = MultiplyStage()
     ew: Ew | None = None
     out: OutConvert = OutConvert(ties_away=True)
 

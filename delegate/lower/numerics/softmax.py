@@ -36,7 +36,7 @@ from delegate.lower.numerics.pipeline import (
     INT8_MIN,
     FloatArray,
     Int64Array,
-    Multiplier,
+    MultiplyStage,
     OutConvert,
     Pipeline,
 )
@@ -153,7 +153,7 @@ def _reciprocal(rows: Rows, planes: Planes, *, is_split: bool) -> Reciprocal:
     if not is_split:
         centre = (least + most) // 2
         factor, shift = _factor(REACH / max(most - centre, 1))
-        bn = Multiplier(factor, shift=shift)
+        bn = MultiplyStage(factor, shift=shift)
         units = [math.ldexp(factor, -shift)] * 2
         index = Pipeline(bn=bn)
     else:
@@ -164,7 +164,7 @@ def _reciprocal(rows: Rows, planes: Planes, *, is_split: bool) -> Reciprocal:
         factors = [round(math.ldexp(REACH / end, shift)) for end in ends]
         multiply = np.clip(factors, 1, largest)
         units = [math.ldexp(int(factor), -shift) for factor in multiply]
-        index = Pipeline(Multiplier(multiply=multiply, shift=shift), Multiplier(1))
+        index = Pipeline(MultiplyStage(multiply=multiply, shift=shift), MultiplyStage(1))
     places = np.arange(-REACH, REACH + 1, INDEX_STEP)
     there = centre + np.where(places < 0, places / units[0], places / units[1])
     real = np.clip(there, max(least, 1), most) / planes.unit

@@ -31,7 +31,7 @@ from delegate.lower.numerics.pipeline import (
     EwOperation,
     FloatArray,
     Joined,
-    Multiplier,
+    MultiplyStage,
     OutConvert,
     Pipeline,
 )
@@ -69,7 +69,7 @@ def sum_behind(
         error += abs(math.ldexp(operand, -bits) - second) * _reach(zero_points[0])
         bn, whole = _clamps(target, low, high, bits)
         pipeline = Pipeline(
-            Multiplier(multiply=factors.astype(np.int64), shift=shift),
+            MultiplyStage(multiply=factors.astype(np.int64), shift=shift),
             bn,
             Ew(EwOperation.ADD, offset=-zero_points[0], scale=operand),
             OutConvert(UNIT_SCALE, bits + UNIT_SHIFT, zero_points[1] + whole, ties_away=False),
@@ -110,15 +110,15 @@ def _reach(zero_point: int) -> int:
     return max(INT8_MAX - zero_point, zero_point - INT8_MIN)
 
 
-def _clamps(target: Target, low: float, high: float, bits: int) -> tuple[Multiplier, int]:
+def _clamps(target: Target, low: float, high: float, bits: int) -> tuple[MultiplyStage, int]:
     """Return BN, and the LSB that OUT_CVT gives back: nothing where no accumulator leaves int8."""
     ends = [end - target.zero_point for end in target.outputs]
     least, most = (target.low * target.real).min(), (target.high * target.real).max()
     if ends[0] <= least and most <= ends[1]:
-        return Multiplier(), 0
+        return MultiplyStage(), 0
     whole = round(low)
     unit = 1 << bits
-    return Multiplier(
+    return MultiplyStage(
         add=-whole * unit, relu=True, relux=max(round(high * unit) - whole * unit, 0)
     ), whole
 

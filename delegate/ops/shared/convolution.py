@@ -6,7 +6,9 @@ feature sizes, channels. Splitting a node that exceeds one is left to lowering, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -96,20 +98,13 @@ def same_batch(facts: GraphFacts, node: Node) -> str | None:
     return f"they are {batches[0]} and {batches[1]}" if batches[0] != batches[1] else None
 
 
-def most_kernel(chip: Chip) -> int:
-    return chip.limits.kernel_size
+MostOf = Callable[[Chip], int]
+"""The most that a chip takes."""
 
-
-def most_stride(chip: Chip) -> int:
-    return chip.limits.stride
-
-
-def _most_dilation(chip: Chip) -> int:
-    return chip.limits.dilation
-
-
-def most_padding(chip: Chip) -> int:
-    return chip.limits.pad
+most_kernel: MostOf = attrgetter("limits.kernel_size")
+most_stride: MostOf = attrgetter("limits.stride")
+_most_dilation: MostOf = attrgetter("limits.dilation")
+most_padding: MostOf = attrgetter("limits.pad")
 
 
 @constraint(most=most_kernel)

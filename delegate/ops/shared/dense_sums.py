@@ -43,7 +43,7 @@ from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     Ew,
     EwOperation,
-    Multiplier,
+    MultiplyStage,
     OutConvert,
     Pipeline,
 )
@@ -257,7 +257,7 @@ class _Stack:
         weights = kernels(-np.ones(self.strips.first), channels, depthwise=False)
         conv = moving.convolution(given, made, weights, self._selection, is_depthwise=False)
         # Of BS with a record others ran that EW adds a map behind it.
-        bs = Multiplier(multiply=np.full(channels, UNIT_SCALE), shift=UNIT_SHIFT)
+        bs = MultiplyStage(multiply=np.full(channels, UNIT_SCALE), shift=UNIT_SHIFT)
         ew = Ew(EwOperation.ADD, scale=self.strips.pixels)
         pipeline = Pipeline(bs, ew=ew, out=OutConvert())
         stages = whole_number_stages(conv, pipeline, 0, moving.constants)

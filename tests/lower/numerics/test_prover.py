@@ -10,7 +10,7 @@ import pytest
 from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.addition import requantize_sum, sum_target
 from delegate.lower.numerics.factors import pipeline_of
-from delegate.lower.numerics.pipeline import Ew, EwOperation, Multiplier, OutConvert, Pipeline
+from delegate.lower.numerics.pipeline import Ew, EwOperation, MultiplyStage, OutConvert, Pipeline
 from delegate.lower.numerics.prover import prove, prove_pairs
 from delegate.lower.numerics.tflite import (
     Target,
@@ -66,12 +66,12 @@ def random_pipeline(rng: np.random.Generator, channels: int) -> Pipeline:
             ew = Ew(EwOperation.ADD, int(rng.integers(-500, 500)))
         ew = replace(ew, relu=bool(rng.integers(2)))
         ew = replace(ew, relux=int(rng.integers(0, 9000)) if ew.relu else None)
-    bs = Multiplier(
+    bs = MultiplyStage(
         add=rng.integers(-90, 90, channels),
         multiply=factors(1 << 15),
         shift=int(rng.integers(8, 16)),
     )
-    bn = Multiplier(factors(300), int(rng.integers(-999, 999)), int(rng.integers(0, 9)))
+    bn = MultiplyStage(factors(300), int(rng.integers(-999, 999)), int(rng.integers(0, 9)))
     if rng.random() < 0.3:
         bn = replace(bn, relu=True, relux=int(rng.integers(0, 9000)))
     out = OutConvert(
@@ -250,14 +250,14 @@ def test_a_changed_field_is_noticed(name):
 
 def test_a_stage_beyond_int32_is_no_proof():
     target = target_of([0.01], -(1 << 30), 1 << 30)
-    pipeline = Pipeline(Multiplier(30000, 0, 2), out=OutConvert(1 << 14, 34, -7, ties_away=True))
+    pipeline = Pipeline(MultiplyStage(30000, 0, 2), out=OutConvert(1 << 14, 34, -7, ties_away=True))
     assert not prove(pipeline, target).is_sound
 
 
 def test_relu_does_not_hide_a_stage_beyond_int32():
     target = target_of([0.01], -(1 << 30), 0, outputs=(-7, 127))
     pipeline = Pipeline(
-        Multiplier(30000, 0, 2, relu=True), out=OutConvert(1 << 14, 34, -7, ties_away=True)
+        MultiplyStage(30000, 0, 2, relu=True), out=OutConvert(1 << 14, 34, -7, ties_away=True)
     )
     assert not prove(pipeline, target).is_sound
 
