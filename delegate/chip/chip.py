@@ -264,7 +264,7 @@ class Evidence(Protocol):
 
     @property
     def is_exact(self) -> bool:
-        """Return whether as many results as possible shall be equal."""
+        """Return whether results have to be equal wherever some stages make them so."""
 
     def standing(
         self, kind: Any, stages: Any, element: Any, /, *, keeps_weights: bool = False

@@ -55,7 +55,9 @@ for each tap of 64 channels; with more the CPU is faster, which takes about 1 ns
 """
 
 _FEW_TAPS = 16
-"""The most taps with which pixels that are repeated take about as long as two passes."""
+"""The most taps with which pixels that are repeated take about as long as two passes, whose results
+are not equal as often.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +156,12 @@ def _way(chip: Chip, graph: Graph, node: Node) -> Way | None:
     is_larger = all(side.output >= side.size for side in sides)
     blends = _fitting(chip, sides, blends_of) if is_larger else None
     taps = 0 if blends is None else prod(len(one.weights) for one in blends)
-    if blends is not None and lie_in_memory(chip, (2, 2)) and taps <= _FEW_TAPS:
+    has_few = chip.evidence is None or chip.evidence.is_exact or taps <= _FEW_TAPS
+    if blends is not None and lie_in_memory(chip, (2, 2)) and has_few:
         return blends
     *_, channels = graph.tensor(node.inputs[0]).shape
     found = _stencils(chip, sides, channels) or _rearranged(chip, graph, node)
-    if found is not None or (blends is not None and taps <= _FEW_TAPS):
+    if found is not None or (blends is not None and has_few):
         return found or blends
     return _passes(chip, sides) or blends
 
