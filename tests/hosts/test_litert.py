@@ -420,7 +420,7 @@ def test_the_simulator_is_announced_once() -> None:
         ({"RK3588_DELEGATE_DEVICE": "npu"}, "RK3588_DELEGATE_DEVICE is 'npu'"),
         (
             {"RK3588_DELEGATE_STRICT": "true", "RK3588_DELEGATE_DEVICE": "simulator",
-             "RK3588_DELEGATE_DENY_OPS": "SLOW"},
+             "RK3588_DELEGATE_NUMERICS": "exact"},
             "strict: node",
         ),
     ],
