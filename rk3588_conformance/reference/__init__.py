@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -78,15 +79,21 @@ REFERENCES = {
 }
 
 
+_NONE: Mapping[str, Reference] = MappingProxyType({})
+
+
 def has_reference(op: str) -> bool:
     """Return whether there is a reference for an operator."""
     return op in REFERENCES
 
 
-def supports(graph: Graph) -> bool:
-    """Return whether ``compute`` can run every node of ``graph``."""
+def supports(graph: Graph, others: Mapping[str, Reference] = _NONE) -> bool:
+    """Return whether ``compute`` can run every node of ``graph``. ``others``: references beside
+    these, by operator.
+    """
+    known = {**others, **REFERENCES}
     return all(
-        node.op in REFERENCES and REFERENCES[node.op].is_covered(Call(graph, node, {}))
+        node.op in known and known[node.op].is_covered(Call(graph, node, {}))
         for node in graph.nodes
     )
 
@@ -119,19 +126,23 @@ def macs(graph: Graph) -> int:
     return sum(node_macs(graph, node) for node in graph.nodes)
 
 
-def compute(graph: Graph, inputs: Mapping[int, Array]) -> list[Array]:
+def compute(
+    graph: Graph, inputs: Mapping[int, Array], others: Mapping[str, Reference] = _NONE
+) -> list[Array]:
     """The outputs of ``graph``, all of whose nodes ``supports`` takes, for arrays by tensor."""
-    values = compute_all(graph, inputs)
+    values = compute_all(graph, inputs, others)
     return [values[index] for index in graph.outputs]
 
 
-def compute_all(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
+def compute_all(
+    graph: Graph, inputs: Mapping[int, Array], others: Mapping[str, Reference] = _NONE
+) -> dict[int, Array]:
     """All tensors that are not constant, the inputs too, by index."""
-    facts = facts_of(graph)
+    facts, known = facts_of(graph), {**others, **REFERENCES}
     values = dict(inputs)
     for node in graph.nodes:
         output = graph.tensor(node.outputs[0])
-        wide = REFERENCES[node.op].compute(Call(graph, node, values))
+        wide = known[node.op].compute(Call(graph, node, values))
         if output.dtype is DType.FLOAT32:
             values[node.outputs[0]] = wide.reshape(output.shape)
             continue

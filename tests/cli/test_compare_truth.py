@@ -14,6 +14,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.shared.functions import table_rows
 from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
 
 
@@ -65,6 +66,31 @@ def test_a_wrong_kernel_of_the_runtime_is_named_as_such(tmp_path, capsys, monkey
     # A program that is wrong itself is no fault of the runtime.
     assert main(["compare", str(path), "--per-op", "--device", "null"]) == 1
     assert "BROKEN: node 0 (CONV_2D)" in capsys.readouterr().out
+
+
+def test_a_wrong_kernel_before_a_function_in_its_task_is_named_too(
+    tmp_path, capsys, monkeypatch
+) -> None:
+    builder = ModelBuilder("layer")
+    x = builder.input("x", (1, 5, 6, 8), DType.INT8, Quantization((0.5,), (3,)))
+    y = layers.conv(builder, np.random.default_rng(0), x, 16, layers.Window(3, 3))
+    builder.output(function(builder, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,))))
+    path = tmp_path / "joined.tflite"
+    path.write_bytes(builder.build())
+    (output,) = read_graph(path).outputs
+    right = ReferenceModel.tensor
+
+    def wrong(self: ReferenceModel, index: int) -> np.ndarray:
+        array = right(self, index)
+        return ~array if index == output else array
+
+    monkeypatch.setattr(ReferenceModel, "tensor", wrong)
+    given = ["compare", str(path), "--per-op", "-O", "numerics=auto"]
+    assert main(given) == 0
+    out = capsys.readouterr().out
+    assert "RUNTIME: node 0 (CONV_2D + LOGISTIC): the runtime's reference kernel is off by" in out
+    assert main([*given, "--device", "null"]) == 1
+    assert "BROKEN: node 0 (CONV_2D + LOGISTIC)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("numerics", "share"), [("auto", "75 %"), ("exact", "99.5 %")])
