@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.model.graph import Graph
-from rk3588_conformance.reference import has_reference
+from rk3588_conformance.reference import has_reference, is_undefined
 from rk3588_conformance.tolerance import NONE
 
 
-class _OfOperator(Protocol):
-    @property
-    def op(self) -> str: ...
-
-
-T = TypeVar("T", bound=_OfOperator)
-
-
-def concerned(found: Iterable[T]) -> list[T]:
-    """Return the nodes, or rejections, of the operators that the suite is about."""
-    return [item for item in found if has_reference(item.op)]
+def concerns(graph: Graph, index: int) -> bool:
+    """Return whether the suite is about a node: there is a reference of its operator, and its
+    kernel defines what it gives.
+    """
+    node = graph.node(index)
+    return has_reference(node.op) and not is_undefined(replace(graph, nodes=(node,)))
 
 
 Build = Callable[[np.random.Generator], bytes]

@@ -31,7 +31,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.options import Options
 from rk3588_conformance import reference
-from rk3588_conformance.case import Case, concerned
+from rk3588_conformance.case import Case, concerns
 from rk3588_conformance.comparison import MAX_ABS_DIFF, Comparer
 from rk3588_conformance.cut_model import exposed_model
 from rk3588_conformance.families import find_case
@@ -140,7 +140,8 @@ def _verdict(facts: Outcome, broken: list[str], rejected: list[Rejection]) -> Ou
 
 def _run(prepared: Prepared, options: Options) -> Outcome:
     case = prepared.case
-    if case.path is not None and not concerned(prepared.graph.nodes):
+    graph = prepared.graph
+    if case.path is not None and not any(concerns(graph, node.index) for node in graph.nodes):
         return _skipped(case, "none of the suite's operators", OTHER_OPERATORS)
     if not case.runs_on_cpu:
         return _check_refusal(prepared, options)
@@ -154,7 +155,7 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
         if not _known_skips(options):
             raise
         return _skipped(case, str(error), RUNTIME_REFUSES)
-    rejected = _judged_rejections(case, delegation, options)
+    rejected = _judged_rejections(prepared, delegation, options)
     facts = _facts(case, delegation)
     if case.rejected_by or (rejected and not delegation.delegated_nodes):
         return _judge_rejections(facts, case, rejected, options)
@@ -281,7 +282,7 @@ def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
     sample = [prepared.inputs[details["index"]] for details in comparer.inputs]
     result = comparer.compare_one(sample)
     delegation = comparer.model.delegation
-    rejected = _judged_rejections(case, delegation, options)
+    rejected = _judged_rejections(prepared, delegation, options)
     facts = _compared(_facts(case, delegation), Oracle.TFLITE, result.ops_total())
     submits = comparer.model.submits_per_invoke or 0
     facts = replace(facts, submits=submits, rules=_rules(rejected))
@@ -302,14 +303,16 @@ def _known_skips(options: Options) -> Mapping[str, str]:
     return known_skips(chosen_chip(options).name, options.numerics)
 
 
-def _judged_rejections(case: Case, delegation: Delegation, options: Options) -> list[Rejection]:
+def _judged_rejections(
+    prepared: Prepared, delegation: Delegation, options: Options
+) -> list[Rejection]:
     """Return the rejections of the operators that the suite is about; where a chip knows less, of
     all that the suite made, and of models of which nothing is left.
     """
-    is_all = case.build is not None or not delegation.delegated_nodes
+    is_all = prepared.case.build is not None or not delegation.delegated_nodes
     if _known_skips(options) and is_all:
         return list(delegation.rejections)
-    return concerned(delegation.rejections)
+    return [r for r in delegation.rejections if concerns(prepared.graph, r.node)]
 
 
 def _judge_rejections(

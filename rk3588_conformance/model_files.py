@@ -14,7 +14,7 @@ from pathlib import Path
 from delegate.model.graph import Activation, Node
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
-from rk3588_conformance.case import Case, Family, concerned
+from rk3588_conformance.case import Case, Family, concerns
 from rk3588_conformance.reference import carries_errors
 from rk3588_conformance.tolerance import LOWER_CLAMP, NONE, PER_CHANNEL, TIES
 
@@ -29,7 +29,8 @@ class Files:
 
     def parameters(self) -> Iterator[str]:
         for path in sorted(self.folder.glob("*.tflite")):
-            if concerned(read_graph(path).nodes):
+            graph = read_graph(path)
+            if any(concerns(graph, node.index) for node in graph.nodes):
                 yield _parameter(path)
 
     def case(self, parameter: str) -> Case:

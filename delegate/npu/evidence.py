@@ -170,7 +170,7 @@ class FormEvidence:
         self, kind: TaskKind, dilations: tuple[int, int], element: Element, /
     ) -> bool:
         """Return whether taps of tasks of ``kind`` may lie so far apart."""
-        task = _convolution(self.chip, kind, element, Stages())
+        task = _convolution(self.chip, kind, element, SUMMAND)
         return self._knows(_DILATION, replace(task, dilations=dilations))
 
     def knows_spread(self, kind: TaskKind, spread: tuple[int, int], element: Element, /) -> bool:
