@@ -325,7 +325,7 @@ _FUNCTIONS = {
     for name, operator in OPERATORS.items()
     if operator.function is not None
 }
-"""What follows a kernel that may be wrong; tests compare all values with the kernels' own."""
+"""Functions behind a kernel that may be wrong; tests compare all values with the kernels' own."""
 
 
 def _computes(graph: Graph, node: Node) -> bool:

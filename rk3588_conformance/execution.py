@@ -45,6 +45,7 @@ from rk3588_conformance.operators import (
 from rk3588_conformance.outcome import Oracle, Outcome, Status
 from rk3588_conformance.skips import (
     FILE_ABSENT,
+    OF_EXACT,
     OTHER_OPERATORS,
     RUNTIME_REFUSES,
     known_skips,
@@ -312,7 +313,13 @@ def _judged_rejections(
     is_all = prepared.case.build is not None or not delegation.delegated_nodes
     if _known_skips(options) and is_all:
         return list(delegation.rejections)
-    return [r for r in delegation.rejections if concerns(prepared.graph, r.node)]
+    # A model is judged by what of it runs.
+    accepted: Mapping[str, str] = {} if is_all else OF_EXACT
+    return [
+        rejection
+        for rejection in delegation.rejections
+        if rejection.rule not in accepted and concerns(prepared.graph, rejection.node)
+    ]
 
 
 def _judge_rejections(

@@ -17,11 +17,12 @@ import numpy as np
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import Element, surfaces_of
 from delegate.errors import LoweringError
+from delegate.lower.legalize import allows_steps
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import mirror
 from delegate.lower.reorder import MOST_TASKS
-from delegate.lower.rules import FORM_IS_KNOWN
+from delegate.lower.rules import EQUAL_IF_EXACT, FORM_IS_KNOWN
 from delegate.lower.selection import Move, Moving, Selection, is_depthwise, kernels, map_bytes
 from delegate.lower.task import Ref, Task, TaskKind
 from delegate.lower.upsample import lie_in_memory
@@ -258,6 +259,9 @@ def plan(planning: Planning, operation: Operation) -> Plan:
         case (Blend() as rows, Blend() as columns):
             return plan_blends(planning, operation, rows, columns)
         case (Ramp() as rows, Ramp() as columns):
+            if not allows_steps(planning.chip):
+                problem = "of two passes, each of which is rounded, one in ten is"
+                raise LoweringError(node.index, EQUAL_IF_EXACT, problem)
             return plan_passes(planning, operation, rows, columns)
         case _:  # the rules ran before
             raise LoweringError(node.index, FORM_IS_KNOWN, "by a factor that is not whole")

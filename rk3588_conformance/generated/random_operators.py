@@ -54,9 +54,9 @@ def _function(g: Generator, x: int) -> list[int]:
 
 
 def _quotient(g: Generator, x: int) -> list[int]:
-    """Divide by a constant; the runtime does so with uint8 alone."""
+    """Divide by a constant; the runtime does so with uint8 alone. Of int8: branches."""
     if g.dtype is not DType.UINT8:
-        return _function(g, x)
+        return _branches(g, x)
     g.read.add(x)
     return [quotient(g.builder, g.rng, x, is_above=g.chance(0.5), activation=CLAMPED[g.pick(4)])]
 
@@ -122,7 +122,7 @@ def _shares(g: Generator, x: int) -> list[int]:
     """Add a SOFTMAX, whose classes are the channels."""
     g.read.add(x)
     result = Quantization((1 / 256,), (LIMITS[g.dtype][0],))
-    beta = g.pick((1.0, 1.0, 0.25, 4.0))
+    beta = (1.0, 1.0, 0.25, 4.0)[g.pick(4)]
     return [function(g.builder, "SOFTMAX", (x,), result, options.softmax(beta))]
 
 
@@ -369,9 +369,8 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "uneven": _uneven,
     "repeated": _repeated,
     "gathered": _gathered,
-    "branches": _branches,
 }
 STEPS: Sequence[str] = (*2 * ("function",), "shares", "quotient", "slopes", *4 * ("pair",),
                         "squares", "extremum", *2 * ("pooled",), "reduced", *2 * ("resized",),
                         *2 * ("spread",), "blocks", *2 * ("transposed",), "reshaped", "bordered",
-                        "uneven", "repeated", "gathered", *2 * ("branches",))  # fmt: skip
+                        "uneven", "repeated", "gathered")  # fmt: skip
