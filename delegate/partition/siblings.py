@@ -130,8 +130,8 @@ def _family(facts: GraphFacts, node: Node) -> tuple[object, ...] | None:
 def _is_followed(facts: GraphFacts, node: Node) -> bool:
     """Return whether a function or a sum of the result may join the convolution's own tasks."""
     readers = facts.readers.get(node.outputs[0], ())
-    operator = facts.known_operator(readers[0]) if len(readers) == 1 else None
-    return operator is not None and operator.function is not None
+    operators = [facts.known_operator(reader) for reader in readers]
+    return bool(operators) and all(o is not None and o.function is not None for o in operators)
 
 
 def _joined(facts: GraphFacts, given: Rewritten, pair: Pair) -> Rewritten | None:

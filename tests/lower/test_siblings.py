@@ -13,6 +13,7 @@ from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import CompiledPartition, compile_partition
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.mul import MulOptions
 from rk3588_conformance.builder import ModelBuilder
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv
@@ -74,8 +75,9 @@ def siblings(case: Case, *, seen: bool = False, has_function: bool = False) -> b
     for number, kernels in enumerate(case.kernels):
         one = replace(numbers, output=case.results[number])
         y = conv(b, rng, x, kernels, case.window, one, name=f"sibling{number}")
-        if has_function:
-            y = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
+        if has_function:  # SiLU: both operators read the result
+            gate = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
+            y = function(b, "MUL", (y, gate), FINE, MulOptions())
         b.output(y if seen else pad(b, y, ((0, 0), (1, 0), (0, 2), (0, 0)), name=f"pad{number}"))
     return b.build()
 
