@@ -62,7 +62,17 @@ def _multiplied(size: str, factor: str, convention: str) -> list[int]:
     return [n * f - aligned * (f - 1) for n, f in zip(pair(size), pair(factor), strict=True)]
 
 
-@layer_grid(
+def _enlarged(
+    builder: ModelBuilder, _: np.random.Generator, x: int, *, factor: str, convention: str,
+    size: str, **__: Value,
+) -> int:  # fmt: skip
+    """Add a bilinear resizing by ``factor``."""
+    rows, columns = _multiplied(size, factor, convention)
+    table = ResizeBilinearOptions(*_CONVENTIONS[convention])
+    return resize(builder, "RESIZE_BILINEAR", x, rows, columns, table)
+
+
+_bilinear = layer_grid(
     "ResizeBilinear.Op/",
     differing=NONE,
     factor=("1x1", "2x2", "1x2", "2x1", "4x4", "2x4", "4x1", "8x2", "1x8"),
@@ -71,17 +81,10 @@ def _multiplied(size: str, factor: str, convention: str) -> list[int]:
     channels=(1, 16, 17, 33, 48, 64),
     images=(1, 2),
     type=EIGHT_BITS,
-)
-def _bilinear(
-    builder: ModelBuilder, _: np.random.Generator, x: int, *, factor: str, convention: str,
-    size: str, **__: Value,
-) -> int:  # fmt: skip
-    rows, columns = _multiplied(size, factor, convention)
-    table = ResizeBilinearOptions(*_CONVENTIONS[convention])
-    return resize(builder, "RESIZE_BILINEAR", x, rows, columns, table)
+)(_enlarged)
 
 
-@layer_grid(
+_bilinear_whole = layer_grid(
     "ResizeBilinearWhole.Op/",
     differing=RESIZED,
     # Positions in fixed point, of int8, are a step off after a few rows.
@@ -92,17 +95,10 @@ def _bilinear(
     channels=(1, 16, 17, 64),
     images=(1, 2),
     type=EIGHT_BITS,
-)
-def _bilinear_whole(
-    builder: ModelBuilder, _: np.random.Generator, x: int, *, factor: str, convention: str,
-    size: str, **__: Value,
-) -> int:  # fmt: skip
-    rows, columns = _multiplied(size, factor, convention)
-    table = ResizeBilinearOptions(*_CONVENTIONS[convention])
-    return resize(builder, "RESIZE_BILINEAR", x, rows, columns, table)
+)(_enlarged)
 
 
-@layer_grid(
+_bilinear_passes = layer_grid(
     "ResizeBilinearPasses.Op/",
     differing=TWO_ROUNDINGS,
     factor=("8x8", "8x16", "32x4", "16x8"),
@@ -111,14 +107,7 @@ def _bilinear_whole(
     channels=(1, 16, 21, 64, 130),
     images=(1, 2),
     type=EIGHT_BITS,
-)
-def _bilinear_passes(
-    builder: ModelBuilder, _: np.random.Generator, x: int, *, factor: str, convention: str,
-    size: str, **__: Value,
-) -> int:  # fmt: skip
-    rows, columns = _multiplied(size, factor, convention)
-    table = ResizeBilinearOptions(*_CONVENTIONS[convention])
-    return resize(builder, "RESIZE_BILINEAR", x, rows, columns, table)
+)(_enlarged)
 
 
 @layer_grid(
