@@ -28,6 +28,7 @@ from rk3588_conformance import (
     pair_grid,
     pool_grid,
     product_grid,
+    rank_grid,
     rejected_cases,
     reorder_grid,
     resize_grid,
@@ -40,7 +41,8 @@ from rk3588_conformance.case import Case, Family
 _GRIDS = (
     teflon_grid, conv_grid, depthwise_grid, dilation_grid, dense_grid, dead_channel_grid,
     product_grid, add_grid, pair_grid, function_grid, edge_grid, edge_move_grid, move_grid,
-    reorder_grid, arithmetic_grid, pool_grid, line_grid, softmax_grid, resize_grid, graph_grid,
+    reorder_grid, rank_grid, arithmetic_grid, pool_grid, line_grid, softmax_grid, resize_grid,
+    graph_grid,
     half_grid, half_move_grid, half_map_grid, sparse_grid, rejected_cases,
 )  # fmt: skip
 

@@ -133,10 +133,10 @@ _CASES: dict[str, tuple[Build, str]] = {
     "buffers_of_gigabytes": (
         lambda rng: fully_connected_model(rng, (1 << 25, 4), 65), "buffers_in_range",
     ),
-    "dense_rank_5": (
-        lambda rng: fully_connected_model(rng, (1, 1, 1, 2, 8), 3), "feature_rank",
+    "dense_rank_7": (
+        lambda rng: fully_connected_model(rng, (1, 1, 1, 1, 1, 2, 8), 3), "feature_rank",
     ),
-    "add_rank_5": (lambda rng: add_model(rng, (1, 1, 2, 3, 4)), "rank_in_range"),
+    "add_rank_7": (lambda rng: add_model(rng, (1, 1, 1, 1, 2, 3, 4)), "rank_in_range"),
 }  # fmt: skip
 
 

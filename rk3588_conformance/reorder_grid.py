@@ -162,7 +162,7 @@ def _tiles(
     "TilesOfRank.Op/",
     differing=NONE,
     is_in=lambda shape, times, **_: len(shape_of(shape)) == len(shape_of(times)),
-    input_shape=lambda shape, **_: _as_image(shape_of(shape)),
+    input_shape=lambda shape, **_: as_image(shape_of(shape)),
     shape=("1x5x1x7x16", "1x5x7x1x33", "2x3x4x1x5", "1x2x3x2x3x16"),
     times=("1x1x2x1x1", "1x1x1x2x1", "1x2x1x1x1", "2x1x1x1x3", "1x1x2x1x2x1", "1x2x1x3x1x1"),
     place=_PLACES,
@@ -178,12 +178,12 @@ def _tiles_of_rank(
         tiled = tile(builder, reshape(builder, y, shape_of(shape)), shape_of(times))
         if place == "end":
             return tiled
-        return reshape(builder, tiled, _as_image(builder.spec(tiled).shape))
+        return reshape(builder, tiled, as_image(builder.spec(tiled).shape))
 
     return _moved_at(place, builder, rng, x, move)
 
 
-def _as_image(shape: Sequence[int]) -> tuple[int, int, int, int]:
+def as_image(shape: Sequence[int]) -> tuple[int, int, int, int]:
     """Return a shape of four dimensions: those between height and channels are columns."""
     images, height, *inner, channels = shape
     return images, height, prod(inner), channels

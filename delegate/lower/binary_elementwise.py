@@ -216,8 +216,8 @@ def repeats(chip: Chip, view: View, whole: View) -> Move | None:
     """
     times = whole.height // view.height, whole.width // view.width, 1
     found = tiled((view.height, view.width, view.channels), times)
-    size = view.pixels, view.channels
-    return rearrangement(chip, found, size, whole.channels, whole.channels, is_known=True)
+    one, made = replace(view, images=1), replace(whole, images=1)
+    return rearrangement(chip, found, one, made, whole.channels, is_known=True)
 
 
 def broadcast(

@@ -6,13 +6,12 @@ time.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from delegate.chip.chip import Chip, Primitive
-from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.moves import Moves, Spot, as_they_are, moves_of
 from delegate.lower.reorder import MOST_TASKS, reorder
 from delegate.lower.selection import Move, Moving
@@ -24,39 +23,60 @@ _MOST_WEIGHTS: Final = 1 << 24
 
 
 def rearrangement(
-    chip: Chip,
-    found: IndexMap,
-    source: Spot,
-    channels: int,
-    written: int,
-    images: Sequence[int] = (0,),
-    *,
-    is_known: bool = False,
+    chip: Chip, found: IndexMap, source: View, result: View, written: int, *, is_known: bool = False
 ) -> Move | None:
-    """Return how ``found`` makes an image of ``channels`` channels of ``source``, so many pixels
-    and channels. ``written``: the channels of the result with spare lanes; ``images``: of which
-    image of the operand each image of the result is made, all alike. None: tasks, with
-    ``is_known`` those that ``chip`` is known to have, cannot do it (see ``moves_of``), or they or
-    their weights are more than those of a network. Raises MapError.
+    """Return how ``found`` makes ``result`` of ``source``. ``written``: the channels of the result
+    with group padding. None: tasks, with ``is_known`` those that ``chip`` is known to have, cannot
+    do it (see ``moves_of``), or they or their weights are more than those of a network. Raises
+    MapError.
     """
-    made = moves_once_and_again(found, source, channels, written)
+    if max(source.images, result.images) > MOST_TASKS:
+        return None
+    has_row_gaps = not is_known or Primitive.ROW_GAPS not in chip.lacks
+    parts: dict[IndexMap, _Part] = {}
+    places = image_by_image(found, source, result)
+    for _, _, moved in places:
+        if moved in parts:
+            continue
+        part = _part(chip, moved, source, result, written, has_row_gaps)
+        if part is None:
+            return None
+        parts[moved] = part
+    if sum(parts[moved].number for _, _, moved in places) > MOST_TASKS:
+        return None
+    return _in_turn([(given, made, parts[moved]) for given, made, moved in places])
+
+
+class _Part(NamedTuple):
+    """``number`` tasks that move pixels of an image, and those that repeat them in the result."""
+
+    number: int
+    moved: Sequence[Move]
+    copied: Sequence[Move]
+
+
+def _part(
+    chip: Chip, found: IndexMap, source: View, result: View, written: int, has_row_gaps: bool
+) -> _Part | None:
+    """Return the tasks for an image; None: they cannot do it, or their weights are too many."""
+    made = moves_once_and_again(found, (source.pixels, source.channels), result.channels, written)
     if made is None:
         return None
     # Rows of what only changes its order are as long as they lie.
-    is_folded = not found.is_order(math.prod(source))
-    has_row_gaps = not is_known or Primitive.ROW_GAPS not in chip.lacks
+    is_folded = not found.is_order(source.pixels * source.channels)
+    if is_folded and source.channels * written > _MOST_WEIGHTS:
+        return None
     count = 0
     parts: tuple[list[Move], list[Move]] = [], []
-    for lanes, several, moved in zip((source[1], written), made, parts, strict=True):
+    for lanes, several, moved in zip((source.channels, written), made, parts, strict=True):
         for moves in several:
-            part = reorder(
-                *(chip, moves, lanes, written), is_folded=is_folded, has_row_gaps=has_row_gaps
-            )
-            if part is None or (is_folded and lanes * written > _MOST_WEIGHTS):
+            given = chip, moves, lanes, written
+            part = reorder(*given, is_folded=is_folded, has_row_gaps=has_row_gaps)
+            if part is None:
                 return None
             count += part[0]
             moved.append(part[1])
-    return _in_turn(*parts, images) if count * len(images) <= MOST_TASKS else None
+    return _Part(count, *parts)
 
 
 def moves_once_and_again(
@@ -72,47 +92,50 @@ def moves_once_and_again(
     return [once for once, _ in split], [copy for _, copies in split for copy in copies]
 
 
-def _in_turn(moved: Sequence[Move], copied: Sequence[Move], images: Sequence[int]) -> Move:
-    """Return the move of all of these, for each of ``images``."""
+def _in_turn(places: Sequence[tuple[int, int, _Part]]) -> Move:
+    """Return the move of all parts, each from an image of the source to one of the result."""
 
     def tasks(
         moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
-        for number, image in enumerate(images):
+        has_images = max(source.view.images, target.view.images) > 1
+        for image, number, part in places:
             given, made = source, target
-            if max(source.view.images, target.view.images) > 1:
+            if has_images:
                 given, made = source.image(image), target.image(number)
-            for part in moved:
-                yield from part.tasks(moving, given, made, work)
-            for part in copied:
-                yield from part.tasks(moving, made, made, work)
+            for move in part.moved:
+                yield from move.tasks(moving, given, made, work)
+            for move in part.copied:
+                yield from move.tasks(moving, made, made, work)
 
-    everything = (*moved, *copied)
+    moved = [move for *_, part in places for move in part.moved]
+    everything = [*moved, *(move for *_, part in places for move in part.copied)]
     return Move(
         tasks,
-        reads=max(part.reads for part in moved),
-        writes=max(part.writes for part in everything),
-        work_bytes=max(part.work_bytes for part in moved),
-        surface_pixels=max(part.surface_pixels for part in everything),
+        reads=max(move.reads for move in moved),
+        writes=max(move.writes for move in everything),
+        work_bytes=max(move.work_bytes for move in moved),
+        surface_pixels=max(move.surface_pixels for move in everything),
     )
 
 
-def by_image(found: IndexMap, results: int, size: int) -> tuple[IndexMap, tuple[int, ...]] | None:
-    """Return how each of so many ``results`` is made of an image of ``size`` elements, and of
-    which. None: they are not made alike, or of several. Raises MapError.
+def image_by_image(found: IndexMap, source: View, result: View) -> list[tuple[int, int, IndexMap]]:
+    """Return every image of ``source`` that has elements of one of ``result``, that one, and which
+    these are, counted within the two. Raises MapError.
     """
-    each = found.size // results
-    images, made = [], set()
-    for number in range(results):
-        pieces = strided((each,), (1,), number * each).compose(found).pieces
-        places = {at // size for piece in pieces for at in _ends(piece)}
-        if len(places) != 1:
-            return None
-        (image,) = places
-        images.append(image)
-        begin = image * size
-        made.add(tuple(p._replace(first_source=p.first_source - begin) for p in pieces))
-    return (IndexMap(each, made.pop()), tuple(images)) if len(made) == 1 else None
+    if max(source.images, result.images) == 1:
+        return [(0, 0, found)]
+    size, each = source.pixels * source.channels, result.pixels * result.channels
+    places = []
+    for number in range(result.images):
+        whole = strided((each,), (1,), number * each).compose(found)
+        ends = [at // size for piece in whole.pieces for at in _ends(piece)]
+        for image in range(min(ends, default=0), max(ends, default=-1) + 1):
+            inside = Piece(0, 0, image * size, (Digit(size, 1, 1),))
+            moved = whole.compose(IndexMap(size * source.images, (inside,)))
+            if moved.pieces:
+                places.append((image, number, moved))
+    return places
 
 
 def _ends(piece: Piece) -> tuple[int, int]:

@@ -48,6 +48,7 @@ from delegate.ops.shared.interpolation import (
 )
 from delegate.ops.shared.maps import resized
 from delegate.ops.shared.moving import move_plan
+from delegate.ops.shared.parts import rearrangement_of
 from delegate.ops.shared.two_passes import Ramp, most_factor, plan_passes, ramps_of
 
 _MOST_TAPS = 64
@@ -136,7 +137,7 @@ def _rearranged(chip: Chip, graph: Graph, node: Node) -> Move | None:
         moved = resized(source.shape, rows, columns)
     except MapError:
         return None
-    return reshaping.rearrangement_of(chip, source, result, moved, is_known=True)
+    return rearrangement_of(chip, source, result, moved, is_known=True)
 
 
 def _passes(chip: Chip, sides: Sides) -> tuple[Ramp, Ramp] | None:

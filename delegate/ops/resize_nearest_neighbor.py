@@ -25,6 +25,7 @@ from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import half_records, reshaping
 from delegate.ops.shared.maps import factor_of, resized
 from delegate.ops.shared.moving import move_plan
+from delegate.ops.shared.parts import rearrangement_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def _rearranged(chip: Chip, graph: Graph, node: Node, *, is_known: bool = False)
         (moved,) = maps(graph, node)
     except MapError:
         return None
-    return reshaping.rearrangement_of(chip, source, result, moved, is_known=is_known)
+    return rearrangement_of(chip, source, result, moved, is_known=is_known)
 
 
 @constraint(most=_most_factor, tasks=MOST_TASKS)

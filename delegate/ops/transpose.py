@@ -5,7 +5,7 @@ from __future__ import annotations
 from delegate.model.graph import Graph, Node
 from delegate.model.index_map import IndexMap, MapError
 from delegate.ops.operator import GraphFacts, Role, Shape, constraint
-from delegate.ops.shared.image_rules import feature_rank, other_shape
+from delegate.ops.shared.image_rules import other_shape
 from delegate.ops.shared.maps import integers, transposed
 from delegate.ops.shared.reshaping import reshaping
 
@@ -37,6 +37,4 @@ def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
     return (transposed(graph.tensor(node.inputs[0]).shape, axes_of(graph, node)),)
 
 
-OPERATOR = reshaping(
-    "TRANSPOSE", shapes, Role.NUMBERS, maps=maps, rank=feature_rank, rules=(transposed_axes,)
-)
+OPERATOR = reshaping("TRANSPOSE", shapes, Role.NUMBERS, maps=maps, rules=(transposed_axes,))

@@ -19,7 +19,7 @@ COMMON = Filter.parse(
     "*-ConvGroups*:Padding*:PoolPyramids*:Rejected*:DenseShapes*keep_num_dims_1*per_channel:"
     "*weight_size_5*padding_same_0*:Function*:Edges*body_values:Edges.Float*:Edges.Bytes*:"
     "Joins*:Cuts*:EdgeMoves*:Splits*:UnevenSplits*:Packs*:Reorders*:Reshapes*:Half*:"
-    "Sparse*"
+    "Sparse*:TransposesOfRank*:PartsOfRank*:FunctionsOfRank*TANH*:FunctionsOfRank*RELU6*"
 )
 SIZE_LIMIT_MACS = 300_000_000
 

@@ -4,6 +4,7 @@ Lite puts it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 
 from delegate.errors import LoweringError
 from delegate.lower.lowering import lower_partition
+from delegate.lower.memory.tensors import view_of
 from delegate.lower.moves import Moves, spots
-from delegate.lower.rearrangement import moves_once_and_again
+from delegate.lower.rearrangement import image_by_image, moves_once_and_again
 from delegate.model.graph import Partition
 from delegate.model.index_map import IndexMap, MapError, identity, tiled
 from delegate.model.tflite_reader import read_graph
@@ -25,6 +27,7 @@ from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.rules import facts_of
 from delegate.partition.workload import workload_of
 from rk3588_conformance.builder.moves import reshape, tile, transpose
+from tests.index_maps import NOWHERE, moved
 from tests.lower.test_aliases import Net, check
 
 
@@ -89,10 +92,29 @@ def test_several_images_are_repeated(times: tuple[int, ...]) -> None:
     check(net.model(net.add(y, y)))
 
 
-def test_images_made_of_several_are_not_moved() -> None:
-    net = Net(5, 7, 19, images=2)
+@pytest.mark.parametrize("images", [2, 5])
+def test_images_are_made_of_several(images: int) -> None:
+    """Rows of all images are those of one image of the result."""
+    net = Net(5, 7, 19, images=images)
     y = transpose(net.builder, net.depthwise(net.input()), (1, 0, 2, 3))
-    check(net.model(net.add(y, y)), refused=[(1, "order_possible")])
+    check(net.model(net.add(y, y)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_every_element_goes_from_one_image_to_another_once(data: st.DataObject) -> None:
+    shape = data.draw(st.lists(st.integers(1, 6), min_size=4, max_size=6))
+    axes = data.draw(st.permutations(range(len(shape))))
+    values = np.arange(math.prod(shape)).reshape(shape)
+    expected = values.transpose(axes)
+    source, result = view_of(shape), view_of(expected.shape)
+    images = values.reshape(source.images, -1)
+    made = np.full((result.images, expected.size // result.images), NOWHERE)
+    for image, number, part in image_by_image(transposed(shape, axes), source, result):
+        found = moved(part, {0: images[image]})
+        assert (made[number][found != NOWHERE] == NOWHERE).all()
+        made[number] = np.where(found == NOWHERE, made[number], found)
+    np.testing.assert_array_equal(made.ravel(), expected.ravel())
 
 
 @pytest.mark.parametrize("images", [1, 2])
@@ -173,10 +195,10 @@ def test_moves_are_those_of_numpy(data: st.DataObject) -> None:
     """
     shape = data.draw(shapes)
     start = values = np.arange(int(np.prod(shape))).reshape(shape)
-    moved = identity(shape)
+    chain = identity(shape)
     for _ in range(data.draw(st.integers(1, 3))):
         step, values = data.draw(st.sampled_from((_transposed, _tiled, _gathered)))(data, values)
-        moved = step.compose(moved)
+        chain = step.compose(chain)
         merged = data.draw(st.integers(0, values.ndim - 1))
         if merged and data.draw(st.booleans()):
             joined = (*values.shape[: merged - 1], -1, *values.shape[merged + 1 :])
@@ -185,7 +207,7 @@ def test_moves_are_those_of_numpy(data: st.DataObject) -> None:
     channels, result = shape[-1], values.shape[-1]
     try:
         size = start.size // channels, channels
-        found = moves_once_and_again(moved, size, result, result)
+        found = moves_once_and_again(chain, size, result, result)
     except MapError:
         return
     if found is None:

@@ -39,11 +39,11 @@ def test_batches_keep_their_images() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 35, 2, 8), (1, 560), (35, 16), (7, 1, 5, 16)])
-def test_other_images_and_far_pixels_stay_on_the_cpu(shape: tuple[int, ...]) -> None:
+def test_far_pixels_stay_on_the_cpu(shape: tuple[int, ...]) -> None:
     net = Net(5, 7, 19)
     x = net.conv(net.input(), 16)
     y = reshape(net.builder, x, shape)
     result = compile_model(net.model(y, net.add(y, y)), Options(numerics="exact"))
     rules = [(r.node, r.rule) for r in result.rejections if r.node == 1]
-    is_possible = shape in ((35, 16), (1, 35, 2, 8))
+    is_possible = shape != (1, 560)
     assert rules == ([] if is_possible else [(1, "order_possible")])

@@ -252,8 +252,8 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         ),
     ],
     "rank_in_range": [
-        (lambda: function("TANH", shape=(1, 1, 2, 3, 4)), "[1, 1, 2, 3, 4]"),
-        (lambda: addition((1, 1, 3, 2, 4)), "[1, 1, 3, 2, 4]"),
+        (lambda: function("TANH", shape=(1, 1, 1, 1, 2, 3, 4)), "[1, 1, 1, 1, 2, 3, 4]"),
+        (lambda: addition((1, 1, 1, 1, 3, 2, 4)), "[1, 1, 1, 1, 3, 2, 4]"),
     ],
     "same_shapes": [
         (lambda: with_output(function("RELU"), shape=(1, 2, 3)), "the output [1, 2, 3]"),

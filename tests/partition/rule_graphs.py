@@ -11,6 +11,7 @@ from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quanti
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.div import DivOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
@@ -241,20 +242,23 @@ def shape_computed() -> Graph:
     return Graph(tuple(tensors), graph.nodes, (*graph.inputs, shape), graph.outputs)
 
 
-def side_by_side() -> Graph:
-    """A concatenation of columns."""
+def side_by_side(dtype: DType, quantization: Quantization) -> Graph:
+    """A concatenation of columns, the first of which have another quantisation."""
     b = ModelBuilder()
-    inputs = [b.input(n, (1, 3, 2, 16), DType.INT8, per_tensor(0.5, 3)) for n in "ab"]
-    b.output(moves.concatenation(b, inputs, 2))
+    inputs = [b.input("a", (1, 3, 2, 16), dtype, quantization)]
+    inputs.append(b.input("b", (1, 3, 2, 16), dtype, per_tensor(0.5, 3)))
+    y = b.tensor("joined", (1, 3, 4, 16), dtype, per_tensor(0.5, 3))
+    b.operator("CONCATENATION", tuple(inputs), (y,), ConcatenationOptions(2))
+    b.output(y)
     return read_graph(b.build())
 
 
-def skipping(columns: int) -> Graph:
-    """Two columns, so many apart."""
-    graph = cut(begin=(0, 0, 0, 0), size=(1, 3, 2, 32), strided=True, width=2 * columns)
-    strides, end = np.array((1, 1, columns, 1)), np.array((1, 3, 2 * columns, 32))
-    strides, end = strides.astype(np.int32), end.astype(np.int32)
-    return with_input(with_input(graph, 3, constant=strides), 2, constant=end)
+def packed_channels() -> Graph:
+    """Two maps that become channels."""
+    b = ModelBuilder()
+    inputs = [b.input(n, (1, 3, 2), DType.INT8, per_tensor(0.5, 3)) for n in "ab"]
+    b.output(moves.pack(b, inputs, 3))
+    return read_graph(b.build())
 
 
 def halves() -> Graph:

@@ -93,7 +93,7 @@ _BY_RULE: Final = {
     "alias_is_free": _MOVES,
     "alias_position_known": _MOVES,
     "tasks_keep_memory": _MOVES,
-    "parts_are_consecutive": _MOVES,
+    "parts_are_reached": _MOVES,
     "features_computed": _MOVES,
     "reduced_over_pixels": _REDUCED,
     "summed_over_pixels_or_channels": _REDUCED,

@@ -20,6 +20,7 @@ from delegate.lower.half.stages import (
     half_clamp,
 )
 from delegate.lower.lowered import EXACT
+from delegate.lower.memory.tensors import view_of
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import ConstantPool, Operation, Plan, Planning
 from delegate.lower.task import BnStage, BsStage, EwStage, Source, Stages
@@ -38,7 +39,6 @@ from delegate.ops.operator import (
 )
 from delegate.ops.shared import common, half, half_ranges
 from delegate.ops.shared.image_rules import rank_in_range
-from delegate.ops.shared.maps import four_dimensions
 
 _SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
 _PER_CHANNEL: Final = (EwOperation.ADD, EwOperation.SUBTRACT, EwOperation.MULTIPLY)
@@ -75,9 +75,11 @@ def _operands_meet(operation: EwOperation) -> Constraint:
                 return f"{named(tensor)} is a constant of shape {list(tensor.shape)}, or has others"
         computed = [t for t in operands if t.constant is None]
         others = [t for t in computed if t.shape != shape]
-        images, _, _, channels = four_dimensions(shape)
+        whole = view_of(shape)
         for tensor in others:
-            is_pixel = four_dimensions(tensor.shape) in {(n, 1, 1, channels) for n in (1, images)}
+            pixel = view_of(tensor.shape)
+            is_pixel = (pixel.pixels, pixel.channels) == (1, whole.channels)
+            is_pixel = is_pixel and pixel.images in (1, whole.images)
             if not (takes_pixels and is_pixel and len(computed) == 2) or len(others) > 1:
                 return f"{named(tensor)} is {list(tensor.shape)}, the output {list(shape)}"
         return None

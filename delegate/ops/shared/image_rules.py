@@ -11,6 +11,10 @@ from delegate.ops.shared import common
 
 RANK = 4
 """The rank of an image: batch, height, width and channels. The NPU has no more dimensions."""
+MOST_RANK = 6
+"""Heads and shuffles of channels have five dimensions, windows of transformers six. Those between
+height and channels are columns (``view_of``).
+"""
 PROBABILITY_SCALE = 1 / 256
 
 
@@ -20,26 +24,16 @@ def other_rank(tensors: Iterable[Tensor], least: int, most: int) -> str | None:
     return None if found is None else f"{named(found)} has the shape {list(found.shape)}"
 
 
-@constraint(most=RANK)
+@constraint(most=MOST_RANK)
 def rank_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Inputs and outputs must have rank 0 to {most}."""
-    return other_rank(facts.features(node), 0, RANK)
+    return other_rank(facts.features(node), 0, MOST_RANK)
 
 
-@constraint(most=RANK)
+@constraint(most=MOST_RANK)
 def feature_rank(facts: GraphFacts, node: Node) -> str | None:
     """Inputs and outputs must have rank 1 to {most}."""
-    return other_rank(facts.features(node), 1, RANK)
-
-
-_MOST_MOVED = 6
-"""Keras repeats pixels with five dimensions; nobody is known to need more."""
-
-
-@constraint(most=_MOST_MOVED)
-def moved_rank(facts: GraphFacts, node: Node) -> str | None:
-    """Inputs and outputs must have rank 1 to {most}."""
-    return other_rank(facts.features(node), 1, _MOST_MOVED)
+    return other_rank(facts.features(node), 1, MOST_RANK)
 
 
 @constraint(rank=RANK)

@@ -15,11 +15,13 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import surfaces_of
+from delegate.errors import LoweringError
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, whole_channels
 from delegate.lower.moves import cut, plan_join
 from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image, plan_of
-from delegate.lower.selection import Moving, Selection
+from delegate.lower.rules import FORM_IS_KNOWN
+from delegate.lower.selection import Move, Moving, Selection
 from delegate.lower.task import Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.weights import dense_channels
@@ -40,7 +42,7 @@ from delegate.ops.shared import half_records, parts
 from delegate.ops.shared.common import MOST_TENSORS
 from delegate.ops.shared.convolution import most_stride
 from delegate.ops.shared.image_rules import image_rank, of_kept_values, other_shape
-from delegate.ops.shared.parts import part_requantized, parts_of
+from delegate.ops.shared.parts import part_requantized
 
 
 def joining(
@@ -54,10 +56,13 @@ def joining(
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph = planning.graph
-        parts = parts_of(graph, record, operation.node)
-        functions = tuple(part_requantized(part.part, part.whole) for part in parts)
+        found = parts.direct_parts(planning.chip, graph, record, operation.node)
+        direct = [part for part in found if part is not None]
+        if not direct:
+            return _plan_moved_parts(planning, operation, record)
+        functions = tuple(part_requantized(part.part, part.whole) for part in direct)
         total = whole_channels(graph.tensor(operation.result))
-        return plan_join(planning, operation, parts, functions, total)
+        return plan_join(planning, operation, direct, functions, total)
 
     record = Operator(
         name=name,
@@ -71,7 +76,7 @@ def joining(
         plan=plan,
         shapes=shapes,
         rules=(*parts.FIRST, *rules),
-        half=half_records.alias(parts.HALF_JOINS),
+        half=half_records.alias(parts.HALF),
     )
     return record
 
@@ -88,8 +93,10 @@ def cutting(
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         result = planning.graph.tensor(operation.result)
-        parts = parts_of(planning.graph, record, operation.node)
-        part = parts[operation.node.outputs.index(operation.result)]
+        found = parts.direct_parts(planning.chip, planning.graph, record, operation.node)
+        part = found[operation.node.outputs.index(operation.result)]
+        if part is None:
+            return _plan_moved_parts(planning, operation, record)
         move = cut(planning.chip, part, whole_channels(result))
         return move_plan(planning, operation, **move._asdict())
 
@@ -104,9 +111,46 @@ def cutting(
         plan=plan,
         shapes=shapes,
         rules=(*parts.FIRST, *parts.CUTS),
-        half=half_records.alias(parts.HALF_CUTS),
+        half=half_records.alias(parts.HALF),
     )
     return record
+
+
+def _plan_moved_parts(planning: Planning, operation: Operation, record: Operator) -> Plan:
+    """Plan the elements that the result has in common with each operand, one after the other.
+    Raises LoweringError.
+    """
+    graph, node = planning.graph, operation.node
+    found: list[tuple[int, Move]] = []
+    for operand, result, move in parts.part_moves(
+        planning.chip, graph, record, node, is_known=True
+    ):
+        if result != operation.result:
+            continue
+        if move is None:
+            problem = f"it moves {list(graph.tensor(operand).shape)}"
+            raise LoweringError(node.index, FORM_IS_KNOWN, problem)
+        found.append((operand, move))
+    moves = [move for _, move in found]
+    reads: dict[int, int] = {}
+    for operand, move in found:
+        reads[operand] = max(move.reads, reads.get(operand, 0))
+    footprint = Footprint(
+        node,
+        tuple(reads.items()),
+        operation.result,
+        max(move.writes for move in moves),
+        work_bytes=max(move.work_bytes for move in moves),
+        surface_pixels=max(move.surface_pixels for move in moves),
+    )
+
+    def made(memory: Memory, moving: Moving) -> Iterable[Task]:
+        target = memory.tensors[operation.result].as_bytes
+        for operand, move in found:
+            source = memory.tensors[operand].as_bytes
+            yield from move.tasks(moving, source, target, memory.work)
+
+    return task_plan(planning, operation, footprint, made)
 
 
 def plan_rearranged(

@@ -10,8 +10,8 @@ from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared.image_rules import (
     RANK,
-    feature_rank,
     of_kept_values,
+    other_rank,
     other_shape,
     output_sides_in_range,
 )
@@ -58,7 +58,13 @@ def pad_amounts_known(facts: GraphFacts, node: Node) -> str | None:
     return other_shape(facts, node)
 
 
-GEOMETRY = (feature_rank, pad_amounts_known, output_sides_in_range)
+@constraint(most=RANK)
+def padded_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Inputs and outputs must have rank 1 to {most}."""
+    return other_rank(facts.features(node), 1, RANK)
+
+
+GEOMETRY = (padded_rank, pad_amounts_known, output_sides_in_range)
 
 RULES = of_kept_values(*GEOMETRY)
 

@@ -18,10 +18,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from delegate.chip.chip import Chip
+from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import CHANNELS_PER_SURFACE, Element
-from delegate.lower.memory.tensors import device_element, memory_view, view_of
+from delegate.lower.memory.tensors import (
+    device_element,
+    memory_view,
+    view_of,
+    whole_channels,
+)
 from delegate.lower.moves import Part
+from delegate.lower.rearrangement import rearrangement
+from delegate.lower.reorder import MOST_TASKS
+from delegate.lower.selection import Move
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.model.index_map import IndexMap, MapError, coordinates
 from delegate.ops.operator import GraphFacts, Movement, Operator, constraint, named
@@ -183,25 +191,19 @@ def int8_parts_keep_quantization(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def alias_position_known(facts: GraphFacts, node: Node) -> str | None:
-    """Axis, begin, sizes and strides must be constant and inside the tensor, the rank kept, images
-    and channels not skipped.
+    """Axis, begin, sizes and strides must be constant and inside the tensor, the rank kept, and the
+    shapes follow.
     """
+    graph, operator = facts.graph, facts.operator(node)
     try:
-        parts_of(facts.graph, facts.operator(node), node)
+        facts.maps(node)
+        shapes = operator.output_shapes(graph, node)
     except ValueError as error:
         return str(error)
-    return None
-
-
-@constraint()
-def parts_are_consecutive(facts: GraphFacts, node: Node) -> str | None:
-    """Every part must be consecutive pixels, or all pixels, of what is joined."""
-    *parts, whole = facts.features(node)
-    width = view_of(whole.shape).width
-    for part in parts:
-        view = view_of(part.shape)
-        if view.height > 1 and view.width < width:
-            return f"{named(part)} takes a part of the rows of {named(whole)}"
+    assert shapes is not None, node.op
+    for result, shape in zip(facts.outputs(node), shapes, strict=True):
+        if result.shape != tuple(shape):
+            return f"it gives {list(shape)}, the output is {list(result.shape)}"
     return None
 
 
@@ -210,17 +212,69 @@ def _most_columns(chip: Chip) -> int:
     return most_kernel(chip) - 1
 
 
-@constraint(columns=_most_columns, stride=most_stride)
-def part_is_reached(facts: GraphFacts, node: Node) -> str | None:
-    """A part that is no consecutive pixels must begin at most {columns} columns from the left, and
-    strides must be at most {stride}.
+def direct_parts(chip: Chip, graph: Graph, operator: Operator, node: Node) -> list[Part | None]:
+    """Return the parts of a join if copies bring all of them to consecutive pixels, or those that a
+    kernel reaches from the first pixel of each row of what is cut; None: others.
     """
-    free = is_free(facts, node)
-    for part in parts_of(facts.graph, facts.operator(node), node):
-        if max(part.steps) > most_stride(facts.chip):
-            return f"the strides are {list(part.steps)}"
-        if part.begin[2] > _most_columns(facts.chip) and not free:
-            return f"{named(part.part)} begins at column {part.begin[2]}"
+    try:
+        parts = parts_of(graph, operator, node)
+    except MapError:
+        return [None] * len(node.outputs)
+    if operator.movement is Movement.JOIN:
+        views = [(view_of(part.part.shape), view_of(part.whole.shape)) for part in parts]
+        is_direct = all(view.height == 1 or view.width == whole.width for view, whole in views)
+        return [part if is_direct else None for part in parts]
+    stride, columns = most_stride(chip), _most_columns(chip)
+    reached = (max(part.steps) <= stride and part.begin[2] <= columns for part in parts)
+    return [part if is_near else None for part, is_near in zip(parts, reached, strict=True)]
+
+
+def part_moves(
+    chip: Chip, graph: Graph, operator: Operator, node: Node, *, is_known: bool = False
+) -> Iterator[tuple[int, int, Move | None]]:
+    """Yield an operand, a result and how tasks move what they have in common; None: they cannot, or
+    with ``is_known`` ``chip`` is not known to. Raises MapError.
+    """
+    assert operator.maps is not None, node.op
+    for result, found in zip(node.outputs, operator.maps(graph, node), strict=True):
+        for number, operand in enumerate(operator.feature_inputs(node)):
+            pieces = (piece._replace(source=0) for piece in found.pieces if piece.source == number)
+            ends = graph.tensor(operand), graph.tensor(result)
+            moved = IndexMap(found.size, tuple(pieces))
+            yield operand, result, rearrangement_of(chip, *ends, moved, is_known=is_known)
+
+
+def rearrangement_of(
+    chip: Chip, source: Tensor, result: Tensor, moved: IndexMap, *, is_known: bool = False
+) -> Move | None:
+    """Return how tasks bring elements from ``source`` to ``result`` as ``moved`` says; None: they
+    cannot, or with ``is_known`` ``chip`` is not known to.
+    """
+    try:
+        found = moved.in_bytes(device_element(result).bytes)
+        given = chip, found, memory_view(source), memory_view(result), whole_channels(result)
+        move = rearrangement(*given)
+        if move is not None and is_known and Primitive.ROW_GAPS in chip.lacks:
+            return rearrangement(*given, is_known=True)
+    except MapError:
+        return None
+    return move
+
+
+@constraint(most=MOST_TASKS, columns=_most_columns)
+def parts_are_reached(facts: GraphFacts, node: Node) -> str | None:
+    """Parts must be consecutive pixels, or boxes at most {columns} columns from the left of what is
+    cut, or moved by at most {most} convolutions.
+    """
+    given = facts.chip, facts.graph, facts.operator(node), node
+    if is_free(facts, node) or None not in direct_parts(*given):
+        return None
+    for operand, result, move in part_moves(*given):
+        before, after = (facts.graph.tensor(index) for index in (operand, result))
+        if move is None:
+            return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"
+        if facts.movement(node) is Movement.JOIN and part_requantized(before, after) is not None:
+            return f"{named(before)} is requantised to {named(after)}"
     return None
 
 
@@ -232,18 +286,17 @@ JOINS = (
     feature_rank,
     int8_parts_keep_quantization,
     alias_position_known,
-    parts_are_consecutive,
     parts_defined,
+    parts_are_reached,
 )
 CUTS = (
     *common.QUANTIZATION,
     feature_rank,
     keeps_quantization,
     alias_position_known,
-    part_is_reached,
+    parts_are_reached,
 )
-HALF_JOINS = (feature_rank, alias_position_known, parts_are_consecutive)
-HALF_CUTS = (feature_rank, alias_position_known, part_is_reached)
+HALF = (feature_rank, alias_position_known, parts_are_reached)
 """The rules in fp16."""
 
 FIRST = tuple(

@@ -17,6 +17,7 @@ from delegate.lower.task import TaskKind
 from delegate.lower.tiling.geometry import Axis
 from delegate.lower.tiling.pooling import Pooling
 from delegate.model.graph import Graph, Node
+from delegate.model.index_map import MapError
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Shape, constraint
 from delegate.ops.shared import common
@@ -43,39 +44,50 @@ class ReducerOptions(Options):
     keep_dims: bool = option(FieldKind.BOOL, slot=0, offset=0)
 
 
-@constraint(rank=RANK)
+@constraint(least=_LINE_RANK)
 def reduced_over_pixels(facts: GraphFacts, node: Node) -> str | None:
-    """The input must have rank {rank}, or be a line of one image, and the axes must be constant:
-    height and width, or the line's.
+    """The input must have rank {least} or more, and the axes must be constant: all between images
+    and channels, but for those of one element.
     """
     return _other_pixels(facts.graph, node)
 
 
-@constraint(rank=RANK)
+@constraint(least=_LINE_RANK)
 def summed_over_pixels_or_channels(facts: GraphFacts, node: Node) -> str | None:
-    """The axes must be constant: height and width of rank {rank}, or a line's of one image, or the
-    last one, which is kept.
+    """The axes must be constant: all pixels of rank {least} or more, or the last one, which is
+    kept; those of one element do not count.
     """
     return None if sums_channels(facts.graph, node) else _other_pixels(facts.graph, node)
 
 
 def _other_pixels(graph: Graph, node: Node) -> str | None:
     """Return what is reduced if it is not the pixels."""
-    shape = graph.tensor(node.inputs[0]).shape
-    rank = len(shape)
-    if rank != RANK and not (rank == _LINE_RANK and shape[0] == 1):
-        return f"it is {list(shape)}"
-    axes = _axes(graph, node)
+    shape, axes = graph.tensor(node.inputs[0]).shape, _axes(graph, node)
     if axes is None:
         return "the axes are computed"
-    return f"the axes are {axes}" if _places(axes, rank) != {*range(1, rank - 1)} else None
+    rank = len(shape)
+    places = _places(axes, rank)
+    pixels = {axis for axis in range(1, rank - 1) if shape[axis] > 1}
+    # A line of several images would be rows of one.
+    is_image = rank >= RANK or (rank == _LINE_RANK and shape[0] == 1)
+    keeps_channels = node.known_options(ReducerOptions).keep_dims or rank - 1 not in (places or ())
+    if is_image and keeps_channels and places is not None:
+        reduced = {axis for axis in places if shape[axis] > 1}
+        if reduced == pixels:
+            return None
+    return f"the axes are {axes}, the shape is {list(shape)}"
 
 
 def sums_channels(graph: Graph, node: Node) -> bool:
-    """Return whether the last axis alone is reduced, to one element that is kept."""
-    axes, rank = _axes(graph, node), len(graph.tensor(node.inputs[0]).shape)
-    is_kept = node.known_options(ReducerOptions).keep_dims
-    return is_kept and axes is not None and rank <= RANK and _places(axes, rank) == {rank - 1}
+    """Return whether the last axis is reduced to one element that is kept, and no other one but
+    those of one element.
+    """
+    shape, axes = graph.tensor(node.inputs[0]).shape, _axes(graph, node)
+    places = None if axes is None else _places(axes, len(shape))
+    if places is None or not node.known_options(ReducerOptions).keep_dims:
+        return False
+    last = len(shape) - 1
+    return last in places and all(shape[axis] == 1 for axis in places - {last})
 
 
 def _axes(graph: Graph, node: Node) -> list[int] | None:
@@ -84,18 +96,23 @@ def _axes(graph: Graph, node: Node) -> list[int] | None:
     return None if axes is None else [int(axis) for axis in axes.ravel()]
 
 
-def _places(axes: list[int], rank: int) -> set[int]:
-    """Return the axes counted from the first one; -1 stands for one that there is not."""
-    return {axis % rank if -rank <= axis < rank else -1 for axis in axes}
+def _places(axes: list[int], rank: int) -> set[int] | None:
+    """Return the axes counted from the first one; None: there is no such one."""
+    is_known = all(-rank <= axis < rank for axis in axes)
+    return {axis % rank for axis in axes} if is_known else None
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    """Return the shape: the pixels become one, or vanish, or the channels become one."""
-    options = node.known_options(ReducerOptions)
-    images, *pixels, channels = shape = graph.tensor(node.inputs[0]).shape
-    if sums_channels(graph, node):
-        return ((*shape[:-1], 1),)
-    return ((images, *(1 for _ in pixels if options.keep_dims), channels),)
+    """Return the shape: reduced dimensions become one, or vanish. Raises MapError."""
+    options, axes = node.known_options(ReducerOptions), _axes(graph, node)
+    shape = graph.tensor(node.inputs[0]).shape
+    places = None if axes is None else _places(axes, len(shape))
+    if places is None:
+        raise MapError(f"the axes are {axes}")
+    kept = (1 if axis in places else size for axis, size in enumerate(shape))
+    if options.keep_dims:
+        return (tuple(kept),)
+    return (tuple(size for axis, size in enumerate(shape) if axis not in places),)
 
 
 @constraint()

@@ -16,11 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
-from delegate.chip.chip import Chip, Primitive
 from delegate.errors import LoweringError
-from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.rearrangement import by_image, rearrangement
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
 from delegate.lower.selection import Move
@@ -43,14 +40,14 @@ from delegate.ops.operator import (
 )
 from delegate.ops.shared import common, half_records
 from delegate.ops.shared.image_rules import (
-    moved_rank,
+    feature_rank,
     of_kept_values,
     other_shape,
     output_sides_in_range,
 )
 from delegate.ops.shared.maps import integers
 from delegate.ops.shared.moving import move_plan
-from delegate.ops.shared.parts import is_free
+from delegate.ops.shared.parts import is_free, rearrangement_of
 from delegate.ops.shared.pooling import pool_rank
 
 MOST_NODES = 8
@@ -84,33 +81,6 @@ def reorder_of(facts: GraphFacts, nodes: Sequence[Node], *, is_known: bool = Fal
         return None
     source, result = (facts.graph.tensor(t) for t in (nodes[0].inputs[0], nodes[-1].outputs[0]))
     return rearrangement_of(facts.chip, source, result, moved, is_known=is_known)
-
-
-def rearrangement_of(
-    chip: Chip, source: Tensor, result: Tensor, moved: IndexMap, *, is_known: bool = False
-) -> Move | None:
-    """Return how tasks bring elements from ``source`` to ``result`` as ``moved`` says, every image
-    alike; None: they cannot, or with ``is_known`` ``chip`` is not known to.
-    """
-    before, after = memory_view(source), memory_view(result)
-    size = before.pixels, before.channels
-    images: tuple[int, ...] = (0,)
-    try:
-        in_bytes = moved.in_bytes(device_element(result).bytes)
-        if max(before.images, after.images) > 1:
-            if after.images > MOST_TASKS:
-                return None
-            alike = by_image(in_bytes, after.images, math.prod(size))
-            if alike is None:
-                return None
-            in_bytes, images = alike
-        given = chip, in_bytes, size, after.channels, whole_channels(result), images
-        found = rearrangement(*given)
-        if found is not None and is_known and Primitive.ROW_GAPS in chip.lacks:
-            return rearrangement(*given, is_known=True)
-    except MapError:
-        return None
-    return found
 
 
 def chain_of(
@@ -196,9 +166,7 @@ def _is_last(facts: GraphFacts, node: Node) -> bool:
 
 @constraint(most=MOST_TASKS)
 def order_possible(facts: GraphFacts, node: Node) -> str | None:
-    """At most {most} convolutions must be able to change channels or the order inside the model,
-    of every image alike.
-    """
+    """At most {most} convolutions must be able to change channels or the order inside the model."""
     try:
         facts.maps(node)
     except MapError as error:
@@ -265,11 +233,10 @@ def reshaping(
     *numbers: Role,
     options: type[Options] | None = None,
     maps: Maps = as_it_is,
-    rank: Constraint = moved_rank,
     rules: tuple[Constraint, ...] = (),
 ) -> Operator:
     """Return the record of such an operator; ``numbers``: its inputs beside the feature map;
-    ``rules``: those of its own, with that of the ``rank``.
+    ``rules``: those of its own.
     """
 
     own = (new_shape_constant, *rules, order_possible)
@@ -284,8 +251,8 @@ def reshaping(
         shapes=shapes,
         maps=maps,
         folds=lambda graph, node: moved_constant(graph, node, maps, shapes),
-        rules=of_kept_values(rank, *own),
-        half=half_records.alias((rank, *own)),
+        rules=of_kept_values(feature_rank, *own),
+        half=half_records.alias((feature_rank, *own)),
     )
 
 

@@ -7,7 +7,7 @@ for every pair when the node is compiled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +40,7 @@ from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
 from delegate.ops.shared import common, half_records
 from delegate.ops.shared.functions import activated, weighted_sum
-from delegate.ops.shared.image_rules import rank_in_range
-from delegate.ops.shared.maps import four_dimensions
+from delegate.ops.shared.image_rules import RANK, rank_in_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +63,7 @@ def operands_broadcast(facts: GraphFacts, node: Node) -> str | None:
     convolutions.
     """
     operands, output = facts.inputs(node), facts.outputs(node)[0]
-    whole = four_dimensions(output.shape)
-    try:
-        shape = np.broadcast_shapes(*(four_dimensions(tensor.shape) for tensor in operands))
-    except ValueError:
-        shape = ()
-    if shape != whole:
+    if not _broadcast_as_seen(operands, output):
         return ", ".join(str(list(tensor.shape)) for tensor in (*operands, output))
     computed = [t for t in operands if t.constant is None]
     views = [view_of(t.shape) for t in computed]
@@ -79,6 +73,26 @@ def operands_broadcast(facts: GraphFacts, node: Node) -> str | None:
         if stretched != wanted and repeats(facts.chip, stretched, wanted) is None:
             return f"{named(tensor)} is {list(tensor.shape)}, {named(output)} {list(output.shape)}"
     return None
+
+
+def _broadcast_as_seen(operands: Iterable[Tensor], output: Tensor) -> bool:
+    """Return whether operands broadcast to the output's shape, and so do the four dimensions that
+    the device sees of each.
+    """
+    shapes = [tensor.shape for tensor in (*operands, output)]
+    rank = max(RANK, *map(len, shapes))
+    wide = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    views = [view_of(shape) for shape in shapes]
+    if views != [view_of(shape) for shape in wide]:
+        return False
+    try:
+        *given, whole = zip(wide, map(astuple, views), strict=True)
+        return all(
+            np.broadcast_shapes(*some) == end
+            for some, end in zip(zip(*given, strict=True), whole, strict=True)
+        )
+    except ValueError:
+        return False
 
 
 RULES = (

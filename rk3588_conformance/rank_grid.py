@@ -1,0 +1,149 @@
+"""Families of tensors with five and six dimensions, as shuffled channels, heads of detectors and
+windows of transformers have them, and of moves from images to images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from delegate.model.graph import Activation
+from delegate.ops.add import AddOptions
+from delegate.ops.mul import MulOptions
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import (
+    concatenation,
+    gather,
+    pack,
+    reshape,
+    slice_of,
+    split,
+    transpose,
+    unpack,
+)
+from rk3588_conformance.builder.pooling import reduced
+from rk3588_conformance.builder.ranges import one_scale
+from rk3588_conformance.case import Family
+from rk3588_conformance.grid import Value
+from rk3588_conformance.move_grid import computed
+from rk3588_conformance.own_grid import EIGHT_BITS, constant, layer_grid, rescaled, shape_of
+from rk3588_conformance.reorder_grid import as_image
+from rk3588_conformance.tolerance import NONE, SUM_ALONE
+
+_TRANSPOSED = {
+    "shuffled": ("1x6x5x2x24", (0, 1, 2, 4, 3)), "shuffled_3": ("1x5x7x3x11", (0, 1, 2, 4, 3)),
+    "windows": ("1x4x3x2x5x16", (0, 1, 3, 2, 4, 5)), "windows_5": ("2x3x4x5x33", (0, 2, 1, 3, 4)),
+    "patches": ("1x4x4x3x2x7", (0, 1, 3, 2, 4, 5)), "back": ("6x2x5x16", (1, 0, 2, 3)),
+    "anchors": ("1x7x5x3x20", (0, 3, 1, 2, 4)),
+    "heads": ("1x19x3x2x16", (2, 0, 3, 1, 4)), "keys": ("4x9x3x16", (0, 2, 3, 1)),
+    "merged": ("3x17x32", (1, 0, 2)), "images_inside": ("4x5x3x16", (1, 0, 2, 3)),
+}  # fmt: skip
+
+
+def _turned(*, by: str, **_: Value) -> tuple[int, ...]:
+    return as_image(shape_of(_TRANSPOSED[by][0]))
+
+
+@layer_grid(
+    "TransposesOfRank.Op/",
+    differing=NONE,
+    input_shape=_turned,
+    by=tuple(_TRANSPOSED),
+    place=("inside", "end"),
+    type=EIGHT_BITS,
+)
+def _transposes(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, by: str, place: str, **_: Value
+) -> int:
+    """Add a reshape, a transpose and, unless it is the end, a reshape to an image."""
+    shape, axes = _TRANSPOSED[by]
+    y = transpose(builder, reshape(builder, computed(builder, rng, x), shape_of(shape)), axes)
+    if place == "end":
+        return y
+    return computed(builder, rng, reshape(builder, y, as_image(builder.spec(y).shape)))
+
+
+def _halves(builder: ModelBuilder, x: int, axis: int) -> int:
+    return concatenation(builder, split(builder, x, 2, axis)[::-1], axis)
+
+
+def _without_first(builder: ModelBuilder, x: int, axis: int) -> int:
+    shape = builder.spec(x).shape
+    begin = [int(n == axis) for n in range(len(shape))]
+    return slice_of(builder, x, begin, np.subtract(shape, begin).tolist())
+
+
+_Move = Callable[[ModelBuilder, int, int], int]
+
+_MOVES: dict[str, _Move] = {
+    "halves": _halves,
+    "without_first": _without_first,
+    "unpacked": lambda builder, x, axis: pack(builder, unpack(builder, x, axis)[::-1], axis),
+    "gathered": lambda builder, x, axis: gather(builder, x, (1, 0, 1), axis),
+}
+
+
+def _is_cut(*, shape: str, axis: int, by: str, **_: Value) -> bool:
+    """Return whether the runtime has it, and a dimension besides becomes none of the channels."""
+    sizes = shape_of(shape)
+    rank = len(sizes)
+    is_possible = (by, rank) != ("without_first", 6) and (by, axis) != ("unpacked", rank - 1)
+    return axis < rank and sizes[axis] % 2 == 0 and is_possible
+
+
+@layer_grid(
+    "PartsOfRank.Op/",
+    differing=NONE,
+    input_shape=lambda shape, **_: as_image(shape_of(shape)),
+    is_in=_is_cut,
+    shape=("1x6x5x2x24", "2x4x3x2x16", "1x2x4x6x3x32", "1x8x1x1x7", "1x4x2x3x64"),
+    axis=(1, 2, 3, 4, 5),
+    by=tuple(_MOVES),
+    type=EIGHT_BITS,
+)
+def _parts(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, shape: str, axis: int, by: str,
+    **_: Value,
+) -> int:  # fmt: skip
+    """Cut and join along a dimension."""
+    y = reshape(builder, computed(builder, rng, x), shape_of(shape))
+    y = _MOVES[by](builder, y, axis)
+    return computed(builder, rng, reshape(builder, y, as_image(builder.spec(y).shape)))
+
+
+_SHAPES = ("1x6x5x2x24", "2x3x4x2x7", "1x2x3x4x5x16", "2x1x3x2x2x33")
+
+
+@layer_grid(
+    "FunctionsOfRank.Op/",
+    differing=SUM_ALONE,
+    is_in=lambda shape, by, **_: by != "mean_of_images" or shape_of(shape)[0] == 1,
+    shape=_SHAPES,
+    by=("TANH", "RELU6", "ADD", "MUL", "added_channels", "MEAN", "mean_of_images", "of_channels"),
+    type=EIGHT_BITS,
+)
+def _functions(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, shape: str, by: str, **_: Value
+) -> int:
+    """Add a function, a sum, a product or a mean of all dimensions."""
+    result = rescaled(builder, rng, x, 1.3)
+    if by in ("MEAN", "mean_of_images"):
+        axes = range(int(by == "MEAN"), len(shape_of(shape)) - 1)
+        return reduced(builder, "MEAN", x, result, keep_dims=by == "MEAN", axes=tuple(axes))
+    if by == "of_channels":
+        return reduced(builder, "MEAN", x, result, keep_dims=True, axes=(-1,))
+    if by == "TANH":
+        zero_point = {"int8": 0, "uint8": 128}[builder.spec(x).dtype.name.lower()]
+        return function(builder, by, (x,), one_scale(1 / 128, zero_point))
+    if by == "RELU6":
+        return function(builder, by, (x,), result)
+    size = shape_of(shape)[-1:] if by == "added_channels" else shape_of(shape)
+    other = constant(builder, rng, size, builder.spec(x).dtype, result)
+    if by == "MUL":
+        return function(builder, by, (x, other), result, MulOptions(Activation.NONE))
+    return function(builder, "ADD", (x, other), result, AddOptions(Activation.NONE))
+
+
+FAMILIES: tuple[Family, ...] = (_transposes, _parts, _functions)
