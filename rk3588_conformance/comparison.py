@@ -65,6 +65,11 @@ class OpTally(Tally):
     """The distance of the runtime's own kernel from the operator's definition, which ours meet."""
 
     @property
+    def has_share(self) -> bool:
+        """Return whether the contract says how many of its elements have to be equal."""
+        return self.difference is None and not reference.steps_together(self.op)
+
+    @property
     def most(self) -> int:
         """Return how far results may be off, in LSB."""
         return MAX_ABS_DIFF if self.difference is None else self.difference.most_lsb
@@ -121,7 +126,7 @@ class Comparison:
         """All operators together, or those that are held to the contract's shares."""
         total = Tally()
         for op in self.ops:
-            if not exact_only or (op.difference is None and not op.runtime_off):
+            if not exact_only or (op.has_share and not op.runtime_off):
                 total.merge(op)
         return total
 
@@ -148,7 +153,7 @@ class Comparison:
             where = f"node {op.node} ({op.op})"
             if op.max_abs_diff > op.most:
                 broken.append(f"{where} is off by {op.max_abs_diff}")
-            if op.difference is None and not op.reaches(per_op):
+            if op.has_share and not op.reaches(per_op):
                 broken.append(f"{where} has {op.equal} of {op.elements} elements equal")
         total = self.ops_total(exact_only=True)
         if not total.reaches(in_total):

@@ -142,9 +142,11 @@ def compile_context(graph: Graph, options: Options, preview: Preview, chip: Chip
 def _as_computed(graph: Graph, options: Options) -> Graph:
     """``graph`` with what constants make as constants, and its floats as option ``float`` says."""
     from delegate.ops.shared.dilations import with_dilations
+    from delegate.ops.shared.kept_dimensions import with_kept_dimensions
     from delegate.partition.half import in_half
 
-    return in_half(with_dilations(graph, options.deny_ops), options.float)
+    rewritten = with_kept_dimensions(with_dilations(graph, options.deny_ops))
+    return in_half(rewritten, options.float)
 
 
 def compile_partition(

@@ -151,7 +151,8 @@ class Tensor:
     bytes where NumPy has no such array: sparse tensors, int4, bfloat16, strings.
 
     ``shape_signature`` holds -1 where a dimension is dynamic (empty when the file has none).
-    ``sparsity``: of a sparse tensor; None: it has none that this version knows.
+    ``sparsity``: of a sparse tensor; None: it has none that this version knows. ``stored_shape``:
+    what a host sees, where the compiler computes with another shape of the same elements.
     """
 
     index: int
@@ -164,6 +165,12 @@ class Tensor:
     is_variable: bool = False
     is_sparse: bool = False
     sparsity: Sparsity | None = None
+    stored_shape: tuple[int, ...] | None = None
+
+    @property
+    def host_shape(self) -> tuple[int, ...]:
+        """Return the shape that a host sees."""
+        return self.shape if self.stored_shape is None else self.stored_shape
 
     @property
     def has_fixed_image(self) -> bool:

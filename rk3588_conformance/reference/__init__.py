@@ -31,7 +31,8 @@ class Reference:
     """An operator's result, in integers. ``is_covered``: whether a node is among those it takes;
     ``is_undefined``: whether the kernels do not define what they take. ``carries_errors``: operands
     that are a step off show in the result, scaled. ``selects``: results are values of operands,
-    perhaps clamped, or constants around them.
+    perhaps clamped, or constants around them. ``steps_together``: a row's results depend on one
+    number, so that all of them may be a step off at once.
     """
 
     compute: Callable[[Call], Array]
@@ -39,6 +40,7 @@ class Reference:
     is_undefined: Callable[[Call], bool] = lambda _: False
     carries_errors: bool = False
     selects: bool = False
+    steps_together: bool = False
 
 
 _SELECTING = (
@@ -74,7 +76,9 @@ REFERENCES = {
     "AVERAGE_POOL_2D": Reference(averaging.average_pool_2d),
     "MEAN": Reference(averaging.mean),
     "SUM": Reference(averaging.total, is_covered=averaging.is_uint8),
-    "SOFTMAX": Reference(exponential.softmax, is_undefined=exponential.has_too_many_classes),
+    "SOFTMAX": Reference(
+        exponential.softmax, is_undefined=exponential.has_too_many_classes, steps_together=True
+    ),
     "RESIZE_BILINEAR": Reference(averaging.resize_bilinear),
 }
 
@@ -96,6 +100,11 @@ def supports(graph: Graph, others: Mapping[str, Reference] = _NONE) -> bool:
         node.op in known and known[node.op].is_covered(Call(graph, node, {}))
         for node in graph.nodes
     )
+
+
+def steps_together(op: str) -> bool:
+    """Return whether all elements of a row of such a result may be a step off at once."""
+    return op in REFERENCES and REFERENCES[op].steps_together
 
 
 def is_undefined(graph: Graph) -> bool:

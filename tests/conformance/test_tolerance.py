@@ -7,6 +7,7 @@ import math
 import pytest
 
 from rk3588_conformance import tolerance
+from rk3588_conformance.comparison import Comparison, OpTally
 from rk3588_conformance.tolerance import most_differing
 from tests.loops import for_each
 
@@ -34,3 +35,12 @@ def test_more_than_the_most_is_as_rare_as_said(mean):
         return math.fsum(math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in terms)
 
     assert beyond(most) <= 1e-7 < beyond(most - 1)
+
+
+@pytest.mark.parametrize(
+    ("op", "off", "breaks"), [("SOFTMAX", 1, 0), ("SOFTMAX", 2, 1), ("ADD", 1, 2)]
+)
+def test_rows_of_equal_values_may_be_a_step_off_together(op: str, off: int, breaks: int) -> None:
+    """SOFTMAX has no share of equal elements, but the same distance as all others."""
+    comparison = Comparison(ops=[OpTally(elements=111, equal=0, max_abs_diff=off, node=3, op=op)])
+    assert len(comparison.violations(tolerance.ONE_ROUNDING)) == breaks

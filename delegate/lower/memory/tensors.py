@@ -247,7 +247,7 @@ def binding_of(source: Tensor, tensor: DeviceTensor) -> TensorBinding:
     return TensorBinding(
         tensor=source.index,
         name=source.name,
-        shape=source.shape,
+        shape=source.host_shape,
         element=source.dtype.element,
         images=tensor.view.images,
         height=tensor.view.height,

@@ -1,0 +1,119 @@
+"""Give sums over channels the dimension back that a model drops, as layer normalisation exported
+from PyTorch does: MEAN to [N], functions of it, RESHAPE to [1, N, 1].
+
+To the device [N] is one pixel of N channels; with the dimension it is what the sum gives, a value
+for each pixel. Elements and their order are the same, so whoever reads one of these tensors sees no
+difference, and a reshape behind them moves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from delegate.model.graph import Graph, Node
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Role, Shape
+from delegate.ops.shared.common import FEATURE_TYPES
+from delegate.ops.shared.reductions import ReducerOptions, sums_channels
+
+_SUMS: Final = ("MEAN", "SUM")
+_RESHAPES: Final = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
+
+
+def with_kept_dimensions(graph: Graph) -> Graph:
+    """Return ``graph`` whose sums over channels keep the dimension, as do functions of them, where
+    these and reshapes alone read them.
+    """
+    readers: dict[int, list[Node]] = {}
+    makers: dict[int, Node] = {}
+    for node in graph.nodes:
+        makers.update(dict.fromkeys(node.outputs, node))
+        for tensor in node.inputs:
+            readers.setdefault(tensor, []).append(node)
+    shapes: dict[int, Shape] = {}
+    changed: dict[int, Node] = {}
+    for node in graph.nodes:
+        if node.op in _SUMS and node.outputs[0] not in shapes:
+            found = _alike(graph, node, makers, readers)
+            shapes.update(found[0])
+            changed.update(found[1])
+    if not changed:
+        return graph
+    tensors = tuple(
+        replace(tensor, shape=shapes[tensor.index], stored_shape=tensor.shape, shape_signature=())
+        if tensor.index in shapes
+        else tensor
+        for tensor in graph.tensors
+    )
+    nodes = tuple(changed.get(node.index, node) for node in graph.nodes)
+    return replace(graph, tensors=tensors, nodes=nodes)
+
+
+def _alike(
+    graph: Graph, first: Node, makers: Mapping[int, Node], readers: Mapping[int, Sequence[Node]]
+) -> tuple[dict[int, Shape], dict[int, Node]]:
+    """Return the tensors that have to have a dimension more if the result of ``first`` has, with
+    their shape, and the sums that make some of them; nothing where one of them cannot.
+    """
+    kept = _kept(graph, first)
+    if kept is None:
+        return {}, {}
+    shape = graph.tensor(first.outputs[0]).shape
+    pixels = graph.tensor(first.inputs[0]).shape[:-1]
+    found: dict[int, Shape] = {}
+    sums: dict[int, Node] = {}
+    todo = [first.outputs[0]]
+    while todo:
+        tensor = todo.pop()
+        if tensor in found:
+            continue
+        found[tensor] = (*pixels, 1)
+        near = [node for node in readers.get(tensor, ()) if node.op not in _RESHAPES]
+        maker = makers.get(tensor)
+        if maker is None:
+            return {}, {}
+        own = _kept(graph, maker)
+        if own is None:
+            near.append(maker)
+        elif graph.tensor(own.inputs[0]).shape[:-1] == pixels:
+            sums[own.index] = own
+        else:
+            return {}, {}
+        for node in near:
+            others = _functions_of(graph, node, shape)
+            if others is None:
+                return {}, {}
+            todo += others
+    return found, sums
+
+
+def _kept(graph: Graph, node: Node) -> Node | None:
+    """Return ``node`` with the dimension; None: it is no sum of 8 bits over channels without it."""
+    options = node.options_as(ReducerOptions) if node.op in _SUMS else None
+    if options is None or options.keep_dims or len(node.inputs) != 2:
+        return None
+    source, result = (graph.tensor(index) for index in (node.inputs[0], node.outputs[0]))
+    found = replace(node, options=replace(options, keep_dims=True))
+    is_one = source.dtype in FEATURE_TYPES and 0 < len(result.shape) < len(source.shape)
+    return found if is_one and sums_channels(graph, found) else None
+
+
+def _functions_of(graph: Graph, node: Node, shape: Shape) -> list[int] | None:
+    """Return the tensors of ``shape`` that ``node`` reads and writes element by element; None: it
+    does something else.
+    """
+    operator = OPERATORS.get(node.op)
+    if operator is None or operator.function is None or operator.shapes is not None:
+        return None
+    if any(operator.role(at) not in (Role.FEATURE, Role.OPERAND) for at in range(len(node.inputs))):
+        return None
+    found = []
+    for index in (*node.inputs, *node.outputs):
+        tensor = graph.tensor(index)
+        if tensor.constant is None and tensor.shape == shape:
+            found.append(index)
+        elif tensor.constant is None or tensor.constant.size > 1:
+            return None
+    return found

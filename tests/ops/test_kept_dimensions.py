@@ -1,0 +1,123 @@
+"""Sums over channels whose dimension a model drops, as layer normalisation from PyTorch has them.
+
+The oracle is TensorFlow Lite's reference kernels; functions of 8 bits and means are equal to them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate.compile.aot.rewrite import compile_ahead_of_time
+from delegate.compile.compiler import compile_model
+from delegate.host.runtimes import find_runtime
+from delegate.model.graph import Activation, DType, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.ops.add import AddOptions
+from delegate.ops.shared.kept_dimensions import with_kept_dimensions
+from delegate.options import Options
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import add, fully_connected
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import reshape
+from rk3588_conformance.builder.pooling import reduced
+from rk3588_conformance.random_layers import Numbers
+from tests.lower.test_aliases import run
+
+EXACT = Options(numerics="exact", deny_ops=())
+GIVEN = Quantization((0.05,), (3,))
+MEANS = Quantization((0.01,), (-7,))
+CURVE = Quantization((1 / 128,), (0,))
+
+
+class Normalised:
+    """``builder`` with two means without their dimension, what is between them, and a reshape."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: DType = DType.INT8) -> None:
+        self.builder = builder = ModelBuilder("normalised")
+        self.x = builder.input("x", shape, dtype, GIVEN)
+        kept = (*shape[:-1], 1)
+        axes = (len(shape) - 1,)
+        self.mean = reduced(builder, "MEAN", self.x, MEANS, keep_dims=False, axes=axes)
+        other = function(builder, "TANH", (self.x,), CURVE)
+        other = reduced(builder, "MEAN", other, MEANS, keep_dims=False, axes=axes)
+        one = builder.constant("one", np.array(5, np.int8), MEANS)
+        shifted = function(builder, "ADD", (other, one), MEANS, AddOptions(Activation.NONE))
+        self.curve = function(builder, "TANH", (shifted,), CURVE)
+        both = function(builder, "MAXIMUM", (self.mean, shifted), MEANS)
+        self.last = reshape(builder, both, kept)
+        self.sum = add(builder, self.x, self.last, output_scale=0.1, output_zero_point=0)
+
+    def model(self, *outputs: int) -> bytes:
+        for output in outputs:
+            self.builder.output(output)
+        return self.builder.build()
+
+
+def assert_equal(model: bytes, deny_ops: str = "NONE", compiled: bytes | None = None) -> None:
+    """Compare ``compiled``, or the model itself, with the reference kernels."""
+    graph = read_graph(model)
+    rng = np.random.default_rng(3)
+    arrays = [
+        rng.integers(-128, 128, graph.tensor(index).shape).astype(np.int8) for index in graph.inputs
+    ]
+    interpreter = find_runtime().interpreter(model, reference_kernels=True)
+    for details, array in zip(interpreter.get_input_details(), arrays, strict=True):
+        interpreter.set_tensor(details["index"], array)
+    interpreter.invoke()
+    expected = [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+    for ours, theirs in zip(run(compiled or model, arrays, deny_ops), expected, strict=True):
+        assert ours.shape == theirs.shape
+        assert np.abs(ours.astype(int) - theirs).max() <= 1
+        assert (ours != theirs).mean() < 0.25
+
+
+SHAPES = [(1, 37, 96), (1, 5, 7, 33), (2, 3, 5, 16), (1, 2, 3, 5, 19), (1, 1, 64), (13, 40)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_means_without_their_dimension_are_one_partition(shape: tuple[int, ...]) -> None:
+    given = Normalised(shape)
+    model = given.model(given.sum)
+    result = compile_model(model, EXACT)
+    assert not result.rejections
+    assert len(result.partitions) == 1
+    assert_equal(model)
+
+
+@pytest.mark.parametrize("denied", ["MEAN", "TANH", "MAXIMUM", "RESHAPE", "ADD", "1", "3", "NONE"])
+def test_whoever_reads_them_sees_what_the_model_says(denied: str) -> None:
+    """Edges of partitions, and outputs of the model."""
+    given = Normalised((1, 5, 7, 33))
+    assert_equal(given.model(given.sum, given.mean, given.curve), denied)
+
+
+def test_compiled_ahead_of_time_outputs_keep_their_shape() -> None:
+    given = Normalised((1, 37, 96))
+    model = given.model(given.mean, given.sum)
+    compiled = compile_ahead_of_time(model, EXACT).content
+    shapes = [[g.tensor(t).shape for t in g.outputs] for g in map(read_graph, (model, compiled))]
+    assert shapes[0] == shapes[1] == [(1, 37), (1, 37, 96)]
+    assert_equal(model, compiled=compiled)
+
+
+def test_what_another_operator_reads_stays() -> None:
+    """A line of channels to FULLY_CONNECTED."""
+    given = Normalised((1, 37, 96))
+    numbers = Numbers(output=GIVEN)
+    dense = fully_connected(given.builder, np.random.default_rng(1), given.mean, 5, numbers)
+    model = given.model(given.sum, dense)
+    graph = read_graph(model)
+    assert with_kept_dimensions(graph) is graph
+    assert_equal(model)
+
+
+def test_a_constant_of_many_values_stays() -> None:
+    given = Normalised((1, 37, 96))
+    values = np.arange(37, dtype=np.int8).reshape(1, 37)
+    line = given.builder.constant("line", values, MEANS)
+    most = function(given.builder, "MAXIMUM", (given.mean, line), MEANS)
+    model = given.model(given.sum, most)
+    graph = read_graph(model)
+    assert with_kept_dimensions(graph) is graph
+    assert_equal(model)
