@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import delegate
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
 from delegate.host.runtimes import find_runtime
@@ -19,7 +20,6 @@ from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import add, fully_connected
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import reshape
 from rk3588_conformance.builder.pooling import reduced
 from rk3588_conformance.random_layers import Numbers
 from tests.lower.test_aliases import run
@@ -45,7 +45,8 @@ class Normalised:
         shifted = function(builder, "ADD", (other, one), MEANS, AddOptions(Activation.NONE))
         self.curve = function(builder, "TANH", (shifted,), CURVE)
         both = function(builder, "MAXIMUM", (self.mean, shifted), MEANS)
-        self.last = reshape(builder, both, kept)
+        numbers = {"numbers": (-1, *kept[1:])}
+        self.last = builder.result("RESHAPE", (both,), "reshaped", kept, numbers=numbers)
         self.sum = add(builder, self.x, self.last, output_scale=0.1, output_zero_point=0)
 
     def model(self, *outputs: int) -> bytes:
@@ -99,6 +100,30 @@ def test_compiled_ahead_of_time_outputs_keep_their_shape() -> None:
     shapes = [[g.tensor(t).shape for t in g.outputs] for g in map(read_graph, (model, compiled))]
     assert shapes[0] == shapes[1] == [(1, 37), (1, 37, 96)]
     assert_equal(model, compiled=compiled)
+
+
+@pytest.mark.parametrize("images", [1, 3])
+def test_another_batch_is_compiled_anew(images: int) -> None:
+    given = Normalised((2, 5, 7, 33))
+    model = given.model(given.mean, given.sum)
+    runtime = find_runtime()
+    options = {"device": "simulator", "deny_ops": "NONE", "log_level": "error"}
+    plugin = runtime.load_delegate(delegate.library_path(), options)
+    x = np.random.default_rng(4).integers(-128, 128, (images, 5, 7, 33)).astype(np.int8)
+    results = []
+    for plugins in ([plugin], []):
+        interpreter = runtime.interpreter(model, plugins, reference_kernels=not plugins)
+        (details,) = interpreter.get_input_details()
+        interpreter.resize_tensor_input(details["index"], x.shape)
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(details["index"], x)
+        interpreter.invoke()
+        results.append(
+            [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+        )
+    for ours, theirs in zip(*results, strict=True):
+        assert ours.shape == theirs.shape
+        assert np.abs(ours.astype(int) - theirs).max() <= 1
 
 
 def test_what_another_operator_reads_stays() -> None:
