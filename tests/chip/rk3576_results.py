@@ -1,6 +1,4 @@
-"""Programs for RK3576: run by both paths of the simulator against the reference kernels, and read a
-second time.
-"""
+"""Programs for RK3576: run by both paths of the simulator against the reference kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +15,6 @@ from delegate.errors import SimulatorFault
 from delegate.npu.program_reader import parse
 from delegate.options import Options
 from tests.chip.test_second_chip import reference, simulate
-from tests.npu.rk3576_decoder import read
 
 FOR_RK3576 = replace(Options(numerics="exact"), chip="rk3576")
 
@@ -38,13 +35,3 @@ def check_results(model: bytes, tmp_path: Path, *, most_off: int = 1) -> None:
     np.testing.assert_array_equal(*simulate(compiled.program, given, RK3576, plain=True), found)
     with pytest.raises(SimulatorFault):
         simulate(compiled.program, given, RK3588)
-
-
-def decoded(program):
-    """Its convolutions, as the second reading has them."""
-    words = program.words()
-    for task in program.tasks:
-        first = task.regcmd_offset // 8
-        body = tuple(int(word) for word in words[first : first + task.regcmd_count - 4])
-        if task.enable_mask & 4:
-            yield read(body)

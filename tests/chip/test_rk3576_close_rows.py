@@ -1,6 +1,6 @@
 """Elements in another order on RK3576, whose tasks know no gaps between rows, and tensors whose
 spare lanes would be written over a neighbour: equal to the reference kernels, on both paths of the
-simulator, in programs that a second reading of the map agrees to.
+simulator.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import pytest
 
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
-from delegate.npu.program_reader import parse
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from rk3588_conformance.builder import ModelBuilder
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv
 from rk3588_conformance.builder.moves import concatenation, reshape, resize, transpose
 from rk3588_conformance.builder.pooling import pool
-from tests.chip.rk3576_results import FOR_RK3576, check_results, decoded
+from tests.chip.rk3576_results import FOR_RK3576, check_results
 
 SAME = Quantization((0.05,), (3,))
 DTYPES = (DType.INT8, DType.UINT8)
@@ -66,7 +65,6 @@ def test_reshapes_that_change_channels(before, after, tasks, dtype, tmp_path):
     compiled = _layers(model)
     (layer,) = (layer for layer in compiled.layers if layer.op == "RESHAPE")
     assert len(layer.tasks) == tasks
-    assert all(decoded(parse(compiled.program)))
 
 
 @pytest.mark.parametrize(

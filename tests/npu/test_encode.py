@@ -197,7 +197,7 @@ def test_words_of_a_fused_operand(relu, config, depthwise, mode):
 
 def test_words_of_a_bn_multiplier_from_memory():
     operands = Ref(BufferId.CONSTANTS, 512)
-    bn = BnStage(mul=Source.MEMORY, shift=9, shift_negative=9, operands=operands)
+    bn = BnStage(mul=Source.MEMORY, shift=9, shift_negative=8, operands=operands)
     found, segment = values(conv_task(bn=bn))
     assert found["DPU.BN_CFG"] == 0x42
     assert found["DPU.BN_MUL_CFG"] == 9 << 8 | 1
