@@ -47,12 +47,12 @@ def _pair(op, shape, channels, images, dtype, *, is_first):
 
 
 @for_each("op", OPTIONS)
-@for_each("size", [(1, 2), (1, 13), (7, 7), (8, 6), (17, 19), (20, 20)])
-@for_each("channels", [1, 15, 16, 17, 33, 48, 64, 80, 130])
+@for_each("size", [(1, 2), (1, 13), (8, 6), (17, 19)])
+@for_each("channels", [1, 15, 16, 17, 33, 48, 64, 130])
 def test_one_pixel_meets_all(op, size, channels):
     """Both types, orders, one image and two by turns; a value where there are several channels."""
     rng = np.random.default_rng([channels, *size])
-    for number in ((0, 3), (1, 2))[(channels + size[0]) % 2]:
+    for number in ((channels + size[0]) % 4,):
         images, dtype = 1 + number % 2, (DType.INT8, DType.UINT8)[number // 2]
         shape = images, *size, channels
         few = 1 if number == 1 else channels

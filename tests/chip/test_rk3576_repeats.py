@@ -38,9 +38,9 @@ def _repeating(size, channels, factors, dtype=DType.INT8):
     return builder.build()
 
 
-@for_each("size", [(5, 5), (7, 9), (1, 13), (13, 1), (3, 2), (20, 20)])
-@for_each("channels", [3, 16, 48, 96, 130])
-@for_each("factors", [(2, 2), (1, 3), (3, 3), (2, 1), (1, 1), (4, 7)])
+@for_each("size", [(7, 9), (1, 13), (13, 1), (20, 20)])
+@for_each("channels", [3, 48, 130])
+@for_each("factors", [(2, 2), (1, 3), (2, 1), (4, 7)])
 def test_pixels_are_repeated(size, channels, factors):
     compiled = _compiled(_repeating(size, channels, factors))
     values = np.random.default_rng(1).integers(-128, 128, (1, *size, channels), np.int8)

@@ -74,8 +74,7 @@ def _check(model, tmp_path):
     assert off[:, varied].sum() <= 2 * MOST_DIFFERING * off[:, varied].size + 1
 
 
-@for_each("size", [(16, 20), (5, 5), (1, 9), (1, 1)])
-@for_each("channels", [16, 40, 80])
+@for_each("size, channels", [((16, 20), 40), ((5, 5), 80), ((1, 9), 16), ((1, 1), 40)])
 @for_each("activation", [Activation.NONE, Activation.RELU6])
 @for_each("is_depthwise", [False, True])
 def test_parts_make_the_whole(size, channels, activation, is_depthwise, tmp_path):

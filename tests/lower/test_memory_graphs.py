@@ -19,7 +19,7 @@ from tests.index_maps import moved
 from tests.memory_graphs import graph_count, memory_graph
 
 CHUNK = 25
-GRAPHS = graph_count(75)
+GRAPHS = graph_count(50)
 
 
 def computed_alone(graph, node, values):

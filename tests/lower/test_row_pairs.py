@@ -90,13 +90,13 @@ def choices(result: CompileResult) -> list[str]:
 @for_each("inputs", [1, 7, 8, 15, 16, 17, 24, 32, 33])
 def test_any_channels(inputs: int, kernels: int, dtype: DType) -> None:
     """Both sides of every limit; the zero point of uint8 weights is not 0."""
-    for size in ((22, 17), (23, 17)):
-        model = layer((1, *size, inputs), kernels, SQUARE, dtype, per_channel=dtype is DType.INT8)
-        exact, result = is_exact(model)
-        assert exact
-        paired = BOTH if inputs <= 16 else RESULT
-        is_paired = paired in choices(result)[-1]
-        assert is_paired == (size[0] % 2 == 0 and kernels <= 16)
+    height = 23 if (inputs, kernels) in ((16, 16), (17, 8)) else 22
+    model = layer((1, height, 17, inputs), kernels, SQUARE, dtype, per_channel=dtype is DType.INT8)
+    exact, result = is_exact(model)
+    assert exact
+    paired = BOTH if inputs <= 16 else RESULT
+    is_paired = paired in choices(result)[-1]
+    assert is_paired == (height % 2 == 0 and kernels <= 16)
 
 
 @for_each("padding", [Padding.SAME, Padding.VALID])
@@ -104,10 +104,9 @@ def test_any_channels(inputs: int, kernels: int, dtype: DType) -> None:
 @for_each("kernel", [(1, 1), (1, 3), (2, 2), (3, 1), (3, 3), (4, 3), (5, 5), (7, 2)])
 def test_any_kernel(kernel: tuple[int, int], stride: int, padding: Padding) -> None:
     """Padding takes a part of a pair, a whole one, or none."""
-    for height in (13, 16, 18, 22, 24):
-        for channels, kernels in ((5, 16), (16, 11), (16, 40)):
-            window = Window(*kernel, stride, 1, padding=padding)
-            assert is_exact(layer((1, height, 13, channels), kernels, window))[0]
+    window = Window(*kernel, stride, 1, padding=padding)
+    for height, channels, kernels in ((13, 5, 16), (16, 16, 11), (18, 5, 16), (22, 16, 40)):
+        assert is_exact(layer((1, height, 13, channels), kernels, window))[0]
 
 
 @for_each("pads", [(0, 1, 2, 0), (1, 0, 0, 1), (2, 2, 1, 1), (3, 1, 0, 0), (5, 4, 3, 2)])

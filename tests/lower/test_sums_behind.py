@@ -127,8 +127,8 @@ SCALES = ((0.06, 0.09), (0.11, 0.07), (0.01, 0.4), (0.5, 0.5), (0.0003, 0.01))
 def test_a_sum_joins_the_convolution_before_it(
     scales: tuple[float, float], shape: Shape, dtype: DType
 ) -> None:
-    for is_second in (False, True):
-        check(shape, arithmetic(dtype), dtype, scales, is_second=is_second)
+    is_second = (shape[1] + SCALES.index(scales)) % 2 == 0
+    check(shape, arithmetic(dtype), dtype, scales, is_second=is_second)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)

@@ -24,7 +24,7 @@ from tests.models.blocks import function_model
 from tests.ops.function_oracle import RANGES, all_values, kernel_results, quantization
 
 UNARY = sorted(op for op, found in OPERATORS.items() if found.function and len(found.inputs) == 1)
-DRAWS = 40
+DRAWS = 16
 WITHOUT_REFERENCE = ("ELU",)
 """Operators of which the runtime has one kernel, which its list of reference kernels lacks."""
 
@@ -77,7 +77,7 @@ def test_all_256_results_are_the_reference_kernels(op: str, types: tuple[DType, 
     assert compared >= DRAWS / 2 or (not is_taken and types[0] is DType.UINT8), refused
 
 
-SCALES = 10.0 ** np.array([-30, -12, -7, -4, -2, 0, 2, 4, 6, 7.2, 9, 12])
+SCALES = 10.0 ** np.array([-30, -7, -2, 0, 4, 7.2, 12])
 """The scales of inputs and outputs, each with each: multipliers shift by all that int32 bears, and
 by more.
 """

@@ -11,7 +11,7 @@ from tests.lower.numerics.judge import Case, Verdict, judge
 from tests.shared_folder import SHARED
 
 # Seeds among which both generators find proofs that stop at coarse channels.
-FIRST, MODELS = 77_300, 300
+FIRST, MODELS = 77_300, 150
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
