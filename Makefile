@@ -27,7 +27,7 @@ PYTEST_FLAGS ?= -n 2
 # What meets a runtime runs under both: the plugin, commands, the package. Not the C host, which brings
 # its own TensorFlow Lite 2.9, nor detections, whose CPU nodes run on kernels that differ, nor what
 # compiles and simulates alone.
-LITERT_TESTS := $(patsubst %,tests/native/test_%.py,dynamic_outputs end_to_end exit graph_order lifetimes \
+LITERT_TESTS := $(patsubst %,tests/native/test_%.py,dynamic_outputs end_to_end exit graph_order \
 		new_shapes overwritten_constants plugin stats wild_names) \
 	$(patsubst %,tests/cli/test_%.py,bad_input commands detect files interruption measurements) \
 	$(patsubst %,tests/package/test_%.py,api cached classification inferences start_up strict workers) \

@@ -37,7 +37,6 @@ RUNTIMES = {
 TESTS = (
     "tests/hosts/test_behaviour.py",
     "tests/hosts/test_loader.py",
-    "tests/native/test_lifetimes.py",
     "tests/native/test_new_shapes.py",
     "tests/native/test_plugin.py",
 )

@@ -1,12 +1,11 @@
 """A second reader for tests: the generated accessors of the public `tflite` package.
 
-Gives the same graph as ``tflite_reader``, and the snapshot that native code would take of a context
-holding the model, with the runtime's own numbers. Trusts the file; for known files only.
+Gives the same graph as ``tflite_reader``. Trusts the file; for known files only.
 """
 
 from __future__ import annotations
 
-import struct
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -34,68 +33,29 @@ def _table(operator: Any, kind: type) -> Any:
     return table
 
 
-# Struct layouts of the runtime's builtin_op_data.h; the file's fields in the order of the struct.
-_STRUCTS: dict[str, tuple[str, type, tuple[str, ...]]] = {
-    "CONV_2D": (
-        "<6i",
-        tflite.Conv2DOptions,
-        ("padding", "stride_w", "stride_h", "activation", "dilation_w", "dilation_h"),
-    ),
-    "DEPTHWISE_CONV_2D": (
-        "<7i",
-        tflite.DepthwiseConv2DOptions,
-        (
-            *("padding", "stride_w", "stride_h", "depth_multiplier"),
-            *("activation", "dilation_w", "dilation_h"),
-        ),
-    ),
-    "FULLY_CONNECTED": (
-        "<2i2?",
-        tflite.FullyConnectedOptions,
-        ("activation", "weights_format", "keep_num_dims", "asymmetric_quantize_inputs"),
-    ),
-    "ADD": ("<i", tflite.AddOptions, ("activation",)),
-    "MUL": ("<i", tflite.MulOptions, ("activation",)),
-    "SUB": ("<i", tflite.SubOptions, ("activation",)),
-    "DIV": ("<i", tflite.DivOptions, ("activation",)),
-    "LEAKY_RELU": ("<f", tflite.LeakyReluOptions, ("alpha",)),
-    "SOFTMAX": ("<f", tflite.SoftmaxOptions, ("beta",)),
-    "GELU": ("<?", tflite.GeluOptions, ("approximate",)),
-    "CONCATENATION": ("<2i", tflite.ConcatenationOptions, ("axis", "activation")),
-    **dict.fromkeys(
-        ("AVERAGE_POOL_2D", "MAX_POOL_2D"),
-        (
-            "<6i",
-            tflite.Pool2DOptions,
-            ("padding", "stride_w", "stride_h", "filter_w", "filter_h", "activation"),
-        ),
-    ),
-    **dict.fromkeys(("MEAN", "REDUCE_MAX"), ("<?", tflite.ReducerOptions, ("keep_dims",))),
-    "RESIZE_NEAREST_NEIGHBOR": (
-        "<2?",
-        tflite.ResizeNearestNeighborOptions,
-        ("align_corners", "half_pixel_centers"),
-    ),
-    "RESIZE_BILINEAR": (
-        "<2?",
-        tflite.ResizeBilinearOptions,
-        ("align_corners", "half_pixel_centers"),
-    ),
-    "PACK": ("<2i", tflite.PackOptions, ("values_count", "axis")),
-    "UNPACK": ("<2i", tflite.UnpackOptions, ("num", "axis")),
-    "MIRROR_PAD": ("<i", tflite.MirrorPadOptions, ("mode",)),
-    "SPACE_TO_DEPTH": ("<i", tflite.SpaceToDepthOptions, ("block",)),
-    "DEPTH_TO_SPACE": ("<i", tflite.DepthToSpaceOptions, ("block",)),
-    "TRANSPOSE_CONV": (
-        "<4i",
-        tflite.TransposeConvOptions,
-        ("padding", "stride_w", "stride_h", "activation"),
-    ),
-    "STRIDED_SLICE": (
-        "<5i",
-        tflite.StridedSliceOptions,
-        ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"),
-    ),
+_TABLES = {
+    "CONV_2D": tflite.Conv2DOptions,
+    "DEPTHWISE_CONV_2D": tflite.DepthwiseConv2DOptions,
+    "FULLY_CONNECTED": tflite.FullyConnectedOptions,
+    "ADD": tflite.AddOptions,
+    "MUL": tflite.MulOptions,
+    "SUB": tflite.SubOptions,
+    "DIV": tflite.DivOptions,
+    "LEAKY_RELU": tflite.LeakyReluOptions,
+    "SOFTMAX": tflite.SoftmaxOptions,
+    "GELU": tflite.GeluOptions,
+    "CONCATENATION": tflite.ConcatenationOptions,
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), tflite.Pool2DOptions),
+    **dict.fromkeys(("MEAN", "REDUCE_MAX"), tflite.ReducerOptions),
+    "RESIZE_NEAREST_NEIGHBOR": tflite.ResizeNearestNeighborOptions,
+    "RESIZE_BILINEAR": tflite.ResizeBilinearOptions,
+    "PACK": tflite.PackOptions,
+    "UNPACK": tflite.UnpackOptions,
+    "MIRROR_PAD": tflite.MirrorPadOptions,
+    "SPACE_TO_DEPTH": tflite.SpaceToDepthOptions,
+    "DEPTH_TO_SPACE": tflite.DepthToSpaceOptions,
+    "TRANSPOSE_CONV": tflite.TransposeConvOptions,
+    "STRIDED_SLICE": tflite.StridedSliceOptions,
 }
 _GETTERS = {
     "activation": "FusedActivationFunction",
@@ -107,43 +67,25 @@ _GETTERS = {
 }
 
 
-def _raw_options(operator: Any, name: str) -> dict[str, int] | None:
-    """Options by the names of the option classes, with the file's numbers."""
-    if name not in _STRUCTS:
+def _options(operator: Any, name: str) -> Options | None:
+    if name not in _TABLES:
         return None
-    _, kind, names = _STRUCTS[name]
-    table = _table(operator, kind)
-    getters = {n: _GETTERS.get(n, n.title().replace("_", "")) for n in names}
-    return {n: getattr(table, getter)() for n, getter in getters.items()}
-
-
-def _options(name: str, raw: dict[str, int] | None) -> Options | None:
-    if raw is None:
-        return None
-    values: dict[str, Any] = dict(raw)
-    if "activation" in raw:
-        values["activation"] = Activation(raw["activation"])
-    if "padding" in raw:
-        values["padding"] = _PADDINGS[raw["padding"]]
-    kind = OPERATORS[name].options
+    table, kind = _table(operator, _TABLES[name]), OPERATORS[name].options
     assert kind is not None
-    return kind(**values)
+    values: dict[str, Any] = {}
+    for field in fields(kind):
+        getter = _GETTERS.get(field.name, field.name.title().replace("_", ""))
+        values[field.name] = getattr(table, getter)()
+    kinds = {"activation": Activation, "padding": _PADDINGS.__getitem__}
+    return kind(**{n: kinds.get(n, lambda value: value)(value) for n, value in values.items()})
 
 
-def _struct(name: str, raw: dict[str, int] | None) -> bytes | None:
-    """The runtime's struct: TfLitePadding counts from 1."""
-    if raw is None:
-        return None
-    layout, _, names = _STRUCTS[name]
-    return struct.pack(layout, *(raw[n] + (n in ("padding", "mode")) for n in names))
-
-
-def _operator_name(model: Any, operator: Any) -> tuple[str, int, str, int]:
+def _operator_name(model: Any, operator: Any) -> tuple[str, int]:
     code = model.OperatorCodes(operator.OpcodeIndex())
     number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
     custom = (code.CustomCode() or b"").decode()
     name = f"CUSTOM:{custom}" if _OPERATORS[number] == "CUSTOM" else _OPERATORS[number]
-    return name, number, custom, code.Version()
+    return name, code.Version()
 
 
 def graph_of_file(content: bytes) -> Graph:
@@ -182,8 +124,8 @@ def graph_of_file(content: bytes) -> Graph:
     nodes = []
     for index in range(graph.OperatorsLength()):
         o = graph.Operators(index)
-        name, _, _, version = _operator_name(model, o)
-        options = _options(name, _raw_options(o, name))
+        name, version = _operator_name(model, o)
+        options = _options(o, name)
         inputs, outputs = _ints(o.InputsAsNumpy()), _ints(o.OutputsAsNumpy())
         nodes.append(Node(index, name, inputs, outputs, options, version))
     return Graph(
@@ -192,52 +134,3 @@ def graph_of_file(content: bytes) -> Graph:
         _ints(graph.InputsAsNumpy()),
         _ints(graph.OutputsAsNumpy()),
     )
-
-
-def snapshot_of_file(content: bytes) -> dict[str, Any]:
-    """Return what native code would hand over for an interpreter that holds this file."""
-    model = tflite.Model.GetRootAs(content, 0)
-    graph = graph_of_file(content)
-    tensors = []
-    for t in graph.tensors:
-        data = None
-        if t.constant is not None:
-            data = np.frombuffer(t.constant.tobytes(), np.uint8)
-        quantization = None
-        if t.quantization is not None:
-            quantization = {
-                "type": 1,
-                "scale": np.array(t.quantization.scales, np.float32),
-                "zero_point": np.array(t.quantization.zero_points, np.int32),
-                "axis": t.quantization.axis,
-            }
-        tensors.append(
-            {
-                "index": t.index,
-                "name": t.name,
-                "type": t.dtype.value,
-                "shape": t.shape,
-                "shape_signature": t.shape_signature,
-                "allocation_type": 2 if data is None else 1,
-                "is_variable": t.is_variable,
-                "is_sparse": t.is_sparse,
-                "quantization": quantization,
-                "data": data,
-            }
-        )
-    nodes = []
-    for node in graph.nodes:
-        o = model.Subgraphs(0).Operators(node.index)
-        _, code, custom, version = _operator_name(model, o)
-        nodes.append(
-            {
-                "index": node.index,
-                "builtin_code": code,
-                "custom_name": custom or None,
-                "version": version,
-                "inputs": node.inputs,
-                "outputs": node.outputs,
-                "options": _struct(node.op, _raw_options(o, node.op)),
-            }
-        )
-    return {"tensors": tensors, "nodes": nodes}

@@ -11,7 +11,7 @@ from delegate.model.graph import DType, Padding
 from delegate.model.tflite_reader import read_model
 from delegate.ops.conv_2d import ConvOptions
 from tests.graph.comparison import assert_same_graph
-from tests.graph.public_schema import graph_of_file, snapshot_of_file
+from tests.graph.public_schema import graph_of_file
 from tests.loops import for_each
 from tests.shared_folder import MODELS, model_files, needs_models, whole_models
 
@@ -75,14 +75,6 @@ def test_graph_equals_the_interpreters_view(path: Path) -> None:
         assert node.op.removeprefix("CUSTOM:") == operator["op_name"]
         assert node.inputs == tuple(operator["inputs"])
         assert node.outputs == tuple(operator["outputs"])
-
-
-@for_each("path", WHOLE + SMALL[::7])
-def test_context_snapshot_gives_the_same_graph(path: Path) -> None:
-    from delegate.model.context_reader import graph_from_snapshot
-
-    graph = graph_from_snapshot(snapshot_of_file(path.read_bytes()))
-    assert_same_graph(read_model(path).subgraphs[0], graph, has_ends=False)
 
 
 @needs_models

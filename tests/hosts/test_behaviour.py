@@ -293,7 +293,17 @@ def test_copied_delegate(prepared: Prepared):
     made = interpreter(prepared(rich_model()), experimental_delegates=[twin])
     made.allocate_tensors()
     expected = run(made, x)
-    del original, twin
+    del original
+    gc.collect()
+    assert_equal(run(made, x), expected)
+    # The copy is of one that is gone: it takes nothing, and is destroyed once more.
+    later, alone = (
+        interpreter(rich_model(), experimental_delegates=given) for given in ([twin], [])
+    )
+    for each in (later, alone):
+        each.allocate_tensors()
+    assert_equal(run(later, x), run(alone, x))
+    del twin, later
     gc.collect()
     assert_equal(run(made, x), expected)
 

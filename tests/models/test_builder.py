@@ -8,9 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.model.graph import Activation, DType, Padding, Quantization
-from delegate.ops.concatenation import ConcatenationOptions
-from delegate.ops.shared.pooling import PoolOptions
+from delegate.model.graph import Activation, DType, Padding
 from rk3588_conformance.builder import (
     Arithmetic,
     ModelBuilder,
@@ -18,7 +16,6 @@ from rk3588_conformance.builder import (
     conv_model,
     depthwise_model,
     fully_connected_model,
-    options,
 )
 from tests.loops import for_each
 from tests.models.blocks import conv_conv_add_model
@@ -117,49 +114,6 @@ def test_conv_output_equals_a_direct_sum() -> None:
     assert np.array_equal(run(model).astype(np.int64)[is_clear], want[is_clear])
 
 
-def test_operators_beyond_the_convenience_builders_run() -> None:
-    rng = np.random.default_rng(1)
-    b = ModelBuilder("chain")
-    q = Quantization((0.0078125,), (0,))
-    unit = Quantization((1.0 / 256.0,), (-128,))
-    x = b.input("x", (1, 6, 4, 3), DType.INT8, q)
-    paddings = b.constant("paddings", np.array([[0, 0], [1, 1], [2, 0], [0, 0]], np.int32))
-    padded = b.tensor("padded", (1, 8, 6, 3), DType.INT8, q)
-    b.operator("PAD", (x, paddings), (padded,), options.BuiltinOptions(22), version=2)
-    pooled = b.tensor("pooled", (1, 4, 3, 3), DType.INT8, q)
-    b.operator(
-        "AVERAGE_POOL_2D",
-        (padded,),
-        (pooled,),
-        PoolOptions(Padding.VALID, stride_h=2, stride_w=2, filter_h=2, filter_w=2),
-        version=2,
-    )
-    rectified = b.tensor("rectified", (1, 4, 3, 3), DType.INT8, q)
-    b.operator("RELU", (pooled,), (rectified,), version=2)
-    joined = b.tensor("joined", (1, 4, 3, 6), DType.INT8, q)
-    b.operator(
-        "CONCATENATION",
-        (pooled, rectified),
-        (joined,),
-        ConcatenationOptions(3, Activation.NONE),
-        version=2,
-    )
-    flat = b.tensor("flat", (1, 72), DType.INT8, q)
-    shape = b.constant("shape", np.array([1, 72], np.int32))
-    b.operator("RESHAPE", (joined, shape), (flat,), options.reshape((1, 72)))
-    squashed = b.tensor("squashed", (1, 72), DType.INT8, unit)
-    b.operator("LOGISTIC", (flat,), (squashed,), version=2)
-    likely = b.tensor("likely", (1, 72), DType.INT8, unit)
-    b.operator("SOFTMAX", (squashed,), (likely,), options.softmax(), version=2)
-    final = b.tensor("final", (1, 72), DType.UINT8, Quantization((1.0 / 256.0,), (0,)))
-    b.operator("QUANTIZE", (likely,), (final,), options.BuiltinOptions(89), version=1)
-    b.output(final)
-    del rng
-    y = run(b.build())
-    assert y.shape == (1, 72)
-    assert y.dtype == np.uint8
-
-
 def test_custom_operator_and_second_subgraph_keep_the_file_loadable() -> None:
     b = ModelBuilder("custom")
     x = b.input("x", (1, 4), DType.FLOAT32)
@@ -174,36 +128,6 @@ def test_custom_operator_and_second_subgraph_keep_the_file_loadable() -> None:
     runner = interpreter.Interpreter(model_content=b.build())
     assert runner.get_input_details()[0]["name"] == "x"
     assert runner._get_ops_details()[0]["op_name"] == "Nothing_Known"
-
-
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=lambda d: d.name)
-def test_builders_cover_unusual_shapes(dtype: DType) -> None:
-    rng = np.random.default_rng(5)
-    assert run(conv_model(rng, 1, 7, 1, 1, 1, 3, dtype=dtype)).shape == (1, 1, 7, 1)
-    assert run(conv_model(rng, 9, 5, 3, 2, 3, 2, 1, 2, 2, 1, dtype=dtype, batch=2)).shape[0] == 2
-    assert run(depthwise_model(rng, 5, 7, 3, 3, 3, dtype=dtype, multiplier=4)).shape[3] == 12
-    fc = fully_connected_model(rng, (2, 3, 10), 5, dtype, keep_num_dims=True)
-    assert run(fc).shape == (2, 3, 5)
-    broadcast = add_model(rng, (1, 5, 3, 4), dtype, other_shape=(1, 1, 1, 4), is_constant=True)
-    assert run(broadcast).shape == (1, 5, 3, 4)
-    assert run(add_model(rng, (1, 5, 3, 4), dtype, is_same_tensor=True)).shape == (1, 5, 3, 4)
-
-
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=lambda d: d.name)
-def test_bias_may_be_absent(dtype: DType) -> None:
-    """The runtime demands a bias for CONV_2D, so only the other two can be run without one."""
-    rng = np.random.default_rng(5)
-    plain = Arithmetic(has_bias=False, output_zero_point=5)
-    assert run(depthwise_model(rng, 5, 3, 2, 3, 3, dtype=dtype, arithmetic=plain)).shape[3] == 2
-    assert run(fully_connected_model(rng, (2, 9), 5, dtype, arithmetic=plain)).shape == (2, 5)
-    model = conv_model(rng, 5, 3, 2, 3, 3, 3, dtype=dtype, arithmetic=plain)
-    details = interpreter.Interpreter(model_content=model).get_tensor_details()
-    assert not any("bias" in d["name"] for d in details)
-
-
-def test_grouped_convolution_runs() -> None:
-    y = run(conv_model(np.random.default_rng(2), 7, 5, 6, 4, 3, 3, groups=2))
-    assert y.shape == (1, 7, 5, 4)
 
 
 def test_kernel_larger_than_input_is_refused() -> None:

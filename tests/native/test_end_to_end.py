@@ -30,9 +30,6 @@ from rk3588_conformance.builder.ranges import random_quantization
 from rk3588_conformance.cut_model import parse
 from tests.models.blocks import conv_conv_add_model
 from tests.native.inference import seen_beside_invoke
-from tests.shared_folder import MODELS, needs_models
-
-MOBILENET = MODELS / "mobilenet_v1_0.25_128_quant.tflite"
 
 
 @pytest.fixture
@@ -70,11 +67,6 @@ def run(interpreter: Any, seed: int) -> np.ndarray:
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
 
 
-def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
-    """The numeric contract of one operator, and what these models give: equal elements."""
-    np.testing.assert_array_equal(actual, expected)
-
-
 def resealed(data: bytearray) -> bytes:
     """``data`` with the checksum it ought to have, if its table can still be found."""
     try:
@@ -91,20 +83,12 @@ def small_conv(**changes: Any) -> bytes:
     return conv_model(np.random.default_rng(3), 11, 7, 5, 37, 3, 3, **changes)
 
 
-def test_a_convolution_with_odd_sizes(simulated, reference):
-    model = small_conv()
-    interpreter = simulated(model_content=model)
-    before = _native.submit_count()
-    assert_close(run(interpreter, 0), run(reference(model_content=model), 0))
-    assert _native.submit_count() == before + 1
-
-
 def test_every_invoke_reads_its_own_input(simulated, reference):
     model = conv_conv_add_model(np.random.default_rng(4), 5, 9, 16, 24, 3, 3)
     interpreter, expected = simulated(model_content=model), reference(model_content=model)
     for seed in range(4):
         actual = run(interpreter, seed)
-        assert_close(actual, run(expected, seed))
+        np.testing.assert_array_equal(actual, run(expected, seed))
 
 
 def test_a_resized_batch_is_compiled_again(simulated, reference):
@@ -115,17 +99,8 @@ def test_a_resized_batch_is_compiled_again(simulated, reference):
             each.resize_tensor_input(each.get_input_details()[0]["index"], (batch, 11, 7, 5))
             each.allocate_tensors()
         before = _native.submit_count()
-        assert_close(run(interpreter, batch), run(expected, batch))
+        np.testing.assert_array_equal(run(interpreter, batch), run(expected, batch))
         assert _native.submit_count() == before + 1
-
-
-def test_a_resized_image_is_compiled_again(simulated, reference):
-    model = small_conv()
-    interpreter, expected = simulated(model_content=model), reference(model_content=model)
-    for each in (interpreter, expected):
-        each.resize_tensor_input(each.get_input_details()[0]["index"], (1, 6, 13, 5))
-        each.allocate_tensors()
-    assert_close(run(interpreter, 1), run(expected, 1))
 
 
 def sliced_model() -> bytes:
@@ -157,7 +132,7 @@ def test_a_resize_reaches_partitions_behind_shapes_that_are_told_late(simulated,
             each.resize_tensor_input(each.get_input_details()[0]["index"], (batch, 6, 40, 5))
             each.allocate_tensors()
         before = _native.submit_count()
-        assert_close(run(interpreter, batch), run(expected, batch))
+        np.testing.assert_array_equal(run(interpreter, batch), run(expected, batch))
         assert _native.submit_count() == before + 2
 
 
@@ -179,7 +154,7 @@ def test_a_value_per_channel_that_lies_in_a_larger_tensor(simulated, reference, 
     before = _native.submit_count()
     result = run(simulated(model_content=model), 5)
     assert _native.submit_count() > before
-    assert_close(result, run(reference(model_content=model), 5))
+    np.testing.assert_array_equal(result, run(reference(model_content=model), 5))
 
 
 def test_results_have_the_shapes_that_the_runtime_gives_whatever_the_file_says(
@@ -199,7 +174,7 @@ def test_results_have_the_shapes_that_the_runtime_gives_whatever_the_file_says(
     result = run(simulated(model_content=model), 5)
     assert _native.submit_count() == before + 1
     assert result.shape == (2, 7)
-    assert_close(result, run(reference(model_content=model), 5))
+    np.testing.assert_array_equal(result, run(reference(model_content=model), 5))
 
 
 def test_executable_gives_the_same_bytes_as_the_runtime(simulated, tmp_path):
@@ -303,18 +278,6 @@ def test_a_forked_child_invokes_and_exits(tmp_path):
         cwd=Path(delegate.__file__).parents[1],
     )
     assert result.returncode == 0, result.stderr
-
-
-@needs_models
-def test_mobilenet_v1_equals_the_reference(simulated, reference):
-    interpreter = simulated(model_path=str(MOBILENET))
-    expected = reference(model_path=str(MOBILENET))
-    for seed in range(3):
-        before = _native.submit_count()
-        actual = run(interpreter, seed)
-        submits = _native.submit_count() - before
-        assert submits == 1
-        assert actual.argmax() == run(expected, seed).argmax()
 
 
 @pytest.mark.parametrize("seed", range(4))

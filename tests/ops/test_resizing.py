@@ -210,18 +210,6 @@ def test_the_rule_knows_what_the_kernels_repeat(convention: tuple[bool, bool]) -
             np.testing.assert_array_equal(sources(table, size, output), expected)
 
 
-@for_each("seed", range(30))
-def test_nearest_neighbours_of_any_size(seed: int) -> None:
-    """Up, down and by more than pixels are put apart, in all conventions; channels around 16."""
-    rng = np.random.default_rng([41, seed])
-    images = 1 + seed % 2
-    sizes = (int(n) for n in rng.integers(1, 9, 2))
-    shape = (images, *sizes, int(rng.choice((1, 15, 16, 17, 40, 130))))
-    rows, columns = (int(n) for n in rng.integers(1, 14, 2))
-    convention = [(False, False), (True, False), (False, True), (True, True)][seed % 4]
-    compare(nearest(shape, rows, columns, *convention), rng)
-
-
 def test_one_task_resizes_all_channels() -> None:
     (partition,) = compile_model(
         nearest((1, 20, 20, 256), 40, 40), Options(numerics="exact")
