@@ -153,10 +153,13 @@ def test_every_command_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPa
     Path("listing.txt").write_text(assembled.out)
     run("disasm", "listing.txt", "--assemble", "stream.bin")
     failures = []
-    for page, command in EXAMPLES:
+    pages = {command: page for page, command in EXAMPLES}  # once each, in the order of the first
+    for command, page in pages.items():
         if not is_runnable(command) or ("grace_hopper" in command and not SHARED.is_dir()):
             continue
         words, target = words_of(SMALLER.get(command, command))
+        if "--runs" in words:
+            words[words.index("--runs") + 1] = "2"
         if words[0] == "top" and "--count" not in words:
             words += ["--count", "1", "--seconds", "1"]  # and not until it is interrupted
         make_what_is_compared(words)
