@@ -33,7 +33,7 @@ def test_answer_fits_a_screen(run: Run, option: str) -> None:
 
 
 @needs_models
-@pytest.mark.parametrize("model", some_of(model_files(".", "graphs", "float"), 4))
+@pytest.mark.parametrize("model", some_of(model_files(".", "graphs", "float"), 9))
 def test_answer_of_public_models_fits_a_screen(run: Run, model: Path) -> None:
     chosen = ("-O", "numerics=auto")
     document = run("compile", model, *chosen, "--json").json

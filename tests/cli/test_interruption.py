@@ -149,7 +149,7 @@ def test_ctrl_c_at_random_moments(name: str, places: dict[str, str]) -> None:
     command = [word.format(**places) for word in COMMANDS[name].split()]
     hits = 0
     for moment in range(MOMENTS):
-        delay_s = rng.choice([0.0, rng.uniform(0, 0.3), rng.uniform(0, 2), rng.uniform(0, 5)])
+        delay_s = rng.choice([0.0, rng.uniform(0, 0.3), rng.uniform(0, 1.5)])
         if moment == MOMENTS - 1 and not hits:
             delay_s = 0.0  # nothing is done by then
         code, err, took = interrupted(command, delay_s, whole_group=moment % 2 == 0)

@@ -153,7 +153,7 @@ class Board:
     ) -> subprocess.CompletedProcess[str]:
         """Runs Python on the board. Workers are children of a process that has all imported."""
         environment = {**self.environment, "RK3588_STANDIN_FAULTS": faults, **environ}
-        if arguments[0] == "-m" and arguments[1].startswith("tests."):
+        if arguments[0] == "-m" and arguments[1].startswith(("tests.", "delegate")):
             return _servers(self.library).run(arguments[1], arguments[2:], environment, timeout)
         return subprocess.run(
             [sys.executable, *arguments],

@@ -103,6 +103,7 @@ def _code_of(child: int, timeout: float) -> int | None:
 
 
 _IMPORTED = (
+    "delegate.cli",
     "delegate.compile.compiler",
     "delegate.compile.plugin",
     "delegate.host.delegated",

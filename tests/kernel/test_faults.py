@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.kernel.fault_table import MARK, PAGE, Result, measure, table
 
 DEVICES = ("rocket", "rknpu")
@@ -23,15 +21,18 @@ def is_repeated(result: Result) -> bool:
     return is_rknpu and result["call"] == "SUBMIT" and result["action"] == "EINVAL"
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory, standin_library):
-    folder = tmp_path_factory.mktemp("faults")
-    return {device: measure(folder, device) for device in DEVICES}
+def test_every_fault_ends_well_as_the_page_says(tmp_path, standin_library):
+    measured = {device: measure(tmp_path, device) for device in DEVICES}
+    for device, (results, _) in measured.items():
+        ends_well(device, results)
+        names_the_layer(results)
+    page = PAGE.read_text(encoding="utf-8")
+    _, mark, found = page.partition(MARK)
+    assert mark
+    assert found.strip() == table(measured).strip(), "python -m tests.kernel.fault_table"
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_every_fault_ends_well(measured, device):
-    results, _ = measured[device]
+def ends_well(device: str, results: list[Result]) -> None:
     assert len(results) > 300
     for result in results:
         place = f"{result['call']}@{result['site']}={result['action']}"
@@ -58,18 +59,10 @@ def test_every_fault_ends_well(measured, device):
         assert result["violations"] == [] or allowed, (place, result["violations"])
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_time_outs_and_lost_jobs_name_the_layer(measured, device):
-    results, _ = measured[device]
+def names_the_layer(results: list[Result]) -> None:
+    """Check what is told of time-outs and lost jobs."""
     for result in results:
         if result["action"].startswith(("hang", "lost")):
             assert "CONV_2D" in result["text"] or "ADD" in result["text"], result
     first = next(r for r in results if r["action"] == "hang:1" and r["site"] == 1)
     assert "first task without a result" in first["text"]
-
-
-def test_the_table_in_the_documentation_is_what_was_measured(measured):
-    page = PAGE.read_text(encoding="utf-8")
-    _, mark, found = page.partition(MARK)
-    assert mark
-    assert found.strip() == table(measured).strip(), "python -m tests.kernel.fault_table"

@@ -43,8 +43,9 @@ def main() -> None:
 
     if given["what"] == "cycles":
         right = True
-        for cycle in range(WARM_UP + given["cycles"]):
-            if cycle == WARM_UP:
+        warm_up = given.get("warm_up", WARM_UP)
+        for cycle in range(warm_up + given["cycles"]):
+            if cycle == warm_up:
                 gc.collect()
                 before = resident_bytes()
             right &= run(_native.Executable(program, device=device))

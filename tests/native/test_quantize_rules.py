@@ -59,7 +59,7 @@ def expected(
 def sample(scale: float, zero_point: int, dtype: DType) -> np.ndarray:
     rng = np.random.default_rng(zero_point + 128)
     with np.errstate(over="ignore", under="ignore"):
-        drawn = (rng.normal(0, 90, 500) * scale).astype(np.float32)
+        drawn = (rng.normal(0, 90, 100) * scale).astype(np.float32)
     values = np.concatenate([float_values(scale, zero_point, dtype), drawn])
     subnormal = (values != 0) & (np.abs(values) < np.float32(2.0**-126))
     return np.unique(values[~subnormal])
@@ -71,7 +71,7 @@ def sample(scale: float, zero_point: int, dtype: DType) -> np.ndarray:
 def test_every_rule_is_the_oracles(dtype: DType, rule: str, portable: bool) -> None:
     low, high = LIMITS[dtype]
     for scale in SCALES:
-        for zero_point in (low, low + 5, (low + high + 1) // 2, high):
+        for zero_point in (low, low + 5, high):
             values = np.random.default_rng(3).permutation(sample(scale, zero_point, dtype))
             found = quantized(values, scale, zero_point, dtype, rule, portable)
             wanted = expected(values, scale, zero_point, dtype, rule)

@@ -95,9 +95,7 @@ def test_a_missing_file_is_one_line(script: str) -> None:
     assert len(outcome.stderr.splitlines()) == 1 or script == "tools/lines_for_models.py"
 
 
-@pytest.mark.parametrize(
-    "script", ["benchmarks/chips.py", "benchmarks/digest.py", "benchmarks/throughput.py"]
-)
+@pytest.mark.parametrize("script", ["benchmarks/chips.py", "benchmarks/digest.py"])
 def test_a_damaged_file_is_one_line(script: str, tmp_path: Path) -> None:
     path = tmp_path / "damaged.tflite"
     path.write_bytes(b"\x20\0\0\0TFL3" + bytes(20))
