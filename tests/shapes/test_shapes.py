@@ -4,15 +4,14 @@ shapes.csv lists both: ``measured`` are the distinct shapes of a sweep in fp16 b
 (217 shapes and 43 of an earlier run, all of which pass on a board), ``models`` are convolutions of
 MobileNet, MobileDet and Inception, with the stride and padding that their sizes imply.
 
-int8: the program runs on the simulator and must equal a direct NumPy convolution with TensorFlow
-Lite's two roundings. fp16: planned at the level of tiles.
+int8: the program runs on the simulator and must equal the suite's reference in NumPy. fp16: planned
+at the level of tiles.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,9 +26,11 @@ from delegate.lower.tiling.tiles import plan_tiles
 from delegate.model.graph import DType, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from rk3588_conformance.builder import Arithmetic, conv_model, depthwise_model
+from rk3588_conformance.builder import conv_model, depthwise_model
 from rk3588_conformance.builder.layers import output_size
+from rk3588_conformance.reference import compute, supports
 from tests.loops import for_each
+from tests.lower.reference import random_inputs, tflite_outputs
 from tests.lower.tile_checks import check_plan
 from tests.shared_folder import SHARED
 
@@ -139,76 +140,26 @@ def test_int8_equals_numpy(part):
 
 def check_int8(shape):
     rng = np.random.default_rng([shape.h, shape.w, shape.ic, shape.oc, shape.kh])
-    taps = shape.kh * shape.kw * (shape.ic // shape.groups)
-    # About +-60 for random values: their products have a deviation of 74 * 74.
-    output_scale = float(np.float32(0.125 / 0.618 * math.sqrt(taps) * 74 * 74 / 40))
-    weights = rng.integers(-127, 128, weight_shape(shape)).astype(np.int8)
-    bias = rng.integers(-5000, 5000, shape.oc).astype(np.int32)
-    arithmetic = Arithmetic(
-        weights=weights,
-        bias=bias,
-        weight_scales=(0.25,),
-        weight_zero_point=0,
-        output_scale=output_scale,
-        output_zero_point=-5,
-    )
-    common = {
-        "padding": Padding[shape.padding],
-        "dtype": DType.INT8,
-        "batch": shape.batch,
-        "input_scale": 0.5,
-        "input_zero_point": 7,
-        "arithmetic": arithmetic,
-    }
     kernel = (shape.kh, shape.kw, shape.stride, shape.stride)
+    common = {"padding": Padding[shape.padding], "dtype": DType.INT8, "batch": shape.batch}
     if shape.is_depthwise:
         model = depthwise_model(rng, shape.h, shape.w, shape.ic, *kernel, **common)
     else:
         model = conv_model(
             rng, shape.h, shape.w, shape.ic, shape.oc, *kernel, groups=shape.groups, **common
         )
-    result = compile_model(read_graph(model), Options(numerics="exact"))
+    graph = read_graph(model)
+    result = compile_model(graph, Options(numerics="exact"))
     assert result.rejections == ()
     (compiled,) = result.partitions
     if shape.is_depthwise:
         # Not one task per channel: as many as the input fills CBUF (11 banks of 32 KiB), and one.
         fills = -(-shape.h * shape.w * (shape.ic + 31) // (11 * 32768))
         assert compiled.tasks <= shape.batch * (fills + 1)
-    x = rng.integers(-128, 128, (shape.batch, shape.h, shape.w, shape.ic)).astype(np.int8)
-    (ours,) = Executable(compiled.program, "simulator").run([x])
-    expected = direct_convolution(shape, x, weights, bias, 0.125 / output_scale)
+    arrays = random_inputs(graph, graph.inputs, rng)
+    (ours,) = Executable(compiled.program, "simulator").run(arrays)
+    if supports(graph):
+        (expected,) = compute(graph, dict(zip(graph.inputs, arrays, strict=True)))
+    else:  # groups
+        (expected,) = tflite_outputs(model, graph, compiled.partition, arrays)
     np.testing.assert_array_equal(ours, expected, err_msg=str(shape))
-
-
-def weight_shape(shape: Shape) -> tuple[int, ...]:
-    if shape.is_depthwise:
-        return 1, shape.kh, shape.kw, shape.oc
-    return shape.oc, shape.kh, shape.kw, shape.ic // shape.groups
-
-
-def direct_convolution(shape, x, weights, bias, multiplier):
-    """Tap by tap in integers (as doubles, exact below 2^53), then TFLite's two roundings."""
-    (oh, ow), (top, left) = shape.outputs(), shape.leading()
-    below = max((oh - 1) * shape.stride + shape.kh - shape.h - top, 0)
-    right = max((ow - 1) * shape.stride + shape.kw - shape.w - left, 0)
-    values = np.pad(x.astype(np.float64) - 7, ((0, 0), (top, below), (left, right), (0, 0)))
-    acc = np.zeros((shape.batch, oh, ow, shape.oc))
-    inputs = shape.ic // shape.groups
-    outputs = shape.oc // shape.groups
-    s = shape.stride
-    for ky, kx in np.ndindex(shape.kh, shape.kw):
-        part = values[:, ky : ky + (oh - 1) * s + 1 : s, kx : kx + (ow - 1) * s + 1 : s]
-        if shape.is_depthwise:
-            acc += part * weights[0, ky, kx]
-            continue
-        for g in range(shape.groups):
-            kernel = weights[g * outputs : (g + 1) * outputs, ky, kx].astype(np.float64)
-            image = part[..., g * inputs : (g + 1) * inputs]
-            acc[..., g * outputs : (g + 1) * outputs] += image @ kernel.T
-    acc = acc.astype(np.int64) + bias
-    fraction, exponent = math.frexp(multiplier)
-    fine = (acc * round(fraction * 2**31) + (1 << 30)) >> 31
-    assert exponent < 0
-    magnitude = (np.abs(fine) + (1 << (-exponent - 1))) >> -exponent
-    out = np.where(fine < 0, -magnitude, magnitude) - 5
-    return np.clip(out, -128, 127).astype(np.int8)
