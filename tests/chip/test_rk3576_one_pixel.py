@@ -20,7 +20,7 @@ from rk3588_conformance.builder.options import of
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 from tests.chip.test_second_chip import simulate
 from tests.loops import for_each
-from tests.ops.test_two_values import kernel_result
+from tests.ops.function_oracle import kernel_results
 
 SAME = Quantization((0.05,), (3,))
 OPTIONS = {
@@ -67,7 +67,7 @@ def test_one_pixel_meets_all(op, size, channels):
             for s in (shape, (images, 1, 1, few))
         ]
         (found,) = simulate(compiled.program, values, RK3576)
-        off = found.astype(int) - kernel_result(model, values)
+        off = found.astype(int) - kernel_results(model, *values)
         assert abs(off).max() <= (op == "MUL"), (number, op)
 
 

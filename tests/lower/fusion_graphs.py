@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate._native import Executable
+from delegate.chip.chip import Chip
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.lower.lowered import Layer
 from delegate.model.graph import DType, Quantization
@@ -97,9 +98,11 @@ def arithmetic(
     )
 
 
-def run(model: bytes, given: Options, arrays: Arrays) -> tuple[CompileResult, Arrays]:
+def run(
+    model: bytes, given: Options, arrays: Arrays, chip: Chip | None = None
+) -> tuple[CompileResult, Arrays]:
     """All delegated, in one partition, on the simulator."""
-    result = compile_model(model, given)
+    result = compile_model(model, given, chip)
     assert not result.rejections
     (compiled,) = result.partitions
     order = [result.graph.inputs.index(t) for t in compiled.partition.inputs]
@@ -118,6 +121,16 @@ def references(model: bytes, arrays: Arrays) -> Arrays:
     graph = read_graph(model)
     found = tflite_outputs(model, graph, whole_graph(graph), arrays)
     return list(found)
+
+
+def is_exact(
+    model: bytes, seed: int = 0, given: Options = EXACT, chip: Chip | None = None
+) -> tuple[bool, CompileResult]:
+    """Return whether the simulator's results are the reference kernels'."""
+    arrays = inputs_of(model, seed)
+    result, ours = run(model, given, arrays, chip)
+    same = zip(ours, references(model, arrays), strict=True)
+    return all(np.array_equal(*pair) for pair in same), result
 
 
 def joined(result: CompileResult) -> list[Layer]:

@@ -24,7 +24,7 @@ from rk3588_conformance.generated.random_graphs import random_graph
 from tests.lower.reference import whole_graph
 from tests.lower.test_memory_graphs import programs_equal_operators_alone
 from tests.memory_graphs import graph_count, memory_graph
-from tests.ops.test_two_values import kernel_result, simulated, values
+from tests.ops.function_oracle import kernel_results, simulated, values
 
 GRAPHS = graph_count(16)
 
@@ -210,7 +210,7 @@ def test_a_result_is_not_where_its_task_fetches_padding(monkeypatch, channels, i
     """Depthwise tasks of 48 channels fetch 64: the last 16 are the neighbour's."""
     model = beside_its_operand(channels)
     inputs = [values(np.random.default_rng(2), (1, 6, 4, 33), DType.INT8)]
-    np.testing.assert_array_equal(simulated(model, inputs), kernel_result(model, inputs))
+    np.testing.assert_array_equal(simulated(model, *inputs), kernel_results(model, *inputs))
     options = Options(numerics="exact", deny_ops=())
     assert not compile_model(read_graph(model), options).rejections
     monkeypatch.setattr(group_padding, "_fetches_its_result", lambda *_: False)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from delegate._native import Executable
 from delegate.chip.chips import DEFAULT
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.model.graph import Activation, DType, Padding, Quantization
@@ -22,8 +22,8 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import concatenation, slice_of
 from rk3588_conformance.random_layers import Numbers
 from tests.loops import for_each
-from tests.lower.fusion_graphs import AUTO, EXACT, Arrays, inputs_of, off, references, silu
-from tests.lower.fusion_graphs import run as run_on_default
+from tests.lower import fusion_graphs
+from tests.lower.fusion_graphs import AUTO, EXACT, inputs_of, off, references, silu
 
 EAGER = replace(DEFAULT, rates=replace(DEFAULT.rates, kick_cycles=0))
 """A chip on which pairs need not save a launch: small maps have them, too."""
@@ -61,23 +61,7 @@ def layer(
     return b.build()
 
 
-def run(model: bytes, options: Options, arrays: Arrays) -> tuple[CompileResult, Arrays]:
-    """All delegated, in one partition, on the simulator."""
-    result = compile_model(model, options, EAGER)
-    assert not result.rejections
-    (compiled,) = result.partitions
-    order = [result.graph.inputs.index(t) for t in compiled.partition.inputs]
-    results = Executable(compiled.program, "simulator").run([arrays[i] for i in order])
-    places = [compiled.partition.outputs.index(t) for t in result.graph.outputs]
-    return result, [results[place] for place in places]
-
-
-def is_exact(model: bytes, seed: int = 0) -> tuple[bool, CompileResult]:
-    """Return whether the simulator's results are the reference kernels'."""
-    arrays = inputs_of(model, seed)
-    result, ours = run(model, EXACT, arrays)
-    same = zip(ours, references(model, arrays), strict=True)
-    return all(np.array_equal(*pair) for pair in same), result
+is_exact = partial(fusion_graphs.is_exact, chip=EAGER)
 
 
 def choices(result: CompileResult) -> list[str]:
@@ -225,7 +209,7 @@ def test_another_chip_has_none() -> None:
     model = layer((1, 20, 26, 16), 16, SQUARE)
     arrays = inputs_of(model)
     options = Options.from_mapping({"numerics": "exact", "chip": "rk3576"}, {})
-    result, ours = run_on_default(model, options, arrays)
+    result, ours = fusion_graphs.run(model, options, arrays)
     assert off(ours[0], references(model, arrays)[0]).max() <= 1
     assert not any("pairs" in choice for choice in choices(result))
 
@@ -304,7 +288,7 @@ def test_with_a_function_in_the_same_task(inputs: int) -> None:
         y = conv(b, rng, x, 13, SQUARE, numbers, name="first")
         b.output(silu(b, y))
         arrays = inputs_of(b.build())
-        result, ours = run(b.build(), AUTO, arrays)
+        result, ours = fusion_graphs.run(b.build(), AUTO, arrays, EAGER)
         assert "pairs of rows" in choices(result)[0]
         assert len(choices(result)) == 1
         worst = max(part.difference.most_lsb for part in result.partitions[0].layers)
@@ -327,8 +311,8 @@ def test_before_an_addition(has_table: bool) -> None:
         b.operator("ADD", (y, other), (total,), AddOptions())
         b.output(total)
         arrays = inputs_of(b.build())
-        for runs in (run, run_on_default):
-            result, ours = runs(b.build(), AUTO, arrays)
+        for chip in (EAGER, DEFAULT):
+            result, ours = fusion_graphs.run(b.build(), AUTO, arrays, chip)
             joined = [part.difference for part in result.partitions[0].layers if part.difference]
             worst = 1 + max((difference.most_lsb for difference in joined), default=1)
             assert off(ours[0], references(b.build(), arrays)[0]).max() <= worst

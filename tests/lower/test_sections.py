@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import concatenation, slice_of
 from rk3588_conformance.random_layers import Numbers
 from tests.loops import for_each
-from tests.lower.fusion_graphs import AUTO, inputs_of, joined, off, references, run
+from tests.lower.fusion_graphs import AUTO, inputs_of, is_exact, joined, off, references, run
 
 POINT = Window(1, 1)
 SAME = Quantization((0.05,), (3,))
@@ -32,18 +32,6 @@ def points(rng: np.random.Generator, shape: tuple[int, ...], kernels: int, **num
     x = b.input("x", shape, dtype, SAME)
     b.output(conv(b, rng, x, kernels, POINT, Numbers(output=SAME, **numbers)))
     return b.build()
-
-
-def is_exact(
-    model: bytes, seed: int = 0, given: Mapping[str, str] | None = None
-) -> tuple[bool, CompileResult]:
-    """Return whether the simulator's results are the reference kernels'."""
-    arrays = inputs_of(model, seed)
-    result, ours = run(
-        model, Options.from_mapping({"numerics": "exact", **(given or {})}, {}), arrays
-    )
-    same = zip(ours, references(model, arrays), strict=True)
-    return all(np.array_equal(*pair) for pair in same), result
 
 
 def in_sections(result: CompileResult) -> list[bool]:

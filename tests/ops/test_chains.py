@@ -7,7 +7,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate._native import Executable
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.lower.task import BufferId
 from delegate.model.graph import Activation, DType, Quantization
@@ -22,7 +21,7 @@ from rk3588_conformance.builder import layers, options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.loops import for_each
-from tests.ops.function_oracle import RANGES, kernel_results
+from tests.ops.function_oracle import RANGES, all_values, kernel_results, simulated, values
 
 TYPES = tuple(RANGES)
 SHAPES = ((1, 7, 5, 24), (2, 13, 3, 48), (1, 1, 1, 17), (1, 3, 11, 130))
@@ -71,15 +70,9 @@ def constant(builder: ModelBuilder, dtype: DType, value: int, scale: float) -> i
 def run(model: bytes, seed: int = 0) -> CompileResult:
     """Compiles, runs on the simulator and compares with the reference kernels, all delegated."""
     result = compile_model(model, Options(numerics="exact"))
-    assert not result.rejections
-    (compiled,) = result.partitions
-    executable = Executable(compiled.program, "simulator")
     tensor = result.graph.tensor(result.graph.inputs[0])
-    low, high = RANGES[tensor.dtype]
-    kind = np.int8 if tensor.dtype is DType.INT8 else np.uint8
-    values = np.random.default_rng(seed).integers(low, high + 1, tensor.shape).astype(kind)
-    results = executable.run([values])
-    np.testing.assert_array_equal(results[0], kernel_results(model, values))
+    given = values(np.random.default_rng(seed), tensor.shape, tensor.dtype)
+    np.testing.assert_array_equal(simulated(model, given), kernel_results(model, given))
     return result
 
 
@@ -139,10 +132,8 @@ def test_additions_of_one_value_are_equal_for_all_its_values(dtype: DType, other
         )  # fmt: skip
         builder.output(y)
         model = builder.build()
-        (compiled,) = compile_model(model, Options(numerics="exact")).partitions
-        values = (np.arange(256) + low).astype(kind).reshape(1, 16, 16, 1)
-        results = Executable(compiled.program, "simulator").run([values])
-        np.testing.assert_array_equal(results[0], kernel_results(model, values))
+        every = all_values(dtype).reshape(1, 16, 16, 1)
+        np.testing.assert_array_equal(simulated(model, every), kernel_results(model, every))
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -293,10 +284,8 @@ def test_every_job_loads_what_it_uses() -> None:
         )
     builder.output(convolved(builder, x))
     model = builder.build()
-    program = compile_model(model, Options(numerics="exact")).partitions[0].program
-    values = np.random.default_rng(5).integers(-128, 128, (1, 64, 48, 24)).astype(np.int8)
-    (ours,) = Executable(program, "simulator").run([values])
-    np.testing.assert_array_equal(ours, kernel_results(model, values))
+    given = values(np.random.default_rng(5), (1, 64, 48, 24), DType.INT8)
+    np.testing.assert_array_equal(simulated(model, given), kernel_results(model, given))
 
 
 def test_a_long_chain_compiles_in_parts() -> None:

@@ -21,7 +21,13 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions, of
 from tests.loops import for_each
 from tests.models.blocks import function_model
-from tests.ops.function_oracle import RANGES, all_values, kernel_results, quantization
+from tests.ops.function_oracle import (
+    RANGES,
+    all_values,
+    kernel_results,
+    quantization,
+    simulated,
+)
 
 UNARY = sorted(op for op, found in OPERATORS.items() if found.function and len(found.inputs) == 1)
 DRAWS = 16
@@ -114,10 +120,7 @@ def test_a_tie_is_decided_by_the_last_bit_of_the_c_librarys_tanh() -> None:
     target = Quantization((1 / 128,), (128,))
     model = function_model("TANH", (DType.UINT8, source), (DType.UINT8, target), None)
     expected = kernel_results(model, all_values(DType.UINT8))
-    (compiled,) = compile_model(model, Options(numerics="exact")).partitions
-    (ours,) = Executable(compiled.program, "simulator").run(
-        [all_values(DType.UINT8).reshape(1, 1, 1, 256)]
-    )
+    ours = simulated(model, all_values(DType.UINT8).reshape(1, 1, 1, 256))
     np.testing.assert_array_equal(ours, expected)
 
 
@@ -139,8 +142,5 @@ def test_roots_behind_what_gives_nothing_below_the_zero_point(first: str) -> Non
     x = function(builder, first, (x,), between)
     builder.output(function(builder, "RSQRT", (x,), target))
     model = builder.build()
-    (compiled,) = compile_model(model, Options(numerics="exact")).partitions
-    (ours,) = Executable(compiled.program, "simulator").run(
-        [all_values(DType.INT8).reshape(1, 1, 1, 256)]
-    )
+    ours = simulated(model, all_values(DType.INT8).reshape(1, 1, 1, 256))
     np.testing.assert_array_equal(ours, kernel_results(model, all_values(DType.INT8)))

@@ -12,8 +12,7 @@ from delegate.options import Options
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import Amounts, pad
 from tests.loops import for_each
-from tests.ops.function_oracle import RANGES
-from tests.ops.test_two_values import kernel_result, simulated, values
+from tests.ops.function_oracle import RANGES, kernel_results, simulated, values
 
 CHANNELS = (1, 3, 16, 17, 33, 48, 64)
 
@@ -31,7 +30,7 @@ def compare(
     x = builder.input("x", shape, dtype, Quantization((0.05,), (zero,)))
     builder.output(pad(builder, x, amounts, **how))
     model, inputs = builder.build(), [values(rng, shape, dtype)]
-    np.testing.assert_array_equal(simulated(model, inputs), kernel_result(model, inputs))
+    np.testing.assert_array_equal(simulated(model, *inputs), kernel_results(model, *inputs))
 
 
 @pytest.mark.parametrize("dtype", RANGES)

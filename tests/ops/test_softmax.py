@@ -5,13 +5,13 @@ errors of sums and factors together, for every kind of chain.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from delegate._native import Executable
 from delegate.chip.chips import chip_named
 from delegate.compile.compiler import compile_model
 from delegate.lower.numerics import softmax as numerics
@@ -29,11 +29,13 @@ from rk3588_conformance.builder.functions import function
 from rk3588_conformance.reference import exponential
 from rk3588_conformance.reference.arithmetic import quantize_multiplier, scale_by
 from tests.loops import for_each
-from tests.ops.test_two_values import kernel_result
+from tests.ops.function_oracle import kernel_results
+from tests.ops.function_oracle import simulated as simulated_by
 
 Array = npt.NDArray[Any]
 
 AUTO = Options(numerics="auto")
+simulated = partial(simulated_by, options=AUTO)
 EVERYTHING = Known(ties_away=False, two_roundings=False, split=True)
 LEVELS, OFFSET = 255, -128
 
@@ -64,14 +66,6 @@ def model(
     x = b.input("x", shape, dtype, Quantization((scale,), (low + 99,)))
     result = Quantization((1 / 256,), (low,))
     return b.build(function(b, "SOFTMAX", (x,), result, options.softmax(beta)))
-
-
-def simulated(content: bytes, x: Array) -> Array:
-    result = compile_model(content, AUTO)
-    assert not result.rejections, result.rejections
-    (partition,) = result.partitions
-    (found,) = Executable(partition.program, "simulator").run([x])
-    return np.asarray(found)
 
 
 def hostile(classes: int) -> Array:
@@ -106,7 +100,7 @@ def test_hostile_rows_are_within_a_step(classes: int, nats: float) -> None:
     real = np.minimum(shares(x, float(np.float32(nats / LEVELS))), 255.0)
     # A step beyond the nearest one, and what the kernel itself is off by.
     assert np.abs(found.astype(int) + 128 - real).max() <= 1.5 + classes * 2.0**-12
-    off = np.abs(found.astype(int) - kernel_result(content, [x]))
+    off = np.abs(found.astype(int) - kernel_results(content, x))
     assert off.max() <= 1
     assert off.mean() < 0.2
 
@@ -117,7 +111,7 @@ def test_all_pairs_of_two_classes_are_within_a_step() -> None:
         x = every.astype(np.uint8)
         content = model(x.shape, nats, DType.UINT8, beta)
         found = simulated(content, x)
-        assert np.abs(found.astype(int) - kernel_result(content, [x])).max() <= 1
+        assert np.abs(found.astype(int) - kernel_results(content, x)).max() <= 1
 
 
 @for_each("shape", [(5,), (1, 1), (3, 16), (2, 3, 33), (2, 3, 4, 49), (1, 1, 1, 1), (3, 2, 2, 20)])
@@ -127,7 +121,7 @@ def test_shapes_are_rows_of_the_last_axis(shape: tuple[int, ...]) -> None:
         x = rng.integers(-128, 128, shape).astype(np.int8)
         content = model(shape, nats)
         found = simulated(content, x)
-        assert np.abs(found.astype(int) - kernel_result(content, [x])).max() <= 1
+        assert np.abs(found.astype(int) - kernel_results(content, x)).max() <= 1
 
 
 def test_the_reference_is_the_kernel() -> None:
@@ -139,7 +133,7 @@ def test_the_reference_is_the_kernel() -> None:
         content = model(x.shape, 10 ** rng.uniform(-4.5, 3.5), beta=beta)
         graph = read_graph(content)
         (found,) = reference.compute(graph, {graph.inputs[0]: x})
-        np.testing.assert_array_equal(found, kernel_result(content, [x]), str(number))
+        np.testing.assert_array_equal(found, kernel_results(content, x), str(number))
 
 
 def test_the_kernel_is_as_near_to_float64_as_the_proof_takes_it_to_be() -> None:

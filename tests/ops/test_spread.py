@@ -11,8 +11,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import of
-from tests.ops.function_oracle import RANGES
-from tests.ops.test_two_values import kernel_result, simulated, values
+from tests.ops.function_oracle import RANGES, kernel_results, simulated, values
 
 SAME = Quantization((0.05,), (3,))
 
@@ -77,7 +76,7 @@ def test_large_transposed_convolutions_are_tiled() -> None:
         rng, DType.INT8, shape, (4, 4), (2, 2), 72, Padding.SAME, Activation.NONE, per_channel=True
     )
     inputs = [values(rng, shape, DType.INT8)]
-    off = simulated(model, inputs).astype(int) - kernel_result(model, inputs)
+    off = simulated(model, *inputs).astype(int) - kernel_results(model, *inputs)
     assert abs(off).max() <= 1
     assert np.count_nonzero(off) <= 6e-4 * off.size
 
@@ -97,8 +96,8 @@ def test_fused_activations_clamp_what_the_reference_kernels_give(activation: Act
     quantization = read_graph(models[1]).tensors[-1].quantization
     assert quantization is not None
     limits = activation_range(activation, quantization.scale, quantization.zero_point)
-    expected = np.clip(kernel_result(models[0], inputs).astype(int), *limits)
-    off = simulated(models[1], inputs) - expected
+    expected = np.clip(kernel_results(models[0], *inputs).astype(int), *limits)
+    off = simulated(models[1], *inputs) - expected
     assert abs(off).max() <= 1
     assert np.count_nonzero(off) <= 3
     assert expected.min() == limits[0]

@@ -10,8 +10,8 @@ from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.loops import for_each
-from tests.ops.function_oracle import quantization
-from tests.ops.test_two_values import PAIRS, all_pairs, kernel_result, simulated, values
+from tests.ops.function_oracle import kernel_results, quantization, simulated, values
+from tests.ops.test_two_values import PAIRS, all_pairs
 
 INT8 = DType.INT8
 
@@ -44,7 +44,7 @@ def test_all_pairs_with_two_scales_are_within_a_step_and_counted(seed: int) -> N
         assert result.rejections[0].rule == "within_one_lsb"
         return
     pairs = list(all_pairs(INT8))
-    off = np.abs(simulated(model, pairs).astype(int) - kernel_result(model, pairs))
+    off = np.abs(simulated(model, *pairs).astype(int) - kernel_results(model, *pairs))
     assert off.max() <= 1
     difference = result.partitions[0].layers[0].difference
     told = 0 if difference is None else difference.share * off.size
@@ -61,7 +61,7 @@ def test_a_function_of_one_value_is_a_table(seed: int) -> None:
     builder.output(function(builder, "SQUARED_DIFFERENCE", (a, b), result))
     model = builder.build()
     every = [np.arange(-128, 128).astype(np.int8).reshape(1, 1, 1, 256)]
-    np.testing.assert_array_equal(simulated(model, every), kernel_result(model, every))
+    np.testing.assert_array_equal(simulated(model, *every), kernel_results(model, *every))
 
 
 def test_what_the_kernel_aborts_at_stays_on_the_cpu() -> None:

@@ -5,7 +5,6 @@ pairs of many quantisations, every way to broadcast, odd shapes.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from tflite_runtime.interpreter import Interpreter, OpResolverType
 
@@ -26,9 +25,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions
 from rk3588_conformance.generated.campaign import CRASHED, in_child
 from rk3588_conformance.random_layers import Numbers
-from tests.ops.function_oracle import RANGES
-
-Array = npt.NDArray[np.generic]
+from tests.ops.function_oracle import RANGES, Array, kernel_results, simulated, values
 
 PAIRS = (1, 16, 16, 256)
 
@@ -37,37 +34,11 @@ def options_of(op: str, activation: Activation = Activation.NONE) -> BuiltinOpti
     return {"MUL": MulOptions, "SUB": SubOptions}.get(op, lambda _: None)(activation)
 
 
-def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
-    low, high = RANGES[dtype]
-    return rng.integers(low, high + 1, shape).astype(np.int8 if low else np.uint8)
-
-
 def all_pairs(dtype: DType) -> tuple[Array, Array]:
     low, high = RANGES[dtype]
     first, second = np.meshgrid(*(np.arange(low, high + 1),) * 2, indexing="ij")
     kind = np.int8 if low else np.uint8
     return first.astype(kind).reshape(PAIRS), second.astype(kind).reshape(PAIRS)
-
-
-def kernel_result(model: bytes, inputs: list[Array]) -> Array:
-    """By the order of the inputs."""
-    interpreter = Interpreter(
-        model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-    )
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    found: Array = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-    return found
-
-
-def simulated(model: bytes, inputs: list[Array]) -> Array:
-    result = compile_model(model, Options(numerics="exact"))
-    assert not result.rejections, result.rejections
-    (partition,) = result.partitions
-    (found,) = Executable(partition.program, "simulator").run(inputs)
-    return found
 
 
 def pair_model(
@@ -109,7 +80,7 @@ def test_simple_fractions_of_scales_are_within_one_lsb(op: str) -> None:
         result = Quantization((0.25 / ratio if op == "MUL" else 0.5 / ratio,), (5,))
         types = (units[0], units[1], result)
         model = pair_model(op, types, DType.INT8, PAIRS, Activation.NONE)
-        off = simulated(model, list(pairs)).astype(int) - kernel_result(model, list(pairs))
+        off = simulated(model, *pairs).astype(int) - kernel_results(model, *pairs)
         assert abs(off).max() <= 1, ratio
         assert np.count_nonzero(off) == claimed_wrong(op, types, DType.INT8, Activation.NONE)
 
@@ -130,7 +101,7 @@ def test_a_sum_with_a_value_per_pixel_is_not_fused() -> None:
     assert not exact.rejections
     assert [len(p.layers) for p in fast.partitions] == [len(p.layers) for p in exact.partitions]
     inputs = [values(rng, shape, DType.INT8) for shape in ((1, 6, 5, 32), (1, 6, 5, 1))]
-    off = simulated(model, inputs).astype(int) - kernel_result(model, inputs)
+    off = simulated(model, *inputs).astype(int) - kernel_results(model, *inputs)
     assert np.abs(off).max() <= 1
 
 
@@ -152,7 +123,7 @@ def test_a_clamped_sum_with_a_value_per_channel(zero_point: int) -> None:
     if not found.rejections:
         inputs = [values(rng, (1, 6, 5, 40), DType.INT8)]
         (ours,) = Executable(found.partitions[0].program, "simulator").run(inputs)
-        assert np.abs(ours.astype(int) - kernel_result(model, inputs)).max() <= 1
+        assert np.abs(ours.astype(int) - kernel_results(model, *inputs)).max() <= 1
 
 
 @pytest.mark.parametrize("chip", ["rk3588", "rk3576"])
