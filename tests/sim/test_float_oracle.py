@@ -21,13 +21,15 @@ from tests.sim.programs import (
 )
 from tests.sim.test_lut import SIGMOID_RANGE, look_up, sigmoid_tables, upload
 from tests.sim.wide_programs import (
+    HALF_FORMAT,
+    half_alone,
     half_dense_weights,
     half_depthwise_weights,
+    half_operand,
     half_surfaces,
     lut_registers,
 )
 
-HALF_FORMAT = 0x48000002
 RAW32 = 4 << 29
 
 
@@ -183,26 +185,7 @@ def test_elementwise(cfg, plain):
     rng = np.random.default_rng(cfg)
     a, b = (rng.normal(size=(24, h, w)).astype(np.float16) for _ in range(2))
     memory, program = s.Memory(), s.Program()
-    t = Elementwise(c=c, h=h, w=w)
-    r = elementwise_registers(t, memory, random_elementwise(rng, t), "_unused") | {
-        s.DATA_FORMAT: HALF_FORMAT,
-        s.RDMA_SRC_BASE: memory.add("a", half_surfaces(a, h * w)),
-        s.EW_BASE: memory.add("b", half_surfaces(b, h * w)),
-        s.DST_BASE_ADDR: memory.add("output", 24 * h * w * 2),
-        s.CUBE_CHANNEL: (c - 1) << 16 | 23,
-        s.WDMA_SIZE_0: 23,
-        s.RDMA_CHANNEL: 23,
-        s.BS_CFG: 0x53,
-        s.EW_CFG: cfg,
-        s.EW_CVT_OFFSET: 0,
-        s.EW_CVT_SCALE: 1,
-        s.OUT_OFFSET: 0,
-        s.OUT_SCALE: 0x10001,
-        s.OUT_SHIFT: 0,
-        s.RDMA_FEATURE_MODE: 0x17849,
-        s.ERDMA_CFG: 0x40000008,
-        s.EW_SURF_STRIDE: h * w * 16,
-    }
+    r = half_alone(memory, a, c) | half_operand(memory, b) | {s.EW_CFG: cfg}
     program.add(r, s.FLYING)
     s.run(memory, program.place(memory), plain=plain)
     found = from_atoms(memory.bytes("output"), np.float16, c, h, w)
@@ -216,24 +199,18 @@ def test_bn_multiplies_then_adds(plain):
     c, h, w = 16, 4, 7
     rng = np.random.default_rng(1)
     a = rng.normal(size=(c, h, w)).astype(np.float16)
-    t = Elementwise(c=c, h=h, w=w)
     memory, program = s.Memory(), s.Program()
-    r = elementwise_registers(t, memory, random_elementwise(rng, t), tag="_unused") | {
+    r = half_alone(memory, a) | {
         s.DATA_FORMAT: 5 << 29 | 2 << 26 | 2,
-        s.DST_BASE_ADDR: memory.add("output", 4 * h * w * 16),
-        s.RDMA_SRC_BASE: memory.add("a", half_surfaces(a, h * w)),
-        s.BS_CFG: 0x53,
+        s.DST_BASE_ADDR: memory.add("wide", 4 * h * w * 16),
         s.BN_CFG: 0x20040,
         s.BN_ALU_CFG: int(np.float32(16380).view(np.uint32)),
         s.BN_MUL_CFG: int(np.float16(3276).view(np.uint16)) << 16,
-        s.OUT_OFFSET: 0,
         s.OUT_SCALE: 1,
-        s.OUT_SHIFT: 0,
-        s.RDMA_FEATURE_MODE: 0x17841,
     }
     program.add(r, s.FLYING)
     s.run(memory, program.place(memory), plain=plain)
-    found = from_atoms(memory.bytes("output"), np.float32, c, h, w)
+    found = from_atoms(memory.bytes("wide"), np.float32, c, h, w)
     expected = a.astype(np.float32) * np.float32(3276) + np.float32(16380)
     np.testing.assert_array_equal(found, expected)
 
@@ -327,22 +304,10 @@ def half_sigmoid(memory: s.Memory, x: np.ndarray, channels: int) -> tuple[s.Regi
     """A task from ``x`` [lanes, rows, columns] to "output" by the sigmoid's tables, of which the
     first ``channels`` lanes count, and the factor that makes indices of values.
     """
-    lanes, h, w = x.shape
-    t = Elementwise(c=channels, h=h, w=w)
-    data = random_elementwise(np.random.default_rng(1), t)
     factor = np.float16(16384 / SIGMOID_RANGE)
-    registers = elementwise_registers(t, memory, data, "_unused") | lut_registers() | {
-        s.DATA_FORMAT: HALF_FORMAT,
-        s.RDMA_SRC_BASE: memory.add("x", half_surfaces(x, h * w)),
-        s.DST_BASE_ADDR: memory.add("output", lanes * h * w * 2),
-        s.CUBE_CHANNEL: (channels - 1) << 16 | lanes - 1,
-        s.WDMA_SIZE_0: lanes - 1,
-        s.RDMA_CHANNEL: lanes - 1,
-        s.BS_CFG: 0x53,
+    registers = half_alone(memory, x, channels) | lut_registers() | {
         s.BN_CFG: 0x42,
         s.BN_MUL_CFG: int(factor.view(np.uint16)) << 16,
-        s.OUT_OFFSET: 0,
-        s.OUT_SCALE: 0x10001,
         s.OUT_SHIFT: 0xF000,
         s.RDMA_FEATURE_MODE: 0x17849,
     }  # fmt: skip

@@ -24,7 +24,10 @@ from tests.sim.programs import (
 from tests.sim.test_float_oracle import from_atoms
 from tests.sim.test_input_oracle import PACKED, packed_program
 from tests.sim.test_lut import look_up, random_tables, upload
-from tests.sim.wide_programs import half_surfaces, lut_registers
+from tests.sim.wide_programs import (
+    half_alone,
+    lut_registers,
+)
 
 FACTOR = 2824.0  # of indices, as fp16
 
@@ -38,23 +41,11 @@ def table_task(
     memory: s.Memory, x: np.ndarray, out_bytes: int, changes: s.Registers
 ) -> s.Registers:
     """An fp16 task of the DPU alone from ``x`` [C, h, w] through the tables."""
-    c, h, w = x.shape
-    t = Elementwise(c=c, h=h, w=w)
-    data = random_elementwise(np.random.default_rng(0), t)
-    r = elementwise_registers(t, memory, data, "_unused") | lut_registers(
-        lo_scale=0x4032 << 16, lo_shift=13 << 5, le_scale=0xC123, le_shift=11
-    )
-    return r | {
-        s.DATA_FORMAT: 0x48000002,
-        s.RDMA_SRC_BASE: memory.add("x", half_surfaces(x, h * w)),
-        s.DST_BASE_ADDR: memory.add("output", c * h * w * out_bytes),
-        s.CUBE_CHANNEL: (c - 1) << 16 | c - 1,
-        s.WDMA_SIZE_0: c - 1,
-        s.RDMA_CHANNEL: c - 1,
-        s.BS_CFG: 0x53,
+    scales = {"lo_scale": 0x4032 << 16, "lo_shift": 13 << 5, "le_scale": 0xC123, "le_shift": 11}
+    return half_alone(memory, x) | lut_registers(**scales) | {
+        s.DST_BASE_ADDR: memory.add("result", x.size * out_bytes),
         s.BN_CFG: 0x42,
         s.BN_MUL_CFG: int(np.float16(FACTOR).view(np.uint16)) << 16,
-        s.RDMA_FEATURE_MODE: 0x17841,
     } | changes  # fmt: skip
 
 
@@ -84,7 +75,7 @@ def test_tables_in_half_precision_with_shift_and_offset(changes, plain):
     r = table_task(memory, x, 2, changes)
     program.add(r, s.FLYING, pointer=s.CLEAR)
     s.run(memory, program.place(memory), chained=True, plain=plain)
-    found = from_atoms(memory.bytes("output"), np.float16, *x.shape)
+    found = from_atoms(memory.bytes("result"), np.float16, *x.shape)
     exponent = r[s.OUT_SHIFT] >> 12 & 0xFF
     expected = (table_values(r, x, tables) / 2.0**exponent).astype(np.float16)
     np.testing.assert_array_equal(found, expected)
@@ -114,7 +105,7 @@ def test_unbounded_functions_take_a_second_task_over_fp32(plain):
         s.DATA_FORMAT: 2 << 29 | 5 << 26 | 2,
         s.BS_OW_CFG: 2,
         s.SURFACE_ADD: pixels * 16,
-        s.DST_BASE_ADDR: memory.add("result", c * pixels * 2),
+        s.DST_BASE_ADDR: memory.add("rooted", c * pixels * 2),
         s.RDMA_SRC_BASE: middle,
         s.EW_BASE: middle + pixels * 16,
         s.SURF_NOTCH: pixels * 16,
@@ -134,10 +125,10 @@ def test_unbounded_functions_take_a_second_task_over_fp32(plain):
     program.add(second, s.FLYING)
     s.run(memory, program.place(memory), chained=True, plain=plain)
     integers = table_values(first, x, tables).astype(np.float32)
-    np.testing.assert_array_equal(from_atoms(memory.bytes("output"), np.float32, c, h, w), integers)
+    np.testing.assert_array_equal(from_atoms(memory.bytes("result"), np.float32, c, h, w), integers)
     root32 = np.float32(root)
     expected = (integers * root32 * root32).astype(np.float16)
-    found = from_atoms(memory.bytes("result"), np.float16, c, h, w)
+    found = from_atoms(memory.bytes("rooted"), np.float16, c, h, w)
     np.testing.assert_array_equal(found, expected)
     assert len(np.unique(expected)) > 50
 

@@ -6,10 +6,12 @@ import numpy as np
 
 from tests.loops import for_each
 from tests.sim import stream as s
-from tests.sim.programs import Conv, Elementwise, align, elementwise_registers, random_elementwise
-from tests.sim.test_float_oracle import HALF_FORMAT, from_atoms, half_conv
+from tests.sim.programs import Conv
+from tests.sim.test_float_oracle import from_atoms, half_conv
 from tests.sim.wide_programs import (
+    half_alone,
     half_dense_weights,
+    half_operand,
     half_surfaces,
     lut_registers,
     lut_words,
@@ -171,43 +173,12 @@ def test_sums_between_two_numbers(seed: int) -> None:
     assert np.abs(from_atoms(found, np.float32, 32, 6, 9).reshape(32, 54).T - exact).max() < 2e-3
 
 
-def flying_registers(memory: s.Memory, x: np.ndarray) -> s.Registers:
-    """A task of the DPU alone on a map [channels, rows, columns] of fp16."""
-    c, h, w = x.shape
-    t = Elementwise(c=c, h=h, w=w)
-    data = random_elementwise(np.random.default_rng(0), t)
-    cube = align(c, 8)
-    return elementwise_registers(t, memory, data, "_unused") | {
-        s.DATA_FORMAT: HALF_FORMAT,
-        s.RDMA_SRC_BASE: memory.add("a", half_surfaces(x, h * w)),
-        s.DST_BASE_ADDR: memory.add("output", cube * h * w * 2),
-        s.CUBE_CHANNEL: (c - 1) << 16 | cube - 1,
-        s.WDMA_SIZE_0: cube - 1,
-        s.RDMA_CHANNEL: cube - 1,
-        s.BS_CFG: 0x53,
-        s.EW_CVT_OFFSET: 0,
-        s.EW_CVT_SCALE: 1,
-        s.OUT_OFFSET: 0,
-        s.OUT_SCALE: 0x10001,
-        s.OUT_SHIFT: 0,
-        s.RDMA_FEATURE_MODE: 0x17841,
-    }
-
-
 def flying(
     x: np.ndarray, other: np.ndarray | None, registers: s.Registers
 ) -> tuple[s.Memory, s.Program]:
     """The same as a program, with a second map if there is one."""
     memory, program = s.Memory(), s.Program()
-    r = flying_registers(memory, x)
-    if other is not None:
-        pixels = x.shape[1] * x.shape[2]
-        r |= {
-            s.EW_BASE: memory.add("b", half_surfaces(other, pixels)),
-            s.RDMA_FEATURE_MODE: 0x17849,
-            s.ERDMA_CFG: 0x40000008,
-            s.EW_SURF_STRIDE: pixels * 16,
-        }
+    r = half_alone(memory, x) | ({} if other is None else half_operand(memory, other))
     program.add(r | registers, s.FLYING)
     return memory, program
 
@@ -243,7 +214,7 @@ def test_tables_with_factors_by_channel(kind: str) -> None:
     factors = np.repeat(rng.normal(size=12) * 2000, 2).astype(np.float16)
     memory, program = s.Memory(), s.Program()
     registers = (
-        flying_registers(memory, x)
+        half_alone(memory, x)
         | lut_registers()
         | {
             s.BN_CFG: 0x42,

@@ -10,7 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.sim import stream as s
-from tests.sim.programs import Int8, align, padded, stored_lanes
+from tests.sim.programs import (
+    Elementwise,
+    Int8,
+    align,
+    elementwise_registers,
+    padded,
+    random_elementwise,
+    stored_lanes,
+)
 
 LUT_ACCESS_CFG, LUT_ACCESS_DATA, LUT_CFG, LUT_INFO = 0x4100, 0x4104, 0x4108, 0x410C
 LUT_LE_START, LUT_LE_END, LUT_LO_START, LUT_LO_END = 0x4110, 0x4114, 0x4118, 0x411C
@@ -18,6 +26,7 @@ LUT_LE_SCALE, LUT_LE_SHIFT, LUT_LO_SCALE, LUT_LO_SHIFT = 0x4120, 0x4124, 0x4128,
 CVT_CON1, CVT_CON2, CVT_CON3, CVT_CON4, CVT_CON5 = 0x1050, 0x1054, 0x1058, 0x105C, 0x1180
 POOL, REARM_PPU, REARM_PPU_RDMA = 0x60, 0x6004, 0x7004
 MAX, MIN, AVERAGE = 1, 2, 0
+HALF_FORMAT = 0x48000002
 
 Half = npt.NDArray[np.float16]
 
@@ -99,6 +108,42 @@ def half_surfaces(nchw: Half, pixels: int) -> Half:
     for channel in range(c):
         image[channel // 8, : h * w, channel % 8] = nchw[channel].reshape(-1)
     return image
+
+
+def half_alone(memory: s.Memory, x: Half, channels: int | None = None) -> s.Registers:
+    """Return a task of the DPU alone from ``x`` [lanes, rows, columns] to "output", all stages off;
+    the first ``channels`` lanes count.
+    """
+    lanes, h, w = x.shape
+    real, cube = channels or lanes, align(lanes, 8)
+    t = Elementwise(c=real, h=h, w=w)
+    data = random_elementwise(np.random.default_rng(0), t)
+    return elementwise_registers(t, memory, data, "_unused") | {
+        s.DATA_FORMAT: HALF_FORMAT,
+        s.RDMA_SRC_BASE: memory.add("a", half_surfaces(x, h * w)),
+        s.DST_BASE_ADDR: memory.add("output", cube * h * w * 2),
+        s.CUBE_CHANNEL: (real - 1) << 16 | cube - 1,
+        s.WDMA_SIZE_0: cube - 1,
+        s.RDMA_CHANNEL: cube - 1,
+        s.BS_CFG: 0x53,
+        s.EW_CVT_OFFSET: 0,
+        s.EW_CVT_SCALE: 1,
+        s.OUT_OFFSET: 0,
+        s.OUT_SCALE: 0x10001,
+        s.OUT_SHIFT: 0,
+        s.RDMA_FEATURE_MODE: 0x17841,
+    }
+
+
+def half_operand(memory: s.Memory, other: Half) -> s.Registers:
+    """Return what makes ``other``, of the same shape, the second map of ``half_alone``."""
+    pixels = other.shape[1] * other.shape[2]
+    return {
+        s.EW_BASE: memory.add("b", half_surfaces(other, pixels)),
+        s.RDMA_FEATURE_MODE: 0x17849,
+        s.ERDMA_CFG: 0x40000008,
+        s.EW_SURF_STRIDE: pixels * 16,
+    }
 
 
 def half_dense_weights(weights: Half) -> Half:
