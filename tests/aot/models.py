@@ -43,8 +43,7 @@ def single_operator_model(oc: int = 16) -> bytes:
     builder = ModelBuilder("single")
     quantization = Quantization((0.05,), (-3,))
     x = builder.input("x", (1, 6, 5, 8), DType.INT8, quantization)
-    builder.output(layers.conv(builder, rng, x, oc, layers.Window(3, 3)))
-    return builder.build()
+    return builder.build(layers.conv(builder, rng, x, oc, layers.Window(3, 3)))
 
 
 def two_programs_model() -> bytes:
@@ -57,8 +56,7 @@ def two_programs_model() -> bytes:
     flat = builder.tensor("flat", (1, 340), DType.INT8, builder.spec(a).quantization)
     shape = builder.constant("shape", np.array([1, 340], np.int32))
     builder.operator("RESHAPE", [a, shape], [flat], options.reshape([1, 340]))
-    builder.output(layers.fully_connected(builder, rng, flat, outputs=4, name="scores"))
-    return builder.build()
+    return builder.build(layers.fully_connected(builder, rng, flat, outputs=4, name="scores"))
 
 
 def two_subgraphs() -> bytes:

@@ -39,17 +39,14 @@ def without(primitive: Primitive) -> Chip:
 def maximum() -> bytes:
     builder = ModelBuilder("maximum")
     x, y = (builder.input(name, (1, 9, 7, 40), DType.INT8, SAME) for name in "xy")
-    z = builder.tensor("z", (1, 9, 7, 40), DType.INT8, SAME)
-    builder.operator("MAXIMUM", (x, y), (z,))
-    builder.output(z)
-    return builder.build()
+    z = builder.result("MAXIMUM", (x, y), "z", (1, 9, 7, 40), SAME, dtype=DType.INT8)
+    return builder.build(z)
 
 
 def max_pool() -> bytes:
     builder = ModelBuilder("pool")
     x = builder.input("x", (1, 13, 20, 48), DType.INT8, SAME)
-    builder.output(pool(builder, "MAX_POOL_2D", x, 5, 5, 1, 1, Padding.SAME))
-    return builder.build()
+    return builder.build(pool(builder, "MAX_POOL_2D", x, 5, 5, 1, 1, Padding.SAME))
 
 
 def upper_rows() -> bytes:

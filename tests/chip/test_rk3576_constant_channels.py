@@ -48,8 +48,7 @@ def _model(seed: int, activation: Activation, *, is_depthwise: bool, reach: int)
         y = depthwise(builder, rng, x, Window(3, 3), arithmetic=arithmetic)
     else:
         y = conv(builder, rng, x, CHANNELS, Window(1, 1), arithmetic=arithmetic)
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 @pytest.mark.parametrize("is_depthwise", [False, True])

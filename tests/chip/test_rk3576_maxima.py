@@ -22,8 +22,7 @@ def test_maxima_and_minima_are_those_of_all_pairs(op, dtype, tmp_path):
     builder = ModelBuilder("pairs")
     same = Quantization((0.05,), (3,))
     x, y = (builder.input(name, (1, 64, 64, 16), dtype, same) for name in "xy")
-    z = builder.tensor("z", (1, 64, 64, 16), dtype, same)
-    builder.operator(op, (x, y), (z,))
+    z = builder.result(op, (x, y), "z", (1, 64, 64, 16), same, dtype=dtype)
     builder.output(z)
     path = tmp_path / "model.tflite"
     path.write_bytes(builder.build())

@@ -42,8 +42,7 @@ def _pair(op, shape, channels, images, dtype, *, is_first):
     result = SAME if op != "MUL" else Quantization((0.08,), (1,))
     z = builder.tensor("z", shape, dtype, result)
     builder.operator(op, (y, x) if is_first else (x, y), (z,), OPTIONS[op])
-    builder.output(z)
-    return builder.build()
+    return builder.build(z)
 
 
 @for_each("op", OPTIONS)

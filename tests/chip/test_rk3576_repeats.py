@@ -34,8 +34,7 @@ def _repeating(size, channels, factors, dtype=DType.INT8):
     x = builder.input("x", (1, *size, channels), dtype, SAME)
     sides = (side * factor for side, factor in zip(size, factors, strict=True))
     name = "RESIZE_NEAREST_NEIGHBOR"
-    builder.output(resize(builder, name, x, *sides, ResizeNearestOptions()))
-    return builder.build()
+    return builder.build(resize(builder, name, x, *sides, ResizeNearestOptions()))
 
 
 @for_each("size", [(7, 9), (1, 13), (13, 1), (20, 20)])

@@ -48,8 +48,7 @@ def _model(size, channels, activation, *, is_depthwise, images=1, stride=1):
     builder = ModelBuilder("scales far apart")
     x = builder.input("x", (images, *size, channels), DType.INT8, Quantization((0.05,), (3,)))
     sides = (3 if is_depthwise else 1, stride, activation)
-    builder.output(_layer(builder, rng, x, channels, *sides, is_depthwise=is_depthwise))
-    return builder.build()
+    return builder.build(_layer(builder, rng, x, channels, *sides, is_depthwise=is_depthwise))
 
 
 def _check(model, tmp_path):

@@ -28,8 +28,7 @@ def float_classifier(classes: int = 4) -> bytes:
         [scores],
         FullyConnectedOptions(),
     )
-    builder.output(scores)
-    return builder.build()
+    return builder.build(scores)
 
 
 def dynamic_image_model() -> bytes:
@@ -45,8 +44,7 @@ def dynamic_image_model() -> bytes:
     bias = builder.constant("bias", np.zeros(4, np.int32), Quantization((0.5 / 255.0,), (0,)))
     y = builder.tensor("y", (1, 1, 1, 4), DType.INT8, quantization, shape_signature=(1, -1, -1, 4))
     builder.operator("CONV_2D", [x, weights, bias], [y], ConvOptions())
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def sum_and_float_layer() -> bytes:
@@ -62,8 +60,7 @@ def sum_and_float_layer() -> bytes:
     z = builder.tensor("z", (1, 40), DType.FLOAT32)
     inputs = [wide, builder.constant("weights", weights), -1]
     builder.operator("FULLY_CONNECTED", inputs, [z], FullyConnectedOptions())
-    builder.output(z)
-    return builder.build()
+    return builder.build(z)
 
 
 def two_input_model() -> bytes:
@@ -75,8 +72,7 @@ def two_input_model() -> bytes:
     b = builder.input("b", shape, DType.INT8, quantization)
     y = builder.tensor("sum", shape, DType.INT8, Quantization((1.0,), (0,)))
     builder.operator("ADD", [a, b], [y], AddOptions())
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def constant_detector(*, channels_first: bool = False, classes: int = 3) -> bytes:
@@ -111,5 +107,4 @@ def constant_detector(*, channels_first: bool = False, classes: int = 3) -> byte
     y = builder.tensor("boxes", (1, 4 + classes, cells), DType.UINT8, Quantization((scale,), (0,)))
     shape = builder.constant("shape", np.array([1, 4 + classes, cells], np.int32))
     builder.operator("RESHAPE", [flat, shape], [y], options.reshape((1, 4 + classes, cells)))
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)

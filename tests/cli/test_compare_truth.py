@@ -28,15 +28,13 @@ def in_half() -> bytes:
     bias = builder.constant("bias", np.zeros(24, np.float32))
     y = builder.tensor("y", (1, 5, 6, 24), DType.FLOAT32)
     builder.operator("CONV_2D", (x, weights, bias), (y,), ConvOptions())
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def one_layer() -> bytes:
     builder = ModelBuilder("layer")
     x = builder.input("x", (1, 5, 6, 8), DType.INT8, Quantization((0.5,), (3,)))
-    builder.output(layers.conv(builder, np.random.default_rng(0), x, 16, layers.Window(3, 3)))
-    return builder.build()
+    return builder.build(layers.conv(builder, np.random.default_rng(0), x, 16, layers.Window(3, 3)))
 
 
 def test_fp16_is_said_to_round_and_not_to_be_broken(tmp_path, capsys) -> None:

@@ -160,8 +160,7 @@ def hostile_model() -> bytes:
     y = layers.conv(builder, rng, x, 5, layers.Window(3, 3))
     z = builder.tensor(HOSTILE, (1, 9, 13, 5), DType.INT8, Quantization((1 / 256,), (-128,)))
     builder.operator("LOGISTIC", [y], [z])
-    builder.output(z)
-    return builder.build()
+    return builder.build(z)
 
 
 def test_names_of_a_model_cannot_become_markup(tmp_path: Path) -> None:

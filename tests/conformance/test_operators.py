@@ -37,8 +37,7 @@ def steep_model(scale: float, *, sigmoids: int = 1) -> bytes:
     y = reshape(builder, y, (1, 120))
     for _ in range(sigmoids):
         y = function(builder, "LOGISTIC", (y,), SIGMOID)
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def sigmoid(scale: float, zero_point: int) -> np.ndarray:

@@ -67,5 +67,4 @@ def float_twin(graph: Graph, weights: Weights, draw: int = 0) -> bytes:
         inputs, outputs = ([tensor(t) for t in some] for some in (node.inputs, node.outputs))
         builder.operator(node.op, inputs, outputs, settings)
         last = node.outputs[0]
-    builder.output(made[last])
-    return builder.build()
+    return builder.build(made[last])

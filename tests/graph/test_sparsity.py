@@ -89,8 +89,7 @@ def densify_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> 
     x = builder.input("x", dense.shape, DType.FLOAT32)
     y = builder.tensor("y", dense.shape, DType.FLOAT32)
     builder.operator("ADD", (x, made), (y,), AddOptions())
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def test_the_runtime_reads_the_same() -> None:
@@ -122,16 +121,14 @@ def conv_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> byt
         is_sparse=True,
         sparsity=sparsity,
     )
-    made = builder.tensor("made", dense.shape, given, quantization)
-    builder.operator("DENSIFY", (w,), (made,))
+    made = builder.result("DENSIFY", (w,), "made", dense.shape, quantization, dtype=given)
     if given is DType.FLOAT16:
         half, made = made, builder.tensor("real", dense.shape, DType.FLOAT32)
         builder.operator("DEQUANTIZE", (half,), (made,))
     b = builder.constant("b", np.zeros(dense.shape[0], np.float32))
     y = builder.tensor("y", (1, 5, 6, dense.shape[0]), DType.FLOAT32)
     builder.operator("CONV_2D", (x, made, b), (y,), ConvOptions())
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def some_weights(dtype: type) -> tuple[np.ndarray, np.ndarray, Sparsity]:

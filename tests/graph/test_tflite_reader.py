@@ -109,8 +109,7 @@ def one_op(op: str | int, builtin_options: options.BuiltinOptions | None, **kwar
     x = b.input("x", (1, 2, 2, 1), DType.INT8, Quantization((1.0,), (0,)))
     y = b.tensor("y", (1, 2, 2, 1), DType.INT8, Quantization((1.0,), (0,)))
     b.operator(op, (x, x), (y,), builtin_options, **kwargs)
-    b.output(y)
-    return b.build()
+    return b.build(y)
 
 
 def test_missing_options_are_defaults_where_the_runtime_has_them() -> None:

@@ -139,8 +139,7 @@ def dynamic_model() -> bytes:
     first = layers.conv(builder, rng, x, 5, layers.Window(1, 1), name="still")
     second = layers.conv(builder, rng, dynamic, 3, layers.Window(1, 1), name="moving")
     builder.output(first)
-    builder.output(second)
-    return builder.build()
+    return builder.build(second)
 
 
 def test_a_result_of_a_compiled_model_that_nobody_reads():
@@ -205,8 +204,7 @@ def loop_model() -> bytes:
     following = builder.tensor("following", (1,), DType.INT32)
     builder.operator("ADD", [counter, one], [following], AddOptions())
     builder.output(following)
-    builder.output(layers.conv(builder, rng, x, 6, layers.Window(3, 3)))
-    return builder.build()
+    return builder.build(layers.conv(builder, rng, x, 6, layers.Window(3, 3)))
 
 
 @as_it_is_and_compiled

@@ -46,8 +46,7 @@ def joined_model() -> bytes:
     point = Window(kh=1, kw=1, sh=1, sw=1)
     first = conv(builder, _rng(), x, 24, point, numbers, name="first")
     whole = concatenation(builder, (x, first), 3)
-    builder.output(conv(builder, _rng(), whole, 9, point, numbers, name="second"))
-    return builder.build()
+    return builder.build(conv(builder, _rng(), whole, 9, point, numbers, name="second"))
 
 
 def pooled_model() -> bytes:
@@ -60,8 +59,7 @@ def pooled_model() -> bytes:
     first = conv(builder, _rng(), x, 24, point, numbers, name="first")
     maxima = pool(builder, "MAX_POOL_2D", first, 5, 5, 1, 1, Padding.SAME)
     second = conv(builder, _rng(), maxima, 9, point, numbers, name="second")
-    builder.output(pool(builder, "MAX_POOL_2D", second, 2, 2, 2, 2, Padding.VALID))
-    return builder.build()
+    return builder.build(pool(builder, "MAX_POOL_2D", second, 2, 2, 2, 2, Padding.VALID))
 
 
 def parts_model() -> bytes:
@@ -75,8 +73,7 @@ def parts_model() -> bytes:
         conv(builder, _rng(), x, channels, point, numbers, name=f"part of {channels}")
         for channels in (16, 8)
     ]
-    builder.output(concatenation(builder, parts, 3))
-    return builder.build()
+    return builder.build(concatenation(builder, parts, 3))
 
 
 def functions_model() -> bytes:

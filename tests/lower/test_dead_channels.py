@@ -28,8 +28,7 @@ def model(scale: float, bias: int, weights: np.ndarray) -> bytes:
         output_scale=1.0,
         output_zero_point=0,
     )
-    builder.output(fully_connected(builder, np.random.default_rng(0), x, 2, numbers))
-    return builder.build()
+    return builder.build(fully_connected(builder, np.random.default_rng(0), x, 2, numbers))
 
 
 @pytest.mark.parametrize("bias", [ENDS.min, ENDS.max])

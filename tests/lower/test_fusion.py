@@ -53,8 +53,7 @@ def model_of(name: str, shape: Sequence[int], given: Arithmetic, dtype: DType) -
     """A convolution, and behind it the function ``name``; none if that is empty."""
     builder, x = start(dtype, shape[:4])
     y = convolution(builder, x, shape, given, False)
-    builder.output(FUNCTIONS[name][0](builder, y) if name else y)
-    return builder.build()
+    return builder.build(FUNCTIONS[name][0](builder, y) if name else y)
 
 
 def function_alone(name: str, given: Arithmetic, dtype: DType) -> np.ndarray:

@@ -201,8 +201,7 @@ def beside_its_operand(channels):
     x = builder.input("x", (1, 6, 4, 33), DType.INT8, Quantization((0.05,), (3,)))
     made = layers.conv(builder, rng, x, channels, layers.Window(1, 1), same)
     read = layers.depthwise(builder, rng, made, layers.Window(1, 3), same)
-    builder.output(concatenation(builder, [made, read], 3))
-    return builder.build()
+    return builder.build(concatenation(builder, [made, read], 3))
 
 
 @pytest.mark.parametrize(("channels", "is_fetched"), [(32, False), (48, True), (112, True)])

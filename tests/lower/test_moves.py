@@ -25,9 +25,9 @@ from tests.lower.test_aliases import SAME, TYPES, Net, check
 def quantized(net: Net, x: int, quantization: Quantization) -> int:
     """A function of ``x`` with another quantisation, and nobody's part yet."""
     spec = net.builder.spec(x)
-    y = net.builder.tensor(net.name(), spec.shape, spec.dtype, quantization)
-    net.builder.operator("QUANTIZE", (x,), (y,), None)
-    return y
+    return net.builder.result(
+        "QUANTIZE", (x,), net.name(), spec.shape, quantization, dtype=spec.dtype
+    )
 
 
 @pytest.mark.parametrize("images", [1, 2])

@@ -57,8 +57,7 @@ def layer(
         amounts = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
         b.operator("PAD", (x, b.constant("amounts", amounts)), (padded,), None)
         x = padded
-    b.output(conv(b, rng, x, kernels, window, Numbers(output=SAME, **numbers)))
-    return b.build()
+    return b.build(conv(b, rng, x, kernels, window, Numbers(output=SAME, **numbers)))
 
 
 is_exact = partial(fusion_graphs.is_exact, chip=EAGER)

@@ -30,8 +30,7 @@ def points(rng: np.random.Generator, shape: tuple[int, ...], kernels: int, **num
     dtype = numbers.pop("dtype", DType.INT8)
     b = ModelBuilder("points")
     x = b.input("x", shape, dtype, SAME)
-    b.output(conv(b, rng, x, kernels, POINT, Numbers(output=SAME, **numbers)))
-    return b.build()
+    return b.build(conv(b, rng, x, kernels, POINT, Numbers(output=SAME, **numbers)))
 
 
 def in_sections(result: CompileResult) -> list[bool]:

@@ -72,8 +72,7 @@ def model_of(
     if scales is not None and other is not None:
         operands = (other, y) if is_second else (y, other)
         y = add(builder, operands, scales[1], zero_point, activation)
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def sums_of(given: Arithmetic, dtype: DType, scales: tuple[float, float], **sum_: object):

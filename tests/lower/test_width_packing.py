@@ -66,8 +66,7 @@ def two_convolutions(
         amounts = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
         b.operator("PAD", (y, b.constant("amounts", amounts)), (padded,), None)
         y = padded
-    b.output(conv(b, rng, y, kernels[1], second, numbers, name="second"))
-    return b.build()
+    return b.build(conv(b, rng, y, kernels[1], second, numbers, name="second"))
 
 
 def is_paired(model: bytes) -> bool:

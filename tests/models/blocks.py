@@ -45,8 +45,7 @@ def conv_conv_add_model(
         for name in ("first", "second")
     )
     a, b = (second, first) if is_swapped else (first, second)
-    builder.output(layers.add(builder, a, b, activation=activation))
-    return builder.build()
+    return builder.build(layers.add(builder, a, b, activation=activation))
 
 
 def function_model(
@@ -59,5 +58,4 @@ def function_model(
     """One operator with one operand."""
     builder = ModelBuilder(op.lower())
     x = builder.input("input", shape, *source)
-    builder.output(function(builder, op, (x,), target[1], options, target[0]))
-    return builder.build()
+    return builder.build(function(builder, op, (x,), target[1], options, target[0]))

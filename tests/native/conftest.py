@@ -109,5 +109,4 @@ def model() -> bytes:
     x = builder.input("x", (1, 7, 5, 3), DType.UINT8, quantization)
     x = layers.conv(builder, rng, x, 19, layers.Window(3, 3))
     x = layers.depthwise(builder, rng, x, layers.Window(3, 3))
-    builder.output(layers.conv(builder, rng, x, 5, layers.Window(1, 1)))
-    return builder.build()
+    return builder.build(layers.conv(builder, rng, x, 5, layers.Window(1, 1)))

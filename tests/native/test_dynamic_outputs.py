@@ -31,8 +31,7 @@ def two_slices() -> bytes:
     z = builder.tensor("z", builder.spec(y).shape, DType.INT8, quantization)
     axis = builder.constant("axis", np.array([3], np.int32))
     builder.operator("REVERSE_V2", (y, axis), (z,), None)  # of the CPU
-    builder.output(z)
-    return builder.build()
+    return builder.build(z)
 
 
 def test_a_dynamic_result_of_a_partition_gets_memory() -> None:

@@ -120,8 +120,7 @@ def sliced_model() -> bytes:
         numbers = (builder.constant(f"n{x}_{v}", np.array(v, np.int32)) for v in (begin, size))
         builder.operator("SLICE", (x, *numbers), (y,), None, version=2)
         x = y
-    builder.output(layers.conv(builder, rng, x, 9, layers.Window(1, 1)))
-    return builder.build()
+    return builder.build(layers.conv(builder, rng, x, 9, layers.Window(1, 1)))
 
 
 def test_a_resize_reaches_partitions_behind_shapes_that_are_told_late(simulated, reference):

@@ -62,8 +62,7 @@ def model(nodes: tuple[tuple[tuple[int, int], int], ...]) -> bytes:
         builder.tensor(f"t{number}", SHAPE, DType.INT8, quantization)
     for inputs, target in nodes:
         builder.operator("ADD", inputs, (target,), AddOptions(), version=2)
-    builder.output(2)
-    return builder.build()
+    return builder.build(2)
 
 
 @pytest.mark.parametrize("cache", ["off", "on"])

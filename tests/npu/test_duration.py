@@ -106,8 +106,7 @@ def test_work_is_that_of_the_tasks() -> None:
     b = ModelBuilder()
     scaling = Quantization((0.05,), (-3,))
     x, y = (b.input(name, (1, 5, 7, 24), DType.INT8, scaling) for name in "xy")
-    z = b.tensor("z", (1, 5, 7, 24), DType.INT8, scaling)
-    b.operator("ADD", (x, y), (z,))
+    z = b.result("ADD", (x, y), "z", (1, 5, 7, 24), scaling, dtype=DType.INT8)
     b.output(z)
     (compiled,) = compile_model(read_graph(b.build()), Options()).partitions
     (task,) = compiled.work.tasks

@@ -37,8 +37,7 @@ def conv_model(
     y = builder.tensor("y", (*shape[:3], weights.shape[0]), DType.FLOAT32)
     b = builder.constant("b", np.zeros(weights.shape[0], np.float32))
     builder.operator("CONV_2D", (x, w, b), (y,), ConvOptions(activation=activation))
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def compiled(model: bytes | Path, **options: str) -> CompileResult:

@@ -21,8 +21,7 @@ def doubling_model(size: tuple[int, int], kernel: tuple[int, int] = (2, 2)) -> b
     b = builder.constant("b", rng.normal(size=3).astype(np.float32))
     y = builder.tensor("y", (1, *size, 3), DType.FLOAT32)
     builder.operator("CUSTOM:Convolution2DTransposeBias", (x, w, b), (y,))
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def test_mediapipes_transposed_convolution_runs_where_no_runtime_has_it():

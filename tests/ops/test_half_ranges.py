@@ -29,8 +29,7 @@ def chain(*layers: tuple[np.ndarray, np.ndarray, Activation]) -> bytes:
         y = builder.tensor(f"y{number}", (1, 4, 5, len(weights)), DType.FLOAT32)
         builder.operator("CONV_2D", (x, w, b), (y,), ConvOptions(activation=activation))
         x = y
-    builder.output(x)
-    return builder.build()
+    return builder.build(x)
 
 
 def refused(model: bytes) -> list[tuple[int, str]]:

@@ -31,8 +31,7 @@ def weighted_model(op: str, weights: np.ndarray, scales: np.ndarray, axis: int) 
         shape, made = (1, 5, 6, outputs), DepthwiseOptions()
     y = builder.tensor("y", shape, DType.FLOAT32)
     builder.operator(op, (x, w, b), (y,), made)
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 @pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])

@@ -79,8 +79,7 @@ def test_any_shape_and_unaligned_memory(shape: tuple[int, ...]) -> None:
 def test_float32_is_fp16_on_the_device_in_any_shape(shape: tuple[int, ...]) -> None:
     builder = ModelBuilder("edges in fp16")
     x = builder.input("x", shape, DType.FLOAT32)
-    y = builder.tensor("y", shape, DType.FLOAT32)
-    builder.operator("RELU", (x,), (y,))
+    y = builder.result("RELU", (x,), "y", shape, dtype=DType.FLOAT32)
     builder.output(y)
     options = Options.from_mapping({"numerics": "exact", "float": "fp16"}, {})
     (compiled,) = compile_model(builder.build(), options).partitions

@@ -61,8 +61,7 @@ def mean(
     builder = ModelBuilder("mean")
     x = builder.input("x", shape, dtype, Quantization((0.05,), (points[0],)))
     result = Quantization((float(np.float32(0.05 / ratio)),), (points[1],))
-    builder.output(reduced(builder, op, x, result, keep_dims=keep_dims))
-    return builder.build()
+    return builder.build(reduced(builder, op, x, result, keep_dims=keep_dims))
 
 
 SIDES = (

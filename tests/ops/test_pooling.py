@@ -86,8 +86,7 @@ def pyramid(size: int, channels: int) -> bytes:
     parts = [builder.input("x", (1, size, size, channels), DType.INT8, Quantization((0.1,), (4,)))]
     for _ in range(3):
         parts.append(pool(builder, "MAX_POOL_2D", parts[-1], 5, 5))
-    builder.output(concatenation(builder, parts[1:], 3))
-    return builder.build()
+    return builder.build(concatenation(builder, parts[1:], 3))
 
 
 def test_pools_of_pools_take_fewer_tasks() -> None:
@@ -118,8 +117,7 @@ def row_of_pools(size: int, before: int, kernel: int) -> bytes:
     builder = ModelBuilder("row")
     x = builder.input("x", (1, 1, size, 1), DType.INT8, Quantization((0.1,), (4,)))
     x = pool(builder, "MAX_POOL_2D", x, 1, before)
-    builder.output(pool(builder, "MAX_POOL_2D", x, 1, kernel))
-    return builder.build()
+    return builder.build(pool(builder, "MAX_POOL_2D", x, 1, kernel))
 
 
 def _reached(size: int, kernel: int) -> list[tuple[int, int]]:

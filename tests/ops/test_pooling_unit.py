@@ -35,8 +35,7 @@ def model(
     x = builder.input("x", shape, dtype, SCALE)
     for window, stride in windows:
         x = pool(builder, "MAX_POOL_2D", x, window, window, stride, stride, Padding.SAME)
-    builder.output(x)
-    return builder.build()
+    return builder.build(x)
 
 
 def masks(content: bytes, chip=WITH_PPU, numerics: str = "auto") -> list[int]:

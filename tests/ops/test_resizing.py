@@ -28,8 +28,7 @@ def nearest(shape: tuple[int, ...], rows: int, columns: int, *convention: bool) 
     builder = ModelBuilder("nearest")
     x = builder.input("x", shape, DType.INT8, Quantization((0.05,), (7,)))
     table = ResizeNearestOptions(*convention)
-    builder.output(resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table))
-    return builder.build()
+    return builder.build(resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table))
 
 
 def bilinear(
@@ -38,8 +37,7 @@ def bilinear(
     builder = ModelBuilder("bilinear")
     x = builder.input("x", shape, dtype, Quantization((0.05,), (7,)))
     table = options.of(ResizeBilinearOptions(*convention))
-    builder.output(resize(builder, "RESIZE_BILINEAR", x, rows, columns, table))
-    return builder.build()
+    return builder.build(resize(builder, "RESIZE_BILINEAR", x, rows, columns, table))
 
 
 CONVENTIONS = [(False, False), (True, False), (False, True)]

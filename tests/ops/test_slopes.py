@@ -26,10 +26,8 @@ def prelu_model(
     builder = ModelBuilder("prelu")
     x = builder.input("x", (*SHAPE, channels), dtype, quantizations[0])
     slope = builder.constant("slopes", slopes, quantizations[1])
-    y = builder.tensor("y", (*SHAPE, channels), dtype, quantizations[2])
-    builder.operator("PRELU", (x, slope), (y,))
-    builder.output(y)
-    return builder.build()
+    y = builder.result("PRELU", (x, slope), "y", (*SHAPE, channels), quantizations[2], dtype=dtype)
+    return builder.build(y)
 
 
 def drawn(

@@ -65,8 +65,7 @@ def transposed(
     y = builder.tensor("y", (images, *size, outputs), dtype, result)
     options = of(TransposeConvOptions(padding, sh, sw, activation))
     builder.operator("TRANSPOSE_CONV", inputs, (y,), options, version=version)
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def test_large_transposed_convolutions_are_tiled() -> None:

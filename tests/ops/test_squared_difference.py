@@ -23,8 +23,7 @@ def squares(types: tuple[Quantization, ...], shapes: tuple[tuple[int, ...], ...]
         builder.input(name, shape, INT8, one)
         for name, shape, one in zip("ab", shapes, types, strict=False)
     )
-    builder.output(function(builder, "SQUARED_DIFFERENCE", (a, b), types[2]))
-    return builder.build()
+    return builder.build(function(builder, "SQUARED_DIFFERENCE", (a, b), types[2]))
 
 
 def drawn(rng: np.random.Generator, *, has_one_scale: bool) -> tuple[Quantization, ...]:

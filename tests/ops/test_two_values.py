@@ -50,8 +50,7 @@ def pair_model(
 ) -> bytes:
     builder = ModelBuilder(op.lower())
     a, b = (builder.input(name, shape, dtype, q) for name, q in zip("ab", types[:2], strict=True))
-    builder.output(function(builder, op, (a, b), types[2], options_of(op, activation)))
-    return builder.build()
+    return builder.build(function(builder, op, (a, b), types[2], options_of(op, activation)))
 
 
 def claimed_wrong(

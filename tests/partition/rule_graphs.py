@@ -336,8 +336,7 @@ def slopes_of(shape: tuple[int, ...]) -> Graph:
     x = b.input("x", (1, 3, 2, 4), DType.INT8, per_tensor(0.5, 3))
     slope = b.constant("slope", np.arange(np.prod(shape), dtype=np.int8).reshape(shape),
                        per_tensor(0.01, 0))  # fmt: skip
-    y = b.tensor("y", (1, 3, 2, 4), DType.INT8, per_tensor(0.5, 3))
-    b.operator("PRELU", (x, slope), (y,))
+    y = b.result("PRELU", (x, slope), "y", (1, 3, 2, 4), per_tensor(0.5, 3), dtype=DType.INT8)
     b.output(y)
     return read_graph(b.build())
 

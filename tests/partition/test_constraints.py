@@ -127,8 +127,7 @@ def test_nodes_at_the_limits_are_accepted(name: str) -> None:
 def test_other_operators_name_what_is_supported() -> None:
     b = ModelBuilder()
     x = b.input("x", (1, 4), DType.INT8, per_tensor(1.0, 0))
-    y = b.tensor("y", (1, 4), DType.INT8, per_tensor(1.0, 0))
-    b.operator("LOG_SOFTMAX", (x,), (y,))
+    y = b.result("LOG_SOFTMAX", (x,), "y", (1, 4), per_tensor(1.0, 0), dtype=DType.INT8)
     b.output(y)
     _, (rejection,) = select_nodes(read_graph(b.build()))
     assert rejection.rule == "operator_supported"

@@ -30,8 +30,7 @@ def image_model(seed: int = 0, *, is_depthwise: bool = False) -> bytes:
     y = function(builder, "RELU", (x,), SCALE)
     rng = np.random.default_rng(seed)
     z = dilated(builder, rng, y, (3, 3), (2, 2), "int8", is_depthwise=is_depthwise, is_same=True)
-    builder.output(function(builder, "RELU", (z,), builder.spec(z).quantization))
-    return builder.build()
+    return builder.build(function(builder, "RELU", (z,), builder.spec(z).quantization))
 
 
 def line_model(
@@ -50,8 +49,7 @@ def line_model(
     *_, after, outputs = builder.spec(made).shape
     flat = moved(builder, "RESHAPE", made, (b, after, outputs), (-1, after, outputs))
     shape = (images, 4 * after - crops, outputs)
-    builder.output(moved(builder, "BATCH_TO_SPACE_ND", flat, shape, (4,), ((0, crops),)))
-    return builder.build()
+    return builder.build(moved(builder, "BATCH_TO_SPACE_ND", flat, shape, (4,), ((0, crops),)))
 
 
 def run(

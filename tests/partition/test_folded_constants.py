@@ -59,8 +59,7 @@ def model(seed: int, *, is_cut: bool = False, is_shared: bool = False) -> bytes:
         z = builder.tensor("z", IMAGE, DType.FLOAT32, shape_signature=(-1, *IMAGE[1:]))
         builder.operator("TANH", (y,), (z,))
         y = z
-    builder.output(convolution(builder, y, second, "end"))
-    return builder.build()
+    return builder.build(convolution(builder, y, second, "end"))
 
 
 OPTIONS = {"float": "fp16", "device": "simulator", "deny_ops": "TANH"}

@@ -29,8 +29,7 @@ def model(op: str, options: Options | None = None, *, reads_twice: bool = False)
     operands = [real, builder.constant("slopes", SLOPES)] if op == "PRELU" else [real]
     y = builder.tensor("y", SHAPE, DType.FLOAT32)
     builder.operator(op, operands, [y], options)
-    result = builder.tensor("y_quantized", SHAPE, DType.INT8, TARGET)
-    builder.operator("QUANTIZE", [y], [result])
+    result = builder.result("QUANTIZE", [y], "y_quantized", SHAPE, TARGET, dtype=DType.INT8)
     return builder.build(*([y] if reads_twice else []), result)
 
 

@@ -51,8 +51,7 @@ def conv_model(shape: Shape) -> bytes:
     w = builder.constant("w", rng.normal(size=size).astype(np.float32))
     y = builder.tensor("y", (shape.batch, *shape.outputs(), shape.oc), DType.FLOAT32)
     builder.operator(op, (x, w), (y,), table)
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def product_model(rows: int, inputs: int, outputs: int, op: str = "FULLY_CONNECTED") -> bytes:
@@ -65,8 +64,7 @@ def product_model(rows: int, inputs: int, outputs: int, op: str = "FULLY_CONNECT
     dense = FullyConnectedOptions(Activation.NONE)
     matrix = tables.of(BatchMatMulOptions(False, True, False))
     builder.operator(op, (x, w), (y,), dense if op == "FULLY_CONNECTED" else matrix)
-    builder.output(y)
-    return builder.build()
+    return builder.build(y)
 
 
 def outside(model: bytes) -> list[str]:
