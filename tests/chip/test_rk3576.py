@@ -22,8 +22,9 @@ from delegate.npu.disasm import disassemble
 from delegate.npu.program_reader import parse
 from delegate.options import Options
 from rk3588_conformance.builder import conv_model, depthwise_model
-from rk3588_conformance.execution import prepare
+from rk3588_conformance.execution import prepare, run_case
 from rk3588_conformance.families import case_names
+from rk3588_conformance.outcome import Status
 from rk3588_conformance.self_test_cases import CASES, cases_of
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 from tests.chip.test_second_chip import simulate
@@ -80,6 +81,20 @@ def test_the_literal_path_gives_what_the_vectorised_one_does(family):
                 np.testing.assert_array_equal(value, expected, err_msg=name)
             compiled += 1
     assert compiled
+
+
+CHOSEN = (
+    *(name for name in _cases("Pairs.Op") if "IMUM" in name),
+    *_cases("ResizeNearest.Op")[::89],
+)
+"""Extrema, which are sums that saturate, of all pairs; and pixels that are repeated."""
+
+
+@for_each("name", CHOSEN)
+def test_what_is_chosen_is_equal(name):
+    given = {"device": "simulator", "chip": "rk3576", "deny_ops": ""}
+    outcome = run_case(name, None, Options.from_mapping(given, {}))
+    assert (outcome.status, outcome.max_abs_diff) == (Status.OK, 0)
 
 
 CASES_ENOUGH = 5

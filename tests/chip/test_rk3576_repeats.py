@@ -7,7 +7,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
@@ -16,8 +15,6 @@ from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv
 from rk3588_conformance.builder.moves import concatenation, resize
 from tests.chip.rk3576_results import FOR_RK3576, check_results
-from tests.chip.test_second_chip import simulate
-from tests.loops import for_each
 
 SAME = Quantization((0.05,), (3,))
 
@@ -35,21 +32,6 @@ def _repeating(size, channels, factors, dtype=DType.INT8):
     sides = (side * factor for side, factor in zip(size, factors, strict=True))
     name = "RESIZE_NEAREST_NEIGHBOR"
     return builder.build(resize(builder, name, x, *sides, ResizeNearestOptions()))
-
-
-@for_each("size", [(7, 9), (1, 13), (13, 1), (20, 20)])
-@for_each("channels", [3, 48, 130])
-@for_each("factors", [(2, 2), (1, 3), (2, 1), (4, 7)])
-def test_pixels_are_repeated(size, channels, factors):
-    compiled = _compiled(_repeating(size, channels, factors))
-    values = np.random.default_rng(1).integers(-128, 128, (1, *size, channels), np.int8)
-    (found,) = simulate(compiled.program, (values,), RK3576)
-    expected = values.repeat(factors[0], axis=1).repeat(factors[1], axis=2)
-    np.testing.assert_array_equal(found.reshape(expected.shape), expected)
-    for layer in compiled.layers:
-        for task in layer.tasks:
-            assert task.feature.width == 1
-            assert (task.output.height, task.output.width) == (task.feature.height, factors[1])
 
 
 def test_repeating_takes_few_tasks():
