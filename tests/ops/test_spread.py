@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import of
-from tests.ops.function_oracle import RANGES, kernel_results, simulated, values
+from tests.ops.function_oracle import EXACT, RANGES, kernel_results, simulated, values
 
 SAME = Quantization((0.05,), (3,))
 
@@ -80,8 +82,11 @@ def test_large_transposed_convolutions_are_tiled() -> None:
     assert np.count_nonzero(off) <= 6e-4 * off.size
 
 
+@pytest.mark.parametrize("chip", ["rk3588", "rk3576"])
 @pytest.mark.parametrize("activation", [Activation.RELU, Activation.RELU6])
-def test_fused_activations_clamp_what_the_reference_kernels_give(activation: Activation) -> None:
+def test_fused_activations_clamp_what_the_reference_kernels_give(
+    activation: Activation, chip: str
+) -> None:
     """They have none: version 4 of the operator is not theirs."""
     shape = (1, 5, 7, 24)
     models = [
@@ -96,7 +101,7 @@ def test_fused_activations_clamp_what_the_reference_kernels_give(activation: Act
     assert quantization is not None
     limits = activation_range(activation, quantization.scale, quantization.zero_point)
     expected = np.clip(kernel_results(models[0], *inputs).astype(int), *limits)
-    off = simulated(models[1], *inputs) - expected
+    off = simulated(models[1], *inputs, options=replace(EXACT, chip=chip)) - expected
     assert abs(off).max() <= 1
-    assert np.count_nonzero(off) <= 3
+    assert np.count_nonzero(off) <= 3 or chip == "rk3576"  # which rounds once
     assert expected.min() == limits[0]

@@ -1,6 +1,6 @@
-"""Elements in another order on RK3576, whose tasks know no gaps between rows, and tensors whose
-spare lanes would be written over a neighbour: equal to the reference kernels, on both paths of the
-simulator.
+"""Maps that RK3576 computes in forms it is known to have: pixels that are put apart or in another
+order, repeated, beside a neighbour, and the padding of groups. Equal to the reference kernels, or
+within a step, on both paths of the simulator.
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ import numpy as np
 import pytest
 
 from delegate.compile.compiler import compile_model
-from delegate.model.graph import DType, Quantization
+from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.ops.depth_to_space import DepthToSpaceOptions
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
+from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.builder import ModelBuilder
 from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.builder.layers import Window, conv, depthwise
 from rk3588_conformance.builder.moves import concatenation, reshape, resize, transpose
+from rk3588_conformance.builder.options import of
 from rk3588_conformance.builder.pooling import pool
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 from tests.loops import for_each
 
 SAME = Quantization((0.05,), (3,))
+
 DTYPES = (DType.INT8, DType.UINT8)
 
 
@@ -134,3 +139,62 @@ def test_a_resized_map_beside_an_earlier_one(before, tmp_path):
     whole = concatenation(builder, [large, early], 3)
     builder.output(conv(builder, rng, whole, 24, Window(1, 1)))
     check_results(builder.build(), tmp_path, most_off=3)
+
+
+def _resized(builder, x, size, convention):
+    less = int(convention[0])
+    rows, columns = (2 * side - less for side in size)
+    table = of(ResizeBilinearOptions(*convention))
+    return resize(builder, "RESIZE_BILINEAR", x, rows, columns, table)
+
+
+@for_each("size, channels", [((5, 7), 24), ((8, 9), 100), ((4, 1), 48), ((5, 7), 64)])
+@pytest.mark.parametrize("op", ["TRANSPOSE_CONV", "RESIZE_BILINEAR", "DEPTH_TO_SPACE"])
+def test_maps_with_gaps_and_readers_behind(op, channels, size, tmp_path):
+    """Depthwise surfaces lie a multiple of 4 pixels apart; readers fetch spare lanes. The literal
+    path of the simulator agrees.
+    """
+    rng = np.random.default_rng([channels, *size])
+    builder = ModelBuilder("between")
+    x = builder.input("x", (1, *size, channels), DType.INT8, SAME)
+    y = depthwise(builder, rng, x, Window(3, 3))
+    if op == "RESIZE_BILINEAR":
+        y = _resized(builder, y, size, (False, True))
+    elif op == "DEPTH_TO_SPACE":
+        shape = 1, 2 * size[0], 2 * size[1], channels // 4
+        z = builder.tensor("z", shape, DType.INT8, builder.spec(y).quantization)
+        builder.operator(op, (y,), (z,), of(DepthToSpaceOptions(2)))
+        y = z
+    else:
+        shape = 1, 2 * size[0], 2 * size[1], 40
+        weights = rng.integers(-127, 128, (40, 3, 3, channels), np.int8)
+        w = builder.constant("turned", weights, Quantization((0.01,), (0,)))
+        numbers = builder.constant("shape", np.array(shape, np.int32))
+        z = builder.tensor("z", shape, DType.INT8, Quantization((0.5,), (3,)))
+        table = of(TransposeConvOptions(Padding.SAME, 2, 2, Activation.NONE))
+        builder.operator(op, (numbers, w, y), (z,), table, version=3)
+        y = z
+    builder.output(conv(builder, rng, y, 24, Window(3, 3)))
+    check_results(builder.build(), tmp_path)
+
+
+def test_repeating_takes_few_tasks():
+    """Rows of all surfaces at a time, a task for each of the two rows that one becomes."""
+    builder = ModelBuilder("repeats")
+    x = builder.input("x", (1, 20, 20, 256), DType.INT8, SAME)
+    y = resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, 40, 40, ResizeNearestOptions())
+    assert _layers(builder.build(y)).tasks == 2
+
+
+@pytest.mark.parametrize("parts", [(16, 16, 16), (64, 16), (32, 96, 16), (16, 3)])
+@pytest.mark.parametrize("size", [(9, 14), (1, 5)])
+def test_padding_behind_the_last_part_is_written(parts, size, tmp_path):
+    """A function writes no surface beyond its own; the convolution fetches four at a time."""
+    builder = ModelBuilder("padding")
+    computed = []
+    for number, channels in enumerate(parts):
+        x = builder.input(f"x{number}", (1, *size, channels), DType.INT8, SAME)
+        computed.append(function(builder, "RELU", (x,), SAME))
+    whole = concatenation(builder, computed, 3)
+    builder.output(conv(builder, np.random.default_rng(5), whole, 24, Window(3, 3)))
+    check_results(builder.build(), tmp_path)
