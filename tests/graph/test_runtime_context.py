@@ -20,6 +20,7 @@ from rk3588_conformance.builder import (
     depthwise_model,
     fully_connected_model,
 )
+from rk3588_conformance.builder.moves import reshape
 from tests.graph.comparison import assert_same_graph
 from tests.graph.runtime_context import Preview, capture
 from tests.loops import for_each
@@ -27,6 +28,18 @@ from tests.models.blocks import conv_conv_add_model
 from tests.shared_folder import whole_models
 
 WHOLE = whole_models()
+
+
+def odd_tensors() -> bytes:
+    """A variable, and a constant whose channels have zero points of their own."""
+    b, same = ModelBuilder("odd"), Quantization((0.5,), (3,))
+    x = b.input("x", (1, 4), DType.INT8, same)
+    state = b.tensor("state", (1, 4), DType.INT8, same, is_variable=True)
+    own = Quantization((0.5, 0.25), (1, -2), 0)
+    rows = b.constant("rows", np.ones((2, 4), np.int8), own)
+    y = b.result("ADD", (x, state), "y", options=AddOptions())
+    return b.build(y, reshape(b, rows, (2, 4, 1)))
+
 
 RNG = np.random.default_rng(11)
 BUILT = {
@@ -44,6 +57,7 @@ BUILT = {
     ),
     "add": add_model(RNG, (1, 2, 3, 4), activation=Activation.RELU_N1_TO_1),
     "add_constant": add_model(RNG, (1, 2, 3, 4), other_shape=(4,), is_constant=True),
+    "odd": odd_tensors(),
     "residual": conv_conv_add_model(RNG, 7, 5, 3, 4, 3, 3, dtype=DType.UINT8),
 }
 
