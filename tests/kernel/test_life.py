@@ -18,7 +18,7 @@ from tests.kernel.small_models import MODELS
 DEVICES = ("rocket", "rknpu")
 THREADS = 8
 # 500 each before a release: KERNEL_TEST_INVOKES=500 pytest tests/kernel/test_life.py -k threads
-INVOKES = int(os.environ.get("KERNEL_TEST_INVOKES", "12"))
+INVOKES = int(os.environ.get("KERNEL_TEST_INVOKES", "6"))
 CYCLES = int(os.environ.get("KERNEL_TEST_CYCLES", "300"))
 MAX_GROWTH_BYTES = CYCLES << 10
 

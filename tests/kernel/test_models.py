@@ -78,7 +78,7 @@ def test_functions_and_sums_in_the_tasks_of_convolutions_give_the_same_bytes(
     ("kernel", "numerics"), [("stock", "auto"), ("batched", "exact"), ("chain", "auto")]
 )
 def test_real_models_give_the_same_bytes(board: Board, kernel: str, numerics: str):
-    check_real_models(board, kernel, numerics, 1 << 20)
+    check_real_models(board, kernel, numerics, 700_000)
 
 
 @needs_models

@@ -185,7 +185,13 @@ EXACT = Options(numerics="exact")
 
 
 CASES = [
-    *((name, shape, "rk3588") for name in HEADS for shape in SHAPES),
+    *((name, "listed", "rk3588") for name in HEADS),
+    *(
+        (name, shape, "rk3588")
+        for name in list(HEADS)[::3]
+        for shape in SHAPES
+        if shape != "listed"
+    ),
     *((name, "listed", "rk3576") for name in ("yolo", "uint8", "whole surfaces", "one column")),
 ]
 
