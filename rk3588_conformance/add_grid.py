@@ -13,14 +13,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.ranges import LIMITS
 from rk3588_conformance.case import Case, Family
 from rk3588_conformance.grid import Value, grid
-from rk3588_conformance.own_grid import (
-    EIGHT_BITS,
-    constant,
-    dtype_of,
-    layer_grid,
-    model,
-    window_of,
-)
+from rk3588_conformance.own_grid import EIGHT_BITS, constant, dtype_of, layer_grid, model, window_of
 from rk3588_conformance.random_layers import TEFLON_NUMBERS, Numbers, draw_quantization
 from rk3588_conformance.tolerance import SUM, SUM_ALONE, TIES
 

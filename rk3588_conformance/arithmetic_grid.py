@@ -16,13 +16,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.case import Family
 from rk3588_conformance.grid import Value
-from rk3588_conformance.own_grid import (
-    TYPES,
-    dtype_of,
-    is_per_channel,
-    layer_grid,
-    window_of,
-)
+from rk3588_conformance.own_grid import TYPES, dtype_of, is_per_channel, layer_grid, window_of
 from rk3588_conformance.random_layers import Numbers
 from rk3588_conformance.tolerance import NONE
 

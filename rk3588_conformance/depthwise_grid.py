@@ -32,9 +32,7 @@ def _layer(
 def _grid(label: str, **axes: Any) -> Grid:
     """Kernels of 3 x 3, but for what ``axes`` say; without combinations that have no output."""
     return layer_grid(
-        f"{label}.Op/",
-        is_in=lambda size, **values: fits(window_in(values), *pair(size)),
-        **axes,
+        f"{label}.Op/", is_in=lambda size, **values: fits(window_in(values), *pair(size)), **axes
     )(_layer)
 
 

@@ -82,12 +82,7 @@ def float_values(scale: float, zero_point: int, dtype: DType) -> npt.NDArray[np.
     return np.resize(found, _VALUES)
 
 
-@grid(
-    "Edges.Float/",
-    scale=tuple(_SCALES),
-    zero=("low", "mid", "odd", "high"),
-    type=EIGHT_BITS,
-)
+@grid("Edges.Float/", scale=tuple(_SCALES), zero=("low", "mid", "odd", "high"), type=EIGHT_BITS)
 def _values(name: str, *, scale: str, zero: str, type: str) -> Case:
     shape, dtype = (1, 8, 32, 16), dtype_of(type)
     low, high = LIMITS[dtype]

@@ -15,13 +15,7 @@ from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.functions import function, same_values
 from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import (
-    concatenation,
-    reshape,
-    slice_of,
-    split,
-    transpose,
-)
+from rk3588_conformance.builder.moves import concatenation, reshape, slice_of, split, transpose
 from rk3588_conformance.builder.ranges import LIMITS
 from rk3588_conformance.case import Case, Family
 from rk3588_conformance.grid import grid

@@ -94,8 +94,4 @@ class Console:
         print(text, file=self.stream, flush=True)
 
 
-_TAGS = {
-    Status.OK: "[       OK ]",
-    Status.FAILED: "[  FAILED  ]",
-    Status.SKIPPED: "[  SKIPPED ]",
-}
+_TAGS = {Status.OK: "[       OK ]", Status.FAILED: "[  FAILED  ]", Status.SKIPPED: "[  SKIPPED ]"}

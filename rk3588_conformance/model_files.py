@@ -116,8 +116,6 @@ def families(models: Path | None) -> tuple[Family, ...]:
             lambda n, p: Case(n, "Layers", path=p, differing=_differing(p)),
         ),
         Files(
-            "Models.PerOperator/",
-            models,
-            lambda n, p: Case(n, "Models", path=p, per_operator=True),
+            "Models.PerOperator/", models, lambda n, p: Case(n, "Models", path=p, per_operator=True)
         ),
     )

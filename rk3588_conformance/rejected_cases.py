@@ -51,12 +51,7 @@ def _activations_as_weights(rng: np.random.Generator) -> bytes:
     x = builder.input("x", (3, 16), DType.INT8, _Q)
     weights = builder.input("w", (9, 16), DType.INT8, Quantization((0.05,), (0,)))
     y = builder.result(
-        "FULLY_CONNECTED",
-        (x, weights, -1),
-        "y",
-        (3, 9),
-        options=FullyConnectedOptions(),
-        version=4,
+        "FULLY_CONNECTED", (x, weights, -1), "y", (3, 9), options=FullyConnectedOptions(), version=4
     )
     return builder.build(y)
 

@@ -80,11 +80,7 @@ _ORDERS = {
 
 
 @layer_grid(
-    "Reorders.Op/",
-    differing=NONE,
-    shape=tuple(_SIZES),
-    by=("reshape", *_ORDERS),
-    type=EIGHT_BITS,
+    "Reorders.Op/", differing=NONE, shape=tuple(_SIZES), by=("reshape", *_ORDERS), type=EIGHT_BITS
 )
 def _reorders(
     builder: ModelBuilder, rng: np.random.Generator, x: int, *, shape: str, by: str, **_: Value

@@ -95,10 +95,7 @@ def softmax(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def rank(
-    output: npt.NDArray[Any],
-    details: Mapping[str, Any],
-    labels: Sequence[str] | None,
-    top: int,
+    output: npt.NDArray[Any], details: Mapping[str, Any], labels: Sequence[str] | None, top: int
 ) -> list[Ranked]:
     """The ``top`` best classes, best first; equal scores in order of index.
 

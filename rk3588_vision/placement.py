@@ -12,13 +12,7 @@ import numpy.typing as npt
 
 from delegate.errors import ModelError
 from delegate.host.samples import Details, Sample
-from rk3588_vision.images import (
-    FLOAT_MEAN,
-    FLOAT_STD,
-    ImageInput,
-    open_image,
-    pixels_to_input,
-)
+from rk3588_vision.images import FLOAT_MEAN, FLOAT_STD, ImageInput, open_image, pixels_to_input
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -53,8 +53,7 @@ class Host:
         self.made = runtime.Interpreter(model_content=model, experimental_delegates=[self.delegate])
         self.made.allocate_tensors()
         self.reference = runtime.Interpreter(
-            model_content=model,
-            experimental_op_resolver_type=runtime.OpResolverType.BUILTIN_REF,
+            model_content=model, experimental_op_resolver_type=runtime.OpResolverType.BUILTIN_REF
         )
         self.reference.allocate_tensors()
         self.look()

@@ -181,14 +181,7 @@ def pad(
     return y
 
 
-def resize(
-    builder: ModelBuilder,
-    op: str,
-    x: int,
-    rows: int,
-    columns: int,
-    table: Options,
-) -> int:
+def resize(builder: ModelBuilder, op: str, x: int, rows: int, columns: int, table: Options) -> int:
     """``op`` of ``x``. Version 3 has all options, and int8."""
     images, _, _, channels = builder.spec(x).shape
     shape, size = (images, rows, columns, channels), {"size": (rows, columns)}

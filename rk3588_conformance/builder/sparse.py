@@ -93,12 +93,7 @@ def stored(
     kind = DType[dense.dtype.name.upper()]
     values, sparsity = encoded(dense, tree)
     given = builder.constant(
-        f"{name} sparse",
-        values,
-        quantization,
-        shape=dense.shape,
-        is_sparse=True,
-        sparsity=sparsity,
+        f"{name} sparse", values, quantization, shape=dense.shape, is_sparse=True, sparsity=sparsity
     )
     made = builder.result("DENSIFY", (given,), name)
     if kind is not DType.FLOAT16:

@@ -101,9 +101,7 @@ class Run:
             )
         with collect_delegations() as found:
             self.interpreter: Any = runtime.interpreter(
-                model,
-                plugins,
-                reference_kernels=reference_kernels,
+                model, plugins, reference_kernels=reference_kernels
             )
         self.rejected = {r.node for d in found for r in d.rejections}
         self._is_allocated = True

@@ -16,13 +16,7 @@ import numpy as np
 from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.partition.partitioner import node_macs
 from delegate.partition.rules import facts_of
-from rk3588_conformance.reference import (
-    averaging,
-    elementwise,
-    exponential,
-    selecting,
-    weighted,
-)
+from rk3588_conformance.reference import averaging, elementwise, exponential, selecting, weighted
 from rk3588_conformance.reference.arithmetic import Array, Call, clamp
 
 

@@ -125,10 +125,7 @@ def _convolution(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activati
 
 
 def _taps_sum(
-    options: ConvolutionOptions,
-    x: Array,
-    weights: Array,
-    product: Callable[[Array, Array], Array],
+    options: ConvolutionOptions, x: Array, weights: Array, product: Callable[[Array, Array], Array]
 ) -> list[Array]:
     """``product`` of what each tap sees and its ``weights``, rows and columns first, summed: of
     ``_factors``.

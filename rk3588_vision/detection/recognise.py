@@ -17,12 +17,7 @@ from rk3588_vision.detection.blazeface import BOX_VALUES, MODELS, BlazeHead
 from rk3588_vision.detection.candidate import USUAL, Candidate, Hints, Outputs, class_score
 from rk3588_vision.detection.grid_candidates import grid_candidates
 from rk3588_vision.detection.head import Head, OutputTensor
-from rk3588_vision.detection.mediapipe import (
-    LANDMARKS,
-    SELFIE_SIZES,
-    LandmarkHead,
-    SelfieHead,
-)
+from rk3588_vision.detection.mediapipe import LANDMARKS, SELFIE_SIZES, LandmarkHead, SelfieHead
 from rk3588_vision.detection.pose import pose_candidates
 from rk3588_vision.detection.row_candidates import row_candidates
 from rk3588_vision.detection.segmentation import segmentation_candidates

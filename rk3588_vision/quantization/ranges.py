@@ -79,10 +79,7 @@ def ranges_of(
 ) -> dict[int, Range]:
     """Return ranges that hold the extremes of a ``share`` of the samples at either end."""
     measured = {
-        tensor: (
-            float(np.quantile(ends[:, 0], 1.0 - share)),
-            float(np.quantile(ends[:, 1], share)),
-        )
+        tensor: (float(np.quantile(ends[:, 0], 1.0 - share)), float(np.quantile(ends[:, 1], share)))
         for tensor, ends in extremes.items()
     }
     return constrained(graph, measured | {graph.inputs[0]: pixels})

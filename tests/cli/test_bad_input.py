@@ -14,11 +14,7 @@ from delegate.host.runtimes import find_runtime
 from tests.cli.conftest import IMAGE, LABELS, MODEL, Run
 from tests.cli.odd_models import dynamic_image_model, float_classifier, two_input_model
 
-COMMANDS_WITH_MODEL = (
-    ("classify", IMAGE, "--model"),
-    ("compile",),
-    ("compare",),
-)
+COMMANDS_WITH_MODEL = (("classify", IMAGE, "--model"), ("compile",), ("compare",))
 
 
 @pytest.fixture

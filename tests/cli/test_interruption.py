@@ -47,7 +47,7 @@ COMMANDS = {
 
 NOTES = {
     "bench": "rk3588-delegate: note: measured on the simulator: these times say nothing about an "
-    "NPU, the estimates do",
+    "NPU, the estimates do"
 }
 """The line that a command writes to stderr when nobody interrupts it."""
 if not MODELS.is_dir():

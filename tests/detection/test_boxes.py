@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rk3588_vision.detection.boxes import (
-    Detections,
-    best_classes,
-    from_centres,
-    iou,
-    suppress,
-)
+from rk3588_vision.detection.boxes import Detections, best_classes, from_centres, iou, suppress
 from tests.loops import for_each
 
 

@@ -18,12 +18,7 @@ from rk3588_vision.detection.candidate import Hints
 from rk3588_vision.detection.detector import DetectorPlan, Thresholds, detect
 from rk3588_vision.detection.draw import draw
 from rk3588_vision.detection.head import OutputTensor
-from rk3588_vision.detection.mediapipe import (
-    HAND,
-    HAND_POINTS,
-    LandmarkHead,
-    SelfieHead,
-)
+from rk3588_vision.detection.mediapipe import HAND, HAND_POINTS, LandmarkHead, SelfieHead
 from rk3588_vision.detection.objects import named_objects
 from rk3588_vision.detection.recognise import recognise
 from rk3588_vision.images import open_image

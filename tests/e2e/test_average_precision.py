@@ -59,8 +59,7 @@ def average_precisions(
 
 
 @pytest.mark.parametrize(
-    ("name", "step"),
-    [("yolo_fastest_160_person_int8", 2), ("yolov8n_224_int8", 8)],
+    ("name", "step"), [("yolo_fastest_160_person_int8", 2), ("yolov8n_224_int8", 8)]
 )
 def test_average_precision_is_the_cpus(name: str, step: int) -> None:
     ours, theirs = average_precisions(name, find_images(PHOTOGRAPHS)[::step])

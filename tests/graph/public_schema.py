@@ -129,8 +129,5 @@ def graph_of_file(content: bytes) -> Graph:
         inputs, outputs = _ints(o.InputsAsNumpy()), _ints(o.OutputsAsNumpy())
         nodes.append(Node(index, name, inputs, outputs, options, version))
     return Graph(
-        tuple(tensors),
-        tuple(nodes),
-        _ints(graph.InputsAsNumpy()),
-        _ints(graph.OutputsAsNumpy()),
+        tuple(tensors), tuple(nodes), _ints(graph.InputsAsNumpy()), _ints(graph.OutputsAsNumpy())
     )

@@ -113,13 +113,7 @@ def conv_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> byt
     quantization = Quantization((0.25,), (0,)) if dense.dtype == np.int8 else None
     given = kind[dense.dtype.type]
     w = builder.constant(
-        "w",
-        values,
-        quantization,
-        dtype=given,
-        shape=dense.shape,
-        is_sparse=True,
-        sparsity=sparsity,
+        "w", values, quantization, dtype=given, shape=dense.shape, is_sparse=True, sparsity=sparsity
     )
     made = builder.result("DENSIFY", (w,), "made", dense.shape, quantization, dtype=given)
     if given is DType.FLOAT16:

@@ -19,11 +19,7 @@ from tests.hosts.c_library import build_host
 from tests.hosts.conftest import compiled, outputs_of_first_program
 from tests.shared_folder import MODELS
 
-NAMES = (
-    "mobilenet_v1_1.0_224_quant",
-    "mobilenet_v2_1.0_224_int8_per_channel",
-    "yolov8n_224_int8",
-)
+NAMES = ("mobilenet_v1_1.0_224_quant", "mobilenet_v2_1.0_224_int8_per_channel", "yolov8n_224_int8")
 INPUT_BYTES = 224 * 224 * 3
 
 

@@ -90,9 +90,7 @@ def test_whoever_opens_the_device_after_a_reset_finds_it_rested(board: Board):
     assert answer["violations"] == []
 
 
-def test_a_program_that_exits_after_a_reset_keeps_the_device_until_the_npu_has_rested(
-    board: Board,
-):
+def test_a_program_that_exits_after_a_reset_keeps_the_device_until_the_npu_has_rested(board: Board):
     board.add_rknpu(rest_ms=4000, reset_ms=10, hang_ms=60_000)
     start = time.monotonic()
     given = json.dumps({"what": "reopened", "exits": True})

@@ -54,9 +54,7 @@ def main() -> None:
         try:
             # As the reference, so that what differs from it is the delegate's.
             model = DelegatedModel.load(
-                path,
-                Options.from_mapping(options),
-                reference_kernels=bool(given.get("reference")),
+                path, Options.from_mapping(options), reference_kernels=bool(given.get("reference"))
             )
         except DelegateError as problem:
             answer[name] = {"error": str(problem)}

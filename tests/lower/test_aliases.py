@@ -64,12 +64,7 @@ class Net:
     def add(self, a, b):
         scale, zero_point = SAME.scale, SAME.zero_point
         return layers.add(
-            self.builder,
-            a,
-            b,
-            output_scale=scale,
-            output_zero_point=zero_point,
-            name=self.name(),
+            self.builder, a, b, output_scale=scale, output_zero_point=zero_point, name=self.name()
         )
 
     def join(self, *parts, axis=3):

@@ -15,10 +15,7 @@ from delegate.ops.shared.parts import is_free, part_requantized, parts_of
 from delegate.ops.strided_slice import StridedSliceOptions
 from delegate.partition.rules import facts_of
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import (
-    concatenation,
-    slice_of,
-)
+from rk3588_conformance.builder.moves import concatenation, slice_of
 from tests.lower.test_aliases import SAME, TYPES, Net, check
 
 

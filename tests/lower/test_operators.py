@@ -11,10 +11,7 @@ import pytest
 
 from rk3588_conformance.builder import add_model, conv_model
 from tests.loops import for_each
-from tests.lower.reference import (
-    differences,
-    lower_model,
-)
+from tests.lower.reference import differences, lower_model
 
 
 @for_each("is_constant", [False, True])

@@ -133,10 +133,7 @@ def test_keras_enlarges_by_tiles_of_five_dimensions(images: int) -> None:
 
 @pytest.mark.parametrize(
     ("before", "axes", "after"),
-    [
-        ((1, 6, 7, 6), (0, 1, 2, 3), (1, 6, 3, 14)),
-        ((1, 12, 20, 85), (0, 2, 3, 1), (1, 20, 85, 12)),
-    ],
+    [((1, 6, 7, 6), (0, 1, 2, 3), (1, 6, 3, 14)), ((1, 12, 20, 85), (0, 2, 3, 1), (1, 20, 85, 12))],
 )
 def test_what_no_few_convolutions_do_stays(
     before: tuple[int, ...], axes: tuple[int, ...], after: tuple[int, ...]

@@ -192,8 +192,7 @@ def test_random_layers(seed: int) -> None:
     dtype = DType.UINT8 if seed % 2 else DType.INT8
     kernel, strides = rng.integers(1, 6, 2), rng.integers(1, 4, 2)
     window = Window(
-        *(int(n) for n in (*kernel, *strides)),
-        padding=Padding.SAME if seed % 3 else Padding.VALID,
+        *(int(n) for n in (*kernel, *strides)), padding=Padding.SAME if seed % 3 else Padding.VALID
     )
     model = layer(
         shape, int(rng.integers(1, 36)), window, dtype, seed=seed,

@@ -69,8 +69,7 @@ def siblings(case: Case, *, seen: bool = False, has_function: bool = False) -> b
     given = Quantization((0.11,), (-7 if case.dtype is DType.INT8 else 121,))
     x = b.input("x", (case.images, *case.size, case.channels), case.dtype, given)
     numbers = Numbers(
-        per_channel=case.per_channel and case.dtype is DType.INT8,
-        activation=case.activation,
+        per_channel=case.per_channel and case.dtype is DType.INT8, activation=case.activation
     )
     for number, kernels in enumerate(case.kernels):
         one = replace(numbers, output=case.results[number])

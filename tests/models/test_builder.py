@@ -28,8 +28,7 @@ ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RE
 def run(model: bytes, seed: int = 0) -> np.ndarray:
     """The first output of the reference kernels for a random input."""
     runner = interpreter.Interpreter(
-        model_content=model,
-        experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_REF,
+        model_content=model, experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_REF
     )
     runner.allocate_tensors()
     rng = np.random.default_rng(seed)

@@ -14,12 +14,7 @@ from delegate.model.graph import DType
 from delegate.model.tensor_details import model_details
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from models.networks import (
-    mobilenet_v1,
-    mobilenet_v2,
-    scaled_channels,
-    yolo_like,
-)
+from models.networks import mobilenet_v1, mobilenet_v2, scaled_channels, yolo_like
 from rk3588_conformance.comparison import Comparer
 from rk3588_vision.detection.candidate import Hints
 from rk3588_vision.detection.head import OutputTensor

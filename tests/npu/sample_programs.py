@@ -71,10 +71,7 @@ def chain_partition() -> LoweredPartition:
     return LoweredPartition(
         chip=RK3588,
         name="chain",
-        layers=(
-            Layer("0 CONV_2D", "CONV_2D", (0,), tiles),
-            Layer("1 ADD", "ADD", (1,), (add,)),
-        ),
+        layers=(Layer("0 CONV_2D", "CONV_2D", (0,), tiles), Layer("1 ADD", "ADD", (1,), (add,))),
         constants=constants,
         sizes_bytes={
             BufferId.CONSTANTS: 8192,

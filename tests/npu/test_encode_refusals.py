@@ -55,14 +55,8 @@ def test_an_overflow_names_layer_tile_field_value_and_limit():
             "DPU.BN_MUL_CFG.BN_MUL_OPERAND",
         ),
         (conv_task(bn=BnStage(shift=3)), "DPU.BN_MUL_CFG.BN_MUL_SHIFT_VALUE"),
-        (
-            conv_task(bs=BsStage(mul=Source.MEMORY, operands=OPERANDS)),
-            "DPU.BS_CFG.BS_ALU_SRC",
-        ),
-        (
-            add_task(bs=BsStage(mul=Source.MEMORY, operands=OPERANDS)),
-            "DPU.BS_MUL_CFG.BS_MUL_SRC",
-        ),
+        (conv_task(bs=BsStage(mul=Source.MEMORY, operands=OPERANDS)), "DPU.BS_CFG.BS_ALU_SRC"),
+        (add_task(bs=BsStage(mul=Source.MEMORY, operands=OPERANDS)), "DPU.BS_MUL_CFG.BS_MUL_SRC"),
         (conv_task(bs=BsStage(alu=Source.MEMORY)), "DPU_RDMA.RDMA_BS_BASE_ADDR.BS_BASE_ADDR"),
         (add_task(bs=BsStage(ow=Source.REGISTER, ow_operand=1)), "DPU.BS_OW_CFG.OD_BYPASS"),
         (conv_task(target=Ref(BufferId.OUTPUT, 8)), "DPU.DST_BASE_ADDR"),

@@ -112,8 +112,7 @@ def test_fp16_has_no_offset():
 
 
 @pytest.mark.parametrize(
-    ("operation", "is_off"),
-    [(EwOperation.ADD, 0), (EwOperation.MAX, 0), (EwOperation.MULTIPLY, 1)],
+    ("operation", "is_off"), [(EwOperation.ADD, 0), (EwOperation.MAX, 0), (EwOperation.MULTIPLY, 1)]
 )
 def test_the_converter_is_off_in_fp16_products_alone(operation, is_off):
     assert field(commands(fp16_task(operation)), "DPU.EW_CFG.EW_OP_CVT_BYPASS") == is_off

@@ -191,10 +191,7 @@ def test_registers_are_in_the_order_of_the_vendors_programs():
         (lambda t: replace(t, bs=replace(t.bs, relu=True)), "BS_MIN"),
         (lambda t: replace(t, bn=BnStage(alu_operand=1)), "BN_CFG"),
         (lambda t: replace(t, ew=EwStage(operation=EwOperation.ADD)), "EW_CFG"),
-        (
-            lambda t: replace(t, out_convert=replace(t.out_convert, ties_away=True)),
-            "OUT_CVT_SHIFT",
-        ),
+        (lambda t: replace(t, out_convert=replace(t.out_convert, ties_away=True)), "OUT_CVT_SHIFT"),
     ],
 )
 def test_what_is_in_no_known_program_is_refused(change, place):

@@ -21,13 +21,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions, of
 from tests.loops import for_each
 from tests.models.blocks import function_model
-from tests.ops.function_oracle import (
-    RANGES,
-    all_values,
-    kernel_results,
-    quantization,
-    simulated,
-)
+from tests.ops.function_oracle import RANGES, all_values, kernel_results, quantization, simulated
 
 UNARY = sorted(op for op, found in OPERATORS.items() if found.function and len(found.inputs) == 1)
 DRAWS = 16

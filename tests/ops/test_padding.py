@@ -18,11 +18,7 @@ CHANNELS = (1, 3, 16, 17, 33, 48, 64)
 
 
 def compare(
-    shape: tuple[int, ...],
-    amounts: Amounts,
-    dtype: DType,
-    rng: np.random.Generator,
-    **how: int,
+    shape: tuple[int, ...], amounts: Amounts, dtype: DType, rng: np.random.Generator, **how: int
 ) -> None:
     low, high = RANGES[dtype]
     builder = ModelBuilder("padding")

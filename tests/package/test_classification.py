@@ -15,12 +15,7 @@ from rk3588_vision.class_ranking import class_count, probabilities, rank, read_l
 def details(
     dtype: Any, scale: float = 0.0, zero_point: int = 0, shape: tuple[int, ...] = (1, 3)
 ) -> dict[str, Any]:
-    return {
-        "name": "scores",
-        "shape": shape,
-        "dtype": dtype,
-        "quantization": (scale, zero_point),
-    }
+    return {"name": "scores", "shape": shape, "dtype": dtype, "quantization": (scale, zero_point)}
 
 
 def test_quantised_softmax_is_dequantised_only() -> None:

@@ -55,11 +55,7 @@ def test_the_readme_installs_a_wheel_and_classifies_what_it_fetches() -> None:
 def test_an_answer_is_right_or_the_check_ends() -> None:
     check.check_answer(ANSWER)
     lines = ANSWER.splitlines(keepends=True)
-    for wrong in (
-        "",
-        ANSWER.replace("30 of", "0 of"),
-        "".join([*lines[:3], lines[4], lines[3]]),
-    ):
+    for wrong in ("", ANSWER.replace("30 of", "0 of"), "".join([*lines[:3], lines[4], lines[3]])):
         with pytest.raises(SystemExit, match="not a military uniform by 30 of 31 nodes"):
             check.check_answer(wrong)
 

@@ -40,9 +40,7 @@ from tests.partition.rule_graphs import (
 )
 
 MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
-    "image_rank": [
-        (lambda: with_input(blocks(), X, shape=(4, 6, 5)), "[4, 6, 5]"),
-    ],
+    "image_rank": [(lambda: with_input(blocks(), X, shape=(4, 6, 5)), "[4, 6, 5]")],
     "output_sides_in_range": [
         (lambda: padding(top=9000), "[9010, 9, 5]"),
         (lambda: enlarged((1, 4096, 1, 1)), "they are [8192, 2, 1]"),
@@ -60,7 +58,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (
             lambda: with_input(tiled((1, 2, 1, 1)), X, shape=(1, 1, 1, 1, 3, 2, 32)),
             "[1, 1, 1, 1, 3, 2, 32]",
-        ),
+        )
     ],
     "padded_rank": [
         (lambda: with_input(padding(), X, shape=(1, 1, 9, 7, 5)), "[1, 1, 9, 7, 5]"),
@@ -80,7 +78,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_options(mirrored(), mode=2), "the mode is 2"),
     ],
     "int8_parts_keep_quantization": [
-        (lambda: with_input(joined(), 1, quantization=per_tensor(0.25, 3)), "differ"),
+        (lambda: with_input(joined(), 1, quantization=per_tensor(0.25, 3)), "differ")
     ],
     "alias_position_known": [
         (lambda: joined(axis=4), "the axis is 4"),
@@ -169,9 +167,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(pooled(), shape=(1, 9, 6, 5)), "is 9 x 6, not 9 x 7"),
         (lambda: with_options(pooled(), padding=Padding.VALID), "not 7 x 5"),
     ],
-    "summed_window_in_range": [
-        (tall_average, "it is 32 x 1"),
-    ],
+    "summed_window_in_range": [(tall_average, "it is 32 x 1")],
     "reduced_over_pixels": [
         (lambda: averaged(axes=(3,), op="REDUCE_MAX"), "the axes are [3]"),
         (lambda: averaged(axes=(1, 6), op="REDUCE_MAX"), "the axes are [1, 6]"),
@@ -187,7 +183,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: averaged(axes=(1, 6)), "the axes are [1, 6]"),
     ],
     "reduced_shape_follows": [
-        (lambda: with_options(averaged(), keep_dims=True), "is [1, 5], not [1, 1, 1, 5]"),
+        (lambda: with_options(averaged(), keep_dims=True), "is [1, 5], not [1, 1, 1, 5]")
     ],
     "summed_type": [(summed, "tensor 0 'x' is INT8")],
     "reduced_sides_in_range": [

@@ -79,9 +79,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_options(conv(), activation=Activation.TANH), "it is TANH"),
         (lambda: with_options(addition(), activation=Activation.SIGN_BIT), "it is SIGN_BIT"),
     ],
-    "no_activation": [
-        (lambda: with_options(joined(), activation=Activation.RELU), "it is RELU"),
-    ],
+    "no_activation": [(lambda: with_options(joined(), activation=Activation.RELU), "it is RELU")],
     "static_shapes": [
         (lambda: with_input(conv(), X, shape_signature=(-1, -1, 7, 5)), "[-1, -1, 7, 5]"),
         (lambda: with_output(fc(), shape=(-1, 5)), "[-1, 5]"),
@@ -135,7 +133,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (
             lambda: without_inputs(with_input(conv(), X, constant=np.zeros((1, 9, 7, 5), np.int8))),
             "a constant",
-        ),
+        )
     ],
     "scales_positive": [
         (lambda: with_input(conv(), X, quantization=per_tensor(0.0, 0)), "the scale 0.0"),
@@ -190,7 +188,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(conv(), X, shape=(1, 9, 7, 15)), "for 4 outputs"),
     ],
     "filter_gives_output_channels": [
-        (lambda: with_output(conv(), shape=(1, 9, 7, 3)), "it gives 4, the output has 3"),
+        (lambda: with_output(conv(), shape=(1, 9, 7, 3)), "it gives 4, the output has 3")
     ],
     "depth_multiplier_follows": [
         (lambda: with_options(depthwise(multiplier=3), depth_multiplier=2), "from 5 to 15"),
@@ -199,9 +197,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "same_batch": [(lambda: with_output(conv(), shape=(2, 9, 7, 4)), "they are 1 and 2")],
     "kernel_in_range": [(lambda: conv(h=40, w=40, kh=32, kw=1), "the kernel is 32 x 1")],
     "strides_or_patches": [(lambda: conv(sh=8), "they are 8 x 1")],
-    "strides_in_range": [
-        (lambda: with_options(depthwise(), stride_w=0), "they are 1 x 0"),
-    ],
+    "strides_in_range": [(lambda: with_options(depthwise(), stride_w=0), "they are 1 x 0")],
     "dilation_in_range": [
         (lambda: conv(dw=33), "they are 1 x 33"),
         (lambda: with_options(depthwise(), dilation_h=-1), "they are -1 x 1"),
@@ -235,7 +231,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
                 with_input(addition(is_constant=True), 0, constant=np.zeros((1, 3, 2, 4), np.int8))
             ),
             "both are constants",
-        ),
+        )
     ],
     "operands_broadcast": [
         (lambda: addition((1, 300, 300, 4), other_shape=(1, 300, 1, 4)), "is [1, 300, 1, 4]"),
@@ -246,20 +242,17 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(addition(), shape=(1, 3, 5, 4)), "[1, 3, 5, 4]"),
     ],
     "sum_scales_in_range": [
-        (
-            lambda: with_output(addition(), quantization=per_tensor(2.0**-30, 0)),
-            "and 9.31323e-10",
-        ),
+        (lambda: with_output(addition(), quantization=per_tensor(2.0**-30, 0)), "and 9.31323e-10")
     ],
     "rank_in_range": [
         (lambda: function("TANH", shape=(1, 1, 1, 1, 2, 3, 4)), "[1, 1, 1, 1, 2, 3, 4]"),
         (lambda: addition((1, 1, 1, 1, 3, 2, 4)), "[1, 1, 1, 1, 3, 2, 4]"),
     ],
     "same_shapes": [
-        (lambda: with_output(function("RELU"), shape=(1, 2, 3)), "the output [1, 2, 3]"),
+        (lambda: with_output(function("RELU"), shape=(1, 2, 3)), "the output [1, 2, 3]")
     ],
     "probability_scale": [
-        (lambda: function("LOGISTIC"), "has the scale 0.0078125 and the zero point 0"),
+        (lambda: function("LOGISTIC"), "has the scale 0.0078125 and the zero point 0")
     ],
     "classes_in_range": [(lambda: softmax((2, 512)), "there are 512")],
     "step_in_range": [
@@ -295,7 +288,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (
             lambda: with_options(product_of_two((2, 5, 3), (1, 7, 5)), adj_x=True),
             "they are [2] and [1]",
-        ),
+        )
     ],
     "first_operand_as_it_lies": [(lambda: product(adj_x=True), "it is")],
     "one_matrix": [(lambda: product(matrix=(2, 5, 4)), "has the shape [2, 5, 4]")],
@@ -310,7 +303,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (
             lambda: with_input(product(), 1, quantization=Quantization((1.0,) * 4, (0,) * 4, 1)),
             "has others",
-        ),
+        )
     ],
     **MOVING,
 }

@@ -140,10 +140,7 @@ def interpolated(
 
 
 def joined(
-    axis: int = 3,
-    parts: tuple[int, ...] = (16, 5),
-    dtype: DType = DType.INT8,
-    **changes: object,
+    axis: int = 3, parts: tuple[int, ...] = (16, 5), dtype: DType = DType.INT8, **changes: object
 ) -> Graph:
     """A concatenation of [1, 3, 2, parts] along the channels, or of what ``parts`` says."""
     b = ModelBuilder()

@@ -16,10 +16,7 @@ from delegate.ops.pad import hides
 from delegate.ops.shared.convolution import output_and_padding
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.rules import check_node, facts_of
-from rk3588_conformance.builder import (
-    Arithmetic,
-    ModelBuilder,
-)
+from rk3588_conformance.builder import Arithmetic, ModelBuilder
 from tests.loops import for_each
 from tests.partition.rule_cases import CASES
 from tests.partition.rule_graphs import (

@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 
 from delegate.compile import compiler
 from delegate.compile.compiler import CompileResult, compile_model
-from delegate.compile.weighing import (
-    LEAST_GAIN,
-    MUCH_FASTER,
-    Group,
-    nodes_together,
-    worth_crossing,
-)
+from delegate.compile.weighing import LEAST_GAIN, MUCH_FASTER, Group, nodes_together, worth_crossing
 from delegate.errors import SLOWER
 from delegate.host.chosen import drivers_of
 from delegate.insight.compile_report.document import compile_document

@@ -12,12 +12,7 @@ import pytest
 from delegate.cli.accuracy import error_data
 from delegate.errors import ModelError
 from rk3588_vision.quantization.float_model import FloatModel
-from rk3588_vision.quantization.layer_errors import (
-    BEST_DB,
-    Accuracy,
-    Distance,
-    compare_layers,
-)
+from rk3588_vision.quantization.layer_errors import BEST_DB, Accuracy, Distance, compare_layers
 from rk3588_vision.quantization.picture_input import PictureInput, Wishes
 from tests.cli.conftest import MODEL as DIGITS
 from tests.cli.odd_models import two_input_model

@@ -131,8 +131,7 @@ def test_an_interrupted_process_leaves_nothing_half_written(tmp_path: Path, pict
 
 @needs_models
 @pytest.mark.parametrize(
-    ("name", "least_db"),
-    [("face_detection_short_range", 12.0), ("hand_landmark_lite", 12.0)],
+    ("name", "least_db"), [("face_detection_short_range", 12.0), ("hand_landmark_lite", 12.0)]
 )
 def test_published_models_run_whole_on_the_npu(
     run: Run, tmp_path: Path, name: str, least_db: float

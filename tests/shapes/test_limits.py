@@ -12,12 +12,7 @@ from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from rk3588_conformance.builder import (
-    add_model,
-    conv_model,
-    depthwise_model,
-    fully_connected_model,
-)
+from rk3588_conformance.builder import add_model, conv_model, depthwise_model, fully_connected_model
 from tests.lower.reference import random_inputs, tflite_outputs
 
 RNG = np.random.default_rng

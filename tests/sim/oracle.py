@@ -6,14 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.machine.dpu_arithmetic import (
-    bn,
-    bs,
-    half_away,
-    half_even,
-    rounded,
-    shift_by_sign,
-)
+from tests.machine.dpu_arithmetic import bn, bs, half_away, half_even, rounded, shift_by_sign
 from tests.machine.dpu_arithmetic import saturate as sat32
 from tests.sim import stream as s
 from tests.sim.programs import Conv, Elementwise, Int8, Int64, Tensors, align
@@ -98,10 +91,7 @@ def bn_stage(
 def operands(cfg: int, alu: Int64, mul: Int64) -> tuple[Int64 | None, Int64 | None]:
     """Summand and multiplier of BS or BN per channel, None where they are bypassed."""
     summand = -alu if cfg >> 16 & 15 == 4 else alu
-    return (
-        None if cfg & 2 else summand[:, None, None],
-        None if cfg & 0x10 else mul[:, None, None],
-    )
+    return (None if cfg & 2 else summand[:, None, None], None if cfg & 0x10 else mul[:, None, None])
 
 
 def relu(v: Int64, cfg: int, relux: int) -> Int64:

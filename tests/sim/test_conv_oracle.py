@@ -65,11 +65,7 @@ CASES = {
         }
     ),
     "bn multiplier": Conv(
-        registers={
-            s.BN_CFG: 0x42,
-            s.BN_MUL_CFG: 0x7123 << 16 | 15 << 8,
-            s.DATA_FORMAT: 13 << 10,
-        }
+        registers={s.BN_CFG: 0x42, s.BN_MUL_CFG: 0x7123 << 16 | 15 << 8, s.DATA_FORMAT: 13 << 10}
     ),
     "bn multiplies, then adds": Conv(
         registers={

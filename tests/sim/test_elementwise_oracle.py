@@ -30,8 +30,7 @@ CASES = {
     ),
     "unconverted": Elementwise(second="pixel", registers={s.EW_CFG: 0x904203C0}),
     "multiply": Elementwise(
-        second="pixel",
-        registers={s.EW_CFG: 0x904002C4, s.EW_CVT_SCALE: 1, s.OUT_SHIFT: 23},
+        second="pixel", registers={s.EW_CFG: 0x904002C4, s.EW_CVT_SCALE: 1, s.OUT_SHIFT: 23}
     ),
     "multiply and shift": Elementwise(
         second="pixel",

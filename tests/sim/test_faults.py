@@ -199,8 +199,7 @@ def test_memory_operand_without_dpu_rdma():
 
 
 @pytest.mark.parametrize(
-    ("where", "what"),
-    [("input", "features"), ("weights", "weights"), ("operands", "operand")],
+    ("where", "what"), [("input", "features"), ("weights", "weights"), ("operands", "operand")]
 )
 def test_output_over_its_own_inputs(where, what):
     memory, registers = conv_memory(Conv(oc=64, c=64, h=9, w=9, oh=9, ow=9))

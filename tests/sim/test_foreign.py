@@ -24,10 +24,7 @@ from tests.sim.programs import (
 from tests.sim.test_float_oracle import from_atoms
 from tests.sim.test_input_oracle import PACKED, packed_program
 from tests.sim.test_lut import look_up, random_tables, upload
-from tests.sim.wide_programs import (
-    half_alone,
-    lut_registers,
-)
+from tests.sim.wide_programs import half_alone, lut_registers
 
 FACTOR = 2824.0  # of indices, as fp16
 

@@ -17,13 +17,7 @@ from tests.sim.programs import (
     random_elementwise,
     random_tensors,
 )
-from tests.sim.wide_programs import (
-    LUT_ACCESS_DATA,
-    LUT_CFG,
-    LUT_LO_END,
-    lut_registers,
-    lut_words,
-)
+from tests.sim.wide_programs import LUT_ACCESS_DATA, LUT_CFG, LUT_LO_END, lut_registers, lut_words
 
 SIGMOID_RANGE, SIGMOID_SCALE = 6.31, 32767
 

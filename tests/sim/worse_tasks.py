@@ -23,9 +23,7 @@ from tests.sim.programs import (
     to_surfaces,
 )
 from tests.sim.test_float_oracle import HALF_FORMAT, half_conv
-from tests.sim.wide_programs import (
-    half_surfaces,
-)
+from tests.sim.wide_programs import half_surfaces
 
 WEIGHT_REUSE = 1 << 13
 GROUP_LINE_OFF = 1 << 29

@@ -72,10 +72,7 @@ def _batches(seed: int) -> Iterator[list[tuple[str, int, int]]]:
 
 
 def _count(
-    part: tuple[str, int, int],
-    found: list[Verdict | str],
-    counts: Counter[str],
-    wrong: list[str],
+    part: tuple[str, int, int], found: list[Verdict | str], counts: Counter[str], wrong: list[str]
 ) -> None:
     for offset, verdict in enumerate(found):
         name = f"{part[0]} {part[1] + offset}"

@@ -79,9 +79,7 @@ def test_factors_per_channel_are_nearer_than_the_plain_way(activation):
         ratios = 2.0 ** rng.uniform(-10, -5, 6)
         zero_point = -128 if activation is Activation.RELU else int(rng.integers(-60, 60))
         result, plain, _ = chosen(
-            *(ratios, (-128, 127), zero_point),
-            per_channel=True,
-            activation=activation,
+            *(ratios, (-128, 127), zero_point), per_channel=True, activation=activation
         )
         assert result.proof.is_within_one_lsb
         ours += differing(result.pipeline, ratios, zero_point, (-128, 127))
