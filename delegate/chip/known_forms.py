@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -66,47 +66,37 @@ class KnownForms:
         """Return how well the whole of ``form`` is known."""
         if self.sources(form):
             return Standing.WHOLE
-        return self._in_parts(form.kind, form.settings)
+        return Standing.REFUSED if self.unknown(form) else Standing.IN_PARTS
 
     def standing_of_stages(self, form: Form) -> Standing:
         """Return how well the settings of its stages are known."""
         stages = stages_of(form.settings)
         if stages in self.stages.get(form.kind, ()):
             return Standing.WHOLE
-        return self._in_parts(form.kind, dict(stages))
+        is_refused = any(name in STAGES for name, _ in self.unknown(form))
+        return Standing.REFUSED if is_refused else Standing.IN_PARTS
 
     def unknown(self, form: Form) -> tuple[tuple[str, str], ...]:
         """Return the settings of ``form`` that no task of its kind has been run with."""
-        return tuple(_unknown(self.values.get(form.kind, {}), form.settings))
+        values = self.values.get(form.kind, {})
+        items = form.settings.items()
+        return tuple((name, value) for name, value in items if value not in values.get(name, ()))
 
     def refusal(self, form: Form) -> str:
         """Return what was seen of settings that ``form`` has, if they hung or were wrong; else
         empty.
         """
         for settings, what in self.bad.get(form.kind, ()):
-            if all(_has(form.settings, name, value) for name, value in settings.items()):
+            # A form leaves out what is 0.
+            wanted = {k: None if value in ZEROS else value for k, value in settings.items()}
+            if all(form.settings.get(name) == value for name, value in wanted.items()):
                 return what
         return ""
-
-    def _in_parts(self, kind: str, settings: Settings) -> Standing:
-        unknown = any(_unknown(self.values.get(kind, {}), settings))
-        return Standing.REFUSED if unknown else Standing.IN_PARTS
 
 
 def stages_of(settings: Settings) -> Items:
     """Return the settings of the stages."""
     return frozenset(item for item in settings.items() if item[0] in STAGES)
-
-
-def _has(settings: Settings, name: str, value: str) -> bool:
-    """Return whether a form's ``settings``, which leave out what is 0, give ``name`` this value."""
-    return settings.get(name) == (None if value in ZEROS else value)
-
-
-def _unknown(values: Mapping[str, frozenset[str]], settings: Settings) -> Iterator[tuple[str, str]]:
-    for name, value in settings.items():
-        if value not in values.get(name, ()):
-            yield name, value
 
 
 @cache

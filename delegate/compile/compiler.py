@@ -179,7 +179,7 @@ def _compiled(
     check_layers: CheckLayers,
 ) -> tuple[CompiledPartition, bytearray]:
     """Return what ``compile_partition`` gives, and apart from it the serialised Program."""
-    name = _name(graph, partition)
+    name = f"{graph.name or 'main'} nodes {partition.nodes[0]}..{partition.nodes[-1]}"
     workload = workload_of(graph, partition, chip, plan)
     lowered = lower_partition(
         workload, name, chip,
@@ -356,8 +356,3 @@ def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Re
         Rejection(node, graph.node(node).stored_op, name, detail)
         for node in known or partition.nodes
     ]
-
-
-def _name(graph: Graph, partition: Partition) -> str:
-    first, last = partition.nodes[0], partition.nodes[-1]
-    return f"{graph.name or 'main'} nodes {first}..{last}"

@@ -1,11 +1,20 @@
-"""A convolution as resolved integers, what dense, depthwise and fully connected nodes become, and
-its geometry as the tiler works on it.
+"""A convolution as resolved integers, what dense, depthwise and fully connected nodes become, its
+geometry as the tiler works on it, and what TensorFlow Lite computes of its sums.
+
+Channels that give one result for every input, as biases without weights.
+
+A quantiser gives a channel whose weights vanish a tiny scale, and its bias then saturates at the
+ends of int32. TensorFlow Lite's sum wraps there, but neither end is worth a step.
+
+Training and converters leave channels whose scale is a millionth of the others'. Where one
+multiplier of 15 bits per channel has to tell all of them, with a shift that they share, such a
+channel would have no bits left; its result, which no input changes, needs none of its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +22,16 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element, align
 from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.lower.numerics.pipeline import INT32_MAX, INT32_MIN, Int64Array
+from delegate.lower.numerics.requantize import leaves_int32, target_of
+from delegate.lower.numerics.tflite import (
+    AccumulatorBounds,
+    Target,
+    TermSums,
+    accumulator_bounds,
+    term_sums,
+    wraps,
+)
 from delegate.lower.task import Pair, TaskKind
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
 from delegate.lower.weights import depthwise_channels, padded_kernels, stored_lanes
@@ -122,3 +141,85 @@ def geometry_of(conv: Convolution) -> ConvGeometry:
         chip=conv.chip,
         node=conv.node,
     )
+
+
+def term_sums_of(conv: Convolution) -> TermSums:
+    """Return the sums of each output channel's weights."""
+    weights = conv.weights
+    if conv.is_depthwise:
+        return term_sums(weights.reshape(-1, weights.shape[-1]).T, conv.weight_zero_point)
+    return term_sums(weights.reshape(weights.shape[0], -1), conv.weight_zero_point)
+
+
+def target_of_sums(conv: Convolution, bounds: AccumulatorBounds | None = None) -> Target:
+    """Return the specification of ``conv``: what TensorFlow Lite computes. ``bounds``: between
+    which values sums lie; None: those that its weights allow.
+    """
+    if bounds is None:
+        bounds = accumulator_bounds(term_sums_of(conv), conv.bias, conv.source.zero_point)
+    return target_of(
+        *(conv.ratios, bounds, conv.output_scale, conv.output_zero_point, conv.activation),
+        rounds_once=conv.rounds_once,
+    )
+
+
+_LEAST_RATIO: Final = 2.0**-22
+"""The least ratio of scales with which the bias of any result fits int32."""
+_LARGEST_RATIO: Final = 0.5
+"""Up to which the nearest bias gives the very result: it is a quarter of a step off at most."""
+
+
+_MOST_PRODUCT: Final = 255 * 255
+"""The largest product of two numbers of 8 bits without their zero points."""
+
+
+def with_settled_channels(conv: Convolution) -> Convolution:
+    """``conv`` with the channels as biases in which TensorFlow Lite's int32 may wrap, but that give
+    one result for every number of int32. As it is where one scale stands for all channels.
+    """
+    terms = conv.weights.size // max(conv.bias.size, 1)
+    is_far = np.abs(conv.bias).max(initial=0) + terms * _MOST_PRODUCT > INT32_MAX
+    if not (conv.per_channel and conv.element is Element.INT8 and is_far):
+        return conv
+    target = target_of_sums(conv)
+    over = wraps(target.low, target.exponent) | wraps(target.high, target.exponent)
+    least, most = (
+        np.clip(target.results(np.full_like(conv.bias, end)) + target.zero_point, *target.outputs)
+        - target.zero_point
+        for end in (INT32_MIN, INT32_MAX)
+    )
+    # Kernels shift left before they multiply, and wrap there.
+    settled = over & (target.exponent <= 0) & (least == most)
+    return with_results(conv, settled, least) if settled.any() else conv
+
+
+def with_constant_channels(conv: Convolution) -> Convolution:
+    """``conv`` with its constant channels as biases of the largest scale that others have. As it
+    is where one scale stands for all channels, and channels where TensorFlow Lite's int32 could
+    wrap.
+    """
+    if not conv.per_channel or conv.element is not Element.INT8:
+        return conv
+    target = target_of_sums(conv)
+    low, high, zero_point = target.low, target.high, target.zero_point
+    least, most = (
+        np.clip(target.results(end) + zero_point, *target.outputs) - zero_point
+        for end in (low, high)
+    )
+    constant = (least == most) & ~leaves_int32(target)
+    return with_results(conv, constant, least) if constant.any() else conv
+
+
+def with_results(
+    conv: Convolution, channels: npt.NDArray[np.bool_], results: Int64Array
+) -> Convolution:
+    """``conv``, per channel, whose ``channels`` give ``results``, from the zero point, for every
+    input.
+    """
+    ratio = float(conv.ratios[~channels].max(initial=_LEAST_RATIO))
+    ratio = min(ratio, _LARGEST_RATIO)
+    weights, bias, ratios = conv.weights.copy(), conv.bias.copy(), conv.ratios.copy()
+    weights[(..., channels) if conv.is_depthwise else channels] = conv.weight_zero_point
+    bias[channels] = np.rint(results[channels] / ratio).astype(np.int64)
+    ratios[channels] = ratio
+    return replace(conv, weights=weights, bias=bias, ratios=ratios)

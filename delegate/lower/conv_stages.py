@@ -13,7 +13,7 @@ import numpy as np
 from delegate.chip.chip import Primitive
 from delegate.chip.element import Element
 from delegate.errors import LoweringError
-from delegate.lower.conv_spec import Convolution
+from delegate.lower.conv_spec import Convolution, target_of_sums, term_sums_of
 from delegate.lower.legalize import (
     RECORD,
     SUMMAND,
@@ -35,14 +35,13 @@ from delegate.lower.numerics.pipeline import (
     MultiplyStage,
     Pipeline,
 )
-from delegate.lower.numerics.requantize import Requantization, Ways, requantize, target_of
+from delegate.lower.numerics.requantize import Requantization, Ways, requantize
 from delegate.lower.numerics.sum_behind import sum_behind
 from delegate.lower.numerics.tflite import (
     AccumulatorBounds,
     Target,
     TermSums,
     accumulator_bounds,
-    term_sums,
 )
 from delegate.lower.operation import ConstantPool
 from delegate.lower.rules import FORM_IS_KNOWN, MULTIPLIERS_KEEP_BITS
@@ -70,7 +69,7 @@ def conv_stages(
     if joined is None:
         pipeline, bias = choose_requantization(conv)
     else:
-        pipeline, bias = joined.pipeline, _hardware_bias(conv, _term_sums(conv))
+        pipeline, bias = joined.pipeline, _hardware_bias(conv, term_sums_of(conv))
     operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
     stages = requantizing_stages(conv, pipeline, operands, cube_channels, constants)
     if joined is None or joined.entries is None:
@@ -182,18 +181,6 @@ def stages_with_sum(conv: Convolution, other: DeviceTensor, result: DeviceTensor
     return found if may_add_behind(conv.chip, conv.kind, bn) else None
 
 
-def target_of_sums(conv: Convolution, bounds: AccumulatorBounds | None = None) -> Target:
-    """Return the specification of ``conv``: what TensorFlow Lite computes. ``bounds``: between
-    which values sums lie; None: those that its weights allow.
-    """
-    if bounds is None:
-        bounds = accumulator_bounds(_term_sums(conv), conv.bias, conv.source.zero_point)
-    return target_of(
-        *(conv.ratios, bounds, conv.output_scale, conv.output_zero_point, conv.activation),
-        rounds_once=conv.rounds_once,
-    )
-
-
 def share_differing(conv: Convolution) -> float:
     """Return about how many results differ from TensorFlow Lite's. Raises LoweringError where no
     stages are near enough.
@@ -208,7 +195,7 @@ def choose_requantization(
     sums per channel. The accumulator's bounds come from the weights themselves. Raises
     LoweringError.
     """
-    sums = _term_sums(conv)
+    sums = term_sums_of(conv)
     bounds = accumulator_bounds(sums, conv.bias, conv.source.zero_point)
     pipeline = requantization(conv, bounds, is_in_parts=is_in_parts)
     return pipeline, _hardware_bias(conv, sums) + pipeline.bs.add
@@ -233,25 +220,21 @@ def requantization(
 
 
 def _requantized(conv: Convolution, target: Target, *, is_in_parts: bool = False) -> Requantization:
-    return requantize(
-        conv.node,
-        target,
-        per_channel=conv.per_channel,
-        is_in_parts=is_in_parts,
-        ways=ways_of(conv),
-    )
-
-
-def ways_of(conv: Convolution) -> Ways:
-    """Return which ways of requantising are known for tasks of this kind."""
+    """Requantise by the ways that are known for tasks of this kind."""
     chip, kind = conv.chip, conv.kind
     twice = rounds_twice(chip, kind, per_channel=conv.per_channel)
-    return Ways(
+    ways = Ways(
         rounds_twice=twice,
         scales_alone=not conv.per_channel and is_known(chip, kind, SUMMAND),
         multiplies=_multiplies(conv),
         # Ties are rare where multipliers have 15 bits; known programs leave them to the even side.
         ties_away=twice and ties_away(chip, kind, RECORD),
+    )
+    return requantize(
+        *(conv.node, target),
+        per_channel=conv.per_channel,
+        is_in_parts=is_in_parts,
+        ways=ways,
     )
 
 
@@ -315,14 +298,6 @@ def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
 def _hardware_bias(conv: Convolution, sums: TermSums) -> Int64Array:
     """Return the summands of BS, as the array sums inputs with their zero point."""
     return np.asarray(conv.bias - conv.source.zero_point * sums[0])
-
-
-def _term_sums(conv: Convolution) -> TermSums:
-    """Return the sums of each output channel's weights."""
-    weights = conv.weights
-    if conv.is_depthwise:
-        return term_sums(weights.reshape(-1, weights.shape[-1]).T, conv.weight_zero_point)
-    return term_sums(weights.reshape(weights.shape[0], -1), conv.weight_zero_point)
 
 
 def _bs_stage(

@@ -4,34 +4,54 @@ tasks.
 In: a ``Convolution`` (weights and bias in the device's domain, geometry, placed tensors). Out:
 a ``Layer`` whose tasks cover every image and output row exactly once. Refuses what does not fit
 CBUF or a register field.
+
+A convolution whose channels' scales are too far apart for one shift becomes a few with one each.
+Each part has the channels of a range of scales; the others are the zero point there, whatever the
+input is. Two parts together are a sum of two maps, less the zero point, which is exact: of every
+channel one part has the result, and what is proven of it is true of the sum.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
-from delegate.chip.element import ATOM_BYTES, Element, surfaces_of
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.element import ATOM_BYTES, DMA_ALIGN_BYTES, Element, align, surfaces_of
 from delegate.errors import LoweringError
-from delegate.lower.constant_channels import (
+from delegate.lower.conv_spec import (
+    Convolution,
+    group_of,
+    programmed_channels,
     with_constant_channels,
-    with_known_taps,
+    with_results,
     with_settled_channels,
 )
-from delegate.lower.conv_spec import Convolution, group_of, programmed_channels
-from delegate.lower.conv_stages import conv_stages, joined_stages, stages_with_sum
+from delegate.lower.conv_stages import (
+    conv_stages,
+    joined_stages,
+    share_differing,
+    stages_with_sum,
+)
 from delegate.lower.conv_tasks import operand_channels, pack_weights, tasks_of_plan
 from delegate.lower.image_parts import in_parts, plan_rows, row_pairs_of, sections_of, seen_text
-from delegate.lower.legalize import refusal, rounds_twice, with_equal_sides
+from delegate.lower.legalize import refusal, rounds_twice, with_equal_sides, with_known_taps
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.numerics.one_rounding import MOST_DIFFERING
 from delegate.lower.numerics.pipeline import Int64Array, Joined
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
 from delegate.lower.task import Task, TaskKind
 from delegate.lower.tiling.choices import InputGroups
-from delegate.lower.tiling.geometry import ddr_cycles
+from delegate.lower.tiling.geometry import ceil_div, ddr_cycles
 from delegate.lower.tiling.tiles import TilePlan
+from delegate.lower.weights import depthwise_channels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,11 +75,11 @@ class TiledConvolution:
     @property
     def plan(self) -> Plan:
         """Return the plan of all tasks."""
-        operation, is_depthwise, work = self.operation, self.conv.is_depthwise, 0
+        operation, conv, work = self.operation, self.conv, 0
         if isinstance(self.tiles, InputGroups):
             from delegate.lower.partial_sums import work_bytes  # on demand: few models need groups
 
-            work = work_bytes(self.conv)
+            work = work_bytes(conv)
         reads: tuple[tuple[int, int], ...] = ((operation.operands[0], self.surfaces_read),)
         if self.summand is not None:
             reads += ((self.summand, self.surfaces_written),)
@@ -69,7 +89,7 @@ class TiledConvolution:
             operation.result,
             self.surfaces_written,
             work_bytes=work,
-            surface_pixels=self.conv.chip.groups.surface_pixels(is_depthwise),
+            surface_pixels=conv.chip.groups.surface_pixels(conv.is_depthwise),
         )
         completed = self._completed if self.is_in_parts else None
         return Plan(
@@ -154,25 +174,20 @@ class TiledConvolution:
         conv, (of_source, of_target) = self.conv, self.conv.parts
         source = in_parts(memory.tensors[given], conv, of_source)
         target = in_parts(memory.tensors[made], conv, of_target)
-        conv = replace(conv, source=source, target=target)
-        tasks, choice = self._tasks(conv, memory)
-        layer = layer_of(self.planning, self.operation, tasks, choice)
-        if self.joined is not None:
-            return replace(layer, told=self.joined.differs)
-        return layer
-
-    def _tasks(self, conv: Convolution, memory: Memory) -> tuple[list[Task], str]:
-        """Tasks of ``conv``, placed, and what they are."""
-        constants = memory.constants
+        conv, constants = replace(conv, source=source, target=target), memory.constants
+        tasks: Sequence[Task]
         if isinstance(self.tiles, InputGroups):
             from delegate.lower.partial_sums import lower_input_groups
 
-            return lower_input_groups(conv, self.tiles, constants, memory.work)
-        weights = pack_weights(conv, constants)
-        stages = conv_stages(conv, operand_channels(conv), constants, self.joined)
-        summand = None if self.summand is None else memory.tensors[self.summand]
-        tasks: list[Task] = [*tasks_of_plan(conv, self.tiles, weights, stages, summand)]
-        return tasks, seen_text(conv) + self.tiles.choice
+            tasks, choice = lower_input_groups(conv, self.tiles, constants, memory.work)
+        else:
+            weights = pack_weights(conv, constants)
+            stages = conv_stages(conv, operand_channels(conv), constants, self.joined)
+            summand = None if self.summand is None else memory.tensors[self.summand]
+            tasks = tasks_of_plan(conv, self.tiles, weights, stages, summand)
+            choice = seen_text(conv) + self.tiles.choice
+        layer = layer_of(self.planning, self.operation, tasks, choice)
+        return layer if self.joined is None else replace(layer, told=self.joined.differs)
 
     @property
     def is_in_parts(self) -> bool:
@@ -188,7 +203,7 @@ class TiledConvolution:
     def surfaces_read(self) -> int:
         """Surfaces of the source that tasks read, from the first one on."""
         surfaces = programmed_channels(self.conv) // self.conv.element.lanes
-        return -(-surfaces // self.conv.parts[0])
+        return ceil_div(surfaces, self.conv.parts[0])
 
     @property
     def surfaces_written(self) -> int:
@@ -198,7 +213,7 @@ class TiledConvolution:
             return self.conv.chip.groups.surfaces_written(channels, is_depthwise=is_depthwise)
         group, lanes = group_of(self.conv), self.conv.element.lanes
         ends = (tile.part.surfaces(group, lanes).stop for tile in self.tiles.tiles)
-        return -(-max(ends) // self.conv.parts[1])
+        return ceil_div(max(ends), self.conv.parts[1])
 
 
 def tiled_convolution(
@@ -230,3 +245,96 @@ def tiled_convolution(
         parts += row_pairs_of(conv)
     seen, tiles = plan_rows(conv, parts)
     return TiledConvolution(planning, operation, seen, tiles, whole=conv)
+
+
+_MOST_PARTS: Final = 5
+"""Each makes the multiplications of the whole."""
+
+_Channels = npt.NDArray[np.bool_]
+
+
+def split_by_scale(found: TiledConvolution) -> Plan | None:
+    """Return the plan of parts, where too many results of ``found`` would differ and fewer do of
+    those; None: it stays whole.
+    """
+    conv = found.conv
+    if not conv.per_channel or conv.output_view != conv.target.view or conv.parts != (1, 1):
+        return None
+    parts = _parts(conv)
+    return None if len(parts) < 2 else _sum_of_parts(found, parts)
+
+
+def _sum_of_parts(whole: TiledConvolution, parts: Sequence[Convolution]) -> Plan:
+    """Return the plan of ``parts``: all of them ``whole``, with the results of some channels each.
+
+    Only the last sum writes the result, and reads none of it: that it ran shows there.
+    """
+    from delegate.lower.max_pool_sums import sums  # on demand: few models need parts
+
+    conv, result = whole.conv, whole.operation.result
+    unit = conv.chip.groups.surface_pixels(conv.is_depthwise)
+    apart = conv.target.via_scratch(conv.target.location, whole.surfaces_written, unit)
+    map_bytes = align(apart.size_bytes, DMA_ALIGN_BYTES)
+
+    def emit(memory: Memory) -> Layer:
+        def part(conv: Convolution, target: DeviceTensor) -> Layer:
+            tensors = {**memory.tensors, result: target}
+            return replace(whole, conv=conv).emit(replace(memory, tensors=tensors))
+
+        total, other = (
+            replace(apart, location=memory.work.moved(number * map_bytes)) for number in range(2)
+        )
+        layer = part(parts[0], total)
+        tasks = [*layer.tasks]
+        for number, one in enumerate(parts[1:], 2):
+            is_last = number == len(parts)
+            tasks += part(one, other).tasks
+            target = memory.tensors[result] if is_last else total
+            tasks += sums(conv.chip, total, other, target)
+        choice = f"in {len(parts)} parts by channels' scales, {layer.choice}"
+        return replace(layer, tasks=tuple(tasks), choice=choice)
+
+    channels = depthwise_channels(conv.target.view.channels, conv.chip.groups)
+    plan = whole.plan
+    footprint = replace(plan.footprint, writes=surfaces_of(channels), work_bytes=2 * map_bytes)
+    return Plan(whole.operation, footprint, emit)
+
+
+def _parts(conv: Convolution) -> tuple[Convolution, ...]:
+    """The widest range of scales that differs most is halved until few enough results do."""
+    everything = np.ones(conv.ratios.size, np.bool_)
+    channels: list[_Channels] = [everything]
+    shares = [_share(conv)]
+    while sum(shares) > MOST_DIFFERING:
+        number = int(np.argmax(shares))
+        halves = _halves(conv, channels[number])
+        if len(channels) == _MOST_PARTS or halves is None:
+            return ()  # the whole says why
+        channels[number : number + 1] = halves
+        shares[number : number + 1] = [_share(_part(conv, half)) for half in halves]
+    return tuple(_part(conv, some) for some in channels) if len(channels) > 1 else ()
+
+
+def _share(conv: Convolution) -> float:
+    """1 where no stages are near enough."""
+    try:
+        return share_differing(conv)
+    except LoweringError:
+        return 1.0
+
+
+def _halves(conv: Convolution, channels: _Channels) -> tuple[_Channels, _Channels] | None:
+    """Return two halves of the channels, by powers of two (TensorFlow Lite's units), else by
+    numbers of channels. None: all have one scale.
+    """
+    exponents = np.frexp(conv.ratios)[1]
+    low, high = exponents[channels].min(), exponents[channels].max()
+    upper = channels & (exponents >= (low + high + 1) // 2)
+    if low == high:
+        upper = channels & (conv.ratios > np.median(conv.ratios[channels]))
+    return (channels & ~upper, upper) if upper.any() else None
+
+
+def _part(conv: Convolution, channels: _Channels) -> Convolution:
+    """The others give the zero point."""
+    return with_results(conv, ~channels, np.zeros(conv.ratios.size, np.int64))

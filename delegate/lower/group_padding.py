@@ -41,24 +41,18 @@ def with_group_padding(
     for plan in plans:
         box = _box(planning, plan.footprint.result)
         rooms.append(box.surfaces_to(other for other in earlier if box.meets(other)))
-        if _fetches_its_result(planning, plan):
-            found.append(via_scratch(planning, plan))
-        else:
-            found.append(_within(planning, plan, rooms[-1]))
+        is_within = plan.footprint.writes <= rooms[-1] and not _fetches_its_result(planning, plan)
+        found.append(plan if is_within else via_scratch(planning, plan))
         earlier.append(box)
     for number, surfaces in _wanted(planning, found, hosted).items():
         plan, room = found[number], rooms[number]
         if plan.completed is not None:
-            plan = _within(planning, plan.completed(), room)
+            plan = plan.completed()
+            plan = via_scratch(planning, plan) if plan.footprint.writes > room else plan
         if plan.footprint.writes < surfaces:
             plan = _padded(planning.chip, plan, min(surfaces, room))
         found[number] = plan
     return found
-
-
-def _within(planning: Planning, plan: Plan, room: int) -> Plan:
-    """Return ``plan`` so that it writes no more than ``room`` surfaces of its result."""
-    return via_scratch(planning, plan) if plan.footprint.writes > room else plan
 
 
 def _fetches_its_result(planning: Planning, plan: Plan) -> bool:

@@ -57,8 +57,8 @@ from delegate.lower.memory.placement import (
 )
 from delegate.lower.memory.tensors import DeviceTensor, View, binding_of
 from delegate.lower.operation import ConstantPool, Edge, Memory, Operation, Plan, Planning, Workload
-from delegate.lower.tables import share_loads, uses_tables
-from delegate.lower.task import BufferId, Ref
+from delegate.lower.tables import share_loads
+from delegate.lower.task import BufferId, DpuTask, Ref
 from delegate.lower.tiling.geometry import Axis
 from delegate.model.graph import Graph
 
@@ -79,7 +79,10 @@ def lower_partition(
     graph, partition, places = workload.graph, workload.partition, workload.places
     folds = folded_inputs(chip, workload)
     planning = Planning(chip, graph, folds, places)
-    plans = _plans(planning, workload, joins=joins)
+    plans = [operation.plan(planning, operation) for operation in workload.operations]
+    if joins:
+        plans = fuse(plans, planning, (*partition.outputs, *places))
+    plans = with_group_padding(planning, plans, partition.inputs)
     footprints = [plan.footprint for plan in plans]
     fixed = {*partition.inputs, *partition.outputs, *places}
     in_place = results_in_place(graph, footprints, fixed)
@@ -88,13 +91,19 @@ def lower_partition(
     nodes = [footprint.node for footprint in footprints]
     constants = ConstantPool()
     check_sizes(graph, nodes, memory.sizes_bytes)
-    lowered = []
-    for number, plan in enumerate(_taken_from(plans)):
-        work = Ref(BufferId.SCRATCH, memory.work.get(number, NO_WORK).start)
-        lowered.append(plan.emit(Memory(memory.tensors, constants, work)))
+    lowered: list[Layer] = []
+    # A plan may hold its weights in the device's terms, which are among the constants once it is
+    # lowered: none is kept longer.
+    plans.reverse()
+    while plans:
+        work = Ref(BufferId.SCRATCH, memory.work.get(len(lowered), NO_WORK).start)
+        lowered.append(plans.pop().emit(Memory(memory.tensors, constants, work)))
         when_lowered(lowered[-1].nodes)
-    layers = tuple(legal_layer(chip, layer, constants) for layer in share_loads(lowered))
-    table_atoms, behind = _table_atoms(layers, memory, constants)
+    tasks = (task for layer in lowered for task in layer.tasks)
+    has_tables = any(isinstance(task, DpuTask) and task.table is not None for task in tasks)
+    ready = share_loads(lowered) if has_tables else lowered
+    layers = tuple(legal_layer(chip, layer, constants) for layer in ready)
+    table_atoms, behind = _table_atoms(memory, constants) if has_tables else (None, 0)
     content = constants.content()
     sizes_bytes = {
         **memory.sizes_bytes,
@@ -114,23 +123,6 @@ def lower_partition(
         live_bytes=memory.live_bytes,
         table_atoms=table_atoms,
     )
-
-
-def _plans(planning: Planning, workload: Workload, *, joins: bool) -> list[Plan]:
-    """Plan all operations so that none writes over what others still read."""
-    plans = [operation.plan(planning, operation) for operation in workload.operations]
-    if joins:
-        plans = fuse(plans, planning, (*workload.partition.outputs, *workload.places))
-    return with_group_padding(planning, plans, workload.partition.inputs)
-
-
-def _taken_from(plans: list[Plan]) -> Iterator[Plan]:
-    """Each in turn, and kept no longer: a plan may hold its weights in the device's terms, which
-    are among the constants once it is lowered.
-    """
-    plans.reverse()
-    while plans:
-        yield plans.pop()
 
 
 def _binding(graph: Graph, memory: MemoryPlan, edge: Edge) -> TensorBinding:
@@ -159,14 +151,10 @@ def folded_inputs(chip: Chip, workload: Workload) -> Mapping[int, tuple[View, Fo
     return folds
 
 
-def _table_atoms(
-    layers: tuple[Layer, ...], memory: MemoryPlan, constants: ConstantPool
-) -> tuple[tuple[Ref, Ref] | None, int]:
+def _table_atoms(memory: MemoryPlan, constants: ConstantPool) -> tuple[tuple[Ref, Ref], int]:
     """Return the atom that loads of tables copy and its target, and the bytes that these take
     behind SCRATCH.
     """
-    if not uses_tables(layers):
-        return None, 0
     end = memory.sizes_bytes[BufferId.SCRATCH]
     behind = align(end, DMA_ALIGN_BYTES) + ATOM_BYTES - end
     copied = Ref(BufferId.SCRATCH, end + behind - ATOM_BYTES)

@@ -60,8 +60,6 @@ def _index(use: TableUse) -> BnStage:
 
 def share_loads(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     """Tasks that follow one another use the same load, as far as their functions fit into one."""
-    if not uses_tables(layers):
-        return tuple(layers)
     loads = _loads([task for layer in layers for task in layer.tasks])
     return tuple(
         replace(layer, tasks=tuple(_within(task, next(loads)) for task in layer.tasks))
@@ -69,18 +67,14 @@ def share_loads(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     )
 
 
-def uses_tables(layers: Sequence[Layer]) -> bool:
-    """Return whether any task needs a load before it."""
-    return any(_function(task) is not None for layer in layers for task in layer.tasks)
-
-
 def _loads(tasks: Sequence[Task]) -> Iterator[tuple[bytes, ...]]:
     """Yield for every task all functions of the load that it may use."""
     functions: list[bytes] = []
     count = 0
     for task in tasks:
-        function = _function(task)
-        if function is not None and function not in functions:
+        use = task.table if isinstance(task, DpuTask) else None
+        function = b"" if use is None else use.functions[use.slot]
+        if use is not None and function not in functions:
             is_full = sum(map(len, functions)) + len(function) > TABLE_STEPS
             if functions and (is_full or is_curve(function) or is_curve(functions[0])):
                 yield from repeat(tuple(functions), count)
@@ -88,12 +82,6 @@ def _loads(tasks: Sequence[Task]) -> Iterator[tuple[bytes, ...]]:
             functions.append(function)
         count += 1
     yield from repeat(tuple(functions), count)
-
-
-def _function(task: Task) -> bytes | None:
-    if not isinstance(task, DpuTask) or task.table is None:
-        return None
-    return task.table.functions[task.table.slot]
 
 
 def _within(task: Task, functions: tuple[bytes, ...]) -> Task:

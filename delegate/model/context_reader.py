@@ -26,10 +26,10 @@ from delegate.model.graph import (
     Sparsity,
     Tensor,
     metadata_text,
+    operator_name,
 )
 from delegate.model.operator_options import RuntimeOptions
 from delegate.model.tensor_content import dense_bytes, view_content
-from delegate.model.tflite_operators import operator_name
 
 # TfLiteAllocationType: what makes a tensor a constant, and what makes its shape unknown.
 ALLOCATION_MMAP_RO = 1

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.element import Element
+from delegate.model.tflite_operators import BUILTIN_OPERATORS, CUSTOM
 
 T = TypeVar("T")
 
@@ -190,6 +191,15 @@ class StoredOptions(Protocol):
         """Return the decoded options; None: they are missing or hold a value this version does not
         know. Raises ModelError for a corrupt table.
         """
+
+
+def operator_name(builtin_code: int, custom_name: str) -> str:
+    """The name of an operator as ``Node.op`` has it: "CONV_2D", "CUSTOM:<name>", "UNKNOWN_300"."""
+    if builtin_code == CUSTOM:
+        return f"CUSTOM:{custom_name}"
+    if 0 <= builtin_code < len(BUILTIN_OPERATORS):
+        return BUILTIN_OPERATORS[builtin_code]
+    return f"UNKNOWN_{builtin_code}"
 
 
 @dataclass(frozen=True, slots=True)

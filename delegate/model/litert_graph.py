@@ -24,10 +24,10 @@ import numpy.typing as npt
 
 from delegate.errors import DelegateError
 from delegate.model.context_reader import AFFINE_QUANTIZATION, ALLOCATION_MMAP_RO
-from delegate.model.graph import DType
+from delegate.model.graph import DType, operator_name
 from delegate.model.stored_options import STORED
 from delegate.model.tensor_content import dense_bytes
-from delegate.model.tflite_operators import CUSTOM, operator_name
+from delegate.model.tflite_operators import CUSTOM
 
 _HEADER = struct.Struct("<4H")
 _MAJOR: Final = 1

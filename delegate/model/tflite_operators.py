@@ -59,12 +59,3 @@ DELEGATE = BUILTIN_OPERATORS.index("DELEGATE")
 
 
 PLACEHOLDER_FOR_GREATER_OP_CODES = BUILTIN_OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")
-
-
-def operator_name(builtin_code: int, custom_name: str) -> str:
-    """The name of an operator as ``Node.op`` has it: "CONV_2D", "CUSTOM:<name>", "UNKNOWN_300"."""
-    if builtin_code == CUSTOM:
-        return f"CUSTOM:{custom_name}"
-    if 0 <= builtin_code < len(BUILTIN_OPERATORS):
-        return BUILTIN_OPERATORS[builtin_code]
-    return f"UNKNOWN_{builtin_code}"

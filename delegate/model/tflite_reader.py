@@ -34,10 +34,11 @@ from delegate.model.graph import (
     Quantization,
     Tensor,
     metadata_text,
+    operator_name,
 )
 from delegate.model.operator_options import FileOptions
 from delegate.model.tensor_content import MAX_RANK, dense_bytes, read_sparsity, view_content
-from delegate.model.tflite_operators import CUSTOM, operator_name
+from delegate.model.tflite_operators import CUSTOM
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
     PLACEHOLDER_OFFSET,

@@ -25,7 +25,6 @@ from delegate.lower.task import (
     ConvTask,
     DpuTask,
     ElementwiseTask,
-    EwStage,
     FeatureInput,
     OutputCube,
     Ref,
@@ -35,9 +34,8 @@ from delegate.lower.task import (
     TaskKind,
     Weights,
 )
-from delegate.npu.encode import ScheduledTask, encode_task
 from delegate.npu.program_types import WORD_BYTES, Program
-from delegate.npu.regcmd import TAIL_WORDS, VALUE_MASK, Segment
+from delegate.npu.regcmd import TAIL_WORDS, VALUE_MASK, ScheduledTask, Segment, encode_task
 
 KEPT_TABLE: Final = "kept-table"
 """A task looks up in tables that it does not find loaded by the task right before it."""
@@ -72,12 +70,17 @@ def task_forms(
 ) -> Iterator[TaskForm]:
     """Yield the form of each task. ``segments``: their commands."""
     before: ScheduledTask | None = None
+    registers = chip.registers.by_name
+    places = {registers[name].offset: text for name, text in COMPUTED.items() if name in registers}
     for item, segment in zip(tasks, segments, strict=True):
-        relies_on = list(_computed(chip, segment))
+        computed = (slot for slot in segment.addresses if slot.target.buffer in _WRITTEN)
+        offsets = (segment.words[slot.word] & 0xFFFF for slot in computed)
+        relies_on = [places[offset] for offset in offsets if offset in places]
         if isinstance(item.task, DpuTask) and item.task.table is not None:
             is_loaded = before is not None and isinstance(before.task, TableLoad)
             relies_on += [] if is_loaded else [KEPT_TABLE]
-        yield TaskForm(form_of(chip, segment), tuple(relies_on))
+        form = form_of(chip, segment.enable_mask, segment.words)
+        yield TaskForm(form, tuple(relies_on))
         before = item
 
 
@@ -88,30 +91,14 @@ def program_forms(program: Program) -> Iterator[TaskForm]:
         first = task.regcmd_offset // WORD_BYTES
         body = words[first : first + task.regcmd_count - TAIL_WORDS].tolist()
         relies_on = tuple(task.form.split()[1:])
-        yield TaskForm(_form(chip, task.enable_mask, body), relies_on)
+        yield TaskForm(form_of(chip, task.enable_mask, body), relies_on)
 
 
-def form_of(chip: Chip, segment: Segment) -> Form:
-    """Return the form of the task with these commands."""
-    return _form(chip, segment.enable_mask, segment.words)
-
-
-def _form(chip: Chip, enable_mask: int, words: Iterable[int]) -> Form:
+def form_of(chip: Chip, enable_mask: int, words: Iterable[int]) -> Form:
+    """Return the form of the task that starts ``enable_mask`` behind these commands."""
     registers: Registers = {word & 0xFFFF: word >> 16 & VALUE_MASK for word in words}
     found: Form = part_of("delegate.chip", chip.target, "forms").form_of(enable_mask, registers)
     return found
-
-
-def _computed(chip: Chip, segment: Segment) -> Iterator[str]:
-    places = {
-        chip.registers.by_name[name].offset: relation
-        for name, relation in COMPUTED.items()
-        if name in chip.registers.by_name
-    }
-    for slot in segment.addresses:
-        relation = places.get(segment.words[slot.word] & 0xFFFF)
-        if relation is not None and slot.target.buffer in _WRITTEN:
-            yield relation
 
 
 _PLACE: Final = Ref(BufferId.CONSTANTS, 0)
@@ -147,24 +134,18 @@ class FormEvidence:
         before.
         """
         key = kind, element, _without_numbers(stages), keeps_weights
-        if key not in self._memory:
-            self._memory[key] = self._standing(*key)
-        return self._memory[key]
-
-    def _standing(
-        self, kind: TaskKind, element: Element, stages: Stages, keeps_weights: bool
-    ) -> Standing:
-        task = _task(self.chip, kind, element, stages)
+        if key in self._memory:
+            return self._memory[key]
+        task = _task(self.chip, kind, element, key[2])
         if keeps_weights and isinstance(task, ConvTask):
             task = replace(task, cbuf=replace(task.cbuf, weight_reuse=True))
-        form = self._form_of(task)
-        if form is None:
-            return Standing.REFUSED
-        if self.known is None:
-            return Standing.WHOLE
-        if self.known.refusal(form):
-            return Standing.REFUSED
-        return Standing.WHOLE if self.is_exact else self.known.standing_of_stages(form)
+        form, found = self._form_of(task), Standing.WHOLE
+        if form is None or (self.known is not None and self.known.refusal(form)):
+            found = Standing.REFUSED
+        elif self.known is not None and not self.is_exact:
+            found = self.known.standing_of_stages(form)
+        self._memory[key] = found
+        return found
 
     def knows_dilations(
         self, kind: TaskKind, dilations: tuple[int, int], element: Element, /
@@ -197,9 +178,10 @@ class FormEvidence:
     def _form_of(self, task: Task) -> Form | None:
         """Return the form of ``task``; None: the encoder refuses it."""
         try:
-            return form_of(self.chip, encode_task(self.chip, "", task))
+            segment = encode_task(self.chip, "", task)
         except EncodingError:
             return None
+        return form_of(self.chip, segment.enable_mask, segment.words)
 
     def refusal(self, task: TaskForm) -> str:
         """Return why a program may not have such a task; empty: it may. Float models have no other
@@ -225,6 +207,19 @@ def evidence_for(chip: Chip, *, is_exact: bool) -> FormEvidence:
 def _without_numbers(stages: Stages) -> Stages:
     """Stages that are equal for stages of one form, as far as that is simple."""
     bs, bn, ew, out = stages.bs, stages.bn, stages.ew, stages.out_convert
+    if ew is not None:
+        ew = replace(
+            ew,
+            operand=None if ew.operand is None else _PLACE if ew.per_channel else _MAP,
+            truncate=min(ew.truncate, 1),
+            surface_stride_bytes=0 if ew.operand is None else _SIDE * _SIDE * ATOM_BYTES,
+            line_stride_bytes=None,
+            offset=0,
+            scale=1,
+            shift=0,
+            register_operand=0,
+            relux_max=_number(ew.relux_max),
+        )
     return Stages(
         replace(
             bs,
@@ -247,7 +242,7 @@ def _without_numbers(stages: Stages) -> Stages:
             relux_max=_number(bn.relux_max),
             operands=_place(bn.operands),
         ),
-        None if ew is None else _operand_alone(ew),
+        ew,
         replace(
             out,
             scale=1,
@@ -268,21 +263,6 @@ def _number(value: int | None) -> int | None:
 
 def _place(ref: Ref | None) -> Ref | None:
     return None if ref is None else _PLACE
-
-
-def _operand_alone(ew: EwStage) -> EwStage:
-    return replace(
-        ew,
-        operand=None if ew.operand is None else _PLACE if ew.per_channel else _MAP,
-        truncate=min(ew.truncate, 1),
-        surface_stride_bytes=0 if ew.operand is None else _SIDE * _SIDE * ATOM_BYTES,
-        line_stride_bytes=None,
-        offset=0,
-        scale=1,
-        shift=0,
-        register_operand=0,
-        relux_max=_number(ew.relux_max),
-    )
 
 
 def _convolution(chip: Chip, kind: TaskKind, element: Element, stages: Stages) -> ConvTask:

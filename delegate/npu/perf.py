@@ -28,19 +28,16 @@ from delegate.npu.rk3588.encoder import LOAD_WORDS
 
 def estimate_task(chip: Chip, task: Task | TableLoad) -> Estimate:
     """Return the estimate of one task."""
-    moved = _bytes_moved(task)
-    npu = _npu_cycles(chip, task) if isinstance(task, ConvTask) else 0
+    moved, npu = _bytes_moved(task), 0
+    if isinstance(task, ConvTask):
+        pixels, outputs = task.output.height * task.output.width, task.output.channels_real
+        taps, size = task.weights.kh * task.weights.kw, task.element.bytes
+        if task.is_depthwise:
+            npu = depthwise_cycles(chip, pixels, outputs, taps, size)
+        else:
+            npu = dense_cycles(chip, pixels, outputs, task.feature.channels_real, taps, size)
     ddr = ddr_cycles(chip, moved)
     return Estimate(npu, ddr, max(npu, ddr), moved)
-
-
-def _npu_cycles(chip: Chip, task: ConvTask) -> int:
-    pixels = task.output.height * task.output.width
-    taps = task.weights.kh * task.weights.kw
-    if task.is_depthwise:
-        return depthwise_cycles(chip, pixels, task.output.channels_real, taps, task.element.bytes)
-    inputs = task.feature.channels_real
-    return dense_cycles(chip, pixels, task.output.channels_real, inputs, taps, task.element.bytes)
 
 
 def _cube_bytes(task: Task) -> int:
@@ -117,18 +114,16 @@ def work_of(chip: Chip, layers: Sequence[Layer], program: Program) -> Work:
 
 def work_of_tasks(chip: Chip, tasks: Iterable[Task]) -> Work:
     """Return what ``tasks`` need, but for their commands."""
-    return Work(tuple(_task_work(chip, task) for task in tasks), 0)
-
-
-def _task_work(chip: Chip, task: Task) -> TaskWork:
-    estimate = estimate_task(chip, task)
-    output, dpu = task.output, 0
-    if isinstance(task, ElementwiseTask):  # of the PPU nobody has published a rate: bytes alone
-        # The vendor's table gives a convolution of one step a floor, 8 elements per cycle of int8
-        # and of fp16: what the DPU behind it takes, by inference.
-        pixels, size = output.height * output.width, output.element_bytes
-        dpu = dense_cycles(chip, pixels, output.channels_real, 1, 1, size)
-    return TaskWork(estimate.npu_cycles, dpu, estimate.bytes)
+    found = []
+    for task in tasks:
+        estimate, output, dpu = estimate_task(chip, task), task.output, 0
+        if isinstance(task, ElementwiseTask):  # of the PPU nobody has published a rate: bytes alone
+            # The vendor's table gives a convolution of one step a floor, 8 elements per cycle of
+            # int8 and of fp16: what the DPU behind it takes, by inference.
+            pixels, size = output.height * output.width, output.element_bytes
+            dpu = dense_cycles(chip, pixels, output.channels_real, 1, 1, size)
+        found.append(TaskWork(estimate.npu_cycles, dpu, estimate.bytes))
+    return Work(tuple(found), 0)
 
 
 def duration(chip: Chip, works: Sequence[Work], driver: Driver, cores: int = 1) -> Duration:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import flatbuffers
@@ -21,7 +22,6 @@ from delegate.lower.lowered import Layer, LoweredPartition
 from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import BufferId, ConvTask, TableLoad, Task
 from delegate.npu import FORMAT_VERSION, program_types
-from delegate.npu.encode import ScheduledTask, encode_task, with_table_loads
 from delegate.npu.evidence import KEPT_TABLE, TaskForm, task_forms
 from delegate.npu.perf import estimate_task
 from delegate.npu.program_check import check_program
@@ -40,7 +40,15 @@ from delegate.npu.program_types import (
     Reloc,
     Slot,
 )
-from delegate.npu.regcmd import TAIL_WORDS, Segment, segment_stride_words, tail_words
+from delegate.npu.regcmd import (
+    TAIL_WORDS,
+    ScheduledTask,
+    Segment,
+    encode_task,
+    segment_stride_words,
+    tail_words,
+    with_table_loads,
+)
 
 __all__ = [
     "Program",
@@ -79,15 +87,19 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     _check_reuse(lowered, tasks)
     forms = list(task_forms(lowered.chip, tasks, segments))
     _check_forms(lowered, tasks, forms)
-    offsets, size_words = _place(segments)
-    buffers = _buffers(lowered, _stream(segments, offsets, size_words))
+    offsets, regcmd, relocs = _stream(segments)
+    sizes = {BufferId.REGCMD: len(regcmd), **lowered.sizes_bytes}
+    contents = {BufferId.REGCMD: regcmd, BufferId.CONSTANTS: lowered.constants}
+    buffers = tuple(
+        ProgramBuffer(sizes.get(buffer, 0), contents.get(buffer, b"")) for buffer in BufferId
+    )
     _check_extents(lowered, tasks, buffers)
     program = Program(
         chip=lowered.chip.name,
         compiler=compiler,
         name=lowered.name,
         buffers=buffers,
-        relocs=tuple(_relocs(segments, offsets)),
+        relocs=tuple(relocs),
         layers=tuple(ProgramLayer(item.name, item.op, item.nodes) for item in layers),
         tasks=tuple(
             _program_task(lowered.chip, item, segment, first, form)
@@ -169,26 +181,28 @@ def _check_extents(
 _WRITTEN = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
 
 
-def _place(segments: list[Segment]) -> tuple[list[int], int]:
-    """Return the first word of every segment, and the size of all."""
-    offsets, end = [], 0
-    for segment in segments:
-        offsets.append(end)
-        end += segment_stride_words(len(segment.words))
-    return offsets, end
-
-
-def _stream(segments: list[Segment], offsets: list[int], size_words: int) -> bytes:
-    """Return all segments with their tails; links hold the offset until they are relocated."""
-    words = np.zeros(size_words, dtype="<u8")
+def _stream(segments: list[Segment]) -> tuple[list[int], bytes, list[Reloc]]:
+    """Return the first word of every segment, all segments with their tails, and the relocations;
+    links hold the offset until they are relocated.
+    """
+    *offsets, end = accumulate(
+        (segment_stride_words(len(segment.words)) for segment in segments), initial=0
+    )
+    words, relocs = np.zeros(end, dtype="<u8"), []
     for segment, after, first in zip(segments, [*segments[1:], None], offsets, strict=True):
         next_body = None if after is None else len(after.words)
         content = (*segment.words, *tail_words(next_body, segment.enable_mask))
         words[first : first + len(content)] = np.array(content, dtype=np.uint64)
+        relocs += [
+            Reloc(first + slot.word, slot.target.buffer, slot.target.offset)
+            for slot in segment.addresses
+        ]
         if after is not None:
+            link = first + len(segment.words)
             next_offset = (first + segment_stride_words(len(segment.words))) * WORD_BYTES
-            words[first + len(segment.words)] |= np.uint64(next_offset << 16)
-    return words.tobytes()
+            words[link] |= np.uint64(next_offset << 16)
+            relocs.append(Reloc(link, BufferId.REGCMD, next_offset))
+    return offsets, words.tobytes(), relocs
 
 
 def _program_task(
@@ -207,24 +221,6 @@ def _program_task(
         ddr_cycles=cost.ddr_cycles,
         bytes=cost.bytes,
         form=" ".join(form.names),
-    )
-
-
-def _relocs(segments: list[Segment], offsets: list[int]) -> Iterator[Reloc]:
-    for index, segment in enumerate(segments):
-        first = offsets[index]
-        for slot in segment.addresses:
-            yield Reloc(first + slot.word, slot.target.buffer, slot.target.offset)
-        if index + 1 < len(segments):
-            link = first + len(segment.words)
-            yield Reloc(link, BufferId.REGCMD, offsets[index + 1] * WORD_BYTES)
-
-
-def _buffers(lowered: LoweredPartition, regcmd: bytes) -> tuple[ProgramBuffer, ...]:
-    sizes = {BufferId.REGCMD: len(regcmd), **lowered.sizes_bytes}
-    contents = {BufferId.REGCMD: regcmd, BufferId.CONSTANTS: lowered.constants}
-    return tuple(
-        ProgramBuffer(sizes.get(buffer, 0), contents.get(buffer, b"")) for buffer in BufferId
     )
 
 
@@ -297,7 +293,17 @@ def _end_table(builder: flatbuffers.Builder) -> int:
 
 def _tables(builder: flatbuffers.Builder, fields: Fields, items: Sequence[object]) -> int:
     """Return a vector of tables, one for each of ``items``."""
-    offsets = [_table(builder, fields, item) for item in items]
+    offsets = []
+    for item in items:
+        values = [
+            _value(item, name) if kind in _NUMBERS else _content(builder, kind, getattr(item, name))
+            for name, kind in fields.items()
+        ]
+        builder.StartObject(len(fields))
+        for slot, (kind, value) in enumerate(zip(fields.values(), values, strict=True)):
+            prepend = _NUMBERS.get(kind, flatbuffers.Builder.PrependUOffsetTRelativeSlot)
+            prepend(builder, slot, value, 0)
+        offsets.append(_end_table(builder))
     builder.StartVector(4, len(offsets), 4)
     for offset in reversed(offsets):
         builder.PrependUOffsetTRelative(offset)
@@ -312,18 +318,6 @@ _NUMBERS = {
     Kind.UINT64: flatbuffers.Builder.PrependUint64Slot,
     Kind.FLOAT32: flatbuffers.Builder.PrependFloat32Slot,
 }
-
-
-def _table(builder: flatbuffers.Builder, fields: Fields, item: object) -> int:
-    values = [
-        _value(item, name) if kind in _NUMBERS else _content(builder, kind, getattr(item, name))
-        for name, kind in fields.items()
-    ]
-    builder.StartObject(len(fields))
-    for slot, (kind, value) in enumerate(zip(fields.values(), values, strict=True)):
-        prepend = _NUMBERS.get(kind, flatbuffers.Builder.PrependUOffsetTRelativeSlot)
-        prepend(builder, slot, value, 0)
-    return _end_table(builder)
 
 
 def _value(item: object, name: str) -> int | float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from delegate.chip.register_model import RegisterMap
 from delegate.errors import ProgramError
 from delegate.lower.lowered import Fold, Spread, TensorBinding
 from delegate.lower.task import BufferId
-from delegate.npu.program_types import WORD_BYTES, Program, ProgramTask, Reloc
+from delegate.npu.program_types import WORD_BYTES, Program, Reloc
 from delegate.npu.regcmd import (
     SEGMENT_ALIGN_WORDS,
     TAIL_WORDS,
@@ -125,25 +125,21 @@ def _check_tasks(program: Program) -> None:
         end_of_previous, job = end, task.job
 
 
-def _tail(program: Program, task: ProgramTask) -> list[Command]:
-    end = task.regcmd_offset // WORD_BYTES + task.regcmd_count
-    return [unpack_word(int(word)) for word in program.words()[end - TAIL_WORDS : end]]
-
-
 def _check_links(program: Program) -> None:
     """Check that every tail links to the next task of its job or ends the chain, and starts its
     blocks.
     """
-    targets = {reloc.word: reloc for reloc in program.relocs}
+    words, targets = program.words(), {reloc.word: reloc for reloc in program.relocs}
     following = (*program.tasks[1:], None)
     for index, (task, after) in enumerate(zip(program.tasks, following, strict=True)):
         place = f"tail of task {index}"
-        link, amount, barrier, enable = _tail(program, task)
+        link_word = task.regcmd_offset // WORD_BYTES + task.regcmd_count - TAIL_WORDS
+        tail = words[link_word : link_word + TAIL_WORDS]
+        link, amount, barrier, enable = (unpack_word(int(word)) for word in tail)
         names = [c.register.full_name if c.register else "" for c in (amount, barrier, enable)]
         expected = ["PC.REGISTER_AMOUNTS", "SYNC.BARRIER", "ENABLE.OPERATION_ENABLE"]
         _require(names == expected, f"{place} is not link, amount, barrier and start")
         _require(enable.value == task.enable_mask, f"{place} starts other blocks than the task")
-        link_word = task.regcmd_offset // WORD_BYTES + task.regcmd_count - TAIL_WORDS
         reloc = targets.get(link_word)
         if after is None or after.job != task.job:
             is_end = link == Command(0, 0, 0, None) and reloc is None and amount.value == 0
@@ -173,25 +169,16 @@ def _check_relocs(program: Program) -> None:
         same = command.value == reloc.addend & VALUE_MASK
         _require(same, f"word {reloc.word} and its relocation disagree")
         relocated.add(reloc.word)
-    missing = _unrelocated(words, relocated, registers)
+    # Words that write an address which nobody relocates and which some reader may use.
+    written = (words >> np.uint64(48)) << np.uint64(16) | words & np.uint64(0xFFFF)
+    addresses, needed = _address_registers(registers)
+    has_value = words >> np.uint64(16) & np.uint64(VALUE_MASK) != 0
+    missing = np.isin(written, addresses) & (has_value | np.isin(written, needed))
+    missing[list(relocated)] = False
     for task in program.tasks:
         first = task.regcmd_offset // WORD_BYTES
         found = np.flatnonzero(missing[first : first + task.regcmd_count])
         _require(found.size == 0, f"word {first + found[:1].sum()} has an unrelocated address")
-
-
-def _unrelocated(
-    words: npt.NDArray[np.uint64], relocated: Collection[int], chip: RegisterMap
-) -> npt.NDArray[np.bool_]:
-    """Words that write an address which nobody relocates and which some reader may use."""
-    registers = (words >> np.uint64(48)) << np.uint64(16) | words & np.uint64(0xFFFF)
-    values = words >> np.uint64(16) & np.uint64(VALUE_MASK)
-    addresses, needed = _address_registers(chip)
-    missing: npt.NDArray[np.bool_] = np.isin(registers, addresses) & (
-        (values != 0) | np.isin(registers, needed)
-    )
-    missing[list(relocated)] = False
-    return missing
 
 
 @functools.cache

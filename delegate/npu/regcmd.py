@@ -8,19 +8,28 @@ Values of registers as tables: what both chips' encoders give registers of the s
 
 A table maps registers (``"CNA.CONV_CON3"``) to the true values of their fields, or to the place
 whose address they hold. Registers and fields that no table names are 0.
+
+Tasks of integers in, segments out, by the encoder of a chip (``encode_task``); and the tasks of a
+program in their order, all of one job, with the loads of tables that they need. Every segment
+carries the full register set: nothing is inherited from earlier tasks, so that the same bytes serve
+a device that starts each task on its own and one that runs the whole chain. What the chip lacks or
+no known program does is refused; no register value is guessed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
 
-from delegate.chip.register_model import Access, BurstLength, CvtOrder, Field, Register, RegisterMap
+from delegate.chip.chip import Chip
+from delegate.chip.chips import part_of
+from delegate.chip.register_model import Access, BurstLength, CvtOrder, Register, RegisterMap
 from delegate.chip.rk3588.registers import REGISTERS
 from delegate.errors import EncodingError
-from delegate.lower.task import ConvTask, DpuTask, Ref
+from delegate.lower.legalize import used_by
+from delegate.lower.task import ConvTask, DpuTask, Ref, TableLoad, Task
 
 TAIL_WORDS = 4
 """Link, length of the next segment, barrier, start word: the end of every segment (observed)."""
@@ -135,13 +144,11 @@ class RegCmdWriter:
 
         Raises EncodingError on a value outside its field, and KeyError on a name outside the table.
         """
-        self._claim(name, again=False)
-        self._append(name, fields)
+        self._write(name, fields, again=False)
 
     def rewrite(self, name: str, /, **fields: int) -> None:
         """Write as ``write`` does, for a register that correct programs write more than once."""
-        self._claim(name, again=True)
-        self._append(name, fields)
+        self._write(name, fields, again=True)
 
     def write_table(self, names: Iterable[str], table: Mapping[str, Value]) -> None:
         """Write the registers ``names`` with what ``table`` gives them; they may be repeated."""
@@ -171,7 +178,8 @@ class RegCmdWriter:
         one = pack_word(target.target, target.offset, 1) - empty
         self._words += [empty + value * one for value in values]
 
-    def _append(self, name: str, fields: Mapping[str, int]) -> None:
+    def _write(self, name: str, fields: Mapping[str, int], *, again: bool) -> None:
+        self._claim(name, again)
         try:
             word = _word(self._registers, name, tuple(fields.items()))
         except _FieldError as error:
@@ -235,22 +243,17 @@ def _word(registers: RegisterMap, name: str, fields: tuple[tuple[str, int], ...]
     """Return the command word that gives ``fields`` their values. Raises _FieldError."""
     target = registers.register(name)
     value = 0
-    for field_name, field_value in fields:
-        value |= _encoded(target, target.field(field_name), int(field_value))
+    for field_name, true_value in fields:
+        field = target.field(field_name)
+        low, high = field.limits
+        number, rest = divmod(int(true_value), field.unit)
+        problem = f"= {int(true_value)} is not a multiple of {field.unit}" if rest else ""
+        if not low <= true_value <= high:
+            problem = f"= {int(true_value)} exceeds the limit {low}..{high}"
+        if problem:
+            raise _FieldError(f"{name}.{field_name}", problem)
+        value |= ((number - field.minus_one) << field.lo) & field.mask
     return pack_word(target.target, target.offset, value)
-
-
-def _encoded(target: Register, field: Field, value: int) -> int:
-    place = f"{target.full_name}.{field.name}"
-    low, high = field.limits
-    if not low <= value <= high:
-        raise _FieldError(place, f"= {value} exceeds the limit {low}..{high}")
-    number, rest = divmod(value, field.unit)
-    if rest:
-        raise _FieldError(place, f"= {value} is not a multiple of {field.unit}")
-    if field.minus_one:
-        number -= 1
-    return (number << field.lo) & field.mask
 
 
 Value = Mapping[str, int] | Ref | None
@@ -335,3 +338,40 @@ def cube(task: DpuTask, channels: int) -> Table:
         "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"CHANNEL": channels},
         "DPU_RDMA.RDMA_BS_BASE_ADDR": task.bs.operands,
     }
+
+
+def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
+    """Return the segment of one task. ``layer`` names it in errors. Raises EncodingError."""
+    for primitive in () if isinstance(task, TableLoad) else used_by(task):
+        if primitive in chip.lacks:
+            tile = f", tile {task.tile}" if task.tile else ""
+            problem = f"chip {chip.name} has no known {primitive.value}"
+            raise EncodingError(f"layer {layer}{tile}: {problem}")
+    found: Segment = part_of("delegate.npu", chip.target, "encoder").encode_task(chip, layer, task)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledTask:
+    """A task of a program. ``layer``: index of the layer it belongs to."""
+
+    layer: int
+    task: Task | TableLoad
+
+
+def with_table_loads(
+    tasks: Iterable[ScheduledTask], atoms: tuple[Ref, Ref], *, are_kept: bool = True
+) -> Iterator[ScheduledTask]:
+    """Yield ``tasks``, and before those that find other tables than theirs a load, which copies
+    ``atoms`` [0] to [1]. The first finds none: somebody else may have used the core before it; nor
+    does any task where tables are not kept.
+    """
+    loaded = None
+    for item in tasks:
+        task = item.task
+        use = task.table if isinstance(task, DpuTask) else None
+        if use is not None and (use.functions != loaded or not are_kept):
+            loaded = use.functions
+            load = TableLoad(f"table load, functions {len(loaded)}", loaded, *atoms)
+            yield ScheduledTask(item.layer, load)
+        yield item

@@ -48,7 +48,9 @@ def _folded(graph: Graph) -> dict[int, Tensor]:
     changing = {*graph.inputs, *(t for node in graph.nodes for t in node.outputs)}
     changing.update(tensor.index for tensor in graph.tensors if tensor.is_variable)
     found = {index: graph.tensor(index) for index in graph.folded}
-    left = [node for node in graph.nodes if _may_fold(node) and node.outputs[0] not in found]
+    whole = [n for n in graph.nodes if len(n.outputs) == 1 and min(*n.inputs, *n.outputs) >= 0]
+    records = {n.index: OPERATORS.get(n.op) for n in whole if n.outputs[0] not in found}
+    left = [n for n in whole if (record := records.get(n.index)) and record.folds is not None]
     while left:
         known = _with(graph, found)
         before = len(found)
@@ -59,12 +61,6 @@ def _folded(graph: Graph) -> dict[int, Tensor]:
             return found
         left = [node for node in left if node.outputs[0] not in found]
     return found
-
-
-def _may_fold(node: Node) -> bool:
-    operator = OPERATORS.get(node.op)
-    is_whole = len(node.outputs) == 1 and min(*node.inputs, *node.outputs) >= 0
-    return is_whole and operator is not None and operator.folds is not None
 
 
 def _result(graph: Graph, node: Node) -> dict[int, Tensor]:

@@ -13,7 +13,7 @@ that this gives instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,27 +29,13 @@ from delegate.model.graph import DType, Graph, Node, Partition, Quantization, Te
 from delegate.model.index_map import MapError
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.operator import ABSENT, GraphFacts, Movement
-from delegate.ops.shared.convolution import have_plain_kernels
 from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.parts import parts_of
+from delegate.partition.rewriting import RESHAPE, SLICE, Rewriter, Rewritten, plain_convolution
 from delegate.partition.rules import check_node, facts_of
-
-RESHAPE, SLICE = "RESHAPE", "SLICE"
-"""The operators that bring elements back in the model's order, and that cut a part."""
 
 HostTakes = Callable[[Graph, Partition, Collection[int]], bool]
 """Says whether the host does these nodes of a partition, by index."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """A graph that says a partition in another way. ``before``: the model's nodes that a
-    convolution of ``graph`` also does, by the index that it has.
-    """
-
-    graph: Graph
-    partition: Partition
-    before: Mapping[int, tuple[int, ...]]
 
 
 def unfold_heads(
@@ -66,7 +52,7 @@ def unfold_heads(
         head = _head_of(facts, partition, graph.node(index))
         if head is None or not _is_cheaper(head, chip):
             continue
-        unfolding = _Unfolding(graph, partition, head)
+        unfolding = _Unfolding(Rewriter(graph, partition), head)
         made = unfolding.made()
         if _keeps_rules(made[0], unfolding.changed, chip) and host_takes(*made, unfolding.back):
             graph, partition = made
@@ -133,7 +119,7 @@ def _head_of(facts: GraphFacts, partition: Partition, reshape: Node) -> _Head | 
     anchors, values = whole.shape[2:]
     if whole.shape[:2] != (images, rows * columns) or images > 1 or anchors < 2:
         return None
-    weights = graph.tensor(conv.inputs[1]).constant if _is_dense(facts, conv) else None
+    weights = graph.tensor(conv.inputs[1]).constant if plain_convolution(facts, conv) else None
     parts = _parts(facts, members, after)
     is_ours = facts.readers.get(before) == (reshape,) and anchors * values == channels
     is_ours = is_ours and facts.maps(reshape)[0].shift() == 0
@@ -141,13 +127,6 @@ def _head_of(facts: GraphFacts, partition: Partition, reshape: Node) -> _Head | 
         return None
     source = graph.tensor(conv.inputs[0])
     return _Head(conv, reshape, source, weights, result, anchors, values, parts)
-
-
-def _is_dense(facts: GraphFacts, node: Node) -> bool:
-    if facts.known_operator(node) is None or not isinstance(facts.options(node), ConvOptions):
-        return False
-    source, weights = (facts.graph.tensor(index) for index in node.inputs[:2])
-    return have_plain_kernels(weights, source)
 
 
 def _parts(facts: GraphFacts, members: Collection[int], whole: int) -> list[_Part]:
@@ -202,36 +181,26 @@ class _Unfolding:
     other operands or results, by index. ``back``: those that bring elements in the model's order.
     """
 
-    graph: Graph
-    partition: Partition
+    to: Rewriter
     head: _Head
     changed: list[int] = field(default_factory=list)
     back: list[int] = field(default_factory=list)
-    _tensors: list[Tensor] = field(default_factory=list)
-    _nodes: list[Node] = field(default_factory=list)
     _unfolded: dict[int, tuple[int, _Part]] = field(default_factory=dict)
 
     def made(self) -> tuple[Graph, Partition]:
         """Return both."""
-        head, members = self.head, frozenset(self.partition.nodes)
-        facts = facts_of(self.graph)
-        self._tensors = list(self.graph.tensors)
+        head, graph = self.head, self.to.graph
+        facts = facts_of(graph)
         parts = {part.node.index: part for part in head.parts}
-        for node in self.graph.nodes:
+        for node in map(graph.node, self.to.partition.nodes):
             if node.index in (head.conv.index, head.reshape.index):
-                continue
-            if node.index in parts:
+                self.to.put(node.index)
+            elif node.index in parts:
                 self._convolve(parts[node.index])
-            elif node.index in members and (part := self._part_of(facts, node)):
+            elif part := self._part_of(facts, node):
                 self._compute(node, part)
-            else:
-                self._nodes.append(node)
         self._bring_back()
-        indices = [node.index for node in self._nodes]
-        added = members | {*indices} - {node.index for node in self.graph.nodes}
-        kept = tuple(index for index in indices if index in added)
-        graph = replace(self.graph, tensors=tuple(self._tensors), nodes=tuple(self._nodes))
-        return graph, replace(self.partition, nodes=kept)
+        return self.to.made()
 
     def _convolve(self, part: _Part) -> None:
         """Add the convolution of ``part``."""
@@ -239,18 +208,19 @@ class _Unfolding:
         source, weights, *biases = head.conv.inputs
         given = [source, self._selected(weights, kernels)]
         given += [b if b == ABSENT else self._selected(b, kernels) for b in biases]
-        made = self._add(self.graph.tensor(result), (*head.result.shape[:3], kernels.size))
+        shape = (*head.result.shape[:3], kernels.size)
+        made = self.to.add(self.to.graph.tensor(result), shape)
         self._unfolded[result] = made, part
         conv = replace(head.conv, index=part.node.index, given_op=part.node.stored_op)
         self._change(replace(conv, inputs=tuple(given), outputs=(made,)))
 
     def _change(self, node: Node) -> None:
-        self._nodes.append(node)
+        self.to.put(node.index, node)
         self.changed.append(node.index)
 
     def _selected(self, index: int, kernels: npt.NDArray[np.int64]) -> int:
         """Add the constant of so many kernels with those of ``kernels``; others count as zero."""
-        tensor = self.graph.tensor(index)
+        tensor = self.to.graph.tensor(index)
         values, scaling = tensor.constant, tensor.quantization
         assert values is not None
         made = values[np.maximum(kernels, 0)]
@@ -265,7 +235,7 @@ class _Unfolding:
                     for numbers in (scaling.scales, scaling.zero_points)
                 )
                 scaling = Quantization(scales, zeros, scaling.axis)
-        return self._add(replace(tensor, quantization=scaling), made.shape, made)
+        return self.to.add(replace(tensor, quantization=scaling), made.shape, made)
 
     def _part_of(self, facts: GraphFacts, node: Node) -> _Part | None:
         """Return the part that ``node`` computes with element by element, nothing else but
@@ -274,9 +244,9 @@ class _Unfolding:
         operator = facts.known_operator(node)
         if operator is None or operator.function is None or len(node.outputs) > 1:
             return None
-        parts, shape = set(), self.graph.tensor(node.outputs[0]).shape
+        parts, shape = set(), facts.graph.tensor(node.outputs[0]).shape
         for index in operator.feature_inputs(node):
-            tensor = self.graph.tensor(index)
+            tensor = facts.graph.tensor(index)
             if index in self._unfolded:
                 parts.add(self._unfolded[index][1])
                 if tensor.shape != shape:
@@ -287,23 +257,24 @@ class _Unfolding:
 
     def _compute(self, node: Node, part: _Part) -> None:
         """Add ``node`` in the convolution's shape."""
-        head, result = self.head, self.graph.tensor(node.outputs[0])
+        head, graph = self.head, self.to.graph
+        result = graph.tensor(node.outputs[0])
         given = []
         for index in node.inputs:
             if index in self._unfolded:
                 given.append(self._unfolded[index][0])
-            elif index == ABSENT or self.graph.tensor(index).constant is None:
+            elif index == ABSENT or graph.tensor(index).constant is None:
                 given.append(index)
             else:
                 given.append(self._spread(index, result.shape, part))
         shape = (*head.result.shape[:3], head.anchors * part.lanes)
-        made = self._add(result, shape)
+        made = self.to.add(result, shape)
         self._unfolded[result.index] = made, part
         self._change(replace(node, inputs=tuple(given), outputs=(made,)))
 
     def _spread(self, index: int, shape: Sequence[int], part: _Part) -> int:
         """Add a constant as the operand of a map of ``shape`` in the convolution's one."""
-        tensor, head = self.graph.tensor(index), self.head
+        tensor, head = self.to.graph.tensor(index), self.head
         values = tensor.constant
         assert values is not None
         if values.size == 1:
@@ -315,48 +286,25 @@ class _Unfolding:
         wide = np.pad(wide, ((0, 0), (0, 0), (0, 0), (0, spare)), mode="edge")
         pixels = head.result.shape[1:3] if is_map else (1, 1)
         made = wide.reshape(1, *pixels, -1)
-        return self._add(tensor, made.shape, made)
+        return self.to.add(tensor, made.shape, made)
 
     def _bring_back(self) -> None:
         """Add what brings tensors in the model's order that others read, or that are results."""
-        ends = {*self.partition.outputs, *self.graph.outputs}
-        wanted = ends | {t for node in self._nodes for t in node.inputs}
+        ends = {*self.to.partition.outputs, *self.to.graph.outputs}
+        wanted = ends | {t for node in self.to.nodes for t in node.inputs}
         for tensor, (unfolded, part) in self._unfolded.items():
             if tensor in wanted:
                 self._back(tensor, unfolded, part)
 
     def _back(self, tensor: int, unfolded: int, part: _Part) -> None:
         """Add nodes behind the one that makes ``unfolded`` that make ``tensor`` of it."""
-        given = self.graph.tensor(tensor)
+        to, given = self.to, self.to.graph.tensor(tensor)
         shape = (*given.shape[:3], part.lanes)
-        wide = self._add(given, shape)
-        numbers = self._constant(shape)
-        at = next(n for n, node in enumerate(self._nodes) if unfolded in node.outputs) + 1
-        first = max(node.index for node in (*self.graph.nodes, *self._nodes)) + 1
-        begin, size = self._constant((0,) * RANK), self._constant(given.shape)
-        self._nodes[at:at] = (
-            Node(first, RESHAPE, (unfolded, numbers), (wide,)),
-            Node(first + 1, SLICE, (wide, begin, size), (tensor,)),
+        wide, numbers = to.add(given, shape), to.numbers(shape)
+        begin, size = to.numbers((0,) * RANK), to.numbers(given.shape)
+        self.back += (to.spare, to.spare + 1)
+        to.put_behind(
+            unfolded,
+            Node(to.spare, RESHAPE, (unfolded, numbers), (wide,)),
+            Node(to.spare + 1, SLICE, (wide, begin, size), (tensor,)),
         )
-        self.back += (first, first + 1)
-
-    def _constant(self, numbers: Sequence[int]) -> int:
-        values = np.array(numbers, np.int32)
-        index = len(self._tensors)
-        name = f"{self.head.reshape.op} {index}"
-        self._tensors.append(Tensor(index, name, values.shape, DType.INT32, constant=values))
-        return index
-
-    def _add(
-        self,
-        tensor: Tensor,
-        shape: Sequence[int],
-        constant: npt.NDArray[np.generic] | None = None,
-    ) -> int:
-        """Add a tensor like ``tensor``, of another shape, and return its index."""
-        index = len(self._tensors)
-        made = replace(
-            tensor, index=index, shape=tuple(shape), constant=constant, shape_signature=()
-        )
-        self._tensors.append(made)
-        return index

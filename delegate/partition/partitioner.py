@@ -98,11 +98,12 @@ class Computed:
         denied = {r.node for r in rejections if r.rule == NOT_DENIED.name}
         self._graph = graph
         self._readers = facts_of(graph).readers
-        self._nodes = [node for node in graph.nodes if node.index not in denied and self._is(node)]
-
-    def _is(self, node: Node) -> bool:
-        outputs, graph = node.outputs, self._graph
-        return graph.folded.issuperset(outputs) and not any(t in graph.outputs for t in outputs)
+        inner = graph.folded.difference(graph.outputs)
+        self._nodes = [
+            node
+            for node in graph.nodes
+            if node.index not in denied and inner.issuperset(node.outputs)
+        ]
 
     def split(
         self,

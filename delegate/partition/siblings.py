@@ -34,11 +34,9 @@ from delegate.model.graph import (
     Tensor,
 )
 from delegate.ops import conv_2d
-from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.operator import GraphFacts, Movement
-from delegate.ops.shared.convolution import have_plain_kernels
 from delegate.ops.shared.image_rules import RANK
-from delegate.partition.heads import SLICE, Rewritten
+from delegate.partition.rewriting import SLICE, Rewriter, Rewritten, plain_convolution
 from delegate.partition.rules import check_node, facts_of
 
 FreeNodes = Callable[[Graph, Partition], int | None]
@@ -109,17 +107,17 @@ def _families(facts: GraphFacts, partition: Partition) -> list[list[Node]]:
 
 def _family(facts: GraphFacts, node: Node) -> tuple[object, ...] | None:
     """Return what siblings have in common; None: ``node`` is no convolution that has any."""
-    if facts.known_operator(node) is None or not isinstance(facts.options(node), ConvOptions):
+    options = plain_convolution(facts, node)
+    if options is None:
         return None
     source, weights = (facts.graph.tensor(index) for index in node.inputs[:2])
-    result, options = facts.graph.tensor(node.outputs[0]), facts.options(node)
+    result = facts.graph.tensor(node.outputs[0])
     is_int8 = source.dtype is weights.dtype is result.dtype is DType.INT8
     is_int8 = is_int8 and facts.bias(node) is not None
-    if not is_int8 or len(result.shape) != RANK or not have_plain_kernels(weights, source):
+    if not is_int8 or len(result.shape) != RANK:
         return None
     if result.shape[3] % facts.chip.groups.dense_kernels:
         return None
-    assert isinstance(options, ConvOptions)
     assert result.quantization is not None
     # Other clamps lie where the scale puts them.
     is_plain = options.activation in (Activation.NONE, Activation.RELU)
@@ -194,47 +192,29 @@ class _Joining:
 
     def rewritten(self) -> tuple[Graph, Partition, Node]:
         """Return both, and the convolution."""
-        tensors = list(self.graph.tensors)
-
-        def add(like: Tensor, values: npt.NDArray[np.generic] | None, *shape: int) -> int:
-            made = replace(
-                like, index=len(tensors), shape=shape, constant=values, shape_signature=()
-            )
-            tensors.append(made)
-            return made.index
-
+        to = Rewriter(self.graph, self.partition)
         results, kernels = self._tensors(-1), self._tensors(1)
         counts = [result.shape[3] for result in results]
         packed = np.concatenate([_constant(weights) for weights in kernels])
-        weights = add(replace(kernels[0], quantization=self.quantization), packed, *packed.shape)
+        weights = replace(kernels[0], quantization=self.quantization)
         summands = np.concatenate([_constant(given).reshape(-1) for given in self._tensors(2)])
         bias = replace(kernels[0], name="bias", dtype=DType.INT32, quantization=None)
-        inputs = self.pair[0].inputs[0], weights, add(bias, summands, summands.size)
-        made = add(results[0], None, *results[0].shape[:3], sum(counts))
-        earlier = min(self.pair, key=self.graph.nodes.index)
+        inputs = (
+            self.pair[0].inputs[0],
+            to.add(weights, packed.shape, packed),
+            to.add(bias, summands.shape, summands),
+        )
+        made = to.add(results[0], (*results[0].shape[:3], sum(counts)))
+        earlier, later = sorted(self.pair, key=self.graph.nodes.index)
         conv = replace(earlier, inputs=inputs, outputs=(made,))
-        numbers = Tensor(0, "slice", (RANK,), DType.INT32)
-        nodes, index = [conv], max(node.index for node in self.graph.nodes) + 1
+        slices = []
         for number, result in enumerate(results):
-            begin = np.array((0, 0, 0, sum(counts[:number])), np.int32)
-            size = np.array(result.shape, np.int32)
-            given = made, add(numbers, begin, RANK), add(numbers, size, RANK)
-            nodes.append(Node(index + number, SLICE, given, (result.index,)))
-        return *self._with(nodes, earlier, tensors), conv
-
-    def _with(
-        self, nodes: Sequence[Node], place: Node, tensors: Sequence[Tensor]
-    ) -> tuple[Graph, Partition]:
-        """Return both with ``nodes`` at the ``place`` of the earlier one."""
-        gone = {node.index for node in self.pair}
-        order: list[Node] = []
-        for node in self.graph.nodes:
-            order += nodes if node.index == place.index else ()
-            order += () if node.index in gone else (node,)
-        members = {*self.partition.nodes} - gone | {node.index for node in nodes}
-        kept = tuple(node.index for node in order if node.index in members)
-        graph = replace(self.graph, tensors=tuple(tensors), nodes=tuple(order))
-        return graph, replace(self.partition, nodes=kept)
+            begin = to.numbers((0, 0, 0, sum(counts[:number])))
+            given = made, begin, to.numbers(result.shape)
+            slices.append(Node(to.spare + number, SLICE, given, (result.index,)))
+        to.put(later.index)
+        to.put(earlier.index, conv, *slices)
+        return *to.made(), conv
 
     def _tensors(self, place: int) -> list[Tensor]:
         """Return the results of ``pair`` (-1), or its operands of one kind."""

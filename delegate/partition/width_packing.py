@@ -12,7 +12,7 @@ that this gives instead.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -29,13 +29,13 @@ from delegate.model.graph import (
     Partition,
     Quantization,
     StoredOptions,
-    Tensor,
 )
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.operator import ABSENT, GraphFacts
-from delegate.ops.shared.convolution import have_plain_kernels, most_kernel, most_stride
+from delegate.ops.shared.convolution import most_kernel, most_stride
 from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.padding import AMOUNTS, pad_amounts
+from delegate.partition.rewriting import Rewriter, plain_convolution
 from delegate.partition.rules import facts_of
 
 T = TypeVar("T")
@@ -49,12 +49,11 @@ def pack_width(graph: Graph, partition: Partition, chip: Chip) -> Graph:
     """
     if Primitive.UNEQUAL_SIDES in chip.lacks:
         return graph
-    members, outputs = frozenset(partition.nodes), frozenset(partition.outputs)
-    pairing = _Pairing(facts_of(graph, chip), members, outputs)
+    pairing = _Pairing(facts_of(graph, chip), partition)
     for node in map(graph.node, partition.nodes):
         if not any(graph.tensor(t).dtype is DType.FLOAT32 for t in node.outputs):
             pairing.pair(node)
-    return pairing.graph()
+    return pairing.to.made()[0] if pairing.changed else graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +80,20 @@ class _Map:
 
 
 class _Pairing:
-    def __init__(
-        self, facts: GraphFacts, members: Collection[int], outputs: Collection[int]
-    ) -> None:
-        self._facts, self._members, self._outputs = facts, members, outputs
-        self._tensors = list(facts.graph.tensors)
-        self._nodes: dict[int, Node] = {}
+    """``changed``: the nodes that compute on pairs, by index."""
 
-    def graph(self) -> Graph:
-        if not self._nodes:
-            return self._facts.graph
-        given = self._facts.graph
-        nodes = tuple(self._nodes.get(node.index, node) for node in given.nodes)
-        return replace(given, tensors=tuple(self._tensors), nodes=nodes)
+    def __init__(self, facts: GraphFacts, partition: Partition) -> None:
+        self._facts, self._members = facts, frozenset(partition.nodes)
+        self._ends = {*partition.outputs, *facts.graph.outputs}
+        self.to = Rewriter(facts.graph, partition)
+        self.changed: set[int] = set()
 
     def pair(self, maker: Node) -> None:
         """Pair the result of ``maker``, if it is a convolution of few channels."""
-        if maker.index in self._nodes or not self._is_dense(maker):
+        if maker.index in self.changed or not self._is_dense(maker):
             return
-        result = self._tensors[maker.outputs[0]]
+        tensors = self.to.tensors
+        result = tensors[maker.outputs[0]]
         images, height, width, channels = result.shape
         if width % PAIR or PAIR * channels > self._facts.chip.groups.dense_kernels:
             return
@@ -112,36 +106,19 @@ class _Pairing:
             return
         shape = (images, height, width // PAIR, PAIR * channels)
         for tensor in found.tensors:
-            self._tensors[tensor] = replace(self._tensors[tensor], shape=shape, shape_signature=())
-        self._nodes[maker.index] = first.node(self)
-        assert found.reader is not None
-        self._nodes[found.reader.index] = second.node(self)
+            tensors[tensor] = replace(tensors[tensor], shape=shape, shape_signature=())
+        self._change(first.node(self.to))
+        self._change(second.node(self.to))
         if found.pad is not None:
             self._pad(found.pad, second)
 
-    def add(self, tensor: Tensor, constant: npt.NDArray[np.generic], scale: bool = False) -> int:
-        """Add a constant instead of ``tensor``; ``scale``: with its scales once more."""
-        quantization = tensor.quantization
-        if scale and quantization is not None and quantization.is_per_channel:
-            quantization = Quantization(
-                quantization.scales * PAIR, quantization.zero_points * PAIR, quantization.axis
-            )
-        made = replace(
-            tensor,
-            index=len(self._tensors),
-            shape=constant.shape,
-            constant=constant,
-            quantization=quantization,
-        )
-        self._tensors.append(made)
-        return made.index
+    def _change(self, node: Node) -> None:
+        self.to.put(node.index, node)
+        self.changed.add(node.index)
 
     def _is_dense(self, node: Node) -> bool:
-        options = self._facts.options(node)
-        if not isinstance(options, ConvOptions) or options.dilation_w != 1:
-            return False
-        source, weights = (self._tensors[index] for index in node.inputs[:2])
-        return have_plain_kernels(weights, source)
+        options = plain_convolution(self._facts, node)
+        return options is not None and options.dilation_w == 1
 
     def _followed(self, first: int) -> _Map | None:
         """Return the functions from node ``first`` to one convolution; None: others use the
@@ -149,10 +126,10 @@ class _Pairing:
         """
         found = _Map([first])
         for tensor in found.tensors:
-            if tensor in self._outputs or tensor in self._facts.graph.outputs:
+            if tensor in self._ends:
                 return None
             for node in dict.fromkeys(self._facts.readers.get(tensor, ())):
-                if node.index not in self._members or node.index in self._nodes:
+                if node.index not in self._members or node.index in self.changed:
                     return None
                 if not self._is_followed(found, tensor, node):
                     return None
@@ -166,12 +143,13 @@ class _Pairing:
                 return False
             if node.outputs[0] not in found.tensors:
                 found.tensors.append(node.outputs[0])
-            return self._tensors[node.outputs[0]].shape == self._tensors[tensor].shape
+            made, given = (self.to.tensors[index] for index in (node.outputs[0], tensor))
+            return made.shape == given.shape
         if found.reader is not None:
             return False
         if operator.pads is not None:
             readers = self._facts.readers.get(node.outputs[0], ())
-            if len(readers) != 1 or node.outputs[0] in self._outputs:
+            if len(readers) != 1 or node.outputs[0] in self.to.partition.outputs:
                 return False
             found.pad, (node,) = node, readers
             tensor = found.pad.outputs[0]
@@ -181,7 +159,7 @@ class _Pairing:
 
     def _is_single(self, tensor: int) -> bool:
         """Return whether a tensor is a constant that is the same for all pixels and channels."""
-        constant = self._tensors[tensor].constant
+        constant = self.to.tensors[tensor].constant
         return constant is not None and constant.size == 1
 
     def _making(self, node: Node) -> _Kernels | None:
@@ -206,7 +184,8 @@ class _Pairing:
         options = node.known_options(ConvOptions)
         values = self._values(node)
         outputs, kh, kw, inputs = values.shape
-        source, target = self._tensors[node.inputs[0]].shape, self._tensors[node.outputs[0]].shape
+        tensors = self.to.tensors
+        source, target = (tensors[t].shape for t in (node.inputs[0], node.outputs[0]))
         if options.stride_w != PAIR:
             return None
         if pad is None:
@@ -214,7 +193,7 @@ class _Pairing:
             width = source[2] // PAIR
         elif options.padding is Padding.VALID:
             (_, _), _, (left, _), channels = pad_amounts(self._facts.graph, pad)
-            width = self._tensors[pad.inputs[0]].shape[2] // PAIR
+            width = tensors[pad.inputs[0]].shape[2] // PAIR
             if any(channels):
                 return None
         else:
@@ -237,13 +216,13 @@ class _Pairing:
         return _Kernels(node, weights, 1, sides=(before, after))
 
     def _values(self, node: Node) -> npt.NDArray[np.generic]:
-        constant = self._tensors[node.inputs[1]].constant
+        constant = self.to.tensors[node.inputs[1]].constant
         assert constant is not None
         return constant
 
     def _empty(self, node: Node, shape: Sequence[int]) -> npt.NDArray[Any]:
         """Return weights that count as zero."""
-        tensor = self._tensors[node.inputs[1]]
+        tensor = self.to.tensors[node.inputs[1]]
         assert tensor.quantization is not None
         zero = tensor.quantization.zero_points[0]  # per channel: 0 for all
         return np.full(shape, zero, self._values(node).dtype)
@@ -259,23 +238,18 @@ class _Pairing:
         """Return pairs before and behind the columns instead of pixels."""
         before, rows, _, channels = pad_amounts(self._facts.graph, pad)
         amounts = np.array((before, rows, reader.sides, channels), np.int32)
-        source = self._tensors[pad.inputs[0]].shape
+        tensors = self.to.tensors
+        source = tensors[pad.inputs[0]].shape
         shape = tuple(size + sum(side) for size, side in zip(source, amounts.tolist(), strict=True))
         assert len(shape) == RANK
         result = pad.outputs[0]
-        self._tensors[result] = replace(self._tensors[result], shape=shape, shape_signature=())
-        numbers = self._tensors[pad.inputs[AMOUNTS]]
+        tensors[result] = replace(tensors[result], shape=shape, shape_signature=())
+        numbers = tensors[pad.inputs[AMOUNTS]]
+        assert numbers.constant is not None
         given = list(pad.inputs)
-        given[AMOUNTS] = self.add(numbers, amounts.astype(self._dtype(numbers)))
-        self._nodes[pad.index] = replace(pad, inputs=tuple(given))
-
-    @staticmethod
-    def _dtype(tensor: Tensor) -> np.dtype[Any]:
-        assert tensor.constant is not None
-        return tensor.constant.dtype
-
-    def tensor(self, index: int) -> Tensor:
-        return self._tensors[index]
+        pairs = amounts.astype(numbers.constant.dtype)
+        given[AMOUNTS] = self.to.add(numbers, pairs.shape, pairs)
+        self._change(replace(pad, inputs=tuple(given)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,17 +264,24 @@ class _Kernels:
     is_twice: bool = False
     sides: tuple[int, int] = (0, 0)
 
-    def node(self, pairing: _Pairing) -> Node:
-        """Return the node with its constants in ``pairing``'s graph."""
+    def node(self, to: Rewriter) -> Node:
+        """Return the node with its constants in the graph that ``to`` makes."""
         source, weights, *bias = self.conv.inputs
-        given = [source, pairing.add(pairing.tensor(weights), self.weights, self.is_twice)]
+        given = [source, self._added(to, weights, self.weights)]
         for index in bias:
-            constant = None if index == ABSENT else pairing.tensor(index).constant
+            constant = None if index == ABSENT else to.tensors[index].constant
             if constant is None or not self.is_twice:
                 given.append(index)
                 continue
-            twice = np.concatenate([constant.reshape(-1)] * PAIR)
-            given.append(pairing.add(pairing.tensor(index), twice, scale=True))
+            given.append(self._added(to, index, np.concatenate([constant.reshape(-1)] * PAIR)))
         assert self.conv.options is not None
         options = _Changed(self.conv.options, (("stride_w", self.stride),))
         return replace(self.conv, inputs=tuple(given), options=options)
+
+    def _added(self, to: Rewriter, index: int, values: npt.NDArray[np.generic]) -> int:
+        """Add a constant instead of tensor ``index``, with its scales once more if twice."""
+        tensor = to.tensors[index]
+        scaling = tensor.quantization
+        if self.is_twice and scaling is not None and scaling.is_per_channel:
+            scaling = Quantization(scaling.scales * PAIR, scaling.zero_points * PAIR, scaling.axis)
+        return to.add(replace(tensor, quantization=scaling), values.shape, values)

@@ -168,8 +168,10 @@ def plan_partition(graph: Graph, partition: Partition) -> PartitionPlan:
     """
     edges = plan_edges(graph, partition)
     joined = place_aliases(edges.graph, edges.inner)
+    # Needed though no node reads them.
+    sources = frozenset(item.source for item in edges.functions)
     try:
-        functions = plan_functions(edges.graph, edges.inner, edges.sources)
+        functions = plan_functions(edges.graph, edges.inner, sources)
     except Exception:
         if not (edges.refusals or joined.refusals):
             raise
@@ -190,11 +192,6 @@ class EdgePlan:
     outputs: tuple[Edge, ...]
     refusals: tuple[Refusal, ...]
     functions: tuple[Applied, ...]
-
-    @property
-    def sources(self) -> frozenset[int]:
-        """Return the sources of ``functions``: tensors needed though no node reads them."""
-        return frozenset(item.source for item in self.functions)
 
 
 def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:

@@ -19,8 +19,8 @@ from delegate.lower.legalize import used_by
 from delegate.lower.task import TableLoad, Task
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.npu import program
-from delegate.npu.encode import encode_task
 from delegate.npu.program_reader import parse
+from delegate.npu.regcmd import encode_task
 from delegate.options import Options
 from rk3588_conformance.builder import ModelBuilder, add_model, conv_model
 from rk3588_conformance.builder.pooling import pool

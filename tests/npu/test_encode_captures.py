@@ -20,8 +20,7 @@ from delegate.lower.task import (
     Source,
     Weights,
 )
-from delegate.npu.encode import encode_task
-from delegate.npu.regcmd import tail_words, unpack_word
+from delegate.npu.regcmd import encode_task, tail_words, unpack_word
 from tests.loops import for_each
 from tests.shared_folder import capture_files
 

@@ -10,7 +10,7 @@ from delegate.chip.chips import DEFAULT
 from delegate.chip.element import Element
 from delegate.errors import EncodingError
 from delegate.lower.task import BufferId, OutputCube, PoolTask, Ref
-from delegate.npu.encode import encode_task
+from delegate.npu.regcmd import encode_task
 
 _CHIP = replace(DEFAULT, lacks=frozenset())
 """RK3588 with a driver that waits for the pooling unit."""

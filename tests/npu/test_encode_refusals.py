@@ -13,8 +13,7 @@ from delegate.chip.rk3588.registers import REGISTERS
 from delegate.errors import EncodingError
 from delegate.lower.numerics.pipeline import OutConvert
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
-from delegate.npu.encode import encode_task
-from delegate.npu.regcmd import RegCmdWriter, unpack_word
+from delegate.npu.regcmd import RegCmdWriter, encode_task, unpack_word
 from tests.loops import for_each
 from tests.npu.sample_tasks import add_task, conv_task
 

@@ -17,9 +17,8 @@ from delegate.errors import EncodingError
 from delegate.lower.numerics.pipeline import EwOperation, OutConvert
 from delegate.lower.task import BsStage, BufferId, EwStage, Ref, Source, TableLoad
 from delegate.lower.weights import pack_bn_multipliers
-from delegate.npu.encode import encode_task
 from delegate.npu.program import parse
-from delegate.npu.regcmd import unpack_word
+from delegate.npu.regcmd import encode_task, unpack_word
 from delegate.npu.rk3588 import encoder as encode_conv
 from delegate.npu.rk3588.encoder import LOAD_WORDS
 from delegate.options import Options

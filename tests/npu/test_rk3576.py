@@ -26,7 +26,7 @@ from delegate.lower.task import (
     Weights,
 )
 from delegate.npu.disasm import assemble, disassemble
-from delegate.npu.encode import encode_task
+from delegate.npu.regcmd import encode_task
 from tests.loops import for_each
 from tests.npu.rk3576_oracle import Layer, entries_of_row, registers
 

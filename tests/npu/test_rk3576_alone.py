@@ -23,7 +23,7 @@ from delegate.lower.task import (
     TableUse,
 )
 from delegate.npu.disasm import assemble, disassemble
-from delegate.npu.encode import encode_task
+from delegate.npu.regcmd import encode_task
 from tests.loops import for_each
 from tests.npu.rk3576_alone_oracle import Map, registers
 

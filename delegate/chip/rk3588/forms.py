@@ -23,10 +23,6 @@ _BYPASS, _OPERATION_BYPASS, _TABLE_BYPASS = 0x1, 0x2, 0x80  # of BS_CFG, BN_CFG,
 _EW_CFG, _DATA_FORMAT, _CONV_CON1 = 0x4070, 0x4010, 0x100C
 
 
-def _whole(value: int) -> str:
-    return hex(value)
-
-
 def _some(value: int) -> str:
     return str(int(value != 0))
 
@@ -51,53 +47,53 @@ Part = tuple[str, int, Callable[[int], str]]
 """A setting's name, the register's offset, and what of its value is no number."""
 
 _CNA_PARTS: Final[tuple[Part, ...]] = (
-    ("CONV_CON1", _CONV_CON1, _whole),
+    ("CONV_CON1", _CONV_CON1, hex),
     ("CONV_CON2.hi", 0x1010, _only(0xFFFFC00F)),  # without the rows that are fetched ahead
     ("CONV_CON3.rest", 0x1014, _only(0xFC00C0C0)),  # without strides, dilations, spreads
     ("deconv_stride", 0x1014, _bits(13, 8)),
     ("CBUF_CON0.flags", 0x1040, _only(0xFFFFFF00)),  # without the banks
     ("CBUF_CON1.hi", 0x1044, _bits(31, 14)),
-    ("FC_CON0", 0x1048, _whole),
-    ("CVT_CON0", 0x104C, _whole),
-    ("FC_CON1", 0x1060, _whole),
-    ("DMA_CON0", 0x1078, _whole),
-    ("CORE_MISC", 0x3010, _whole),
+    ("FC_CON0", 0x1048, hex),
+    ("CVT_CON0", 0x104C, hex),
+    ("FC_CON1", 0x1060, hex),
+    ("DMA_CON0", 0x1078, hex),
+    ("CORE_MISC", 0x3010, hex),
 )
 _DPU_PARTS: Final[tuple[Part, ...]] = (
-    ("FEATURE_MODE", 0x400C, _whole),
+    ("FEATURE_MODE", 0x400C, hex),
     ("DATA_FORMAT.prec", _DATA_FORMAT, _only(0xE000000F)),
     ("DF.me", _DATA_FORMAT, _bits(28, 26)),
     ("NOTCH", 0x4038, _some),
-    ("BS_CFG", 0x4040, _whole),
-    ("BS_OW", 0x4050, _whole),
-    ("BN_CFG", 0x4060, _whole),
-    ("EW_CFG", _EW_CFG, _whole),
+    ("BS_CFG", 0x4040, hex),
+    ("BS_OW", 0x4050, hex),
+    ("BN_CFG", 0x4060, hex),
+    ("EW_CFG", _EW_CFG, hex),
     ("OUT_SHIFT.flags", 0x4088, _only(0xFFFFF000)),
 )
 _TABLE_PARTS: Final[tuple[Part, ...]] = (
-    ("LUT_CFG", 0x4108, _whole),
-    ("LUT_INFO", 0x410C, _whole),
+    ("LUT_CFG", 0x4108, hex),
+    ("LUT_INFO", 0x410C, hex),
 )
 _RDMA_PARTS: Final[tuple[Part, ...]] = (
     ("EW_LINE_NOTCH", 0x5010, _some_bits(28, 16)),
-    ("BRDMA", 0x501C, _whole),
-    ("NRDMA", 0x5028, _whole),
-    ("ERDMA", 0x5034, _whole),
-    ("RDMA_MODE", 0x5044, _whole),
+    ("BRDMA", 0x501C, hex),
+    ("NRDMA", 0x5028, hex),
+    ("ERDMA", 0x5034, hex),
+    ("RDMA_MODE", 0x5044, hex),
     ("SRC_DMA", 0x5048, _only(0x7FFFF)),
     ("SRC_LINE_NOTCH", 0x5048, _some_bits(31, 19)),
     ("SURF_NOTCH", 0x504C, _some),
-    ("PAD_CFG", 0x5064, _whole),
-    ("WEIGHT5068", 0x5068, _whole),
+    ("PAD_CFG", 0x5064, hex),
+    ("WEIGHT5068", 0x5068, hex),
     ("EW_SURF_NOTCH", 0x506C, _some),
 )
 _PPU_PARTS: Final[tuple[Part, ...]] = (
     ("PPU_MODE", 0x6024, _only(0xE000FFFF)),  # without the gap between rows
     ("PPU_NOTCH", 0x6024, _some_bits(28, 16)),
-    ("PPU_K", 0x6034, _whole),
+    ("PPU_K", 0x6034, hex),
     ("PPU_FMT", 0x6084, _only(0xF)),  # without the bytes between surfaces
-    ("PPU_MISC", 0x60DC, _whole),
-    ("PRDMA_FMT", 0x7030, _whole),
+    ("PPU_MISC", 0x60DC, hex),
+    ("PRDMA_FMT", 0x7030, hex),
 )
 
 

@@ -108,23 +108,20 @@ class _Checker:
         for task in layer.tasks:
             if replaced is not None and not _is_byte_by_byte(task):
                 raise _refusal(node, f"{task.tile} overwrites bytes before it reads them")
-            self._run(node, task, result)
+            found = list(accesses(task))
+            if self._meet(node, task, found):
+                raise _refusal(node, f"{task.tile} writes where it reads")
+            for access in found:
+                if access.is_write:
+                    self._write(node, task.tile, access, result)
+                elif access.start.buffer in _WRITABLE:
+                    self._read(node, task.tile, access)
         for tile in self._unread.values():
             raise _refusal(node, f"{tile} writes what no task reads where it lies")
         for tensor, _ in footprint.reads:
             if tensor != replaced:
                 self.require(tensor, node, "is overwritten while it is read")
         self.require(footprint.result, node, "is not written as a whole")
-
-    def _run(self, node: int, task: Task, result: DeviceTensor) -> None:
-        found = list(accesses(task))
-        if self._meet(node, task, found):
-            raise _refusal(node, f"{task.tile} writes where it reads")
-        for access in found:
-            if access.is_write:
-                self._write(node, task.tile, access, result)
-            elif access.start.buffer in _WRITABLE:
-                self._read(node, task.tile, access)
 
     def _meet(self, node: int, task: Task, found: Sequence[Access]) -> bool:
         """Return whether a task writes an atom that it reads, but for the DPU alone, which may read

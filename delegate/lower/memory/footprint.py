@@ -113,7 +113,18 @@ def _operands(task: DpuTask) -> Iterator[Access]:
     output = task.output
     surfaces = surfaces_of(output.channels * task.element.bytes)
     if isinstance(task, ConvTask):
-        yield _feature(task)
+        feature = task.feature
+        used = feature.channels_real if feature.channels_used is None else feature.channels_used
+        yield Access(
+            "the input",
+            feature.source,
+            feature.width * ATOM_BYTES,
+            feature.height,
+            feature.line_stride_bytes,
+            surfaces_of(feature.channels * task.element.bytes),
+            feature.surface_stride_bytes,
+            real=surfaces_of(used * task.element.bytes),
+        )
         yield Access("the weights", task.weights.source, task.weights.total_bytes)
     else:
         strides = task.source_line_stride_bytes, task.source_surface_stride_bytes
@@ -140,21 +151,6 @@ def _scalar_bytes(task: DpuTask) -> int:
     if isinstance(task, ConvTask):
         return SCALAR_BYTES
     return (4 if task.scales_main else 2) * SCALAR_BYTES
-
-
-def _feature(task: ConvTask) -> Access:
-    feature = task.feature
-    used = feature.channels_real if feature.channels_used is None else feature.channels_used
-    return Access(
-        "the input",
-        feature.source,
-        feature.width * ATOM_BYTES,
-        feature.height,
-        feature.line_stride_bytes,
-        surfaces_of(feature.channels * task.element.bytes),
-        feature.surface_stride_bytes,
-        real=surfaces_of(used * task.element.bytes),
-    )
 
 
 def _map(

@@ -90,22 +90,21 @@ def _pieces(graph: Graph, uses: Iterable[TensorUse]) -> list[_Piece]:
         owners[use.index] = use.index if use.over is None else owners[use.over]
         key = (False, owners[use.index]) if use.place is None else (True, use.place.group)
         members.setdefault(key, []).append(use)
-    return [_piece(graph, tuple(found)) for found in members.values()]
-
-
-def _piece(graph: Graph, uses: tuple[TensorUse, ...]) -> _Piece:
-    images, pixels, surfaces = 0, 0, 0
-    unit = max(use.surface_pixels for use in uses)
-    for use in uses:
-        view = use.folded[0] if use.folded else memory_view(graph.tensor(use.index))
-        place = use.place or Place(use.index, 0, 0, 0)
-        images = max(images, place.image + view.images)
-        pixels = max(pixels, place.pixel + view.pixels)
-        surfaces = max(surfaces, place.channel // CHANNELS_PER_SURFACE + use.surfaces)
-    surface = (align(pixels, unit) if pixels > 1 else pixels) * ATOM_BYTES
-    strides = Strides(surface, align(surfaces * surface, DMA_ALIGN_BYTES))
-    first, last = min(use.first for use in uses), max(use.last for use in uses)
-    return uses, strides, (first, last, images * strides.image_bytes)
+    pieces: list[_Piece] = []
+    for found in members.values():
+        images, pixels, surfaces = 0, 0, 0
+        unit = max(use.surface_pixels for use in found)
+        for use in found:
+            view = use.folded[0] if use.folded else memory_view(graph.tensor(use.index))
+            place = use.place or Place(use.index, 0, 0, 0)
+            images = max(images, place.image + view.images)
+            pixels = max(pixels, place.pixel + view.pixels)
+            surfaces = max(surfaces, place.channel // CHANNELS_PER_SURFACE + use.surfaces)
+        surface = (align(pixels, unit) if pixels > 1 else pixels) * ATOM_BYTES
+        strides = Strides(surface, align(surfaces * surface, DMA_ALIGN_BYTES))
+        first, last = min(use.first for use in found), max(use.last for use in found)
+        pieces.append((tuple(found), strides, (first, last, images * strides.image_bytes)))
+    return pieces
 
 
 def place_tensors(
@@ -248,16 +247,11 @@ def tensor_uses(
     unit: dict[int, int] = {}
     first: dict[int, int] = {}
     last: dict[int, int] = {}
-
-    def touch(tensor: int, needed: int, when: int) -> None:
-        surfaces[tensor] = max(surfaces.get(tensor, 0), needed)
-        first.setdefault(tensor, when)
-        last[tensor] = when
-
     for when, operation in enumerate(operations):
-        for tensor, needed in operation.reads:
-            touch(tensor, needed, when)
-        touch(operation.result, operation.writes, when)
+        for tensor, needed in (*operation.reads, (operation.result, operation.writes)):
+            surfaces[tensor] = max(surfaces.get(tensor, 0), needed)
+            first.setdefault(tensor, when)
+            last[tensor] = when
         unit[operation.result] = operation.surface_pixels
     for tensor in (*partition.inputs, *partition.outputs):
         # The host has the whole, though operations may read a part, or only parts in its memory.
@@ -267,21 +261,29 @@ def tensor_uses(
         last.setdefault(tensor, 0)
     for result, operand in (*in_place.items(), *reversed(tuple(in_place.items()))):
         surfaces[result] = surfaces[operand] = max(surfaces[result], surfaces[operand])
-    buffers = _buffers(partition, places)
+    # Where tensors, and groups of tensors (True, group), lie that the host converts.
+    buffers: dict[tuple[bool, int], BufferId] = {}
+    for tensors, buffer in (
+        (partition.outputs, BufferId.OUTPUT),
+        (partition.inputs, BufferId.INPUT),
+    ):
+        for tensor in tensors:
+            place = places.get(tensor)
+            buffers[place is not None, tensor if place is None else place.group] = buffer
     uses = []
     for tensor in (*partition.inputs, *(t for t in first if t not in partition.inputs)):
         folded = folds.get(tensor)
         if folded is not None:
             surfaces[tensor] = max(surfaces[tensor], surfaces_of(folded[0].channels))
         place = places.get(tensor)
-        buffer = buffers.get((place is not None, tensor if place is None else place.group))
+        key = place is not None, tensor if place is None else place.group
         uses.append(
             TensorUse(
                 tensor,
                 surfaces[tensor],
                 first[tensor],
                 last[tensor],
-                BufferId.SCRATCH if buffer is None else buffer,
+                buffers.get(key, BufferId.SCRATCH),
                 folded,
                 place,
                 in_place.get(tensor),
@@ -298,21 +300,6 @@ def work_spans(operations: Sequence[Footprint]) -> Mapping[int, Span]:
         for when, operation in enumerate(operations)
         if operation.work_bytes
     }
-
-
-def _buffers(
-    partition: Partition, places: Mapping[int, Place]
-) -> Mapping[tuple[bool, int], BufferId]:
-    """Return where tensors, and groups of tensors (True, group), lie that the host converts."""
-    found: dict[tuple[bool, int], BufferId] = {}
-    for tensors, buffer in (
-        (partition.outputs, BufferId.OUTPUT),
-        (partition.inputs, BufferId.INPUT),
-    ):
-        for tensor in tensors:
-            place = places.get(tensor)
-            found[place is not None, tensor if place is None else place.group] = buffer
-    return found
 
 
 def results_in_place(

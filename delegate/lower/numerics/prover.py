@@ -86,7 +86,9 @@ def prove(pipeline: Pipeline, target: Target) -> Proof:
         stages = pipeline.of(part)
         is_sound = is_sound and stages.fits_int32(_ends(target, part))
         first, last = target.stretches(part)
-        off = np.maximum(_off(stages, first, outputs), _off(stages, last, outputs))
+        off = np.maximum(
+            *(np.abs(stages.run(end.astype(np.float64)) - outputs) for end in (first, last))
+        )
         off = np.where(first <= last, off, 0.0)
         worst[part] = off.max(axis=1)
         wrong[part] = np.count_nonzero(off, axis=1)
@@ -96,10 +98,6 @@ def prove(pipeline: Pipeline, target: Target) -> Proof:
 def _ends(target: Target, channels: slice = slice(None)) -> FloatArray:
     ends = np.stack([target.low[channels], target.high[channels]], axis=1)
     return np.asarray(ends, np.float64)
-
-
-def _off(stages: Pipeline, accumulators: Int64Array, outputs: FloatArray) -> FloatArray:
-    return np.asarray(np.abs(stages.run(accumulators.astype(np.float64)) - outputs), np.float64)
 
 
 def prove_pairs(pipeline: Pipeline, target: PairTarget) -> Proof:

@@ -114,17 +114,11 @@ def weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[int, ...]:
     resident = ceil_div(weight_bytes, geometry.chip.cbuf.bank_bytes)
     first = dict.fromkeys(banks for banks in (rule, resident) if banks < cbuf.banks)
     streaming = ceil_div(2 * group_bytes, cbuf.bank_bytes)
-    if _is_one_tile(geometry, part, streaming):
-        first[streaming] = None
-    return tuple(first)
-
-
-def _is_one_tile(geometry: ConvGeometry, part: Part, weight_banks: int) -> bool:
-    """Return whether all pixels of the input lie in the other banks."""
     rows, columns = (axis.windows(axis.wanted)[0] for axis in (geometry.rows, geometry.columns))
     entries = geometry.row_entries(columns.input_size, geometry.input_channels(part))
-    needed = geometry.chip.cbuf.banks_of_image(rows.input_size, columns.input_size, entries)
-    return needed + weight_banks <= geometry.chip.cbuf.banks
+    if streaming + cbuf.banks_of_image(rows.input_size, columns.input_size, entries) <= cbuf.banks:
+        first[streaming] = None  # all pixels of the input lie in the other banks
+    return tuple(first)
 
 
 def row_windows(

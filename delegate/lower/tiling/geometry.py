@@ -170,27 +170,21 @@ class ConvGeometry:
         A task of the latter kind still writes a whole group: its last surfaces hold nothing of use
         until the next part overwrites them, and those of the last part need room.
         """
-        is_fixed = self.chip.cbuf.data_banks > 0
-        if (
-            is_fixed
-            or self.is_depthwise
-            or self._smallest_banks(self.group) <= self.chip.cbuf.banks
-        ):
-            return self.group
-        return self.atom_channels
+        cbuf, group = self.chip.cbuf, self.group
+        if cbuf.data_banks or self.is_depthwise:
+            return group
+        # Banks for one output pixel of a group.
+        part = Part(0, min(self.kernels, group), 1)
+        reach = min(self.columns.reach, self.columns.input_size)
+        rows = min(self.rows.reach, self.rows.input_size)
+        entries = self.row_entries(reach, self.input_channels(part))
+        weights = ceil_div(self.group_bytes(part), cbuf.bank_bytes)
+        is_whole = cbuf.banks_of_image(rows, reach, entries) + weights <= cbuf.banks
+        return group if is_whole else self.atom_channels
 
     def row_entries(self, width: int, channels: int) -> int:
         """CBUF entries of a row of ``channels``."""
         return entries_per_row(self.chip.cbuf, width, channels, self.element_bytes)
-
-    def _smallest_banks(self, kernels: int) -> int:
-        """Banks for one output pixel of ``kernels`` kernels."""
-        part = Part(0, min(self.kernels, kernels), 1)
-        reach = min(self.columns.reach, self.columns.input_size)
-        rows = min(self.rows.reach, self.rows.input_size)
-        entries = self.row_entries(reach, self.input_channels(part))
-        weights = ceil_div(self.group_bytes(part), self.chip.cbuf.bank_bytes)
-        return self.chip.cbuf.banks_of_image(rows, reach, entries) + weights
 
     def input_channels(self, part: Part) -> int:
         """Channels a task of ``part`` fetches."""
@@ -251,7 +245,7 @@ def dense_cycles(
         chip.rates.min_dense_steps // element_bytes,
     )
     groups = ceil_div(kernels, chip.groups.dense_kernels // element_bytes)
-    return _whole_steps(chip, pixels) * groups * steps
+    return align(pixels, chip.rates.step_pixels) * groups * steps
 
 
 def depthwise_cycles(
@@ -259,13 +253,9 @@ def depthwise_cycles(
 ) -> int:
     """Cycles of a depthwise convolution."""
     groups = ceil_div(channels, chip.groups.depthwise_channels // element_bytes)
-    return _whole_steps(chip, pixels) * groups * taps
+    return align(pixels, chip.rates.step_pixels) * groups * taps
 
 
 def ddr_cycles(chip: Chip, moved_bytes: int) -> int:
     """Cycles the memory port needs for ``moved_bytes``."""
     return ceil_div(moved_bytes * 10, chip.rates.bus_decibytes_per_cycle)
-
-
-def _whole_steps(chip: Chip, pixels: int) -> int:
-    return ceil_div(pixels, chip.rates.step_pixels) * chip.rates.step_pixels

@@ -153,6 +153,7 @@ def _plan(
     for part in parts:
         data_banks = geometry.chip.cbuf.banks - weight_banks
         channels = geometry.input_channels(part)
+        outputs = align(part.outputs, geometry.atom_channels)
         per_row = {window: geometry.row_entries(window.input_size, channels) for window in columns}
         if len(rows) == len(columns) == 1 and not geometry.chip.cbuf.data_banks:
             # One tile: rows take what they need, weights the rest.
@@ -176,7 +177,9 @@ def _plan(
                         is_first,
                     )
                 )
-                body = _tile_bytes(geometry, row, column, part)
+                elements = row.input_size * column.input_size * channels
+                elements += row.output_size * column.output_size * outputs
+                body = elements * geometry.element_bytes
                 npu = _tile_cycles(geometry, row, column, part)
                 fetched = body + weight_bytes
                 later = body if resident else fetched
@@ -188,15 +191,6 @@ def _plan(
                 is_first = False
     kicks = len(tiles) * geometry.images
     return TilePlan(tuple(tiles), cycles, moved, cycles + kicks * geometry.chip.rates.kick_cycles)
-
-
-def _tile_bytes(geometry: ConvGeometry, row: Window, column: Window, part: Part) -> int:
-    """Bytes of input and output of a tile."""
-    channels = geometry.input_channels(part)
-    outputs = align(part.outputs, geometry.atom_channels)
-    elements = row.input_size * column.input_size * channels
-    elements += row.output_size * column.output_size * outputs
-    return elements * geometry.element_bytes
 
 
 def _tile_cycles(geometry: ConvGeometry, row: Window, column: Window, part: Part) -> int:

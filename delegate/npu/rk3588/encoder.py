@@ -205,6 +205,10 @@ def _own_values(writer: RegCmdWriter, task: ConvTask) -> Table:
     feature, output, weights = task.feature, task.output, task.weights
     precision = PRECISIONS[task.element]
     line, surface = _pitches(writer, feature)
+    padding = feature.pad_value
+    if task.is_depthwise:  # odd lanes read the second byte
+        doubled = (padding & 0xFF) * 0x0101
+        padding = doubled - 0x10000 if doubled & 0x8000 else doubled
     return {
         "CNA.CONV_CON1": {
             "GROUP_LINE_OFF": is_window(feature),
@@ -231,7 +235,7 @@ def _own_values(writer: RegCmdWriter, task: ConvTask) -> Table:
         },
         "CNA.CBUF_CON1": {"DATA_ENTRIES": feature.entries_per_row},
         **{f"CNA.CVT_CON{n + 1}": {f"CVT_SCALE{n}": 1} for n in range(4)},
-        "CNA.PAD_CON1": {"PAD_VALUE": _pad_word(feature.pad_value, task.is_depthwise)},
+        "CNA.PAD_CON1": {"PAD_VALUE": padding},
         "CNA.DMA_CON1": {"LINE_STRIDE": line},
         "CNA.DMA_CON2": {"SURF_STRIDE": surface},
         # The sum of the inputs goes with int8 results only (measured on silicon by others).
@@ -261,14 +265,6 @@ def _pitches(writer: RegCmdWriter, feature: FeatureInput) -> tuple[int, int]:
         return line, surface - feature.width
     fetched = GROUPED_LINES * feature.width
     return fetched, surface - fetched
-
-
-def _pad_word(value: int, is_depthwise: bool) -> int:
-    """PAD_CON1: the byte sign-extended; depthwise reads odd lanes from the second byte."""
-    if not is_depthwise:
-        return value
-    doubled = (value & 0xFF) * 0x0101
-    return doubled - 0x10000 if doubled & 0x8000 else doubled
 
 
 def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:

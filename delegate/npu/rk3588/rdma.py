@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from delegate.chip.element import ATOM_BYTES
 from delegate.chip.register_model import BurstLength, CombinedRead, OperandData
-from delegate.lower.task import BsStage, DpuTask, ElementwiseTask, OutputCube, Ref, Source
+from delegate.lower.task import DpuTask, ElementwiseTask, OutputCube, Ref, Source
 from delegate.npu.regcmd import RegCmdWriter, Table
 from delegate.npu.rk3588.dpu import PRECISIONS, conv_mode, data_mode, element_size, is_half
 
@@ -33,11 +33,17 @@ def rdma_values(writer: RegCmdWriter, task: DpuTask) -> Table:
     is_combined = operand is not None and per_pixel and not is_flying
     main, second = _readers(writer, task)
     precision = PRECISIONS[task.element]
+    # Dense int32 when only the summand is in memory, else 64-byte blocks of all three operands.
+    bs, used = task.bs, 0
+    if Source.MEMORY in (bs.mul, bs.ow):
+        used = OperandData.ALU | OperandData.OW | OperandData.MUL
+    elif bs.alu is Source.MEMORY:
+        used = OperandData.ALU
     reader = {"ERDMA_DATA_MODE": data_mode(ew), "ERDMA_DATA_SIZE": element_size(ew)}
     values: Table = {
         "DATA_CUBE_HEIGHT": {"EW_LINE_NOTCH_ADDR": second.gap},
         "SRC_BASE_ADDR": main.base,
-        "BRDMA_CFG": {"BRDMA_DATA_USE": _operand_data(task.bs)},
+        "BRDMA_CFG": {"BRDMA_DATA_USE": used},
         "NRDMA_CFG": {"NRDMA_DATA_USE": OperandData.MUL if task.bn.mul is Source.MEMORY else 0},
         "BN_BASE_ADDR": task.bn.operands,
         "ERDMA_CFG": {"ERDMA_DISABLE": 1} if operand is None else reader,
@@ -101,10 +107,3 @@ def _row_gap(writer: RegCmdWriter, output: OutputCube, line_stride_bytes: int | 
         problem = f"from {line_stride_bytes} bytes per row of {output.width} pixels"
         raise writer.fail("DPU_RDMA.RDMA_SRC_DMA_CFG.LINE_NOTCH_ADDR", problem)
     return gap
-
-
-def _operand_data(bs: BsStage) -> int:
-    """Dense int32 when only the summand is in memory, else 64-byte blocks of all three operands."""
-    if bs.mul is Source.MEMORY or bs.ow is Source.MEMORY:
-        return OperandData.ALU | OperandData.OW | OperandData.MUL
-    return OperandData.ALU if bs.alu is Source.MEMORY else 0

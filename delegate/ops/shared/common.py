@@ -182,18 +182,13 @@ def per_tensor_features(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
-def _bad_scale(tensor: Tensor) -> float | None:
-    scales = () if tensor.quantization is None else tensor.quantization.scales
-    return next((s for s in scales if not (math.isfinite(s) and s > 0)), None)
-
-
 @constraint()
 def scales_positive(facts: GraphFacts, node: Node) -> str | None:
     """Scales must be finite and greater than zero."""
     for tensor in _quantized(facts, node):
-        scale = _bad_scale(tensor)
-        if scale is not None:
-            return f"{named(tensor)} has the scale {scale}"
+        for scale in () if tensor.quantization is None else tensor.quantization.scales:
+            if not (math.isfinite(scale) and scale > 0):
+                return f"{named(tensor)} has the scale {scale}"
     return None
 
 

@@ -19,7 +19,7 @@ from delegate.chip.element import Element
 from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import share_differing
-from delegate.lower.convolution import tiled_convolution
+from delegate.lower.convolution import split_by_scale, tiled_convolution
 from delegate.lower.legalize import rounds_twice
 from delegate.lower.lowering import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import DeviceTensor, View
@@ -252,7 +252,16 @@ def plan_convolution(
     )
     if conv.element is Element.FP16:
         return _planned_half(planning, operation, conv)
-    return _planned(planning, operation, conv, source)
+    if source.fold is not None:
+        conv = fold_convolution(conv, source)
+    # On parts of images where tensors allow that, in parts where scales are too far apart.
+    found = tiled_convolution(planning, operation, conv, has_parts=True)
+    if rounds_twice(planning.chip, conv.kind, per_channel=True):
+        return found.plan
+    whole = found
+    if found.is_in_parts:  # those parts are of whole images
+        whole = tiled_convolution(planning, operation, conv)
+    return split_by_scale(whole) or found.plan
 
 
 def resolved(
@@ -316,25 +325,6 @@ def _planned_half(planning: Planning, operation: Operation, conv: Convolution) -
     weights = rounded_weights(exact, is_depthwise=is_depthwise, spread=spread)
     half = replace(conv, weights=weights)
     return tiled_convolution(planning, operation, half).plan.within(convolution_bound(half, exact))
-
-
-def _planned(
-    planning: Planning, operation: Operation, conv: Convolution, source: DeviceTensor
-) -> Plan:
-    """Plan a convolution: on parts of images where tensors allow that, in parts where scales are
-    too far apart. ``source``: what ``conv`` is folded on, if the host folds it.
-    """
-    if source.fold is not None:
-        conv = fold_convolution(conv, source)
-    found = tiled_convolution(planning, operation, conv, has_parts=True)
-    if rounds_twice(planning.chip, conv.kind, per_channel=True):
-        return found.plan
-    from delegate.lower.split_by_scale import split_by_scale
-
-    whole = found
-    if found.is_in_parts:  # parts are of whole images
-        whole = tiled_convolution(planning, operation, conv)
-    return split_by_scale(whole) or found.plan
 
 
 GEOMETRY = (

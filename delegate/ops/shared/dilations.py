@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chips import DEFAULT
-from delegate.lower.constant_channels import close_size
+from delegate.lower.legalize import close_size
 from delegate.model.graph import DType, Graph, Node, Padding, Tensor, read_only
 from delegate.ops import OPERATORS
 from delegate.ops.shared.convolution import ConvolutionOptions

@@ -35,10 +35,13 @@ _INTEGERS = (DType.INT32, DType.INT64)
 
 def with_shape_constants(graph: Graph) -> Graph:
     """Return ``graph`` with the results of shape arithmetic as constants, named in ``folded``."""
+    nodes = [node for node in graph.nodes if node.op in _RULES]
+    if not nodes:
+        return graph
     found: dict[int, Tensor] = {}
     known = _constants(graph)
-    for node in graph.nodes:
-        if node.op not in _RULES or len(node.outputs) != 1 or node.outputs[0] < 0:
+    for node in nodes:
+        if len(node.outputs) != 1 or node.outputs[0] < 0:
             continue
         result = graph.tensor(node.outputs[0])
         numbers = _value(graph, node, known)
