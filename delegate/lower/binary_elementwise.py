@@ -43,7 +43,7 @@ from delegate.lower.task import (
     Stages,
     Task,
 )
-from delegate.lower.tiling.element_wise import MapPart, map_parts, surfaces_touched
+from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.index_map import tiled
 
@@ -64,8 +64,16 @@ def pair_tasks(
     """
     main, other = operands
     stages = _stages(other, pipeline, per_channel=_is_per_channel(other, target.view))
-    parts = map_parts(chip, target.view)
-    return tuple(_task(main, other, target, stages, part) for part in parts)
+    assert stages.ew is not None
+    tasks = []
+    for part in map_parts(chip, target.view):
+        pixel = 0 if other.view.images == 1 else part.image * other.view.pixels
+        if not stages.ew.per_channel:
+            pixel += part.first
+        operand = other.pixel(pixel).moved(part.surfaces.start * stages.ew.surface_stride_bytes)
+        own = stages._replace(ew=replace(stages.ew, operand=operand))
+        tasks.append(part.task(main, target, own))
+    return tuple(tasks)
 
 
 def _is_per_channel(other: DeviceTensor, output: View) -> bool:
@@ -119,22 +127,6 @@ def _stages(other: DeviceTensor, pipeline: Pipeline, *, per_channel: bool) -> St
         ),
         pipeline.out,
     )
-
-
-def _task(
-    main: DeviceTensor,
-    other: DeviceTensor,
-    target: DeviceTensor,
-    stages: Stages,
-    part: MapPart,
-) -> ElementwiseTask:
-    assert stages.ew is not None
-    pixel = 0 if other.view.images == 1 else part.image * other.view.pixels
-    if not stages.ew.per_channel:
-        pixel += part.first
-    operand = other.pixel(pixel).moved(part.surfaces.start * stages.ew.surface_stride_bytes)
-    ew = replace(stages.ew, operand=operand)
-    return part.task(main, target, stages._replace(ew=ew))
 
 
 def require_dense(node: Node, tensor: DeviceTensor) -> None:
@@ -196,18 +188,15 @@ def met_views(chip: Chip, operands: Sequence[View], output: View) -> list[View]:
     """Return what computed ``operands`` have to become to meet in ``output``, which one of them
     does.
     """
-    found = [_met(chip, view, output) for view in operands]
+    found = []
+    for view in operands:  # the pixels as well, if EW has to read them
+        is_read = view.pixels > 1 or Primitive.CHANNEL_OPERANDS in chip.lacks
+        height, width = (output.height, output.width) if is_read else (1, 1)
+        found.append(View(view.images, height, width, output.channels))
     if output not in found:
         images = [view.images for view in found]
         found[images.index(max(images))] = output
     return found
-
-
-def _met(chip: Chip, view: View, output: View) -> View:
-    """Return ``view`` with the channels of ``output``, and its pixels if EW has to read them."""
-    is_read = view.pixels > 1 or Primitive.CHANNEL_OPERANDS in chip.lacks
-    height, width = (output.height, output.width) if is_read else (1, 1)
-    return View(view.images, height, width, output.channels)
 
 
 def repeats(chip: Chip, view: View, whole: View) -> Move | None:

@@ -141,19 +141,15 @@ class Workload:
     places: Mapping[int, Place]
 
 
-def layer_name(graph: Graph, node: Node) -> str:
-    """Return the name of a layer in errors, traces and dumps: the node's index, operator and
-    result.
-    """
-    return f"{node.index} {node.op} {graph.tensor(node.outputs[0]).name}"
-
-
 def layer_of(
     planning: Planning, operation: Operation, tasks: Iterable[Task], choice: str = ""
 ) -> Layer:
-    """The layer that ``operation`` becomes. Raises what making ``tasks`` does."""
+    """The layer that ``operation`` becomes, named for errors, traces and dumps by the node's index,
+    operator and result. Raises what making ``tasks`` does.
+    """
     node = operation.node
-    return Layer(layer_name(planning.graph, node), node.op, operation.nodes, tuple(tasks), choice)
+    name = f"{node.index} {node.op} {planning.graph.tensor(node.outputs[0]).name}"
+    return Layer(name, node.op, operation.nodes, tuple(tasks), choice)
 
 
 def plan_of(

@@ -42,31 +42,13 @@ _MOST_TASKS: Final = 256
 """More launches than convolutions of a network take."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """``rows`` rows from number ``target`` of the result on, of those from ``source`` on; a task
-    fetches ``skipped`` rows before those, too.
-    """
+_Run = tuple[range, int, int]
+"""Rows of the source, the first of the result that they become, and how many rows before its own a
+task fetches, too.
+"""
 
-    source: int
-    target: int
-    rows: int
-    skipped: int = 0
-
-    def part(self, first: int, rows: int, skipped: int = 0) -> _Run:
-        return _Run(self.source + first, self.target + first, rows, skipped)
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """``pixels`` of a row from number ``first`` on, ``results`` of each of them from number
-    ``begin`` of the result's row on.
-    """
-
-    first: int
-    pixels: int
-    begin: int
-    results: int
+_Span = tuple[range, range]
+"""Pixels of a row, and the places in the result's row that the first of them gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +107,18 @@ class Repeat:
             problem = f"surfaces of {height} rows, with gaps between them"
             raise LoweringError(moving.node.index, FORM_IS_KNOWN, problem)
         if is_close:  # rows lie apart alike over all surfaces
-            everything = [(0, 0, _Run(0, 0, real * height))]
+            everything = [(0, 0, 0, real * height)]
             # What readers of whole groups fetch behind the last channels: any values.
-            spare = [(0, 0, _Run(0, number * height, height)) for number in range(real, written)]
+            spare = [(0, 0, number * height, height) for number in range(real, written)]
         else:
-            everything = [(surface, surface, _Run(0, 0, height)) for surface in range(real)]
-            spare = [(0, surface, _Run(0, 0, height)) for surface in range(real, written)]
-        for number, (from_, to, run) in enumerate((*spare, *everything)):
+            everything = [(surface, surface, 0, height) for surface in range(real)]
+            spare = [(0, surface, 0, height) for surface in range(real, written)]
+        for number, (from_, to, first, rows) in enumerate((*spare, *everything)):
             there = source.location.moved(from_ * source.surface_stride_bytes)
             here = target.location.moved(to * target.surface_stride_bytes)
             room = (written if is_close else 1) * height
             ends = replace(source, location=there), replace(target, location=here)
-            for piece in self._pieces(moving.node.index, run, room):
+            for piece in self._pieces(moving.node.index, first, rows, room):
                 for task in self._repeated(moving, *ends, piece):
                     # Registers of a chip without operand blocks hold how many channels are real.
                     is_spare = number < len(spare) and Primitive.REGISTER_NUMBERS in self.chip.lacks
@@ -156,36 +138,37 @@ class Repeat:
     def _spans(self) -> tuple[_Span, ...]:
         before, behind = self.ends
         width, columns = self.view.width, self.factors[1]
+        end = before + width * columns
         spans = (
-            _Span(0, width, before, columns),
-            _Span(0, 1, 0, before),
-            _Span(width - 1, 1, before + width * columns, behind),
+            (range(width), range(before, before + columns)),
+            (range(1), range(before)),
+            (range(width - 1, width), range(end, end + behind)),
         )
-        return tuple(span for span in spans if span.results)
+        return tuple(span for span in spans if span[1])
 
-    def _pieces(self, node: int, run: _Run, room: int) -> Iterator[_Run]:
-        """Yield the part of ``run`` of each task: whole groups, the last of which takes some rows
-        again, or in a staged result only fetches them. ``room``: rows of the result. Raises
-        LoweringError.
+    def _pieces(self, node: int, target: int, rows: int, room: int) -> Iterator[_Run]:
+        """Yield the part of each task of so many ``rows``, which become those from ``target`` on:
+        whole groups, the last of which takes some rows again, or in a staged result only fetches
+        them. ``room``: rows of the result. Raises LoweringError.
         """
         group = self._group
         most = self._most_rows // group * group
-        count = self.factors[0] * len(self._spans) * -(-run.rows // most)
+        count = self.factors[0] * len(self._spans) * -(-rows // most)
         if count > _MOST_TASKS:
             raise LoweringError(node, TASKS_IN_RANGE, f"it takes {count}")
-        if 0 < run.rows < group:
-            written = align(run.rows, self.chip.groups.dense_kernels // CHANNELS_PER_SURFACE)
-            last = run.target if self.is_staged else room - written
-            yield replace(run, target=min(run.target, last))
+        if 0 < rows < group:
+            written = align(rows, self.chip.groups.dense_kernels // CHANNELS_PER_SURFACE)
+            last = target if self.is_staged else room - written
+            yield range(rows), min(target, last), 0
             return
-        whole = run.rows // group * group
+        whole = rows // group * group
         for first in range(0, whole, most):
-            yield run.part(first, min(most, whole - first))
-        rest = run.rows - whole
+            yield range(first, min(first + most, whole)), target + first, 0
+        rest = rows - whole
         if rest and self.is_staged:
-            yield run.part(whole, rest, skipped=group - rest)
+            yield range(whole, rows), target + whole, group - rest
         elif rest:
-            yield run.part(run.rows - group, group)
+            yield range(rows - group, rows), target + rows - group, 0
 
     @property
     def _group(self) -> int:
@@ -203,7 +186,7 @@ class Repeat:
     def _most_rows(self) -> int:
         """Return the most rows of a task. A depthwise weight has its zero point beside it."""
         groups, lanes = self.chip.groups, CHANNELS_PER_SURFACE
-        weights = max(span.results for span in self._spans) ** 2 * lanes
+        weights = max(len(places) for _, places in self._spans) ** 2 * lanes
         cbuf = self.chip.cbuf
         room = cbuf.weight_slice_bytes or cbuf.resident_weight_banks * cbuf.bank_bytes
         if self._is_depthwise:
@@ -214,9 +197,9 @@ class Repeat:
         self, moving: Moving, source: DeviceTensor, target: DeviceTensor, run: _Run
     ) -> Iterator[ConvTask]:
         for repeated in range(self.factors[0]):
-            first = run.target * self._result_bytes + repeated * self._row_pixels * ATOM_BYTES
+            first = run[1] * self._result_bytes + repeated * self._row_pixels * ATOM_BYTES
             for span in self._spans:
-                here = target.location.moved(first + span.begin * ATOM_BYTES)
+                here = target.location.moved(first + span[1].start * ATOM_BYTES)
                 ends = source, replace(target, location=here)
                 yield from self._row(moving, *ends, run, span, repeated)
 
@@ -230,24 +213,24 @@ class Repeat:
         number: int,
     ) -> list[ConvTask]:
         """Row ``number`` of those that each of ``run`` becomes, of ``span``."""
-        row_bytes = self.view.width * ATOM_BYTES
+        row_bytes, (given, places), (rows, _, skipped) = self.view.width * ATOM_BYTES, span, run
         fetched, channels = (
-            rows * CHANNELS_PER_SURFACE for rows in (run.skipped + run.rows, run.rows)
+            count * CHANNELS_PER_SURFACE for count in (skipped + len(rows), len(rows))
         )
-        begin = (run.source - run.skipped) * row_bytes + span.first * ATOM_BYTES
+        begin = (rows.start - skipped) * row_bytes + given.start * ATOM_BYTES
         pixels = replace(
             source,
-            view=View(1, span.pixels, 1, fetched),
+            view=View(1, len(given), 1, fetched),
             location=source.location.moved(begin),
             within=Strides(row_bytes, source.image_stride_bytes),
         )
         results = replace(
             target,
-            view=View(1, span.pixels, span.results, channels),
+            view=View(1, len(given), len(places), channels),
             within=Strides(self._result_bytes, target.image_stride_bytes),
         )
-        depthwise = self._is_depthwise and run.rows % self._group == 0
-        taps = np.ones((1, span.results), np.int8)
+        depthwise = self._is_depthwise and len(rows) % self._group == 0
+        taps = np.ones((1, len(places)), np.int8)
         summand = 0
         if self.between is not None:
             taps[0, :-1] = 0
@@ -258,7 +241,7 @@ class Repeat:
             weights = weights[fetched - channels :]
         return moving.move(
             *(pixels, results, weights),
-            Selection(padding=(0, span.results - 1), outside=self.between or 0),
+            Selection(padding=(0, len(places) - 1), outside=self.between or 0),
             is_depthwise=depthwise,
             summands=np.full(channels, summand, np.int64),
         )

@@ -192,6 +192,17 @@ _INTEGER_GEOMETRY = tuple(
 )
 
 
+def plain_options(facts: GraphFacts, node: Node) -> ConvOptions | None:
+    """Return the options of a node of this operator whose weights are a constant over all channels;
+    None: it is another node.
+    """
+    options = None if facts.known_operator(node) is None else facts.options(node)
+    if not isinstance(options, ConvOptions):
+        return None
+    source, weights = (facts.graph.tensor(index) for index in node.inputs[:2])
+    return options if convolution.have_plain_kernels(weights, source) else None
+
+
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     options = node.known_options(ConvOptions)
     return convolution.convolved(graph, node, options, graph.tensor(node.inputs[1]).shape[0])

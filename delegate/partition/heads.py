@@ -27,11 +27,11 @@ from delegate.lower.tiling.geometry import Axis
 from delegate.lower.weights import leading_padding
 from delegate.model.graph import DType, Graph, Node, Partition, Quantization, Tensor
 from delegate.model.index_map import MapError
-from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.conv_2d import ConvOptions, plain_options
 from delegate.ops.operator import ABSENT, GraphFacts, Movement
 from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.parts import parts_of
-from delegate.partition.rewriting import RESHAPE, SLICE, Rewriter, Rewritten, plain_convolution
+from delegate.partition.rewriting import RESHAPE, SLICE, Rewriter, Rewritten
 from delegate.partition.rules import check_node, facts_of
 
 HostTakes = Callable[[Graph, Partition, Collection[int]], bool]
@@ -119,7 +119,7 @@ def _head_of(facts: GraphFacts, partition: Partition, reshape: Node) -> _Head | 
     anchors, values = whole.shape[2:]
     if whole.shape[:2] != (images, rows * columns) or images > 1 or anchors < 2:
         return None
-    weights = graph.tensor(conv.inputs[1]).constant if plain_convolution(facts, conv) else None
+    weights = graph.tensor(conv.inputs[1]).constant if plain_options(facts, conv) else None
     parts = _parts(facts, members, after)
     is_ours = facts.readers.get(before) == (reshape,) and anchors * values == channels
     is_ours = is_ours and facts.maps(reshape)[0].shift() == 0

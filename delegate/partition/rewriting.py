@@ -14,9 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.model.graph import DType, Graph, Node, Partition, Tensor
-from delegate.ops.conv_2d import ConvOptions
-from delegate.ops.operator import GraphFacts
-from delegate.ops.shared.convolution import have_plain_kernels
 
 RESHAPE, SLICE = "RESHAPE", "SLICE"
 """The operators that bring elements back in the model's order, and that cut a part."""
@@ -80,14 +77,3 @@ class Rewriter:
         mine.update(self.partition.nodes)
         graph = replace(self.graph, tensors=tuple(self.tensors), nodes=tuple(self.nodes))
         return graph, replace(self.partition, nodes=tuple(i for i in indices if i in mine))
-
-
-def plain_convolution(facts: GraphFacts, node: Node) -> ConvOptions | None:
-    """Return the options of a CONV_2D whose weights are a constant over all channels; None: it is
-    another node.
-    """
-    options = None if facts.known_operator(node) is None else facts.options(node)
-    if not isinstance(options, ConvOptions):
-        return None
-    source, weights = (facts.graph.tensor(index) for index in node.inputs[:2])
-    return options if have_plain_kernels(weights, source) else None

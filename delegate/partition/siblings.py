@@ -36,7 +36,7 @@ from delegate.model.graph import (
 from delegate.ops import conv_2d
 from delegate.ops.operator import GraphFacts, Movement
 from delegate.ops.shared.image_rules import RANK
-from delegate.partition.rewriting import SLICE, Rewriter, Rewritten, plain_convolution
+from delegate.partition.rewriting import SLICE, Rewriter, Rewritten
 from delegate.partition.rules import check_node, facts_of
 
 FreeNodes = Callable[[Graph, Partition], int | None]
@@ -107,7 +107,7 @@ def _families(facts: GraphFacts, partition: Partition) -> list[list[Node]]:
 
 def _family(facts: GraphFacts, node: Node) -> tuple[object, ...] | None:
     """Return what siblings have in common; None: ``node`` is no convolution that has any."""
-    options = plain_convolution(facts, node)
+    options = conv_2d.plain_options(facts, node)
     if options is None:
         return None
     source, weights = (facts.graph.tensor(index) for index in node.inputs[:2])

@@ -30,12 +30,12 @@ from delegate.model.graph import (
     Quantization,
     StoredOptions,
 )
-from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.conv_2d import ConvOptions, plain_options
 from delegate.ops.operator import ABSENT, GraphFacts
 from delegate.ops.shared.convolution import most_kernel, most_stride
 from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.padding import AMOUNTS, pad_amounts
-from delegate.partition.rewriting import Rewriter, plain_convolution
+from delegate.partition.rewriting import Rewriter
 from delegate.partition.rules import facts_of
 
 T = TypeVar("T")
@@ -49,11 +49,29 @@ def pack_width(graph: Graph, partition: Partition, chip: Chip) -> Graph:
     """
     if Primitive.UNEQUAL_SIDES in chip.lacks:
         return graph
-    pairing = _Pairing(facts_of(graph, chip), partition)
-    for node in map(graph.node, partition.nodes):
-        if not any(graph.tensor(t).dtype is DType.FLOAT32 for t in node.outputs):
-            pairing.pair(node)
+    facts = facts_of(graph, chip)
+    makers = [node for node in map(graph.node, partition.nodes) if _has_few_channels(facts, node)]
+    if not makers:
+        return graph
+    pairing = _Pairing(facts, partition)
+    for node in makers:
+        pairing.pair(node)
     return pairing.to.made()[0] if pairing.changed else graph
+
+
+def _has_few_channels(facts: GraphFacts, node: Node) -> bool:
+    """Return whether ``node`` is a convolution whose result may become pairs."""
+    if not _is_dense(facts, node):
+        return False
+    result = facts.graph.tensor(node.outputs[0])
+    _, _, width, channels = result.shape
+    is_narrow = PAIR * channels <= facts.chip.groups.dense_kernels
+    return result.dtype is not DType.FLOAT32 and width % PAIR == 0 and is_narrow
+
+
+def _is_dense(facts: GraphFacts, node: Node) -> bool:
+    options = plain_options(facts, node)
+    return options is not None and options.dilation_w == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +107,11 @@ class _Pairing:
         self.changed: set[int] = set()
 
     def pair(self, maker: Node) -> None:
-        """Pair the result of ``maker``, if it is a convolution of few channels."""
-        if maker.index in self.changed or not self._is_dense(maker):
+        """Pair the result of ``maker``, a convolution of few channels, where that is cheaper."""
+        if maker.index in self.changed:
             return
         tensors = self.to.tensors
-        result = tensors[maker.outputs[0]]
-        images, height, width, channels = result.shape
-        if width % PAIR or PAIR * channels > self._facts.chip.groups.dense_kernels:
-            return
+        images, height, width, channels = tensors[maker.outputs[0]].shape
         found = self._followed(maker.outputs[0])
         if found is None:
             return
@@ -115,10 +130,6 @@ class _Pairing:
     def _change(self, node: Node) -> None:
         self.to.put(node.index, node)
         self.changed.add(node.index)
-
-    def _is_dense(self, node: Node) -> bool:
-        options = plain_convolution(self._facts, node)
-        return options is not None and options.dilation_w == 1
 
     def _followed(self, first: int) -> _Map | None:
         """Return the functions from node ``first`` to one convolution; None: others use the
@@ -155,7 +166,7 @@ class _Pairing:
             tensor = found.pad.outputs[0]
         found.reader = node
         is_reader = node.index in self._members and node.inputs[0] == tensor
-        return is_reader and self._is_dense(node)
+        return is_reader and _is_dense(self._facts, node)
 
     def _is_single(self, tensor: int) -> bool:
         """Return whether a tensor is a constant that is the same for all pixels and channels."""

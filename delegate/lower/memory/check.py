@@ -166,7 +166,12 @@ class _Checker:
     def _write(self, node: int, tile: str, access: Access, result: DeviceTensor) -> None:
         buffer, first = access.start.buffer, access.start.offset
         in_work = buffer is BufferId.SCRATCH and first in self._work
-        begin, end = (self._work.start, self._work.stop) if in_work else _extent(result)
+        # Of a tensor up to the end of the last surface that it has room for.
+        begin, last = result.location.offset, result.view.images - 1
+        end = begin + last * result.image_stride_bytes + result.view.pixels * ATOM_BYTES
+        end += (result.surfaces - 1) * result.surface_stride_bytes
+        if in_work:
+            begin, end = self._work.start, self._work.stop
         is_own = in_work or buffer is result.location.buffer
         if buffer not in _WRITABLE or not is_own or first < begin or access.end > end:
             raise _refusal(
@@ -239,14 +244,6 @@ def _has_same_atoms(read: Access, written: Access) -> bool:
         and rows == written.row_bytes
         and read.surface_bytes == written.surface_bytes
     )
-
-
-def _extent(tensor: DeviceTensor) -> tuple[int, int]:
-    """Return a tensor's first byte, and the end of the last surface that it has room for."""
-    first = tensor.location.offset
-    size = (tensor.view.images - 1) * tensor.image_stride_bytes
-    size += (tensor.surfaces - 1) * tensor.surface_stride_bytes
-    return first, first + size + tensor.view.pixels * ATOM_BYTES
 
 
 def _refusal(node: int, problem: str) -> LoweringError:

@@ -183,14 +183,15 @@ def is_proven(rows: Rows, planes: Planes, reciprocal: Reciprocal, product: Pipel
     if not fits or not reciprocal.index.fits_int32(_both(reciprocal, ends)):
         return False
     first, last = reciprocal.stretches(*ends.tolist())
-    hull = _Hull.of(sums, exponentials)
+    points = sorted(zip(sums.tolist(), exponentials.tolist(), strict=True))
+    hull = _corners(points, 1), _corners(points, -1)
     for distance in range(LEVELS + 1):
         known = [0, distance] if rows.has_maximum and distance else [distance]
         others = rows.classes - len(known)
         if others < 0:
             continue
         fixed = int(sums[known].sum()), float(exponentials[known].sum())
-        low, high = hull.reals(first, last, fixed, others)
+        low, high = _reals(hull, first, last, fixed, others)
         is_there = low <= high
         exponential = OUTPUT_STEPS * exponentials[distance]
         error = _KERNEL_ERROR * (rows.classes + _OTHER_ERRORS)
@@ -209,37 +210,33 @@ def _both(reciprocal: Reciprocal, sums: Int64Array) -> FloatArray:
     return np.asarray(np.atleast_2d(sums - reciprocal.centre), np.float64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Hull:
-    """The convex hull of what a class adds to our sum and to the real one: the corners below and
-    above, which both rise.
+_Corners = tuple[FloatArray, FloatArray]
+"""Corners of the convex hull of what a class adds to our sum and to the real one, below or above:
+both rise.
+"""
+
+
+def _reals(
+    hull: tuple[_Corners, _Corners],
+    first: Int64Array,
+    last: Int64Array,
+    fixed: tuple[int, float],
+    others: int,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest real sum of rows with ``fixed`` and ``others`` classes,
+    whose sum of ours lies from ``first`` to ``last``; where there is none, the least is above the
+    largest. ``hull``: the corners below and above.
     """
-
-    below: tuple[FloatArray, FloatArray]
-    above: tuple[FloatArray, FloatArray]
-
-    @classmethod
-    def of(cls, sums: Int64Array, exponentials: FloatArray) -> _Hull:
-        points = sorted(zip(sums.tolist(), exponentials.tolist(), strict=True))
-        return cls(_corners(points, 1), _corners(points, -1))
-
-    def reals(
-        self, first: Int64Array, last: Int64Array, fixed: tuple[int, float], others: int
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the largest real sum of rows with ``fixed`` and ``others`` classes,
-        whose sum of ours lies from ``first`` to ``last``; where there is none, the least is above
-        the largest.
-        """
-        ours, real = fixed
-        low, high = (ours + others * self.below[0][end] for end in (0, -1))
-        begin, end = np.maximum(first, low), np.minimum(last, high)
-        each = max(others, 1)
-        least = real + others * np.interp((begin - ours) / each, *self.below)
-        largest = real + others * np.interp((end - ours) / each, *self.above)
-        return np.where(begin <= end, least, np.inf), largest
+    (below, above), (ours, real) = hull, fixed
+    low, high = (ours + others * below[0][end] for end in (0, -1))
+    begin, end = np.maximum(first, low), np.minimum(last, high)
+    each = max(others, 1)
+    least = real + others * np.interp((begin - ours) / each, *below)
+    largest = real + others * np.interp((end - ours) / each, *above)
+    return np.where(begin <= end, least, np.inf), largest
 
 
-def _corners(points: list[tuple[int, float]], side: int) -> tuple[FloatArray, FloatArray]:
+def _corners(points: list[tuple[int, float]], side: int) -> _Corners:
     """Return the corners below (1) or above (-1) ``points``, from left to right."""
     # Of points one above the other the lowest one counts below, the highest one above.
     ends = dict(points[::-side])
