@@ -18,9 +18,9 @@ import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.errors import EncodingError, ProgramError, UnknownFormError
-from delegate.lower.lowered import Layer, LoweredPartition
+from delegate.lower.lowered import LoweredPartition
 from delegate.lower.memory.footprint import accesses
-from delegate.lower.task import BufferId, ConvTask, TableLoad, Task
+from delegate.lower.task import BufferId, ConvTask
 from delegate.npu import FORMAT_VERSION, program_types
 from delegate.npu.evidence import KEPT_TABLE, TaskForm, task_forms
 from delegate.npu.perf import estimate_task
@@ -83,7 +83,13 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     if lowered.table_atoms is not None:
         are_kept = KEPT_TABLE not in lowered.chip.missing
         tasks = list(with_table_loads(tasks, lowered.table_atoms, are_kept=are_kept))
-    segments = [_encode(lowered.chip, layers[item.layer], item.task) for item in tasks]
+    segments = []
+    for item in tasks:
+        layer = layers[item.layer]
+        try:
+            segments.append(encode_task(lowered.chip, layer.name, item.task))
+        except EncodingError as error:
+            raise EncodingError(str(error), layer.nodes) from None
     _check_reuse(lowered, tasks)
     forms = list(task_forms(lowered.chip, tasks, segments))
     _check_forms(lowered, tasks, forms)
@@ -110,13 +116,6 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     )
     check_program(program)
     return program
-
-
-def _encode(chip: Chip, layer: Layer, task: Task | TableLoad) -> Segment:
-    try:
-        return encode_task(chip, layer.name, task)
-    except EncodingError as error:
-        raise EncodingError(str(error), layer.nodes) from None
 
 
 def _check_reuse(lowered: LoweredPartition, tasks: Sequence[ScheduledTask]) -> None:

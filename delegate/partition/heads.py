@@ -54,7 +54,8 @@ def unfold_heads(
             continue
         unfolding = _Unfolding(Rewriter(graph, partition), head)
         made = unfolding.made()
-        if _keeps_rules(made[0], unfolding.changed, chip) and host_takes(*made, unfolding.back):
+        changed = unfolding.to.changed
+        if _keeps_rules(made[0], changed, chip) and host_takes(*made, unfolding.back):
             graph, partition = made
             facts = facts_of(graph, chip)
             nodes = head.conv.index, head.reshape.index
@@ -177,13 +178,12 @@ def _cycles(head: _Head, chip: Chip, kernels: int) -> int:
 
 @dataclass(slots=True)
 class _Unfolding:
-    """Makes the graph and the partition with ``head`` unfolded. ``changed``: the nodes that have
-    other operands or results, by index. ``back``: those that bring elements in the model's order.
+    """Makes the graph and the partition with ``head`` unfolded. ``back``: the nodes that bring
+    elements in the model's order, by index.
     """
 
     to: Rewriter
     head: _Head
-    changed: list[int] = field(default_factory=list)
     back: list[int] = field(default_factory=list)
     _unfolded: dict[int, tuple[int, _Part]] = field(default_factory=dict)
 
@@ -212,11 +212,7 @@ class _Unfolding:
         made = self.to.add(self.to.graph.tensor(result), shape)
         self._unfolded[result] = made, part
         conv = replace(head.conv, index=part.node.index, given_op=part.node.stored_op)
-        self._change(replace(conv, inputs=tuple(given), outputs=(made,)))
-
-    def _change(self, node: Node) -> None:
-        self.to.put(node.index, node)
-        self.changed.append(node.index)
+        self.to.put(conv.index, replace(conv, inputs=tuple(given), outputs=(made,)))
 
     def _selected(self, index: int, kernels: npt.NDArray[np.int64]) -> int:
         """Add the constant of so many kernels with those of ``kernels``; others count as zero."""
@@ -270,7 +266,7 @@ class _Unfolding:
         shape = (*head.result.shape[:3], head.anchors * part.lanes)
         made = self.to.add(result, shape)
         self._unfolded[result.index] = made, part
-        self._change(replace(node, inputs=tuple(given), outputs=(made,)))
+        self.to.put(node.index, replace(node, inputs=tuple(given), outputs=(made,)))
 
     def _spread(self, index: int, shape: Sequence[int], part: _Part) -> int:
         """Add a constant as the operand of a map of ``shape`` in the convolution's one."""

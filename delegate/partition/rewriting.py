@@ -32,13 +32,15 @@ class Rewritten:
 
 class Rewriter:
     """A graph while it is rewritten. ``tensors`` and ``nodes``: as they are by now, the nodes in an
-    order in which they can run. Those that are added belong to ``partition``.
+    order in which they can run. Those that are added belong to ``partition``. ``changed``: the
+    nodes that were put in the place of others, by index.
     """
 
     def __init__(self, graph: Graph, partition: Partition) -> None:
         self.graph, self.partition = graph, partition
         self.tensors = list(graph.tensors)
         self.nodes = list(graph.nodes)
+        self.changed: list[int] = []
 
     def add(
         self, like: Tensor, shape: Sequence[int], constant: npt.NDArray[np.generic] | None = None
@@ -64,6 +66,7 @@ class Rewriter:
         """Put ``nodes`` in the place of node ``index``; none: it goes."""
         at = next(place for place, node in enumerate(self.nodes) if node.index == index)
         self.nodes[at : at + 1] = nodes
+        self.changed += [node.index for node in nodes]
 
     def put_behind(self, tensor: int, *nodes: Node) -> None:
         """Put ``nodes`` behind the one that makes ``tensor``."""

@@ -56,7 +56,7 @@ def pack_width(graph: Graph, partition: Partition, chip: Chip) -> Graph:
     pairing = _Pairing(facts, partition)
     for node in makers:
         pairing.pair(node)
-    return pairing.to.made()[0] if pairing.changed else graph
+    return pairing.to.made()[0] if pairing.to.changed else graph
 
 
 def _has_few_channels(facts: GraphFacts, node: Node) -> bool:
@@ -98,17 +98,16 @@ class _Map:
 
 
 class _Pairing:
-    """``changed``: the nodes that compute on pairs, by index."""
+    """Puts nodes that compute on pairs of pixels in the place of those that do so on pixels."""
 
     def __init__(self, facts: GraphFacts, partition: Partition) -> None:
         self._facts, self._members = facts, frozenset(partition.nodes)
         self._ends = {*partition.outputs, *facts.graph.outputs}
         self.to = Rewriter(facts.graph, partition)
-        self.changed: set[int] = set()
 
     def pair(self, maker: Node) -> None:
         """Pair the result of ``maker``, a convolution of few channels, where that is cheaper."""
-        if maker.index in self.changed:
+        if maker.index in self.to.changed:
             return
         tensors = self.to.tensors
         images, height, width, channels = tensors[maker.outputs[0]].shape
@@ -122,14 +121,10 @@ class _Pairing:
         shape = (images, height, width // PAIR, PAIR * channels)
         for tensor in found.tensors:
             tensors[tensor] = replace(tensors[tensor], shape=shape, shape_signature=())
-        self._change(first.node(self.to))
-        self._change(second.node(self.to))
+        for kernels in (first, second):
+            self.to.put(kernels.conv.index, kernels.node(self.to))
         if found.pad is not None:
             self._pad(found.pad, second)
-
-    def _change(self, node: Node) -> None:
-        self.to.put(node.index, node)
-        self.changed.add(node.index)
 
     def _followed(self, first: int) -> _Map | None:
         """Return the functions from node ``first`` to one convolution; None: others use the
@@ -140,7 +135,7 @@ class _Pairing:
             if tensor in self._ends:
                 return None
             for node in dict.fromkeys(self._facts.readers.get(tensor, ())):
-                if node.index not in self._members or node.index in self.changed:
+                if node.index not in self._members or node.index in self.to.changed:
                     return None
                 if not self._is_followed(found, tensor, node):
                     return None
@@ -260,7 +255,7 @@ class _Pairing:
         given = list(pad.inputs)
         pairs = amounts.astype(numbers.constant.dtype)
         given[AMOUNTS] = self.to.add(numbers, pairs.shape, pairs)
-        self._change(replace(pad, inputs=tuple(given)))
+        self.to.put(pad.index, replace(pad, inputs=tuple(given)))
 
 
 @dataclass(frozen=True, slots=True)
