@@ -58,7 +58,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (
             lambda: with_input(tiled((1, 2, 1, 1)), X, shape=(1, 1, 1, 1, 3, 2, 32)),
             "[1, 1, 1, 1, 3, 2, 32]",
-        )
+        ),
     ],
     "padded_rank": [
         (lambda: with_input(padding(), X, shape=(1, 1, 9, 7, 5)), "[1, 1, 9, 7, 5]"),
