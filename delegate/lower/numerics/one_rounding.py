@@ -115,15 +115,19 @@ def by_two_factors(target: Target) -> Iterator[Factors]:
     scales = np.unique(np.linspace(UNIT_SCALE, LARGEST_FACTOR, min(tried, UNIT_SCALE)).round())
     # Channels' factors with the least scale, 1; larger ones leave room for more bits.
     bits = FACTOR_BITS + 1 - math.frexp(float(real.max()))[1]
-    wanted = np.ldexp(real, bits) * (UNIT_SCALE / scales[:, np.newaxis])
+    whole, ratios = np.ldexp(real, bits), UNIT_SCALE / scales
+    fits = (np.rint(whole.max() * ratios) <= LARGEST_FACTOR) & (np.rint(whole.min() * ratios) >= 1)
+    if not fits.any():
+        return
+    wanted = whole * ratios[fits, np.newaxis]
     nearest = np.rint(wanted)
-    errors = np.abs(nearest / wanted - 1).mean(axis=1)
-    errors[(nearest.max(axis=1) > LARGEST_FACTOR) | (nearest.min(axis=1) < 1)] = np.inf
-    best = int(np.argmin(errors))
+    errors = np.divide(nearest, wanted, out=wanted)  # the largest array of a compilation, by far
+    errors -= 1
+    best = int(np.argmin(np.abs(errors, out=errors).mean(axis=1)))
     first = nearest[best].astype(np.int64)
     bs_shift = _bs_shift(target, first)
-    if np.isfinite(errors[best]) and bs_shift <= bits <= _MAX_SHIFT + bs_shift:
-        yield Factors(first, 1, bs_shift, 0, bits - bs_shift, scale=int(scales[best]))
+    if bs_shift <= bits <= _MAX_SHIFT + bs_shift:
+        yield Factors(first, 1, bs_shift, 0, bits - bs_shift, scale=int(scales[fits][best]))
 
 
 def _by_unit(target: Target) -> Iterator[Factors]:
