@@ -4,6 +4,8 @@ claimed only where nobody else reads it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -195,3 +197,12 @@ def test_arithmetic_is_the_runtimes(seed: int, tmp_path) -> None:
             continue
         np.testing.assert_array_equal(constant, interpreter.get_tensor(details["index"]))
     assert graph.folded
+
+
+@for_each("seed", range(60))
+def test_other_numbers_of_inputs_are_no_arithmetic(seed: int) -> None:
+    """Damaged files have nodes with inputs too many or too few; they are constants or are not."""
+    graph = read_graph(arithmetic_model(seed))
+    for inputs in (lambda node: node.inputs * 2, lambda node: node.inputs[1:], lambda _: ()):
+        nodes = tuple(replace(node, inputs=inputs(node)) for node in graph.nodes)
+        with_shape_constants(replace(graph, nodes=nodes))

@@ -82,8 +82,9 @@ def _value(graph: Graph, node: Node, known: Mapping[int, Numbers]) -> Numbers | 
     if any(t < 0 for t in node.inputs):
         return None
     if node.op == "SHAPE":
-        (source,) = node.inputs
-        tensor = graph.tensor(source)
+        if len(node.inputs) != 1:  # as a file may have it
+            return None
+        tensor = graph.tensor(node.inputs[0])
         return np.array(tensor.shape, np.int64) if tensor.has_fixed_image else None
     if any(t not in known for t in node.inputs):
         return None
