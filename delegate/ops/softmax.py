@@ -51,7 +51,7 @@ from delegate.lower.numerics.pipeline import (
     OutConvert,
     Pipeline,
 )
-from delegate.lower.numerics.softmax import MOST_CLASSES, Known, softmax
+from delegate.lower.numerics.softmax import MOST_CLASSES, softmax
 from delegate.lower.numerics.softmax_proof import Chain
 from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.rules import EQUAL_IF_EXACT, FORM_IS_KNOWN
@@ -137,14 +137,13 @@ def _chain(planning: Planning, operation: Operation, classes: int) -> Chain:
         problem = "of rows of any values one in twenty is"
         raise LoweringError(node.index, EQUAL_IF_EXACT, problem)
     has_largest = is_known(chip, TaskKind.ALONE, pair(EwOperation.MAX))
-    known = Known(
-        ties_away=ties_away(chip, TaskKind.ALONE, exact_product()),
-        two_roundings=is_known(chip, TaskKind.ALONE, exact_product()),
-        split=has_largest and is_known(chip, TaskKind.DENSE, table_behind(multiplies=True)),
-    )
     scale = planning.tensor(operation.operands[0]).scale
-    step = scale * node.known_options(SoftmaxOptions).beta
-    return softmax(node.index, classes, step, known)
+    return softmax(
+        *(node.index, classes, scale * node.known_options(SoftmaxOptions).beta),
+        has_ties_away=ties_away(chip, TaskKind.ALONE, exact_product()),
+        rounds_in_bn=is_known(chip, TaskKind.ALONE, exact_product()),
+        may_split=has_largest and is_known(chip, TaskKind.DENSE, table_behind(multiplies=True)),
+    )
 
 
 @dataclass(frozen=True, slots=True)

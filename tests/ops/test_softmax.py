@@ -16,7 +16,6 @@ from delegate.chip.chips import chip_named
 from delegate.compile.compiler import compile_model
 from delegate.lower.numerics import softmax as numerics
 from delegate.lower.numerics import softmax_proof as proof
-from delegate.lower.numerics.softmax import Known
 from delegate.lower.numerics.softmax_proof import Chain, Rows, is_proven
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -36,7 +35,7 @@ Array = npt.NDArray[Any]
 
 AUTO = Options(numerics="auto")
 simulated = partial(simulated_by, options=AUTO)
-EVERYTHING = Known(ties_away=False, two_roundings=False, split=True)
+EVERYTHING = {"has_ties_away": False, "rounds_in_bn": False, "may_split": True}
 LEVELS, OFFSET = 255, -128
 
 CHAINS = {
@@ -94,7 +93,7 @@ def test_hostile_rows_are_within_a_step(classes: int, nats: float) -> None:
     x = (127 - hostile(classes)).astype(np.int8)
     content = model(x.shape, nats)
     found = simulated(content, x)
-    chain = numerics.softmax(0, classes, np.float32(nats / LEVELS).item(), EVERYTHING)
+    chain = numerics.softmax(0, classes, np.float32(nats / LEVELS).item(), **EVERYTHING)
     parts = chain.has_maximum, len(chain.planes.weights), chain.reciprocal.is_split
     assert parts == CHAINS[classes, nats]
     real = np.minimum(shares(x, float(np.float32(nats / LEVELS))), 255.0)
@@ -175,7 +174,7 @@ def wrong(chain: Chain, rows: Rows) -> list[Chain]:
 
 @for_each("classes, nats", list(CHAINS))
 def test_a_chain_that_is_wrong_is_not_proven(classes: int, nats: float) -> None:
-    chain = numerics.softmax(0, classes, nats / LEVELS, EVERYTHING)
+    chain = numerics.softmax(0, classes, nats / LEVELS, **EVERYTHING)
     rows = Rows(classes, nats / LEVELS, chain.has_maximum)
     proven = [
         is_proven(rows, one.planes, one.reciprocal, one.product)
@@ -189,7 +188,7 @@ def test_a_proof_that_fails_has_a_row_that_is_off() -> None:
     rows = Rows(400, 9 / LEVELS, True)
     planes = numerics._planes(rows.exponentials, 0)
     reciprocal = numerics._reciprocal(rows, planes, is_split=True)
-    product = numerics._product(rows.unit, EVERYTHING)
+    product = numerics._product(rows.unit, has_ties_away=False, rounds_in_bn=False)
     assert product is not None
     assert not is_proven(rows, planes, reciprocal, product)
     distances = hostile(400)[256:512]

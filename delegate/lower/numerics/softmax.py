@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -61,22 +60,21 @@ _LEAST_SUM = 0.5
 """The least sum of rows for which a chain without the row's maximum is tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """The stages that others ran: those of products, see ``requantize_product``, and a multiplier
-    per channel before a curve (``split``).
+def softmax(
+    node: int,
+    classes: int,
+    step: float,
+    *,
+    has_ties_away: bool,
+    rounds_in_bn: bool,
+    may_split: bool,
+) -> Chain:
+    """Return the chain with the fewest tasks of known stages: those of products, see
+    ``requantize_product``, and with ``may_split`` a multiplier per channel before a curve.
+    ``step``: by what logarithms of exponentials differ whose values differ by one. Raises
+    LoweringError where none is proven.
     """
-
-    ties_away: bool
-    two_roundings: bool
-    split: bool
-
-
-def softmax(node: int, classes: int, step: float, known: Known) -> Chain:
-    """Return the chain with the fewest tasks of known stages. ``step``: by what logarithms of
-    exponentials differ whose values differ by one. Raises LoweringError where none is proven.
-    """
-    found = _proven(classes, step, known)
+    found = _proven(classes, step, has_ties_away, rounds_in_bn, may_split)
     if found is None:
         problem = f"no chain of tables is for {classes} classes whose steps are {step:.6g}"
         raise LoweringError(node, WITHIN_ONE_LSB, problem)
@@ -84,12 +82,14 @@ def softmax(node: int, classes: int, step: float, known: Known) -> Chain:
 
 
 @functools.lru_cache(maxsize=64)
-def _proven(classes: int, step: float, known: Known) -> Chain | None:
+def _proven(
+    classes: int, step: float, has_ties_away: bool, rounds_in_bn: bool, may_split: bool
+) -> Chain | None:
     for has_maximum, coarse, is_split in _ways(classes):
         rows = Rows(classes, step, has_maximum)
-        if rows.least_sum < _LEAST_SUM or (is_split and not known.split):
+        if rows.least_sum < _LEAST_SUM or (is_split and not may_split):
             continue
-        product = _product(rows.unit, known)
+        product = _product(rows.unit, has_ties_away, rounds_in_bn)
         if product is None:
             continue
         planes = _planes(rows.exponentials, coarse)
@@ -99,15 +99,15 @@ def _proven(classes: int, step: float, known: Known) -> Chain | None:
     return None
 
 
-def _product(unit: float, known: Known) -> Pipeline | None:
+def _product(unit: float, has_ties_away: bool, rounds_in_bn: bool) -> Pipeline | None:
     """Return the stages of a coarse digit times a reciprocal, of which 256 are ``unit``; None:
     there are none.
     """
     try:
         return requantize_product(
             *(0, 1 / (LEVELS * unit), (INT8_MIN,) * 3, (INT8_MIN, INT8_MAX)),
-            has_ties_away=known.ties_away,
-            rounds_in_bn=known.two_roundings,
+            has_ties_away=has_ties_away,
+            rounds_in_bn=rounds_in_bn,
         ).pipeline
     except LoweringError:
         return None
