@@ -1,4 +1,4 @@
-"""int8 weights of float features: the numbers that they stand for, in fp16."""
+"""int8 weights of float features: where they are taken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from rk3588_conformance.builder import options as tables
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from tests.ops.half_models import compiled, half_interpreter, output_for
+from tests.ops.half_models import compiled
 
 
 def weighted_model(op: str, weights: np.ndarray, scales: np.ndarray, axis: int) -> bytes:
@@ -36,7 +36,8 @@ def weighted_model(op: str, weights: np.ndarray, scales: np.ndarray, axis: int) 
 
 @pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
 @pytest.mark.parametrize("per_channel", [False, True])
-def test_int8_weights_are_the_numbers_that_they_stand_for(op, per_channel):
+def test_int8_weights_are_taken_unless_floats_stay_on_the_cpu(op, per_channel):
+    """The results are the suite's, in families of dynamic range."""
     rng = np.random.default_rng(7)
     shape, axis = {
         "CONV_2D": ((17, 1, 1, 24), 0),
@@ -49,22 +50,6 @@ def test_int8_weights_are_the_numbers_that_they_stand_for(op, per_channel):
     assert compiled(model, float="off").partitions == ()
     assert len(compiled(model, float="fp16").partitions) == 1
     assert len(compiled(model).partitions) == 1  # auto: nearer than the kernels of the CPU
-    x = rng.normal(size=(1, 5, 6, 24)).astype(np.float16).astype(np.float32)
-    ours = output_for(half_interpreter(model), x)
-    along = [1] * len(shape)
-    along[axis] = -1
-    numbers = weights * scales.astype(np.float64).reshape(along)
-    bias = np.linspace(-1, 1, shape[axis])
-    if op == "DEPTHWISE_CONV_2D":
-        exact, terms = (f(x) * f(numbers[0]) for f in (np.array, np.abs))
-    else:
-        matrix = numbers.reshape(shape[0], -1).T
-        exact, terms = (
-            f(x.reshape(-1, 24).astype(np.float64)) @ f(matrix) for f in (np.array, np.abs)
-        )
-    exact, terms = exact + bias, terms + np.abs(bias)
-    # Weights are rounded to fp16, then the result.
-    assert (np.abs(ours.reshape(exact.shape) - exact) <= 2.0**-9.9 * terms).all()
 
 
 def test_int8_weights_that_integers_read_too_stay_integers():
