@@ -43,6 +43,8 @@ def test_constants_are_views_of_the_mapping(path: Path) -> None:
         assert np.shares_memory(constant, mapping)
         assert not constant.flags.writeable
         assert not constant.flags.owndata
+        with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+            constant.flags.writeable = True
 
 
 @for_each("path", WHOLE)

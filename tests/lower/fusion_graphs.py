@@ -18,8 +18,10 @@ from delegate.ops.mul import MulOptions
 from delegate.options import Options
 from rk3588_conformance.builder import options
 from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Arithmetic
+from rk3588_conformance.builder.layers import Arithmetic, Window, conv
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import concatenation, slice_of
+from rk3588_conformance.random_layers import Numbers
 from tests.lower.reference import random_inputs, tflite_outputs, whole_graph
 
 AUTO = Options.from_mapping({"numerics": "auto"}, {})
@@ -178,3 +180,28 @@ SHAPES = (
     (1, 1, 29, 64, 97, 1, 1),
     (1, 61, 37, 3, 47, 3, 3),
 )
+
+
+SAME = Quantization((0.05,), (3,))
+AXES = {"channels": 3, "rows": 1, "images": 0}
+
+
+def beside(axis: str, kernels: Sequence[int], window: Window, readers: int) -> bytes:
+    """Two convolutions of one map, joined along ``axis``, and a reader of both."""
+    rng, b, numbers = (
+        np.random.default_rng(kernels[0]),
+        ModelBuilder("beside"),
+        Numbers(output=SAME),
+    )
+    x = b.input("x", (1, 16, 22, 24), DType.INT8, SAME)
+    parts = [conv(b, rng, x, n, window, numbers, name=f"part{k}") for k, n in enumerate(kernels)]
+    both = concatenation(b, parts, AXES[axis])
+    return b.build(conv(b, rng, both, readers, Window(3, 3), numbers, name="reader"))
+
+
+def sliced(begin: Sequence[int], size: Sequence[int], window: Window) -> bytes:
+    """A convolution of a part of what another one makes."""
+    rng, b, numbers = np.random.default_rng(11), ModelBuilder("slice"), Numbers(output=SAME)
+    x = b.input("x", (1, 16, 22, 8), DType.INT8, SAME)
+    y = conv(b, rng, x, 48, Window(3, 3), numbers, name="first")
+    return b.build(conv(b, rng, slice_of(b, y, begin, size), 16, window, numbers, name="second"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -19,15 +18,24 @@ from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import concatenation, slice_of
 from rk3588_conformance.random_layers import Numbers
 from tests.loops import for_each
 from tests.lower import fusion_graphs
-from tests.lower.fusion_graphs import AUTO, EXACT, inputs_of, off, references, silu
+from tests.lower.fusion_graphs import (
+    AUTO,
+    AXES,
+    EXACT,
+    SAME,
+    beside,
+    inputs_of,
+    off,
+    references,
+    silu,
+    sliced,
+)
 
 EAGER = replace(DEFAULT, rates=replace(DEFAULT.rates, kick_cycles=0))
 """A chip on which pairs need not save a launch: small maps have them, too."""
-SAME = Quantization((0.05,), (3,))
 SQUARE = Window(3, 3)
 BOTH = "pairs of rows of the source and result"
 RESULT = "pairs of rows of the result"
@@ -230,27 +238,12 @@ def test_a_board_that_lacks_forms_is_given_rows_alone() -> None:
             assert ("pairs of rows" in choices(result)[-1]) is is_paired
 
 
-Joined = Callable[[ModelBuilder, int, int], int]
-JOINS: dict[str, Joined] = {
-    "channels": lambda b, y, z: concatenation(b, (y, z), 3),
-    "rows": lambda b, y, z: concatenation(b, (y, z), 1),
-    "images": lambda b, y, z: concatenation(b, (y, z), 0),
-}
-
-
-@pytest.mark.parametrize("name", JOINS)
+@pytest.mark.parametrize("name", AXES)
 def test_beside_others_in_memory(name: str) -> None:
     """Every row is written once, and nothing of a neighbour, whatever lies around."""
     for first, second in ((16, 16), (16, 48), (7, 7)):
-        rng = np.random.default_rng(first)
-        b = ModelBuilder("beside")
-        numbers = Numbers(output=SAME)
-        x = b.input("x", (1, 16, 22, 24), DType.INT8, SAME)
         kernels = (first, second if name == "channels" else first)
-        y, z = (conv(b, rng, x, n, SQUARE, numbers, name=f"to{n}") for n in kernels)
-        both = JOINS[name](b, y, z)
-        b.output(conv(b, rng, both, 16, SQUARE, numbers, name="reader"))
-        exact, result = is_exact(b.build())
+        exact, result = is_exact(beside(name, kernels, SQUARE, 16))
         assert exact
         assert RESULT in choices(result)[0]
 
@@ -263,14 +256,7 @@ def test_of_a_slice() -> None:
         ((0, 3, 0, 16), (1, 10, 22, 16)),
         ((0, 3, 5, 16), (1, 12, 16, 16)),
     ):
-        rng = np.random.default_rng(11)
-        b = ModelBuilder("slice")
-        numbers = Numbers(output=SAME)
-        x = b.input("x", (1, 16, 22, 8), DType.INT8, SAME)
-        y = conv(b, rng, x, 48, SQUARE, numbers, name="first")
-        part = slice_of(b, y, begin, size)
-        b.output(conv(b, rng, part, 16, SQUARE, numbers, name="second"))
-        exact, result = is_exact(b.build())
+        exact, result = is_exact(sliced(begin, size, SQUARE))
         assert exact
         assert "pairs of rows" in choices(result)[-1]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -15,13 +13,24 @@ from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Arithmetic, Window, conv
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import concatenation, slice_of
+from rk3588_conformance.builder.moves import concatenation
 from rk3588_conformance.random_layers import Numbers
 from tests.loops import for_each
-from tests.lower.fusion_graphs import AUTO, inputs_of, is_exact, joined, off, references, run
+from tests.lower.fusion_graphs import (
+    AUTO,
+    AXES,
+    SAME,
+    beside,
+    inputs_of,
+    is_exact,
+    joined,
+    off,
+    references,
+    run,
+    sliced,
+)
 
 POINT = Window(1, 1)
-SAME = Quantization((0.05,), (3,))
 TEXT = "sections of the image as channels"
 
 
@@ -150,29 +159,13 @@ def test_another_chip_splits_scales_of_whole_images() -> None:
         assert off(ours[0], references(b.build(), arrays)[0]).max() <= 1
 
 
-Joined = Callable[[ModelBuilder, int, int], int]
-JOINS: dict[str, tuple[Joined, list[bool]]] = {
-    "channels": (lambda b, y, z: concatenation(b, (y, z), 3), [True, True]),
-    "rows": (lambda b, y, z: concatenation(b, (y, z), 1), [False, False]),
-    "images": (lambda b, y, z: concatenation(b, (y, z), 0), [True, True]),
-}
-
-
-@pytest.mark.parametrize("name", JOINS)
+@pytest.mark.parametrize("name", AXES)
 @pytest.mark.parametrize("kernels", [16, 48])
 def test_beside_others_in_memory(name: str, kernels: int) -> None:
     """Only where the neighbours' pixels do not lie between those of an image."""
-    join, expected = JOINS[name]
-    rng = np.random.default_rng(7)
-    b = ModelBuilder("beside")
-    numbers = Numbers(output=SAME)
-    x = b.input("x", (1, 16, 22, 24), DType.INT8, SAME)
-    y, z = (conv(b, rng, x, kernels, POINT, numbers, name=name) for name in ("y", "z"))
-    both = join(b, y, z)
-    b.output(conv(b, rng, both, 32, Window(3, 3), numbers, name="reader"))
-    exact, result = is_exact(b.build())
+    exact, result = is_exact(beside(name, (kernels, kernels), POINT, 32))
     assert exact
-    assert in_sections(result)[:2] == expected
+    assert in_sections(result)[:2] == [name != "rows"] * 2
 
 
 @pytest.mark.parametrize(("kernels", "completes"), [(16, False), (48, True)])
@@ -233,14 +226,7 @@ def test_of_a_slice() -> None:
         ((0, 4, 0, 0), (1, 10, 22, 48), False),
         ((0, 0, 0, 0), (1, 10, 22, 48), False),
     ):
-        rng = np.random.default_rng(11)
-        b = ModelBuilder("slice")
-        numbers = Numbers(output=SAME)
-        x = b.input("x", (1, 16, 22, 8), DType.INT8, SAME)
-        y = conv(b, rng, x, 48, Window(3, 3), numbers, name="first")
-        part = slice_of(b, y, begin, size)
-        b.output(conv(b, rng, part, 16, POINT, numbers, name="second"))
-        exact, result = is_exact(b.build())
+        exact, result = is_exact(sliced(begin, size, POINT))
         assert exact
         assert in_sections(result)[-1] is gains
 
