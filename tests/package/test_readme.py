@@ -10,7 +10,7 @@ import pytest
 from delegate.chip.chips import DEFAULT
 from delegate.insight.compile_report.whole_inference import NETWORKS
 from delegate.ops import OPERATORS
-from tests.docs.test_models_page import TOLERANCE, row
+from tests.docs.test_models_page import ROWS, TOLERANCE, numbers, row
 from tests.shared_folder import needs_models
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,8 +73,11 @@ def test_all_models_have_times() -> None:
 @pytest.mark.usefixtures("weighs")
 @pytest.mark.parametrize(("name", "rocket", "rknpu", "_"), TIMES)
 def test_modelled_times_are_the_estimates(name: str, rocket: str, rknpu: str, _: str) -> None:
-    expected = row(FILES[name])[:4]
-    assert [*ends(rocket), *ends(rknpu)] == pytest.approx(expected, rel=TOLERANCE, abs=0.06)
+    """The numbers of docs/models.md, where it has the model, are held to the estimates."""
+    page = dict(ROWS)
+    cells = page.get(FILES[name])
+    expected, rel = (numbers(cells), 0.0) if cells else (row(FILES[name]), TOLERANCE)
+    assert [*ends(rocket), *ends(rknpu)] == pytest.approx(expected[:4], rel=rel, abs=0.06)
 
 
 @pytest.mark.parametrize(("name", "measured"), [(name, last) for name, _, _, last in TIMES])
