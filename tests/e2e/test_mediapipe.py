@@ -73,7 +73,7 @@ def outputs(name: str, count: int) -> Iterator[tuple[list[np.ndarray], list[np.n
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.exhaustive)])
 def test_outputs_are_those_of_float32_within_a_hundredth(name: str, count: int) -> None:
     for results in outputs(name, count):
         for ours, theirs in zip(*results, strict=True):

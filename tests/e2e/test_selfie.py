@@ -36,7 +36,7 @@ DRAWS = 2.0
 """The distance of two draws of the same noise on a single photograph."""
 
 
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.exhaustive)])
 def test_every_node_is_one_rounding_from_exact(count: int) -> None:
     options = Options.from_mapping({"numerics": "exact", "float": "fp16", "deny_ops": ""}, {})
     result = compile_model(exposed_model(MODEL.read_bytes()), options)
@@ -60,7 +60,7 @@ def test_every_node_is_one_rounding_from_exact(count: int) -> None:
         assert error <= OTHERWISE.get(node.op, ONCE) ** 2 * rounding, graph.tensor(node.outputs[0])
 
 
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.exhaustive)])
 def test_masks_are_as_near_as_a_rounding_of_each_tensor_lets_them_be(count: int) -> None:
     """No fp16 holds selfie segmentation's masks to a hundredth, and that of every photograph to the
     cosine (``python -m benchmarks.half_limits``): beside everything in float64 but for one rounding
