@@ -20,6 +20,7 @@ from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import add, fully_connected
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import expand_dims, squeeze
 from rk3588_conformance.builder.pooling import reduced
 from rk3588_conformance.random_layers import Numbers
 from tests.lower.test_aliases import run
@@ -100,6 +101,16 @@ def test_compiled_ahead_of_time_outputs_keep_their_shape() -> None:
     shapes = [[g.tensor(t).shape for t in g.outputs] for g in map(read_graph, (model, compiled))]
     assert shapes[0] == shapes[1] == [(1, 37), (1, 37, 96)]
     assert_equal(model, compiled=compiled)
+
+
+def test_a_dimension_that_is_expanded_is_the_one_that_was_kept() -> None:
+    given = Normalised((1, 5, 7, 33))
+    expanded = expand_dims(given.builder, given.mean, (1, 5, 7, 1))
+    dropped = squeeze(given.builder, given.curve, (5, 7))
+    model = given.model(given.sum, function(given.builder, "TANH", (expanded,), CURVE), dropped)
+    result = compile_model(model, EXACT)
+    assert not result.rejections
+    assert_equal(model)
 
 
 @pytest.mark.parametrize("images", [1, 3])

@@ -206,10 +206,10 @@ def _written(found: _Dilation, tensors: list[Tensor]) -> list[Node]:
             nodes.append(replace(turned, options=options, given_op=node.op))
         elif node.op == _SPLITS and found.pads.any():
             pads = np.concatenate([np.zeros((1, 2)), found.pads, np.zeros((1, 2))])
-            nodes.append(_with_constant(node, "PAD", pads, tensors))
+            nodes.append(with_constant(node, "PAD", pads, tensors))
         else:
             size = np.array([-1, *shape[1:]])
-            nodes.append(_with_constant(node, "RESHAPE", size, tensors))
+            nodes.append(with_constant(node, "RESHAPE", size, tensors))
     return nodes
 
 
@@ -225,9 +225,12 @@ def _with_kernel(node: Node, kernel: tuple[int, ...], tensors: list[Tensor]) -> 
     return replace(node, inputs=(node.inputs[0], index, *node.inputs[2:]))
 
 
-def _with_constant(
+def with_constant(
     node: Node, op: str, numbers: npt.NDArray[np.generic], tensors: list[Tensor]
 ) -> Node:
+    """Return ``node`` as ``op`` of its first input and of constant ``numbers``, which ``tensors``
+    get.
+    """
     constant = read_only(np.asarray(numbers, np.int32))
     name, index = f"{op} of node {node.index}", len(tensors)
     tensors.append(Tensor(index, name, constant.shape, DType.INT32, constant=constant))

@@ -12,14 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Role, Shape
 from delegate.ops.shared.common import FEATURE_TYPES
+from delegate.ops.shared.dilations import with_constant
 from delegate.ops.shared.reductions import ReducerOptions, sums_channels
 
 _SUMS: Final = ("MEAN", "SUM")
-_RESHAPES: Final = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
+_COUNTING: Final = ("EXPAND_DIMS", "SQUEEZE")
+_RESHAPES: Final = ("RESHAPE", *_COUNTING)
 
 
 def with_kept_dimensions(graph: Graph) -> Graph:
@@ -41,14 +45,16 @@ def with_kept_dimensions(graph: Graph) -> Graph:
             changed.update(found[1])
     if not changed:
         return graph
-    tensors = tuple(
-        replace(tensor, shape=shapes[tensor.index], stored_shape=tensor.shape, shape_signature=())
-        if tensor.index in shapes
-        else tensor
-        for tensor in graph.tensors
-    )
+    tensors = list(graph.tensors)
+    for index, shape in shapes.items():
+        given = tensors[index]
+        tensors[index] = replace(given, shape=shape, stored_shape=given.shape, shape_signature=())
+        for node in readers.get(index, ()):
+            if node.op in _COUNTING:  # which would count the dimension
+                wanted = np.array([-1, *graph.tensor(node.outputs[0]).shape[1:]])
+                changed[node.index] = with_constant(node, "RESHAPE", wanted, tensors)
     nodes = tuple(changed.get(node.index, node) for node in graph.nodes)
-    return replace(graph, tensors=tensors, nodes=nodes)
+    return replace(graph, tensors=tuple(tensors), nodes=nodes)
 
 
 def _alike(
