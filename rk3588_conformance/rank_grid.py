@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from delegate.model.graph import Activation
+from delegate.model.graph import Activation, DType
 from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
 from rk3588_conformance.builder.functions import function
@@ -146,4 +146,31 @@ def _functions(
     return function(builder, "ADD", (x, other), result, AddOptions(Activation.NONE))
 
 
-FAMILIES: tuple[Family, ...] = (_transposes, _parts, _functions)
+@layer_grid(
+    "JoinedConstants.Op/",
+    differing=NONE,
+    shape=("1x36x96", "1x5x7x19", "2x3x5x16", "1x2x3x5x33"),
+    axis=(0, 1, 2, 3, 4),
+    size=(1, 3, 16),
+    order=("first", "last"),
+    place=("begin", "inside", "end"),
+    is_in=lambda shape, axis, **_: axis < len(shape_of(shape)),
+    type=EIGHT_BITS,
+)
+def _joined_constants(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, axis: int, size: int, order: str,
+    place: str, **_: Value,
+) -> int:  # fmt: skip
+    """Join a constant, as transformers have a token of the class; channels of uint8 may
+    have another scale."""
+    y = x if place == "begin" else computed(builder, rng, x)
+    spec = builder.spec(y)
+    shape = (*spec.shape[:axis], size, *spec.shape[axis + 1 :])
+    is_rescaled = spec.dtype is DType.UINT8 and axis == len(spec.shape) - 1
+    other = rescaled(builder, rng, x, 0.7) if is_rescaled else spec.quantization
+    part = constant(builder, rng, shape, spec.dtype, other)
+    y = concatenation(builder, (part, y) if order == "first" else (y, part), axis)
+    return y if place == "end" else computed(builder, rng, y)
+
+
+FAMILIES: tuple[Family, ...] = (_transposes, _parts, _functions, _joined_constants)

@@ -72,10 +72,11 @@ def plan_join(
     parts: Sequence[Part],
     functions: Sequence[bytes | None],
     total: int,
+    source_of: Callable[[Memory, int], DeviceTensor],
 ) -> Plan:
     """Return the plan of a result of ``total`` channels, with group padding that has to be 0, made
     of ``parts``, the operands. ``functions``: results of each part for -128 to 127, as int8; None:
-    the same values. At surfaces parts are copied directly.
+    the same values. ``source_of``: an operand as bytes. At surfaces parts are copied directly.
     """
     chip, operands, result = planning.chip, operation.operands, operation.result
     touched = [surfaces_touched(chip, part.channels) for part in parts]
@@ -86,12 +87,17 @@ def plan_join(
         writes, tasks = max(*ends, surfaces_touched(chip, total)), _directly
     else:
         work_bytes = _staged(chip, parts, planning.tensor(result).as_bytes).size_bytes
-    reads = tuple(dict(zip(operands, touched, strict=True)).items())
+    computed = (
+        (t, n)
+        for t, n in zip(operands, touched, strict=True)
+        if planning.graph.tensor(t).constant is None
+    )
+    reads = tuple(dict(computed).items())
     footprint = Footprint(operation.node, reads, result, writes, work_bytes=work_bytes)
 
     def made(memory: Memory) -> list[Task]:
         moving = Moving(chip, operation.node, memory.constants)
-        sources = [memory.tensors[tensor].as_bytes for tensor in operands]
+        sources = [source_of(memory, tensor) for tensor in operands]
         joined = list(zip(parts, functions, sources, strict=True))
         return tasks(moving, joined, memory.tensors[result].as_bytes, memory.work)
 

@@ -295,6 +295,8 @@ class _Search:
         moved = self.facts.maps(node)[node.outputs.index(tensor)]
         for number, operand in enumerate(operands):
             part, whole = self._graph.tensor(operand), self._graph.tensor(tensor)
+            if part.constant is not None:
+                return None
             try:
                 back = moved.invert(number, math.prod(part.shape))
                 before = None if back is None else back.compose(seen)

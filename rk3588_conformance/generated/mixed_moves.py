@@ -71,6 +71,9 @@ def joined(g: MixedGenerator, x: int) -> list[int]:
         )  # fmt: skip
         if fits and g.is_eight_bits(t) and len(parts) < 4 and g.chance(0.5):
             parts.append(t)
+    if g.chance(0.15):
+        g.turn_to(x)
+        parts.append(g.constant(shape))
     if g.chance(0.3) and len(shape) <= 4:
         same = [t for t in parts if g.shape(t) == shape
                 and g.builder.spec(t).quantization == spec.quantization]  # fmt: skip

@@ -36,8 +36,9 @@ from tests.native.inference import seen_beside_invoke
 def simulated(runtime) -> Callable[..., Any]:
     """An allocated interpreter with the delegate on the simulator."""
 
-    def make(**model: Any) -> Any:
-        loaded = runtime.load_delegate(delegate.library_path(), {"device": "simulator"})
+    def make(deny_ops: str = "NONE", **model: Any) -> Any:
+        options = {"device": "simulator", "deny_ops": deny_ops}
+        loaded = runtime.load_delegate(delegate.library_path(), options)
         interpreter = runtime.Interpreter(**model, experimental_delegates=[loaded])
         interpreter.allocate_tensors()
         return interpreter
@@ -104,9 +105,7 @@ def test_a_resized_batch_is_compiled_again(simulated, reference):
 
 
 def sliced_model() -> bytes:
-    """conv -> SLICE -> conv -> SLICE -> conv: the first slice is the CPU's, as it begins too far
-    to the right; both tell their shapes only while they run.
-    """
+    """conv -> SLICE -> conv -> SLICE -> conv: slices that tell their shapes only while they run."""
     rng = np.random.default_rng(8)
     builder = ModelBuilder("slices")
     quantization = random_quantization(rng, DType.INT8, None, None)
@@ -125,7 +124,7 @@ def sliced_model() -> bytes:
 
 def test_a_resize_reaches_partitions_behind_shapes_that_are_told_late(simulated, reference):
     model = sliced_model()
-    interpreter, expected = simulated(model_content=model), reference(model_content=model)
+    interpreter, expected = simulated("1", model_content=model), reference(model_content=model)
     for batch in (1, 3, 2):
         for each in (interpreter, expected):
             each.resize_tensor_input(each.get_input_details()[0]["index"], (batch, 6, 40, 5))

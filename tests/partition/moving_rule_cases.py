@@ -14,6 +14,7 @@ from tests.partition.rule_graphs import (
     averaged,
     blocks,
     bordered,
+    constants_joined,
     cut,
     enlarged,
     enlarged_to,
@@ -24,11 +25,13 @@ from tests.partition.rule_graphs import (
     interpolated,
     joined,
     mirrored,
+    packed_channels,
     padding,
     per_tensor,
     pooled,
     reshaped,
     shape_computed,
+    side_by_side,
     summed,
     tall_average,
     tiled,
@@ -92,6 +95,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(cut(strided=True), shape=(1, 3, 2, 8)), "it gives [1, 3, 2, 9]"),
         (lambda: with_input(halves(), 0, constant=np.array([3, 3], np.int32)), "1 constants"),
     ],
+    "part_computed": [(constants_joined, "all are constants")],
     "parts_defined": [
         (
             lambda: with_input(joined(dtype=DType.UINT8), 1, quantization=per_tensor(1e9, 0)),
@@ -102,7 +106,10 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
             "no int32 in units of the output's scale",
         ),
     ],
-    "parts_are_reached": [],
+    "parts_are_reached": [
+        (lambda: side_by_side(DType.UINT8, per_tensor(0.25, 3)), "'a' is requantised to tensor"),
+        (packed_channels, "'a' is [1, 3, 2]"),
+    ],
     "resized_by_whole_factors": [
         (interpolated, "from [3, 2] to [7, 4]"),
         # By 3, positions in fixed point drift by a step within 9 rows.

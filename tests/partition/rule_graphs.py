@@ -250,6 +250,14 @@ def side_by_side(dtype: DType, quantization: Quantization) -> Graph:
     return read_graph(b.build())
 
 
+def constants_joined() -> Graph:
+    """Two constants, one behind the other."""
+    b = ModelBuilder()
+    values = np.zeros((1, 3, 2, 16), np.int8)
+    b.output(moves.concatenation(b, [b.constant(n, values, per_tensor(0.5, 3)) for n in "ab"], 3))
+    return read_graph(b.build())
+
+
 def packed_channels() -> Graph:
     """Two maps that become channels."""
     b = ModelBuilder()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,9 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.element import surfaces_of
 from delegate.errors import LoweringError
+from delegate.lower.binary_elementwise import constant_operand
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import DeviceTensor, whole_channels
+from delegate.lower.memory.tensors import DeviceTensor, view_of, whole_channels
 from delegate.lower.moves import cut, plan_join
 from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image, plan_of
 from delegate.lower.rules import FORM_IS_KNOWN
@@ -62,7 +64,8 @@ def joining(
             return _plan_moved_parts(planning, operation, record)
         functions = tuple(part_requantized(part.part, part.whole) for part in direct)
         total = whole_channels(graph.tensor(operation.result))
-        return plan_join(planning, operation, direct, functions, total)
+        source_of = partial(_source_of, planning)
+        return plan_join(planning, operation, direct, functions, total, source_of)
 
     record = Operator(
         name=name,
@@ -75,7 +78,7 @@ def joining(
         maps=maps,
         plan=plan,
         shapes=shapes,
-        rules=(*parts.FIRST, *rules),
+        rules=(*parts.FIRST_OF_JOINS, *rules),
         half=half_records.alias(parts.HALF),
     )
     return record
@@ -116,6 +119,14 @@ def cutting(
     return record
 
 
+def _source_of(planning: Planning, memory: Memory, operand: int) -> DeviceTensor:
+    """Return an operand as bytes, a constant among those of the program."""
+    tensor = planning.graph.tensor(operand)
+    if tensor.constant is None:
+        return memory.tensors[operand].as_bytes
+    return constant_operand(planning.chip, tensor, view_of(tensor.shape), memory.constants)
+
+
 def _plan_moved_parts(planning: Planning, operation: Operation, record: Operator) -> Plan:
     """Plan the elements that the result has in common with each operand, one after the other.
     Raises LoweringError.
@@ -134,7 +145,8 @@ def _plan_moved_parts(planning: Planning, operation: Operation, record: Operator
     moves = [move for _, move in found]
     reads: dict[int, int] = {}
     for operand, move in found:
-        reads[operand] = max(move.reads, reads.get(operand, 0))
+        if graph.tensor(operand).constant is None:
+            reads[operand] = max(move.reads, reads.get(operand, 0))
     footprint = Footprint(
         node,
         tuple(reads.items()),
@@ -147,7 +159,7 @@ def _plan_moved_parts(planning: Planning, operation: Operation, record: Operator
     def made(memory: Memory, moving: Moving) -> Iterable[Task]:
         target = memory.tensors[operation.result].as_bytes
         for operand, move in found:
-            source = memory.tensors[operand].as_bytes
+            source = _source_of(planning, memory, operand)
             yield from move.tasks(moving, source, target, memory.work)
 
     return task_plan(planning, operation, footprint, made)

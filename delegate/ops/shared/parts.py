@@ -88,6 +88,8 @@ def _are_free(facts: GraphFacts, node: Node) -> bool:
     operands = facts.operator(node).feature_inputs(node)
     if len(set(operands)) < len(operands):
         return False
+    if any(facts.graph.tensor(operand).constant is not None for operand in operands):
+        return False
     is_cut = facts.movement(node) is Movement.CUT  # keeps every byte, by rule
     try:
         return all(_is_free(facts.graph, *shift, is_cut) for shift in shifts(facts, node))
@@ -165,6 +167,13 @@ def part_requantized(part: Tensor, whole: Tensor) -> bytes | None:
         raise UndefinedResultError("a result is no int32 in units of the output's scale")
     offset = whole.dtype.element.offset
     return (np.clip(results, low, high) - offset).astype(np.int8).tobytes()
+
+
+@constraint()
+def part_computed(facts: GraphFacts, node: Node) -> str | None:
+    """A part must be computed or an input of the model, not all of them constants."""
+    parts = (facts.graph.tensor(t) for t in facts.operator(node).feature_inputs(node))
+    return "all are constants" if all(part.constant is not None for part in parts) else None
 
 
 @constraint()
@@ -301,4 +310,7 @@ HALF = (feature_rank, alias_position_known, parts_are_reached)
 
 FIRST = tuple(
     common.no_activation if rule is common.activation_supported else rule for rule in common.FIRST
+)
+FIRST_OF_JOINS = tuple(
+    part_computed if rule is common.features_computed else rule for rule in FIRST
 )
