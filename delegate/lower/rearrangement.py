@@ -16,7 +16,7 @@ from delegate.lower.moves import Moves, Spot, as_they_are, moves_of
 from delegate.lower.reorder import MOST_TASKS, reorder
 from delegate.lower.selection import Move, Moving
 from delegate.lower.task import Ref, Task
-from delegate.model.index_map import Digit, IndexMap, Piece, box_piece, strided
+from delegate.model.index_map import Digit, IndexMap, MapError, Piece, box_piece, strided
 
 _MOST_WEIGHTS: Final = 1 << 24
 """Weights of a task that repeats or chooses: each channel of the source for each of the result."""
@@ -135,6 +135,8 @@ def image_by_image(found: IndexMap, source: View, result: View) -> list[tuple[in
             moved = whole.compose(IndexMap(size * source.images, (inside,)))
             if moved.pieces:
                 places.append((image, number, moved))
+        if len(places) > MOST_TASKS:
+            raise MapError(f"more than {MOST_TASKS} images meet")
     return places
 
 
