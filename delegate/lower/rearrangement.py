@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from delegate.chip.chip import Chip, Primitive
 from delegate.lower.memory.tensors import DeviceTensor, View
@@ -42,17 +42,13 @@ def rearrangement(
         if part is None:
             return None
         parts[moved] = part
-    if sum(parts[moved].number for _, _, moved in places) > MOST_TASKS:
+    if sum(parts[moved][0] for _, _, moved in places) > MOST_TASKS:
         return None
     return _in_turn([(given, made, parts[moved]) for given, made, moved in places])
 
 
-class _Part(NamedTuple):
-    """``number`` tasks that move pixels of an image, and those that repeat them in the result."""
-
-    number: int
-    moved: Sequence[Move]
-    copied: Sequence[Move]
+_Part = tuple[int, Sequence[Move], Sequence[Move]]
+"""The number of tasks, those that move pixels of an image, and that repeat them in the result."""
 
 
 def _part(
@@ -76,7 +72,7 @@ def _part(
                 return None
             count += part[0]
             moved.append(part[1])
-    return _Part(count, *parts)
+    return count, *parts
 
 
 def moves_once_and_again(
@@ -99,22 +95,22 @@ def _in_turn(places: Sequence[tuple[int, int, _Part]]) -> Move:
         moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
         has_images = max(source.view.images, target.view.images) > 1
-        for image, number, part in places:
+        for image, number, (_, moved, copied) in places:
             given, made = source, target
             if has_images:
                 given, made = source.image(image), target.image(number)
-            for move in part.moved:
+            for move in moved:
                 yield from move.tasks(moving, given, made, work)
-            for move in part.copied:
+            for move in copied:
                 yield from move.tasks(moving, made, made, work)
 
-    moved = [move for *_, part in places for move in part.moved]
-    everything = [*moved, *(move for *_, part in places for move in part.copied)]
+    first = [move for *_, (_, moved, _) in places for move in moved]
+    everything = [*first, *(move for *_, (_, _, copied) in places for move in copied)]
     return Move(
         tasks,
-        reads=max(move.reads for move in moved),
+        reads=max(move.reads for move in first),
         writes=max(move.writes for move in everything),
-        work_bytes=max(move.work_bytes for move in moved),
+        work_bytes=max(move.work_bytes for move in first),
         surface_pixels=max(move.surface_pixels for move in everything),
     )
 
