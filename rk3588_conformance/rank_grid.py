@@ -5,10 +5,11 @@ windows of transformers have them, and of moves from images to images.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.model.graph import Activation, DType
+from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
 from rk3588_conformance.builder.functions import function
@@ -24,7 +25,7 @@ from rk3588_conformance.builder.moves import (
     unpack,
 )
 from rk3588_conformance.builder.pooling import reduced
-from rk3588_conformance.builder.ranges import one_scale
+from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.case import Family
 from rk3588_conformance.grid import Value
 from rk3588_conformance.move_grid import computed
@@ -116,34 +117,65 @@ def _parts(
 _SHAPES = ("1x6x5x2x24", "2x3x4x2x7", "1x2x3x4x5x16", "2x1x3x2x2x33")
 
 
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """The quantisation of a result, and a constant of the operand's shape or of its channels."""
+
+    result: Quantization
+    whole: int
+    channels: int
+
+
+def _mean(first: int, *, keep_dims: bool) -> Callable[[ModelBuilder, int, _Drawn], int]:
+    """Return what adds a mean of all dimensions from ``first`` on but the last."""
+
+    def added(builder: ModelBuilder, x: int, drawn: _Drawn) -> int:
+        axes = tuple(range(first, len(builder.spec(x).shape) - 1))
+        return reduced(builder, "MEAN", x, drawn.result, keep_dims=keep_dims, axes=axes)
+
+    return added
+
+
+def _curve(builder: ModelBuilder, x: int, _: _Drawn) -> int:
+    low, high = LIMITS[builder.spec(x).dtype]
+    return function(builder, "TANH", (x,), one_scale(1 / 128, (low + high + 1) // 2))
+
+
+_ADDED = AddOptions(Activation.NONE)
+_LAYERS: dict[str, Callable[[ModelBuilder, int, _Drawn], int]] = {
+    "curve": _curve,
+    "clamp": lambda b, x, drawn: function(b, "RELU6", (x,), drawn.result),
+    "sum": lambda b, x, drawn: function(b, "ADD", (x, drawn.whole), drawn.result, _ADDED),
+    "sum_of_channels": lambda b, x, d: function(b, "ADD", (x, d.channels), d.result, _ADDED),
+    "product": lambda b, x, drawn: function(
+        b, "MUL", (x, drawn.whole), drawn.result, MulOptions(Activation.NONE)
+    ),
+    "mean": _mean(1, keep_dims=True),
+    "mean_of_images": _mean(0, keep_dims=False),
+    "mean_of_channels": lambda b, x, drawn: reduced(
+        b, "MEAN", x, drawn.result, keep_dims=True, axes=(-1,)
+    ),
+}
+
+
 @layer_grid(
     "FunctionsOfRank.Op/",
     differing=SUM_ALONE,
     is_in=lambda shape, by, **_: by != "mean_of_images" or shape_of(shape)[0] == 1,
     shape=_SHAPES,
-    by=("TANH", "RELU6", "ADD", "MUL", "added_channels", "MEAN", "mean_of_images", "of_channels"),
+    by=tuple(_LAYERS),
     type=EIGHT_BITS,
 )
 def _functions(
     builder: ModelBuilder, rng: np.random.Generator, x: int, *, shape: str, by: str, **_: Value
 ) -> int:
     """Add a function, a sum, a product or a mean of all dimensions."""
-    result = rescaled(builder, rng, x, 1.3)
-    if by in ("MEAN", "mean_of_images"):
-        axes = range(int(by == "MEAN"), len(shape_of(shape)) - 1)
-        return reduced(builder, "MEAN", x, result, keep_dims=by == "MEAN", axes=tuple(axes))
-    if by == "of_channels":
-        return reduced(builder, "MEAN", x, result, keep_dims=True, axes=(-1,))
-    if by == "TANH":
-        zero_point = {"int8": 0, "uint8": 128}[builder.spec(x).dtype.name.lower()]
-        return function(builder, by, (x,), one_scale(1 / 128, zero_point))
-    if by == "RELU6":
-        return function(builder, by, (x,), result)
-    size = shape_of(shape)[-1:] if by == "added_channels" else shape_of(shape)
-    other = constant(builder, rng, size, builder.spec(x).dtype, result)
-    if by == "MUL":
-        return function(builder, by, (x, other), result, MulOptions(Activation.NONE))
-    return function(builder, "ADD", (x, other), result, AddOptions(Activation.NONE))
+    result, kind = rescaled(builder, rng, x, 1.3), builder.spec(x).dtype
+    whole, channels = (
+        constant(builder, rng, size, kind, result)
+        for size in (shape_of(shape), shape_of(shape)[-1:])
+    )
+    return _LAYERS[by](builder, x, _Drawn(result, whole, channels))
 
 
 @layer_grid(
