@@ -121,9 +121,7 @@ def by_two_factors(target: Target) -> Iterator[Factors]:
         return
     wanted = whole * ratios[fits, np.newaxis]
     nearest = np.rint(wanted)
-    errors = np.divide(nearest, wanted, out=wanted)  # the largest array of a compilation, by far
-    errors -= 1
-    best = int(np.argmin(np.abs(errors, out=errors).mean(axis=1)))
+    best = int(np.argmin(np.abs(nearest / wanted - 1).mean(axis=1)))
     first = nearest[best].astype(np.int64)
     bs_shift = _bs_shift(target, first)
     if bs_shift <= bits <= _MAX_SHIFT + bs_shift:

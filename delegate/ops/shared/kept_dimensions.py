@@ -30,6 +30,9 @@ def with_kept_dimensions(graph: Graph) -> Graph:
     """Return ``graph`` whose sums over channels keep the dimension, as do functions of them, where
     these and reshapes alone read them.
     """
+    sums = [node for node in graph.nodes if _kept(graph, node) is not None]
+    if not sums:
+        return graph
     readers: dict[int, list[Node]] = {}
     makers: dict[int, Node] = {}
     for node in graph.nodes:
@@ -38,8 +41,8 @@ def with_kept_dimensions(graph: Graph) -> Graph:
             readers.setdefault(tensor, []).append(node)
     shapes: dict[int, Shape] = {}
     changed: dict[int, Node] = {}
-    for node in graph.nodes:
-        if node.op in _SUMS and node.outputs[0] not in shapes:
+    for node in sums:
+        if node.outputs[0] not in shapes:
             found = _alike(graph, node, makers, readers)
             shapes.update(found[0])
             changed.update(found[1])
@@ -60,19 +63,16 @@ def with_kept_dimensions(graph: Graph) -> Graph:
 def _alike(
     graph: Graph, first: Node, makers: Mapping[int, Node], readers: Mapping[int, Sequence[Node]]
 ) -> tuple[dict[int, Shape], dict[int, Node]]:
-    """Return the tensors that have to have a dimension more if the result of ``first`` has, with
-    their shape, and the sums that make some of them; nothing where one of them cannot.
+    """Return the tensors that have to have a dimension more if the result of the sum ``first`` has,
+    with their shape, and the sums that make some of them; nothing where one of them cannot.
     """
-    kept = _kept(graph, first)
-    if kept is None:
-        return {}, {}
     shape = graph.tensor(first.outputs[0]).shape
     pixels = graph.tensor(first.inputs[0]).shape[:-1]
     found: dict[int, Shape] = {}
     sums: dict[int, Node] = {}
-    todo = [first.outputs[0]]
-    while todo:
-        tensor = todo.pop()
+    waiting = [first.outputs[0]]
+    while waiting:
+        tensor = waiting.pop()
         if tensor in found:
             continue
         found[tensor] = (*pixels, 1)
@@ -91,7 +91,7 @@ def _alike(
             others = _functions_of(graph, node, shape)
             if others is None:
                 return {}, {}
-            todo += others
+            waiting += others
     return found, sums
 
 

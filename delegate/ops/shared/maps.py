@@ -179,18 +179,6 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         at = end
 
 
-RANK = 4
-
-Box = tuple[int, int, int, int]
-"""Images, rows, columns and channels: a position or size."""
-
-
-def four_dimensions(shape: Sequence[int], fill: int = 1) -> Box:
-    """Return a shape or position of rank 0 to 4 with leading ``fill``."""
-    images, height, width, channels = (fill,) * (RANK - len(shape)) + tuple(shape)
-    return images, height, width, channels
-
-
 def axis_of(axis: int, shape: Sequence[int]) -> int:
     """Return an axis, which may count from the end, from the front. Raises MapError."""
     if not -len(shape) <= axis < len(shape):

@@ -133,11 +133,8 @@ def _plan_moved_parts(planning: Planning, operation: Operation, record: Operator
     """
     graph, node = planning.graph, operation.node
     found: list[tuple[int, Move]] = []
-    for operand, result, move in parts.part_moves(
-        planning.chip, graph, record, node, is_known=True
-    ):
-        if result != operation.result:
-            continue
+    given = planning.chip, graph, record, node, (operation.result,)
+    for operand, _, move in parts.part_moves(*given, is_known=True):
         if move is None:
             problem = f"it moves {list(graph.tensor(operand).shape)}"
             raise LoweringError(node.index, FORM_IS_KNOWN, problem)

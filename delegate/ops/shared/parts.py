@@ -14,7 +14,7 @@ Whether the parts of several nodes can all be had at once is decided per partiti
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -239,13 +239,21 @@ def direct_parts(chip: Chip, graph: Graph, operator: Operator, node: Node) -> li
 
 
 def part_moves(
-    chip: Chip, graph: Graph, operator: Operator, node: Node, *, is_known: bool = False
+    chip: Chip,
+    graph: Graph,
+    operator: Operator,
+    node: Node,
+    results: Collection[int],
+    *,
+    is_known: bool = False,
 ) -> Iterator[tuple[int, int, Move | None]]:
-    """Yield an operand, a result and how tasks move what they have in common; None: they cannot, or
-    with ``is_known`` ``chip`` is not known to. Raises MapError.
+    """Yield an operand, one of ``results`` and how tasks move what they have in common; None: they
+    cannot, or with ``is_known`` ``chip`` is not known to. Raises MapError.
     """
     assert operator.maps is not None, node.op
     for result, found in zip(node.outputs, operator.maps(graph, node), strict=True):
+        if result not in results:
+            continue
         for number, operand in enumerate(operator.feature_inputs(node)):
             pieces = (piece._replace(source=0) for piece in found.pieces if piece.source == number)
             ends = graph.tensor(operand), graph.tensor(result)
@@ -278,7 +286,7 @@ def parts_are_reached(facts: GraphFacts, node: Node) -> str | None:
     given = facts.chip, facts.graph, facts.operator(node), node
     if is_free(facts, node) or None not in direct_parts(*given):
         return None
-    for operand, result, move in part_moves(*given):
+    for operand, result, move in part_moves(*given, node.outputs):
         before, after = (facts.graph.tensor(index) for index in (operand, result))
         if move is None:
             return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"

@@ -62,57 +62,49 @@ def summed_over_pixels_or_channels(facts: GraphFacts, node: Node) -> str | None:
 
 def _other_pixels(graph: Graph, node: Node) -> str | None:
     """Return what is reduced if it is not the pixels."""
-    shape, axes = graph.tensor(node.inputs[0]).shape, _axes(graph, node)
+    shape, axes = graph.tensor(node.inputs[0]).shape, graph.tensor(node.inputs[AXES]).constant
     if axes is None:
         return "the axes are computed"
-    rank = len(shape)
-    places = _places(axes, rank)
-    pixels = {axis for axis in range(1, rank - 1) if shape[axis] > 1}
+    reduced, rank = _reduced(graph, node), len(shape)
     # A line of several images would be rows of one.
     is_image = rank >= RANK or (rank == _LINE_RANK and shape[0] == 1)
-    keeps_channels = node.known_options(ReducerOptions).keep_dims or rank - 1 not in (places or ())
-    if is_image and keeps_channels and places is not None:
-        reduced = {axis for axis in places if shape[axis] > 1}
-        if reduced == pixels:
+    if reduced is not None and is_image:
+        keeps_channels = node.known_options(ReducerOptions).keep_dims or rank - 1 not in reduced
+        pixels = {axis for axis in range(1, rank - 1) if shape[axis] > 1}
+        if keeps_channels and {axis for axis in reduced if shape[axis] > 1} == pixels:
             return None
-    return f"the axes are {axes}, the shape is {list(shape)}"
+    return f"the axes are {axes.ravel().tolist()}, the shape is {list(shape)}"
 
 
 def sums_channels(graph: Graph, node: Node) -> bool:
     """Return whether the last axis is reduced to one element that is kept, and no other one but
     those of one element.
     """
-    shape, axes = graph.tensor(node.inputs[0]).shape, _axes(graph, node)
-    places = None if axes is None else _places(axes, len(shape))
-    if places is None or not node.known_options(ReducerOptions).keep_dims:
+    shape, reduced = graph.tensor(node.inputs[0]).shape, _reduced(graph, node)
+    if reduced is None or not node.known_options(ReducerOptions).keep_dims:
         return False
     last = len(shape) - 1
-    return last in places and all(shape[axis] == 1 for axis in places - {last})
+    return last in reduced and all(shape[axis] == 1 for axis in reduced - {last})
 
 
-def _axes(graph: Graph, node: Node) -> list[int] | None:
-    """Return the axes as the model has them; None: they are computed."""
-    axes = graph.tensor(node.inputs[AXES]).constant
-    return None if axes is None else [int(axis) for axis in axes.ravel()]
-
-
-def _places(axes: list[int], rank: int) -> set[int] | None:
-    """Return the axes counted from the first one; None: there is no such one."""
-    is_known = all(-rank <= axis < rank for axis in axes)
-    return {axis % rank for axis in axes} if is_known else None
+def _reduced(graph: Graph, node: Node) -> set[int] | None:
+    """Return the axes, counted from the first one; None: they are computed, or there is no such
+    one.
+    """
+    rank, axes = len(graph.tensor(node.inputs[0]).shape), graph.tensor(node.inputs[AXES]).constant
+    if axes is None or not all(-rank <= axis < rank for axis in axes.ravel()):
+        return None
+    return {int(axis) % rank for axis in axes.ravel()}
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     """Return the shape: reduced dimensions become one, or vanish. Raises MapError."""
-    options, axes = node.known_options(ReducerOptions), _axes(graph, node)
-    shape = graph.tensor(node.inputs[0]).shape
-    places = None if axes is None else _places(axes, len(shape))
-    if places is None:
-        raise MapError(f"the axes are {axes}")
-    kept = (1 if axis in places else size for axis, size in enumerate(shape))
-    if options.keep_dims:
-        return (tuple(kept),)
-    return (tuple(size for axis, size in enumerate(shape) if axis not in places),)
+    shape, reduced = graph.tensor(node.inputs[0]).shape, _reduced(graph, node)
+    if reduced is None:
+        raise MapError(f"the axes are not known in {list(shape)}")
+    if node.known_options(ReducerOptions).keep_dims:
+        return (tuple(1 if axis in reduced else size for axis, size in enumerate(shape)),)
+    return (tuple(size for axis, size in enumerate(shape) if axis not in reduced),)
 
 
 @constraint()
