@@ -1,6 +1,6 @@
 """The native part: executables on a device, the simulator, and the plugin that runtimes load."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from mmap import mmap
 from typing import Any
 
@@ -221,11 +221,16 @@ def missing_forms(
     """
 
 def board_evidence(
-    device: str, cache_dir: str = "off", cores: str = "auto", forgets: bool = False
+    device: str,
+    cache_dir: str = "auto",
+    cores: str = "auto",
+    forgets: bool = False,
+    proved: Mapping[str, str] = ...,
 ) -> tuple[str, str, dict[str, str]]:
     """The path of the file of what this board has shown ("" if none is kept), why it is not used
     ("" if it is), and by name: of a program "ran" or "verified"; of all "failed: ...",
-    "hung: ..." or "suspected: ...". ``forgets`` all of it. Raises DeviceError.
+    "hung: ..." or "suspected: ..."; of a form "proved ..." with its settings. Keeps the states of
+    ``proved`` before, but of what is switched off. ``forgets`` all of it. Raises DeviceError.
     """
 
 def program_id(program: bytes | bytearray) -> str:

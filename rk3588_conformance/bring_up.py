@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from delegate.chip.chip import Chip
 from delegate.insight.benchmark import SIMULATOR
 from delegate.insight.capture import Capture, load_capture, replay
+from delegate.insight.doctor import keep_proofs
 from rk3588_conformance.self_test import run_case
 from rk3588_conformance.self_test_cases import cases_of
 
@@ -55,14 +56,18 @@ def bring_up(options: Options, chip: Chip, captures: Sequence[Path]) -> Iterator
     """Runs everything that asks something of ``chip``, which the device of ``options`` is, in order
     and stops behind the first step that ``must_stop``.
 
-    After a self-test case that computes something wrong the others still tell which forms are
-    there; captures, which only ask for more, are left out.
+    A self-test case that passes proves what nobody is known to have run: the board keeps it, and
+    programs that are compiled for it may have it from then on. After a case that computes something
+    wrong the others still tell which forms are there; captures, which only ask for more, are left
+    out.
     Raises CaptureError before anything runs if a file cannot be read.
     """
     loaded = sorted((load_capture(path) for path in captures), key=risk)
     is_right = True
     for case in cases_of(chip):
         result = run_case(case, options, chip)
+        if result.passed:
+            keep_proofs(options, result.proofs)
         yield Step("self-test", case.name, result.passed, result.tasks, result.error, result.forms)
         is_right = is_right and result.passed
         if must_stop(result.error):

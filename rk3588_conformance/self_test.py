@@ -8,8 +8,8 @@ fixed random weights, runs on the device and on the simulator, and must give the
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """``error`` is None for a case that passed. ``forms``: names of those its tasks have."""
+    """``error`` is None for a case that passed. ``forms``: names of those its tasks have;
+    ``proofs``: what a board proves that passes it (``delegate.npu.evidence.proofs``).
+    """
 
     name: str
     what: str
@@ -35,6 +37,7 @@ class CaseResult:
     tasks: int
     error: str | None = None
     forms: tuple[str, ...] = ()
+    proofs: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_case(case: Case, options: Options, chip: Chip) -> CaseResult:
@@ -43,6 +46,7 @@ def run_case(case: Case, options: Options, chip: Chip) -> CaseResult:
     """
     from delegate._native import Executable
     from delegate.compile.compiler import compile_model
+    from delegate.npu.evidence import proofs
     from delegate.npu.program_reader import parse
     from delegate.options import Options as AllOptions
 
@@ -50,6 +54,7 @@ def run_case(case: Case, options: Options, chip: Chip) -> CaseResult:
     tasks = 0
     error: str | None = None
     forms: tuple[str, ...] = ()
+    proved: dict[str, str] = {}
     try:
         # However small the part of a case that the NPU takes.
         chosen = {"numerics": case.numerics, "float": case.float, "deny_ops": ""}
@@ -57,6 +62,8 @@ def run_case(case: Case, options: Options, chip: Chip) -> CaseResult:
         programs = [parse(compiled.program) for compiled in result.partitions]
         found = (name for one in programs for task in one.tasks for name in task.form.split())
         forms = tuple(dict.fromkeys(found))
+        for one in programs:
+            proved |= proofs(chip, one)
         for compiled in result.partitions:
             tasks += compiled.tasks
             program = compiled.program
@@ -78,7 +85,7 @@ def run_case(case: Case, options: Options, chip: Chip) -> CaseResult:
     except (DeviceError, DelegateError) as problem:
         error = str(problem)
     seconds = time.perf_counter() - start
-    return CaseResult(case.name, case.what, error is None, seconds, tasks, error, forms)
+    return CaseResult(case.name, case.what, error is None, seconds, tasks, error, forms, proved)
 
 
 def _random(

@@ -132,12 +132,17 @@ class Limits:
     products: int  # of int8 under one window, without leaving the accumulator
 
 
+PROVED: Final = "proved"
+"""First word of the state of a form, or of what a task relies on, that a board was right with."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chip:
     """One chip. ``name`` is what Programs are marked with; ``target`` names the folders of its
     encoder and its forms, which chips may share. ``formats`` are the element types that
     convolutions take; ``registers`` say where encoder and simulator find what they write and read.
     ``missing``: names of forms that a board has shown not to have, with what it showed.
+    ``proved``: those that it has shown to have, see ``delegate.chip.known_forms``.
     ``evidence`` says which stages programs may use; None: any. ``lacks``: what no program may ask
     for.
     """
@@ -154,11 +159,14 @@ class Chip:
     registers: RegisterMap = field(hash=False, repr=False, compare=False)
     lacks: frozenset[Primitive] = frozenset()
     missing: Mapping[str, str] = field(default_factory=dict, hash=False)
+    proved: Mapping[str, str] = field(default_factory=dict, hash=False)
     evidence: Evidence | None = field(default=None, hash=False, repr=False, compare=False)
 
-    def without(self, missing: Mapping[str, str]) -> Chip:
-        """This chip on a board that lacks ``missing``: names of forms, and reasons."""
-        return replace(self, missing=dict(missing))
+    def on_board(self, shown: Mapping[str, str]) -> Chip:
+        """Return this chip on a board that has ``shown`` something of forms, by name."""
+        proved = {name: state for name, state in shown.items() if state.startswith(PROVED)}
+        missing = {name: state for name, state in shown.items() if name not in proved}
+        return replace(self, missing=missing, proved=proved)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ The table of a chip (``known_forms.json`` in its folder, made by ``tools/known_f
 kinds of entries: tasks of Mesa's driver, which boards run every day; tasks of the vendor's
 compiler; and settings that others ran on silicon, with what came out. Entries with a good verdict
 confirm their settings; those that hung or computed something wrong by their settings are refused
-wherever they occur.
+wherever they occur. A board's own proofs (``bring-up``) are entries, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from delegate.chip.chip import ZEROS, Form, Settings, Standing
+from delegate.chip.chip import PROVED, ZEROS, Form, Settings, Standing
 
 STAGES: Final = frozenset(
     {
@@ -30,6 +30,9 @@ STAGES: Final = frozenset(
 """Settings that say what the DPU's stages compute, and of which operands, and whether weights are
 kept from the task before; the others say how maps and weights lie in memory and in CBUF."""
 
+BOARD: Final = "this board"
+"""The source of what the board has proved itself."""
+
 _GOOD = ("recorded", "exact", "within")
 _BY_SETTINGS = "settings"
 
@@ -38,7 +41,8 @@ Items = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The origin of a known form: ``mesa``, ``vendor``, or where a measurement was published.
+    """The origin of a known form: ``mesa``, ``vendor``, ``this board``, or where a measurement was
+    published.
     ``what`` was measured; ``tasks`` were recorded.
     """
 
@@ -100,12 +104,24 @@ def stages_of(settings: Settings) -> Items:
 
 
 @cache
-def known_forms_of(target: str) -> KnownForms | None:
+def known_forms_of(target: str, proved: tuple[str, ...] = ()) -> KnownForms | None:
     """Return what is known of the chips of ``target``; None: there is no table, whatever the
-    encoder takes is what the vendor's programs have.
+    encoder takes is what the vendor's programs have. ``proved``: states of forms, of this board.
     """
     rows = rows_of(target)
-    return known_forms(rows) if rows else None
+    return known_forms([*rows, *map(_proved_row, proved)]) if rows else None
+
+
+def proved_state(form: Form) -> str:
+    """Return the state that a board keeps of a form with which it was right."""
+    settings = (f"{name}={value}" for name, value in form.settings.items())
+    return " ".join((PROVED, form.kind, *settings))
+
+
+def _proved_row(state: str) -> dict[str, Any]:
+    _, kind, *settings = state.split()
+    pairs = dict(setting.split("=", 1) for setting in settings)
+    return {"kind": kind, "settings": pairs, "verdict": "exact", "whole": True, "source": BOARD}
 
 
 def rows_of(target: str) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from delegate.chip.known_forms import BOARD
 from delegate.cli.table import WIDTH
 from delegate.host.delegation import plural
 from delegate.ops import OPERATORS
@@ -154,6 +155,7 @@ def _pairs(pairs: list[tuple[str, str]], *, keep_first: bool = False) -> list[st
 _WHO: Final = {
     "mesa": "Mesa's driver makes tasks of this form",
     "vendor": "the vendor's compiler makes tasks of this form",
+    BOARD: "this board was right with this form (bring-up)",
     "others": "others ran this form on a board",
 }
 _PARTS: Final = "every setting has been run, not all together"

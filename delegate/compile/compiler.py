@@ -22,7 +22,7 @@ from delegate.errors import (
     UnknownFormError,
     is_memory_exhausted,
 )
-from delegate.host.chosen import chosen_chip, drivers_of
+from delegate.host.chosen import board_chip, drivers_of
 from delegate.log import get_logger
 from delegate.lower.lowered import Layer, widest
 from delegate.lower.lowering import lower_partition
@@ -113,13 +113,12 @@ def compile_model(
     chip: Chip | None = None,
 ) -> CompileResult:
     """Compiles the first subgraph of a .tflite file (a path, or its content), partitioned as TFLite
-    would. ``chip``:
-    instead of the one that ``options`` name.
+    would. ``chip``: instead of the one that ``options`` name, on its board.
 
     Raises ModelError if the file cannot be read.
     """
     graph = _as_computed(model if isinstance(model, Graph) else read_graph(model), options)
-    chip = chip or chosen_chip(options)
+    chip = chip or board_chip(options)
     return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), chip)
 
 

@@ -98,7 +98,7 @@ class Session:
         _warn_of_other_delegates(snapshot)
         graph = _graph(snapshot)
         try:
-            result, without = self._compile_for_board(graph, preview, missing)
+            result, shown = self._compile_for_board(graph, preview, missing)
         except Exception as error:
             if self.options.strict:
                 raise
@@ -137,7 +137,7 @@ class Session:
                 snapshot.get("reduced_precision"),
                 item.partition,
                 self.options,
-                without,
+                shown,
             )
             program = item.program if item.has_own_shapes else b""
             prepared.append((item.partition.delegated, program, recompile, makers))
@@ -147,27 +147,30 @@ class Session:
         self, graph: Graph, preview: Preview, missing: Missing
     ) -> tuple[CachedResult, dict[str, str]]:
         """Compiles again while programs use what the board turns out not to have, of which it gives
-        the names and reasons.
+        the names and reasons. Returns what it has shown by then.
         """
-        without: dict[str, str] = {}
+        from delegate.chip.chip import PROVED
+        from delegate.host.chosen import proved_forms
+
+        shown = proved_forms(self.options)
         while True:
-            result = self._compile(graph, preview, without)
+            result = self._compile(graph, preview, shown)
             found = {
                 name: reason
                 for item in result.partitions
                 for name, reason in missing(item.program)
-                if name not in without
+                if shown.get(name, PROVED).startswith(PROVED)
             }
             if not found:
-                return result, without
-            without = {**without, **found}
+                return result, shown
+            shown = {**shown, **found}
 
-    def _compile(self, graph: Graph, preview: Preview, without: Mapping[str, str]) -> CachedResult:
+    def _compile(self, graph: Graph, preview: Preview, shown: Mapping[str, str]) -> CachedResult:
         from delegate.compile.cache import compile_cached, running_part
         from delegate.model.graph import find_disorder
 
         def compile_graph() -> CompileResult:
-            return compile_context(graph, self.options, preview, without)
+            return compile_context(graph, self.options, preview, shown)
 
         if self.options.cache_folder() is None:
             return running_part(graph, compile_graph())
@@ -177,7 +180,9 @@ class Session:
         # of order it may not be asked.
         is_ordered = find_disorder(graph) is None
         everything = json.dumps(preview([n.index for n in graph.nodes]) if is_ordered else [])
-        context = f"{everything} without {sorted(without)}"
+        # Of reasons the first word alone: the rest may tell of that very run.
+        words = sorted((name, state.split()[0]) for name, state in shown.items())
+        context = f"{everything} on a board that has shown {words}"
         return compile_cached(graph, self.options, compile_graph, context)
 
     def announce_compiled(self, compiled: int, total: int) -> None:
@@ -197,15 +202,15 @@ class Session:
 
 
 def compile_context(
-    graph: Graph, options: Options, preview: Preview, without: Mapping[str, str]
+    graph: Graph, options: Options, preview: Preview, shown: Mapping[str, str]
 ) -> CompileResult:
-    """``delegate.compile.compiler``'s, loaded when there is something to compile, for a board
-    ``without`` some features.
+    """``delegate.compile.compiler``'s, loaded when there is something to compile, for a board that
+    has ``shown`` something of forms.
     """
     from delegate.compile import compiler
     from delegate.host.chosen import chosen_chip
 
-    chip = chosen_chip(options).without(without)
+    chip = chosen_chip(options).on_board(shown)
     return compiler.compile_context(graph, options, preview, chip)
 
 
@@ -253,7 +258,7 @@ def _recompile_function(
     reduced_precision: bytes | None,
     partition: Partition,
     options: Options,
-    without: Mapping[str, str],
+    shown: Mapping[str, str],
 ) -> Recompile:
     """Compiles the same nodes for the shapes that the partition's inputs have now, all or nothing.
 
@@ -281,7 +286,7 @@ def _recompile_function(
             )
         # Whether these nodes are worth it was asked when the model was loaded.
         chosen = replace(options, deny_ops=tuple(n for n in options.deny_ops if n != SLOW))
-        result = compile_context(with_shapes(graph, shapes), chosen, preview, without)
+        result = compile_context(with_shapes(graph, shapes), chosen, preview, shown)
         if len(result.partitions) != 1:
             found = [r.detail for r in result.rejections if r.node in partition.nodes]
             raise DelegateError("; ".join(found[:1]))

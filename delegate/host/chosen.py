@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from delegate.chip.chip import Chip, Driver, Primitive, Span
+from delegate.chip.chip import PROVED, Chip, Driver, Primitive, Span
 from delegate.chip.names import NAMES
+from delegate.errors import DeviceError
 from delegate.options import Options
 
 _WITHOUT_BOARD = ("simulator", "null")
@@ -33,6 +34,26 @@ def chosen_chip(options: Options) -> Chip:
     if has_unit and waits_for_pooling(options.device):
         return replace(chip, lacks=chip.lacks - {Primitive.POOLING})
     return chip
+
+
+def board_chip(options: Options) -> Chip:
+    """Return the chosen chip with the forms that the board of ``options`` has proved."""
+    return chosen_chip(options).on_board(proved_forms(options))
+
+
+def proved_forms(options: Options) -> dict[str, str]:
+    """Return what the board of ``options`` has proved, by name; without one, with none that opens
+    and where ``verify`` is off: nothing.
+    """
+    if options.verify == "off" or not driver_name(options.device):
+        return {}
+    from delegate._native import board_evidence
+
+    try:
+        _, _, states = board_evidence(options.device, options.cache_dir, options.cores)
+    except DeviceError:
+        return {}
+    return {name: state for name, state in states.items() if state.startswith(PROVED)}
 
 
 def driver_name(device: str) -> str:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from delegate.chip.chip import PROVED
 from delegate.errors import DelegateError, DeviceError
 from delegate.host.host_facts import SLOW_MHZ, autosuspend_ms, npu_clock_hz
 from delegate.host.litert import PACKAGE, litert_folder, litert_problem
@@ -267,13 +268,16 @@ _MOST_NAMED = 8
 class BoardRecord:
     """``path`` of the file, or "" where nothing is kept, and ``problem``: why it is not used.
     ``verified``: programs whose first inference was right too; ``tried``: those that were right on
-    generated inputs alone. ``off``: names of forms, relations and programs, and what happened.
+    generated inputs alone. ``proved``: names of forms and relations that ``bring-up`` tried and no
+    one else is known to have run. ``off``: names of forms, relations and programs, and what
+    happened.
     """
 
     path: str
     problem: str
     verified: int
     tried: int
+    proved: tuple[str, ...]
     off: Mapping[str, str]
 
     @property
@@ -284,6 +288,7 @@ class BoardRecord:
         parts = [
             f"{self.verified} programs compared with the simulator in use, {self.tried} on "
             "generated inputs alone",
+            *([f"{len(self.proved)} forms proved by bring-up"] if self.proved else []),
             *named[:_MOST_NAMED],
             *([f"{more} more"] if more > 0 else []),
         ]
@@ -316,8 +321,21 @@ def board_record(options: Options, *, forgets: bool = False) -> BoardRecord | No
         problem=problem,
         verified=sum(state == "verified" for state in states.values()),
         tried=sum(state == "ran" for state in states.values()),
+        proved=tuple(name for name, state in states.items() if state.startswith(PROVED)),
         off={name: state for name, state in states.items() if state.startswith(_OFF)},
     )
+
+
+def keep_proofs(options: Options, proofs: Mapping[str, str]) -> None:
+    """Keep that the board of ``options`` was right with forms, by name (``delegate.npu.evidence``).
+    Without a board, and where ``verify`` is off: nothing.
+
+    Raises DeviceError.
+    """
+    from delegate._native import board_evidence
+
+    if proofs and options.verify != "off" and is_board(options):
+        board_evidence(options.device, options.cache_dir, options.cores, proved=proofs)
 
 
 def why_not(program: bytes, options: Options) -> str | None:

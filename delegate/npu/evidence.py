@@ -1,6 +1,6 @@
 """Decides which stages a program may use, by what is known of the forms of tasks.
 
-In: a chip, what a board has shown, and whether results must be equal. Out: the standing of stages
+In: a chip, what its board has shown, and whether results must be equal. Out: the standing of stages
 that lowering offers, and of the finished tasks. The form of stages is that of a small task which
 has them; there is no second description of forms.
 
@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from delegate.chip.chip import Chip, Form, Registers, Standing
+from delegate.chip.chip import PROVED, Chip, Form, Registers, Standing
 from delegate.chip.chips import chip_named, part_of
 from delegate.chip.element import ATOM_BYTES, Element
-from delegate.chip.known_forms import KnownForms, known_forms_of
+from delegate.chip.known_forms import KnownForms, known_forms_of, proved_state
 from delegate.errors import EncodingError
 from delegate.lower.legalize import SUMMAND
 from delegate.lower.task import (
@@ -194,14 +194,31 @@ class FormEvidence:
         if seen or self.is_exact or task.form.kind.endswith(_FLOAT):
             return seen
         unknown = [f"{name} {value}" for name, value in self.known.unknown(task.form)]
-        unknown += [name for name in task.relies_on if name not in _KNOWN_RELATIONS]
+        known = _KNOWN_RELATIONS.union(self.chip.proved)
+        unknown += [name for name in task.relies_on if name not in known]
         kind = task.form.kind
         return f"nobody has run a task of kind {kind} with {', '.join(unknown)}" if unknown else ""
 
 
 def evidence_for(chip: Chip, *, is_exact: bool) -> FormEvidence:
-    """Return what is known of ``chip`` without a board."""
-    return FormEvidence(chip, known_forms_of(chip.target), is_exact)
+    """Return what is known of ``chip``, with what its board has proved."""
+    forms = tuple(state for state in chip.proved.values() if state != PROVED)
+    return FormEvidence(chip, known_forms_of(chip.target, forms), is_exact)
+
+
+def proofs(chip: Chip, program: Program) -> dict[str, str]:
+    """Return, by name, what a board proves that was right with ``program``: forms that nobody is
+    known to have run, and what tasks rely on.
+    """
+    known = known_forms_of(chip.target)
+    found: dict[str, str] = {}
+    if known is None:
+        return found
+    for task in program_forms(program):
+        if not known.sources(task.form):
+            found[task.form.name] = proved_state(task.form)
+        found |= dict.fromkeys(set(task.relies_on) - _KNOWN_RELATIONS, PROVED)
+    return found
 
 
 def _without_numbers(stages: Stages) -> Stages:

@@ -238,6 +238,16 @@ std::map<std::string, std::string> FormEvidence::states() {
   return board_->record.states();
 }
 
+void FormEvidence::prove(const std::map<std::string, std::string>& states) {
+  const std::lock_guard<std::mutex> lock(board_->mutex);
+  const RecordLock file_lock(board_->record.path());
+  board_->record.read();
+  for (const auto& [name, state] : states) {
+    const std::string before = board_->record.state(name);
+    if (before.empty() || is_state(before, kProved)) board_->record.set(name, state);
+  }
+}
+
 void FormEvidence::forget() {
   const std::lock_guard<std::mutex> lock(board_->mutex);
   const RecordLock file_lock(board_->record.path());

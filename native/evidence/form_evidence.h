@@ -54,8 +54,12 @@ class FormEvidence : public ProgramGate {
   std::vector<MissingForm> missing(const Program& program);
   Verdict admit(const Program& program) override;
 
-  // By name: of a program "ran" or "verified"; of all "failed: ...", "hung: ...", "suspected: ...".
+  // By name: of a program "ran" or "verified"; of all "failed: ...", "hung: ...", "suspected: ...";
+  // of a form or relation "proved", a form's settings behind it.
   std::map<std::string, std::string> states();
+  // Keeps what programs that were right have: states by name of a form or relation. Those that are
+  // switched off stay so.
+  void prove(const std::map<std::string, std::string>& states);
   void forget();
   std::string record_path() const;
   // Why nothing is kept, or "".

@@ -20,9 +20,11 @@
 namespace rk3588 {
 namespace {
 
-constexpr size_t kMaxBytes = 1 << 18;
+constexpr size_t kMaxBytes = 1 << 20;
 // Names; programs beyond it are tried again.
 constexpr size_t kMost = 1000;
+// A state's, which may have the settings of a form: at most 30 of 30 characters.
+constexpr size_t kMostText = 900;
 constexpr char kIndent[] = "    \"";
 
 [[noreturn]] void refuse(const std::string& text) { throw std::runtime_error(text); }
@@ -31,7 +33,7 @@ std::string error_text(const std::string& what) { return what + ": " + std::stre
 
 // Printable ASCII without quotes and backslashes, so that it stands in JSON as it is.
 std::string plain(const std::string& text) {
-  std::string result = text.substr(0, 300);
+  std::string result = text.substr(0, kMostText);
   for (char& c : result) {
     if (c == '"') c = '\'';
     if (c < ' ' || c > '~' || c == '\\') c = ' ';

@@ -77,6 +77,9 @@ inline constexpr char kWrong[] = "wrong";
 inline constexpr char kFailed[] = "failed";
 inline constexpr char kHung[] = "hung";
 inline constexpr char kSuspected[] = "suspected";
+// State of a form, with its settings behind it, or of a relation: programs made for this board may
+// have it though nobody else has run it.
+inline constexpr char kProved[] = "proved";
 
 // Whether a state begins with one of these words.
 inline bool is_state(const std::string& state, const char* word) {

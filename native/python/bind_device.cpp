@@ -81,13 +81,15 @@ std::shared_ptr<FormEvidence> evidence_of(const std::string& device, const std::
 }
 
 py::tuple board_evidence(const std::string& device, const std::string& cache_dir,
-                         const std::string& cores, bool forgets) {
+                         const std::string& cores, bool forgets,
+                         const std::map<std::string, std::string>& proved) {
   std::map<std::string, std::string> states;
   std::string path;
   std::string problem;
   {
     const GilRelease release;
     const std::shared_ptr<FormEvidence> evidence = evidence_of(device, cache_dir, 0, cores);
+    evidence->prove(proved);
     states = evidence->states();
     if (forgets) evidence->forget();
     path = evidence->record_path();
@@ -135,8 +137,10 @@ void bind_devices(py::module_& module) {
       "keeps what came of it. Raises DeviceError.");
   module.def("board_evidence", &board_evidence, py::arg("device"), py::arg("cache_dir") = "auto",
              py::arg("cores") = "auto", py::arg("forgets") = false,
+             py::arg("proved") = std::map<std::string, std::string>(),
              "The path of the file of what this board has shown (or \"\"), why it is not used (or\n"
-             "\"\"), and by name of a program or form its state. Raises DeviceError.");
+             "\"\"), and by name of a program or form its state; keeps those of `proved` before.\n"
+             "Raises DeviceError.");
   module.def(
       "program_id",
       [](const py::buffer& program) {

@@ -27,6 +27,7 @@ from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv
 from rk3588_conformance.builder.moves import concatenation
 from rk3588_conformance.builder.pooling import pool
+from rk3588_conformance.builder.products import computed_product, covering
 from rk3588_conformance.random_layers import Numbers
 from tests.models.blocks import conv_conv_add_model
 
@@ -95,6 +96,15 @@ def functions_model() -> bytes:
     return builder.build()
 
 
+def product_model() -> bytes:
+    """The product of two matrices that are computed."""
+    builder = ModelBuilder("product")
+    quantization = Quantization((0.02,), (-3,))
+    x, y = (builder.input(name, (2, 9, 48), DType.INT8, quantization) for name in ("x", "y"))
+    output = covering(48, quantization, quantization)
+    return builder.build(computed_product(builder, x, y, output, adj_y=True))
+
+
 MODELS: dict[str, Callable[[], bytes]] = {
     "conv": lambda: conv_model(_rng(), 11, 7, 5, 37, 3, 3),
     "tiled conv": lambda: conv_model(_rng(), 131, 97, 29, 67, 3, 3),
@@ -109,6 +119,7 @@ MODELS: dict[str, Callable[[], bytes]] = {
     "joined": joined_model,
     "parts": parts_model,
     "pooled": pooled_model,
+    "product": product_model,
     "functions": functions_model,
     "digits": DIGITS.read_bytes,
 }

@@ -372,6 +372,35 @@ def test_bring_up_keeps_what_a_board_has_shown(board: Board):
     assert {step["name"] for step in again["steps"] if not step["passed"]} == failed.keys()
 
 
+@pytest.mark.parametrize("kernel", ["rocket", "rknpu"])
+def test_what_bring_up_proves_is_used_from_then_on(board: Board, kernel: str):
+    getattr(board, f"add_{kernel}")()
+
+    def product(**more: str) -> dict[str, Any]:
+        return run(board, "product", device=kernel, verify="auto", **more)["product"]
+
+    assert product()["rules"] == ["form_is_known"]
+    assert command(board, "bring-up", "--device", kernel, "--json")["record"]["proved"]
+    after = product()
+    assert (after["error"], after["rules"]) == ("", [])
+    assert after["worst"] == 0
+    assert product(numerics="exact")["rules"] == []
+    report = command(board, "compile", str(board.root / "models/product.tflite"), "--evidence",
+                     "--device", kernel, "--json")  # fmt: skip
+    assert {form["ran"] for form in report["forms"]} >= {"this board"}
+    # Another kernel proves nothing of this one.
+    command(board, "doctor", "--device", kernel, "--forget", "--json")
+    assert product()["rules"] == ["form_is_known"]
+
+
+def test_a_proof_ends_where_the_form_fails(board: Board):
+    board.add_rocket()
+    command(board, "bring-up", "--device", "rocket", "--json")
+    broken = run(board, "product", verify="auto", broken=NO_DENSE)["product"]
+    assert broken["rules"] == ["form_is_known"]
+    assert set(off(board).values()) < set(states(board).values())
+
+
 def test_bring_up_without_a_board_says_so(board: Board):
     done = board.python("-m", "delegate", "bring-up", "--device", "rocket", "-O", "verify=auto")
     assert done.returncode == 1

@@ -233,7 +233,7 @@ def test_a_board_that_lacks_forms_is_given_rows_alone() -> None:
     for channels in (3, 16):
         graph = read_graph(layer((1, 20, 26, channels), 16, SQUARE))
         for missing, is_paired in (({}, True), ({"conv-0": "hangs"}, False)):
-            result = compile_model(graph, EXACT, EAGER.without(missing))
+            result = compile_model(graph, EXACT, EAGER.on_board(missing))
             assert not result.rejections
             assert ("pairs of rows" in choices(result)[-1]) is is_paired
 

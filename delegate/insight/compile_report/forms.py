@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from delegate.chip.chip import Chip, Form, Standing
-from delegate.chip.known_forms import Source
+from delegate.chip.known_forms import BOARD, Source
 from delegate.chip.rk3588.words import form_in_words, kind_in_words
 from delegate.npu.evidence import evidence_for, program_forms
 from delegate.npu.program_types import Program
@@ -77,6 +77,9 @@ def _plain(form: Form) -> str:
 
 
 def _who_ran(sources: Sequence[Source]) -> str:
-    """Return who has run a form: ``mesa``, else ``vendor``, else ``others``; "" for nobody."""
+    """Return who has run a form, the best of ``mesa``, ``vendor``, ``this board`` and ``others``;
+    empty: nobody.
+    """
     names = {source.name for source in sources}
-    return next((name for name in (MESA, VENDOR) if name in names), "others" if names else "")
+    known = (name for name in (MESA, VENDOR, BOARD) if name in names)
+    return next(known, "others" if names else "")

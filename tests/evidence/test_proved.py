@@ -1,0 +1,98 @@
+"""Tests what a board's own proofs let programs have: what nobody else is known to have run."""
+
+from __future__ import annotations
+
+from delegate.chip.chip import PROVED, ZEROS, Form
+from delegate.chip.known_forms import BOARD, known_forms_of, proved_state, rows_of
+from delegate.chip.rk3576 import RK3576
+from delegate.chip.rk3588 import RK3588
+from delegate.compile.compiler import CompileResult, compile_model
+from delegate.npu.evidence import evidence_for, program_forms, proofs
+from delegate.npu.program import parse
+from delegate.options import Options
+from rk3588_conformance.self_test_cases import CASES
+from tests.shared_folder import MODELS, needs_models
+
+GRAPHS = {case.name: case.build() for case in CASES if case.numerics == "exact"}
+AUTO = Options.from_mapping({"deny_ops": "NONE"}, {})
+EXACT = Options.from_mapping({"deny_ops": "NONE", "numerics": "exact"}, {})
+
+
+def proved_by(*cases: str) -> dict[str, str]:
+    """Return what a board has shown that was right with ``cases``."""
+    found: dict[str, str] = {}
+    for case in cases:
+        for item in compile_model(GRAPHS[case], EXACT).partitions:
+            found |= proofs(RK3588, parse(item.program))
+    return found
+
+
+def rules(result: CompileResult) -> set[str]:
+    return {rejection.rule for rejection in result.rejections}
+
+
+def test_products_of_computed_matrices_run_once_a_board_has_proved_them():
+    shown = proved_by("computed product")
+    assert {"computed-weights", "computed-summands"} < shown.keys()
+    graph = GRAPHS["computed product"]
+    assert rules(compile_model(graph, AUTO, RK3588)) == {"form_is_known"}
+    assert rules(compile_model(graph, AUTO, RK3588.on_board(shown))) == set()
+    for name in (name for name, state in shown.items() if state == PROVED):
+        less = {other: state for other, state in shown.items() if other != name}
+        assert rules(compile_model(graph, AUTO, RK3588.on_board(less))) == {"form_is_known"}
+        failed = {**shown, name: "failed: a test"}
+        assert rules(compile_model(graph, AUTO, RK3588.on_board(failed))) == {"form_is_known"}
+
+
+def test_proofs_say_what_is_not_known_without_them():
+    known = known_forms_of(RK3588.target)
+    assert known is not None
+    for case in GRAPHS:
+        for item in compile_model(GRAPHS[case], EXACT).partitions:
+            program = parse(item.program)
+            named = proofs(RK3588, program)
+            for task in program_forms(program):
+                assert (task.form.name in named) != bool(known.sources(task.form))
+
+
+def test_a_proved_form_is_known_as_the_boards_own():
+    shown = proved_by(*GRAPHS)
+    states = tuple(state for state in shown.values() if state != PROVED)
+    known, before = known_forms_of(RK3588.target, states), known_forms_of(RK3588.target)
+    assert known is not None
+    assert before is not None
+    for case in GRAPHS:
+        for item in compile_model(GRAPHS[case], EXACT).partitions:
+            for task in program_forms(parse(item.program)):
+                sources = {source.name for source in known.sources(task.form)}
+                assert sources
+                assert (BOARD in sources) != bool(before.sources(task.form))
+                assert not known.unknown(task.form)
+
+
+def test_what_others_saw_fail_stays_refused():
+    bad = [row for row in rows_of(RK3588.target) if row.get("cause") == "settings"]
+    assert bad
+    for row in bad:
+        settings = {name: value for name, value in row["settings"].items() if value not in ZEROS}
+        form = Form(row["kind"], settings)
+        known = known_forms_of(RK3588.target, (proved_state(form),))
+        assert known is not None
+        assert known.refusal(form)
+
+
+def test_a_chip_whose_encoder_is_its_table_has_nothing_to_prove():
+    (item,) = compile_model(GRAPHS["conv 1x1"], AUTO, RK3576).partitions
+    assert proofs(RK3576, parse(item.program)) == {}
+    board = RK3576.on_board({"conv-0": "proved conv A=1"})
+    assert evidence_for(board, is_exact=False).known is None
+
+
+@needs_models
+def test_a_transformer_is_one_partition_on_a_board_that_has_passed_bring_up():
+    model = MODELS / "graphs" / "pt_vit_small96.int8.tflite"
+    (_, *more) = compile_model(model, AUTO, RK3588).partitions
+    assert more
+    result = compile_model(model, AUTO, RK3588.on_board(proved_by(*GRAPHS)))
+    assert len(result.partitions) == 1
+    assert result.rejections == ()
