@@ -9,9 +9,11 @@ import numpy as np
 
 from delegate.model.graph import DType, Quantization
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import transpose
 from rk3588_conformance.builder.products import computed_product, covering, matrix_product
 from rk3588_conformance.case import Case, Family
 from rk3588_conformance.grid import Value, grid
+from rk3588_conformance.move_grid import computed
 from rk3588_conformance.own_grid import layer_grid, model, shape_of
 from rk3588_conformance.random_layers import draw_quantization, draw_zero_point
 
@@ -93,4 +95,47 @@ def _computed(name: str, *, size: str, lead: str, adj: str, zero: str) -> Case:
     return Case(name, "ComputedProduct", model("computed product", body))
 
 
-FAMILIES: tuple[Family, ...] = (_products, _computed)
+_ORDERS = {"swapped": ((0, 1, 3, 2), (0, 1, 3, 2)), "heads": ((0, 2, 3, 1), (0, 3, 1, 2))}
+"""Axes before a product, which brings heads in front of rows and columns, and behind it."""
+_HEADS = (2, 3)
+
+
+@grid(
+    "TurnedProduct.Op/",
+    size=("odd", "groups", "ends"),
+    turned=("x", "y", "xy", "result", "xresult", "yresult", "xyresult"),
+    order=tuple(_ORDERS),
+    adj=("none", "x", "y", "xy"),
+)
+def _turned(name: str, *, size: str, turned: str, order: str, adj: str) -> Case:
+    """A product of heads, as attention has it, beside transposes that exchange rows and columns."""
+    axes, behind = _ORDERS[order]
+
+    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+        numbers = {
+            label: Quantization(draw_quantization(rng, DType.INT8).scales, (point,))
+            for label, point in zip("xy", POINTS["low"], strict=True)
+        }
+        rows, inputs, outputs = SIZES[size]
+        sides = {"x": (rows, inputs), "y": (inputs, outputs)}
+        operands: dict[str, int] = {}
+        for label in "xy":
+            wanted = (*_HEADS, *(sides[label][::-1] if label in adj else sides[label]))
+            shape = list(wanted)
+            if label in turned:
+                for axis, size_of in zip(axes, wanted, strict=True):
+                    shape[axis] = size_of
+            given = builder.input(label, tuple(shape), DType.INT8, numbers[label])
+            made = computed(builder, rng, given)
+            operands[label] = transpose(builder, made, axes) if label in turned else made
+        output = covering(inputs, numbers["x"], numbers["y"])
+        x, y = operands["x"], operands["y"]
+        made = computed_product(builder, x, y, output, adj_x="x" in adj, adj_y="y" in adj)
+        if "result" in turned:
+            made = transpose(builder, made, behind)
+        return computed(builder, rng, made)
+
+    return Case(name, "TurnedProduct", model("turned product", body))
+
+
+FAMILIES: tuple[Family, ...] = (_products, _computed, _turned)

@@ -55,6 +55,10 @@ AUTO_SKIPS = {
     RUNTIME_REFUSES: "the runtime has no kernel for a node that stays on the CPU",
 }
 """Rules whose rejections are accepted with ``numerics=auto``, and why."""
+FOLLOWING = {"order_possible": "form_is_known"}
+"""Rules, and what they may follow from: a product that may not run exchanges no rows and columns of
+the transpose beside it.
+"""
 OF_EXACT = {"equal_if_exact": "results that are a step off are what numerics=auto is for"}
 """Rules that are about ``numerics=exact`` alone, whose rejections are always accepted, and why."""
 NO_SKIPS: Mapping[str, str] = {}
@@ -102,6 +106,8 @@ def judge(outcome: Outcome, skips: Sequence[Skip], known: Mapping[str, str] = NO
     entries = [skip for skip in skips if skip.concerns(outcome.name)]
     if outcome.status is Status.SKIPPED:
         accepted = {skip.rule for skip in entries}.union(known, OF_EXACT)
+        causes = accepted.intersection(outcome.rules)
+        accepted.update(rule for rule, cause in FOLLOWING.items() if cause in causes)
         if accepted.issuperset(outcome.rules):
             return outcome
         return replace(

@@ -132,6 +132,9 @@ class Limits:
     products: int  # of int8 under one window, without leaving the accumulator
 
 
+COMPUTED_WEIGHTS: Final = "computed-weights"
+"""A task reads weights that tasks before it compute."""
+
 PROVED: Final = "proved"
 """First word of the state of a form, or of what a task relies on, that a board was right with."""
 
@@ -287,6 +290,9 @@ class Evidence(Protocol):
 
     def knows_spread(self, kind: Any, spread: Any, element: Any, /) -> bool:
         """Return whether pixels of tasks of ``kind`` may lie so many rows and columns apart."""
+
+    def knows_relation(self, name: str, /) -> bool:
+        """Return whether tasks may rely so on those before them."""
 
     def knows_task(self, task: Any, /) -> bool:
         """Return whether a program may have ``task``, of ``delegate.lower.task``."""

@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from delegate.chip.chip import Chip, Primitive, Standing
+from delegate.chip.chip import COMPUTED_WEIGHTS, Chip, Primitive, Standing
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, Element
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.lowered import Layer
@@ -233,6 +233,17 @@ def _standing(chip: Chip, kind: TaskKind, stages: Stages, element: Element) -> S
 def allows_steps(chip: Chip) -> bool:
     """Return whether many results may be a step off where no stages are equal."""
     return chip.evidence is None or not chip.evidence.is_exact
+
+
+def computes_weights(chip: Chip, element: Element) -> bool:
+    """Return whether a task may read weights that tasks before it compute: in fp16, which has no
+    other way, wherever the array's sums can be written.
+    """
+    if Primitive.SUMS in chip.lacks:
+        return False
+    if chip.evidence is None or element is Element.FP16:
+        return True
+    return chip.evidence.knows_relation(COMPUTED_WEIGHTS)
 
 
 def keeps_weights(chip: Chip, kind: TaskKind, stages: Stages, element: Element) -> bool:

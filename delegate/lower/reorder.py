@@ -233,33 +233,36 @@ def _weights_of_columns(one: npt.NDArray[np.int8], beside: Digit) -> npt.NDArray
 def _turning(
     chip: Chip, moves: Moves, lanes: int, channels: int, is_folded: bool
 ) -> Counted | None:
-    """Return the move of rows of pixels that become channels, in blocks; None: more than one row of
-    pixels or channels changes places.
+    """Return the move of rows of pixels that become channels, in blocks, and of as many channels
+    from any on that become pixels; None: more than one row of either changes places.
     """
     steps = (*moves.joined, *moves.cut)
     cut = moves.cut[0] if moves.cut else POINT
-    if (moves.first, moves.channels) != ((0, 0), ((0, 0),)):
+    ((first, result), *others) = moves.channels
+    if moves.first != (0, 0) or result or others:
         return None
-    if max(len(moves.joined), len(moves.cut)) > 1 or cut.size != lanes:
+    if max(len(moves.joined), len(moves.cut)) > 1:
         return None
     if not steps or any(step.source != 1 for step in steps):
         return None
-    count = _size(moves.pixels) * 2 * (min(-(-channels // BLOCK), -(-lanes // BLOCK)) + 1)
-    if lanes % BLOCK:
+    count = _size(moves.pixels) * 2 * (min(-(-channels // BLOCK), -(-cut.size // BLOCK)) + 1)
+    if first % BLOCK or cut.size % BLOCK:
         return count, _turning_staged(chip, moves, cut, channels, is_folded)
     writes = max(surfaces_of(channels), surfaces_touched(chip, channels))
 
     def tasks(moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref) -> Iterator[Task]:
-        yield from keeping_weights(chip, _blocks(moving, source, target, cut, moves.pixels))
+        taken = source.surfaces_from(first, cut.size)
+        yield from keeping_weights(chip, _blocks(moving, taken, target, cut, moves.pixels))
         yield from padding_copies(chip, target, range(surfaces_of(channels), writes))
 
     return count, Move(tasks, surfaces_of(lanes), writes)
 
 
 def _turning_staged(chip: Chip, moves: Moves, cut: Digit, channels: int, is_folded: bool) -> Move:
-    """Return the move of blocks that end within a surface, which are written to a map of their own
-    first: the DPU writes pairs of surfaces.
+    """Return the move of blocks that begin or end within a surface, which are written to a map of
+    their own first: the DPU writes pairs of surfaces.
     """
+    surface, lane = divmod(moves.channels[0][0], BLOCK)
     apart, pixels = [], align(cut.size, 2)
     for found in moves.pixels:
         apart.append(found._replace(result=pixels))
@@ -277,12 +280,14 @@ def _turning_staged(chip: Chip, moves: Moves, cut: Digit, channels: int, is_fold
     ) -> Iterator[Task]:
         view = View(1, 1, pixels, channels)
         staged = replace(target.alone(view, work), surfaces=surfaces)
-        blocks = _blocks(moving, source, staged, cut._replace(result=1), apart)
+        taken = source.surfaces_from(surface * BLOCK, lane + cut.size)
+        blocks = _blocks(moving, taken, staged, cut._replace(result=1), apart, lane)
         yield from keeping_weights(chip, blocks)
         yield from back[1].tasks(moving, staged, target, work)
 
     size = align(surfaces * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
-    return Move(tasks, surfaces_of(cut.size), surfaces_written(chip, channels), size)
+    reads = surface + surfaces_of(lane + cut.size)
+    return Move(tasks, reads, surfaces_written(chip, channels), size)
 
 
 def _blocks(
@@ -291,28 +296,31 @@ def _blocks(
     target: DeviceTensor,
     cut: Digit,
     pixels: Sequence[Digit],
+    lane: int = 0,
 ) -> Iterator[Task]:
-    """Blocks in a column of pixels, or of surfaces, whichever are more, are rows of a task."""
+    """Blocks in a column of pixels, or of surfaces, whichever are more, are rows of a task. The
+    first channel is ``lane``.
+    """
     pixels_apart = (BLOCK, target.surface_stride_bytes // ATOM_BYTES)
     surfaces_apart = (source.surface_stride_bytes // ATOM_BYTES, BLOCK * cut.result)
-    for high, wide, block in _quarters(target.view.channels, cut.size):
+    for high, wide, block, skipped in _quarters(target.view.channels, cut.size, lane):
         for begin, end in spots(pixels):
             along_pixels = high[1] >= wide[1]
             apart = pixels_apart if along_pixels else surfaces_apart
             rows, loops = (high, wide) if along_pixels else (wide, high)
             for number in range(loops[0], loops[0] + loops[1]):
                 at = (rows[0], number) if along_pixels else (number, rows[0])
-                view = View(1, rows[1], block[0], block[1])
+                view = View(1, rows[1], block[0], skipped + block[1])
                 first = begin + at[0] * BLOCK
                 window = source.window(view, pixel=first, surface=at[1], row_pixels=apart[0])
                 result = target.window(
                     View(1, rows[1], 1, block[1] * BLOCK),
-                    pixel=end + at[1] * BLOCK * cut.result,
+                    pixel=end + max(at[1] * BLOCK - lane, 0) * cut.result,
                     surface=at[0],
                     row_pixels=apart[1],
                     surface_bytes=cut.result * ATOM_BYTES,
                 )
-                yield from moving.move(window, result, _turning_weights(*block))
+                yield from moving.move(window, result, _turning_weights(*block, skipped))
 
 
 def keeping_weights(chip: Chip, tasks: Iterable[Task]) -> Iterator[Task]:
@@ -334,24 +342,27 @@ def keeping_weights(chip: Chip, tasks: Iterable[Task]) -> Iterator[Task]:
         yield before
 
 
-def _turning_weights(pixels: int, channels: int) -> npt.NDArray[np.int8]:
-    """Lane ``p`` of surface ``c`` is pixel ``p``'s channel ``c``."""
-    weights = np.zeros((channels, BLOCK, 1, pixels, channels), np.int8)
+def _turning_weights(pixels: int, channels: int, first: int) -> npt.NDArray[np.int8]:
+    """Lane ``p`` of surface ``c`` is channel ``c`` of pixel ``p``, from channel ``first`` on."""
+    weights = np.zeros((channels, BLOCK, 1, pixels, first + channels), np.int8)
     for channel in range(channels):
         for pixel in range(pixels):
-            weights[channel, pixel, 0, pixel, channel] = 1
-    return weights.reshape(-1, 1, pixels, channels)
+            weights[channel, pixel, 0, pixel, first + channel] = 1
+    return weights.reshape(-1, 1, pixels, first + channels)
 
 
 def _quarters(
-    pixels: int, channels: int
-) -> Iterator[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
-    """First blocks and numbers of them along pixels and channels, and their size: whole ones and
-    those at the ends.
+    pixels: int, channels: int, lane: int
+) -> Iterator[tuple[tuple[int, int], tuple[int, int], tuple[int, int], int]]:
+    """Yield first blocks and numbers of them along pixels and channels, their size, and the lanes
+    before: whole ones and those at the ends. ``lane``: of the first channel.
     """
     for first_row, rows, height in _pieces(pixels):
-        for first, count, width in _pieces(channels):
-            yield (first_row, rows), (first, count), (height, width)
+        if lane:
+            yield (first_row, rows), (0, 1), (height, min(BLOCK - lane, channels)), lane
+        start = 1 if lane else 0
+        for first, count, width in _pieces(max(channels - (BLOCK - lane) * start, 0)):
+            yield (first_row, rows), (start + first, count), (height, width), 0
 
 
 def _pieces(size: int) -> Iterator[tuple[int, int, int]]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from delegate.chip.chip import PROVED, Chip, Form, Registers, Standing
+from delegate.chip.chip import COMPUTED_WEIGHTS, PROVED, Chip, Form, Registers, Standing
 from delegate.chip.chips import chip_named, part_of
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.known_forms import KnownForms, known_forms_of, proved_state
@@ -43,7 +43,7 @@ KEPT_TABLE: Final = "kept-table"
 COMPUTED: Final = {
     "DPU_RDMA.RDMA_BS_BASE_ADDR": "computed-summands",
     "DPU_RDMA.RDMA_BN_BASE_ADDR": "computed-factors",
-    "CNA.DCOMP_ADDR0": "computed-weights",
+    "CNA.DCOMP_ADDR0": COMPUTED_WEIGHTS,
 }
 """A task takes operands that tasks before it compute, by the register of their address."""
 
@@ -166,6 +166,11 @@ class FormEvidence:
         form = self._form_of(task)
         return form is not None and setting not in dict(self.known.unknown(form))
 
+    def knows_relation(self, name: str, /) -> bool:
+        """Return whether tasks may rely on those before them as ``name`` says."""
+        is_free = self.known is None or self.is_exact
+        return is_free or name in _KNOWN_RELATIONS or name in self.chip.proved
+
     def knows_task(self, task: Task, /) -> bool:
         """Return whether a program may have ``task``: its form is not one that failed, and each of
         its settings has been run in its kind of task, unless any may be taken.
@@ -194,8 +199,7 @@ class FormEvidence:
         if seen or self.is_exact or task.form.kind.endswith(_FLOAT):
             return seen
         unknown = [f"{name} {value}" for name, value in self.known.unknown(task.form)]
-        known = _KNOWN_RELATIONS.union(self.chip.proved)
-        unknown += [name for name in task.relies_on if name not in known]
+        unknown += [name for name in task.relies_on if not self.knows_relation(name)]
         kind = task.form.kind
         return f"nobody has run a task of kind {kind} with {', '.join(unknown)}" if unknown else ""
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chip import Primitive
-from delegate.errors import LoweringError
+from delegate.chip.element import Element
 from delegate.lower.conv_spec import Convolution
+from delegate.lower.legalize import computes_weights
 from delegate.lower.matrix_products import pairs_of, planned_product
 from delegate.lower.memory.tensors import View
 from delegate.lower.numerics.pipeline import EwOperation
@@ -24,6 +24,8 @@ from delegate.lower.weights import device_weights, real_ratios
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import (
+    RESULT,
+    Constraint,
     Ends,
     GraphFacts,
     Operator,
@@ -31,6 +33,7 @@ from delegate.ops.operator import (
     Role,
     Shape,
     constraint,
+    is_in_half,
     named,
 )
 from delegate.ops.shared import common
@@ -156,7 +159,6 @@ _PRODUCT = (
     one_matrix,
     product_shape_follows,
 )
-_COMPUTED = (computed_product_ranks, product_shape_follows, turned_product_meets_its_own)
 
 
 def macs(graph: Graph, node: Node) -> int:
@@ -213,9 +215,6 @@ def _of_one(
 def _plan_computed(planning: Planning, operation: Operation) -> Plan:
     """Raises LoweringError."""
     graph, node = planning.graph, operation.node
-    if Primitive.SUMS in planning.chip.lacks:
-        problem = f"both matrices are computed, which no known program of {planning.chip.name} has"
-        raise LoweringError(node.index, FORM_IS_KNOWN, problem)
     factors = _factors(graph, node)
     x, y, output = (graph.tensor(t) for t in (*node.inputs, operation.result))
     conv = replace(
@@ -224,6 +223,33 @@ def _plan_computed(planning: Planning, operation: Operation) -> Plan:
         ratios=real_ratios(x, y, output, factors.outputs, in_float32=True),
     )
     return planned_product(planning, operation, factors.pairs, factors.turned, conv)
+
+
+def exchange(node: Node, place: int) -> Node:
+    """Return the product that takes the operand at ``place`` with rows and columns exchanged, or
+    gives its result so: the product of both operands, exchanged, in the other order.
+    """
+    options = node.known_options(BatchMatMulOptions)
+    x, y = options.adj_x, options.adj_y
+    if place == RESULT:
+        turned = replace(options, adj_x=not y, adj_y=not x)
+        return replace(node, inputs=node.inputs[::-1], options=turned)
+    return replace(node, options=replace(options, adj_x=x != (place == 0), adj_y=y != (place == 1)))
+
+
+def _weights_are_known(facts: GraphFacts, node: Node) -> str | None:
+    element = Element.FP16 if is_in_half(facts.graph, node) else Element.INT8
+    if computes_weights(facts.chip, element):
+        return None
+    return f"nobody has run a task of {facts.chip.name} whose weights another one computed"
+
+
+_COMPUTED = (
+    computed_product_ranks,
+    product_shape_follows,
+    turned_product_meets_its_own,
+    Constraint(FORM_IS_KNOWN.name, FORM_IS_KNOWN.sentence, _weights_are_known, {}),
+)
 
 
 def _computed(operator: Operator) -> Operator:
@@ -236,6 +262,7 @@ def _computed(operator: Operator) -> Operator:
         plan=_plan_computed,
         half=None,
         computed=None,
+        exchange=exchange,
         rules=(*common.FIRST, common.int8_features, *_COMPUTED, *common.QUANTIZATION),
     )
 

@@ -12,6 +12,7 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -237,6 +238,20 @@ def is_in_half(graph: Graph, node: Node) -> bool:
     return [given, *results] == [DType.FLOAT32] * 2
 
 
+RESULT: Final = -1
+
+
+class Turn(NamedTuple):
+    """A node exchanges rows and columns of matrices, which ``product`` can do itself. ``place``: of
+    the product's operand that the node makes; ``RESULT``: the node reads the product's result.
+    ``axes``: the order of dimensions that the node still makes.
+    """
+
+    product: Node
+    place: int
+    axes: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator:
     """An operator that the NPU takes.
@@ -264,7 +279,9 @@ class Operator:
     ``computed`` the one for weights that are no constant, which are feature maps there; see ``of``.
     ``folds``: its result where that follows from constants alone; None: not known. ``folds_once``:
     the runtime's kernel keeps that result from the first inference on. ``ranges``: the ends of its
-    float32 results by those of its inputs; None: anything. ``is_dear``: its tasks are many for what
+    float32 results by those of its inputs; None: anything. ``turn``: how a product beside the node
+    does a part of it; ``exchange``: the product that takes the operand at a place, or gives its
+    result, with rows and columns exchanged. ``is_dear``: its tasks are many for what
     they compute, so that the CPU keeps it wherever that is faster, by however little.
     """
 
@@ -295,6 +312,8 @@ class Operator:
     folds_once: bool = False
     ranges: Ranges | None = None
     is_dear: bool = False
+    turn: Callable[[GraphFacts, Node], Turn | None] | None = None
+    exchange: Callable[[Node, int], Node] | None = None
 
     def of(self, graph: Graph, node: Node) -> Operator:
         """Return the record that counts for ``node`` of this operator: its record in fp16 where it

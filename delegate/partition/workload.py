@@ -35,6 +35,7 @@ from delegate.partition.heads import unfold_heads
 from delegate.partition.host_layout import Applied, HostLayout, Placed, host_layout_of
 from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal, facts_of
 from delegate.partition.siblings import join_siblings
+from delegate.partition.turned_products import turn_products
 from delegate.partition.width_packing import pack_width
 
 
@@ -46,7 +47,9 @@ def workload_of(
     """
     if not partition.outputs:
         raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
-    rewritten = unfold_heads(graph, partition, chip, _are_taken)
+    turned = turn_products(graph, partition, chip)
+    rewritten = unfold_heads(turned.graph, turned.partition, chip, _are_taken)
+    rewritten = replace(rewritten, before={**turned.before, **rewritten.before})
     rewritten = join_siblings(rewritten, chip, _free_nodes)
     partition = rewritten.partition
     paired = pack_width(rewritten.graph, partition, chip)

@@ -12,7 +12,7 @@ from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder import ModelBuilder, functions, moves
 from rk3588_conformance.builder.layers import Arithmetic, fully_connected
 from rk3588_conformance.builder.products import computed_product, covering
 from rk3588_conformance.reference import weighted
@@ -102,3 +102,33 @@ def test_attention_in_one_partition(rows: int, width: int, points: tuple[int, ..
         wanted = np.clip(weighted.batch_matmul(Call(graph, node, found)), -128, 127)
         assert np.abs(found[node.outputs[0]].astype(int) - wanted).max() <= 1
         assert len(np.unique(wanted)) > 20
+
+
+def test_products_exchange_rows_and_columns_themselves() -> None:
+    """Keys, as Keras brings heads in front of them, and scores that are turned for the softmax: of
+    the first what is left only moves heads, of the second nothing.
+    """
+    builder = ModelBuilder("turned")
+    shape, numbers = (1, 21, 2, 24), Quantization((0.05,), (-3,))
+    q, k = (
+        functions.function(
+            builder, "MAXIMUM", (builder.input(name, shape, DType.INT8, numbers), one), numbers
+        )
+        for name, one in (
+            (name, builder.constant(name, np.full(shape, -9, np.int8), numbers)) for name in "qk"
+        )
+    )
+    turned = moves.transpose(builder, k, (0, 2, 3, 1))
+    heads = moves.transpose(builder, q, (0, 2, 1, 3))
+    output = covering(24, numbers, numbers)
+    scores = computed_product(builder, heads, turned, output)
+    result = moves.transpose(builder, scores, (0, 1, 3, 2))
+    builder.output(functions.function(builder, "MAXIMUM", (result, result), output))
+    model = builder.build()
+    options = Options.from_mapping({"numerics": "exact", "deny_ops": "NONE"}, {})
+    (compiled,) = compile_model(model, options).partitions
+    assert [layer.nodes for layer in compiled.layers if 4 in layer.nodes] == [(4, 5)]
+    keys = next(layer for layer in compiled.layers if layer.nodes == (2,))
+    assert len(keys.tasks) == 2
+    (difference,) = differences(model, np.random.default_rng(3))
+    assert difference.max() <= 1

@@ -100,6 +100,28 @@ def test_images_are_made_of_several(images: int) -> None:
     check(net.model(net.add(y, y)))
 
 
+@pytest.mark.parametrize(
+    ("channels", "images"), [(39, 3), (64, 4), (784, 4), (50, 2), (35, 5), (192, 2)]
+)
+def test_channels_from_any_on_become_pixels_of_an_image(channels: int, images: int) -> None:
+    """As windows of a transformer, behind a normalisation that has turned pixels and channels."""
+    net = Net(12, 1, channels)
+    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
+    y = reshape(net.builder, y, (images, channels // images, 1, 12))
+    result = check(net.model(net.conv(y, 9)))
+    assert [layer.nodes for layer in result.partitions[0].layers] == [(0,), (1, 2), (3,)]
+
+
+def test_a_chain_takes_the_fewest_moves_that_there_can_be() -> None:
+    """To windows of 7 by 7: turned round first, as tasks turn no pixels under two strides."""
+    net = Net(48, 1, 784)
+    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
+    y = transpose(net.builder, reshape(net.builder, y, (4, 7, 4, 7, 48)), (0, 2, 1, 3, 4))
+    y = reshape(net.builder, y, (16, 49, 48))
+    result = check(net.model(net.add(y, y)))
+    assert [layer.nodes for layer in result.partitions[0].layers][1:-1] == [(1, 2), (3, 4)]
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_every_element_goes_from_one_image_to_another_once(data: st.DataObject) -> None:

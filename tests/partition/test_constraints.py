@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.model.graph import Activation, DType, Graph, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
@@ -55,7 +56,9 @@ def test_rule_rejects_with_the_value(rule: str, number: int) -> None:
 def test_every_rule_has_a_case() -> None:
     computed = [record.of_computed for record in OPERATORS.values() if record.computed]
     records = [*OPERATORS.values(), *computed]
-    assert {rule.name for record in records for rule in record.rules} == set(CASES)
+    found = {rule.name for record in records for rule in record.rules}
+    # Without evidence every form is known; tests/evidence and tests/chip have cases of it.
+    assert found - {FORM_IS_KNOWN.name} == set(CASES)
 
 
 BIASLESS = Arithmetic(has_bias=False)

@@ -175,10 +175,24 @@ def order_possible(facts: GraphFacts, node: Node) -> str | None:
         return None
     if _is_first(facts, node) or _is_last(facts, node):
         return None
-    if reorder_of(facts, chain_of(facts, node)) is not None:
+    if _steps(facts, chain_of(facts, node), is_known=False) is not None:
+        return None
+    if _is_turned_by_product(facts, node):
         return None
     before, after = facts.graph.tensor(node.inputs[0]), facts.outputs(node)[0]
     return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"
+
+
+def _is_turned_by_product(facts: GraphFacts, node: Node) -> bool:
+    """Return whether a product that may run exchanges rows and columns itself, so that less is left
+    to move.
+    """
+    turn = facts.operator(node).turn
+    found = None if turn is None else turn(facts, node)
+    if found is None:
+        return False
+    rules = facts.operator(found.product).rules
+    return all(rule.check(facts, found.product) is None for rule in rules)
 
 
 def reorder_operations(
@@ -194,12 +208,28 @@ def reorder_operations(
         if node.index in done:
             continue
         chain = chain_of(facts, node, members, kept)
-        is_one = reorder_of(facts, chain, is_known=True) is not None
-        chains = [chain] if is_one else [(n,) for n in chain]
-        for part in chains:
+        for part in _steps(facts, chain, is_known=True) or [(n,) for n in chain]:
             found[part[-1].index] = _operation(facts, part)
         done.update(n.index for n in chain)
     return found
+
+
+def _steps(
+    facts: GraphFacts, chain: tuple[Node, ...], *, is_known: bool
+) -> list[tuple[Node, ...]] | None:
+    """Return ``chain`` in the fewest moves that there can be; None: some node is in none."""
+    if reorder_of(facts, chain, is_known=is_known) is not None:
+        return [chain]
+    steps: list[list[tuple[Node, ...]] | None] = [[]]  # by how many nodes they are
+    for end in range(1, len(chain) + 1):
+        made = [
+            [*before, chain[begin:end]]
+            for begin, before in enumerate(steps)
+            if before is not None
+            and reorder_of(facts, chain[begin:end], is_known=is_known) is not None
+        ]
+        steps.append(min(made, key=len, default=None))
+    return steps[-1]
 
 
 def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
