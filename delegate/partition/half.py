@@ -12,8 +12,8 @@ import numpy as np
 
 from delegate.model.graph import DType, Graph, Node, Tensor, read_only
 from delegate.ops import OPERATORS
-from delegate.ops.shared.shape_arithmetic import with_shape_constants
 from delegate.ops.transpose_conv import doubling
+from delegate.partition.shapes import with_following_shapes
 
 _FLOATS = (DType.FLOAT16, DType.FLOAT32)
 
@@ -26,7 +26,7 @@ def in_half(graph: Graph, wanted: str) -> Graph:
     the numbers that int8 weights stand for than the runtime's kernels, which round features to int8
     too.
     """
-    graph = with_shape_constants(graph)
+    graph = with_following_shapes(graph)
     has_floats = any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors)
     folded = _folded(graph)
     if not has_floats or wanted == "off" or (wanted == "auto" and not _bears_half(graph, folded)):

@@ -51,6 +51,28 @@ def _shapes(graph: Graph, node: Node) -> tuple[Shape, ...] | None:
     return None if found is None or len(found) != len(node.outputs) else tuple(found)
 
 
+def with_following_shapes(graph: Graph) -> Graph:
+    """Return ``graph`` with the results of shape arithmetic as constants, and the shapes that files
+    leave open where they follow from those of inputs: as Keras exports Dense of rank 3, which
+    computes its matrix's shape.
+    """
+    changed = with_shape_constants(graph)
+    found: set[int] = set()
+    for node in changed.nodes:
+        results = [changed.tensor(t) for t in node.outputs if t != ABSENT]
+        is_open = not all(tensor.has_fixed_image for tensor in results)
+        if not is_open and found.isdisjoint(node.inputs):
+            continue
+        inputs = (changed.tensor(t) for t in node.inputs if t != ABSENT)
+        is_known = all(tensor.has_fixed_image for tensor in inputs)
+        shapes = _shapes(changed, node) if is_known else None
+        if shapes is not None:
+            known = with_shapes(changed, dict(zip(node.outputs, shapes, strict=True)))
+            found.update(t for t in node.outputs if known.tensor(t) is not changed.tensor(t))
+            changed = with_shape_constants(known)
+    return changed
+
+
 def first_unknown(graph: Graph, partition: Partition, known: Mapping[int, Shape]) -> Node | None:
     """The first node whose results have no shapes in ``known``."""
     for node in map(graph.node, partition.delegated):

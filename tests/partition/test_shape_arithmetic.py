@@ -17,6 +17,7 @@ from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
 from delegate.ops.concatenation import ConcatenationOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.gather import GatherOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.pack import PackOptions
@@ -84,6 +85,58 @@ def run(model: bytes, batch: int, tmp_path, **options: str) -> list[np.ndarray]:
     interpreter.set_tensor(details["index"], image)
     interpreter.invoke()
     return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+
+
+def dense_model() -> bytes:
+    """Dense of rank 3 as Keras 3 exports it: rows and columns of a matrix whose shape the file
+    leaves open.
+    """
+    builder, rng = ModelBuilder("dense"), np.random.default_rng(3)
+    x = builder.input("x", (1, 6, 32), DType.INT8, SCALE, shape_signature=(-1, 6, 32))
+    y = function(builder, "RELU", (x,), SCALE)
+    shape = builder.tensor("shape", (3,), DType.INT32)
+    builder.operator("SHAPE", (y,), (shape,), SHAPE_OPTIONS)
+    sides = []
+    for axes in ((0, 1), (2,)):
+        taken = builder.tensor(f"taken {axes}", (len(axes),), DType.INT32)
+        builder.operator("GATHER", (shape, number(builder, *axes)), (taken,), GatherOptions())
+        sides.append(builder.tensor(f"side {axes}", (), DType.INT32))
+        builder.operator("REDUCE_PROD", (taken, number(builder, 0)), sides[-1:], ReducerOptions())
+    wanted = builder.tensor("wanted", (2,), DType.INT32)
+    builder.operator("PACK", sides, (wanted,), PackOptions(2, 0))
+    matrix = builder.tensor("matrix", (1, 1), DType.INT8, SCALE, shape_signature=(-1, -1))
+    builder.operator("RESHAPE", (y, wanted), (matrix,))
+    weights = builder.constant(
+        "weights", rng.integers(-127, 128, (16, 32)).astype(np.int8), Quantization((0.01,), (0,))
+    )
+    z = builder.tensor("z", (1, 16), DType.INT8, SCALE, shape_signature=(-1, 16))
+    builder.operator("FULLY_CONNECTED", (matrix, weights, -1), (z,), FullyConnectedOptions())
+    back = builder.tensor("back", (3,), DType.INT32)
+    numbers = [number(builder, n, scalar=True) for n in (6, 16)]
+    builder.operator("PACK", (batch_of(builder, y), *numbers), (back,), PackOptions(3, 0))
+    result = builder.tensor("result", (1, 6, 16), DType.INT8, SCALE, shape_signature=(-1, 6, 16))
+    builder.operator("RESHAPE", (z, back), (result,))
+    builder.output(function(builder, "RELU", (result,), SCALE))
+    return builder.build()
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_shapes_that_a_file_leaves_open_follow(batch: int, tmp_path, caplog) -> None:
+    model = dense_model()
+    ours = run(model, batch, tmp_path, strict="false", deny_ops="NONE", log_level="info")
+    np.testing.assert_array_equal(ours[0], run(model, batch, tmp_path)[0])
+    assert ours[0].shape == (batch, 6, 16)
+    assert "14 of 14 nodes delegated in 1 partition" in caplog.text
+    assert "run on the CPU" not in caplog.text
+
+
+def test_an_open_shape_may_be_a_result_of_the_delegate(tmp_path) -> None:
+    """The runtime makes room for what a kernel on the CPU reads."""
+    model = dense_model()
+    given = {"deny_ops": "FULLY_CONNECTED", "log_level": "error"}
+    for batch in (1, 3):
+        ours = run(model, batch, tmp_path, **given)
+        np.testing.assert_array_equal(ours[0], run(model, batch, tmp_path)[0])
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
