@@ -174,13 +174,13 @@ class Pipeline:
         bs, bn = self.bs, self.bn
         x = x + _column(bs.add) if np.any(bs.add) else x
         yield x
-        x = np.rint(x * (_column(bs.multiply) * 2.0**-bs.shift))
+        x = _multiplied(x, bs)
         yield x
         x = _clamped(x, bs.relu, bs.relux)
         if np.any(bn.add):
             x = np.rint((x * _column(bn.multiply) + _column(bn.add)) * 2.0**-bn.shift)
         else:
-            x = np.rint(x * (_column(bn.multiply) * 2.0**-bn.shift))
+            x = _multiplied(x, bn)
         yield x
         return _clamped(x, bn.relu, bn.relux)
 
@@ -242,6 +242,13 @@ def _column(operand: Operand) -> FloatArray | float:
     if isinstance(operand, np.ndarray):
         return operand[:, np.newaxis].astype(np.float64)
     return float(operand)
+
+
+def _multiplied(values: FloatArray, stage: MultiplyStage) -> FloatArray:
+    """Return whole numbers times what ``stage`` multiplies by, shifted and rounded."""
+    if stage.shift == 0 and isinstance(stage.multiply, int) and stage.multiply == 1:
+        return values
+    return np.asarray(np.rint(values * (_column(stage.multiply) * 2.0**-stage.shift)))
 
 
 def _clamped(values: FloatArray, relu: bool, relux: int | None) -> FloatArray:

@@ -45,9 +45,6 @@ import numpy as np
 from delegate.lower.numerics.pipeline import INDEX_STEP, FloatArray, Int64Array, Pipeline
 from delegate.lower.numerics.tflite import PairTarget, Target
 
-# Channels at a time: what a core's cache holds of their outputs.
-_CHANNELS_AT_ONCE = 32
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
@@ -79,25 +76,20 @@ class Proof:
 def prove(pipeline: Pipeline, target: Target) -> Proof:
     """Compare ``pipeline`` with ``target`` for every accumulator; see the theorem above."""
     worst, wrong = np.zeros_like(target.low), np.zeros_like(target.low)
-    is_sound = pipeline.rises()
     outputs = np.arange(target.outputs[0], target.outputs[1] + 1, dtype=np.float64)
-    for start in range(0, target.low.size, _CHANNELS_AT_ONCE):
-        part = slice(start, start + _CHANNELS_AT_ONCE)
-        stages = pipeline.of(part)
-        is_sound = is_sound and stages.fits_int32(_ends(target, part))
+    for part in target.parts:
         first, last = target.stretches(part)
-        off = np.maximum(
-            *(np.abs(stages.run(end.astype(np.float64)) - outputs) for end in (first, last))
-        )
-        off = np.where(first <= last, off, 0.0)
+        ends = np.stack([first, last]).astype(np.float64)
+        off = np.abs(pipeline.of(part).run(ends) - outputs).max(axis=0)
+        off[first > last] = 0.0
         worst[part] = off.max(axis=1)
         wrong[part] = np.count_nonzero(off, axis=1)
+    is_sound = pipeline.rises() and pipeline.fits_int32(_ends(target))
     return Proof(is_sound, worst, wrong)
 
 
-def _ends(target: Target, channels: slice = slice(None)) -> FloatArray:
-    ends = np.stack([target.low[channels], target.high[channels]], axis=1)
-    return np.asarray(ends, np.float64)
+def _ends(target: Target) -> FloatArray:
+    return np.stack([target.low, target.high], axis=1).astype(np.float64)
 
 
 def prove_pairs(pipeline: Pipeline, target: PairTarget) -> Proof:

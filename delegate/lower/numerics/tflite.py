@@ -41,6 +41,7 @@ from delegate.model.graph import Activation
 _FAR = 1 << 33
 # Zero points are int8: a result this far inside int32 does not wrap when one is added.
 _ROOM_FOR_ZERO_POINT = 256
+_CHANNELS_AT_ONCE = 32
 SUM_BITS = 20
 """Bits that the kernels of ADD and SUB give both operands below the unit."""
 SQUARE_BITS = 7
@@ -62,8 +63,12 @@ def quantize_multiplier(value: float) -> tuple[int, int]:
 
 def quantize_multipliers(values: npt.NDArray[np.float64]) -> tuple[Int64Array, Int64Array]:
     """Return q and e of each real multiplier; see ``quantize_multiplier``."""
-    pairs = np.array([quantize_multiplier(float(v)) for v in values], np.int64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
+    mantissas, powers = np.frexp(values)
+    q, exponent = np.floor(np.ldexp(mantissas, 31) + 0.5).astype(np.int64), powers.astype(np.int64)
+    is_whole = q == 1 << 31
+    exponent += is_whole
+    is_least = exponent < -31
+    return np.where(is_least, 0, np.where(is_whole, q // 2, q)), np.where(is_least, 0, exponent)
 
 
 def ratios_of(q: Int64Array, exponent: Int64Array) -> FloatArray:
@@ -145,10 +150,11 @@ def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Arra
         is_far = (magnitude - 0.5) / real > INT32_MAX
     # Where the step is near, n * 2^31 ~ acc * Q < 2^62: no overflow.
     right = np.clip(-exponent, 0, 31)[:, np.newaxis]
-    n = np.where(is_far, 0, (magnitude << right) - (np.left_shift(1, right) >> 1))
     q_shifted = np.maximum(q << np.clip(exponent, 0, 31), 1)[:, np.newaxis]
+    # n * 2^31 = magnitude * 2^(r + 31) - half
+    half = np.left_shift(1, right) >> 1 << 31
     above_tie = np.where(distances > 0, 0, 1)
-    first = -((-((n << 31) - (1 << 30) + above_tie)) // q_shifted)
+    first = -((half + (1 << 30) - above_tie - (magnitude << right + 31)) // q_shifted)
     first = np.where(is_far, _FAR, first)
     return np.where(distances > 0, first, 1 - first)
 
@@ -262,8 +268,15 @@ class Target:
         """Return the least accumulator that gives each output, or more: [channels, outputs but the
         least].
         """
-        outputs = np.arange(self.outputs[0] + 1, self.outputs[1] + 1, dtype=np.int64)
-        return self.first(outputs - self.zero_point)
+        distances = np.arange(self.outputs[0] + 1, self.outputs[1] + 1) - self.zero_point
+        parts = [self.of(part).first(distances) for part in self.parts]
+        return np.concatenate(parts)
+
+    @property
+    def parts(self) -> list[slice]:
+        """Return channels at a time: what a core's cache holds of their outputs."""
+        starts = range(0, self.q.size, _CHANNELS_AT_ONCE)
+        return [slice(start, start + _CHANNELS_AT_ONCE) for start in starts]
 
     def first(self, distances: Int64Array) -> Int64Array:
         """Return, as [channels, distances], the least accumulator whose result is ``distances``
@@ -280,7 +293,7 @@ class Target:
         each output; the last is before the first where none does.
         """
         low, high = self.low[channels, np.newaxis], self.high[channels, np.newaxis]
-        inside = np.clip(self.firsts[channels], low, high + 1)
+        inside = np.minimum(np.maximum(self.firsts[channels], low), high + 1)
         begins = np.concatenate([low, inside, high + 1], axis=1)
         return begins[:, :-1], begins[:, 1:] - 1
 
