@@ -32,6 +32,7 @@ from delegate.chip.element import (
 from delegate.lower.group_padding import padding_copies
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.moves import Moves, as_they_are, spots
+from delegate.lower.numerics.pipeline import Int64Array
 from delegate.lower.selection import Move, Moving, Selection, is_depthwise, surfaces_written
 from delegate.lower.task import ConvTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
@@ -162,26 +163,25 @@ def _grid(moves: Moves, reach: int, is_folded: bool, has_row_gaps: bool) -> Grid
     return rows, columns, left
 
 
-def _places(moves: Moves) -> Iterator[tuple[int, int, int]]:
-    """Yield tap, channel of the source and channel of the result of each weight."""
-    for tap_at, tap in spots(moves.joined):
-        for channel, result in moves.channels:
-            yield tap_at, channel, tap + result
+def _places(moves: Moves) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return tap, channel of the source and channel of the result of each weight."""
+    taps, channels = np.array(spots(moves.joined)), np.array(moves.channels)
+    tap_at, channel = np.broadcast_arrays(taps[:, :1], channels[:, 0])
+    return tap_at, channel, taps[:, 1:] + channels[:, 1]
 
 
 def _keeps_channels(moves: Moves, channels: int) -> bool:
     """Return whether every channel of a pixel stays what it is."""
-    found = {channel for _, channel, result in _places(moves) if channel == result}
-    return len(found) == channels == 1 + max(channel for _, channel, _ in _places(moves))
+    _, channel, result = _places(moves)
+    found = np.unique(channel[channel == result])
+    return int(found.size) == channels == 1 + int(channel.max())
 
 
 def _weights(moves: Moves, channels: int, lane: int, reach: int) -> npt.NDArray[np.int8]:
     """Return the weights of the part that begins at ``lane``."""
-    places = list(_places(moves))
-    lanes = lane + 1 + max(channel for _, channel, _ in places)
-    weights = np.zeros((channels, 1, reach, lanes), np.int8)
-    for tap_at, channel, result in places:
-        weights[result, 0, tap_at, lane + channel] = 1
+    tap_at, channel, result = _places(moves)
+    weights = np.zeros((channels, 1, reach, lane + 1 + int(channel.max())), np.int8)
+    weights[result, 0, tap_at, lane + channel] = 1
     return weights
 
 

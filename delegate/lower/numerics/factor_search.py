@@ -124,7 +124,7 @@ class _Found:
         self._low = target.low[channels, np.newaxis]
         self._high = target.high[channels, np.newaxis]
         # Where outputs begin in TensorFlow Lite, and with which result of BN in the DPU.
-        self._firsts = target.firsts[channels]
+        self._firsts = target.of(channels).firsts
         least, largest = target.outputs
         distance = np.arange(least + 1, largest + 1) - target.zero_point
         half = np.floor(self._lsb / 2.0)[:, np.newaxis]

@@ -56,6 +56,7 @@ from delegate.lower.numerics.pipeline import (
     Pipeline,
 )
 from delegate.lower.numerics.prover import index_is_near, prove_results
+from delegate.lower.numerics.remembered import remembered
 from delegate.lower.numerics.tflite import PairTarget, Target
 from delegate.lower.rules import WITHIN_ONE_LSB
 
@@ -71,6 +72,7 @@ _SAMPLES, _CHANNELS = 16, 8
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
+@remembered
 def looked_up(
     target: Target, function: Int64Array, *, per_channel: bool, multiplies: bool
 ) -> Joined | None:

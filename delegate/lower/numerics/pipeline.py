@@ -197,18 +197,22 @@ class Pipeline:
         """Return the int8 results; see ``stages``."""
         for value in self.stages(x, e):
             result = value
-        return np.asarray(np.clip(result + self.out.offset, INT8_MIN, INT8_MAX))
+        return self._saturated(result)
 
-    def checked(self, x: FloatArray, e: FloatArray) -> tuple[FloatArray, bool]:
+    def checked(self, x: FloatArray, e: FloatArray | float = 0.0) -> tuple[FloatArray, bool]:
         """Return the int8 results, and whether no stage saturates for them."""
-        return self.run(x, e), self.fits_int32(x, e)
+        *inner, result = self.stages(x, e)
+        fits = all(value.min() >= INT32_MIN and value.max() <= INT32_MAX for value in inner)
+        return self._saturated(result), fits
 
     def fits_int32(self, x: FloatArray, e: FloatArray | float = 0.0) -> bool:
         """Return whether no stage saturates for ``x``, so that ``run`` is exact. As every stage
         rises, the ends of a range speak for all between them.
         """
-        *inner, _ = self.stages(x, e)
-        return all(bool(np.all((value >= INT32_MIN) & (value <= INT32_MAX))) for value in inner)
+        return self.checked(x, e)[1]
+
+    def _saturated(self, x: FloatArray) -> FloatArray:
+        return np.asarray(np.clip(x + self.out.offset, INT8_MIN, INT8_MAX))
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def prove(pipeline: Pipeline, target: Target) -> Proof:
     worst, wrong = np.zeros_like(target.low), np.zeros_like(target.low)
     outputs = np.arange(target.outputs[0], target.outputs[1] + 1, dtype=np.float64)
     for part in target.parts:
-        first, last = target.stretches(part)
+        first, last = target.of(part).stretches()
         ends = np.stack([first, last]).astype(np.float64)
         off = np.abs(pipeline.of(part).run(ends) - outputs).max(axis=0)
         off[first > last] = 0.0
@@ -112,10 +112,13 @@ def index_is_near(pipeline: Pipeline, target: Target) -> bool:
     """
     if not pipeline.rises() or not pipeline.fits_int32(_ends(target)):
         return False
-    first, last = target.stretches()
     least, largest = target.outputs
     results = np.arange(least, largest + 1, dtype=np.float64) - target.zero_point
     below, above = (results - 1) * INDEX_STEP, (results + 1) * INDEX_STEP
     below[0], above[-1] = -np.inf, np.inf
-    is_within = (pipeline.index(first) >= below) & (pipeline.index(last) <= above)
-    return bool(np.all(is_within | (first > last)))
+    for part in target.parts:
+        stages, (first, last) = pipeline.of(part), target.of(part).stretches()
+        is_within = (stages.index(first) >= below) & (stages.index(last) <= above)
+        if not np.all(is_within | (first > last)):
+            return False
+    return True

@@ -22,6 +22,7 @@ from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.factors import Factors, pipeline_of, settled
 from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
 from delegate.lower.numerics.prover import Proof, prove, prove_pairs
+from delegate.lower.numerics.remembered import remembered
 from delegate.lower.numerics.tflite import (
     AccumulatorBounds,
     PairTarget,
@@ -71,18 +72,7 @@ def requantize(
     where TensorFlow Lite's int32 could wrap, or no pipeline is within one LSB.
     """
     check_int32(node, target, is_in_parts=is_in_parts)
-    content = (target.q, target.exponent, target.low, target.high, target.ratios)
-    key = (
-        *(None if array is None else array.tobytes() for array in content),
-        *(per_channel, target.activation, target.outputs, target.zero_point, ways),
-    )
-    # Planning, splitting and lowering ask the same of a node, and so do other rounds of refusals.
-    found = _known.get(key)
-    if found is None:
-        found = _chosen(target, per_channel, ways)
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[key] = found
+    found = _chosen(target, per_channel, ways)
     if isinstance(found, Requantization):
         return found
     raise LoweringError(
@@ -93,12 +83,9 @@ def requantize(
     )
 
 
-_MOST_KNOWN = 1024
-_known: dict[tuple[object, ...], Requantization | str] = {}
-"""The result found before for the same numbers; a text says why nothing was."""
-
-
+@remembered
 def _chosen(target: Target, per_channel: bool, ways: Ways) -> Requantization | str:
+    """Return what ``requantize`` gives; a text says why there is nothing."""
     near, moved = settled(target)
     if not per_channel:
         near = near.widest()

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -263,14 +263,12 @@ class Target:
         """Return the largest magnitude of an accumulator of each channel."""
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
-    @cached_property
+    @property
     def firsts(self) -> Int64Array:
         """Return the least accumulator that gives each output, or more: [channels, outputs but the
         least].
         """
-        distances = np.arange(self.outputs[0] + 1, self.outputs[1] + 1) - self.zero_point
-        parts = [self.of(part).first(distances) for part in self.parts]
-        return np.concatenate(parts)
+        return self.first(np.arange(self.outputs[0] + 1, self.outputs[1] + 1) - self.zero_point)
 
     @property
     def parts(self) -> list[slice]:
@@ -288,12 +286,12 @@ class Target:
             return first_products(self.ratios, distances)
         return first_accumulators(self.q, self.exponent, distances)
 
-    def stretches(self, channels: slice = slice(None)) -> tuple[Int64Array, Int64Array]:
+    def stretches(self) -> tuple[Int64Array, Int64Array]:
         """Return, as [channels, outputs], the first and the last accumulator in range that give
         each output; the last is before the first where none does.
         """
-        low, high = self.low[channels, np.newaxis], self.high[channels, np.newaxis]
-        inside = np.minimum(np.maximum(self.firsts[channels], low), high + 1)
+        low, high = self.low[:, np.newaxis], self.high[:, np.newaxis]
+        inside = np.minimum(np.maximum(self.firsts, low), high + 1)
         begins = np.concatenate([low, inside, high + 1], axis=1)
         return begins[:, :-1], begins[:, 1:] - 1
 
@@ -304,6 +302,11 @@ class Target:
         if self.ratios is not None:
             return rounded_products(accumulators, self.ratios)
         return scaled(accumulators, self.q, self.exponent)
+
+    @property
+    def numbers(self) -> tuple[object, ...]:
+        """Return all that the function follows from."""
+        return tuple(getattr(self, field.name) for field in fields(self))
 
     def of(self, channels: npt.NDArray[np.intp] | slice) -> Target:
         """Return the specification of some channels."""
