@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 from delegate.chip.chip import COMPUTED_WEIGHTS, PROVED, Chip, Form, Registers, Standing
@@ -225,6 +226,7 @@ def proofs(chip: Chip, program: Program) -> dict[str, str]:
     return found
 
 
+@lru_cache(maxsize=256)  # lowering asks for few, again and again
 def _without_numbers(stages: Stages) -> Stages:
     """Stages that are equal for stages of one form, as far as that is simple."""
     bs, bn, ew, out = stages.bs, stages.bn, stages.ew, stages.out_convert

@@ -18,10 +18,12 @@ no known program does is refused; no register value is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
+
+import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import part_of
@@ -29,6 +31,7 @@ from delegate.chip.register_model import Access, BurstLength, CvtOrder, Register
 from delegate.chip.rk3588.registers import REGISTERS
 from delegate.errors import EncodingError
 from delegate.lower.legalize import used_by
+from delegate.lower.numerics.pipeline import Int64Array
 from delegate.lower.task import ConvTask, DpuTask, Ref, TableLoad, Task
 
 TAIL_WORDS = 4
@@ -157,7 +160,7 @@ class RegCmdWriter:
             if isinstance(value, Ref):
                 self.write_address(name, value)
             else:
-                self.rewrite(name, **(value or {}))
+                self._write(name, value or {}, again=True)
 
     def write_blocks(self, blocks: Iterable[str], table: Mapping[str, Value]) -> None:
         """Write every register of ``blocks`` that streams write, but for the pointers to register
@@ -169,14 +172,15 @@ class RegCmdWriter:
             raise KeyError(f"no registers {sorted(unknown)} in {blocks}")
         self.write_table(names, table)
 
-    def rewrite_values(self, name: str, values: Sequence[int]) -> None:
+    def rewrite_values(self, name: str, values: Int64Array) -> None:
         """Write a register once for each of ``values``, whole values of 32 bits without a sign."""
         target = self._claim(name, again=True)
-        if not all(0 <= value <= VALUE_MASK for value in values):
+        if not 0 <= values.min() <= values.max() <= VALUE_MASK:
             raise self.fail(name, f"takes values of 0..{VALUE_MASK}")
         empty = pack_word(target.target, target.offset, 0)
         one = pack_word(target.target, target.offset, 1) - empty
-        self._words += [empty + value * one for value in values]
+        words = values.astype(np.uint64) * np.uint64(one) + np.uint64(empty)
+        self._words += words.tolist()
 
     def _write(self, name: str, fields: Mapping[str, int], *, again: bool) -> None:
         self._claim(name, again)

@@ -177,12 +177,13 @@ def share_differing(target: Target, samples: int = _SAMPLES) -> Callable[[Pipeli
     middle = np.clip(0.0, low, np.maximum(high, low))
     spread = 2 * places - 1
     extents = np.where(spread < 0, middle - low, np.maximum(high - middle, 0))
-    accumulators = np.rint(middle + np.sign(spread) * spread**2 * extents)
-    results = target.of(np.repeat(channels, count)).results(accumulators.ravel().astype(np.int64))
-    wanted = np.clip(results + target.zero_point, *target.outputs).reshape(accumulators.shape)
+    accumulators = np.rint(middle + spread * np.abs(spread) * extents)
+    results = some.results(accumulators.astype(np.int64))
+    wanted = np.clip(results + target.zero_point, *target.outputs).astype(np.float64)
     taken = slice(0, None, int(channels[1]) if channels.size > 1 else 1)
 
     def share(pipeline: Pipeline) -> float:
-        return float(np.mean(pipeline.of(taken).run(accumulators) != wanted))
+        found = pipeline.of(taken).run(accumulators)
+        return int(np.count_nonzero(found != wanted)) / wanted.size
 
     return share

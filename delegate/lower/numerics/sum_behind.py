@@ -150,9 +150,7 @@ def _differences(
     others = (steps * _GOLDEN * _GOLDEN % 1.0 * 256).astype(np.int64) + INT8_MIN
     part = pipeline.of(channels)
     found = part.run(accumulators.astype(np.float64), others.astype(np.float64))
-    each = [some.of(slice(n, n + 1)) for n in range(some.q.size)]
-    inner = np.stack([one.results(row) for one, row in zip(each, accumulators, strict=True)])
-    inner = np.clip(inner + target.zero_point, *target.outputs)
+    inner = np.clip(some.results(accumulators) + target.zero_point, *target.outputs)
     zeros = target.zero_point, *zero_points
     wanted = weighted_sum((inner, others), scales, zeros, (1, 1)) + zero_points[1]
     return Difference(worst, float(np.mean(found != np.clip(wanted, INT8_MIN, INT8_MAX))))

@@ -296,12 +296,15 @@ class Target:
         return begins[:, :-1], begins[:, 1:] - 1
 
     def results(self, accumulators: Int64Array) -> Int64Array:
-        """Return the result of one accumulator of each channel, before the zero point is added."""
+        """Return the results of accumulators [channels] or [channels, values], before the zero
+        point is added.
+        """
         if self.divisor is not None:
             return quotients(accumulators, self.divisor)
+        each = (slice(None), *(np.newaxis,) * (accumulators.ndim - 1))
         if self.ratios is not None:
-            return rounded_products(accumulators, self.ratios)
-        return scaled(accumulators, self.q, self.exponent)
+            return rounded_products(accumulators, self.ratios[each])
+        return scaled(accumulators, self.q[each], self.exponent[each])
 
     @property
     def numbers(self) -> tuple[object, ...]:

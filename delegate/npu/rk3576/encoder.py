@@ -235,7 +235,7 @@ def encode_load(chip: Chip, layer: str, task: TableLoad) -> Segment:
     _write(writer, copy_of(task), _LOAD)
     for table, entries in enumerate(entries_of_tables(writer, task.functions)):
         writer.rewrite("DPU.LUT_ACCESS_CFG", LUT_ACCESS_TYPE=1, LUT_TABLE_ID=table)
-        writer.rewrite_values("DPU.LUT_ACCESS_DATA", [entry & 0xFFFF_FFFF for entry in entries])
+        writer.rewrite_values("DPU.LUT_ACCESS_DATA", entries & 0xFFFF_FFFF)
     return writer.finish(ALONE_ENABLE_MASK, INT_MASK)
 
 
@@ -305,7 +305,7 @@ def _table_values(writer: RegCmdWriter, use: TableUse) -> Table:
     for number in _PLACES:
         values[f"DPU.LUT_START_{number}"] = {"START": -_TABLE_END}
         values[f"DPU.LUT_END_{number}"] = {"END": _TABLE_END}
-    for name, entry in (("LOW", low[0] & 0xFFFF), ("HIGH", high[-1] & 0xFFFF)):
+    for name, entry in (("LOW", int(low[0]) & 0xFFFF), ("HIGH", int(high[-1]) & 0xFFFF)):
         values[f"DPU.LUT_{name}_VALUE_0"] = {"VALUE_1": entry}
         values[f"DPU.LUT_{name}_VALUE_1"] = {"VALUE_1": entry, "VALUE_0": entry}
     return values

@@ -17,7 +17,7 @@ import numpy as np
 from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.register_model import Precision
-from delegate.lower.numerics.pipeline import table_entries
+from delegate.lower.numerics.pipeline import Int64Array, table_entries
 from delegate.lower.tables import TABLE_STEPS
 from delegate.lower.task import (
     ConvTask,
@@ -319,7 +319,7 @@ def encode_load(layer: str, task: TableLoad) -> Segment:
     for table, entries in enumerate(tables):
         writer.rewrite("DPU.LUT_ACCESS_CFG", LUT_ACCESS_TYPE=1, LUT_TABLE_ID=table)
         # Extended by their signs, as in the vendor's programs.
-        writer.rewrite_values("DPU.LUT_ACCESS_DATA", [entry & _MASK32 for entry in entries])
+        writer.rewrite_values("DPU.LUT_ACCESS_DATA", entries & _MASK32)
     return writer.finish(ALONE_ENABLE_MASK, INT_MASK)
 
 
@@ -329,7 +329,7 @@ def copy_of(task: TableLoad) -> ElementwiseTask:
     return ElementwiseTask(task.tile, task.source, 16, atom)
 
 
-def entries_of_tables(writer: RegCmdWriter, functions: tuple[bytes, ...]) -> list[list[int]]:
+def entries_of_tables(writer: RegCmdWriter, functions: tuple[bytes, ...]) -> list[Int64Array]:
     """Return the content of LE, then of LO; steps that no function needs repeat the last entry.
     Raises EncodingError.
     """
@@ -345,4 +345,4 @@ def entries_of_tables(writer: RegCmdWriter, functions: tuple[bytes, ...]) -> lis
         steps = table_entries(results)
     steps = np.pad(steps, (0, TABLES * (ENTRIES - 1) + 1 - steps.size), mode="edge")
     firsts = (table * (ENTRIES - 1) for table in range(TABLES))
-    return [[int(entry) for entry in steps[first : first + ENTRIES]] for first in firsts]
+    return [steps[first : first + ENTRIES] for first in firsts]
