@@ -73,10 +73,11 @@ _CHECKSUM_PLACEHOLDER = (1 << 64) - 1
 
 
 def build_program(lowered: LoweredPartition, compiler: str) -> Program:
-    """Return the Program of a partition. ``compiler`` is "name version" of the producer.
+    """Return the Program of a partition, which ``serialized`` checks as a whole. ``compiler`` is
+    "name version" of the producer.
 
-    Raises EncodingError when a register field does not hold its value, ProgramError when the
-    partition's buffers, references or bindings are inconsistent.
+    Raises EncodingError when a register field does not hold its value, ProgramError when a task
+    leaves its buffers.
     """
     layers = lowered.layers
     tasks = [ScheduledTask(n, task) for n, layer in enumerate(layers) for task in layer.tasks]
@@ -100,7 +101,7 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
         ProgramBuffer(sizes.get(buffer, 0), contents.get(buffer, b"")) for buffer in BufferId
     )
     _check_extents(lowered, tasks, buffers)
-    program = Program(
+    return Program(
         chip=lowered.chip.name,
         compiler=compiler,
         name=lowered.name,
@@ -114,8 +115,6 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
         inputs=lowered.inputs,
         outputs=lowered.outputs,
     )
-    check_program(program)
-    return program
 
 
 def _check_reuse(lowered: LoweredPartition, tasks: Sequence[ScheduledTask]) -> None:
