@@ -282,7 +282,8 @@ class _Attempts:
     def compile(self, partitions: Sequence[Partition]) -> list[Rejection]:
         """Compile what is new; return why some nodes have to go, none if all may stay."""
         plans, graph = self._plans, self._graph
-        self._plans = {p: plans[p] if p in plans else _plan(graph, p) for p in partitions}
+        chip = self._chip
+        self._plans = {p: plans[p] if p in plans else _plan(graph, p, chip) for p in partitions}
         made = [plan for plan in self._plans.values() if plan is not None]
         failed = [refusal.rejection for plan in made for refusal in plan.refusals]
         if failed:
@@ -320,9 +321,9 @@ class _Attempts:
             self._weigher.check(partition, layers, work or work_of_tasks(self._chip, tasks))
 
 
-def _plan(graph: Graph, partition: Partition) -> PartitionPlan | None:
+def _plan(graph: Graph, partition: Partition, chip: Chip) -> PartitionPlan | None:
     try:
-        return plan_partition(graph, partition)
+        return plan_partition(graph, partition, chip)
     except Exception:  # compiling the partition meets it again, and rejects its nodes
         return None
 

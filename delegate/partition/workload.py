@@ -33,6 +33,7 @@ from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.aliases import AliasPlan, FunctionPlan, place_aliases, plan_functions
 from delegate.partition.heads import unfold_heads
 from delegate.partition.host_layout import Applied, HostLayout, Placed, host_layout_of
+from delegate.partition.rewriting import Rewritten
 from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal, facts_of
 from delegate.partition.siblings import join_siblings
 from delegate.partition.turned_products import turn_products
@@ -42,19 +43,12 @@ from delegate.partition.width_packing import pack_width
 def workload_of(
     graph: Graph, partition: Partition, chip: Chip = DEFAULT, plan: PartitionPlan | None = None
 ) -> Workload:
-    """Operations in execution order, as ``chip`` is to run them. ``plan``: of ``graph``, if it is
-    known.
+    """Operations in execution order, as ``chip`` is to run them. ``plan``: that of
+    ``plan_partition``, if it is known.
     """
     if not partition.outputs:
         raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
-    turned = turn_products(graph, partition, chip)
-    rewritten = unfold_heads(turned.graph, turned.partition, chip, _are_taken)
-    rewritten = replace(rewritten, before={**turned.before, **rewritten.before})
-    rewritten = join_siblings(rewritten, chip, _free_nodes)
-    partition = rewritten.partition
-    paired = pack_width(rewritten.graph, partition, chip)
-    if plan is None or paired is not graph:
-        plan = plan_partition(paired, partition)
+    plan = plan or plan_partition(graph, partition, chip)
     edges, joined, functions = plan.edges, plan.joined, plan.functions
     for refusal in plan.refusals:
         raise refusal.error
@@ -81,7 +75,7 @@ def workload_of(
                 operations.append(reordered[node.index])
         elif operator.lowering is not Lowering.HOST and node.index not in without_tasks:
             made = (_operation(graph, node, neighbours, t) for t in node.outputs)
-            before = rewritten.before.get(node.index, ())
+            before = plan.before.get(node.index, ())
             operations += (
                 replace(one, nodes=tuple(dict.fromkeys((*before, *one.nodes)))) for one in made
             )
@@ -150,11 +144,14 @@ def _operation(graph: Graph, node: Node, neighbours: Mapping[int, Node], result:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """``joined`` and ``functions``: of what ``edges`` leave inside."""
+    """``joined`` and ``functions``: of what ``edges`` leave inside. ``before``: see
+    ``Rewritten``.
+    """
 
     edges: EdgePlan
     joined: AliasPlan
     functions: FunctionPlan
+    before: Mapping[int, tuple[int, ...]]
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
@@ -165,10 +162,26 @@ class PartitionPlan:
         return (*self.edges.refusals, *self.joined.refusals, *self.functions.refusals)
 
 
-def plan_partition(graph: Graph, partition: Partition) -> PartitionPlan:
-    """Plan a partition, also where nodes cannot be what they are to be, see ``refusals``; functions
-    of such a partition may then be missing.
+def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionPlan:
+    """Plan a partition in the way in which it is lowered; where nodes cannot be what they are to
+    be, as it stands, see ``refusals``.
     """
+    turned = turn_products(graph, partition, chip)
+    rewritten = unfold_heads(turned.graph, turned.partition, chip, _are_taken)
+    rewritten = replace(rewritten, before={**turned.before, **rewritten.before})
+    rewritten = join_siblings(rewritten, chip, _free_nodes)
+    if rewritten.graph is not graph:
+        given = _planned(Rewritten(graph, partition, {}))
+        if given.refusals:
+            return given
+    # Pairs of pixels are of convolutions and functions alone, so refusals stay what they are.
+    paired = pack_width(rewritten.graph, rewritten.partition, chip)
+    return _planned(replace(rewritten, graph=paired))
+
+
+def _planned(rewritten: Rewritten) -> PartitionPlan:
+    """Plan a partition as it stands. Functions of one that has refusals may be missing."""
+    graph, partition = rewritten.graph, rewritten.partition
     edges = plan_edges(graph, partition)
     joined = place_aliases(edges.graph, edges.inner)
     # Needed though no node reads them.
@@ -179,7 +192,7 @@ def plan_partition(graph: Graph, partition: Partition) -> PartitionPlan:
         if not (edges.refusals or joined.refusals):
             raise
         functions = FunctionPlan({}, {}, frozenset(), ())
-    return PartitionPlan(edges, joined, functions)
+    return PartitionPlan(edges, joined, functions, rewritten.before)
 
 
 @dataclass(frozen=True, slots=True)
