@@ -35,10 +35,11 @@ from delegate.lower.numerics.tflite import (
 from delegate.lower.task import Pair, TaskKind
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
 from delegate.lower.weights import depthwise_channels, padded_kernels, stored_lanes
+from delegate.model.cached import cached_property
 from delegate.model.graph import Activation
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Convolution:
     """One convolution, resolved. ``weights``: int8 OHWI (dense) or HWC (depthwise), zero point not
     taken off. ``element`` FP16: float16 weights and a float32 bias, and all that speaks of
@@ -92,6 +93,20 @@ class Convolution:
         kh, kw = self.weights.shape[:2] if self.is_depthwise else self.weights.shape[1:3]
         return kh, kw
 
+    @cached_property
+    def sums(self) -> TermSums:
+        """Return the sums of each output channel's weights."""
+        weights = self.weights
+        if self.is_depthwise:
+            return term_sums(weights.reshape(-1, weights.shape[-1]).T, self.weight_zero_point)
+        return term_sums(weights.reshape(len(weights), -1), self.weight_zero_point)
+
+    @cached_property
+    def wanted(self) -> Target:
+        """Return the specification: what TensorFlow Lite computes."""
+        bounds = accumulator_bounds(self.sums, self.bias, self.source.zero_point)
+        return target_within(self, bounds)
+
 
 def group_of(conv: Convolution) -> int:
     """Output channels that are written together."""
@@ -143,20 +158,8 @@ def geometry_of(conv: Convolution) -> ConvGeometry:
     )
 
 
-def term_sums_of(conv: Convolution) -> TermSums:
-    """Return the sums of each output channel's weights."""
-    weights = conv.weights
-    if conv.is_depthwise:
-        return term_sums(weights.reshape(-1, weights.shape[-1]).T, conv.weight_zero_point)
-    return term_sums(weights.reshape(weights.shape[0], -1), conv.weight_zero_point)
-
-
-def target_of_sums(conv: Convolution, bounds: AccumulatorBounds | None = None) -> Target:
-    """Return the specification of ``conv``: what TensorFlow Lite computes. ``bounds``: between
-    which values sums lie; None: those that its weights allow.
-    """
-    if bounds is None:
-        bounds = accumulator_bounds(term_sums_of(conv), conv.bias, conv.source.zero_point)
+def target_within(conv: Convolution, bounds: AccumulatorBounds) -> Target:
+    """Return the specification of ``conv``, whose sums lie between ``bounds``."""
     return target_of(
         *(conv.ratios, bounds, conv.output_scale, conv.output_zero_point, conv.activation),
         rounds_once=conv.rounds_once,
@@ -181,7 +184,7 @@ def with_settled_channels(conv: Convolution) -> Convolution:
     is_far = np.abs(conv.bias).max(initial=0) + terms * _MOST_PRODUCT > INT32_MAX
     if not (conv.per_channel and conv.element is Element.INT8 and is_far):
         return conv
-    target = target_of_sums(conv)
+    target = conv.wanted
     over = wraps(target.low, target.exponent) | wraps(target.high, target.exponent)
     least, most = (
         np.clip(target.results(np.full_like(conv.bias, end)) + target.zero_point, *target.outputs)
@@ -200,7 +203,7 @@ def with_constant_channels(conv: Convolution) -> Convolution:
     """
     if not conv.per_channel or conv.element is not Element.INT8:
         return conv
-    target = target_of_sums(conv)
+    target = conv.wanted
     low, high, zero_point = target.low, target.high, target.zero_point
     least, most = (
         np.clip(target.results(end) + zero_point, *target.outputs) - zero_point

@@ -13,7 +13,7 @@ import numpy as np
 from delegate.chip.chip import Primitive
 from delegate.chip.element import Element
 from delegate.errors import LoweringError
-from delegate.lower.conv_spec import Convolution, target_of_sums, term_sums_of
+from delegate.lower.conv_spec import Convolution
 from delegate.lower.legalize import (
     RECORD,
     SUMMAND,
@@ -38,10 +38,7 @@ from delegate.lower.numerics.pipeline import (
 from delegate.lower.numerics.requantize import Requantization, Ways, requantize
 from delegate.lower.numerics.sum_behind import sum_behind
 from delegate.lower.numerics.tflite import (
-    AccumulatorBounds,
     Target,
-    TermSums,
-    accumulator_bounds,
 )
 from delegate.lower.operation import ConstantPool
 from delegate.lower.rules import FORM_IS_KNOWN, MULTIPLIERS_KEEP_BITS
@@ -69,7 +66,7 @@ def conv_stages(
     if joined is None:
         pipeline, bias = choose_requantization(conv)
     else:
-        pipeline, bias = joined.pipeline, _hardware_bias(conv, term_sums_of(conv))
+        pipeline, bias = joined.pipeline, _hardware_bias(conv)
     operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
     stages = requantizing_stages(conv, pipeline, operands, cube_channels, constants)
     if joined is None or joined.entries is None:
@@ -156,7 +153,7 @@ def joined_stages(conv: Convolution, function: Int64Array) -> Joined | None:
     """Return the stages with ``function`` of the result, for -128 to 127. None where no known
     stages are near enough.
     """
-    target = target_of_sums(conv)
+    target = conv.wanted
     for multiplies in (False, True):
         if multiplies != conv.per_channel and not multiplies:
             continue
@@ -174,7 +171,7 @@ def stages_with_sum(conv: Convolution, other: DeviceTensor, result: DeviceTensor
     """
     scales = conv.output_scale, other.scale, result.scale
     zero_points = other.zero_point, result.zero_point
-    found = sum_behind(target_of_sums(conv), scales, zero_points)
+    found = sum_behind(conv.wanted, scales, zero_points)
     if found is None:
         return None
     bn = bn_stage(found.pipeline.bn)
@@ -185,7 +182,7 @@ def share_differing(conv: Convolution) -> float:
     """Return about how many results differ from TensorFlow Lite's. Raises LoweringError where no
     stages are near enough.
     """
-    return _requantized(conv, target_of_sums(conv)).share
+    return _requantized(conv, conv.wanted).share
 
 
 def choose_requantization(
@@ -195,20 +192,16 @@ def choose_requantization(
     sums per channel. The accumulator's bounds come from the weights themselves. Raises
     LoweringError.
     """
-    sums = term_sums_of(conv)
-    bounds = accumulator_bounds(sums, conv.bias, conv.source.zero_point)
-    pipeline = requantization(conv, bounds, is_in_parts=is_in_parts)
-    return pipeline, _hardware_bias(conv, sums) + pipeline.bs.add
+    pipeline = requantization(conv, conv.wanted, is_in_parts=is_in_parts)
+    return pipeline, _hardware_bias(conv) + pipeline.bs.add
 
 
-def requantization(
-    conv: Convolution, bounds: AccumulatorBounds, *, is_in_parts: bool = False
-) -> Pipeline:
-    """Return the stages for an accumulator within ``bounds``. Raises LoweringError where none are
+def requantization(conv: Convolution, target: Target, *, is_in_parts: bool = False) -> Pipeline:
+    """Return the stages for the accumulator of ``target``. Raises LoweringError where none are
     within one LSB, or more results differ than the contract allows. A chip that can only scale, as
     Mesa's driver has it, gives what that driver gives.
     """
-    chosen = _requantized(conv, target_of_sums(conv, bounds), is_in_parts=is_in_parts)
+    chosen = _requantized(conv, target, is_in_parts=is_in_parts)
     if not chosen.is_near and _multiplies(conv):
         raise LoweringError(
             conv.node,
@@ -295,9 +288,9 @@ def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
     )
 
 
-def _hardware_bias(conv: Convolution, sums: TermSums) -> Int64Array:
+def _hardware_bias(conv: Convolution) -> Int64Array:
     """Return the summands of BS, as the array sums inputs with their zero point."""
-    return np.asarray(conv.bias - conv.source.zero_point * sums[0])
+    return np.asarray(conv.bias - conv.source.zero_point * conv.sums[0])
 
 
 def _bs_stage(

@@ -24,7 +24,13 @@ import numpy as np
 
 from delegate.chip.element import ATOM_BYTES, DMA_ALIGN_BYTES, Element, align, surfaces_of
 from delegate.errors import LoweringError
-from delegate.lower.conv_spec import Convolution, geometry_of, group_of, programmed_channels
+from delegate.lower.conv_spec import (
+    Convolution,
+    geometry_of,
+    group_of,
+    programmed_channels,
+    target_within,
+)
 from delegate.lower.conv_stages import packed_operands, requantization, requantizing_stages
 from delegate.lower.conv_tasks import operand_channels, tasks_of_plan
 from delegate.lower.dynamic_weights import AtomOrder, copied, map_order, turned
@@ -264,7 +270,8 @@ def _pipeline(conv: Convolution) -> Pipeline:
     )
     products = np.multiply.outer(first, second) * conv.input_view.channels
     ones = np.ones(conv.output_view.channels, np.int64)
-    return requantization(conv, (ones * products.min(), ones * products.max()))
+    bounds = ones * products.min(), ones * products.max()
+    return requantization(conv, target_within(conv, bounds))
 
 
 def planned_product(
