@@ -36,6 +36,7 @@ from functools import partial
 import numpy as np
 
 from delegate.errors import LoweringError
+from delegate.lower.numerics import bounds
 from delegate.lower.numerics.factors import FACTOR_BITS, KEPT_BITS, LARGEST_FACTOR, UNIT_SHIFT
 from delegate.lower.numerics.image_sums import requantize_image, sum_target
 from delegate.lower.numerics.multiplication import requantize_product
@@ -87,7 +88,7 @@ def looked_up(
         pipeline = Pipeline(
             bs, bn, out=OutConvert(1, ENTRY_SCALE.bit_length() - 1, ties_away=False)
         )
-        if index_is_near(pipeline, near):
+        if bounds.index_is_near(pipeline, near) or index_is_near(pipeline, near):
             return Joined(
                 pipeline, entries, partial(_differences, pipeline, near, function, entries)
             )

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
-from delegate.lower.numerics import one_rounding, two_roundings
+from delegate.lower.numerics import bounds, one_rounding, two_roundings
 from delegate.lower.numerics.factors import Factors, pipeline_of, settled
 from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
 from delegate.lower.numerics.prover import Proof, prove, prove_pairs
@@ -32,6 +32,7 @@ from delegate.lower.numerics.tflite import (
     wraps,
 )
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
+from delegate.model.cached import cached_property
 from delegate.model.graph import Activation
 
 Group = tuple[Sequence[Factors], float]
@@ -102,17 +103,17 @@ def _chosen(target: Target, per_channel: bool, ways: Ways) -> Requantization | s
         found = _nearest(pipelines, target, share_of, has_ties_away=ways.ties_away)
         if found is None:
             continue
-        proof = found.proof
-        if proof.is_within_one_lsb:
+        if found.is_within_one_lsb:
             share = 0.0 if share_of is None else share_of(found.pipeline)
             if share <= most_differing:
                 return replace(found, share=share)
             if best is None or share < best.share:
                 best = replace(found, share=share, is_near=False)
-        elif proof.is_sound:
-            channel = int(np.argmax(proof.worst))
+        elif found.proof.is_sound:
+            off = found.proof.worst
+            channel = int(np.argmax(off))
             place = f"output channel {channel}" if per_channel else "a result"
-            worst = f"{place} could be off by {int(proof.worst[channel])} LSB"
+            worst = f"{place} could be off by {int(off[channel])} LSB"
     return best or worst
 
 
@@ -147,7 +148,7 @@ def _nearest(
     first = None
     for one in sorted(chain.from_iterable(several), key=share_of):
         found = proven(one, target)
-        if found.proof.is_within_one_lsb:
+        if found.is_within_one_lsb:
             return found
         first = first or found
     return first
@@ -155,7 +156,7 @@ def _nearest(
 
 def target_of(
     ratios: npt.NDArray[np.float64],
-    bounds: AccumulatorBounds,
+    sums: AccumulatorBounds,
     scale: float,
     zero_point: int,
     activation: Activation = Activation.NONE,
@@ -163,13 +164,13 @@ def target_of(
     rounds_once: bool = False,
 ) -> Target:
     """Return the specification of a requantisation. ``ratios``: real sx * sw_c / sy, one per output
-    channel; ``rounds_once``: the kernel takes them as they are. ``scale`` and ``zero_point`` (int8)
-    of the output.
+    channel; ``rounds_once``: the kernel takes them as they are. ``sums``: the least and the
+    largest. ``scale`` and ``zero_point`` (int8) of the output.
     """
     q, exponent = quantize_multipliers(ratios)
     outputs = activation_range(activation, scale, zero_point)
     return Target(
-        *(q, exponent, *bounds),
+        *(q, exponent, *sums),
         zero_point=zero_point,
         outputs=outputs,
         ratios=ratios if rounds_once else None,
@@ -205,12 +206,14 @@ _LEAST_SCALE, _LARGEST_SCALE = 1 << 14, (1 << 15) - 1
 _MOST_SHIFT = 63
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Requantization:
-    """Stages of a node and their proof; one for all channels of a per-tensor node."""
+    """Stages of a node; one for all channels of a per-tensor node. ``given``: their proof, or what
+    they stand for, where mostly a bound tells enough.
+    """
 
     pipeline: Pipeline
-    proof: Proof
+    given: Proof | Target
     share: float = 0.0
     """About which share of the results differs from TensorFlow Lite's: 0 where two roundings make
     them, whose differences the proof counts.
@@ -218,12 +221,24 @@ class Requantization:
     is_near: bool = True
     """True if no more results differ than may."""
 
+    @cached_property
+    def proof(self) -> Proof:
+        """Return how far every result is off."""
+        return self.given if isinstance(self.given, Proof) else prove(self.pipeline, self.given)
+
+    @cached_property
+    def is_within_one_lsb(self) -> bool:
+        """Return whether every result is."""
+        if isinstance(self.given, Target) and bounds.is_within_one_lsb(self.pipeline, self.given):
+            return True
+        return self.proof.is_within_one_lsb
+
 
 def proven(pipeline: Pipeline, target: Target | PairTarget) -> Requantization:
-    """Return ``pipeline`` with its proof."""
+    """Return ``pipeline`` with its proof, or with what that is made of."""
     if isinstance(target, PairTarget):
         return Requantization(pipeline, prove_pairs(pipeline, target))
-    return Requantization(pipeline, prove(pipeline, target))
+    return Requantization(pipeline, target)
 
 
 def nearest(

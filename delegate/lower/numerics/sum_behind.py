@@ -125,8 +125,7 @@ def _clamps(target: Target, low: float, high: float, bits: int) -> tuple[Multipl
 
 def _fits(pipeline: Pipeline, target: Target) -> bool:
     """Return whether no stage saturates for any accumulator and any value of the other map."""
-    ends = np.stack([target.low, target.high], axis=1).astype(np.float64)
-    return all(pipeline.fits_int32(ends, float(e)) for e in (INT8_MIN, INT8_MAX))
+    return all(pipeline.fits_int32(target.ends, float(e)) for e in (INT8_MIN, INT8_MAX))
 
 
 def _differences(

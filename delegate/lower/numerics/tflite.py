@@ -264,6 +264,11 @@ class Target:
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
     @property
+    def ends(self) -> FloatArray:
+        """Return the least and the largest accumulator: [channels, 2]."""
+        return np.stack([self.low, self.high], axis=1).astype(np.float64)
+
+    @property
     def firsts(self) -> Int64Array:
         """Return the least accumulator that gives each output, or more: [channels, outputs but the
         least].
