@@ -182,9 +182,8 @@ def _compiled(
     workload = workload_of(graph, partition, chip, plan)
     lowered = lower_partition(
         workload, name, chip,
-        joins=joins, when_lowered=lambda nodes: _make_room(graph, nodes),
+        joins=joins, when_lowered=lambda nodes: _make_room(graph, nodes), check_layers=check_layers,
     )  # fmt: skip
-    check_layers(lowered.layers)
     program = build_program(lowered, COMPILER)
     compiled = CompiledPartition(
         partition=partition,

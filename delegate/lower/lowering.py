@@ -70,11 +70,12 @@ def lower_partition(
     *,
     joins: bool = False,
     when_lowered: Callable[[Sequence[int]], None] = lambda _: None,
+    check_layers: Callable[[Sequence[Layer]], None] = lambda _: None,
 ) -> LoweredPartition:
     """Lower all operations of ``workload`` for ``chip``. ``joins``: with operations joined to
     convolutions where that changes results a little. ``when_lowered`` is told the nodes of each
-    layer that is done: their constants are read no more. Raises LoweringError for a node that does
-    not fit the hardware.
+    layer that is done: their constants are read no more. ``check_layers`` is told the layers, and
+    may raise what ends the work. Raises LoweringError for a node that does not fit the hardware.
     """
     graph, partition, places = workload.graph, workload.partition, workload.places
     folds = folded_inputs(chip, workload)
@@ -103,6 +104,7 @@ def lower_partition(
     has_tables = any(isinstance(task, DpuTask) and task.table is not None for task in tasks)
     ready = share_loads(lowered) if has_tables else lowered
     layers = tuple(legal_layer(chip, layer, constants) for layer in ready)
+    check_layers(layers)
     table_atoms, behind = _table_atoms(memory, constants) if has_tables else (None, 0)
     content = constants.content()
     sizes_bytes = {

@@ -96,13 +96,16 @@ def pack_dense(
 
 def _pack_kernel_groups(groups: Int8Array, whole_lanes: int, block: int) -> bytes:
     """[G][o][kh][kw][lanes] -> per G: [I/L][kh][kw][o][L], then the tail block of fewer lanes."""
-    count, size, kh, kw, lanes = groups.shape
-    head = groups[..., :whole_lanes].reshape(count, size, kh, kw, -1, block)
+    # Eight lanes at a time, which all of these are multiples of: single bytes take longer.
+    words = np.ascontiguousarray(groups).view(np.uint64)
+    count, size, kh, kw, lanes = words.shape
+    whole = whole_lanes // 8
+    head = words[..., :whole].reshape(count, size, kh, kw, -1, block // 8)
     head = head.transpose(0, 4, 2, 3, 1, 5)
-    if whole_lanes == lanes:
+    if whole == lanes:
         return bytes(head.tobytes())
     head = head.reshape(count, -1)
-    tail = groups[..., whole_lanes:].transpose(0, 2, 3, 1, 4).reshape(count, -1)
+    tail = words[..., whole:].transpose(0, 2, 3, 1, 4).reshape(count, -1)
     return bytes(np.concatenate([head, tail], axis=1).tobytes())
 
 
