@@ -42,6 +42,7 @@ _VALUES_AT_ONCE = 1 << 15
 class Units:
     """The units of channels: results of BN per LSB are 2^own_bits; ``slope`` of them per
     accumulator, so that the products C * D that are sought follow from the shifts of both stages.
+    ``firsts``: where outputs begin, see ``Target``.
     """
 
     unit_bits: int
@@ -50,10 +51,11 @@ class Units:
     ratios: FloatArray
     magnitude: Int64Array
     is_varying: npt.NDArray[np.bool_]
+    firsts: Int64Array
 
     def of(self, channels: Rows) -> Units:
         """Return the units of some channels."""
-        names = ("own_bits", "slope", "ratios", "magnitude", "is_varying")
+        names = ("own_bits", "slope", "ratios", "magnitude", "is_varying", "firsts")
         return replace(self, **{name: getattr(self, name)[channels] for name in names})
 
     def products(self, shifts: tuple[int, int]) -> FloatArray:
@@ -124,7 +126,7 @@ class _Found:
         self._low = target.low[channels, np.newaxis]
         self._high = target.high[channels, np.newaxis]
         # Where outputs begin in TensorFlow Lite, and with which result of BN in the DPU.
-        self._firsts = target.of(channels).firsts
+        self._firsts = units.firsts[channels]
         least, largest = target.outputs
         distance = np.arange(least + 1, largest + 1) - target.zero_point
         half = np.floor(self._lsb / 2.0)[:, np.newaxis]

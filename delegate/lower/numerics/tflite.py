@@ -41,7 +41,7 @@ from delegate.model.graph import Activation
 _FAR = 1 << 33
 # Zero points are int8: a result this far inside int32 does not wrap when one is added.
 _ROOM_FOR_ZERO_POINT = 256
-_CHANNELS_AT_ONCE = 32
+_CHANNELS_AT_ONCE = 64
 SUM_BITS = 20
 """Bits that the kernels of ADD and SUB give both operands below the unit."""
 SQUARE_BITS = 7
@@ -273,7 +273,8 @@ class Target:
         """Return the least accumulator that gives each output, or more: [channels, outputs but the
         least].
         """
-        return self.first(np.arange(self.outputs[0] + 1, self.outputs[1] + 1) - self.zero_point)
+        distances = np.arange(self.outputs[0] + 1, self.outputs[1] + 1) - self.zero_point
+        return np.concatenate([self.of(part).first(distances) for part in self.parts])
 
     @property
     def parts(self) -> list[slice]:

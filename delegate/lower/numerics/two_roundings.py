@@ -185,7 +185,7 @@ def _units(target: Target) -> Units:
     own_bits = np.clip(unit, max(0, unit_bits - _MAX_EW_BITS), unit_bits)
     own_bits[is_constant] = max(0, unit_bits - _MAX_EW_BITS)
     slope = np.where(is_varying, np.ldexp(ratios, own_bits.astype(np.int32)), 0.0)
-    return Units(unit_bits, own_bits, slope, ratios, magnitude, is_varying)
+    return Units(unit_bits, own_bits, slope, ratios, magnitude, is_varying, target.firsts)
 
 
 def _finest(
