@@ -147,7 +147,7 @@ class ConvGeometry:
     images: int = 1
     real_channels: int = 0
     chip: Chip = field(kw_only=True)
-    node: int = -1
+    node: int = field(default=-1, compare=False)
 
     @property
     def taps(self) -> int:

@@ -17,6 +17,7 @@ kernels fetch the rows again.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -76,6 +77,7 @@ class TilePlan:
         return self.cost_cycles, self.moved_bytes
 
 
+@functools.lru_cache(maxsize=1024)  # layers of a network are alike
 def plan_tiles(geometry: ConvGeometry) -> TilePlan:
     """Return the cheapest plan. Raises LoweringError if not even one output pixel of one kernel
     group fits.
