@@ -1,4 +1,4 @@
-"""What a bound tells is what the prover finds for every accumulator."""
+"""The prover finds for every accumulator what a bound tells."""
 
 from dataclasses import replace
 
