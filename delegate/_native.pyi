@@ -179,7 +179,7 @@ def simulate(
     "tasks" what every task moved and computed (with ``counters``), and its "writes" how the
     element at device address ``probe`` got its value, one for every task that writes it.
     delegate/insight/simulated_run.py makes types of them. ``chip``: as
-    delegate.chip.header.native_chip gives it; RK3588 without. ``deviations``: of a worse chip, as
+    delegate.chip.chip.native_chip gives it; RK3588 without. ``deviations``: of a worse chip, as
     in RK3588_SIM_BREAK (docs/simulator.md).
 
     ``regions``: name, device address, writable contiguous bytes and, optionally, how many of them

@@ -7,7 +7,7 @@ never accepted and ignored.
 
 Everything else follows from the table: the environment variables, the cache's key, the texts and
 pages, and the parser of processes without Python, which reads the same table as a C++ header
-(``delegate.cli.option_pages`` writes it).
+(``tools.generate`` writes it).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A chip as the compiler and the simulator need to know it, as one frozen value.
 
 Stages get the ``Chip`` they work for from the stage above; nothing else holds a size, a limit or a
-rate of an NPU. The simulator and the devices get the same value (``delegate/chip/header.py``).
+rate of an NPU. The simulator and the devices get the same value (``native_chip``).
 
 Rates of a chip, and the times that its drivers take, from which time is estimated. Every value
 says where it is from; where sources disagree it is a span.
@@ -105,6 +105,28 @@ class Groups:
     def surface_pixels(self, is_depthwise: bool) -> int:
         """Return of what the pixels from one surface of a result to the next are a multiple."""
         return self.depthwise_surface_pixels if is_depthwise else 1
+
+    def padded_kernels(self, output_channels: int) -> int:
+        """Return the kernels that a dense task of int8 is programmed with."""
+        return align(output_channels, self.kernel_unit)
+
+    def dense_lanes(self, channels: int) -> int:
+        """Return the input channels that a dense task of int8 is programmed with."""
+        if self.fills_inputs:
+            return self.depthwise_lanes(channels)
+        return align(channels, CHANNELS_PER_SURFACE)
+
+    def depthwise_lanes(self, channels: int) -> int:
+        """Return the channels that a depthwise task of int8 is programmed with: whole surfaces, a
+        power of two of them in the last group.
+
+        A last group of 16, 32 or 64 channels is observed; 48 is not, so it is widened to 64.
+        """
+        rest = channels % self.depthwise_channels
+        stored = 0 if rest == 0 else CHANNELS_PER_SURFACE
+        while stored < rest:
+            stored *= 2
+        return channels - rest + stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +292,20 @@ class Standing(enum.IntEnum):
     """This very combination has been run."""
 
 
+class TaskKind(enum.Enum):
+    """The kinds of tasks that evidence tells apart; the element type comes beside it."""
+
+    DENSE = "dense"
+    DEPTHWISE = "depthwise"
+    SPREAD = "depthwise, zeros between pixels"
+    SPREAD_DENSE = "dense, zeros between pixels"
+    ALONE = "the DPU alone"
+
+
+Pair = tuple[int, int]
+"""A number of rows, and one of columns."""
+
+
 class Evidence(Protocol):
     """Says which stages programs may use."""
 
@@ -278,17 +314,16 @@ class Evidence(Protocol):
         """Return whether results have to be equal wherever some stages make them so."""
 
     def standing(
-        self, kind: Any, stages: Any, element: Any, /, *, keeps_weights: bool = False
+        self, kind: TaskKind, stages: Any, element: Element, /, *, keeps_weights: bool = False
     ) -> Standing:
-        """Return how well ``stages`` are known in tasks of ``kind``: ``TaskKind`` and ``Stages`` of
-        ``delegate.lower.task``, and an ``Element``. ``keeps_weights``: in CBUF, from the task
-        before.
+        """Return how well ``stages``, of ``delegate.lower.task``, are known in tasks of ``kind``.
+        ``keeps_weights``: in CBUF, from the task before.
         """
 
-    def knows_dilations(self, kind: Any, dilations: Any, element: Any, /) -> bool:
+    def knows_dilations(self, kind: TaskKind, dilations: Pair, element: Element, /) -> bool:
         """Return whether taps of tasks of ``kind`` may lie so many rows and columns apart."""
 
-    def knows_spread(self, kind: Any, spread: Any, element: Any, /) -> bool:
+    def knows_spread(self, kind: TaskKind, spread: Pair, element: Element, /) -> bool:
         """Return whether pixels of tasks of ``kind`` may lie so many rows and columns apart."""
 
     def knows_relation(self, name: str, /) -> bool:
@@ -325,3 +360,25 @@ class Form:
         text = "\n".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
         digits = hashlib.sha256(text.encode()).hexdigest()[:8]
         object.__setattr__(self, "name", f"{self.kind}-{digits}")
+
+
+def native_chip(chip: Chip) -> dict[str, str | int]:
+    """Name and value of every field of the C++ struct, as ``_native.simulate`` takes a chip."""
+    return {
+        "name": chip.name,
+        "cores": chip.cores,
+        "atom_bytes": chip.atom_bytes,
+        "cbuf_banks": chip.cbuf.banks,
+        "cbuf_bank_bytes": chip.cbuf.bank_bytes,
+        "cbuf_entry_bytes": chip.cbuf.entry_bytes,
+        "cbuf_max_row_entries": chip.cbuf.max_row_entries,
+        "cbuf_is_shared": int(chip.cbuf.is_shared),
+        "dense_kernels": chip.groups.dense_kernels,
+        "depthwise_channels": chip.groups.depthwise_channels,
+        "input_lanes": chip.groups.input_lanes,
+        "step_pixels": chip.rates.step_pixels,
+        "min_dense_steps": chip.rates.min_dense_steps,
+        "bus_decibytes_per_cycle": chip.rates.bus_decibytes_per_cycle,
+        "max_chain_tasks": chip.limits.chain_tasks,
+        "register_map": chip.registers.number,
+    }

@@ -35,6 +35,7 @@ from delegate.npu.program import Program, build_program, serialized
 from delegate.npu.program_types import Estimate, total
 from delegate.options import Options
 from delegate.partition.epochs import partition_graph
+from delegate.partition.half import as_computed
 from delegate.partition.partitioner import (
     Computed,
     PartitionCost,
@@ -117,7 +118,7 @@ def compile_model(
 
     Raises ModelError if the file cannot be read.
     """
-    graph = _as_computed(model if isinstance(model, Graph) else read_graph(model), options)
+    graph = as_computed(model if isinstance(model, Graph) else read_graph(model), options)
     chip = chip or board_chip(options)
     return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), chip)
 
@@ -125,7 +126,7 @@ def compile_model(
 def compile_context(graph: Graph, options: Options, preview: Preview, chip: Chip) -> CompileResult:
     """Compiles what a running interpreter holds. ``preview`` asks it how it would partition."""
 
-    graph = _as_computed(graph, options)
+    graph = as_computed(graph, options)
 
     def partitions(nodes: frozenset[int]) -> Sequence[Partition]:
         return [
@@ -136,16 +137,6 @@ def compile_context(graph: Graph, options: Options, preview: Preview, chip: Chip
         ]
 
     return _compile(graph, options, partitions, chip=chip)
-
-
-def _as_computed(graph: Graph, options: Options) -> Graph:
-    """``graph`` with what constants make as constants, and its floats as option ``float`` says."""
-    from delegate.ops.shared.dilations import with_dilations
-    from delegate.ops.shared.kept_dimensions import with_kept_dimensions
-    from delegate.partition.half import in_half
-
-    rewritten = with_kept_dimensions(with_dilations(graph, options.deny_ops))
-    return in_half(rewritten, options.float)
 
 
 def compile_partition(
@@ -196,7 +187,8 @@ def _compiled(
         live_bytes=lowered.live_bytes,
     )
     content = serialized(program)
-    _require_forms(chip, program, content)
+    if chip.missing:
+        _require_forms(chip, program, content)
     return compiled, content
 
 
@@ -204,8 +196,6 @@ def _require_forms(chip: Chip, program: Program, content: bytearray) -> None:
     """Raises MissingFormError for the nodes of all tasks that the board must not be given; for all
     nodes, where it is the program as a whole.
     """
-    if not chip.missing:
-        return
     from delegate._native import program_id
 
     named = program_id(content)
@@ -246,8 +236,9 @@ def _compile(
     attempts = _Attempts(graph, options, chip)
     known = Computed(graph, rejections)
     while True:
-        parts = incomplete(graph, supported)
-        supported, rejections = supported - {one.node for one in parts}, (*rejections, *parts)
+        if graph.together:
+            parts = incomplete(graph, supported)
+            supported, rejections = supported - {one.node for one in parts}, (*rejections, *parts)
         partitions: Sequence[Partition] = known.split(partitions_of, supported)
         failed = attempts.compile(partitions)
         if not failed:
@@ -276,7 +267,9 @@ class _Attempts:
         self._options = options
         self._chip = chip
         self._plans: dict[Partition, PartitionPlan | None] = {}
-        self._weigher = Weigher(graph, chip, drivers_of(options.device, chip))
+        self._weigher: Weigher | None = None
+        if options.leaves_slow:
+            self._weigher = Weigher(graph, chip, drivers_of(options.device, chip))
 
     def compile(self, partitions: Sequence[Partition]) -> list[Rejection]:
         """Compile what is new; return why some nodes have to go, none if all may stay."""
@@ -292,7 +285,8 @@ class _Attempts:
     def _try(self, partition: Partition) -> list[Rejection]:
         if partition in self.compiled:
             return []
-        if reading := read_while_running(self._graph, partition):
+        reading = read_while_running(self._graph, partition) if self._graph.folded else []
+        if reading:
             return reading
         try:
             compiled = compile_partition(
@@ -315,7 +309,7 @@ class _Attempts:
         """Raise SlowerError for what the CPU runs as fast, unless the user wants it on the NPU.
         Before there are commands, ``work`` is that of the tasks alone.
         """
-        if self._options.leaves_slow:
+        if self._weigher is not None:
             tasks = (task for layer in layers for task in layer.tasks)
             self._weigher.check(partition, layers, work or work_of_tasks(self._chip, tasks))
 

@@ -99,8 +99,8 @@ def benchmark(
     result = compile_model(path, options)
     memory = memory_document(path, options, threads, with_cpu=plan.with_cpu)
     ours = _Delegated.load(path, options, sample_of, threads, result)
-    cpu = _OnCpu.load(path, sample_of, threads) if plan.with_cpu else None
-    litert = _ByLiteRt.load(path, options, ours) if plan.with_litert else None
+    cpu = _on_cpu(path, sample_of, threads) if plan.with_cpu else None
+    litert = _by_litert(path, options, ours) if plan.with_litert else None
     others = [part for part in (cpu, litert) if part is not None]
     remaining = 1 + plan.warmup + plan.runs
     while remaining:
@@ -191,73 +191,57 @@ class _Delegated:
 
 
 @dataclass(slots=True)
-class _OnCpu:
-    """The model without the delegate, and the times of its inferences so far."""
+class _Timed:
+    """Another way to run the model: ``run_once`` is an inference, ``facts`` what else is told of
+    it; with the times of its inferences so far.
+    """
 
-    model: ReferenceModel
+    run_once: Callable[[], object]
     init_ns: int
+    facts: dict[str, Any] = field(default_factory=dict)
     times_ns: list[int] = field(default_factory=list)
-
-    @classmethod
-    def load(cls, path: Path, sample_of: Callable[[Any], Sample], threads: int | None) -> _OnCpu:
-        start = time.monotonic_ns()
-        model = ReferenceModel.load(path, reference_kernels=False, threads=threads)
-        init_ns = time.monotonic_ns() - start
-        for details, array in zip(model.inputs, sample_of(model.inputs), strict=True):
-            model.interpreter.set_tensor(details["index"], array)
-        return cls(model, init_ns)
 
     def run(self, count: int, done: Done) -> None:
         for _ in range(count):
             begin = time.monotonic_ns()
-            invoke(self.model.interpreter)
+            self.run_once()
             self.times_ns.append(time.monotonic_ns() - begin)
             done()
 
     def document(self, plan: Plan) -> dict[str, Any]:
         return {
+            **self.facts,
             "init_ms": self.init_ns / _NS_PER_MS,
             "first_ms": self.times_ns[0] / _NS_PER_MS,
             "steady": summary(self.times_ns[1 + plan.warmup :]),
         }
 
 
-@dataclass(slots=True)
-class _ByLiteRt:
-    """The model in LiteRT's CompiledModel, and the times of its inferences so far."""
+def _on_cpu(path: Path, sample_of: Callable[[Any], Sample], threads: int | None) -> _Timed:
+    """Load the model without the delegate."""
+    start = time.monotonic_ns()
+    model = ReferenceModel.load(path, reference_kernels=False, threads=threads)
+    init_ns = time.monotonic_ns() - start
+    for details, array in zip(model.inputs, sample_of(model.inputs), strict=True):
+        model.interpreter.set_tensor(details["index"], array)
+    return _Timed(lambda: invoke(model.interpreter), init_ns)
 
-    model: LiteRtModel
-    init_ns: int
-    times_ns: list[int] = field(default_factory=list)
 
-    @classmethod
-    def load(cls, path: Path, options: Options, ours: _Delegated) -> _ByLiteRt:
-        runtime = find_runtime().name
-        if runtime != LITERT_RUNTIME:
-            raise DelegateError(
-                f"CompiledModel is measured beside {LITERT_RUNTIME}'s interpreter, and the runtime "
-                f"here is {runtime}; use an environment without it"
-            )
-        start = time.monotonic_ns()
-        model = LiteRtModel.load(path, options.given())
-        init_ns = time.monotonic_ns() - start
-        model.give(ours.model.inputs, ours.sample)
-        return cls(model, init_ns)
-
-    def run(self, count: int, done: Done) -> None:
-        for _ in range(count):
-            begin = time.monotonic_ns()
-            self.model.run()
-            self.times_ns.append(time.monotonic_ns() - begin)
-            done()
-
-    def document(self, plan: Plan) -> dict[str, Any]:
-        return {
-            "is_fully_accelerated": self.model.compiled.is_fully_accelerated(),
-            "init_ms": self.init_ns / _NS_PER_MS,
-            "first_ms": self.times_ns[0] / _NS_PER_MS,
-            "steady": summary(self.times_ns[1 + plan.warmup :]),
-        }
+def _by_litert(path: Path, options: Options, ours: _Delegated) -> _Timed:
+    """Load the model as LiteRT's CompiledModel."""
+    runtime = find_runtime().name
+    if runtime != LITERT_RUNTIME:
+        raise DelegateError(
+            f"CompiledModel is measured beside {LITERT_RUNTIME}'s interpreter, and the runtime "
+            f"here is {runtime}; use an environment without it"
+        )
+    start = time.monotonic_ns()
+    model = LiteRtModel.load(path, options.given())
+    init_ns = time.monotonic_ns() - start
+    model.give(ours.model.inputs, ours.sample)
+    return _Timed(
+        model.run, init_ns, {"is_fully_accelerated": model.compiled.is_fully_accelerated()}
+    )
 
 
 def _mean_ms(values_ns: Sequence[int]) -> float:

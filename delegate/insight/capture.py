@@ -136,7 +136,7 @@ class Capture:
     @property
     def native_chip(self) -> dict[str, str | int]:
         """The chip of the commands, as the native part takes it."""
-        from delegate.chip.header import native_chip
+        from delegate.chip.chip import native_chip
 
         return native_chip(chip_named(self.chip))
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE
 from delegate.errors import LoweringError
-from delegate.lower.conv_stages import bn_stage
+from delegate.lower.legalize import bn_stage
 from delegate.lower.memory.tensors import (
     DeviceTensor,
     View,

@@ -34,7 +34,7 @@ from delegate.lower.numerics.tflite import (
 )
 from delegate.lower.task import Pair, TaskKind
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
-from delegate.lower.weights import depthwise_channels, padded_kernels, stored_lanes
+from delegate.lower.weights import stored_lanes
 from delegate.model.cached import cached_property
 from delegate.model.graph import Activation
 
@@ -118,7 +118,7 @@ def programmed_channels(conv: Convolution) -> int:
     channels = conv.input_view.channels
     if conv.is_depthwise or conv.chip.groups.fills_inputs:
         size = conv.element.bytes
-        return depthwise_channels(channels * size, conv.chip.groups) // size
+        return conv.chip.groups.depthwise_lanes(channels * size) // size
     return align(channels, conv.element.lanes)
 
 
@@ -129,7 +129,7 @@ def programmed_kernels(conv: Convolution) -> int:
     outputs = conv.output_view.channels
     if conv.element is Element.FP16:
         return align(outputs, conv.element.lanes)
-    return padded_kernels(outputs, conv.chip.groups)
+    return conv.chip.groups.padded_kernels(outputs)
 
 
 def geometry_of(conv: Convolution) -> ConvGeometry:

@@ -17,6 +17,7 @@ from delegate.lower.conv_spec import Convolution
 from delegate.lower.legalize import (
     RECORD,
     SUMMAND,
+    bn_stage,
     is_known,
     may_add_behind,
     multiplies_by_register,
@@ -322,25 +323,4 @@ def _bs_stage(
         mul_operand=bs.multiply,
         ow=Source.REGISTER,
         ow_operand=-conv.weight_zero_point,
-    )
-
-
-def bn_stage(bn: MultiplyStage, operands: Ref | None = None) -> BnStage:
-    """Return BN with multipliers per channel at ``operands``, else with numbers for all channels;
-    it does not multiply by 1.
-    """
-    assert isinstance(bn.add, int)
-    mul, multiply = Source.MEMORY, 0
-    if isinstance(bn.multiply, int):
-        is_plain = bn.multiply == 1 and bn.shift == 0
-        mul, multiply = (Source.OFF, 0) if is_plain else (Source.REGISTER, bn.multiply)
-    return BnStage(
-        alu_operand=bn.add or None,
-        mul=mul,
-        mul_operand=multiply,
-        shift=bn.shift,
-        shift_negative=bn.shift,
-        relu=bn.relu,
-        relux_max=bn.relux,
-        operands=operands,
     )

@@ -33,7 +33,6 @@ from delegate.lower.tiling.tiles import Tile, TilePlan, plan_tiles
 from delegate.lower.weights import (
     pack_dense,
     pack_depthwise,
-    padded_kernels,
 )
 
 
@@ -74,10 +73,11 @@ def tasks_of_plan(
     summand: DeviceTensor | None = None,
 ) -> list[ConvTask]:
     """Return the tasks of ``plan``, part by part. ``summand``: the map that EW adds."""
-    tasks = []
-    may_keep = keeps_weights(conv.chip, conv.kind, stages, conv.element)
+    tasks: list[ConvTask] = []
+    is_alone = len(plan.tiles) == conv.input_view.images == 1
+    may_keep = not is_alone and keeps_weights(conv.chip, conv.kind, stages, conv.element)
     for part in dict.fromkeys(tile.part for tile in plan.tiles):
-        of_part = _operands_of_part(stages, part)
+        of_part = _operands_of_part(stages, part) if part.first else stages
         for image in range(conv.input_view.images):
             for tile in plan.tiles:
                 if tile.part != part:
@@ -129,8 +129,6 @@ def _tile_name(conv: Convolution, image: int, tile: Tile) -> str:
 
 
 def _operands_of_part(stages: Stages, part: Part) -> Stages:
-    if part.first == 0:
-        return stages
     bs, bn, ew = stages.bs, stages.bn, stages.ew
     assert bs.operands is not None
     bs = replace(bs, operands=bs.operands.moved(part.first * bs.bytes_per_channel))
@@ -219,7 +217,7 @@ def pack_weights(conv: Convolution, constants: ConstantPool) -> Weights:
         kernels, per_kernel = 1, len(packed)
     else:
         group = geometry_of(conv).unit
-        kernels = padded_kernels(conv.weights.shape[0], conv.chip.groups)
+        kernels = conv.chip.groups.padded_kernels(conv.weights.shape[0])
         per_kernel = kh * kw * lanes
         weights = conv.weights
         if conv.chip.groups.fills_inputs:

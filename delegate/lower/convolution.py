@@ -39,19 +39,17 @@ from delegate.lower.conv_stages import (
 )
 from delegate.lower.conv_tasks import operand_channels, pack_weights, tasks_of_plan
 from delegate.lower.image_parts import in_parts, plan_rows, row_pairs_of, sections_of, seen_text
-from delegate.lower.legalize import refusal, rounds_twice, with_equal_sides, with_known_taps
+from delegate.lower.legalize import legal_convolution, rounds_twice
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.one_rounding import MOST_DIFFERING
 from delegate.lower.numerics.pipeline import Int64Array, Joined
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
-from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
 from delegate.lower.task import Task, TaskKind
 from delegate.lower.tiling.choices import InputGroups
 from delegate.lower.tiling.geometry import ceil_div, ddr_cycles
 from delegate.lower.tiling.tiles import TilePlan
-from delegate.lower.weights import depthwise_channels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,18 +224,9 @@ def tiled_convolution(
     """Tile the rows of every image, or with ``has_parts`` of the parts of it, as tensors allow
     that, where that is cheaper. Raises LoweringError.
     """
-    conv = with_settled_channels(with_known_taps(with_equal_sides(conv)))
+    conv = with_settled_channels(legal_convolution(conv))
     if not rounds_twice(conv.chip, conv.kind, per_channel=True):
         conv = with_constant_channels(conv)
-    if max(conv.kernel) > conv.chip.limits.kernel_size:
-        raise LoweringError(
-            conv.node,
-            KERNEL_SIZE_IN_RANGE,
-            f"it is {conv.kernel[0]} x {conv.kernel[1]}, the limit {conv.chip.limits.kernel_size}",
-        )
-    unknown = refusal(conv)
-    if unknown:
-        raise LoweringError(conv.node, FORM_IS_KNOWN, unknown)
     parts: list[Convolution] = []
     if has_parts:
         if all(map(planning.has_whole_surfaces, (operation.operands[0], operation.result))):
@@ -294,7 +283,7 @@ def _sum_of_parts(whole: TiledConvolution, parts: Sequence[Convolution]) -> Plan
         choice = f"in {len(parts)} parts by channels' scales, {layer.choice}"
         return replace(layer, tasks=tuple(tasks), choice=choice)
 
-    channels = depthwise_channels(conv.target.view.channels, conv.chip.groups)
+    channels = conv.chip.groups.depthwise_lanes(conv.target.view.channels)
     plan = whole.plan
     footprint = replace(plan.footprint, writes=surfaces_of(channels), work_bytes=2 * map_bytes)
     return Plan(whole.operation, footprint, emit)

@@ -38,7 +38,6 @@ from delegate.lower.task import Pair
 from delegate.lower.tiling.choices import InputGroups
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
 from delegate.lower.tiling.tiles import TilePlan, plan_tiles
-from delegate.lower.weights import padded_kernels
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -260,7 +259,7 @@ def _tiled_cycles(
         rows,
         columns,
         align(channels, CHANNELS_PER_SURFACE),
-        padded_kernels(kernels, chip.groups),
+        chip.groups.padded_kernels(kernels),
         kernels,
         real_channels=channels,
         images=images,

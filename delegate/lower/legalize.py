@@ -24,10 +24,12 @@ import numpy as np
 
 from delegate.chip.chip import COMPUTED_WEIGHTS, Chip, Primitive, Standing
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, Element
+from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.lowered import Layer
-from delegate.lower.numerics.pipeline import EwOperation, OutConvert
+from delegate.lower.numerics.pipeline import EwOperation, MultiplyStage, OutConvert
 from delegate.lower.operation import ConstantPool
+from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -47,23 +49,30 @@ from delegate.lower.task import (
 from delegate.lower.weights import pack_scalars
 
 
-def refusal(conv: Convolution) -> str:
-    """Return the setting of ``conv`` that its chip lacks and no rewrite replaces; empty: none."""
-    if Primitive.UNEQUAL_SIDES in conv.chip.lacks:
-        sides = {"kernel": conv.kernel, "strides": conv.strides, "dilations": conv.dilations}
-        for name, (rows, columns) in sides.items():
-            if rows != columns:
-                return f"{name} {rows} x {columns}"
-    return ""
+def legal_convolution(conv: Convolution) -> Convolution:
+    """Return ``conv`` by what its chip has. Raises LoweringError where no rewrite replaces what it
+    lacks.
+    """
+    has_equal_sides = Primitive.UNEQUAL_SIDES in conv.chip.lacks
+    if has_equal_sides:
+        conv = with_equal_sides(conv)
+    if conv.dilations != (1, 1):
+        conv = with_known_taps(conv)
+    (kh, kw), most = conv.kernel, conv.chip.limits.kernel_size
+    if max(kh, kw) > most:
+        problem = f"it is {kh} x {kw}, the limit {most}"
+        raise LoweringError(conv.node, KERNEL_SIZE_IN_RANGE, problem)
+    sides = {"kernel": conv.kernel, "strides": conv.strides, "dilations": conv.dilations}
+    for name, (rows, columns) in sides.items():
+        if has_equal_sides and rows != columns:
+            raise LoweringError(conv.node, FORM_IS_KNOWN, f"{name} {rows} x {columns}")
+    return conv
 
 
 def with_equal_sides(conv: Convolution) -> Convolution:
     """Return ``conv`` with as many rows as columns of kernel, strides and dilations, where taps
-    alone make them equal and the chip lacks others. Taps that are added, behind the others, count
-    as zero: sums are the same.
+    alone make them equal. Taps that are added, behind the others, count as zero: sums are the same.
     """
-    if Primitive.UNEQUAL_SIDES not in conv.chip.lacks:
-        return conv
     first = 0 if conv.is_depthwise else 1
     sides = conv.weights.shape[first : first + 2]
     output = conv.output_view
@@ -328,6 +337,27 @@ def used_by(task: Task) -> Iterator[Primitive]:
         yield Primitive.KEPT_WEIGHTS
     if task.output.element_bytes == _INT32_BYTES:
         yield Primitive.SUMS
+
+
+def bn_stage(bn: MultiplyStage, operands: Ref | None = None) -> BnStage:
+    """Return BN with multipliers per channel at ``operands``, else with numbers for all channels;
+    it does not multiply by 1.
+    """
+    assert isinstance(bn.add, int)
+    mul, multiply = Source.MEMORY, 0
+    if isinstance(bn.multiply, int):
+        is_plain = bn.multiply == 1 and bn.shift == 0
+        mul, multiply = (Source.OFF, 0) if is_plain else (Source.REGISTER, bn.multiply)
+    return BnStage(
+        alu_operand=bn.add or None,
+        mul=mul,
+        mul_operand=multiply,
+        shift=bn.shift,
+        shift_negative=bn.shift,
+        relu=bn.relu,
+        relux_max=bn.relux,
+        operands=operands,
+    )
 
 
 def stages_of(task: DpuTask) -> Stages:

@@ -81,9 +81,10 @@ def lower_partition(
     folds = folded_inputs(chip, workload)
     planning = Planning(chip, graph, folds, places)
     plans = [operation.plan(planning, operation) for operation in workload.operations]
-    if joins:
+    if joins and len(plans) > 1:
         plans = fuse(plans, planning, (*partition.outputs, *places))
-    plans = with_group_padding(planning, plans, partition.inputs)
+    if places or len(plans) > 1:  # one alone has no neighbour
+        plans = with_group_padding(planning, plans, partition.inputs)
     footprints = [plan.footprint for plan in plans]
     fixed = {*partition.inputs, *partition.outputs, *places}
     in_place = results_in_place(graph, footprints, fixed)

@@ -51,7 +51,6 @@ from delegate.lower.tiling.element_wise import (
 )
 from delegate.lower.tiling.geometry import Axis
 from delegate.lower.tiling.pooling import Pooling, doublings
-from delegate.lower.weights import depthwise_channels
 
 ALL_VALUES = (INT8_MIN, INT8_MAX)
 
@@ -96,7 +95,7 @@ def linear_maxima(
     depthwise = _is_depthwise(chip, channels, side)
     fetched = surfaces_of(channels)
     if chip.cbuf.weight_slice_bytes or depthwise:  # convolutions read whole groups
-        fetched = surfaces_of(depthwise_channels(channels, chip.groups))
+        fetched = surfaces_of(chip.groups.depthwise_lanes(channels))
     ranges = maxima_surfaces(chip, channels, is_narrow=is_narrow)
     shifts = (*(n * whole[1] for n in doublings(rows, gaps[0])), *doublings(columns, gaps[1]))
     view = View(1, *whole, channels)
@@ -159,7 +158,7 @@ def _is_depthwise(chip: Chip, channels: int, side: int) -> bool:
     kind fetches and writes as many channels.
     """
     most = chip.cbuf.weight_slice_bytes
-    weights = chip.groups.dense_kernels * depthwise_channels(channels, chip.groups) * side**2
+    weights = chip.groups.dense_kernels * chip.groups.depthwise_lanes(channels) * side**2
     return is_depthwise(chip, channels) or 0 < most < weights
 
 

@@ -76,7 +76,7 @@ def plan_join(
 ) -> Plan:
     """Return the plan of a result of ``total`` channels, with group padding that has to be 0, made
     of ``parts``, the operands. ``functions``: results of each part for -128 to 127, as int8; None:
-    the same values. ``source_of``: an operand as bytes. At surfaces parts are copied directly.
+    the same values. ``source_of``: an operand. At surfaces parts are copied directly.
     """
     chip, operands, result = planning.chip, operation.operands, operation.result
     touched = [surfaces_touched(chip, part.channels) for part in parts]
@@ -97,7 +97,7 @@ def plan_join(
 
     def made(memory: Memory) -> list[Task]:
         moving = Moving(chip, operation.node, memory.constants)
-        sources = [source_of(memory, tensor) for tensor in operands]
+        sources = [source_of(memory, tensor).as_bytes for tensor in operands]
         joined = list(zip(parts, functions, sources, strict=True))
         return tasks(moving, joined, memory.tensors[result].as_bytes, memory.work)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from delegate.chip.chip import Chip
@@ -128,8 +128,7 @@ class Edge:
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """A partition of ``graph`` to lower, between its ``inputs`` and ``outputs``: its operations in
-    an order in which they can run, its nodes that are aliases, and the places of the tensors that
-    those join.
+    an order in which they can run, and the places of tensors that lie in one another.
     """
 
     graph: Graph
@@ -137,7 +136,6 @@ class Workload:
     inputs: tuple[Edge, ...]
     outputs: tuple[Edge, ...]
     operations: tuple[Operation, ...]
-    aliases: tuple[Node, ...]
     places: Mapping[int, Place]
 
 
@@ -164,17 +162,6 @@ def plan_of(
         return layer_of(planning, operation, tasks(memory))
 
     return Plan(operation, footprint, emit)
-
-
-def image_by_image(
-    operation: Operation,
-    memory: Memory,
-    tasks: Callable[[DeviceTensor, DeviceTensor], Iterable[Task]],
-) -> Iterator[Task]:
-    """``tasks`` of every image of the first operand and of the result."""
-    source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-    for image in range(source.view.images):
-        yield from tasks(source.image(image), target.image(image))
 
 
 class ConstantPool:

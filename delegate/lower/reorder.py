@@ -36,7 +36,6 @@ from delegate.lower.numerics.pipeline import Int64Array
 from delegate.lower.selection import Move, Moving, Selection, is_depthwise, surfaces_written
 from delegate.lower.task import ConvTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.lower.weights import depthwise_channels
 from delegate.model.index_map import Digit
 
 BLOCK = CHANNELS_PER_SURFACE
@@ -89,7 +88,7 @@ def _fits(chip: Chip, side: int, lanes: int, has_row_gaps: bool) -> bool:
     """
     if side > chip.limits.kernel_size or has_row_gaps:
         return side <= chip.limits.kernel_size
-    weights = chip.groups.dense_kernels * side**2 * depthwise_channels(lanes, chip.groups)
+    weights = chip.groups.dense_kernels * side**2 * chip.groups.depthwise_lanes(lanes)
     return weights <= chip.cbuf.weight_slice_bytes
 
 
@@ -112,7 +111,7 @@ def _moving(
     ends_depthwise = is_unit and is_depthwise(chip, channels)
     return _size(moves.cut) * _size(grid[2]), Move(
         tasks,
-        reads=surfaces_of(lanes if has_row_gaps else depthwise_channels(lanes, chip.groups)),
+        reads=surfaces_of(lanes if has_row_gaps else chip.groups.depthwise_lanes(lanes)),
         writes=chip.groups.surfaces_written(channels, is_depthwise=ends_depthwise),
         surface_pixels=chip.groups.surface_pixels(ends_depthwise),
     )
@@ -214,7 +213,7 @@ def _in_columns(chip: Chip, moves: Moves, lanes: int, channels: int) -> Counted 
 
     return _size(parts) * _size(pixels), Move(
         tasks,
-        reads=surfaces_of(depthwise_channels(lanes, chip.groups)),
+        reads=surfaces_of(chip.groups.depthwise_lanes(lanes)),
         writes=chip.groups.surfaces_written(channels, is_depthwise=False),
     )
 

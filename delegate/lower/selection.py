@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chip import Chip
+from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import adding_stage
@@ -26,7 +26,6 @@ from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, OutConvert
 from delegate.lower.operation import ConstantPool
 from delegate.lower.task import BnStage, ConvTask, Ref, Stages, Task
-from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Node
 
 
@@ -88,7 +87,7 @@ def bordering(
 
 def is_depthwise(chip: Chip, channels: int) -> bool:
     """Return whether a depthwise task fetches no more surfaces than there are."""
-    return depthwise_channels(channels, chip.groups) == align(channels, CHANNELS_PER_SURFACE)
+    return chip.groups.depthwise_lanes(channels) == align(channels, CHANNELS_PER_SURFACE)
 
 
 def surfaces_written(chip: Chip, channels: int) -> int:
@@ -225,4 +224,4 @@ class Moving:
             is_depthwise=is_depthwise,
             spread=selection.spread,
         )
-        return with_equal_sides(conv)
+        return with_equal_sides(conv) if Primitive.UNEQUAL_SIDES in self.chip.lacks else conv

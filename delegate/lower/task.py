@@ -21,14 +21,10 @@ import enum
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from delegate.chip.element import Element
+from delegate.chip.chip import Pair as Pair
+from delegate.chip.chip import TaskKind as TaskKind
+from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.numerics.pipeline import EwOperation, OutConvert
-
-Pair = tuple[int, int]
-"""A number of rows, and one of columns."""
-
-ATOM_BYTES = 16
-"""Bytes of one pixel in one surface."""
 
 _PLAIN_OUTPUT: Final = OutConvert()
 
@@ -383,13 +379,3 @@ class TableLoad:
     functions: tuple[bytes, ...]
     source: Ref
     target: Ref
-
-
-class TaskKind(enum.Enum):
-    """The kinds of tasks that evidence tells apart; the element type comes beside it."""
-
-    DENSE = "dense"
-    DEPTHWISE = "depthwise"
-    SPREAD = "depthwise, zeros between pixels"
-    SPREAD_DENSE = "dense, zeros between pixels"
-    ALONE = "the DPU alone"

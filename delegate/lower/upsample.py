@@ -33,7 +33,6 @@ from delegate.lower.operation import Memory, Operation, Plan
 from delegate.lower.rules import FORM_IS_KNOWN, TASKS_IN_RANGE
 from delegate.lower.selection import Moving, Selection, kernels, surfaces_written
 from delegate.lower.task import ConvTask, Pair, Ref
-from delegate.lower.weights import dense_channels
 
 _DENSE_ROWS: Final = 8
 """The rows of a dense task, whose multiplications grow with their square: four groups of kernels.
@@ -77,7 +76,7 @@ class Repeat:
         """Whole groups where readers fetch them."""
         channels = self.view.channels
         if self.is_staged:
-            return surfaces_of(dense_channels(channels, self.chip.groups))
+            return surfaces_of(self.chip.groups.dense_lanes(channels))
         return surfaces_written(self.chip, channels)
 
     def staged(self, source: DeviceTensor, place: Ref) -> DeviceTensor:

@@ -40,31 +40,6 @@ Int64Array = npt.NDArray[np.int64]
 OPERAND_BLOCK_CHANNELS = 8
 
 
-def padded_kernels(output_channels: int, groups: Groups) -> int:
-    """Return the kernels programmed and stored for ``output_channels``."""
-    return align(output_channels, groups.kernel_unit)
-
-
-def dense_channels(channels: int, groups: Groups) -> int:
-    """Return the input channels of int8 that a dense task is programmed with."""
-    if groups.fills_inputs:
-        return depthwise_channels(channels, groups)
-    return align(channels, CHANNELS_PER_SURFACE)
-
-
-def depthwise_channels(channels: int, groups: Groups) -> int:
-    """Return the channels that a depthwise task is programmed with: whole surfaces, a power of two
-    of them in the last group.
-
-    A last group of 16, 32 or 64 channels is observed; 48 is not, so it is widened to 64.
-    """
-    rest = channels % groups.depthwise_channels
-    stored = 0 if rest == 0 else CHANNELS_PER_SURFACE
-    while stored < rest:
-        stored *= 2
-    return channels - rest + stored
-
-
 def pack_dense(
     weights: Int8Array, zero_point: int, groups: Groups, group: int | None = None
 ) -> bytes:
@@ -75,7 +50,7 @@ def pack_dense(
     group = group or groups.dense_kernels
     block = groups.input_lanes
     outputs, kh, kw, inputs = weights.shape
-    kernels = padded_kernels(outputs, groups)
+    kernels = groups.padded_kernels(outputs)
     lanes = align(inputs, CHANNELS_PER_SURFACE)
     whole_lanes = lanes - lanes % block
     whole_kernels = outputs - outputs % group
@@ -116,7 +91,7 @@ def pack_depthwise(weights: Int8Array, zero_point: int, groups: Groups) -> bytes
     if groups.depthwise_weight_bytes > 1:
         return _pack_depthwise_pairs(weights, zero_point, groups)
     kh, kw, channels = weights.shape
-    lanes = depthwise_channels(channels, groups)
+    lanes = groups.depthwise_lanes(channels)
     padded = np.full((kh, kw, lanes), zero_point, np.int8)
     padded[:, :, :channels] = weights
     size = groups.depthwise_channels
@@ -135,7 +110,7 @@ def _pack_depthwise_pairs(weights: Int8Array, zero_point: int, groups: Groups) -
     if first.size and int(first.max()) > np.iinfo(np.int8).max:
         raise ValueError(f"weights of {int(weights.max())} with the zero point {zero_point}")
     kh, kw, channels = weights.shape
-    lanes = depthwise_channels(channels, groups)
+    lanes = groups.depthwise_lanes(channels)
     pairs = np.zeros((kh, kw, lanes, 2), np.int8)
     pairs[:, :, :channels, 0] = first
     pairs[:, :, :channels, 1] = second
@@ -259,7 +234,7 @@ def pack_dense_half(
 def pack_depthwise_half(weights: HalfArray, groups: Groups) -> bytes:
     """Pack HWC weights for a depthwise convolution; channels beyond the weights' are 0."""
     kh, kw, channels = weights.shape
-    lanes = depthwise_channels(channels * _BYTES, groups) // _BYTES
+    lanes = groups.depthwise_lanes(channels * _BYTES) // _BYTES
     padded = np.zeros((kh, kw, lanes), np.float16)
     padded[:, :, :channels] = weights
     size = groups.depthwise_channels // _BYTES

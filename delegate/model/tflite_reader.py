@@ -261,7 +261,7 @@ def _read_tensor(index: int, table: Table, buffers: list[_Bytes]) -> Tensor:
         shape_signature=_ints(table, TensorSlot.SHAPE_SIGNATURE),
         is_variable=table.number(TensorSlot.IS_VARIABLE, _INT8) != 0,
         is_sparse=is_sparse,
-        sparsity=read_sparsity(table),
+        sparsity=read_sparsity(table) if is_sparse else None,
     )
 
 

@@ -44,7 +44,7 @@ def plan_max_pool(
         move = half_maxima(chip, pooling, gaps, channels, is_narrow=is_narrow)
     else:
         move = linear_maxima(chip, pooling, gaps, clamp, channels, is_narrow=is_narrow)
-    return move_plan(planning, operation, **move._asdict(), as_bytes=False)
+    return move_plan(planning, operation, move, as_bytes=False)
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:

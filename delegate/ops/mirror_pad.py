@@ -9,7 +9,7 @@ from delegate.lower.memory.tensors import view_of
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import mirror
 from delegate.lower.reorder import MOST_TASKS
-from delegate.lower.selection import surface_pixels, surfaces_written
+from delegate.lower.selection import Move, surface_pixels, surfaces_written
 from delegate.model.graph import Graph, Node
 from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import FieldKind, Options, option
@@ -59,15 +59,13 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     _, rows, columns, _ = pad_amounts(planning.graph, operation.node)
     edge = int(options.mode == REFLECT)
     channels = planning.tensor(operation.result).view.channels
-    return move_plan(
-        planning,
-        operation,
+    move = Move(
         lambda moving, source, target, _: mirror(moving, source, target, rows, columns, edge=edge),
         reads=surfaces_of(channels),
         writes=surfaces_written(planning.chip, channels),
         surface_pixels=surface_pixels(planning.chip, channels),
-        by_image=True,
     )
+    return move_plan(planning, operation, move, by_image=True)
 
 
 OPERATOR = Operator(

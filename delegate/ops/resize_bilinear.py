@@ -26,7 +26,6 @@ from delegate.lower.rules import EQUAL_IF_EXACT, FORM_IS_KNOWN
 from delegate.lower.selection import Move, Moving, Selection, is_depthwise, kernels, map_bytes
 from delegate.lower.task import Ref, Task, TaskKind
 from delegate.lower.upsample import lie_in_memory
-from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.index_map import MapError
 from delegate.model.operator_options import FieldKind, Options, option
@@ -208,17 +207,14 @@ def _plan_stencils(
             source = wide
         yield from interpolate(moving, source, target)
 
-    return move_plan(
-        planning,
-        operation,
+    move = Move(
         image,
-        reads=reads,
-        writes=chip.groups.surfaces_written(view.channels, is_depthwise=depthwise),
-        work_bytes=map_bytes(chip, (view.height + 2) * (view.width + 2), view.channels),
-        surface_pixels=chip.groups.surface_pixels(depthwise),
-        by_image=True,
-        as_bytes=False,
+        reads,
+        chip.groups.surfaces_written(view.channels, is_depthwise=depthwise),
+        map_bytes(chip, (view.height + 2) * (view.width + 2), view.channels),
+        chip.groups.surface_pixels(depthwise),
     )
+    return move_plan(planning, operation, move, by_image=True, as_bytes=False)
 
 
 def _plan_int8(planning: Planning, operation: Operation, stencils: tuple[Stencil, Stencil]) -> Plan:
@@ -254,7 +250,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     node = operation.node
     match _way(planning.chip, planning.graph, node):
         case Move() as move:
-            return move_plan(planning, operation, **move._asdict())
+            return move_plan(planning, operation, move)
         case (Stencil() as rows, Stencil() as columns):
             return _plan_int8(planning, operation, (rows, columns))
         case (Blend() as rows, Blend() as columns):
@@ -307,7 +303,7 @@ def half(operator: Operator) -> Operator:
             return half.spread_tasks(*ends, *given, moving.constants)
 
         channels = planning.tensor(operation.operands[0]).view.channels
-        read = surfaces_of(depthwise_channels(channels, planning.chip.groups))
+        read = surfaces_of(planning.chip.groups.depthwise_lanes(channels))
         given = planning, operation, stencils, interpolate
         found = _plan_stencils(*given, depthwise=True, reads=read)
         return found.within(sum_bound(_MOST_TAPS))

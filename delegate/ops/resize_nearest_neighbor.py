@@ -111,28 +111,24 @@ def plan(planning: Planning, operation: Operation) -> Plan:
         if move is None:
             problem = "to a size that is no multiple"
             raise LoweringError(operation.node.index, FORM_IS_KNOWN, problem)
-        return move_plan(planning, operation, **move._asdict())
+        return move_plan(planning, operation, move)
     before, after = (planning.tensor(t).view for t in (operation.operands[0], operation.result))
     padding = (factors[0] - 1, factors[1] - 1)
     if lie_in_memory(chip, factors, padding):
         repeat = Repeat(chip, before, factors)
-        return move_plan(
-            planning,
-            operation,
+        move = Move(
             lambda moving, source, target, _: repeat.tasks(moving, source, target),
-            reads=repeat.surfaces_read,
-            writes=repeat.surfaces_written,
-            by_image=True,
+            repeat.surfaces_read,
+            repeat.surfaces_written,
         )
-    selection = Selection(taps=factors, tap=None, padding=padding, spread=factors)
-    return move_plan(
-        planning,
-        operation,
-        lambda moving, source, target, _: moving.select(source, target, selection),
-        reads=surfaces_of(after.channels),
-        writes=surfaces_written(chip, after.channels),
-        by_image=True,
-    )
+    else:
+        selection = Selection(taps=factors, tap=None, padding=padding, spread=factors)
+        move = Move(
+            lambda moving, source, target, _: moving.select(source, target, selection),
+            surfaces_of(after.channels),
+            surfaces_written(chip, after.channels),
+        )
+    return move_plan(planning, operation, move, by_image=True)
 
 
 OPERATOR = Operator(

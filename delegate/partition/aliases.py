@@ -44,6 +44,9 @@ class AliasPlan:
     aliases: tuple[Node, ...] = ()
 
 
+NOTHING_JOINED = AliasPlan({}, ())
+
+
 @dataclass(slots=True)
 class _Group:
     """Tensors in one piece of memory and where each begins, from any common origin."""
@@ -69,9 +72,7 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
     """
     facts = facts_of(graph)
     moving = [graph.node(i) for i in partition.nodes if facts.movement(graph.node(i)) is not None]
-    if not moving:
-        return AliasPlan({}, ())
-    if len(moving) == len(partition.nodes):
+    if len(moving) == len(partition.nodes) > 0:
         reason = "no operator of its partition computes anything"
         return AliasPlan({}, tuple(Refusal(node, ALIAS_IS_FREE, reason) for node in moving))
     copied: set[int] = {
@@ -237,6 +238,9 @@ class FunctionPlan:
     refusals: tuple[Refusal, ...]
 
 
+NO_FUNCTIONS = FunctionPlan({}, {}, frozenset(), ())
+
+
 def plan_functions(
     graph: Graph, partition: Partition, wanted: Collection[int] = ()
 ) -> FunctionPlan:
@@ -244,8 +248,6 @@ def plan_functions(
     refusal of nodes that could only be part of one, and are not in this partition, or whose results
     the reference kernels leave undefined.
     """
-    if all(record_of(graph, graph.node(i)).function is None for i in partition.nodes):
-        return FunctionPlan({}, {}, frozenset(), ())
     joiner = _joined(graph, partition, wanted)
     refusals = {}
     chains = joiner.needed_chains

@@ -12,10 +12,26 @@ import numpy as np
 
 from delegate.model.graph import DType, Graph, Node, Tensor, read_only
 from delegate.ops import OPERATORS
+from delegate.ops.shared.dilations import SPLITS, with_dilations
+from delegate.ops.shared.kept_dimensions import SUMS, with_kept_dimensions
+from delegate.ops.shared.shape_arithmetic import INTEGERS
 from delegate.ops.transpose_conv import doubling
+from delegate.options import Options
 from delegate.partition.shapes import with_following_shapes
 
 _FLOATS = (DType.FLOAT16, DType.FLOAT32)
+
+
+def as_computed(graph: Graph, options: Options) -> Graph:
+    """Return ``graph`` with its nodes in the NPU's terms, see ``in_half``; what no node of it
+    needs is not looked for.
+    """
+    names = {node.op for node in graph.nodes}
+    if SPLITS in names:
+        graph = with_dilations(graph, options.deny_ops)
+    if not names.isdisjoint(SUMS):
+        graph = with_kept_dimensions(graph)
+    return in_half(graph, options.float)
 
 
 def in_half(graph: Graph, wanted: str) -> Graph:
@@ -26,7 +42,9 @@ def in_half(graph: Graph, wanted: str) -> Graph:
     the numbers that int8 weights stand for than the runtime's kernels, which round features to int8
     too.
     """
-    graph = with_following_shapes(graph)
+    written = (graph.tensor(t).dtype for node in graph.nodes for t in node.outputs if t >= 0)
+    if any(kind in INTEGERS for kind in written):
+        graph = with_following_shapes(graph)
     has_floats = any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors)
     folded = _folded(graph)
     if not has_floats or wanted == "off" or (wanted == "auto" and not _bears_half(graph, folded)):

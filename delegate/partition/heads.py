@@ -38,13 +38,11 @@ HostTakes = Callable[[Graph, Partition, Collection[int]], bool]
 """Says whether the host does these nodes of a partition, by index."""
 
 
-def unfold_heads(
-    graph: Graph, partition: Partition, chip: Chip, host_takes: HostTakes
-) -> Rewritten:
-    """Return ``graph`` and ``partition``, or such with the heads in their convolution's shape whose
-    elements the host brings back in order, where that is cheaper.
+def unfold_heads(given: Rewritten, chip: Chip, host_takes: HostTakes) -> Rewritten:
+    """Return ``given``, or the same with the heads in their convolution's shape whose elements the
+    host brings back in order, where that is cheaper.
     """
-    before: dict[int, tuple[int, ...]] = {}
+    graph, partition, before = given.graph, given.partition, {**given.before}
     facts = facts_of(graph, chip)
     for index in partition.nodes:
         if facts.movement(graph.node(index)) is not Movement.KEEP:

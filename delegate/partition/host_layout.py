@@ -25,8 +25,7 @@ from delegate.model.index_map import IndexMap, MapError, identity
 from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts, Lowering, Movement
 from delegate.ops.shared.fixed_point import UndefinedResultError
-from delegate.ops.shared.parts import RANK, is_free, part_requantized
-from delegate.ops.shared.reshaping import is_spread
+from delegate.ops.shared.parts import RANK, is_free, is_spread, part_requantized
 from delegate.partition.aliases import Chain, chains_of, table_of
 from delegate.partition.host_boxes import MOST_BOXES, boxes_of
 from delegate.partition.rules import facts_of

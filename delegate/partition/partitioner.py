@@ -50,7 +50,8 @@ def select_nodes(
     supported: set[int] = set()
     rejections: list[Rejection] = []
     for node in graph.nodes:
-        rejection = _denied(node, denied) or check_node(facts, node)
+        rejection = _denied(node, denied) if denied else None
+        rejection = rejection or check_node(facts, node)
         if rejection is None:
             supported.add(node.index)
         else:

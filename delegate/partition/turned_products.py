@@ -16,17 +16,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from delegate.chip.chip import Chip
-from delegate.model.graph import Graph, Node, Partition
+from delegate.model.graph import Node, Partition
 from delegate.ops.operator import RESULT, GraphFacts, Turn
 from delegate.partition.rewriting import Rewriter, Rewritten
 from delegate.partition.rules import check_node, facts_of
 
 
-def turn_products(graph: Graph, partition: Partition, chip: Chip) -> Rewritten:
-    """Return ``graph`` and ``partition`` with every exchange in its product that may be there."""
-    found = Rewritten(graph, partition, {})
-    facts = facts_of(graph, chip)
-    for index in partition.nodes:
+def turn_products(given: Rewritten, chip: Chip) -> Rewritten:
+    """Return ``given`` with every exchange in its product that may be there."""
+    found, facts = given, facts_of(given.graph, chip)
+    for index in given.partition.nodes:
         node = facts.graph.node(index)
         turn = _turn(facts, found.partition, node)
         made = None if turn is None else _turned(facts, found, node, turn)

@@ -16,7 +16,7 @@ happens between the edges. A node that the host's conversion does needs no task.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -26,13 +26,21 @@ from delegate.errors import LoweringError
 from delegate.lower.operation import Edge, Operation, Workload
 from delegate.model.graph import Graph, Node, Partition
 from delegate.ops import record_of
+from delegate.ops.conv_2d import OPERATOR as CONVOLUTION
 from delegate.ops.operator import GraphFacts, Lowering, Movement, Side
 from delegate.ops.shared.functions import plan_table
 from delegate.ops.shared.host_values import is_float32
 from delegate.ops.shared.reshaping import reorder_operations
-from delegate.partition.aliases import AliasPlan, FunctionPlan, place_aliases, plan_functions
+from delegate.partition.aliases import (
+    NO_FUNCTIONS,
+    NOTHING_JOINED,
+    AliasPlan,
+    FunctionPlan,
+    place_aliases,
+    plan_functions,
+)
 from delegate.partition.heads import unfold_heads
-from delegate.partition.host_layout import Applied, HostLayout, Placed, host_layout_of
+from delegate.partition.host_layout import Applied, Placed, host_layout_of
 from delegate.partition.rewriting import Rewritten
 from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal, facts_of
 from delegate.partition.siblings import join_siblings
@@ -49,14 +57,25 @@ def workload_of(
     if not partition.outputs:
         raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
     plan = plan or plan_partition(graph, partition, chip)
-    edges, joined, functions = plan.edges, plan.joined, plan.functions
+    edges = plan.edges
     for refusal in plan.refusals:
         raise refusal.error
-    graph, partition = edges.graph, edges.inner
+    return Workload(
+        edges.graph,
+        edges.inner,
+        edges.inputs,
+        edges.outputs,
+        (*_operations(facts_of(edges.graph, chip), plan), *_at_edges(edges)),
+        plan.joined.places,
+    )
+
+
+def _operations(facts: GraphFacts, plan: PartitionPlan) -> Iterator[Operation]:
+    """Yield the operations between the edges."""
+    graph, partition, functions = facts.graph, plan.edges.inner, plan.functions
     nodes = [graph.node(index) for index in partition.nodes]
-    facts = facts_of(graph, chip)
     neighbours = _neighbours(facts, partition, nodes)
-    free = {node.index for node in joined.aliases}
+    free = {node.index for node in plan.joined.aliases}
     moved = [
         node
         for node in nodes
@@ -64,34 +83,27 @@ def workload_of(
     ]
     reordered = reorder_operations(facts, moved, partition.outputs) if moved else {}
     without_tasks = {*free, *functions.within, *(node.index for node in neighbours.values())}
-    operations: list[Operation] = []
     for node in nodes:
         operator = record_of(graph, node)
         if node.index in functions.chains:
             chain, table = functions.chains[node.index], functions.tables[node.index]
-            operations.append(_table(node, chain.nodes, chain.source, node.outputs[0], table))
+            yield _table(node, chain.nodes, chain.source, node.outputs[0], table)
         elif operator.movement is Movement.KEEP:
             if node.index in reordered:
-                operations.append(reordered[node.index])
+                yield reordered[node.index]
         elif operator.lowering is not Lowering.HOST and node.index not in without_tasks:
-            made = (_operation(graph, node, neighbours, t) for t in node.outputs)
-            before = plan.before.get(node.index, ())
-            operations += (
-                replace(one, nodes=tuple(dict.fromkeys((*before, *one.nodes)))) for one in made
-            )
-    for item in edges.functions:  # the host has the moves before; of one part
+            others = plan.before.get(node.index, ())
+            for result in node.outputs:
+                one = _operation(graph, node, neighbours, result)
+                yield replace(one, nodes=tuple(dict.fromkeys((*others, *one.nodes))))
+
+
+def _at_edges(edges: EdgePlan) -> Iterator[Operation]:
+    """Yield the functions of boxes: the host has the moves before, of one part."""
+    for item in edges.functions:
         function = item.function
-        last = graph.node(function.nodes[-1])
-        operations.append(_table(last, function.nodes, item.source, item.result, function.table))
-    return Workload(
-        graph,
-        partition,
-        edges.inputs,
-        edges.outputs,
-        tuple(operations),
-        joined.aliases,
-        joined.places,
-    )
+        last = edges.graph.node(function.nodes[-1])
+        yield _table(last, function.nodes, item.source, item.result, function.table)
 
 
 def _are_taken(graph: Graph, partition: Partition, nodes: Collection[int]) -> bool:
@@ -166,32 +178,43 @@ def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionP
     """Plan a partition in the way in which it is lowered; where nodes cannot be what they are to
     be, as it stands, see ``refusals``.
     """
-    turned = turn_products(graph, partition, chip)
-    rewritten = unfold_heads(turned.graph, turned.partition, chip, _are_taken)
-    rewritten = replace(rewritten, before={**turned.before, **rewritten.before})
-    rewritten = join_siblings(rewritten, chip, _free_nodes)
-    if rewritten.graph is not graph:
+    found = Rewritten(graph, partition, {})
+    operators = [record_of(graph, graph.node(index)) for index in partition.nodes]
+    convolutions = operators.count(CONVOLUTION)
+    if any(operator.turn is not None for operator in operators):
+        found = turn_products(found, chip)
+    if convolutions and any(operator.movement is Movement.CUT for operator in operators):
+        found = unfold_heads(found, chip, _are_taken)
+    if convolutions > 1:
+        found = join_siblings(found, chip, _free_nodes)
+    if found.graph is not graph:
         given = _planned(Rewritten(graph, partition, {}))
         if given.refusals:
             return given
-    # Pairs of pixels are of convolutions and functions alone, so refusals stay what they are.
-    paired = pack_width(rewritten.graph, rewritten.partition, chip)
-    return _planned(replace(rewritten, graph=paired))
+    if convolutions > 1:
+        # Pairs of pixels are of convolutions and functions alone, so refusals stay what they are.
+        found = replace(found, graph=pack_width(found.graph, found.partition, chip))
+    return _planned(found)
 
 
 def _planned(rewritten: Rewritten) -> PartitionPlan:
     """Plan a partition as it stands. Functions of one that has refusals may be missing."""
-    graph, partition = rewritten.graph, rewritten.partition
-    edges = plan_edges(graph, partition)
-    joined = place_aliases(edges.graph, edges.inner)
+    edges, joined, functions = (
+        plan_edges(rewritten.graph, rewritten.partition),
+        NOTHING_JOINED,
+        NO_FUNCTIONS,
+    )
+    operators = [record_of(edges.graph, edges.graph.node(i)) for i in edges.inner.nodes]
+    if any(operator.movement is not None for operator in operators):
+        joined = place_aliases(edges.graph, edges.inner)
     # Needed though no node reads them.
     sources = frozenset(item.source for item in edges.functions)
-    try:
-        functions = plan_functions(edges.graph, edges.inner, sources)
-    except Exception:
-        if not (edges.refusals or joined.refusals):
-            raise
-        functions = FunctionPlan({}, {}, frozenset(), ())
+    if any(operator.function is not None for operator in operators):
+        try:
+            functions = plan_functions(edges.graph, edges.inner, sources)
+        except Exception:
+            if not (edges.refusals or joined.refusals):
+                raise
     return PartitionPlan(edges, joined, functions, rewritten.before)
 
 
@@ -214,6 +237,40 @@ def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:
     """Gives the host what it can do; a refusal of nodes that only it can, but not here. What it
     need not do it does only beside nodes with tasks.
     """
+    operators = [record_of(graph, graph.node(index)) for index in partition.nodes]
+    found: Mapping[int, Edge] = {}
+    refusals: Sequence[Refusal] = ()
+    if any(operator.host_values is not None for operator in operators):
+        found, refusals = _on_host(graph, partition)
+    by_outer = {edge.outer: edge for edge in found.values()}
+    inputs = [by_outer.get(tensor) or Edge(tensor, tensor) for tensor in partition.inputs]
+    outputs = [by_outer.get(tensor) or Edge(tensor, tensor) for tensor in partition.outputs]
+    inner = Partition(
+        tuple(index for index in partition.nodes if index not in found),
+        tuple(dict.fromkeys(edge.inner for edge in inputs)),
+        tuple(dict.fromkeys(edge.inner for edge in outputs)),
+    )
+    if refusals or all(operator.movement is None for operator in operators):
+        return EdgePlan(graph, inner, tuple(inputs), tuple(outputs), tuple(refusals), ())
+    moved = host_layout_of(graph, inner)
+    return EdgePlan(
+        moved.graph,
+        moved.inner,
+        tuple(_edge_at(edge, moved.inputs.get(edge.inner)) for edge in inputs),
+        tuple(
+            _edge_at(edge, box)
+            for edge in outputs
+            for box in moved.outputs.get(edge.inner, (None,))
+        ),
+        (),
+        moved.functions,
+    )
+
+
+def _on_host(graph: Graph, partition: Partition) -> tuple[Mapping[int, Edge], Sequence[Refusal]]:
+    """Return what the host's conversion does of a partition, by node, and what it had to do but
+    cannot.
+    """
     found = _converted(graph, partition)
     if not _has_tasks(graph, partition, found):
         found = {index: edge for index, edge in found.items() if _is_needed(graph, index)}
@@ -226,29 +283,7 @@ def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:
         problem = "no operator of its partition computes anything"
         refusals += [Refusal(graph.node(i), HOST_CONVERTS, problem) for i in found]
         found = {}
-    by_outer = {edge.outer: edge for edge in found.values()}
-    inputs = [by_outer.get(tensor) or Edge(tensor, tensor) for tensor in partition.inputs]
-    outputs = [by_outer.get(tensor) or Edge(tensor, tensor) for tensor in partition.outputs]
-    inner = Partition(
-        tuple(index for index in partition.nodes if index not in found),
-        tuple(dict.fromkeys(edge.inner for edge in inputs)),
-        tuple(dict.fromkeys(edge.inner for edge in outputs)),
-    )
-    may_move = any(record_of(graph, graph.node(i)).movement is not None for i in inner.nodes)
-    is_moved = may_move and not refusals
-    moved = host_layout_of(graph, inner) if is_moved else HostLayout(graph, inner)
-    return EdgePlan(
-        moved.graph,
-        moved.inner,
-        tuple(_edge_at(edge, moved.inputs.get(edge.inner)) for edge in inputs),
-        tuple(
-            _edge_at(edge, box)
-            for edge in outputs
-            for box in moved.outputs.get(edge.inner, (None,))
-        ),
-        tuple(refusals),
-        moved.functions,
-    )
+    return found, refusals
 
 
 def _edge_at(edge: Edge, placed: Placed | None) -> Edge:

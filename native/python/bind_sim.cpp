@@ -77,7 +77,7 @@ std::optional<sim::Probe> parse_probe(const py::object& item) {
   return probe;
 }
 
-// Numbers by name, as delegate/chip/header.py native_chip gives them; None: RK3588.
+// Numbers by name, as delegate/chip/chip.py native_chip gives them; None: RK3588.
 Chip parse_chip(const py::object& item, std::string* name) {
   Chip chip = kRk3588;
   if (item.is_none()) return chip;
@@ -198,7 +198,7 @@ void bind_simulator(py::module_& module) {
              "jobs: lists of (regcmd address, 64-bit words, layer name);\n"
              "dry_run: every check, no computation;\n"
              "probe: a device address, or (task, channel, row, column) of a task's output;\n"
-             "chip: numbers by name (delegate.chip.header.native_chip), else RK3588's. Raises\n"
+             "chip: numbers by name (delegate.chip.chip.native_chip), else RK3588's. Raises\n"
              "SimulatorFault or UnsupportedByDevice.");
 }
 

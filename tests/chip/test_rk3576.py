@@ -11,7 +11,7 @@ import pytest
 
 from delegate import _native
 from delegate.chip import chips
-from delegate.chip.header import native_chip
+from delegate.chip.chip import native_chip
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.errors import SimulatorFault

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from delegate import _native
+from delegate.chip.chip import native_chip
 from delegate.chip.chips import every_chip
-from delegate.chip.header import native_chip
 from delegate.chip.rk3576 import RK3576
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model, compile_partition

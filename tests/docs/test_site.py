@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from delegate.cli import command_page, option_pages
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -28,22 +26,6 @@ def test_site_builds_without_warnings(tmp_path: Path) -> None:
     assert outcome.returncode == 0, outcome.stderr
     assert "WARNING" not in outcome.stderr
     assert (tmp_path / "site" / "tutorial.html").is_file()
-
-
-def test_the_page_of_commands_is_fresh() -> None:
-    path = command_page.PAGE_PATH
-    assert (ROOT / path).read_text(encoding="utf-8") == command_page.commands_page(), (
-        f"{path} is stale: run python -m delegate.cli.command_page"
-    )
-
-
-@pytest.mark.parametrize("name", option_pages.PAGES)
-def test_what_follows_from_the_options_is_fresh(name: str) -> None:
-    text = (ROOT / name).read_text(encoding="utf-8")
-    assert text == option_pages.PAGES[name](text), (
-        f"{name} is stale: run python -m delegate.cli.option_pages"
-    )
-    assert option_pages.options_table() in text or name.endswith(".h")
 
 
 def test_every_page_is_in_the_navigation() -> None:

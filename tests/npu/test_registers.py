@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from delegate.chip import export
-from delegate.chip.chips import every_chip
 from delegate.chip.register_model import Access, block
 from delegate.chip.rk3588.registers import REGISTERS
 from tests.shared_folder import SHARED
@@ -101,14 +99,3 @@ def test_table_has_the_offsets_and_bits_of_the_reference():
         assert found == expected, ours.full_name
         compared += 1
     assert compared == 176
-
-
-@pytest.mark.parametrize(
-    ("path", "generate"),
-    [(export.header_path, export.cpp_header), (export.page_path, export.markdown)],
-)
-@pytest.mark.parametrize("chip", every_chip(), ids=lambda chip: chip.name)
-def test_generated_file_is_fresh(chip, path, generate):
-    path = path(chip)
-    text = (ROOT / path).read_text(encoding="utf-8")
-    assert text == generate(chip), f"{path} is stale: run python -m delegate.chip.export"

@@ -1,12 +1,40 @@
-"""Generated files are written into folders that exist: no word becomes one."""
+"""Generated files are what the modules say, and are written into folders that exist: no word
+becomes one.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tools.generate.__main__ import FILES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def generate(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tools.generate", *arguments],
+        cwd=folder, capture_output=True, text=True, check=False, timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_a_generated_file_is_fresh(path: str) -> None:
+    stale = f"{path} is stale: run python -m tools.generate"
+    assert (ROOT / path).read_text(encoding="utf-8") == FILES[path](), stale
+
+
+def test_all_files_are_written(tmp_path: Path) -> None:
+    done = generate(str(tmp_path), folder=ROOT)
+    assert done.returncode == 0, done.stderr
+    for path in FILES:
+        assert (tmp_path / path).read_bytes() == (ROOT / path).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -15,10 +43,7 @@ import pytest
 def test_no_folder_is_made_outside_of_a_source_tree(
     arguments: tuple[str, ...], code: int, tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "delegate.chip.export", *arguments],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = generate(*arguments, folder=tmp_path)
     assert done.returncode == code
     assert list(tmp_path.iterdir()) == []
     assert code == 0 or "error: " in done.stderr

@@ -36,6 +36,7 @@ ASKED_FOR_A_MISSING_FILE = {
     "tools/alone.py": None,
     "tools/board": None,
     "tools/form_page.py": None,
+    "tools/generate": (NOWHERE,),
     "tools/known_forms.py": (NOWHERE,),
     "tools/used_forms.py": (NOWHERE,),
     "tools/fuzz_seeds.py": (NOWHERE, "seeds"),

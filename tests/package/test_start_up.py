@@ -22,7 +22,6 @@ from delegate.model.stored_options import FOLLOW_RUNTIME, STORED
 from delegate.ops import OPERATORS
 from delegate.ops.shared.shape_arithmetic import NUMBERS_OPTIONS
 from delegate.options import Options
-from delegate.partition.stored_options import PATH, stored_options_module
 from tests.aot.models import rich_model
 from tests.hosts.conftest import compiled
 
@@ -95,11 +94,6 @@ def test_a_cache_hit_loads_no_compiler(loaded, tmp_path):
 
 def test_a_compiled_model_loads_no_reader(loaded):
     assert own(loaded(compiled(rich_model()), "off")) == COMPILED
-
-
-def test_the_table_of_stored_options_is_up_to_date():
-    stale = f"{PATH} is stale: run python -m delegate.partition.stored_options"
-    assert (ROOT / PATH).read_text(encoding="utf-8") == stored_options_module(), stale
 
 
 def test_the_table_has_every_operator():

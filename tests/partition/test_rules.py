@@ -15,10 +15,10 @@ from delegate.lower.rules import RULES as LOWERING_RULES
 from delegate.model.graph import DType, Graph, Partition, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.partition.documentation import sentence_of, supported_operators_page
 from delegate.partition.rules import RULES as PARTITION_RULES
 from delegate.partition.workload import workload_of
 from rk3588_conformance.builder import Arithmetic, ModelBuilder, fully_connected_model, layers
+from tools.generate.operators import page, sentence_of
 
 TESTS = Path(__file__).parents[1]
 SCALING = Quantization((0.5,), (3,))
@@ -26,7 +26,7 @@ SCALING = Quantization((0.5,), (3,))
 
 @pytest.mark.parametrize("rule", [*LOWERING_RULES, *PARTITION_RULES], ids=lambda rule: rule.name)
 def test_a_rule_is_on_the_page_and_in_a_test(rule) -> None:
-    assert f"| `{rule.name}` | {sentence_of(rule)}. |" in supported_operators_page()
+    assert f"| `{rule.name}` | {sentence_of(rule)}. |" in page()
     asserted = [f'"{rule.name}"', rule.name.upper() + ".name"]
     found = [
         path

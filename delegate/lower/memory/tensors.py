@@ -21,7 +21,6 @@ from delegate.chip.element import (
 )
 from delegate.lower.lowered import Fold, TensorBinding
 from delegate.lower.task import BufferId, Ref
-from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import DType, Graph, Tensor
 
 NOWHERE = Ref(BufferId.REGCMD, 0)
@@ -211,7 +210,7 @@ def device_zero_point(tensor: Tensor) -> int:
 def default_surfaces(channels: int, groups: Groups) -> int:
     """Surfaces that any reader may fetch: whole groups of kernels, and of depthwise channels."""
     whole = align(channels, groups.dense_kernels)
-    return max(whole, depthwise_channels(channels, groups)) // CHANNELS_PER_SURFACE
+    return max(whole, groups.depthwise_lanes(channels)) // CHANNELS_PER_SURFACE
 
 
 def unplaced(graph: Graph, index: int, folded: tuple[View, Fold] | None = None) -> DeviceTensor:

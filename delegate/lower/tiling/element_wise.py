@@ -10,7 +10,6 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import CHANNELS_PER_SURFACE, Element, align
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.task import ElementwiseTask, OutputCube, Pair, Ref, Stages
-from delegate.lower.weights import depthwise_channels
 
 _AS_IT_IS: Final = Stages()
 
@@ -120,7 +119,7 @@ def surface_ranges(chip: Chip, channels: int) -> Iterator[range]:
 
     That is whole surfaces, and one more where a depthwise convolution would widen its last group.
     """
-    count = depthwise_channels(channels, chip.groups) // CHANNELS_PER_SURFACE
+    count = chip.groups.depthwise_lanes(channels) // CHANNELS_PER_SURFACE
     most = chip.limits.cube_size // CHANNELS_PER_SURFACE
     for first in range(0, count, most):
         yield range(first, min(first + most, count))

@@ -20,7 +20,14 @@ from delegate.lower.numerics.pipeline import OutConvert, Pipeline
 from delegate.lower.numerics.requantize import last_roundings
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Side
-from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, surfaces_written
+from delegate.lower.selection import (
+    Move,
+    Moving,
+    Selection,
+    is_depthwise,
+    kernels,
+    surfaces_written,
+)
 from delegate.lower.task import Ref, Task, TaskKind
 from delegate.lower.upsample import Repeat
 from delegate.ops.shared.interpolation import Resizing, Shares, Weighing
@@ -141,13 +148,11 @@ def plan_blends(planning: Planning, operation: Operation, rows: Blend, columns: 
                 region=(part, range(view.width)),
             )
 
-    return move_plan(
-        planning,
-        operation,
+    move = Move(
         image,
-        reads=repeat.surfaces_read,
-        writes=surfaces_written(chip, channels),
-        work_bytes=repeat.staged_bytes(replace(source, view=replace(source.view, images=1))),
-        surface_pixels=chip.groups.surface_pixels(depthwise),
-        by_image=True,
+        repeat.surfaces_read,
+        surfaces_written(chip, channels),
+        repeat.staged_bytes(replace(source, view=replace(source.view, images=1))),
+        chip.groups.surface_pixels(depthwise),
     )
+    return move_plan(planning, operation, move, by_image=True)

@@ -160,6 +160,12 @@ def other_type(tensors: Iterable[Tensor], wanted: DType) -> str | None:
     return None if found is None else f"{named(found)} is {found.dtype.name}"
 
 
+def other_rank(tensors: Iterable[Tensor], least: int, most: int) -> str | None:
+    """The first of ``tensors`` whose rank is not in the range; None: there is none."""
+    found = next((tensor for tensor in tensors if not least <= len(tensor.shape) <= most), None)
+    return None if found is None else f"{named(found)} has the shape {list(found.shape)}"
+
+
 @constraint()
 def int8_features(facts: GraphFacts, node: Node) -> str | None:
     """Input and output must be int8: the runtime takes no uint8."""

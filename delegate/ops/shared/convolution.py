@@ -29,8 +29,8 @@ from delegate.lower.weights import DeviceWeights, leading_padding, real_ratios
 from delegate.model.graph import Activation, Graph, Node, Padding, Tensor
 from delegate.model.operator_options import Options
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
-from delegate.ops.shared.common import weights_of
-from delegate.ops.shared.image_rules import RANK, other_rank
+from delegate.ops.shared.common import other_rank, weights_of
+from delegate.ops.shared.image_rules import RANK
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,14 @@ def output_and_padding(
 ) -> tuple[int, int]:
     """Rows (or columns) of the output, and those added before the input's first.
 
-    TensorFlow Lite's rule: SAME gives ceil(size / stride) and puts the smaller half of the padding
-    first; VALID adds none. Zero or fewer rows mean that the kernel does not fit.
+    TensorFlow Lite's rule: SAME gives ceil(size / stride), VALID what lies within. Zero or fewer
+    rows mean that the kernel does not fit.
     """
     reach = (kernel - 1) * dilation + 1
-    if padding is Padding.VALID:
-        return (size - reach) // stride + 1 if size >= reach else 0, 0
     rows = -(-size // stride)
-    return rows, max((rows - 1) * stride + reach - size, 0) // 2
+    if padding is Padding.VALID:
+        rows = (size - reach) // stride + 1 if size >= reach else 0
+    return rows, leading_padding(padding, size, rows, kernel, stride, dilation)
 
 
 def have_plain_kernels(weights: Tensor, source: Tensor) -> bool:

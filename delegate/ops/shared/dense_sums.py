@@ -50,7 +50,6 @@ from delegate.lower.numerics.pipeline import (
 from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, surfaces_written
 from delegate.lower.task import BnStage, ConvTask, Pair, Ref, Stages, Task, TaskKind
-from delegate.lower.weights import dense_channels
 from delegate.ops.shared.pooling import require_rows_together
 
 
@@ -172,7 +171,7 @@ def plan_channel_sum(
     channels = planning.tensor(operand).view.channels
     footprint = Footprint(
         operation.node,
-        ((operand, dense_channels(channels, groups) // CHANNELS_PER_SURFACE),),
+        ((operand, groups.dense_lanes(channels) // CHANNELS_PER_SURFACE),),
         operation.result,
         groups.surfaces_written(1, is_depthwise=False),
         surface_pixels=groups.surface_pixels(is_depthwise=False),

@@ -23,7 +23,8 @@ from delegate.model.graph import DType, Graph, Node, Padding, Tensor, read_only
 from delegate.ops import OPERATORS
 from delegate.ops.shared.convolution import ConvolutionOptions
 
-_SPLITS: Final = "SPACE_TO_BATCH_ND"
+SPLITS: Final = "SPACE_TO_BATCH_ND"
+"""The operator that begins such a chain: graphs without it have none."""
 _JOINS: Final = "BATCH_TO_SPACE_ND"
 _CONVOLUTIONS: Final = ("CONV_2D", "DEPTHWISE_CONV_2D")
 _RESHAPES: Final = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
@@ -45,7 +46,7 @@ class _Dilation:
 
 def with_dilations(graph: Graph, denied: Collection[str] = ()) -> Graph:
     """Return ``graph`` with dilated convolutions; ``denied``: operators that stay as they are."""
-    if not any(node.op == _SPLITS for node in graph.nodes) or {_SPLITS, _JOINS} & set(denied):
+    if {SPLITS, _JOINS} & set(denied):
         return graph
     readers: dict[int, list[Node]] = {}
     for node in graph.nodes:
@@ -55,10 +56,12 @@ def with_dilations(graph: Graph, denied: Collection[str] = ()) -> Graph:
     changed: dict[int, Node] = {}
     together = []
     for node in graph.nodes:
-        found = _dilation(graph, node, readers) if node.op == _SPLITS else None
+        found = _dilation(graph, node, readers) if node.op == SPLITS else None
         if found is not None:
             changed.update((one.index, one) for one in _written(found, tensors))
             together.append(frozenset(one.index for one in found.nodes))
+    if not together:
+        return graph
     nodes = tuple(changed.get(node.index, node) for node in graph.nodes)
     return replace(graph, tensors=tuple(tensors), nodes=nodes, together=tuple(together))
 
@@ -204,7 +207,7 @@ def _written(found: _Dilation, tensors: list[Tensor]) -> list[Node]:
             options = replace(options, dilation_h=rows, dilation_w=columns)
             turned = _with_kernel(node, found.kernel, tensors)
             nodes.append(replace(turned, options=options, given_op=node.op))
-        elif node.op == _SPLITS and found.pads.any():
+        elif node.op == SPLITS and found.pads.any():
             pads = np.concatenate([np.zeros((1, 2)), found.pads, np.zeros((1, 2))])
             nodes.append(with_constant(node, "PAD", pads, tensors))
         else:

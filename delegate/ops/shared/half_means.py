@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,9 +21,9 @@ from delegate.lower.half.stages import factors_of, half_conv_stages
 from delegate.lower.lowered import HalfBound, Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image
-from delegate.lower.selection import Moving
-from delegate.lower.task import Task
+from delegate.lower.operation import Memory, Operation, Plan, Planning
+from delegate.lower.selection import Move, Moving
+from delegate.lower.task import Ref, Task
 from delegate.lower.tiling.geometry import Axis
 from delegate.lower.tiling.pooling import Pooling
 from delegate.model.graph import Activation, Padding
@@ -33,7 +33,7 @@ from delegate.ops.shared.convolution import (
     most_kernel,
     most_stride,
 )
-from delegate.ops.shared.moving import task_plan
+from delegate.ops.shared.moving import move_plan
 from delegate.ops.shared.pooling import counts, regions, summing_footprint
 
 
@@ -145,23 +145,23 @@ def _bordered(
     whole = replace(whole, padding=(rows.pad, columns.pad))
     inside = [*itertools.product(regions(rows), regions(columns))]
 
-    def tasks(memory: Memory, moving: Moving) -> Iterable[Task]:
-        def image(source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
-            conv = replace(
-                whole,
-                source=source,
-                target=target,
-                input_view=source.elements,
-                output_view=target.elements,
-            )
-            for (row, high), (column, wide) in inside:
-                part = replace(conv, factors=factors_of(high * wide))
-                stages = half_conv_stages(part, operand_channels(part), moving.constants)
-                yield from tile_tasks(part, stages, moving.constants, (row, column))
+    def tasks(moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref) -> Iterator[Task]:
+        conv = replace(
+            whole,
+            source=source,
+            target=target,
+            input_view=source.elements,
+            output_view=target.elements,
+        )
+        for (row, high), (column, wide) in inside:
+            part = replace(conv, factors=factors_of(high * wide))
+            stages = half_conv_stages(part, operand_channels(part), moving.constants)
+            yield from tile_tasks(part, stages, moving.constants, (row, column))
 
-        return image_by_image(operation, memory, image)
-
-    found = task_plan(planning, operation, summing_footprint(planning, operation), tasks)
+    touched = summing_footprint(planning, operation)
+    ((_, reads),) = touched.reads
+    move = Move(tasks, reads, touched.writes, surface_pixels=touched.surface_pixels)
+    found = move_plan(planning, operation, move, by_image=True, as_bytes=False)
     return found.within(mean_bound(whole, counts=counts(pooling)))
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from delegate.chip.chip import Chip
-from delegate.model.graph import Node, Tensor
+from delegate.model.graph import Node
 from delegate.ops.operator import Constraint, GraphFacts, constraint, named
 from delegate.ops.shared import common
 
@@ -18,28 +16,22 @@ height and channels are columns (``view_of``).
 PROBABILITY_SCALE = 1 / 256
 
 
-def other_rank(tensors: Iterable[Tensor], least: int, most: int) -> str | None:
-    """The first of ``tensors`` whose rank is not in the range; None: there is none."""
-    found = next((tensor for tensor in tensors if not least <= len(tensor.shape) <= most), None)
-    return None if found is None else f"{named(found)} has the shape {list(found.shape)}"
-
-
 @constraint(most=MOST_RANK)
 def rank_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Inputs and outputs must have rank 0 to {most}."""
-    return other_rank(facts.features(node), 0, MOST_RANK)
+    return common.other_rank(facts.features(node), 0, MOST_RANK)
 
 
 @constraint(most=MOST_RANK)
 def feature_rank(facts: GraphFacts, node: Node) -> str | None:
     """Inputs and outputs must have rank 1 to {most}."""
-    return other_rank(facts.features(node), 1, MOST_RANK)
+    return common.other_rank(facts.features(node), 1, MOST_RANK)
 
 
 @constraint(rank=RANK)
 def image_rank(facts: GraphFacts, node: Node) -> str | None:
     """Input and output must have rank {rank}."""
-    return other_rank(facts.features(node), RANK, RANK)
+    return common.other_rank(facts.features(node), RANK, RANK)
 
 
 def other_shape(facts: GraphFacts, node: Node) -> str | None:

@@ -21,7 +21,8 @@ from delegate.ops.shared.common import FEATURE_TYPES
 from delegate.ops.shared.dilations import with_constant
 from delegate.ops.shared.reductions import ReducerOptions, sums_channels
 
-_SUMS: Final = ("MEAN", "SUM")
+SUMS: Final = frozenset({"MEAN", "SUM"})
+"""The operators whose results may drop a dimension: graphs without them keep all."""
 _COUNTING: Final = ("EXPAND_DIMS", "SQUEEZE")
 _RESHAPES: Final = ("RESHAPE", *_COUNTING)
 
@@ -97,7 +98,7 @@ def _alike(
 
 def _kept(graph: Graph, node: Node) -> Node | None:
     """Return ``node`` with the dimension; None: it is no sum of 8 bits over channels without it."""
-    options = node.options_as(ReducerOptions) if node.op in _SUMS else None
+    options = node.options_as(ReducerOptions) if node.op in SUMS else None
     if options is None or options.keep_dims or len(node.inputs) != 2:
         return None
     source, result = (graph.tensor(index) for index in (node.inputs[0], node.outputs[0]))

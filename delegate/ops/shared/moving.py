@@ -7,7 +7,7 @@ plans of operations that read feature maps and write a result, with what they to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,12 +21,11 @@ from delegate.lower.binary_elementwise import constant_operand
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, view_of, whole_channels
 from delegate.lower.moves import cut, plan_join
-from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image, plan_of
+from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.lower.selection import Move, Moving, Selection
 from delegate.lower.task import Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.lower.weights import dense_channels
 from delegate.model.graph import Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import (
@@ -101,7 +100,7 @@ def cutting(
         if part is None:
             return _plan_moved_parts(planning, operation, record)
         move = cut(planning.chip, part, whole_channels(result))
-        return move_plan(planning, operation, **move._asdict())
+        return move_plan(planning, operation, move)
 
     record = Operator(
         name=name,
@@ -120,10 +119,10 @@ def cutting(
 
 
 def _source_of(planning: Planning, memory: Memory, operand: int) -> DeviceTensor:
-    """Return an operand as bytes, a constant among those of the program."""
+    """Return an operand, a constant among those of the program."""
     tensor = planning.graph.tensor(operand)
     if tensor.constant is None:
-        return memory.tensors[operand].as_bytes
+        return memory.tensors[operand]
     return constant_operand(planning.chip, tensor, view_of(tensor.shape), memory.constants)
 
 
@@ -139,27 +138,7 @@ def _plan_moved_parts(planning: Planning, operation: Operation, record: Operator
             problem = f"it moves {list(graph.tensor(operand).shape)}"
             raise LoweringError(node.index, FORM_IS_KNOWN, problem)
         found.append((operand, move))
-    moves = [move for _, move in found]
-    reads: dict[int, int] = {}
-    for operand, move in found:
-        if graph.tensor(operand).constant is None:
-            reads[operand] = max(move.reads, reads.get(operand, 0))
-    footprint = Footprint(
-        node,
-        tuple(reads.items()),
-        operation.result,
-        max(move.writes for move in moves),
-        work_bytes=max(move.work_bytes for move in moves),
-        surface_pixels=max(move.surface_pixels for move in moves),
-    )
-
-    def made(memory: Memory, moving: Moving) -> Iterable[Task]:
-        target = memory.tensors[operation.result].as_bytes
-        for operand, move in found:
-            source = _source_of(planning, memory, operand)
-            yield from move.tasks(moving, source, target, memory.work)
-
-    return task_plan(planning, operation, footprint, made)
+    return _moves_plan(planning, operation, found)
 
 
 def plan_rearranged(
@@ -179,9 +158,9 @@ def plan_rearranged(
         wide[:outputs, :, :, :inputs] = weights
         return moving.move(source, target, wide, selection)
 
-    read = dense_channels(inputs, chip.groups)
+    read = chip.groups.dense_lanes(inputs)
     written = chip.groups.surfaces_written(outputs, is_depthwise=False)
-    return move_plan(planning, operation, tasks, reads=surfaces_of(read), writes=written)
+    return move_plan(planning, operation, Move(tasks, surfaces_of(read), written))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,37 +218,48 @@ def map_between(chip: Chip, like: DeviceTensor, place: Ref) -> DeviceTensor:
 def move_plan(
     planning: Planning,
     operation: Operation,
-    tasks: Callable[[Moving, DeviceTensor, DeviceTensor, Ref], Iterable[Task]],
+    move: Move,
     *,
-    reads: int,
-    writes: int,
-    work_bytes: int = 0,
-    surface_pixels: int = 1,
     by_image: bool = False,
     as_bytes: bool = True,
 ) -> Plan:
-    """Return the plan of a ``Move``, of the operand to the result, or of every image of both if
-    ``by_image``, as the tensors of bytes that they are unless ``as_bytes`` is False.
+    """Return the plan of ``move`` from the operand to the result, or from every image of the one to
+    that of the other if ``by_image``, as the tensors of bytes that they are unless ``as_bytes`` is
+    False.
     """
+    moves = [(operation.operands[0], move)]
+    return _moves_plan(planning, operation, moves, by_image=by_image, as_bytes=as_bytes)
+
+
+def _moves_plan(
+    planning: Planning,
+    operation: Operation,
+    moves: Sequence[tuple[int, Move]],
+    *,
+    by_image: bool = False,
+    as_bytes: bool = True,
+) -> Plan:
+    """Return the plan of ``moves``, one after the other, each of an operand; see ``move_plan``."""
+    reads: dict[int, int] = {}
+    for operand, move in moves:
+        if planning.graph.tensor(operand).constant is None:
+            reads[operand] = max(move.reads, reads.get(operand, 0))
     footprint = Footprint(
         operation.node,
-        ((operation.operands[0], reads),),
+        tuple(reads.items()),
         operation.result,
-        writes,
-        work_bytes=work_bytes,
-        surface_pixels=surface_pixels,
+        writes=max(move.writes for _, move in moves),
+        work_bytes=max(move.work_bytes for _, move in moves),
+        surface_pixels=max(move.surface_pixels for _, move in moves),
     )
 
-    def made(memory: Memory, moving: Moving) -> Iterable[Task]:
-        place = memory.work
-
-        def moved(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
-            if as_bytes:
-                source, target = source.as_bytes, target.as_bytes
-            return tasks(moving, source, target, place)
-
-        if by_image:
-            return image_by_image(operation, memory, moved)
-        return moved(*(memory.tensors[t] for t in (operation.operands[0], operation.result)))
+    def made(memory: Memory, moving: Moving) -> Iterator[Task]:
+        for operand, move in moves:
+            ends = _source_of(planning, memory, operand), memory.tensors[operation.result]
+            source, target = (end.as_bytes for end in ends) if as_bytes else ends
+            images = range(source.view.images) if by_image else ()
+            pairs = [(source.image(image), target.image(image)) for image in images]
+            for pair in pairs or [(source, target)]:
+                yield from move.tasks(moving, *pair, memory.work)
 
     return task_plan(planning, operation, footprint, made)

@@ -8,10 +8,10 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Side, border
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
+from delegate.ops.shared.common import other_rank
 from delegate.ops.shared.image_rules import (
     RANK,
     of_kept_values,
-    other_rank,
     other_shape,
     output_sides_in_range,
 )
@@ -76,4 +76,4 @@ def plan_border(planning: Planning, operation: Operation, value: int) -> Plan:
     before, after = source.view, planning.tensor(operation.result).view
     lanes = (channels[0] * source.element.bytes, channels[1] * source.element.bytes)
     move = border(planning.chip, (rows, columns, lanes), value, before, after)
-    return move_plan(planning, operation, **move._asdict(), by_image=True)
+    return move_plan(planning, operation, move, by_image=True)

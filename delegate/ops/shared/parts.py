@@ -107,6 +107,11 @@ def _is_free(graph: Graph, operand: int, result: int, shift: Position | None, is
     return abs(shift[2]) + part == whole or part % CHANNELS_PER_SURFACE == 0
 
 
+def is_spread(tensor: Tensor) -> bool:
+    """Return whether the host brings elements elsewhere while it converts: those of 8 bits."""
+    return tensor.dtype in common.FEATURE_TYPES
+
+
 def parts_of(graph: Graph, operator: Operator, node: Node) -> tuple[Part, ...]:
     """Return the operands as parts of the result of a join, or the results as parts of the operand.
     Raises MapError where one is no box there, or a shape is not known.

@@ -32,7 +32,6 @@ from delegate.lower.selection import Moving, Selection
 from delegate.lower.task import Task
 from delegate.lower.tiling.geometry import Axis, depthwise_cycles
 from delegate.lower.tiling.pooling import Pooling
-from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
@@ -156,7 +155,7 @@ def summing_footprint(planning: Planning, operation: Operation) -> Footprint:
     """Return the footprint of a depthwise convolution over whole groups."""
     channels = planning.tensor(operation.operands[0]).view.channels
     groups = planning.chip.groups
-    read = depthwise_channels(channels, groups) // CHANNELS_PER_SURFACE
+    read = groups.depthwise_lanes(channels) // CHANNELS_PER_SURFACE
     written = groups.surfaces_written(channels, is_depthwise=True)
     reads = ((operation.operands[0], read),)
     unit = planning.chip.groups.surface_pixels(is_depthwise=True)

@@ -21,7 +21,7 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
 from delegate.lower.selection import Move
-from delegate.model.graph import Graph, Node, Tensor, read_only
+from delegate.model.graph import Graph, Node, read_only
 from delegate.model.index_map import Digit, IndexMap, MapError, identity
 from delegate.model.operator_options import Options
 from delegate.ops.operator import (
@@ -38,7 +38,7 @@ from delegate.ops.operator import (
     is_in_half,
     named,
 )
-from delegate.ops.shared import common, half_records
+from delegate.ops.shared import half_records
 from delegate.ops.shared.image_rules import (
     feature_rank,
     of_kept_values,
@@ -47,7 +47,7 @@ from delegate.ops.shared.image_rules import (
 )
 from delegate.ops.shared.maps import integers
 from delegate.ops.shared.moving import move_plan
-from delegate.ops.shared.parts import is_free, rearrangement_of
+from delegate.ops.shared.parts import is_free, is_spread, rearrangement_of
 from delegate.ops.shared.pooling import pool_rank
 
 MOST_NODES = 8
@@ -138,11 +138,6 @@ def new_shape_constant(facts: GraphFacts, node: Node) -> str | None:
     """The new shape, axis or axes must be constant."""
     wrong = next((t for t in facts.inputs(node)[1:] if t.constant is None), None)
     return None if wrong is None else f"{named(wrong)} is computed while running"
-
-
-def is_spread(tensor: Tensor) -> bool:
-    """Return whether the host brings elements elsewhere while it converts: those of 8 bits."""
-    return tensor.dtype in common.FEATURE_TYPES
 
 
 def _is_first(facts: GraphFacts, node: Node) -> bool:
@@ -243,7 +238,7 @@ def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
         raise LoweringError(last.index, rule, problem)
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        return move_plan(planning, operation, **move._asdict())
+        return move_plan(planning, operation, move)
 
     is_half = is_in_half(facts.graph, last)
     if is_half:

@@ -30,7 +30,8 @@ Numbers = npt.NDArray[Any]
 MOST_NUMBERS: Final = 64
 """A result of more numbers is no shape: TensorFlow Lite's tensors have up to eight dimensions."""
 
-_INTEGERS = (DType.INT32, DType.INT64)
+INTEGERS = (DType.INT32, DType.INT64)
+"""The types of shapes: a graph whose nodes give neither computes none."""
 
 
 def with_shape_constants(graph: Graph) -> Graph:
@@ -45,7 +46,7 @@ def with_shape_constants(graph: Graph) -> Graph:
             continue
         result = graph.tensor(node.outputs[0])
         numbers = _value(graph, node, known)
-        if numbers is None or result.dtype not in _INTEGERS or result.index in known:
+        if numbers is None or result.dtype not in INTEGERS or result.index in known:
             continue
         if numbers.size > MOST_NUMBERS or numbers.shape != result.shape:
             continue
@@ -60,7 +61,7 @@ def with_shape_constants(graph: Graph) -> Graph:
 def is_shape_arithmetic(graph: Graph, node: Node) -> bool:
     """Return whether ``node`` gives numbers that ``with_shape_constants`` found."""
     kinds = [graph.tensor(t).dtype for t in node.outputs]
-    return node.op in _RULES and all(kind in _INTEGERS for kind in kinds)
+    return node.op in _RULES and all(kind in INTEGERS for kind in kinds)
 
 
 def _constants(graph: Graph) -> dict[int, Numbers]:
@@ -70,7 +71,7 @@ def _constants(graph: Graph) -> dict[int, Numbers]:
         tensor.index: tensor.constant
         for tensor in graph.tensors
         if tensor.constant is not None
-        and tensor.dtype in _INTEGERS
+        and tensor.dtype in INTEGERS
         and tensor.constant.size <= MOST_NUMBERS
         and not tensor.is_variable
         and tensor.index not in written

@@ -26,11 +26,13 @@ from delegate.lower.numerics.pipeline import OutConvert
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Side, mirror
 from delegate.lower.selection import (
+    Move,
     Moving,
     Selection,
     is_depthwise,
     kernels,
     map_bytes,
+    surface_pixels,
     surfaces_written,
 )
 from delegate.lower.task import Ref, Task
@@ -179,13 +181,11 @@ def plan_passes(planning: Planning, operation: Operation, rows: Ramp, columns: R
         yield from passes.blended(wide, blended)
         yield from passes.results(blended, target)
 
-    return move_plan(
-        planning,
-        operation,
+    move = Move(
         image,
-        reads=surfaces_of(view.channels),
-        writes=surfaces_written(chip, view.channels),
-        work_bytes=room + map_bytes(chip, pixels, view.channels),
-        surface_pixels=chip.groups.surface_pixels(is_depthwise(chip, view.channels)),
-        by_image=True,
+        surfaces_of(view.channels),
+        surfaces_written(chip, view.channels),
+        room + map_bytes(chip, pixels, view.channels),
+        surface_pixels(chip, view.channels),
     )
+    return move_plan(planning, operation, move, by_image=True)
