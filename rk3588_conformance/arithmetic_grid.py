@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.graph import Activation, DType
-from rk3588_conformance.builder import layers
-from rk3588_conformance.builder.layers import Arithmetic, conv, depthwise
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from delegate.model.graph import DType
+from rk3588_conformance.builder.layers import Arithmetic, Window
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
-from rk3588_conformance.case import Family
-from rk3588_conformance.grid import Value
-from rk3588_conformance.own_grid import TYPES, dtype_of, is_per_channel, layer_grid, window_of
+from rk3588_conformance.grid import TYPES, Values, layer_grid
+from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import Numbers
 from rk3588_conformance.tolerance import NONE
 
@@ -27,12 +24,11 @@ _OPERATORS = ("conv", "depthwise")
 _CHANNELS = 18
 
 
-def _layer(
-    operator: str, builder: ModelBuilder, rng: np.random.Generator, x: int, numbers: Numbers
-) -> int:
-    if operator == "conv":
-        return conv(builder, rng, x, 21, window_of("3x3", "1x2"), numbers)
-    return depthwise(builder, rng, x, window_of("3x3", "1x2"), numbers)
+def _layer(net: Net, v: Values, numbers: Numbers) -> int:
+    window = Window(3, 3, 1, 2)
+    if v.operator == "conv":
+        return net.conv(net.x, 21, window, numbers)
+    return net.depthwise(net.x, window, numbers)
 
 
 @layer_grid(
@@ -45,24 +41,17 @@ def _layer(
     scale=("narrow", "wide"),
     type=TYPES,
 )
-def _activations(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, operator: str, activation: str,
-    zero_point: int, scale: str, type: str, **_: Value,
-) -> int:  # fmt: skip
+def _activations(net: Net, v: Values) -> int:
     """Every clamp with every kind of zero point; at scale 0.013 the range ends before 6."""
-    real_scale = {"narrow": 0.013, "wide": 0.047}[scale]
-    numbers = Numbers(
-        per_channel=is_per_channel(type),
-        activation=Activation[activation],
-        output=one_scale(real_scale, zero_point + LIMITS[dtype_of(type)][0]),
-    )
-    return _layer(operator, builder, rng, x, numbers)
+    real_scale = {"narrow": 0.013, "wide": 0.047}[v.scale]
+    output = one_scale(real_scale, v.zero_point + LIMITS[v.dtype][0])
+    return _layer(net, v, replace(v.layer_numbers, activation=v.clamp, output=output))
 
 
 @layer_grid(
     "ZeroPoints.Op/",
     differing=NONE,
-    input_quantization=lambda rng, dtype, input, **_: one_scale(0.02, input),
+    input_quantization=lambda _, v: one_scale(0.02, v.input),
     size="8x11",
     channels=_CHANNELS,
     type="uint8",
@@ -70,40 +59,33 @@ def _activations(
     input=_LEVELS,
     weights=_LEVELS,
 )
-def _zero_points(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, operator: str, weights: int,
-    **_: Value,
-) -> int:  # fmt: skip
+def _zero_points(net: Net, v: Values) -> int:
     """uint8 with zero points at the ends; padding must be the input's zero point."""
-    return _layer(operator, builder, rng, x, Numbers(weight_zero_point=weights))
+    return _layer(net, v, Numbers(weight_zero_point=v.weights))
 
 
-def _extreme_arithmetic(
-    rng: np.random.Generator, kind: str, shape: tuple[int, ...], multiplier: float, ratio: float
-) -> Arithmetic:
+def _extreme_arithmetic(net: Net, v: Values, multiplier: float, ratio: float) -> Arithmetic:
     """Weights so small that multipliers near and above one leave the output its range.
 
     The input has scale 0.02 and the output 0.05; ``multiplier`` is that of the largest channel,
     ``ratio`` the largest over the smallest.
     """
-    dtype = dtype_of(kind)
-    reach = 2 if multiplier > 0.01 else 127
-    zero_point = 0 if dtype is DType.INT8 else 128
-    values = rng.integers(-reach, reach + 1, shape) + zero_point
-    channels = shape[0]
+    reach, rng, channels = 2 if multiplier > 0.01 else 127, net.rng, v.outputs
+    zero_point = 0 if v.dtype is DType.INT8 else 128
+    values = rng.integers(-reach, reach + 1, (channels, 1, 1, v.inputs)) + zero_point
     spread = np.ones(1)
-    if is_per_channel(kind):
+    if v.is_per_channel:
         spread = np.exp(-rng.uniform(0, np.log(ratio), channels))
         spread[0], spread[-1] = 1.0, 1 / ratio
     base = multiplier * 0.05 / 0.02
     return Arithmetic(
-        weights=values.astype(dtype.element.dtype),
+        weights=values.astype(v.dtype.element.dtype),
         weight_zero_point=zero_point,
-        per_channel=is_per_channel(kind),
+        per_channel=v.is_per_channel,
         weight_scales=tuple(float(base * s) for s in spread),
         bias=rng.integers(-50, 51, channels).astype(np.int32),
         output_scale=0.05,
-        output_zero_point=LIMITS[dtype][0] + int(rng.integers(100, 156)),
+        output_zero_point=LIMITS[v.dtype][0] + int(rng.integers(100, 156)),
     )
 
 
@@ -118,23 +100,19 @@ _RATIOS = {"1": 1.0, "50": 50.0, "1e4": 1e4, "7e8": 7e8}
 
 @layer_grid(
     "Multipliers.Op/",
-    input_quantization=lambda rng, dtype, **_: one_scale(0.02, LIMITS[dtype][0] + 120),
-    input_shape=lambda inputs, **_: (1, 7, 9, inputs),
-    is_in=lambda ratio, type, **_: is_per_channel(type) or ratio == "1",
+    input_quantization=lambda _, v: one_scale(0.02, LIMITS[v.dtype][0] + 120),
+    input_shape=lambda v: (1, 7, 9, v.inputs),
+    is_in=lambda v: v.is_per_channel or v.ratio == "1",
+    outputs=13,
     multiplier=tuple(_VALUES),
     ratio=tuple(_RATIOS),
     inputs=(1, 24),
     type=TYPES,
 )
-def _multipliers(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, multiplier: str, ratio: str,
-    inputs: int, type: str,
-) -> int:  # fmt: skip
+def _multipliers(net: Net, v: Values) -> int:
     """Return multipliers from 1e-11 to 100, and channels that differ by up to 7e8."""
-    arithmetic = _extreme_arithmetic(
-        rng, type, (13, 1, 1, inputs), _VALUES[multiplier], _RATIOS[ratio]
-    )
-    return layers.conv(builder, rng, x, 13, layers.Window(), arithmetic=arithmetic)
+    arithmetic = _extreme_arithmetic(net, v, _VALUES[str(v.multiplier)], _RATIOS[v.ratio])
+    return net.conv(net.x, v.outputs, Window(), arithmetic)
 
 
 def _near_ends(rng: np.random.Generator, bias: IntArray) -> IntArray:
@@ -167,8 +145,8 @@ _BIASES = {
 
 @layer_grid(
     "Biases.Op/",
-    input_quantization=lambda rng, dtype, **_: one_scale(0.02, LIMITS[dtype][0] + 131),
-    is_in=lambda operator, bias, **_: operator == "depthwise" or bias != "absent",
+    input_quantization=lambda _, v: one_scale(0.02, LIMITS[v.dtype][0] + 131),
+    is_in=lambda v: v.operator == "depthwise" or v.bias != "absent",
     size="6x7",
     channels=_CHANNELS,
     operator=_OPERATORS,
@@ -176,15 +154,12 @@ _BIASES = {
     activation=("NONE", "RELU", "RELU6"),
     type=TYPES,
 )
-def _biases(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, operator: str, bias: str,
-    activation: str, type: str, **_: Value,
-) -> int:  # fmt: skip
+def _biases(net: Net, v: Values) -> int:
     """Absent, zero, and near the ends of int32; dead channels (weights all zero) at the very end,
     as pruned models have them. TensorFlow Lite's CONV_2D does not exist without a bias.
     """
-    kind, is_dense, dtype = _BIASES[bias], operator == "conv", dtype_of(type)
-    zero_point = 0 if dtype is DType.INT8 else 119
+    kind, is_dense, rng = _BIASES[v.bias], v.operator == "conv", net.rng
+    zero_point = 0 if v.dtype is DType.INT8 else 119
     weights = rng.integers(-100, 101, (_CHANNELS if is_dense else 1, 3, 3, _CHANNELS)) + zero_point
     values = kind.change(rng, rng.integers(-20000, 20000, _CHANNELS).astype(np.int32))
     if kind.of_dead is not None:
@@ -192,18 +167,14 @@ def _biases(
         weights[dead if is_dense else (..., dead)] = zero_point
         values[dead] = kind.of_dead
     arithmetic = Arithmetic(
-        activation=Activation[activation],
-        per_channel=is_per_channel(type),
-        weights=weights.astype(dtype.element.dtype),
+        activation=v.clamp,
+        per_channel=v.is_per_channel,
+        weights=weights.astype(v.dtype.element.dtype),
         weight_zero_point=zero_point,
         bias=values,
         has_bias=kind.is_there,
         output_scale=0.03,
     )
-    window = layers.Window(3, 3)
     if is_dense:
-        return layers.conv(builder, rng, x, _CHANNELS, window, arithmetic=arithmetic)
-    return layers.depthwise(builder, rng, x, window, arithmetic=arithmetic)
-
-
-FAMILIES: tuple[Family, ...] = (_activations, _zero_points, _multipliers, _biases)
+        return net.conv(net.x, _CHANNELS, v.kernel_window, arithmetic)
+    return net.depthwise(net.x, v.kernel_window, arithmetic)

@@ -1,35 +1,24 @@
-"""CONV_2D beyond Teflon's grid: shapes, channels, dilation, batch, groups, kernels."""
+"""Convolutions beyond Teflon's grid: dense, depthwise, and dilated as converters store them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from rk3588_conformance.builder.layers import conv
+from delegate.model.graph import Padding
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.case import Case, Family
-from rk3588_conformance.grid import Grid, Value, grid
-from rk3588_conformance.own_grid import (
-    PADDINGS,
-    TYPES,
-    differing_of,
-    dtype_of,
-    fits,
-    layer_grid,
-    model,
-    numbers_of,
-    pair,
-    window_in,
-    window_of,
-)
-from rk3588_conformance.random_layers import draw_quantization
+from rk3588_conformance.grid import PADDINGS, TYPES, Grid, Values, layer_grid, model_grid, pair
+from rk3588_conformance.net import Net
+from rk3588_conformance.random_layers import Numbers
 
 _ODD_CHANNELS = (1, 3, 7, 16, 17, 31, 37, 67)
 _PADDINGS = tuple(PADDINGS)
 
 
-@grid(
+@model_grid(
     "ConvShapes.Op/",
     h=(1, 7, 13, 29),
     w=(1, 5, 11, 31),
@@ -37,49 +26,32 @@ _PADDINGS = tuple(PADDINGS)
     stride=("1x1", "2x1", "2x3"),
     padding=_PADDINGS,
     type=TYPES,
-    is_in=lambda h, w, **values: fits(window_in(values), h, w),
+    is_in=lambda v: v.fits(v.h, v.w),
 )
-def _shapes(
-    name: str, *, h: int, w: int, kernel: str, stride: str, padding: str, type: str
-) -> Case:
+def _conv_shapes(net: Net, v: Values) -> int:
     """Height and width that differ, down to one pixel; channels drawn by name."""
-    dtype, window = dtype_of(type), window_of(kernel, stride, padding=padding)
-
-    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-        ic, oc = (int(c) for c in rng.choice(_ODD_CHANNELS, 2))
-        x = builder.input("input", (1, h, w, ic), dtype, draw_quantization(rng, dtype))
-        return conv(builder, rng, x, oc, window, numbers_of(type))
-
-    build = model("ConvShapes", body)
-    return Case(name, "ConvShapes", build, differing=differing_of(type))
+    inputs, outputs = (int(c) for c in net.rng.choice(_ODD_CHANNELS, 2))
+    x = net.input("input", (1, v.h, v.w, inputs), v.dtype, net.drawn(v.dtype))
+    return net.conv(x, outputs, v.kernel_window, v.layer_numbers)
 
 
-def _input_shape(
-    *, size: str, batch: int = 1, groups: int = 1, inputs: int = 1, input_channels: int = 0,
-    **_: Value,
-) -> tuple[int, ...]:  # fmt: skip
-    return (batch, *pair(size), groups * (input_channels or inputs))
+def _convolutions(label: str, **axes: Any) -> Grid:
+    """Kernels of 3 x 3, but for what ``axes`` say."""
+
+    def layer(net: Net, v: Values) -> int:
+        outputs = v.groups * (v.output_channels or v.outputs)
+        return net.conv(net.x, outputs, v.kernel_window, v.layer_numbers, groups=v.groups)
+
+    return layer_grid(
+        f"{label}.Op/",
+        input_shape=lambda v: v.map_shape(v.groups * (v.input_channels or v.inputs)),
+        **axes,
+    )(layer)
 
 
-def _layer(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, type: str, groups: int = 1,
-    outputs: int = 1, output_channels: int = 0, **values: Value,
-) -> int:  # fmt: skip
-    window, channels = window_in(values), groups * (output_channels or outputs)
-    return conv(builder, rng, x, channels, window, numbers_of(type), groups=groups)
-
-
-def _grid(label: str, **axes: Any) -> Grid:
-    """Kernels of 3 x 3, but for what ``axes`` say; of each of the groups, if there are any, so many
-    inputs and outputs.
-    """
-    return layer_grid(f"{label}.Op/", input_shape=_input_shape, **axes)(_layer)
-
-
-FAMILIES: tuple[Family, ...] = (
-    _shapes,
+_CONVOLUTIONS = (
     # Around the sizes of groups, and into the thousands.
-    _grid(
+    _convolutions(
         "ConvChannels",
         size="4x5",
         input_channels=(2, 3, 15, 16, 17, 31, 33, 47, 49, 65, 97, 129, 257, 512, 1021, 2048),
@@ -87,7 +59,7 @@ FAMILIES: tuple[Family, ...] = (
         kernel=("1x1", "3x3"),
         type=("uint8", "per_channel"),
     ),
-    _grid(
+    _convolutions(
         "ConvDilation",
         size="23x37",
         inputs=19,
@@ -98,7 +70,7 @@ FAMILIES: tuple[Family, ...] = (
         padding=_PADDINGS,
         type=TYPES,
     ),
-    _grid(
+    _convolutions(
         "ConvBatch",
         size="11x7",
         inputs=19,
@@ -110,7 +82,7 @@ FAMILIES: tuple[Family, ...] = (
         type=TYPES,
     ),
     # Grouped convolution: each group of outputs sees its own input channels.
-    _grid(
+    _convolutions(
         "ConvGroups",
         size="9x13",
         groups=(2, 3, 4, 8),
@@ -121,7 +93,7 @@ FAMILIES: tuple[Family, ...] = (
         type=("int8", "per_channel"),
     ),
     # Up to the largest kernel.
-    _grid(
+    _convolutions(
         "ConvKernels",
         size="37x33",
         inputs=5,
@@ -130,7 +102,7 @@ FAMILIES: tuple[Family, ...] = (
         padding=_PADDINGS,
         type=TYPES,
     ),
-    _grid(
+    _convolutions(
         "ConvStrides",
         size="29x31",
         inputs=12,
@@ -141,7 +113,7 @@ FAMILIES: tuple[Family, ...] = (
         type=TYPES,
     ),
     # Patches: strides beyond the register's.
-    _grid(
+    _convolutions(
         "ConvPatches",
         size="67x53",
         inputs=(1, 3, 16),
@@ -153,7 +125,7 @@ FAMILIES: tuple[Family, ...] = (
         type=TYPES,
     ),
     # More weights per output than CBUF holds for a group of kernels.
-    _grid(
+    _convolutions(
         "ConvManyInputs",
         size="5x4",
         outputs=41,
@@ -163,3 +135,125 @@ FAMILIES: tuple[Family, ...] = (
         type=TYPES,
     ),
 )
+
+
+def _depthwise(label: str, **axes: Any) -> Grid:
+    """Kernels of 3 x 3, but for what ``axes`` say; without combinations that have no output."""
+
+    def layer(net: Net, v: Values) -> int:
+        return net.depthwise(net.x, v.kernel_window, v.layer_numbers, multiplier=v.multiplier)
+
+    return layer_grid(f"{label}.Op/", is_in=lambda v: v.has_output, **axes)(layer)
+
+
+_DEPTHWISE = (
+    _depthwise(
+        "DepthwiseShapes",
+        size=("7x13", "1x31", "23x1", "29x17"),
+        channels=(2, 17, 64, 65, 97, 130),
+        kernel=("1x1", "3x3", "5x2"),
+        stride=("1x1", "2x1", "3x2"),
+        padding=_PADDINGS,
+        type=TYPES,
+    ),
+    _depthwise(
+        "DepthMultiplier",
+        size="9x14",
+        multiplier=(2, 3, 4, 8),
+        channels=(1, 3, 8, 16, 33),
+        stride=("1x1", "2x2"),
+        type=TYPES,
+    ),
+    _depthwise(
+        "DepthwiseDilation",
+        size="25x31",
+        channels=70,
+        dilation=("2x2", "1x3", "4x5"),
+        kernel=("3x3", "2x5"),
+        padding=_PADDINGS,
+        type=TYPES,
+    ),
+    _depthwise(
+        "DepthwiseBatch",
+        size="12x7",
+        batch=(2, 5),
+        channels=(5, 67),
+        stride=("1x1", "2x2"),
+        type=TYPES,
+    ),
+    _depthwise(
+        "DepthwiseKernels",
+        size="34x37",
+        channels=19,
+        kernel=("2x2", "4x7", "7x7", "11x11", "31x1", "1x31", "31x31"),
+        padding=_PADDINGS,
+        type=TYPES,
+    ),
+)
+
+
+def moved(
+    builder: ModelBuilder, op: str, x: int, shape: Sequence[int], *numbers: Sequence[object]
+) -> int:
+    """The result of an operator that moves values, of ``shape``."""
+    spec = builder.spec(x)
+    given = [builder.constant(f"{op} {x} {n}", np.array(one, np.int32))
+             for n, one in enumerate(numbers)]  # fmt: skip
+    result = builder.tensor(f"{op} of {x}", tuple(shape), spec.dtype, spec.quantization)
+    builder.operator(op, (x, *given), (result,))
+    return result
+
+
+def dilated(
+    net: Net,
+    x: int,
+    kernel: tuple[int, int],
+    blocks: tuple[int, int],
+    numbers: Numbers,
+    *,
+    is_depthwise: bool,
+    is_same: bool,
+) -> int:
+    """A convolution of rank 4; ``is_same``: the result has the size of the image."""
+    images, *size, channels = net.spec(x).shape
+    pads, crops = [], []
+    for side, count, block in zip(size, kernel, blocks, strict=True):
+        before = (count - 1) * block // 2 if is_same else 0
+        behind = (count - 1) * block - before if is_same else 0
+        more = -(side + before + behind) % block
+        pads.append((before, behind + more))
+        crops.append((0, more))
+    count = blocks[0] * blocks[1]
+    inner = [(n + sum(p)) // b for n, p, b in zip(size, pads, blocks, strict=True)]
+    split = moved(net, "SPACE_TO_BATCH_ND", x, (images * count, *inner, channels), blocks, pads)
+    window = Window(*kernel, padding=Padding.VALID)
+    if is_depthwise:
+        layer = net.depthwise(split, window, numbers)
+    else:
+        layer = net.conv(split, 19, window, numbers)
+    *_, rows, columns, outputs = net.spec(layer).shape
+    after = [n * b - c for n, b, (_, c) in zip((rows, columns), blocks, crops, strict=True)]
+    return moved(net, "BATCH_TO_SPACE_ND", layer, (images, *after, outputs), blocks, crops)
+
+
+@layer_grid(
+    "DilatedBlocks.Op/",
+    size="13x11",
+    layer=("conv", "depthwise"),
+    kernel=("3x3", "1x3", "2x2", "3x1"),
+    block=("2x2", "3x3", "2x1", "1x4"),
+    padding=("same", "valid"),
+    channels=(3, 24, 64),
+    images=(1, 2),
+    type=TYPES,
+    # A block alone in a direction says no dilation there, and depthwise taps are at most 64.
+    is_in=lambda v: v.layer == "conv" or (v.kernel, v.block) != ("3x3", "1x4"),
+)
+def _dilated_blocks(net: Net, v: Values) -> int:
+    """SPACE_TO_BATCH_ND, a convolution on blocks that became images, BATCH_TO_SPACE_ND. Borders may
+    be larger than the crops that take them off again.
+    """
+    return dilated(
+        net, net.x, pair(v.kernel), pair(v.block), v.layer_numbers,
+        is_depthwise=v.layer == "depthwise", is_same=v.padding == "same",
+    )  # fmt: skip

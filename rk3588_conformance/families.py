@@ -8,21 +8,14 @@ from pathlib import Path
 
 from delegate.errors import UsageError
 from rk3588_conformance import (
-    add_grid,
     arithmetic_grid,
     conv_grid,
-    dead_channel_grid,
-    dense_grid,
-    depthwise_grid,
-    dilation_grid,
     edge_grid,
-    edge_move_grid,
     function_grid,
     graph_grid,
     half_grid,
     half_map_grid,
     half_move_grid,
-    line_grid,
     model_files,
     move_grid,
     pair_grid,
@@ -30,27 +23,25 @@ from rk3588_conformance import (
     product_grid,
     rank_grid,
     rejected_cases,
-    reorder_grid,
     resize_grid,
     softmax_grid,
     sparse_grid,
     teflon_grid,
 )
 from rk3588_conformance.case import Case, Family
+from rk3588_conformance.grid import grids_of
 
 _GRIDS = (
-    teflon_grid, conv_grid, depthwise_grid, dilation_grid, dense_grid, dead_channel_grid,
-    product_grid, add_grid, pair_grid, function_grid, edge_grid, edge_move_grid, move_grid,
-    reorder_grid, rank_grid, arithmetic_grid, pool_grid, line_grid, softmax_grid, resize_grid,
-    graph_grid,
-    half_grid, half_move_grid, half_map_grid, sparse_grid, rejected_cases,
+    teflon_grid, conv_grid, product_grid, pair_grid, function_grid, edge_grid, move_grid, rank_grid,
+    arithmetic_grid, pool_grid, softmax_grid, resize_grid, graph_grid, half_grid, half_move_grid,
+    half_map_grid, sparse_grid, rejected_cases,
 )  # fmt: skip
 
 
 @cache
 def all_families(models: Path | None) -> tuple[Family, ...]:
     """The families in the order of the list. ``models``: the folder of public models, if any."""
-    made = (family for grid in _GRIDS for family in grid.FAMILIES)
+    made = (family for module in _GRIDS for family in grids_of(module))
     return (*made, *model_files.families(models))
 
 

@@ -6,29 +6,19 @@ The DPU looks results up, so all of them have to be equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from delegate.model.graph import Activation, DType, Quantization
+from delegate.model.graph import Quantization
 from delegate.model.operator_options import Options
 from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from rk3588_conformance.builder.functions import function, quotient
-from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
-from rk3588_conformance.case import Family
-from rk3588_conformance.grid import Value
-from rk3588_conformance.own_grid import (
-    EIGHT_BITS,
-    constant,
-    dtype_of,
-    layer_grid,
-    shape_of,
-    values_of,
-)
+from rk3588_conformance.grid import EIGHT_BITS, Arrays, Values, layer_grid
+from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import draw_quantization
 from rk3588_conformance.tolerance import NONE
 
@@ -36,18 +26,18 @@ _VALUES = "1x1x1x256"
 _DRAWS = tuple(range(12))
 
 
-def _drawn_result(rng: np.random.Generator, dtype: DType, source: Quantization) -> Quantization:
-    low, high = LIMITS[dtype]
-    ratio = 10 ** rng.uniform(-1, 1) if rng.integers(8) else 1.0
-    return one_scale(source.scale * ratio, int(rng.integers(low, high + 1)))
+def _drawn_result(net: Net, x: int) -> Quantization:
+    low, high = LIMITS[net.spec(x).dtype]
+    ratio = 10 ** net.rng.uniform(-1, 1) if net.rng.integers(8) else 1.0
+    return one_scale(net.scaling(x).scale * ratio, int(net.rng.integers(low, high + 1)))
 
 
-def _probability(_: np.random.Generator, dtype: DType, __: Quantization) -> Quantization:
-    return Quantization((1 / 256,), (LIMITS[dtype][0],))
+def _probability(net: Net, x: int) -> Quantization:
+    return Quantization((1 / 256,), (LIMITS[net.spec(x).dtype][0],))
 
 
-def _symmetric_unit(_: np.random.Generator, dtype: DType, __: Quantization) -> Quantization:
-    return Quantization((1 / 128,), ((sum(LIMITS[dtype]) + 1) // 2,))
+def _symmetric_unit(net: Net, x: int) -> Quantization:
+    return Quantization((1 / 128,), ((sum(LIMITS[net.spec(x).dtype]) + 1) // 2,))
 
 
 def _any_slope(rng: np.random.Generator) -> Options:
@@ -58,10 +48,6 @@ def _either_formula(rng: np.random.Generator) -> Options:
     return GeluOptions(bool(rng.integers(2)))
 
 
-def _no_options(_: np.random.Generator) -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class _Function:
     """``result``: its quantisation. ``has_slope``: a second operand of one value. ``types``: those
@@ -69,21 +55,19 @@ class _Function:
     """
 
     name: str
-    result: Callable[[np.random.Generator, DType, Quantization], Quantization] = _drawn_result
-    options: Callable[[np.random.Generator], Options | None] = _no_options
+    result: Callable[[Net, int], Quantization] = _drawn_result
+    options: Callable[[np.random.Generator], Options | None] = lambda _: None
     has_slope: bool = False
     types: tuple[str, ...] = EIGHT_BITS
 
-    def add(self, builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+    def add(self, net: Net, x: int) -> int:
         """The function of ``x``."""
-        spec = builder.spec(x)
-        assert spec.quantization is not None
-        operands = [x]
+        operands, dtype = [x], net.spec(x).dtype
         if self.has_slope:
-            slope = rng.integers(1, 100, (1, 1, 1)).astype(spec.dtype.element.dtype)
-            operands.append(builder.constant("slope", slope, draw_quantization(rng, spec.dtype)))
-        result = self.result(rng, spec.dtype, spec.quantization)
-        return function(builder, self.name, operands, result, self.options(rng))
+            slope = net.rng.integers(1, 100, (1, 1, 1)).astype(dtype.element.dtype)
+            operands.append(net.constant("slope", slope, net.drawn(dtype)))
+        result = self.result(net, x)
+        return function(net, self.name, operands, result, self.options(net.rng))
 
 
 _ALL = (
@@ -98,26 +82,26 @@ _ALL = (
     *(_Function(name, types=("int8",)) for name in ("ABS", "EXP", "RELU_0_TO_1")),
 )
 _FUNCTIONS = {function.name: function for function in _ALL}
-
-
 _OPS = tuple(_FUNCTIONS)
 
 
-def _all_values(*, type: str, **_: Value) -> Sequence[npt.NDArray[np.generic]]:
-    return [values_of(dtype_of(type)).reshape(shape_of(_VALUES))]
+def _all_values(v: Values) -> Arrays:
+    return [v.levels.reshape(v.input_shape)]
 
 
-def _is_known(*, type: str, op: str = "", first: str = "", second: str = "", **_: Value) -> bool:
-    return all(type in _FUNCTIONS[name].types for name in (op, first, second) if name)
+def _is_known(v: Values) -> bool:
+    return all(v.type in _FUNCTIONS[name].types for name in _names(v))
 
 
-def _layer(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, op: str = "", first: str = "",
-    second: str = "", **_: Value,
-) -> int:  # fmt: skip
+def _names(v: Values) -> list[str]:
+    return [vars(v)[axis] for axis in ("op", "first", "second") if axis in vars(v)]
+
+
+def _layer(net: Net, v: Values) -> int:
     """``op``, or ``first`` and ``second`` behind it."""
-    for name in filter(None, (op, first, second)):
-        x = _FUNCTIONS[name].add(builder, rng, x)
+    x = net.x
+    for name in _names(v):
+        x = _FUNCTIONS[name].add(net, x)
     return x
 
 
@@ -160,9 +144,9 @@ _SLOPES = {
 }  # fmt: skip
 
 
-def _values_by_pixel(*, type: str, **_: Value) -> Sequence[npt.NDArray[np.generic]]:
-    values = values_of(dtype_of(type)).reshape(1, 16, 16, 1)
-    return [np.ascontiguousarray(np.broadcast_to(values, (1, 16, 16, 19)))]
+def _values_by_pixel(v: Values) -> Arrays:
+    values = v.levels.reshape(1, 16, 16, 1)
+    return [np.ascontiguousarray(np.broadcast_to(values, v.input_shape))]
 
 
 @layer_grid(
@@ -174,24 +158,17 @@ def _values_by_pixel(*, type: str, **_: Value) -> Sequence[npt.NDArray[np.generi
     draw=_DRAWS,
     type=EIGHT_BITS,
 )
-def _slopes(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, slopes: str, **_: Value
-) -> int:
+def _slopes(net: Net, v: Values) -> int:
     """PRELU with slopes of their own: every value with every slope."""
-    spec = builder.spec(x)
-    assert spec.quantization is not None
-    scale = 10 ** rng.uniform(-3.5, -1)
-    quantization = one_scale(scale, draw_quantization(rng, spec.dtype).zero_point)
-    own = constant(builder, rng, _SLOPES[slopes], spec.dtype, quantization)
-    result = _drawn_result(rng, spec.dtype, spec.quantization)
-    return function(builder, "PRELU", (x, own), result)
+    scale = 10 ** net.rng.uniform(-3.5, -1)
+    quantization = one_scale(scale, net.drawn(v.dtype).zero_point)
+    own = net.random_constant(_SLOPES[v.slopes], v.dtype, quantization)
+    return function(net, "PRELU", (net.x, own), _drawn_result(net, net.x))
 
 
-def _root_quantization(
-    rng: np.random.Generator, dtype: DType, *, first: str, **_: Value
-) -> Quantization:
-    drawn = draw_quantization(rng, dtype)
-    return Quantization(drawn.scales, (-128,)) if first == "none" else drawn
+def _root_quantization(rng: np.random.Generator, v: Values) -> Quantization:
+    drawn = draw_quantization(rng, v.dtype)
+    return Quantization(drawn.scales, (-128,)) if v.first == "none" else drawn
 
 
 @layer_grid(
@@ -204,19 +181,14 @@ def _root_quantization(
     first=("none", "RELU", "ABS", "LOGISTIC"),
     draw=_DRAWS,
 )
-def _roots(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, first: str, **_: Value
-) -> int:
+def _roots(net: Net, v: Values) -> int:
     """RSQRT, whose kernel refuses what is below the zero point: there is nothing in an input whose
     zero point is the least value, nor behind functions that give nothing below theirs.
     """
-    if first != "none":
-        x = _FUNCTIONS[first].add(builder, rng, x)
-    before = builder.spec(x).quantization
-    assert before is not None
+    x = net.x if v.first == "none" else _FUNCTIONS[v.first].add(net, net.x)
     # Roots of the middle reach about the middle.
-    scale = math.exp(rng.uniform(-2, 2)) / before.scale**0.5 / 1000
-    return function(builder, "RSQRT", (x,), one_scale(scale, int(rng.integers(-128, 128))))
+    scale = math.exp(net.rng.uniform(-2, 2)) / net.scaling(x).scale ** 0.5 / 1000
+    return function(net, "RSQRT", (x,), one_scale(scale, int(net.rng.integers(-128, 128))))
 
 
 @layer_grid(
@@ -229,14 +201,8 @@ def _roots(
     activation=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
     draw=_DRAWS,
 )
-def _quotients(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, sign: str, activation: str,
-    **_: Value,
-) -> int:  # fmt: skip
+def _quotients(net: Net, v: Values) -> int:
     """DIV by a constant above or below its zero point. Quotients have as many bits as the divisor:
     else the kernel leaves open what 0 gives.
     """
-    return quotient(builder, rng, x, is_above=sign == "above", activation=Activation[activation])
-
-
-FAMILIES: tuple[Family, ...] = (_values, _shapes, _chains, _slopes, _roots, _quotients)
+    return quotient(net, net.rng, net.x, is_above=v.sign == "above", activation=v.clamp)

@@ -7,23 +7,22 @@ are such that a step of an inner tensor weighs no more than a step of the output
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-import numpy as np
-
+from delegate.model.graph import Padding
 from rk3588_conformance.builder import layers
-from rk3588_conformance.builder.layers import conv, depthwise
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.moves import pad
-from rk3588_conformance.case import Family
-from rk3588_conformance.grid import Value
-from rk3588_conformance.own_grid import TYPES, layer_grid, numbers_of, pair, window_of
+from rk3588_conformance.grid import TYPES, Outputs, Values, layer_grid, pair
+from rk3588_conformance.net import Net
+from rk3588_conformance.random_layers import Numbers
 from rk3588_conformance.tolerance import SUM
 
 
-def _leaves_input(*, amounts: str, kernel: str, **_: Value) -> bool:
+def _leaves_input(v: Values) -> bool:
     """Return whether no window lies wholly in the padding."""
-    kh, kw = pair(kernel)
-    top, bottom, left, right = map(int, amounts)
+    kh, kw = pair(v.kernel)
+    top, bottom, left, right = map(int, v.amounts)
     return max(top, bottom) < kh and max(left, right) < kw
 
 
@@ -37,67 +36,54 @@ def _leaves_input(*, amounts: str, kernel: str, **_: Value) -> bool:
     stride=("1x1", "2x2", "1x2"),
     type=TYPES,
 )
-def _padding(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, amounts: str, operator: str,
-    kernel: str, stride: str, type: str, **_: Value,
-) -> int:  # fmt: skip
+def _padding(net: Net, v: Values) -> int:
     """PAD before a VALID convolution, as converters write it for strides."""
-    top, bottom, left, right = map(int, amounts)
-    padded = pad(builder, x, [[0, 0], [top, bottom], [left, right], [0, 0]], version=1)
-    window, numbers = window_of(kernel, stride, padding="valid"), numbers_of(type)
-    if operator == "conv":
-        return conv(builder, rng, padded, 23, window, numbers)
-    return depthwise(builder, rng, padded, window, numbers)
+    top, bottom, left, right = map(int, v.amounts)
+    padded = pad(net, net.x, [[0, 0], [top, bottom], [left, right], [0, 0]], version=1)
+    window = replace(v.kernel_window, padding=Padding.VALID)
+    if v.operator == "conv":
+        return net.conv(padded, 23, window, v.layer_numbers)
+    return net.depthwise(padded, window, v.layer_numbers)
 
 
-Body = Callable[[ModelBuilder, np.random.Generator, int, str], tuple[int, ...]]
+_WINDOW = Window(3, 3)
 
 
-def _residual(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, kind: str
-) -> tuple[int, ...]:
+def _residual(net: Net, x: int, numbers: Numbers) -> Outputs:
     """The smallest residual block: x + conv(x)."""
-    channels = builder.spec(x).shape[3]
-    y = conv(builder, rng, x, channels, window_of("3x3"), numbers_of(kind))
-    return (layers.add(builder, y, x),)
+    return layers.add(net, net.conv(x, net.spec(x).shape[3], _WINDOW, numbers), x)
 
 
-def _shared(builder: ModelBuilder, rng: np.random.Generator, x: int, kind: str) -> tuple[int, ...]:
+def _shared(net: Net, x: int, numbers: Numbers) -> Outputs:
     """One convolution of the input is an operand of ADD and an output of its own."""
-    first = conv(builder, rng, x, 24, window_of("1x1"), numbers_of(kind), name="first")
-    second = conv(builder, rng, x, 24, window_of("3x3"), numbers_of(kind), name="second")
-    return (first, layers.add(builder, first, second))
+    first = net.conv(x, 24, Window(), numbers, name="first")
+    second = net.conv(x, 24, _WINDOW, numbers, name="second")
+    return (first, layers.add(net, first, second))
 
 
-def _siblings(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, kind: str
-) -> tuple[int, ...]:
+def _siblings(net: Net, x: int, numbers: Numbers) -> Outputs:
     """Three layers of one input, three outputs."""
     return (
-        conv(builder, rng, x, 5, window_of("3x3", "2x2"), numbers_of(kind), name="strided"),
-        depthwise(builder, rng, x, window_of("5x3"), numbers_of(kind)),
-        conv(builder, rng, x, 130, window_of("1x1"), numbers_of(kind), name="wide"),
+        net.conv(x, 5, Window(3, 3, 2, 2), numbers, name="strided"),
+        net.depthwise(x, Window(5, 3), numbers),
+        net.conv(x, 130, Window(), numbers, name="wide"),
     )
 
 
-def _same_twice(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, kind: str
-) -> tuple[int, ...]:
+def _same_twice(net: Net, x: int, numbers: Numbers) -> Outputs:
     """conv(x) + conv(x), the same tensor twice."""
-    y = conv(builder, rng, x, 24, window_of("3x3"), numbers_of(kind))
-    return (layers.add(builder, y, y),)
+    y = net.conv(x, 24, _WINDOW, numbers)
+    return layers.add(net, y, y)
 
 
-def _sum_of_sums(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, kind: str
-) -> tuple[int, ...]:
+def _sum_of_sums(net: Net, x: int, numbers: Numbers) -> Outputs:
     """(a + x) with its own output, and x twice."""
-    twice = layers.add(builder, x, x, name="twice")
-    y = conv(builder, rng, x, 24, window_of("1x1"), numbers_of(kind))
-    return (twice, layers.add(builder, y, x, name="sum"))
+    twice = layers.add(net, x, x, name="twice")
+    y = net.conv(x, 24, Window(), numbers)
+    return (twice, layers.add(net, y, x, name="sum"))
 
 
-_BODIES: dict[str, Body] = {
+_BODIES: dict[str, Callable[[Net, int, Numbers], Outputs]] = {
     "residual": _residual,
     "shared": _shared,
     "siblings": _siblings,
@@ -114,10 +100,5 @@ _BODIES: dict[str, Body] = {
     size=("1x1", "7x12", "31x19"),
     type=TYPES,
 )
-def _graphs(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, body: str, type: str, **_: Value
-) -> tuple[int, ...]:
-    return _BODIES[body](builder, rng, x, type)
-
-
-FAMILIES: tuple[Family, ...] = (_padding, _graphs)
+def _graphs(net: Net, v: Values) -> Outputs:
+    return _BODIES[v.body](net, net.x, v.layer_numbers)

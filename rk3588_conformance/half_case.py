@@ -1,48 +1,66 @@
-"""Cases of one operator in fp16, within its bound for every element."""
+"""Families of one operator in fp16, within its bound for every element."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from delegate.model.graph import DType
 from delegate.model.operator_options import Options
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.case import Case
+from rk3588_conformance.case import Case, generator_of
+from rk3588_conformance.grid import Grid, Values, grid
 from rk3588_conformance.half_judge import outside_bound
 from rk3588_conformance.half_values import constant, inputs_of, numbers
+from rk3588_conformance.net import Net
 
-Constants = Callable[[ModelBuilder, np.random.Generator], Iterable[int]]
+Constants = Callable[[Net], Iterable[int]]
 
 
-def operator_case(
-    name: str,
-    op: str,
-    shapes: Sequence[Sequence[int]],
-    result: Sequence[int],
-    options: Options | None,
-    spread: str,
-    *,
-    constants: Constants = lambda *_: (),
-    arrange: Callable[..., Sequence[int]] = lambda *operands: operands,
-    version: int = 1,
-) -> Case:
-    """``op`` of inputs of ``shapes``, whose values are of ``spread``, and behind them of
-    ``constants``, unless ``arrange`` gives them another order.
+@dataclass(frozen=True, slots=True)
+class HalfLayer:
+    """``op`` of inputs of ``shapes``, and behind them of ``constants``, unless ``arrange`` gives
+    them another order. ``spread``: of the inputs' values; None: the case's.
     """
 
-    def build(rng: np.random.Generator) -> bytes:
-        builder = ModelBuilder("half")
-        inputs = [builder.input(f"x{n}", s, DType.FLOAT32) for n, s in enumerate(shapes)]
-        operands = arrange(*inputs, *constants(builder, rng))
-        y = builder.result(
-            op, operands, "y", result, dtype=DType.FLOAT32, options=options, version=version
-        )
-        return builder.build(y)
+    op: str
+    shapes: Sequence[Sequence[int]]
+    result: Sequence[int]
+    options: Options | None = None
+    constants: Constants = lambda _: ()
+    spread: str | None = None
+    arrange: Callable[..., Sequence[int]] = lambda *operands: operands
+    version: int = 1
 
-    given = inputs_of(name, shapes, spread)
-    return Case(name, "Half", build, inputs=given, outside=outside_bound)
+
+Described = Callable[[Values, np.random.Generator], HalfLayer]
+
+
+def half_grid(prefix: str, **axes: Any) -> Callable[[Described], Grid]:
+    """Makes a ``Grid`` of the function below it, which says of a case's values what its layer is,
+    with a generator of the case.
+    """
+
+    def family(described: Described) -> Grid:
+        def make(name: str, v: Values) -> Case:
+            layer = described(v, generator_of(name))
+
+            def build(rng: np.random.Generator) -> bytes:
+                net = Net("half", rng)
+                inputs = (net.input(f"x{n}", s, DType.FLOAT32) for n, s in enumerate(layer.shapes))
+                operands = layer.arrange(*inputs, *layer.constants(net))
+                how: dict[str, Any] = {"options": layer.options, "version": layer.version}
+                y = net.result(layer.op, operands, "y", layer.result, dtype=DType.FLOAT32, **how)
+                return net.build(y)
+
+            given = inputs_of(name, layer.shapes, layer.spread or v.spread)
+            return Case(name, "Half", build, inputs=given, outside=outside_bound)
+
+        return grid(prefix, **axes)(make)
+
+    return family
 
 
 def weights_and_bias(
@@ -53,9 +71,9 @@ def weights_and_bias(
     """
     drawn = "plain" if spread == "ends" else spread
 
-    def constants(builder: ModelBuilder, rng: np.random.Generator) -> Iterable[int]:
-        yield constant(builder, "w", numbers(rng, shape, drawn), kind)
+    def constants(net: Net) -> Iterable[int]:
+        yield constant(net, "w", numbers(net.rng, shape, drawn), kind)
         if has_bias:
-            yield constant(builder, "b", numbers(rng, (outputs,), drawn), kind)
+            yield constant(net, "b", numbers(net.rng, (outputs,), drawn), kind)
 
     return constants

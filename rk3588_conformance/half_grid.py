@@ -1,5 +1,5 @@
 """Convolutions, matrix products and transposed convolutions in fp16, within their bounds for every
-element; weights as float32 and as float16 behind DEQUANTIZE.
+element; weights as float32, as float16 behind DEQUANTIZE, and as int8 of dynamic range.
 """
 
 from __future__ import annotations
@@ -15,47 +15,49 @@ from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.builder.layers import Window
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.case import Case, Family, generator_of
-from rk3588_conformance.grid import grid
-from rk3588_conformance.half_case import Constants, operator_case, weights_and_bias
+from rk3588_conformance.grid import PADDINGS, Values, shape_of
+from rk3588_conformance.half_case import Constants, HalfLayer, half_grid, weights_and_bias
 from rk3588_conformance.half_values import ACTIVATIONS, SPREADS, WEIGHTS, constant, numbers
-from rk3588_conformance.own_grid import PADDINGS, shape_of
+from rk3588_conformance.net import Net
 from rk3588_conformance.product_grid import LEADS, SIZES, computed_shapes, meets
 
-_SPREADS = (*SPREADS, "ends")
 _GEOMETRIES = {
     "1x1": (1, 1, 1, 1, 1, 1), "3x3": (3, 3, 1, 1, 1, 1), "5x2": (5, 2, 1, 1, 1, 1),
     "3x3s2": (3, 3, 2, 2, 1, 1), "2x3d2": (2, 3, 1, 1, 2, 2),
 }  # fmt: skip
 
 
-@grid(
+def _from_to(channels: str) -> tuple[int, int]:
+    """Return the numbers of input and output channels in "3to5"."""
+    inputs, outputs = channels.split("to")
+    return int(inputs), int(outputs)
+
+
+def _activation(rng: np.random.Generator) -> Activation:
+    return Activation[str(rng.choice(ACTIVATIONS))]
+
+
+@half_grid(
     "Half.Conv/",
     window=tuple(_GEOMETRIES),
     channels=("3to5", "8to16", "17to33", "24to40", "40to8", "65to24", "96to130"),
     padding=tuple(PADDINGS),
     weights=WEIGHTS,
-    spread=_SPREADS,
+    spread=SPREADS,
 )
-def _convolutions(
-    name: str, *, window: str, channels: str, padding: str, weights: str, spread: str
-) -> Case:
-    covered = Window(*_GEOMETRIES[window], PADDINGS[padding])
-    ic, oc = (int(part) for part in channels.split("to"))
-    rng = generator_of(name)
+def _convolutions(v: Values, rng: np.random.Generator) -> HalfLayer:
+    covered = Window(*_GEOMETRIES[v.window], PADDINGS[v.padding])
+    ic, oc = _from_to(v.channels)
     shape = (int(rng.integers(1, 3)), int(rng.integers(7, 20)), int(rng.integers(6, 23)), ic)
-    activation = Activation[str(rng.choice(ACTIVATIONS))]
-    kernels = (oc, covered.kh, covered.kw, ic)
-    return operator_case(
-        name, "CONV_2D", [shape],
-        (shape[0], *covered.output_size(*shape[1:3]), oc),
-        ConvOptions(*covered.option_values, activation), spread,
-        constants=weights_and_bias(kernels, oc, weights, spread, has_bias=bool(rng.integers(4))),
+    activation, kernels = _activation(rng), (oc, covered.kh, covered.kw, ic)
+    return HalfLayer(
+        "CONV_2D", [shape], (shape[0], *covered.output_size(*shape[1:3]), oc),
+        ConvOptions(*covered.option_values, activation),
+        weights_and_bias(kernels, oc, v.weights, v.spread, has_bias=bool(rng.integers(4))),
     )  # fmt: skip
 
 
-@grid(
+@half_grid(
     "Half.Depthwise/",
     kernel=(3, 5),
     stride=(1, 2),
@@ -63,177 +65,147 @@ def _convolutions(
     multiplier=(1, 2),
     weights=WEIGHTS,
 )
-def _depthwise(
-    name: str, *, kernel: int, stride: int, channels: int, multiplier: int, weights: str
-) -> Case:
-    window = Window(kernel, kernel, stride, stride)
-    rng = generator_of(name)
-    shape = (1, int(rng.integers(7, 20)), int(rng.integers(6, 23)), channels)
-    activation = Activation[str(rng.choice(ACTIVATIONS))]
-    outputs = channels * multiplier
-    spread = str(rng.choice(_SPREADS))
-    return operator_case(
-        name, "DEPTHWISE_CONV_2D", [shape],
-        (1, *window.output_size(*shape[1:3]), outputs),
-        DepthwiseOptions(*window.option_values, activation, multiplier), spread,
-        constants=weights_and_bias((1, kernel, kernel, outputs), outputs, weights, spread),
+def _depthwise(v: Values, rng: np.random.Generator) -> HalfLayer:
+    window = Window(v.kernel, v.kernel, v.stride, v.stride)
+    shape = (1, int(rng.integers(7, 20)), int(rng.integers(6, 23)), v.channels)
+    activation, outputs = _activation(rng), v.channels * v.multiplier
+    spread = str(rng.choice(SPREADS))
+    return HalfLayer(
+        "DEPTHWISE_CONV_2D", [shape], (1, *window.output_size(*shape[1:3]), outputs),
+        DepthwiseOptions(*window.option_values, activation, v.multiplier),
+        weights_and_bias((1, window.kh, window.kw, outputs), outputs, v.weights, spread), spread,
     )  # fmt: skip
 
 
-@grid(
+@half_grid(
     "Half.Product/",
     rows=(1, 3),
     inputs=(1, 24, 100, 640, 1280),
     outputs=(1, 10, 63, 1001),
     weights=WEIGHTS,
 )
-def _products(name: str, *, rows: int, inputs: int, outputs: int, weights: str) -> Case:
-    return operator_case(
-        name, "FULLY_CONNECTED", [(rows, inputs)], (rows, outputs),
-        FullyConnectedOptions(), "plain",
-        constants=weights_and_bias((outputs, inputs), outputs, weights),
+def _products(v: Values, _: np.random.Generator) -> HalfLayer:
+    return HalfLayer(
+        "FULLY_CONNECTED", [(v.rows, v.inputs)], (v.rows, v.outputs), FullyConnectedOptions(),
+        weights_and_bias((v.outputs, v.inputs), v.outputs, v.weights),
     )  # fmt: skip
 
 
-@grid(
+@half_grid(
     "Half.MatrixProduct/",
     rows=("1", "7", "2x5", "3x1x4"),
     inputs=(1, 24, 100, 640),
     outputs=(1, 10, 63),
     order=("inputs_first", "outputs_first"),
     weights=WEIGHTS,
-    spread=_SPREADS,
+    spread=SPREADS,
 )
-def _matrix_products(
-    name: str, *, rows: str, inputs: int, outputs: int, order: str, weights: str, spread: str
-) -> Case:
-    lead, is_turned = shape_of(rows), order == "outputs_first"
-    matrix = (outputs, inputs) if is_turned else (inputs, outputs)
-    return operator_case(
-        name, "BATCH_MATMUL", [(*lead, inputs)], (*lead, outputs),
-        BatchMatMulOptions(False, is_turned), spread,
-        constants=weights_and_bias(matrix, outputs, weights, spread, has_bias=False),
+def _matrix_products(v: Values, _: np.random.Generator) -> HalfLayer:
+    lead, is_turned = shape_of(v.rows), v.order == "outputs_first"
+    matrix = (v.outputs, v.inputs) if is_turned else (v.inputs, v.outputs)
+    return HalfLayer(
+        "BATCH_MATMUL", [(*lead, v.inputs)], (*lead, v.outputs),
+        BatchMatMulOptions(False, is_turned),
+        weights_and_bias(matrix, v.outputs, v.weights, v.spread, has_bias=False),
     )  # fmt: skip
 
 
-@grid(
+@half_grid(
     "Half.ComputedProduct/",
     size=tuple(SIZES),
     lead=tuple(LEADS),
     adj=("none", "x", "y", "xy"),
-    spread=_SPREADS,
+    spread=SPREADS,
     is_in=meets,
 )
-def _computed_products(name: str, *, size: str, lead: str, adj: str, spread: str) -> Case:
-    rows, _, outputs = SIZES[size]
-    return operator_case(
-        name, "BATCH_MATMUL", computed_shapes(size, lead, adj),
-        (*np.broadcast_shapes(*LEADS[lead]), rows, outputs),
-        BatchMatMulOptions("x" in adj, "y" in adj), spread, version=2,
-    )  # fmt: skip
+def _computed_products(v: Values, _rng: np.random.Generator) -> HalfLayer:
+    rows, _, outputs = SIZES[v.size]
+    result = (*np.broadcast_shapes(*LEADS[v.lead]), rows, outputs)
+    table = BatchMatMulOptions("x" in v.adj, "y" in v.adj)
+    return HalfLayer("BATCH_MATMUL", computed_shapes(v), result, table, version=2)
 
 
 _TRANSPOSED = {"2x2s2": (2, 2, 2), "3x3s2": (3, 3, 2), "4x4s2": (4, 4, 2), "3x2s1": (3, 2, 1)}
 
 
-@grid(
+@half_grid(
     "Half.Transposed/",
     window=tuple(_TRANSPOSED),
     channels=("3to5", "16to1", "17to33", "40to8"),
     padding=tuple(PADDINGS),
-    spread=_SPREADS,
+    spread=SPREADS,
 )
-def _transposed(name: str, *, window: str, channels: str, padding: str, spread: str) -> Case:
-    (kh, kw, stride), scheme = _TRANSPOSED[window], PADDINGS[padding]
-    inputs, outputs = (int(part) for part in channels.split("to"))
-    rng = generator_of(name)
+def _transposed(v: Values, rng: np.random.Generator) -> HalfLayer:
+    (kh, kw, stride), scheme = _TRANSPOSED[v.window], PADDINGS[v.padding]
+    inputs, outputs = _from_to(v.channels)
     shape = (int(rng.integers(1, 3)), int(rng.integers(3, 9)), int(rng.integers(3, 11)), inputs)
-    activation = Activation[str(rng.choice(ACTIVATIONS))]
-    has_bias = bool(rng.integers(2))
+    activation, has_bias = _activation(rng), bool(rng.integers(2))
     rows, columns = (
         n * stride + (max(k - stride, 0) if scheme is Padding.VALID else 0)
         for n, k in zip(shape[1:3], (kh, kw), strict=True)
     )
     result = (shape[0], rows, columns, outputs)
 
-    def constants(builder: ModelBuilder, rng: np.random.Generator) -> Iterable[int]:
-        yield builder.constant("size", np.array(result, np.int32))
-        weights = numbers(rng, (outputs, kh, kw, inputs), "plain")
-        yield constant(builder, "w", weights, "float16")
+    def constants(net: Net) -> Iterable[int]:
+        yield net.constant("size", np.array(result, np.int32))
+        weights = numbers(net.rng, (outputs, kh, kw, inputs), "plain")
+        yield constant(net, "w", weights, "float16")
         if has_bias:
-            yield builder.constant("b", numbers(rng, (outputs,), "plain"))
+            yield net.constant("b", numbers(net.rng, (outputs,), "plain"))
 
-    return operator_case(
-        name, "TRANSPOSE_CONV", [shape], result,
-        TransposeConvOptions(scheme, stride, stride, activation), spread,
-        constants=constants, version=3 if has_bias else 1,
+    return HalfLayer(
+        "TRANSPOSE_CONV", [shape], result,
+        TransposeConvOptions(scheme, stride, stride, activation), constants,
         arrange=lambda x, size, weights, *bias: (size, weights, x, *bias),
+        version=3 if has_bias else 1,
     )  # fmt: skip
 
 
-_SCALES = ("one", "per_channel")
-_CHANNELS = ("1to10", "16to32", "24to33", "65to17", "100to130")
+_DYNAMIC_RANGE = {
+    "scales": ("one", "per_channel"),
+    "channels": ("1to10", "16to32", "24to33", "65to17", "100to130"),
+}
+_WINDOW = Window(3, 2)
 
 
-@grid("Half.DynamicRangeConv/", scales=_SCALES, channels=_CHANNELS)
-def _dynamic_range_convolutions(name: str, *, scales: str, channels: str) -> Case:
-    window, shape, (inputs, outputs) = Window(3, 2), *_drawn_features(name, channels)
-    return operator_case(
-        name, "CONV_2D", [shape], (*shape[:3], outputs),
-        ConvOptions(*window.option_values), "plain",
-        constants=_int8_weights((outputs, 3, 2, inputs), 0, scales),
-    )  # fmt: skip
+@half_grid("Half.DynamicRangeConv/", **_DYNAMIC_RANGE)
+def _dynamic_range_convolutions(v: Values, rng: np.random.Generator) -> HalfLayer:
+    shape, outputs = _drawn_features(v, rng)
+    weights = _int8_weights((outputs, 3, 2, shape[3]), 0, v.scales)
+    options = ConvOptions(*_WINDOW.option_values)
+    return HalfLayer("CONV_2D", [shape], (*shape[:3], outputs), options, weights)
 
 
-@grid("Half.DynamicRangeDepthwise/", scales=_SCALES, channels=_CHANNELS)
-def _dynamic_range_depthwise(name: str, *, scales: str, channels: str) -> Case:
-    window, shape, (inputs, _) = Window(3, 2), *_drawn_features(name, channels)
-    return operator_case(
-        name, "DEPTHWISE_CONV_2D", [shape], shape,
-        DepthwiseOptions(*window.option_values), "plain",
-        constants=_int8_weights((1, 3, 2, inputs), 3, scales),
-    )  # fmt: skip
+@half_grid("Half.DynamicRangeDepthwise/", **_DYNAMIC_RANGE)
+def _dynamic_range_depthwise(v: Values, rng: np.random.Generator) -> HalfLayer:
+    shape, _ = _drawn_features(v, rng)
+    weights = _int8_weights((1, 3, 2, shape[3]), 3, v.scales)
+    options = DepthwiseOptions(*_WINDOW.option_values)
+    return HalfLayer("DEPTHWISE_CONV_2D", [shape], shape, options, weights)
 
 
-@grid("Half.DynamicRangeProduct/", scales=_SCALES, channels=_CHANNELS)
-def _dynamic_range_products(name: str, *, scales: str, channels: str) -> Case:
-    shape, (inputs, outputs) = _drawn_features(name, channels)
-    return operator_case(
-        name, "FULLY_CONNECTED", [(shape[1], inputs)], (shape[1], outputs),
-        FullyConnectedOptions(), "plain",
-        constants=_int8_weights((outputs, inputs), 0, scales),
-    )  # fmt: skip
+@half_grid("Half.DynamicRangeProduct/", **_DYNAMIC_RANGE)
+def _dynamic_range_products(v: Values, rng: np.random.Generator) -> HalfLayer:
+    (_, rows, _, inputs), outputs = _drawn_features(v, rng)
+    weights, options = _int8_weights((outputs, inputs), 0, v.scales), FullyConnectedOptions()
+    return HalfLayer("FULLY_CONNECTED", [(rows, inputs)], (rows, outputs), options, weights)
 
 
-def _drawn_features(name: str, channels: str) -> tuple[tuple[int, int, int, int], tuple[int, int]]:
-    """Return a shape of float32 features, and the numbers of input and output channels."""
-    inputs, outputs = (int(part) for part in channels.split("to"))
-    rng = generator_of(name)
-    return (1, int(rng.integers(3, 12)), int(rng.integers(3, 12)), inputs), (inputs, outputs)
+def _drawn_features(v: Values, rng: np.random.Generator) -> tuple[tuple[int, int, int, int], int]:
+    """Return a shape of float32 features, and the number of output channels."""
+    inputs, outputs = _from_to(v.channels)
+    return (1, int(rng.integers(3, 12)), int(rng.integers(3, 12)), inputs), outputs
 
 
 def _int8_weights(shape: tuple[int, ...], axis: int, scales: str) -> Constants:
     """Return what adds int8 weights with one scale, or one per entry of ``axis``, and a bias."""
 
-    def add(builder: ModelBuilder, rng: np.random.Generator) -> Iterable[int]:
-        outputs = shape[axis]
+    def add(net: Net) -> Iterable[int]:
+        outputs, rng = shape[axis], net.rng
         count = outputs if scales == "per_channel" else 1
         scaling = tuple(map(float, rng.uniform(1e-3, 0.1, count).astype(np.float32)))
         values = rng.integers(-127, 128, shape).astype(np.int8)
-        yield builder.constant("w", values, Quantization(scaling, (0,) * count, axis))
-        yield builder.constant("b", numbers(rng, (outputs,), "plain"))
+        yield net.constant("w", values, Quantization(scaling, (0,) * count, axis))
+        yield net.constant("b", numbers(rng, (outputs,), "plain"))
 
     return add
-
-
-FAMILIES: tuple[Family, ...] = (
-    _convolutions,
-    _depthwise,
-    _products,
-    _matrix_products,
-    _computed_products,
-    _transposed,
-    _dynamic_range_convolutions,
-    _dynamic_range_depthwise,
-    _dynamic_range_products,
-)

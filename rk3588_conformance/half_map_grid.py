@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from delegate.model.graph import Activation, Padding
 from delegate.model.operator_options import Options
@@ -21,17 +20,21 @@ from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
 from rk3588_conformance.builder.layers import Window
-from rk3588_conformance.case import Case, Family, generator_of
-from rk3588_conformance.grid import Value, grid
-from rk3588_conformance.half_case import Constants, operator_case
+from rk3588_conformance.grid import PADDINGS, Values
+from rk3588_conformance.half_case import Constants, HalfLayer, half_grid
 from rk3588_conformance.half_values import ACTIVATIONS, SPREADS, constant, numbers
-from rk3588_conformance.own_grid import PADDINGS, shape_of
 
-_SPREADS = (*SPREADS, "ends")
+Shape = Sequence[int]
 
 
 def _none(_: Activation) -> None:
     return None
+
+
+def _slopes(shape: Shape) -> Constants:
+    return lambda net: (
+        constant(net, "slopes", numbers(net.rng, (1, 1, shape[-1]), "plain"), "float16"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,29 +68,21 @@ _MAPS = {
 }
 
 
-def _slopes(shape: Sequence[int]) -> Constants:
-    return lambda builder, rng: (
-        constant(builder, "slopes", numbers(rng, (1, 1, shape[-1]), "plain"), "float16"),
-    )
-
-
-@grid(
+@half_grid(
     "Half.Map/",
     op=tuple(_MAPS),
     shape=("1x1x1x1", "1x7x5x3", "1x13x17x16", "2x3x11x33", "1x9x4x130"),
     activation=ACTIVATIONS,
-    spread=_SPREADS,
-    is_in=lambda op, activation, **_: activation == "NONE" or _MAPS[op].options is not _none,
+    spread=SPREADS,
+    is_in=lambda v: v.activation == "NONE" or _MAPS[v.op].options is not _none,
 )
-def _maps(name: str, *, op: str, shape: str, activation: str, spread: str) -> Case:
-    item, size = _MAPS[op], shape_of(shape)
-    constants = _slopes(size) if item.has_slopes else lambda *_: ()
-    table = item.options(Activation[activation])
-    shapes = [size] * item.maps
-    return operator_case(name, op, shapes, size, table, spread, constants=constants)
+def _maps(v: Values, _: np.random.Generator) -> HalfLayer:
+    item, size = _MAPS[v.op], v.input_shape
+    constants = _slopes(size) if item.has_slopes else lambda _: ()
+    return HalfLayer(v.op, [size] * item.maps, size, item.options(v.clamp), constants)
 
 
-_OPERANDS: dict[str, Callable[[Sequence[int]], Sequence[int]]] = {
+_OPERANDS: dict[str, Callable[[Shape], Shape]] = {
     "number": lambda _: (),
     "channels": lambda shape: shape[-1:],
     "pixel": lambda shape: (1, 1, 1, shape[-1]),
@@ -96,72 +91,70 @@ _OPERANDS: dict[str, Callable[[Sequence[int]], Sequence[int]]] = {
 """Shapes that meet a map's. Pixels are computed, others constant."""
 
 
-@grid(
+@half_grid(
     "Half.Operand/",
     op=("ADD", "SUB", "MUL"),
     shape=("1x7x5x3", "1x13x17x16", "2x3x11x33", "1x9x4x130"),
     other=tuple(_OPERANDS),
     place=("first", "second"),
     activation=("NONE", "RELU6"),
-    spread=_SPREADS,
-    is_in=lambda op, other, place, **_: (
-        _MAPS[op].takes_any or (place == "second" and not other.startswith("pixel"))
+    spread=SPREADS,
+    is_in=lambda v: (
+        _MAPS[v.op].takes_any or (v.place == "second" and not v.other.startswith("pixel"))
     ),
 )
-def _operands(
-    name: str, *, op: str, shape: str, other: str, place: str, activation: str, spread: str
-) -> Case:
+def _operands(v: Values, _: np.random.Generator) -> HalfLayer:
     """Operators of a map and of what is broadcast to it."""
-    size, is_computed = shape_of(shape), other.startswith("pixel")
-    smaller = _OPERANDS[other](size)
-    return operator_case(
-        name, op, [size, smaller] if is_computed else [size], size,
-        _MAPS[op].options(Activation[activation]), spread,
-        constants=lambda builder, rng: (
-            () if is_computed else (builder.constant("y", numbers(rng, smaller, "plain")),)
+    size, is_computed = v.input_shape, v.other.startswith("pixel")
+    smaller = _OPERANDS[v.other](size)
+    return HalfLayer(
+        v.op, [size, smaller] if is_computed else [size], size, _MAPS[v.op].options(v.clamp),
+        lambda net: (
+            () if is_computed else (net.constant("y", numbers(net.rng, smaller, "plain")),)
         ),
-        arrange=lambda x, y: (y, x) if place == "first" else (x, y),
+        arrange=lambda x, y: (y, x) if v.place == "first" else (x, y),
     )  # fmt: skip
 
 
 _ALPHAS = {"0p3": 0.3, "0": 0.0, "minus2p7": -2.7, "0p0001": 0.0001}
 
 
-@grid("Half.Leaky/", shape=("1x7x5x3", "2x3x11x33"), alpha=tuple(_ALPHAS), spread=_SPREADS)
-def _leaky(name: str, *, shape: str, alpha: str, spread: str) -> Case:
-    size, table = shape_of(shape), LeakyReluOptions(_ALPHAS[alpha])
-    return operator_case(name, "LEAKY_RELU", [size], size, table, spread)
+@half_grid("Half.Leaky/", shape=("1x7x5x3", "2x3x11x33"), alpha=tuple(_ALPHAS), spread=SPREADS)
+def _leaky(v: Values, _: np.random.Generator) -> HalfLayer:
+    table = LeakyReluOptions(_ALPHAS[v.alpha])
+    return HalfLayer("LEAKY_RELU", [v.input_shape], v.input_shape, table)
 
 
-class _Reduced(NamedTuple):
-    """An operator of one map: a constant of its own, its result and its options."""
-
-    constant: npt.NDArray[np.int32] | None
-    shape: Sequence[int]
-    options: Options | None
-
-
-def _padded(shape: Sequence[int], rng: np.random.Generator) -> _Reduced:
-    amounts = np.array([[0, 0], [0, 0], [0, 0], rng.integers(0, 20, 2)], np.int32)
-    wider = (*shape[:3], shape[3] + int(amounts.sum()))
-    return _Reduced(amounts, wider, None)
+def _with_numbers(
+    op: str, shape: Shape, own: object, result: Shape, table: Options | None = None
+) -> HalfLayer:
+    """An operator of one map and of a constant, int32."""
+    numbers = np.array(own, np.int32)
+    constants: Constants = lambda net: (net.constant("constant", numbers),)  # noqa: E731
+    return HalfLayer(op, [shape], result, table, constants)
 
 
-def _mean(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
-    axes = np.array([1, 2], np.int32)
-    return _Reduced(axes, (shape[0], 1, 1, shape[3]), ReducerOptions(True))
+def _padded(shape: Shape, rng: np.random.Generator) -> HalfLayer:
+    more = rng.integers(0, 20, 2)
+    amounts = [[0, 0], [0, 0], [0, 0], more]
+    return _with_numbers("PAD", shape, amounts, (*shape[:3], shape[3] + int(more.sum())))
+
+
+def _reduced(op: str, shape: Shape, _: np.random.Generator) -> HalfLayer:
+    return _with_numbers(op, shape, [1, 2], (shape[0], 1, 1, shape[3]), ReducerOptions(True))
 
 
 def _pooled(
-    shape: Sequence[int], window: Window, activation: Activation = Activation.NONE
-) -> _Reduced:
+    op: str, shape: Shape, window: Window, activation: Activation = Activation.NONE
+) -> HalfLayer:
     images, height, width, channels = shape
     table = PoolOptions(window.padding, window.sw, window.sh, window.kw, window.kh, activation)
-    return _Reduced(None, (images, *window.output_size(height, width), channels), table)
+    result = (images, *window.output_size(height, width), channels)
+    return HalfLayer(op, [shape], result, table)
 
 
-def _maxima(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
-    return _pooled(shape, Window(2, 2, 2, 2, padding=Padding.VALID))
+def _maxima(shape: Shape, _: np.random.Generator) -> HalfLayer:
+    return _pooled("MAX_POOL_2D", shape, Window(2, 2, 2, 2, padding=Padding.VALID))
 
 
 _LARGE = 31
@@ -169,73 +162,47 @@ _LARGE_TOO = ("MEAN", "AVERAGE_POOL_2D")
 """Operators whose windows are larger than a kernel may be."""
 
 
-def _averages(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
+def _averages(shape: Shape, _: np.random.Generator) -> HalfLayer:
     size, stride = (2, 3), (1, 2)
     if max(shape[1:3]) > _LARGE:  # as squeeze-and-excite has it
         size = stride = (shape[1], shape[2])
-    return _pooled(shape, Window(*size, *stride, padding=Padding.VALID), Activation.RELU)
+    window = Window(*size, *stride, padding=Padding.VALID)
+    return _pooled("AVERAGE_POOL_2D", shape, window, Activation.RELU)
 
 
-def _doubled(*sides: bool) -> Callable[..., _Reduced]:
+def _doubled(aligned: bool, centres: bool, shape: Shape, _: np.random.Generator) -> HalfLayer:
     """RESIZE_BILINEAR with corners aligned, or centres at halves, or neither."""
-
-    def reduce(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
-        images, *sizes, channels = shape
-        rows, columns = (2 * size - sides[0] for size in sizes)
-        table = ResizeBilinearOptions(*sides)
-        return _Reduced(
-            np.array([rows, columns], np.int32), (images, rows, columns, channels), table
-        )
-
-    return reduce
+    images, *sizes, channels = shape
+    sides = [2 * size - aligned for size in sizes]
+    table = ResizeBilinearOptions(aligned, centres)
+    return _with_numbers("RESIZE_BILINEAR", shape, sides, (images, *sides, channels), table)
 
 
-class _Pool(NamedTuple):
-    """An operator of one map that makes another shape of it. ``name``:
-    in cases, if not the operator's.
-    """
-
-    op: str
-    reduce: Callable[[Sequence[int], np.random.Generator], _Reduced]
-    name: str = ""
-
-
-_POOLS = {
-    item.name or item.op: item
-    for item in (
-        _Pool("PAD", _padded),
-        _Pool("MEAN", _mean),
-        _Pool("REDUCE_MAX", _mean),
-        _Pool("MAX_POOL_2D", _maxima),
-        _Pool("AVERAGE_POOL_2D", _averages),
-        *(
-            _Pool("RESIZE_BILINEAR", _doubled(*sides), f"bilinear_{name}")
-            for name, sides in (
-                ("aligned", (True, False)), ("centres", (False, True)), ("plain", (False, False)),
-            )
-        ),
-    )
-}  # fmt: skip
+_POOLS: tuple[tuple[str, Callable[[Shape, np.random.Generator], HalfLayer]], ...] = (
+    ("PAD", _padded),
+    ("MEAN", partial(_reduced, "MEAN")),
+    ("REDUCE_MAX", partial(_reduced, "REDUCE_MAX")),
+    ("MAX_POOL_2D", _maxima),
+    ("AVERAGE_POOL_2D", _averages),
+    ("bilinear_aligned", partial(_doubled, True, False)),
+    ("bilinear_centres", partial(_doubled, False, True)),
+    ("bilinear_plain", partial(_doubled, False, False)),
+)
 
 
-@grid(
+@half_grid(
     "Half.Pool/",
-    op=tuple(_POOLS),
+    op=tuple(name for name, _ in _POOLS),
     shape=(
         "1x2x4x1", "1x7x6x3", "1x13x18x16", "2x4x12x33", "1x9x4x130", "1x31x8x24", "1x64x32x16",
         "2x33x62x33", "1x128x128x8",
     ),
-    spread=_SPREADS,
-    is_in=lambda op, shape, **_: op in _LARGE_TOO or max(shape_of(shape)[1:3]) <= _LARGE,
+    spread=SPREADS,
+    is_in=lambda v: v.op in _LARGE_TOO or max(v.input_shape[1:3]) <= _LARGE,
 )  # fmt: skip
-def _pools(name: str, *, op: str, shape: str, spread: str) -> Case:
+def _pools(v: Values, rng: np.random.Generator) -> HalfLayer:
     """Maxima, means and added channels."""
-    pool, size = _POOLS[op], shape_of(shape)
-    own, result, table = pool.reduce(size, generator_of(name))
-    return operator_case(
-        name, pool.op, [size], result, table, spread,
-        constants=lambda builder, _: () if own is None else (builder.constant("constant", own),),
-    )  # fmt: skip
+    return dict(_POOLS)[v.op](v.input_shape, rng)
 
 
 _WINDOWS = {
@@ -249,28 +216,24 @@ _WINDOW_POOLS = {
 }
 
 
-def _is_covered(*, window: str, padding: str, shape: str, **_: Value) -> bool:
-    height, width = shape_of(shape)[1:3]
-    rows, columns = _WINDOWS[window][:2]
-    return padding == "same" or (rows <= height and columns <= width)
+def _is_covered(v: Values) -> bool:
+    height, width = v.input_shape[1:3]
+    rows, columns = _WINDOWS[v.window][:2]
+    return v.padding == "same" or (rows <= height and columns <= width)
 
 
-@grid(
+@half_grid(
     "Half.Window/",
     op=tuple(_WINDOW_POOLS),
     window=tuple(_WINDOWS),
     padding=tuple(PADDINGS),
     shape=("1x7x6x3", "1x13x18x16", "2x5x12x33", "1x9x4x130", "1x31x9x8", "1x4x5x24"),
-    spread=_SPREADS,
+    spread=SPREADS,
     is_in=_is_covered,
 )
-def _windows(name: str, *, op: str, window: str, padding: str, shape: str, spread: str) -> Case:
+def _windows(v: Values, rng: np.random.Generator) -> HalfLayer:
     """Pools whose windows overlap, or reach beyond the image."""
-    operator, clamps = _WINDOW_POOLS[op]
-    clamp = clamps[int(generator_of(name).integers(len(clamps)))]
-    size = shape_of(shape)
-    _, result, table = _pooled(size, Window(*_WINDOWS[window], padding=PADDINGS[padding]), clamp)
-    return operator_case(name, operator, [size], result, table, spread)
-
-
-FAMILIES: tuple[Family, ...] = (_maps, _operands, _leaky, _pools, _windows)
+    operator, clamps = _WINDOW_POOLS[v.op]
+    clamp = clamps[int(rng.integers(len(clamps)))]
+    window = Window(*_WINDOWS[v.window], padding=PADDINGS[v.padding])
+    return _pooled(operator, v.input_shape, window, clamp)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,19 +22,17 @@ from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from rk3588_conformance.builder import moves
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import pad, resize
-from rk3588_conformance.case import Case, Family, generator_of
-from rk3588_conformance.grid import grid
+from rk3588_conformance.case import Case, generator_of
+from rk3588_conformance.grid import Grid, Outputs, Values, grid, shape_of
 from rk3588_conformance.half_judge import in_half
-from rk3588_conformance.own_grid import Outputs, shape_of
 from rk3588_conformance.reference.exact_graph import exact_values
 from rk3588_conformance.reference.half_oracle import Array
 
-Move = Callable[[ModelBuilder, Sequence[int]], Outputs]
+Shapes = Sequence[Sequence[int]]
+Move = Callable[[ModelBuilder, Sequence[int], Values], Outputs]
 """Adds the operator to a model, behind computed tensors, and returns its results."""
 
 _NUMBERS = ("plain", "ends")
-_BEHIND = ("nothing", "unit")
 
 
 def _drawn(rng: np.random.Generator, shape: Sequence[int], numbers: str) -> npt.NDArray[np.float32]:
@@ -53,7 +52,7 @@ def _unit(builder: ModelBuilder, x: int) -> int:
     return builder.result("CONV_2D", (x, unit, bias), f"same{x}", options=ConvOptions())
 
 
-def _model(shapes: Sequence[Sequence[int]], move: Move, behind: str, _: object) -> bytes:
+def _model(shapes: Shapes, move: Move, v: Values, _: object) -> bytes:
     builder = ModelBuilder("half move")
     given = []
     for number, shape in enumerate(shapes):
@@ -61,10 +60,10 @@ def _model(shapes: Sequence[Sequence[int]], move: Move, behind: str, _: object) 
         zero = builder.constant(f"zero{number}", np.zeros(1, np.float32))
         y = builder.result("ADD", (x, zero), f"computed{number}", options=AddOptions())
         given.append(y)
-    made = move(builder, given)
+    made = move(builder, given, v)
     for result in (made,) if isinstance(made, int) else made:
         is_map = len(builder.spec(result).shape) == 4
-        builder.output(_unit(builder, result) if behind == "unit" and is_map else result)
+        builder.output(_unit(builder, result) if v.behind == "unit" and is_map else result)
     return builder.build()
 
 
@@ -88,76 +87,72 @@ def _differing(graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Arra
     return problems
 
 
-def _case(
-    name: str, shapes: Sequence[Sequence[int]], move: Move, behind: str, numbers: str
-) -> Case:
-    rng = generator_of(name + " inputs")
-    return Case(
-        name,
-        "Half",
-        partial(_model, shapes, move, behind),
-        inputs=lambda: [_drawn(rng, shape, numbers) for shape in shapes],
-        outside=_differing,
-    )
+def _moving(
+    prefix: str,
+    shapes: Callable[[Values], Shapes],
+    is_in: Callable[[Values], bool] = lambda _: True,
+    **axes: Any,
+) -> Callable[[Move], Grid]:
+    """Makes a ``Grid`` of the function below it, which moves inputs of ``shapes``."""
+
+    def family(move: Move) -> Grid:
+        def make(name: str, v: Values) -> Case:
+            rng, sizes = generator_of(name + " inputs"), shapes(v)
+            return Case(
+                name,
+                "Half",
+                partial(_model, sizes, move, v),
+                inputs=lambda: [_drawn(rng, shape, v.numbers) for shape in sizes],
+                outside=_differing,
+            )
+
+        # An infinity makes NaN of the zeros of the unit matrix.
+        every: dict[str, Any] = {**axes, "behind": ("nothing", "unit"), "numbers": _NUMBERS}
+        is_finite: Callable[[Values], bool] = lambda v: (  # noqa: E731
+            (v.behind == "nothing" or v.numbers == "plain") and is_in(v)
+        )
+        return grid(prefix, is_in=is_finite, **every)(make)
+
+    return family
 
 
-def _is_in(*, behind: str, numbers: str, **_: object) -> bool:
-    """An infinity makes NaN of the zeros of the unit matrix."""
-    return behind == "nothing" or numbers == "plain"
+def _parts(v: Values) -> Shapes:
+    shapes = [[1, 5, 7, 11] for _ in shape_of(v.parts)]
+    for shape, size in zip(shapes, shape_of(v.parts), strict=True):
+        shape[v.axis] = size
+    return shapes
 
 
-@grid(
+@_moving(
     "Half.MovesJoin/",
+    _parts,
     parts=("8x5", "1x1", "4x1x40", "7x9", "31x33x16", "3x3x3x3", "24x8", "2x40"),
     axis=(1, 3),
-    behind=_BEHIND,
-    numbers=_NUMBERS,
-    is_in=_is_in,
 )
-def _joins(name: str, *, parts: str, axis: int, behind: str, numbers: str) -> Case:
-    shapes = []
-    for size in shape_of(parts):
-        shape = [1, 5, 7, 11]
-        shape[axis] = size
-        shapes.append(shape)
-
-    def move(builder: ModelBuilder, given: Sequence[int]) -> Outputs:
-        return moves.concatenation(builder, given, axis)
-
-    return _case(name, shapes, move, behind, numbers)
+def _joins(builder: ModelBuilder, given: Sequence[int], v: Values) -> Outputs:
+    return moves.concatenation(builder, given, v.axis)
 
 
-@grid(
+@_moving(
     "Half.MovesCut/",
+    lambda _: [(1, 9, 11, 40)],
     begin=("0x0x0", "2x0x8", "1x3x5", "3x1x33", "0x7x1"),
     size=("5x4x7", "1x1x1", "6x3x6", "3x4x5"),
     by=("slice", "strided"),
-    behind=_BEHIND,
-    numbers=_NUMBERS,
-    is_in=_is_in,
 )
-def _cuts(name: str, *, begin: str, size: str, by: str, behind: str, numbers: str) -> Case:
-    box = (0, *shape_of(begin)), (1, *shape_of(size))
-
-    def move(builder: ModelBuilder, given: Sequence[int]) -> Outputs:
-        return moves.slice_of(builder, given[0], *box, strided=by == "strided")
-
-    return _case(name, [(1, 9, 11, 40)], move, behind, numbers)
+def _cuts(builder: ModelBuilder, given: Sequence[int], v: Values) -> Outputs:
+    box = (0, *shape_of(v.begin)), (1, *shape_of(v.size))
+    return moves.slice_of(builder, given[0], *box, strided=v.by == "strided")
 
 
-@grid(
+@_moving(
     "Half.MovesSplit/",
+    lambda v: [(2, 4, 9, v.channels * v.count)],
     channels=(1, 7, 8, 9, 20, 32),
     count=(2, 3, 5),
-    behind=_BEHIND,
-    numbers=_NUMBERS,
-    is_in=_is_in,
 )
-def _splits(name: str, *, channels: int, count: int, behind: str, numbers: str) -> Case:
-    def move(builder: ModelBuilder, given: Sequence[int]) -> Outputs:
-        return moves.split(builder, given[0], count, 3)
-
-    return _case(name, [(2, 4, 9, channels * count)], move, behind, numbers)
+def _splits(builder: ModelBuilder, given: Sequence[int], v: Values) -> Outputs:
+    return moves.split(builder, given[0], v.count, 3)
 
 
 def _into_channels(builder: ModelBuilder, x: int) -> int:
@@ -188,19 +183,14 @@ def _transposed(*axes: int) -> One:
 
 
 def _padded(*amounts: tuple[int, int], mode: int | None = None) -> One:
-    return lambda builder, x: pad(builder, x, [(0, 0), *amounts], mode=mode)
+    return lambda builder, x: moves.pad(builder, x, [(0, 0), *amounts], mode=mode)
 
 
-def _nearest(builder: ModelBuilder, x: int) -> int:
-    _, height, width, _ = builder.spec(x).shape
-    table = ResizeNearestOptions(False, False)
-    return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, 2 * height, 3 * width, table)
-
-
-def _nearest_any(builder: ModelBuilder, x: int) -> int:
-    _, height, width, _ = builder.spec(x).shape
-    table = ResizeNearestOptions(False, True)
-    return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, height + 2, -(-width // 2), table)
+def _nearest(sizes: Callable[[int, int], tuple[int, int]], *, has_centres: bool) -> One:
+    table = ResizeNearestOptions(False, has_centres)
+    return lambda builder, x: moves.resize(
+        builder, "RESIZE_NEAREST_NEIGHBOR", x, *sizes(*builder.spec(x).shape[1:3]), table
+    )
 
 
 _MOVES: dict[str, Callable[[ModelBuilder, int], Outputs]] = {
@@ -224,16 +214,16 @@ _MOVES: dict[str, Callable[[ModelBuilder, int], Outputs]] = {
     "symmetric": _padded((0, 2), (1, 1), (0, 0), mode=SYMMETRIC),
     "into_channels": _into_channels,
     "into_pixels": _into_pixels,
-    "nearest": _nearest,
-    "nearest_any": _nearest_any,
+    "nearest": _nearest(lambda h, w: (2 * h, 3 * w), has_centres=False),
+    "nearest_any": _nearest(lambda h, w: (h + 2, -(-w // 2)), has_centres=True),
     "tiled": lambda b, x: moves.tile(b, x, (1, 2, 3, 2)),
     "reversed": lambda b, x: moves.gather(b, x, np.arange(b.spec(x).shape[2])[::-1], 2),
     "gathered": lambda b, x: moves.gather(b, x, (0, 0, b.spec(x).shape[3] - 1), 3),
 }
 
 
-def _others_in(*, op: str, shape: str, behind: str, numbers: str) -> bool:
-    _, height, width, channels = shape_of(shape)
+def _is_whole(v: Values) -> bool:
+    _, height, width, channels = v.input_shape
     fits = {
         "wider": channels % 2 == 0,
         "into_pixels": channels % 4 == 0,
@@ -243,22 +233,15 @@ def _others_in(*, op: str, shape: str, behind: str, numbers: str) -> bool:
         "squeeze": channels > 1,  # all dimensions of 1 go
         "expand": channels > 1,
     }
-    return fits.get(op, True) and _is_in(behind=behind, numbers=numbers)
+    return fits.get(v.op, True)
 
 
-@grid(
+@_moving(
     "Half.Moves/",
+    lambda v: [v.input_shape],
+    _is_whole,
     op=tuple(_MOVES),
     shape=("1x4x6x8", "1x6x4x12", "1x8x3x20", "1x3x7x1", "1x5x4x7", "1x4x8x33"),
-    behind=_BEHIND,
-    numbers=_NUMBERS,
-    is_in=_others_in,
 )
-def _others(name: str, *, op: str, shape: str, behind: str, numbers: str) -> Case:
-    def move(builder: ModelBuilder, given: Sequence[int]) -> Outputs:
-        return _MOVES[op](builder, given[0])
-
-    return _case(name, [shape_of(shape)], move, behind, numbers)
-
-
-FAMILIES: tuple[Family, ...] = (_joins, _cuts, _splits, _others)
+def _others(builder: ModelBuilder, given: Sequence[int], v: Values) -> Outputs:
+    return _MOVES[v.op](builder, given[0])

@@ -14,14 +14,15 @@ from rk3588_conformance.case import generator_of
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6")
 WEIGHTS = ("float32", "float16")
-SPREADS = {"plain": 0, "wide": 12}
+SPREADS = ("plain", "wide", "ends")
+_POWERS = {"plain": 0, "wide": 12}
 """Powers of two between the magnitudes of values."""
 
 Floats = npt.NDArray[np.float32]
 
 
 def numbers(rng: np.random.Generator, shape: Sequence[int], spread: str) -> Floats:
-    scale = np.exp2(rng.integers(-SPREADS[spread], 1 + SPREADS[spread] // 3, shape))
+    scale = np.exp2(rng.integers(-_POWERS[spread], 1 + _POWERS[spread] // 3, shape))
     return np.asarray(rng.normal(size=shape) * scale, np.float32)
 
 

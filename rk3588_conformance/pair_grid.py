@@ -1,5 +1,5 @@
-"""MUL, SUB, SQUARED_DIFFERENCE, MAXIMUM and MINIMUM of two feature maps: all 65,536 pairs,
-shapes, broadcast, also of both (and of ADD).
+"""ADD, MUL, SUB, SQUARED_DIFFERENCE, MAXIMUM and MINIMUM of two feature maps: all 65,536 pairs,
+shapes, scales, broadcast of one or of both, and for ADD every origin that an operand can have.
 """
 
 from __future__ import annotations
@@ -7,26 +7,126 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.operator_options import Options
 from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.sub import SubOptions
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.ranges import one_scale
-from rk3588_conformance.case import Case, Family
-from rk3588_conformance.grid import grid
-from rk3588_conformance.own_grid import EIGHT_BITS, constant, dtype_of, model, shape_of, values_of
-from rk3588_conformance.random_layers import draw_quantization, draw_zero_point
-from rk3588_conformance.tolerance import NONE, SQUARES, SUM_ALONE
+from rk3588_conformance.builder import layers
+from rk3588_conformance.builder.ranges import LIMITS, one_scale
+from rk3588_conformance.grid import EIGHT_BITS, Arrays, Values, layer_grid, model_grid, shape_of
+from rk3588_conformance.net import Net
+from rk3588_conformance.random_layers import TEFLON_NUMBERS, Numbers, draw_zero_point
+from rk3588_conformance.tolerance import NONE, SQUARES, SUM, SUM_ALONE, TIES
 
-_ACTIVATIONS = ("NONE", "RELU", "RELU6")
-_PAIRS = (1, 16, 16, 256)
+
+def _other_input(net: Net, x: int, shape: Sequence[int] | None = None) -> int:
+    """An input beside ``x``, of its shape unless told."""
+    spec = net.spec(x)
+    return net.input("other", shape or spec.shape, spec.dtype, net.drawn(spec.dtype))
+
+
+def _constant(net: Net, x: int, shape: Sequence[int] | None = None) -> int:
+    """A constant operand beside ``x``, of its shape unless told."""
+    spec = net.spec(x)
+    return net.random_constant(shape or spec.shape, spec.dtype)
+
+
+@layer_grid(
+    "AddShapes.Op/",
+    differing=SUM_ALONE,
+    shape=(
+        "13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x3", "1x31x1x130", "2x3x11x40", "1x13x17x16",
+        "1x9x4x33", "1x1x1x1000", "1x37x41x64",
+    ),
+    activation=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
+    type=EIGHT_BITS,
+)  # fmt: skip
+def _add_shapes(net: Net, v: Values) -> int:
+    return layers.add(net, net.x, _other_input(net, net.x), activation=v.clamp)
+
+
+_RATIOS = {"0_001": 0.001, "0_07": 0.07, "0_5": 0.5, "1": 1.0, "1_9": 1.9, "30": 30.0}
+
+
+@model_grid(
+    "AddScales.Op/",
+    description="add scales",
+    differing=TIES,
+    first=tuple(_RATIOS),
+    second=tuple(_RATIOS),
+    zero_points=("ends", "drawn"),
+    activation=("NONE", "RELU6"),
+    type=EIGHT_BITS,
+)
+def _add_scales(net: Net, v: Values) -> int:
+    """Ratios of the operands' scales to the sum's, and zero points at the ends."""
+    low, high = LIMITS[v.dtype]
+    zeros = {"ends": (low, high), "drawn": tuple(net.rng.integers(low, high + 1, 2))}
+    a, b = (
+        net.input(name, (1, 17, 13, 19), v.dtype, one_scale(0.037 * _RATIOS[ratio], zero))
+        for name, ratio, zero in zip("ab", (v.first, v.second), zeros[v.zero_points], strict=True)
+    )
+    return layers.add(
+        net, a, b, activation=v.clamp, output_scale=0.037,
+        output_zero_point=int(net.rng.integers(low, high + 1)),
+    )  # fmt: skip
+
+
+_SHAPES = {
+    "scalar": (1,), "channels": (19,), "channels4": (1, 1, 1, 19), "scalar4": (1, 1, 1, 1),
+    "row": (1, 1, 7, 19), "pixels": (1, 11, 7, 1),
+}  # fmt: skip
+
+
+@layer_grid(
+    "AddBroadcast.Op/",
+    differing=SUM_ALONE,
+    shape="1x11x7x19",
+    other=tuple(_SHAPES),
+    origin=("constant", "input"),
+    order=("first", "second"),
+    type=EIGHT_BITS,
+)
+def _add_broadcast(net: Net, v: Values) -> int:
+    """A second operand that is stretched: a scalar, one value per channel, a row, a pixel map."""
+    operand = _constant if v.origin == "constant" else _other_input
+    y = operand(net, net.x, _SHAPES[v.other])
+    return layers.add(net, *((net.x, y) if v.order == "first" else (y, net.x)))
+
+
+_OPERANDS: dict[str, Callable[[Net, Values], int]] = {
+    "input": lambda net, _: net.x,
+    "other": lambda net, _: _other_input(net, net.x),
+    "constant": lambda net, _: _constant(net, net.x),
+    "conv": lambda net, v: net.conv(net.x, 24, v.kernel_window, TEFLON_NUMBERS),
+    "relu6": lambda net, _: net.conv(
+        net.x, 24, layers.Window(), Numbers(activation=Activation.RELU6)
+    ),
+    "depthwise": lambda net, v: net.depthwise(net.x, v.kernel_window, TEFLON_NUMBERS),
+}
+
+
+@layer_grid(
+    "AddOrigins.Op/",
+    differing=SUM,
+    is_in=lambda v: (v.first, v.second) != ("constant", "constant") and v.first != "other",
+    shape="1x9x13x24",
+    first=tuple(_OPERANDS),
+    second=tuple(_OPERANDS),
+    activation=("NONE", "RELU", "RELU6"),
+    type=EIGHT_BITS,
+)
+def _add_origins(net: Net, v: Values) -> int:
+    """Operands from inside, outside, a constant, or both the same tensor."""
+    a, b = (_OPERANDS[kind](net, v) for kind in (v.first, v.second))
+    return layers.add(net, a, b, activation=v.clamp)
+
+
+_PAIRS = "1x16x16x256"
 _SHAPE = (1, 11, 7, 19)
 
 Quantizations = tuple[Quantization, Quantization, Quantization]
@@ -45,26 +145,22 @@ class _Operator:
     differing: float = NONE
     types: tuple[str, ...] = EIGHT_BITS
 
-    def quantizations(self, rng: np.random.Generator, dtype: DType) -> Quantizations:
+    def quantizations(self, net: Net, dtype: DType) -> Quantizations:
         """Operands and a result that holds most of theirs."""
-        first, second = draw_quantization(rng, dtype), draw_quantization(rng, dtype)
+        first, second = net.drawn(dtype), net.drawn(dtype)
         if self.largest is None:
             return first, first, first
         largest = self.largest(first.scale, second.scale)
-        scale = largest * math.exp(rng.uniform(-1.5, 0.7))
-        return first, second, one_scale(scale, draw_zero_point(rng, dtype))
+        scale = largest * math.exp(net.rng.uniform(-1.5, 0.7))
+        return first, second, one_scale(scale, draw_zero_point(net.rng, dtype))
 
     def add(
-        self,
-        builder: ModelBuilder,
-        operands: tuple[int, int],
-        shape: Sequence[int],
-        result: Quantization,
-        activation: str = "NONE",
+        self, net: Net, a: int, b: int, result: Quantization, clamp: Activation = Activation.NONE
     ) -> int:
         """The operator of two tensors."""
-        table = self.options(Activation[activation]) if self.options is not None else None
-        return builder.result(self.name, operands, "y", shape, result, options=table)
+        table = self.options(clamp) if self.options is not None else None
+        shape = np.broadcast_shapes(net.spec(a).shape, net.spec(b).shape)
+        return net.result(self.name, (a, b), "y", shape, result, options=table)
 
 
 def _largest_square(first: float, second: float) -> float:
@@ -81,60 +177,71 @@ _ALL = (
     _Operator("MAXIMUM"),
     _Operator("MINIMUM"),
 )
-_OPERATORS = {operator.name: operator for operator in _ALL}
-_MEETING = _OPERATORS | {_SUM.name: _SUM}
+_MEETING = {operator.name: operator for operator in (*_ALL, _SUM)}
+_OPERATORS = tuple(operator.name for operator in _ALL)
 
 
-def _all_pairs(dtype: DType) -> Sequence[npt.NDArray[np.generic]]:
-    return [a.reshape(_PAIRS) for a in np.meshgrid(*(values_of(dtype),) * 2, indexing="ij")]
+def _differing(v: Values) -> float:
+    return _MEETING[v.op].differing
 
 
-def _case(
-    name: str, label: str, op: str, type: str, shape: Sequence[int], activation: str = "NONE"
-) -> Case:
+def _has_type(v: Values) -> bool:
+    return v.type in _MEETING[v.op].types
+
+
+def _all_pairs(v: Values) -> Arrays:
+    return [a.reshape(shape_of(_PAIRS)) for a in np.meshgrid(v.levels, v.levels, indexing="ij")]
+
+
+def _of_two_inputs(net: Net, v: Values) -> int:
     """Two inputs of one shape."""
-    operator, dtype = _OPERATORS[op], dtype_of(type)
-
-    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-        first, second, result = operator.quantizations(rng, dtype)
-        a, b = (builder.input(n, shape, dtype, q) for n, q in (("a", first), ("b", second)))
-        return operator.add(builder, (a, b), shape, result, activation)
-
-    inputs = partial(_all_pairs, dtype) if shape == _PAIRS else None
-    return Case(name, label, model(label, body), differing=operator.differing, inputs=inputs)
+    operator = _MEETING[v.op]
+    first, second, result = operator.quantizations(net, v.dtype)
+    a, b = (net.input(n, v.input_shape, v.dtype, q) for n, q in (("a", first), ("b", second)))
+    return operator.add(net, a, b, result, v.clamp)
 
 
-def _pairs_in(*, op: str, draw: int, activation: str, type: str) -> bool:
-    operator = _OPERATORS[op]
-    if type not in operator.types or (activation != "NONE" and operator.options is None):
-        return False
-    return operator.largest is not None or draw == 0
+def _is_distinct(v: Values) -> bool:
+    operator = _MEETING[v.op]
+    is_clamped = v.activation == "NONE" or operator.options is not None
+    return _has_type(v) and is_clamped and (operator.largest is not None or v.draw == 0)
 
 
-@grid(
+_pairs = model_grid(
     "Pairs.Op/",
-    op=tuple(_OPERATORS),
+    differing=_differing,
+    input_values=_all_pairs,
+    shape=_PAIRS,
+    op=_OPERATORS,
     draw=tuple(range(12)),
-    activation=_ACTIVATIONS,
+    activation=("NONE", "RELU", "RELU6"),
     type=EIGHT_BITS,
-    is_in=_pairs_in,
-)
-def _pairs(name: str, *, op: str, draw: int, activation: str, type: str) -> Case:
-    return _case(name, "Pairs", op, type, _PAIRS, activation)
+    is_in=_is_distinct,
+)(_of_two_inputs)
 
-
-@grid(
+_pair_shapes = model_grid(
     "PairShapes.Op/",
-    op=tuple(_OPERATORS),
+    differing=_differing,
+    op=_OPERATORS,
     shape=(
         "13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x15", "1x31x1x130", "2x3x11x33", "1x13x17x16",
         "1x9x4x31", "1x1x1x1000", "1x37x41x64", "3x1x23x17",
     ),
     type=EIGHT_BITS,
-    is_in=lambda op, type, **_: type in _OPERATORS[op].types,
-)  # fmt: skip
-def _shapes(name: str, *, op: str, shape: str, type: str) -> Case:
-    return _case(name, "PairShapes", op, type, shape_of(shape))
+    is_in=_has_type,
+)(_of_two_inputs)  # fmt: skip
+
+
+def _stretched(net: Net, v: Values, one: Sequence[int], other: Sequence[int]) -> int:
+    """Operands of these shapes; the second has the ``origin``, and its place is the ``order``."""
+    operator = _MEETING[v.op]
+    first, second, result = operator.quantizations(net, v.dtype)
+    a = net.input("a", one, v.dtype, first)
+    if v.origin == "constant":
+        b = net.random_constant(other, v.dtype, second)
+    else:
+        b = net.input("b", other, v.dtype, second)
+    return operator.add(net, *((a, b) if v.order == "first" else (b, a)), result)
 
 
 _OTHERS = {
@@ -143,44 +250,20 @@ _OTHERS = {
 }  # fmt: skip
 
 
-@grid(
+@model_grid(
     "PairBroadcast.Op/",
-    op=tuple(_OPERATORS),
+    description="{op}",
+    differing=_differing,
+    op=_OPERATORS,
     other=tuple(_OTHERS),
     origin=("constant", "input"),
     order=("first", "second"),
     type=EIGHT_BITS,
-    is_in=lambda op, type, **_: type in _OPERATORS[op].types,
+    is_in=_has_type,
 )
-def _broadcast(name: str, *, op: str, other: str, origin: str, order: str, type: str) -> Case:
+def _broadcast(net: Net, v: Values) -> int:
     """A second operand that is stretched, as in squeeze-and-excite."""
-    shapes = _SHAPE, _OTHERS[other]
-    return _stretched(name, "PairBroadcast", op, dtype_of(type), shapes, origin, order)
-
-
-def _stretched(
-    name: str,
-    family: str,
-    op: str,
-    dtype: DType,
-    shapes: tuple[tuple[int, ...], tuple[int, ...]],
-    origin: str,
-    order: str,
-) -> Case:
-    """Operands of ``shapes``; the second has this ``origin``, and its place is ``order``."""
-    operator, (one, other) = _MEETING[op], shapes
-
-    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-        first, second, result = operator.quantizations(rng, dtype)
-        a = builder.input("a", one, dtype, first)
-        if origin == "constant":
-            b = constant(builder, rng, other, dtype, second)
-        else:
-            b = builder.input("b", other, dtype, second)
-        operands = (a, b) if order == "first" else (b, a)
-        return operator.add(builder, operands, np.broadcast_shapes(one, other), result)
-
-    return Case(name, family, model(op.lower(), body), differing=operator.differing)
+    return _stretched(net, v, _SHAPE, _OTHERS[v.other])
 
 
 _MET = {
@@ -193,39 +276,38 @@ _MET = {
 """The shapes of both operands."""
 
 
-@grid(
+@model_grid(
     "PairMeets.Op/",
+    description="{op}",
+    differing=_differing,
     op=tuple(_MEETING),
     shapes=tuple(_MET),
     origin=("constant", "input"),
     order=("first", "second"),
     type=EIGHT_BITS,
-    is_in=lambda op, type, **_: type in _MEETING[op].types,
+    is_in=_has_type,
 )
-def _meets(name: str, *, op: str, shapes: str, origin: str, order: str, type: str) -> Case:
+def _meets(net: Net, v: Values) -> int:
     """Operands that both are stretched, along any dimensions."""
-    one, other = map(shape_of, _MET[shapes])
-    return _stretched(name, "PairMeets", op, dtype_of(type), (one, other), origin, order)
+    return _stretched(net, v, *map(shape_of, _MET[v.shapes]))
 
 
-@grid("PairSquares.Op/", draw=tuple(range(24)), reach=("all", "half"))
-def _equal_scales(name: str, *, draw: int, reach: str) -> Case:
+@model_grid(
+    "PairSquares.Op/",
+    description="squares",
+    differing=NONE,
+    input_values=_all_pairs,
+    draw=tuple(range(24)),
+    reach=("all", "half"),
+)
+def _equal_scales(net: Net, v: Values) -> int:
     """SQUARED_DIFFERENCE of operands with one scale: whole distances, so that all are equal."""
-
-    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-        first, other = draw_quantization(rng, DType.INT8), draw_quantization(rng, DType.INT8)
-        zero_points = first.zero_points if reach == "all" else other.zero_points
-        second = Quantization(first.scales, zero_points)
-        distance = {"all": 255, "half": 128}[reach] * first.scale
-        result = one_scale(distance**2 / 255, -128)
-        a, b = (
-            builder.input(name, _PAIRS, DType.INT8, quantization)
-            for name, quantization in (("a", first), ("b", second))
-        )
-        return _SQUARES.add(builder, (a, b), _PAIRS, result)
-
-    inputs = partial(_all_pairs, DType.INT8)
-    return Case(name, "PairSquares", model("squares", body), differing=NONE, inputs=inputs)
-
-
-FAMILIES: tuple[Family, ...] = (_pairs, _shapes, _broadcast, _meets, _equal_scales)
+    first, other = net.drawn(DType.INT8), net.drawn(DType.INT8)
+    zero_points = first.zero_points if v.reach == "all" else other.zero_points
+    second = Quantization(first.scales, zero_points)
+    distance = {"all": 255, "half": 128}[v.reach] * first.scale
+    a, b = (
+        net.input(name, shape_of(_PAIRS), DType.INT8, quantization)
+        for name, quantization in (("a", first), ("b", second))
+    )
+    return _SQUARES.add(net, a, b, one_scale(distance**2 / 255, -128))

@@ -1,32 +1,29 @@
-"""Pooling: windows, strides and borders, channels around the surfaces, clamps, chains.
+"""Pooling and reductions: windows, strides and borders, channels around the surfaces, clamps,
+chains; of images, and of lines: tensors of rank 3, as sequences of one image have them.
 
-Results select or count what is there, so all of them have to be equal.
+Results move, select or count what is there, so all of them have to be equal.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from delegate.model.graph import Activation
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import concatenation
+from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
+from rk3588_conformance.builder.moves import concatenation, pad
 from rk3588_conformance.builder.pooling import pool, reduced
-from rk3588_conformance.case import Family
-from rk3588_conformance.grid import Value
-from rk3588_conformance.own_grid import (
+from rk3588_conformance.grid import (
     EIGHT_BITS,
     PADDINGS,
-    fits,
+    Grid,
+    Values,
     layer_grid,
+    number,
     pair,
-    rescaled,
-    window_of,
 )
+from rk3588_conformance.net import Net
 from rk3588_conformance.tolerance import NONE
 
 _OPERATORS = {"max": "MAX_POOL_2D", "average": "AVERAGE_POOL_2D"}
-
-
 _FORMS = {
     "sppf": ("5x5", "1x1", "same"),
     "halved": ("2x2", "2x2", "valid"),
@@ -34,62 +31,54 @@ _FORMS = {
 }
 
 
-def _pool(
-    builder: ModelBuilder, _: np.random.Generator, x: int, *, operator: str, form: str = "",
-    window: str = "3x2", stride: str = "1x1", padding: str = "same", activation: str = "NONE",
-    **__: Value,
-) -> int:  # fmt: skip
-    kernel, step, border = _FORMS.get(form, (window, stride, padding))
-    op, clamp = _OPERATORS[operator], Activation[activation]
-    return pool(builder, op, x, *pair(kernel), *pair(step), PADDINGS[border], clamp)
+def _pool(net: Net, v: Values) -> int:
+    kernel, step, border = _FORMS.get(v.form, (v.window, v.stride, v.padding))
+    sides = (*pair(kernel), *pair(step))
+    return pool(net, _OPERATORS[v.operator], net.x, *sides, PADDINGS[border], v.clamp)
 
 
-def _has_results(
-    *, operator: str, type: str, size: str, window: str = "1x1", padding: str = "same",
-    activation: str = "NONE", **_: Value,
-) -> bool:  # fmt: skip
+def _has_results(v: Values) -> bool:
     # Of int8, whose averages may be negative, not every clamped one has a setting.
-    is_settled = operator == "max" or activation == "NONE" or type == "uint8"
-    return is_settled and fits(window_of(window, padding=padding), *pair(size))
+    is_settled = v.operator == "max" or v.activation == "NONE" or v.type == "uint8"
+    return is_settled and Values(kernel=v.window, padding=v.padding, size=v.size).has_output
 
 
-_windows = layer_grid(
-    "PoolWindows.Op/",
-    differing=NONE,
-    is_in=_has_results,
-    channels=19,
-    operator=tuple(_OPERATORS),
-    window=("1x1", "2x2", "3x3", "5x5", "1x4", "7x2", "9x9", "13x13"),
-    stride=("1x1", "2x2", "1x2", "3x1", "5x7"),
-    padding=tuple(PADDINGS),
-    size=("1x1", "13x13", "7x23", "1x17", "29x3", "20x20"),
-    type=EIGHT_BITS,
-)(_pool)
+def _pools(label: str, **axes: Any) -> Grid:
+    """Windows of 3 x 2, but for what ``axes`` say."""
+    return layer_grid(f"{label}.Op/", differing=NONE, is_in=_has_results, **axes)(_pool)
 
-_channels = layer_grid(
-    "PoolChannels.Op/",
-    differing=NONE,
-    is_in=_has_results,
-    size="11x8",
-    operator=tuple(_OPERATORS),
-    channels=(1, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 96, 112, 130, 257),
-    images=(1, 3),
-    form=tuple(_FORMS),
-    type=EIGHT_BITS,
-)(_pool)
 
-_clamps = layer_grid(
-    "PoolClamps.Op/",
-    differing=NONE,
-    is_in=_has_results,
-    size="7x9",
-    channels=21,
-    operator=tuple(_OPERATORS),
-    activation=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
-    stride=("1x1", "2x2"),
-    zero_point=tuple(range(8)),  # drawn: by the name
-    type=EIGHT_BITS,
-)(_pool)
+_POOLS = (
+    _pools(
+        "PoolWindows",
+        channels=19,
+        operator=tuple(_OPERATORS),
+        window=("1x1", "2x2", "3x3", "5x5", "1x4", "7x2", "9x9", "13x13"),
+        stride=("1x1", "2x2", "1x2", "3x1", "5x7"),
+        padding=tuple(PADDINGS),
+        size=("1x1", "13x13", "7x23", "1x17", "29x3", "20x20"),
+        type=EIGHT_BITS,
+    ),
+    _pools(
+        "PoolChannels",
+        size="11x8",
+        operator=tuple(_OPERATORS),
+        channels=(1, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 96, 112, 130, 257),
+        images=(1, 3),
+        form=tuple(_FORMS),
+        type=EIGHT_BITS,
+    ),
+    _pools(
+        "PoolClamps",
+        size="7x9",
+        channels=21,
+        operator=tuple(_OPERATORS),
+        activation=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
+        stride=("1x1", "2x2"),
+        zero_point=tuple(range(8)),  # drawn: by the name
+        type=EIGHT_BITS,
+    ),
+)
 
 
 @layer_grid(
@@ -102,21 +91,23 @@ _clamps = layer_grid(
     chained=(0, 1),
     type=EIGHT_BITS,
 )
-def _pyramids(
-    builder: ModelBuilder, _: np.random.Generator, x: int, *, first: int, second: int,
-    chained: int, **__: Value,
-) -> int:  # fmt: skip
+def _pyramids(net: Net, v: Values) -> int:
     """Pools of one another and their input side by side (SPP, SPPF)."""
-    a = pool(builder, "MAX_POOL_2D", x, first, first)
-    b = pool(builder, "MAX_POOL_2D", a if chained else x, second, second)
-    c = pool(builder, "MAX_POOL_2D", b if chained else x, second, first)
-    return concatenation(builder, (a, b, c), 3)
+    a = pool(net, "MAX_POOL_2D", net.x, v.first, v.first)
+    b = pool(net, "MAX_POOL_2D", a if v.chained else net.x, v.second, v.second)
+    c = pool(net, "MAX_POOL_2D", b if v.chained else net.x, v.second, v.first)
+    return concatenation(net, (a, b, c), 3)
 
 
 _RATIOS = {"equal": 1.0, "0_3": 0.3, "2_7": 2.7}
 
 
-@layer_grid(
+def _mean(net: Net, v: Values) -> int:
+    result = net.rescaled(net.x, _RATIOS[v.ratio])
+    return reduced(net, "MEAN", net.x, result, keep_dims=v.keep_dims == 1)
+
+
+_means = layer_grid(
     "Means.Op/",
     differing=NONE,
     size=("1x1", "2x2", "7x7", "8x8", "16x16", "13x29", "31x31"),
@@ -125,16 +116,10 @@ _RATIOS = {"equal": 1.0, "0_3": 0.3, "2_7": 2.7}
     ratio=tuple(_RATIOS),
     keep_dims=(0, 1),
     type=EIGHT_BITS,
-)
-def _means(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, ratio: str, keep_dims: int,
-    **_: Value,
-) -> int:  # fmt: skip
-    result = rescaled(builder, rng, x, _RATIOS[ratio])
-    return reduced(builder, "MEAN", x, result, keep_dims=keep_dims == 1)
+)(_mean)
 
-
-@layer_grid(
+# Images larger than a window.
+_large_means = layer_grid(
     "LargeMeans.Op/",
     differing=NONE,
     size=("32x32", "56x56", "33x40", "112x36", "65x65", "96x128", "8x500", "40x12"),
@@ -143,14 +128,7 @@ def _means(
     ratio=tuple(_RATIOS),
     keep_dims=(0, 1),
     type=EIGHT_BITS,
-)
-def _large_means(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, ratio: str, keep_dims: int,
-    **_: Value,
-) -> int:  # fmt: skip
-    """Images larger than a window."""
-    result = rescaled(builder, rng, x, _RATIOS[ratio])
-    return reduced(builder, "MEAN", x, result, keep_dims=keep_dims == 1)
+)(_mean)
 
 
 _AXES = {"both": (1, 2), "swapped": (2, 1), "negative": (-3, -2), "mixed": (-2, 1)}
@@ -167,16 +145,14 @@ _AXES = {"both": (1, 2), "swapped": (2, 1), "negative": (-3, -2), "mixed": (-2, 
     keep_dims=(0, 1),
     axes=tuple(_AXES),
 )
-def _sums(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, size: str, held: str,
-    keep_dims: int, axes: str, **_: Value,
-) -> int:  # fmt: skip
+def _sums(net: Net, v: Values) -> int:
     """Results that hold all sums, those of about as many pixels as there are rows, or those of 1;
     axes in any notation.
     """
-    height, width = pair(size)
-    result = rescaled(builder, rng, x, {"all": height * width, "rows": height, "one": 1}[held])
-    return reduced(builder, "SUM", x, result, keep_dims=keep_dims == 1, axes=_AXES[axes])
+    height, width = pair(v.size)
+    held = {"all": height * width, "rows": height, "one": 1}[v.held]
+    result, axes = net.rescaled(net.x, held), _AXES[v.axes]
+    return reduced(net, "SUM", net.x, result, keep_dims=v.keep_dims == 1, axes=axes)
 
 
 @layer_grid(
@@ -188,12 +164,76 @@ def _sums(
     keep_dims=(0, 1),
     type=EIGHT_BITS,
 )
-def _maxima(
-    builder: ModelBuilder, _: np.random.Generator, x: int, *, keep_dims: int, **__: Value
-) -> int:
-    return reduced(builder, "REDUCE_MAX", x, keep_dims=keep_dims == 1)
+def _maxima(net: Net, v: Values) -> int:
+    return reduced(net, "REDUCE_MAX", net.x, keep_dims=v.keep_dims == 1)
 
 
-FAMILIES: tuple[Family, ...] = (
-    *(_windows, _channels, _clamps, _pyramids, _means, _large_means, _sums, _maxima),
+_BORDERS = {
+    "pad": (None, None), "value": (5, None), "reflect": (None, REFLECT),
+    "symmetric": (None, SYMMETRIC),
+}  # fmt: skip
+"""Value and mode."""
+_AMOUNTS = {"one": (1, 1), "causal": (3, 0), "far": (0, 19)}
+
+
+@layer_grid(
+    "LineBorders.Op/",
+    differing=NONE,
+    input_shape=lambda v: (1, v.length, v.channels),
+    border=tuple(_BORDERS),
+    amount=tuple(_AMOUNTS),
+    length=(20, 33, 256),
+    channels=(3, 16, 33, 64),
+    type=EIGHT_BITS,
 )
+def _line_borders(net: Net, v: Values) -> int:
+    value, mode = _BORDERS[v.border]
+    return pad(net, net.x, ((0, 0), _AMOUNTS[v.amount], (0, 0)), value=value, mode=mode)
+
+
+_REDUCTIONS = {"mean": "MEAN", "sum": "SUM", "max": "REDUCE_MAX"}
+
+
+def _is_uint8_or_no_sum(v: Values) -> bool:
+    return v.reduction != "sum" or v.type == "uint8"
+
+
+@layer_grid(
+    "LineReductions.Op/",
+    differing=NONE,
+    input_shape=lambda v: (1, v.length, v.channels),
+    is_in=_is_uint8_or_no_sum,
+    reduction=tuple(_REDUCTIONS),
+    length=(1, 31, 64, 256, 899, 4000),
+    channels=(1, 16, 33, 64),
+    keep_dims=(0, 1),
+    type=EIGHT_BITS,
+)
+def _line_reductions(net: Net, v: Values) -> int:
+    ratio = {"mean": 0.3, "sum": float(v.length)}.get(v.reduction)
+    result = None if ratio is None else net.rescaled(net.x, ratio)
+    op, keeps = _REDUCTIONS[v.reduction], v.keep_dims == 1
+    return reduced(net, op, net.x, result, keep_dims=keeps, axes=(1,))
+
+
+def _ranked(v: Values) -> tuple[int, ...]:
+    (h, w), c = pair(v.size), v.channels
+    return ((h * w, c), (2, h * w, c), (3, h, w, c))[v.rank - 2]
+
+
+@layer_grid(
+    "ChannelReductions.Op/",
+    differing=NONE,
+    input_shape=_ranked,
+    is_in=_is_uint8_or_no_sum,
+    reduction=("mean", "sum"),
+    rank=(2, 3, 4),
+    size=("1x1", "7x5", "37x4"),
+    channels=(1, 3, 16, 37, 64, 192, 768),
+    ratio=("0_02", "0_3", "1", "9"),
+    type=EIGHT_BITS,
+)
+def _channel_reductions(net: Net, v: Values) -> int:
+    """Means and sums of the last axis, as layer normalisation has them."""
+    result = net.rescaled(net.x, number(v.ratio) * (v.channels if v.reduction == "sum" else 1))
+    return reduced(net, _REDUCTIONS[v.reduction], net.x, result, keep_dims=True, axes=(-1,))

@@ -1,26 +1,149 @@
-"""BATCH_MATMUL of int8. With a constant second operand: ranks, sizes, both orders of the matrix,
-zero points and multipliers. Of two computed matrices: sizes, leading dimensions that are equal or
-broadcast, orders of both, zero points at both ends.
+"""FULLY_CONNECTED and BATCH_MATMUL beyond Teflon's grid, and layers with channels whose weights
+vanish.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 
-from delegate.model.graph import DType, Quantization
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from delegate.model.graph import Activation, DType, Quantization
+from rk3588_conformance.builder.layers import Arithmetic
 from rk3588_conformance.builder.moves import transpose
 from rk3588_conformance.builder.products import computed_product, covering, matrix_product
-from rk3588_conformance.case import Case, Family
-from rk3588_conformance.grid import Value, grid
-from rk3588_conformance.move_grid import computed
-from rk3588_conformance.own_grid import layer_grid, model, shape_of
-from rk3588_conformance.random_layers import draw_quantization, draw_zero_point
+from rk3588_conformance.builder.table_writer import TensorSpec
+from rk3588_conformance.grid import TYPES, Grid, Values, layer_grid, model_grid, shape_of
+from rk3588_conformance.net import Net
+from rk3588_conformance.random_layers import draw_zero_point
+
+# Leading dimensions by rank and number of rows; "1": none, of rank 1.
+_LEADING = {
+    "1": (), "1x1": (1,), "6": (6,), "1x1x1": (1, 1), "2x3": (2, 3), "1x5x1": (1, 5, 1),
+    "2x1x7": (2, 1, 7),
+}  # fmt: skip
+_BIAS = {"drawn": None, "absent": False, "zero": 0}
+
+
+def _dense(label: str, **axes: Any) -> Grid:
+    """``rows``: how many, or the input's leading dimensions."""
+
+    def layer(net: Net, v: Values) -> int:
+        numbers = replace(v.layer_numbers, activation=v.clamp, bias=_BIAS[v.bias])
+        return net.fully_connected(net.x, v.outputs, numbers, keep_num_dims=bool(v.keep_num_dims))
+
+    return layer_grid(
+        f"{label}.Op/",
+        input_shape=lambda v: (*_LEADING.get(v.rows, (v.rows,)), v.inputs),
+        is_in=lambda v: v.rows != "1" or not v.keep_num_dims,
+        **axes,
+    )(layer)
+
+
+_DENSE_SHAPES = _dense(
+    "DenseShapes",
+    rows=tuple(_LEADING),
+    inputs=(1, 33, 257),
+    outputs=(1, 17, 130),
+    keep_num_dims=(0, 1),
+    type=TYPES,
+)
+
+
+@layer_grid(
+    "DenseFlattened.Op/",
+    input_shape=lambda v: (1, v.h, v.w, v.c),
+    h=(1, 3),
+    w=(2, 7),
+    c=(1, 5, 16, 40),
+    outputs=(2, 33),
+    type=TYPES,
+)
+def _flattened(net: Net, v: Values) -> int:
+    """A feature map of rank 4 whose pixels and channels together are the inputs of one row."""
+    return net.fully_connected(net.x, v.outputs, v.layer_numbers, inputs=v.h * v.w * v.c)
+
+
+_DENSE = (
+    _dense(
+        "DenseNumbers",
+        inputs=101,
+        outputs=37,
+        activation=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
+        bias=tuple(_BIAS),
+        rows=(1, 19),
+        type=TYPES,
+    ),
+    # More weights per output than CBUF holds for a group of kernels.
+    _dense(
+        "DenseManyInputs",
+        inputs=(11279, 25089, 30011, 62723),
+        outputs=(1, 31, 67),
+        rows=(1, 2),
+        activation=("NONE", "RELU6"),
+        type=TYPES,
+    ),
+)
+
+
+_ENDS = np.iinfo(np.int32)
+_BIASES = {"lowest": (_ENDS.min,), "highest": (_ENDS.max,), "both": (_ENDS.min, _ENDS.max)}
+_SCALES = {"1e_minus_12": 1e-12, "1e_minus_16": 1e-16, "1e_minus_30": 1e-30}
+"""The scales of dead channels, where the others' are about 1: with much more, int32's end is a
+step.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Dead:
+    """A random part of the channels, not all, has ``scale`` times the scale of the others."""
+
+    activation: Activation
+    scale: float
+    biases: tuple[int, ...]
+
+    def drawn(
+        self, rng: np.random.Generator, _x: TensorSpec, shape: Sequence[int], axis: int
+    ) -> Arithmetic:
+        channels = shape[axis]
+        is_dead = rng.random(channels) < 0.3
+        is_dead[rng.permutation(channels)[:2]] = (True, False)
+        scales = np.exp(rng.uniform(-1, 1, channels)) * np.where(is_dead, self.scale, 1.0)
+        live = rng.integers(-999, 1000, channels)
+        bias = np.where(is_dead, rng.choice(self.biases, channels), live).astype(np.int32)
+        return Arithmetic(
+            activation=self.activation, per_channel=True, weight_scales=tuple(scales), bias=bias
+        )
+
+
+@layer_grid(
+    "DeadChannels.Op/",
+    input_shape=lambda v: (1, v.channels) if v.layer == "fully_connected" else v.input_shape,
+    type="per_channel",
+    size="7x5",
+    layer=("conv", "depthwise", "fully_connected"),
+    scale=tuple(_SCALES),
+    bias=tuple(_BIASES),
+    activation=("none", "relu6"),
+    channels=(3, 24, 67),
+)
+def _dead_channels(net: Net, v: Values) -> int:
+    """Channels whose weights vanish: their scales are tiny, their biases saturate at the ends of
+    int32, as quantisers leave them, and TensorFlow Lite's sums wrap.
+    """
+    numbers = _Dead(v.clamp, _SCALES[v.scale], _BIASES[v.bias])
+    if v.layer == "fully_connected":
+        return net.fully_connected(net.x, 33, numbers)
+    if v.layer == "depthwise":
+        return net.depthwise(net.x, v.kernel_window, numbers)
+    return net.conv(net.x, 19, v.kernel_window, numbers)
 
 
 @layer_grid(
     "MatrixProduct.Op/",
-    input_shape=lambda rows, inputs, **_: (*shape_of(rows), inputs),
+    input_shape=lambda v: (*shape_of(v.rows), v.inputs),
     type="int8",
     rows=("1", "19", "5x1", "3x7", "2x3x5"),
     inputs=(1, 33, 257),
@@ -29,16 +152,14 @@ from rk3588_conformance.random_layers import draw_quantization, draw_zero_point
     zero=("none", "drawn"),
     percent=(25, 100, 400),
 )
-def _products(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, rows: str, inputs: int,
-    outputs: int, order: str, zero: str, percent: int, **_: Value,
-) -> int:  # fmt: skip
-    ones = (1,) * int(rng.integers(0, len(shape_of(rows))))
-    matrix = rng.integers(-127, 128, (*ones, inputs, outputs)).astype(np.int8)
-    point = 0 if zero == "none" else draw_zero_point(rng, DType.INT8)
+def _matrix_products(net: Net, v: Values) -> int:
+    """A constant second operand: ranks, sizes, both orders, zero points and multipliers."""
+    ones = (1,) * int(net.rng.integers(0, len(shape_of(v.rows))))
+    matrix = net.rng.integers(-127, 128, (*ones, v.inputs, v.outputs)).astype(np.int8)
+    point = 0 if v.zero == "none" else draw_zero_point(net.rng, DType.INT8)
     return matrix_product(
-        builder, x, matrix, draw_quantization(rng, DType.INT8),
-        zero_point=point, multiplier=percent / 100, adj_y=order == "outputs_first",
+        net, net.x, matrix, net.drawn(DType.INT8),
+        zero_point=point, multiplier=v.percent / 100, adj_y=v.order == "outputs_first",
     )  # fmt: skip
 
 
@@ -51,91 +172,75 @@ LEADS = {
     "none": ((), ()), "rows": ((3,), (3,)), "heads": ((2, 3), (2, 3)), "one": ((2,), (1,)),
     "shared": ((2, 3), ()), "first": ((1,), (2,)),
 }  # fmt: skip
-POINTS = {"none": (0, 0), "low": (-128, 5), "high": (127, -128), "second": (0, 127)}
+_POINTS = {"none": (0, 0), "low": (-128, 5), "high": (127, -128), "second": (0, 127)}
 
 
-def computed_shapes(size: str, lead: str, adj: str) -> list[tuple[int, ...]]:
+def computed_shapes(v: Values) -> list[tuple[int, ...]]:
     """Return the shapes of both operands; ``adj`` names those that are turned, x and y."""
-    rows, inputs, outputs = SIZES[size]
-    first = (inputs, rows) if "x" in adj else (rows, inputs)
-    second = (outputs, inputs) if "y" in adj else (inputs, outputs)
-    return [(*LEADS[lead][0], *first), (*LEADS[lead][1], *second)]
+    rows, inputs, outputs = SIZES[v.size]
+    first = (inputs, rows) if "x" in v.adj else (rows, inputs)
+    second = (outputs, inputs) if "y" in v.adj else (inputs, outputs)
+    return [(*LEADS[v.lead][0], *first), (*LEADS[v.lead][1], *second)]
 
 
-def meets(*, lead: str, adj: str, **_: Value) -> bool:
+def meets(v: Values) -> bool:
     """Return whether runtimes agree: not where a first operand is turned and leading dimensions
     differ.
     """
-    return "x" not in adj or len(set(LEADS[lead])) == 1
+    return "x" not in v.adj or len(set(LEADS[v.lead])) == 1
 
 
-@grid(
+@model_grid(
     "ComputedProduct.Op/",
+    description="computed product",
+    type="int8",
     size=tuple(SIZES),
     lead=tuple(LEADS),
     adj=("none", "x", "y", "xy"),
-    zero=tuple(POINTS),
+    zero=tuple(_POINTS),
     is_in=meets,
 )
-def _computed(name: str, *, size: str, lead: str, adj: str, zero: str) -> Case:
-    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-        drawn = [draw_quantization(rng, DType.INT8) for _ in range(2)]
-        first, second = (
-            Quantization(q.scales, (point,)) for q, point in zip(drawn, POINTS[zero], strict=True)
-        )
-        x, y = (
-            builder.input(label, shape, DType.INT8, q)
-            for label, shape, q in zip(
-                "xy", computed_shapes(size, lead, adj), (first, second), strict=True
-            )
-        )
-        output = covering(SIZES[size][1], first, second)
-        return computed_product(builder, x, y, output, adj_x="x" in adj, adj_y="y" in adj)
-
-    return Case(name, "ComputedProduct", model("computed product", body))
+def _computed_products(net: Net, v: Values) -> int:
+    """Two computed matrices: sizes, leading dimensions that are equal or broadcast, orders of both,
+    zero points at both ends.
+    """
+    drawn = [net.drawn(DType.INT8) for _ in range(2)]
+    first, second = (
+        Quantization(q.scales, (point,)) for q, point in zip(drawn, _POINTS[v.zero], strict=True)
+    )
+    x, y = (
+        net.input(name, shape, DType.INT8, q)
+        for name, shape, q in zip("xy", computed_shapes(v), (first, second), strict=True)
+    )
+    output = covering(SIZES[v.size][1], first, second)
+    return computed_product(net, x, y, output, adj_x="x" in v.adj, adj_y="y" in v.adj)
 
 
 _ORDERS = {"swapped": ((0, 1, 3, 2), (0, 1, 3, 2)), "heads": ((0, 2, 3, 1), (0, 3, 1, 2))}
 """Axes before a product, which brings heads in front of rows and columns, and behind it."""
-_HEADS = (2, 3)
 
 
-@grid(
+@model_grid(
     "TurnedProduct.Op/",
+    description="turned product",
+    type="int8",
+    lead="heads",
     size=("odd", "groups", "ends"),
     turned=("x", "y", "xy", "result", "xresult", "yresult", "xyresult"),
     order=tuple(_ORDERS),
     adj=("none", "x", "y", "xy"),
 )
-def _turned(name: str, *, size: str, turned: str, order: str, adj: str) -> Case:
-    """A product of heads, as attention has it, beside transposes that exchange rows and columns."""
-    axes, behind = _ORDERS[order]
-
-    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-        numbers = {
-            label: Quantization(draw_quantization(rng, DType.INT8).scales, (point,))
-            for label, point in zip("xy", POINTS["low"], strict=True)
-        }
-        rows, inputs, outputs = SIZES[size]
-        sides = {"x": (rows, inputs), "y": (inputs, outputs)}
-        operands: dict[str, int] = {}
-        for label in "xy":
-            wanted = (*_HEADS, *(sides[label][::-1] if label in adj else sides[label]))
-            shape = list(wanted)
-            if label in turned:
-                for axis, size_of in zip(axes, wanted, strict=True):
-                    shape[axis] = size_of
-            given = builder.input(label, tuple(shape), DType.INT8, numbers[label])
-            made = computed(builder, rng, given)
-            operands[label] = transpose(builder, made, axes) if label in turned else made
-        output = covering(inputs, numbers["x"], numbers["y"])
-        x, y = operands["x"], operands["y"]
-        made = computed_product(builder, x, y, output, adj_x="x" in adj, adj_y="y" in adj)
-        if "result" in turned:
-            made = transpose(builder, made, behind)
-        return computed(builder, rng, made)
-
-    return Case(name, "TurnedProduct", model("turned product", body))
-
-
-FAMILIES: tuple[Family, ...] = (_products, _computed, _turned)
+def _turned_products(net: Net, v: Values) -> int:
+    """Products of heads, as attention has them, beside transposes that exchange rows and columns."""
+    axes, behind = _ORDERS[v.order]
+    numbers = [Quantization(net.drawn(DType.INT8).scales, (point,)) for point in _POINTS["low"]]
+    operands = []
+    for name, wanted, given in zip("xy", computed_shapes(v), numbers, strict=True):
+        is_turned = name in v.turned.removesuffix("result")
+        shape = tuple(wanted[axes.index(axis)] for axis in range(4)) if is_turned else wanted
+        made = net.computed(net.input(name, shape, DType.INT8, given))
+        operands.append(transpose(net, made, axes) if is_turned else made)
+    x, y = operands
+    output = covering(SIZES[v.size][1], *numbers)
+    made = computed_product(net, x, y, output, adj_x="x" in v.adj, adj_y="y" in v.adj)
+    return net.computed(transpose(net, made, behind) if "result" in v.turned else made)

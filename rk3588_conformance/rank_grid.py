@@ -9,28 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.model.graph import Activation, DType, Quantization
+from delegate.model.graph import DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
+from rk3588_conformance.builder import moves
 from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import (
-    concatenation,
-    gather,
-    pack,
-    reshape,
-    slice_of,
-    split,
-    transpose,
-    unpack,
-)
 from rk3588_conformance.builder.pooling import reduced
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
-from rk3588_conformance.case import Family
-from rk3588_conformance.grid import Value
-from rk3588_conformance.move_grid import computed
-from rk3588_conformance.own_grid import EIGHT_BITS, constant, layer_grid, rescaled, shape_of
-from rk3588_conformance.reorder_grid import as_image
+from rk3588_conformance.grid import EIGHT_BITS, Values, layer_grid, shape_of
+from rk3588_conformance.move_grid import as_image, moved_at, reshaped_to_image
+from rk3588_conformance.net import Net
 from rk3588_conformance.tolerance import NONE, SUM_ALONE
 
 _TRANSPOSED = {
@@ -43,78 +31,64 @@ _TRANSPOSED = {
 }  # fmt: skip
 
 
-def _turned(*, by: str, **_: Value) -> tuple[int, ...]:
-    return as_image(shape_of(_TRANSPOSED[by][0]))
-
-
 @layer_grid(
     "TransposesOfRank.Op/",
     differing=NONE,
-    input_shape=_turned,
+    input_shape=lambda v: as_image(shape_of(_TRANSPOSED[v.by][0])),
     by=tuple(_TRANSPOSED),
     place=("inside", "end"),
     type=EIGHT_BITS,
 )
-def _transposes(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, by: str, place: str, **_: Value
-) -> int:
+def _transposes(net: Net, v: Values) -> int:
     """Add a reshape, a transpose and, unless it is the end, a reshape to an image."""
-    shape, axes = _TRANSPOSED[by]
-    y = transpose(builder, reshape(builder, computed(builder, rng, x), shape_of(shape)), axes)
-    if place == "end":
-        return y
-    return computed(builder, rng, reshape(builder, y, as_image(builder.spec(y).shape)))
+    shape, axes = _TRANSPOSED[v.by]
+
+    def move(x: int) -> int:
+        y = moves.transpose(net, moves.reshape(net, x, shape_of(shape)), axes)
+        return y if v.place == "end" else reshaped_to_image(net, y)
+
+    return moved_at(net, v.place, move)
 
 
-def _halves(builder: ModelBuilder, x: int, axis: int) -> int:
-    return concatenation(builder, split(builder, x, 2, axis)[::-1], axis)
+def _halves(net: Net, x: int, axis: int) -> int:
+    return moves.concatenation(net, moves.split(net, x, 2, axis)[::-1], axis)
 
 
-def _without_first(builder: ModelBuilder, x: int, axis: int) -> int:
-    shape = builder.spec(x).shape
+def _without_first(net: Net, x: int, axis: int) -> int:
+    shape = net.spec(x).shape
     begin = [int(n == axis) for n in range(len(shape))]
-    return slice_of(builder, x, begin, np.subtract(shape, begin).tolist())
+    return moves.slice_of(net, x, begin, np.subtract(shape, begin).tolist())
 
 
-_Move = Callable[[ModelBuilder, int, int], int]
-
-_MOVES: dict[str, _Move] = {
+_MOVES: dict[str, Callable[[Net, int, int], int]] = {
     "halves": _halves,
     "without_first": _without_first,
-    "unpacked": lambda builder, x, axis: pack(builder, unpack(builder, x, axis)[::-1], axis),
-    "gathered": lambda builder, x, axis: gather(builder, x, (1, 0, 1), axis),
+    "unpacked": lambda net, x, axis: moves.pack(net, moves.unpack(net, x, axis)[::-1], axis),
+    "gathered": lambda net, x, axis: moves.gather(net, x, (1, 0, 1), axis),
 }
 
 
-def _is_cut(*, shape: str, axis: int, by: str, **_: Value) -> bool:
+def _is_cut(v: Values) -> bool:
     """Return whether the runtime has it, and a dimension besides becomes none of the channels."""
-    sizes = shape_of(shape)
-    rank = len(sizes)
-    is_possible = (by, rank) != ("without_first", 6) and (by, axis) != ("unpacked", rank - 1)
-    return axis < rank and sizes[axis] % 2 == 0 and is_possible
+    rank = len(v.input_shape)
+    is_possible = (v.by, rank) != ("without_first", 6) and (v.by, v.axis) != ("unpacked", rank - 1)
+    return v.axis < rank and v.input_shape[v.axis] % 2 == 0 and is_possible
 
 
 @layer_grid(
     "PartsOfRank.Op/",
     differing=NONE,
-    input_shape=lambda shape, **_: as_image(shape_of(shape)),
+    input_shape=lambda v: as_image(v.input_shape),
     is_in=_is_cut,
     shape=("1x6x5x2x24", "2x4x3x2x16", "1x2x4x6x3x32", "1x8x1x1x7", "1x4x2x3x64"),
     axis=(1, 2, 3, 4, 5),
     by=tuple(_MOVES),
     type=EIGHT_BITS,
 )
-def _parts(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, shape: str, axis: int, by: str,
-    **_: Value,
-) -> int:  # fmt: skip
+def _parts(net: Net, v: Values) -> int:
     """Cut and join along a dimension."""
-    y = reshape(builder, computed(builder, rng, x), shape_of(shape))
-    y = _MOVES[by](builder, y, axis)
-    return computed(builder, rng, reshape(builder, y, as_image(builder.spec(y).shape)))
-
-
-_SHAPES = ("1x6x5x2x24", "2x3x4x2x7", "1x2x3x4x5x16", "2x1x3x2x2x33")
+    y = moves.reshape(net, net.computed(net.x), v.input_shape)
+    return net.computed(reshaped_to_image(net, _MOVES[v.by](net, y, v.axis)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,34 +100,33 @@ class _Drawn:
     channels: int
 
 
-def _mean(first: int, *, keep_dims: bool) -> Callable[[ModelBuilder, int, _Drawn], int]:
+def _mean(first: int, *, keep_dims: bool) -> Callable[[Net, int, _Drawn], int]:
     """Return what adds a mean of all dimensions from ``first`` on but the last."""
 
-    def added(builder: ModelBuilder, x: int, drawn: _Drawn) -> int:
-        axes = tuple(range(first, len(builder.spec(x).shape) - 1))
-        return reduced(builder, "MEAN", x, drawn.result, keep_dims=keep_dims, axes=axes)
+    def added(net: Net, x: int, drawn: _Drawn) -> int:
+        axes = tuple(range(first, len(net.spec(x).shape) - 1))
+        return reduced(net, "MEAN", x, drawn.result, keep_dims=keep_dims, axes=axes)
 
     return added
 
 
-def _curve(builder: ModelBuilder, x: int, _: _Drawn) -> int:
-    low, high = LIMITS[builder.spec(x).dtype]
-    return function(builder, "TANH", (x,), one_scale(1 / 128, (low + high + 1) // 2))
+def _curve(net: Net, x: int, _: _Drawn) -> int:
+    low, high = LIMITS[net.spec(x).dtype]
+    return function(net, "TANH", (x,), one_scale(1 / 128, (low + high + 1) // 2))
 
 
-_ADDED = AddOptions(Activation.NONE)
-_LAYERS: dict[str, Callable[[ModelBuilder, int, _Drawn], int]] = {
+_LAYERS: dict[str, Callable[[Net, int, _Drawn], int]] = {
     "curve": _curve,
-    "clamp": lambda b, x, drawn: function(b, "RELU6", (x,), drawn.result),
-    "sum": lambda b, x, drawn: function(b, "ADD", (x, drawn.whole), drawn.result, _ADDED),
-    "sum_of_channels": lambda b, x, d: function(b, "ADD", (x, d.channels), d.result, _ADDED),
-    "product": lambda b, x, drawn: function(
-        b, "MUL", (x, drawn.whole), drawn.result, MulOptions(Activation.NONE)
+    "clamp": lambda net, x, drawn: function(net, "RELU6", (x,), drawn.result),
+    "sum": lambda net, x, d: function(net, "ADD", (x, d.whole), d.result, AddOptions()),
+    "sum_of_channels": lambda net, x, d: function(
+        net, "ADD", (x, d.channels), d.result, AddOptions()
     ),
+    "product": lambda net, x, d: function(net, "MUL", (x, d.whole), d.result, MulOptions()),
     "mean": _mean(1, keep_dims=True),
     "mean_of_images": _mean(0, keep_dims=False),
-    "mean_of_channels": lambda b, x, drawn: reduced(
-        b, "MEAN", x, drawn.result, keep_dims=True, axes=(-1,)
+    "mean_of_channels": lambda net, x, drawn: reduced(
+        net, "MEAN", x, drawn.result, keep_dims=True, axes=(-1,)
     ),
 }
 
@@ -161,21 +134,18 @@ _LAYERS: dict[str, Callable[[ModelBuilder, int, _Drawn], int]] = {
 @layer_grid(
     "FunctionsOfRank.Op/",
     differing=SUM_ALONE,
-    is_in=lambda shape, by, **_: by != "mean_of_images" or shape_of(shape)[0] == 1,
-    shape=_SHAPES,
+    is_in=lambda v: v.by != "mean_of_images" or v.input_shape[0] == 1,
+    shape=("1x6x5x2x24", "2x3x4x2x7", "1x2x3x4x5x16", "2x1x3x2x2x33"),
     by=tuple(_LAYERS),
     type=EIGHT_BITS,
 )
-def _functions(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, shape: str, by: str, **_: Value
-) -> int:
+def _functions(net: Net, v: Values) -> int:
     """Add a function, a sum, a product or a mean of all dimensions."""
-    result, kind = rescaled(builder, rng, x, 1.3), builder.spec(x).dtype
+    result = net.rescaled(net.x, 1.3)
     whole, channels = (
-        constant(builder, rng, size, kind, result)
-        for size in (shape_of(shape), shape_of(shape)[-1:])
+        net.random_constant(size, v.dtype, result) for size in (v.input_shape, v.input_shape[-1:])
     )
-    return _LAYERS[by](builder, x, _Drawn(result, whole, channels))
+    return _LAYERS[v.by](net, net.x, _Drawn(result, whole, channels))
 
 
 @layer_grid(
@@ -186,23 +156,19 @@ def _functions(
     size=(1, 3, 16),
     order=("first", "last"),
     place=("begin", "inside", "end"),
-    is_in=lambda shape, axis, **_: axis < len(shape_of(shape)),
+    is_in=lambda v: v.axis < len(v.input_shape),
     type=EIGHT_BITS,
 )
-def _joined_constants(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, *, axis: int, size: int, order: str,
-    place: str, **_: Value,
-) -> int:  # fmt: skip
+def _joined_constants(net: Net, v: Values) -> int:
     """Join a constant, as transformers have a token of the class; channels of uint8 may
     have another scale."""
-    y = x if place == "begin" else computed(builder, rng, x)
-    spec = builder.spec(y)
-    shape = (*spec.shape[:axis], size, *spec.shape[axis + 1 :])
-    is_rescaled = spec.dtype is DType.UINT8 and axis == len(spec.shape) - 1
-    other = rescaled(builder, rng, x, 0.7) if is_rescaled else spec.quantization
-    part = constant(builder, rng, shape, spec.dtype, other)
-    y = concatenation(builder, (part, y) if order == "first" else (y, part), axis)
-    return y if place == "end" else computed(builder, rng, y)
 
+    def move(y: int) -> int:
+        spec, axis = net.spec(y), v.axis
+        shape = (*spec.shape[:axis], int(v.size), *spec.shape[axis + 1 :])
+        is_rescaled = spec.dtype is DType.UINT8 and axis == len(spec.shape) - 1
+        other = net.rescaled(net.x, 0.7) if is_rescaled else spec.quantization
+        part = net.random_constant(shape, spec.dtype, other)
+        return moves.concatenation(net, (part, y) if v.order == "first" else (y, part), axis)
 
-FAMILIES: tuple[Family, ...] = (_transposes, _parts, _functions, _joined_constants)
+    return moved_at(net, v.place, move)

@@ -17,8 +17,8 @@ from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.single_op import add_model, conv_model, fully_connected_model
-from rk3588_conformance.case import Build, Case, Family
-from rk3588_conformance.grid import Named
+from rk3588_conformance.case import Build, Case
+from rk3588_conformance.grid import Values, grid
 
 _Q = Quantization((0.05,), (3,))
 
@@ -135,13 +135,7 @@ _CASES: dict[str, tuple[Build, str]] = {
 }  # fmt: skip
 
 
-def _case(name: str, build: Build, rule: str) -> Case:
+@grid("Rejected.Op/", _name=tuple(_CASES))
+def _rejected(name: str, v: Values) -> Case:
+    build, rule = _CASES[v._name]
     return Case(name, "Rejected", build, rejected_by=(rule,), runs_on_cpu=False)
-
-
-FAMILIES: tuple[Family, ...] = (
-    Named(
-        "Rejected.Op/",
-        {name: partial(_case, build=build, rule=rule) for name, (build, rule) in _CASES.items()},
-    ),
-)

@@ -18,14 +18,14 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
-from rk3588_conformance.builder.layers import conv, depthwise, fully_connected
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.sparse import Tree, stored
-from rk3588_conformance.case import Case, Family, generator_of
-from rk3588_conformance.grid import grid
+from rk3588_conformance.case import Case, generator_of
+from rk3588_conformance.grid import Values, grid, layer_grid
 from rk3588_conformance.half_judge import outside_bound
 from rk3588_conformance.half_values import inputs_of, numbers
-from rk3588_conformance.own_grid import numbers_of, one_layer, window_of
+from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import DENSITY, Numbers
 
 Array = npt.NDArray[Any]
@@ -39,7 +39,7 @@ class _Layer:
     weights: tuple[int, ...]
     outputs_axis: int
     table: Options
-    quantised: Callable[[ModelBuilder, np.random.Generator, int, Numbers], int]
+    quantised: Callable[[Net, Numbers], int]
     """Adds it with int8 weights."""
 
     @property
@@ -58,28 +58,26 @@ class _Layer:
 
 
 def _conv(*weights: int) -> _Layer:
-    window = window_of(f"{weights[1]}x{weights[2]}")
-    table = ConvOptions(*window.option_values, Activation.RELU)
+    window = Window(weights[1], weights[2])
     return _Layer(
-        "CONV_2D", weights, 0, table,
-        lambda builder, rng, x, given: conv(builder, rng, x, weights[0], window, given),
+        "CONV_2D", weights, 0, ConvOptions(*window.option_values, Activation.RELU),
+        lambda net, given: net.conv(net.x, weights[0], window, given),
     )  # fmt: skip
 
 
 def _depthwise(*weights: int) -> _Layer:
-    window = window_of(f"{weights[1]}x{weights[2]}")
-    table = DepthwiseOptions(*window.option_values, Activation.RELU6, 1)
+    window = Window(weights[1], weights[2])
     return _Layer(
-        "DEPTHWISE_CONV_2D", weights, 3, table,
-        lambda builder, rng, x, given: depthwise(builder, rng, x, window, given),
+        "DEPTHWISE_CONV_2D", weights, 3,
+        DepthwiseOptions(*window.option_values, Activation.RELU6, 1),
+        lambda net, given: net.depthwise(net.x, window, given),
     )  # fmt: skip
 
 
 def _dense(*weights: int) -> _Layer:
-    table = FullyConnectedOptions()
     return _Layer(
-        "FULLY_CONNECTED", weights, 0, table,
-        lambda builder, rng, x, given: fully_connected(builder, rng, x, weights[0], given),
+        "FULLY_CONNECTED", weights, 0, FullyConnectedOptions(),
+        lambda net, given: net.fully_connected(net.x, weights[0], given),
     )  # fmt: skip
 
 
@@ -94,26 +92,13 @@ _LAYERS = {
 }
 
 
-def _by_rows(rank: int) -> Tree:
-    """CSR: rows of which the elements that are there are named."""
-    return Tree(tuple(range(rank)), (*(False,) * (rank - 1), True), kind=np.int32)
-
-
-def _backwards(rank: int) -> Tree:
-    flags = tuple(bool(d % 2) for d in range(rank))
-    return Tree(tuple(reversed(range(rank))), flags)
-
-
-def _moved(rank: int) -> Tree:
-    return Tree((rank - 1, *range(rank - 1)), (True,) + (False,) * (rank - 1))
-
-
 _TREES: dict[str, Callable[[int], Tree]] = {
-    "rows": _by_rows,
-    "all": lambda rank: Tree(tuple(range(rank)), (True,) * rank),
-    "none": lambda rank: Tree(tuple(range(rank)), (False,) * rank),
-    "backwards": _backwards,
-    "moved": _moved,
+    # CSR: rows of which the elements that are there are named.
+    "rows": lambda rank: Tree((*range(rank),), (*(False,) * (rank - 1), True), kind=np.int32),
+    "all": lambda rank: Tree((*range(rank),), (True,) * rank),
+    "none": lambda rank: Tree((*range(rank),), (False,) * rank),
+    "backwards": lambda rank: Tree((*range(rank)[::-1],), tuple(bool(d % 2) for d in range(rank))),
+    "moved": lambda rank: Tree((rank - 1, *range(rank - 1)), (True,) + (False,) * (rank - 1)),
 }
 """The trees of tensors of a rank."""
 _BLOCKS = {"single": (), "first": (0,), "last": (-1,), "tiles": (0, -1), "turned_tiles": (-1, 0)}
@@ -131,21 +116,18 @@ def _tree(shape: Sequence[int], order: str, blocks: str) -> Tree:
     return replace(found, order=(*found.order, *back), compressed=flags, blocks=sizes)
 
 
-@grid(
+@layer_grid(
     "Sparse.Op/",
+    input_shape=lambda v: (*_LAYERS[v.layer].lead, _LAYERS[v.layer].inputs),
     layer=tuple(_LAYERS),
     order=tuple(_TREES),
     blocks=tuple(_BLOCKS),
     type=("int8", "per_channel"),
 )
-def _integers(name: str, *, layer: str, order: str, blocks: str, type: str) -> Case:
-    made = _LAYERS[layer]
-    given = replace(numbers_of(type), tree=_tree(made.weights, order, blocks))
-
-    return one_layer(
-        name, "Sparse", (*made.lead, made.inputs), type,
-        lambda builder, rng, x: made.quantised(builder, rng, x, given),
-    )  # fmt: skip
+def integers(net: Net, v: Values) -> int:
+    made = _LAYERS[v.layer]
+    tree = _tree(made.weights, v.order, v.blocks)
+    return made.quantised(net, replace(v.layer_numbers, tree=tree))
 
 
 def _float_model(
@@ -178,17 +160,17 @@ def _float_model(
     blocks=tuple(_BLOCKS),
     weights=("float32", "float16", "int8"),
 )
-def _floats(name: str, *, layer: str, order: str, blocks: str, weights: str) -> Case:
-    made, rng = _LAYERS[layer], generator_of(name)
-    tree = _tree(made.weights, order, blocks)
+def _floats(name: str, v: Values) -> Case:
+    made, rng = _LAYERS[v.layer], generator_of(name)
+    tree = _tree(made.weights, v.order, v.blocks)
     mask = tree.mask(rng, made.weights, DENSITY)
     bias = numbers(rng, (made.outputs,), "plain")
     scales = None
-    if weights == "int8":
+    if v.weights == "int8":
         dense = rng.integers(-127, 128, made.weights, np.int8)
         scales = rng.uniform(0.001, 0.05, made.outputs).astype(np.float32)
     else:
-        dense = numbers(rng, made.weights, "plain").astype(weights)
+        dense = numbers(rng, made.weights, "plain").astype(v.weights)
     build = partial(_float_model, made, dense * mask, scales, bias)
     given = inputs_of(name, [(*made.lead, made.inputs)], "plain")
 
@@ -197,6 +179,3 @@ def _floats(name: str, *, layer: str, order: str, blocks: str, weights: str) -> 
         return outside_bound(read_graph(build(None)), inputs, outputs)
 
     return Case(name, "Half", lambda _: build(tree), inputs=given, outside=outside)
-
-
-FAMILIES: tuple[Family, ...] = (_integers, _floats)

@@ -6,20 +6,18 @@ weights (int8) under a test of their own, ``PerChannel``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-
-import numpy as np
+from typing import Any
 
 from delegate.model.graph import Padding
 from rk3588_conformance.builder import layers
-from rk3588_conformance.builder.layers import Window, conv, depthwise, fully_connected
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
-from rk3588_conformance.case import Case, Family
-from rk3588_conformance.grid import Axes, Grid, Numbered
-from rk3588_conformance.own_grid import Layer, dtype_of, numbers_of, one_layer
-from rk3588_conformance.random_layers import LEVELS, Numbers
+from rk3588_conformance.case import Case
+from rk3588_conformance.grid import Axes, Grid, Outputs, Values, grid, model_case
+from rk3588_conformance.net import Net
+from rk3588_conformance.random_layers import LEVELS
 from rk3588_conformance.tolerance import LARGE_SUMS, REPEATED_SUM, SUM
 
 INPUT_SIZES = (3, 5, 8, 80, 112)
@@ -37,61 +35,48 @@ ADD_QUANT_ZERO_POINTS = 255
 NO_OUTPUT_RULES = ("no_empty_tensors", "output_size_follows")
 
 _IS_SIGNED = {"Op": (0, 1), "PerChannel": (1,)}
-
-
-def _kind(is_signed: int, test: str) -> str:
-    """One of ``TYPES``."""
-    return "per_channel" if test == "PerChannel" else ("uint8", "int8")[is_signed]
+Layer = Callable[[Net, Values], Outputs]
 
 
 def _case(
-    name: str, suite: str, kind: str, shape: Sequence[int], layer: Layer, differing: float
+    name: str, v: Values, test: str, shape: Sequence[int], layer: Layer, differing: float
 ) -> Case:
-    label = f"{suite} {kind.replace('_', '-')}"
-    return one_layer(name, label, shape, kind, layer, differing=differing, input_levels=LEVELS)
+    v.type = "per_channel" if test == "PerChannel" else ("uint8", "int8")[v.is_signed]
+
+    def body(net: Net, v: Values) -> Outputs:
+        net.x = net.input("input", shape, v.dtype, net.drawn(v.dtype))
+        return layer(net, v)
+
+    label = f"{name.partition('.')[0]} {v.type.replace('_', '-')}"
+    return model_case(name, v, body, label, differing=differing, input_levels=LEVELS)
 
 
-def _window(size: int, kernel: int, stride: int, padding_same: int) -> Window:
-    padding = Padding.SAME if padding_same else Padding.VALID
-    declared = None if _has_output(size, kernel, padding_same) else (1, 1)
-    return Window(kernel, kernel, stride, stride, padding=padding, declared_size=declared)
+def _has_output(v: Values) -> bool:
+    return bool(v.padding_same) or v.weight_size <= v.input_size
 
 
-def _has_output(size: int, kernel: int, padding_same: int) -> bool:
-    return bool(padding_same) or kernel <= size
-
-
-SpatialLayer = Callable[[ModelBuilder, np.random.Generator, int, int, Window, Numbers], int]
-"""(builder, generator, input, output channels, window, numbers) to the output."""
+def _window(v: Values) -> Window:
+    padding = Padding.SAME if v.padding_same else Padding.VALID
+    declared = None if _has_output(v) else (1, 1)
+    sides = (v.weight_size, v.weight_size, v.stride, v.stride)
+    return Window(*sides, padding=padding, declared_size=declared)
 
 
 def _spatial_family(
-    suite: str, test: str, channels: Axes, kernels: Sequence[int], differing: float,
-    layer: SpatialLayer,
-) -> Grid:  # fmt: skip
+    test: str, suite: str, channels: Axes, kernels: Sequence[int], differing: float, layer: Layer
+) -> Grid:
     """Square images and windows. Where VALID leaves no pixel, TensorFlow Lite refuses the model,
     and so must the compiler.
     """
 
-    def make(
-        name: str, *, input_size: int, weight_size: int, stride: int, padding_same: int,
-        is_signed: int, input_channels: int = 0, channels: int = 0, output_channels: int = 0,
-    ) -> Case:  # fmt: skip
-        kind, window = (
-            _kind(is_signed, test),
-            _window(input_size, weight_size, stride, padding_same),
-        )
-
-        def made(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            return layer(builder, rng, x, output_channels, window, numbers_of(kind))
-
-        shape = (1, input_size, input_size, input_channels or channels)
-        case = _case(name, suite, kind, shape, made, differing)
-        if _has_output(input_size, weight_size, padding_same):
+    def make(name: str, v: Values) -> Case:
+        shape = (1, v.input_size, v.input_size, v.input_channels or v.channels)
+        case = _case(name, v, test, shape, layer, differing)
+        if _has_output(v):
             return case
         return Case(name, case.label, case.build, rejected_by=NO_OUTPUT_RULES, runs_on_cpu=False)
 
-    axes: Axes = {
+    axes: dict[str, Any] = {
         "input_size": INPUT_SIZES,
         "weight_size": kernels,
         **channels,
@@ -99,76 +84,67 @@ def _spatial_family(
         "padding_same": (0, 1),
         "is_signed": _IS_SIGNED[test],
     }
-    return Grid(f"{suite}.{test}/", axes, make)
+    return grid(f"{suite}.{test}/", **axes)(make)
 
 
-def _sum_of_two(
-    builder: ModelBuilder, rng: np.random.Generator, x: int, oc: int, window: Window,
-    numbers: Numbers,
-) -> int:  # fmt: skip
+def _convolution(net: Net, v: Values, name: str = "conv") -> int:
+    return net.conv(net.x, v.output_channels, _window(v), v.layer_numbers, name=name)
+
+
+def _depthwise(net: Net, v: Values) -> int:
+    return net.depthwise(net.x, _window(v), v.layer_numbers)
+
+
+def _sum_of_two(net: Net, v: Values) -> int:
     """Two convolutions of the same input, and their sum."""
-    first, second = (
-        conv(builder, rng, x, oc, window, numbers, name=part) for part in ("first", "second")
-    )
-    return layers.add(builder, first, second)
+    return layers.add(net, *(_convolution(net, v, part) for part in ("first", "second")))
 
 
-def _spatial_families() -> Iterator[Grid]:
-    dense: Axes = {"input_channels": INPUT_CHANNELS, "output_channels": OUTPUT_CHANNELS}
-    alone: Axes = {"channels": INPUT_CHANNELS}
-    suites: tuple[tuple[str, Axes, Sequence[int], float, SpatialLayer], ...] = (
-        ("Conv2D", dense, WEIGHT_SIZES, LARGE_SUMS, conv),
-        ("DepthwiseConv2D", alone, DEPTHWISE_WEIGHT_SIZES, LARGE_SUMS,
-         lambda builder, rng, x, _, *how: depthwise(builder, rng, x, *how)),
-        ("Add", dense, WEIGHT_SIZES, REPEATED_SUM, _sum_of_two),
-    )  # fmt: skip
-    for suite, channels, sizes, differing, layer in suites:
-        for test in _IS_SIGNED:
-            yield _spatial_family(suite, test, channels, sizes, differing, layer)
+_DENSE: Axes = {"input_channels": INPUT_CHANNELS, "output_channels": OUTPUT_CHANNELS}
+_ALONE: Axes = {"channels": INPUT_CHANNELS}
+_SUITES: tuple[tuple[str, Axes, Sequence[int], float, Layer], ...] = (
+    ("Conv2D", _DENSE, WEIGHT_SIZES, LARGE_SUMS, _convolution),
+    ("DepthwiseConv2D", _ALONE, DEPTHWISE_WEIGHT_SIZES, LARGE_SUMS, _depthwise),
+    ("Add", _DENSE, WEIGHT_SIZES, REPEATED_SUM, _sum_of_two),
+)
+_SPATIAL = tuple(_spatial_family(test, *suite) for suite in _SUITES for test in _IS_SIGNED)
 
 
-def _add_quant_family(test: str, is_signed: int) -> Numbered:
+def _sum_of_scaled(net: Net, v: Values) -> int:
     """1x1 convolutions of one channel whose outputs have random scales and zero points."""
-    kind = _kind(is_signed, test)
 
-    def operand(builder: ModelBuilder, rng: np.random.Generator, x: int, part: str) -> int:
-        scale = rng.uniform(*ADD_QUANT_SCALES)
-        zero_point = int(rng.integers(ADD_QUANT_ZERO_POINTS)) + LIMITS[dtype_of(kind)][0]
-        numbers = replace(numbers_of(kind), output=one_scale(scale, zero_point))
-        return conv(builder, rng, x, 1, Window(padding=Padding.VALID), numbers, name=part)
+    def operand(part: str) -> int:
+        scale = net.rng.uniform(*ADD_QUANT_SCALES)
+        zero_point = int(net.rng.integers(ADD_QUANT_ZERO_POINTS)) + LIMITS[v.dtype][0]
+        numbers = replace(v.layer_numbers, output=one_scale(scale, zero_point))
+        return net.conv(net.x, 1, Window(padding=Padding.VALID), numbers, name=part)
 
-    def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-        first, second = (operand(builder, rng, x, part) for part in ("first", "second"))
-        return layers.add(builder, first, second)
+    return layers.add(net, *(operand(part) for part in ("first", "second")))
 
-    def make(name: str, index: int) -> Case:
-        return _case(name, "AddQuant", kind, (1, 40, 40, 1), layer, SUM)
 
-    return Numbered(f"AddQuant.{test}/", ADD_QUANT_CASES, make)
+def _add_quant_family(test: str, is_signed: int) -> Grid:
+    def make(name: str, v: Values) -> Case:
+        return _case(name, v, test, (1, 40, 40, 1), _sum_of_scaled, SUM)
+
+    return grid(f"AddQuant.{test}/", _number=range(ADD_QUANT_CASES), is_signed=is_signed)(make)
 
 
 def _fully_connected_family(test: str) -> Grid:
-    def make(name: str, *, input_size: int, output_channels: int, is_signed: int) -> Case:
-        kind = _kind(is_signed, test)
+    def layer(net: Net, v: Values) -> int:
+        return net.fully_connected(net.x, v.output_channels, v.layer_numbers)
 
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            return fully_connected(builder, rng, x, output_channels, numbers_of(kind))
+    def make(name: str, v: Values) -> Case:
+        return _case(name, v, test, (1, v.input_size), layer, LARGE_SUMS)
 
-        return _case(name, "FullyConnected", kind, (1, input_size), layer, LARGE_SUMS)
-
-    axes: Axes = {
-        "input_size": FULLY_CONNECTED_SIZES,
-        "output_channels": OUTPUT_CHANNELS,
-        "is_signed": _IS_SIGNED[test],
-    }
-    return Grid(f"FullyConnected.{test}/", axes, make)
+    return grid(
+        f"FullyConnected.{test}/",
+        input_size=FULLY_CONNECTED_SIZES,
+        output_channels=OUTPUT_CHANNELS,
+        is_signed=_IS_SIGNED[test],
+    )(make)
 
 
-FAMILIES: tuple[Family, ...] = (
-    *_spatial_families(),
-    _add_quant_family("Op", 0),
-    _add_quant_family("Signed", 1),
-    _add_quant_family("PerChannel", 1),
-    *(_fully_connected_family(test) for test in _IS_SIGNED),
+_OTHERS = (
+    *(_add_quant_family(*which) for which in (("Op", 0), ("Signed", 1), ("PerChannel", 1))),
+    *map(_fully_connected_family, _IS_SIGNED),
 )
-"""Conv2D, DepthwiseConv2D, Add, AddQuant and FullyConnected."""

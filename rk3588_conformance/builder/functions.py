@@ -5,6 +5,7 @@ models whose edges are float32, or another 8-bit type, around quantised layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -43,8 +44,7 @@ def quotient(
     """``x``, which is uint8, divided by a constant above or below 0. Quotients have as many bits as
     the divisor: else the kernel leaves open what 0 gives.
     """
-    given = builder.spec(x).quantization
-    assert given is not None
+    given = builder.scaling(x)
     scale, distance = 10 ** rng.uniform(-3, 0), int(rng.integers(1, 256))
     zero_point = int(rng.integers(0, 256 - distance)) + (0 if is_above else distance)
     value = zero_point + (distance if is_above else -distance)
@@ -60,30 +60,37 @@ Body = Callable[[ModelBuilder, int], int]
 
 def same_values(builder: ModelBuilder, x: int) -> int:
     """A task that changes no value: LEAKY_RELU with the slope 1."""
-    quantization = builder.spec(x).quantization
-    assert quantization is not None
-    return function(builder, "LEAKY_RELU", (x,), quantization, LeakyReluOptions(1.0))
+    return function(builder, "LEAKY_RELU", (x,), builder.scaling(x), LeakyReluOptions(1.0))
 
 
-def edged_model(
+Kind = tuple[DType, Quantization | None]
+
+
+def edged(
+    builder: ModelBuilder,
     shape: Sequence[int],
     inner: tuple[DType, Quantization],
     *,
-    before: tuple[DType, Quantization | None] | None = None,
-    after: tuple[DType, Quantization | None] | None = None,
+    before: Kind | None = None,
+    after: Kind | None = None,
     body: Body = same_values,
-) -> bytes:
-    """``before`` is quantised to ``inner``, which ``body`` takes; its result becomes ``after``.
-    None: there is no such node.
+) -> int:
+    """An input that is ``before`` is quantised to ``inner``, which ``body`` takes; its result
+    becomes ``after``. None: there is no such node.
     """
-    builder = ModelBuilder("edges")
     x = builder.input("input", shape, *(before or inner))
     if before is not None:
         x = function(builder, "QUANTIZE", (x,), inner[1], dtype=inner[0])
     y = body(builder, x)
-    if after is not None:
-        result = builder.tensor("result", builder.spec(y).shape, *after)
-        op = "DEQUANTIZE" if after[0] is DType.FLOAT32 else "QUANTIZE"
-        builder.operator(op, (y,), (result,))
-        y = result
-    return builder.build(y)
+    if after is None:
+        return y
+    result = builder.tensor("result", builder.spec(y).shape, *after)
+    op = "DEQUANTIZE" if after[0] is DType.FLOAT32 else "QUANTIZE"
+    builder.operator(op, (y,), (result,))
+    return result
+
+
+def edged_model(shape: Sequence[int], inner: tuple[DType, Quantization], **how: Any) -> bytes:
+    """The model of ``edged`` alone."""
+    builder = ModelBuilder("edges")
+    return builder.build(edged(builder, shape, inner, **how))

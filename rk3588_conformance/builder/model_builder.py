@@ -61,6 +61,12 @@ class ModelBuilder:
         """Return what was given for ``tensor`` of the current subgraph."""
         return self._graph.tensors[tensor]
 
+    def scaling(self, tensor: int) -> Quantization:
+        """Return the quantisation of ``tensor``, which has one."""
+        found = self.spec(tensor).quantization
+        assert found is not None, "a quantised layer needs a quantised input"
+        return found
+
     def subgraph(self, name: str) -> int:
         """Starts a new subgraph; what follows goes into it."""
         self._subgraphs.append(SubGraphSpec(name))

@@ -18,19 +18,20 @@ from delegate.model.graph import Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.partition.rules import check_node, facts_of
-from rk3588_conformance import edge_move_grid, move_grid, reorder_grid, resize_grid
+from rk3588_conformance import edge_grid, move_grid, resize_grid
+from rk3588_conformance.grid import grids_of
 from tests.index_maps import moved
 from tests.partition.rule_graphs import gathered, tiled, turned
 
 CASES = 16
 """The number of cases of each family of models."""
 
-GRIDS = (move_grid, reorder_grid, resize_grid, edge_move_grid)
+GRIDS = (move_grid, resize_grid, edge_grid)
 FAMILIES = {
     family.prefix: family
     for grid in GRIDS
-    for family in grid.FAMILIES
-    if not family.prefix.startswith(("TransposeConv.", "ResizeBilinear"))
+    for family in grids_of(grid)
+    if not family.prefix.startswith(("TransposeConv.", "ResizeBilinear", "Edges."))
 }
 MOVING = {name for name, operator in OPERATORS.items() if operator.maps is not None}
 

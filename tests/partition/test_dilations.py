@@ -17,7 +17,9 @@ from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv, depthwise
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.dilation_grid import dilated, moved
+from rk3588_conformance.conv_grid import dilated, moved
+from rk3588_conformance.net import Net
+from rk3588_conformance.random_layers import Numbers
 
 SCALE = Quantization((0.05,), (3,))
 SIZE = (1, 9, 12, 24)
@@ -25,11 +27,11 @@ SIZE = (1, 9, 12, 24)
 
 def image_model(seed: int = 0, *, is_depthwise: bool = False) -> bytes:
     """Between two functions, so that nothing of it is at an edge; the batch is dynamic."""
-    builder = ModelBuilder("dilated")
+    builder = Net("dilated", np.random.default_rng(seed))
     x = builder.input("x", SIZE, DType.INT8, SCALE, shape_signature=(-1, *SIZE[1:]))
     y = function(builder, "RELU", (x,), SCALE)
-    rng = np.random.default_rng(seed)
-    z = dilated(builder, rng, y, (3, 3), (2, 2), "int8", is_depthwise=is_depthwise, is_same=True)
+    numbers, kernel, blocks = Numbers(), (3, 3), (2, 2)
+    z = dilated(builder, y, kernel, blocks, numbers, is_depthwise=is_depthwise, is_same=True)
     return builder.build(function(builder, "RELU", (z,), builder.spec(z).quantization))
 
 
