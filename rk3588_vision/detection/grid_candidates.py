@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from delegate.host.delegation import plural
 from rk3588_vision.detection.candidate import PARTS_FIT, Candidate, Outputs, class_score
-from rk3588_vision.detection.head import Head, OutputTensor
+from rk3588_vision.detection.head import Head, OutputTensor, Rows
 from rk3588_vision.detection.masks import MASK_WEIGHTS
 from rk3588_vision.detection.yolo_grids import (
     ANCHOR_FAMILIES,
@@ -15,7 +15,6 @@ from rk3588_vision.detection.yolo_grids import (
     AnchorGridHead,
     DflGridHead,
     DflSegmentGridHead,
-    GridOutput,
     YoloXGridHead,
     group_by_stride,
 )
@@ -48,7 +47,7 @@ def grid_candidates(outputs: Outputs) -> Iterator[Candidate]:
         yield from _whole_grids(outputs, members, channels[0], len(by_stride))
 
 
-def _segment_candidate(outputs: Outputs, grids: list[GridOutput]) -> Iterator[Candidate]:
+def _segment_candidate(outputs: Outputs, grids: list[Rows]) -> Iterator[Candidate]:
     """Yield v8's segmentation head: prototypes alone in the finest map, and in every other grid
     bins, classes and weights of masks, apart.
     """
@@ -74,7 +73,7 @@ def _segment_candidate(outputs: Outputs, grids: list[GridOutput]) -> Iterator[Ca
     yield _candidate(outputs, head, "bins, classes and weights of masks, apart", PARTS_FIT)
 
 
-def _grid(index: int, output: OutputTensor, input_h: int, input_w: int) -> GridOutput | None:
+def _grid(index: int, output: OutputTensor, input_h: int, input_w: int) -> Rows | None:
     """The output as a grid of cells; NHWC where both layouts would fit."""
     if len(output.shape) != 4 or output.shape[0] != 1:
         return None
@@ -82,9 +81,9 @@ def _grid(index: int, output: OutputTensor, input_h: int, input_w: int) -> GridO
     for stride in _STRIDES:
         size = (input_h // stride, input_w // stride)
         if (a, b) == size:
-            return GridOutput(index, output, stride, c, False)
+            return Rows(index, output, c, False, stride)
         if (b, c) == size:
-            return GridOutput(index, output, stride, a, True)
+            return Rows(index, output, a, True, stride)
     return None
 
 
@@ -99,7 +98,7 @@ def _candidate(
 
 
 def _whole_grids(
-    outputs: Outputs, members: tuple[GridOutput, ...], channels: int, grids: int
+    outputs: Outputs, members: tuple[Rows, ...], channels: int, grids: int
 ) -> Iterator[Candidate]:
     """One tensor per grid."""
     size = (outputs.input_h, outputs.input_w)
@@ -120,7 +119,7 @@ def _whole_grids(
 
 def _anchored(
     outputs: Outputs,
-    members: tuple[GridOutput, ...],
+    members: tuple[Rows, ...],
     grids: int,
     family: AnchorFamily,
     parts: tuple[int, ...],

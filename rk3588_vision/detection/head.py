@@ -43,6 +43,29 @@ class OutputTensor:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """An output read as rows of ``channels``, one per cell: of a grid with a ``stride``, or of all
+    grids. ``index``: its place among the model's outputs.
+    """
+
+    index: int
+    output: OutputTensor
+    channels: int
+    channels_first: bool
+    stride: int = 0
+
+    def map_of(self, outputs: Sequence[Floats]) -> Floats:
+        """Return the values with channels first."""
+        values = outputs[self.index][0]
+        return values if self.channels_first else np.moveaxis(values, -1, 0)
+
+    def of(self, outputs: Sequence[Floats]) -> Floats:
+        """Return the values [cells, channels], row by row of the grid."""
+        rows: Floats = np.moveaxis(self.map_of(outputs), 0, -1).reshape(-1, self.channels)
+        return rows
+
+
 class Head(Protocol):
     """Decodes the outputs of one family of detectors."""
 

@@ -7,17 +7,26 @@ from dataclasses import replace
 import numpy as np
 
 from rk3588_vision.detection.boxes import Detections, Floats, Mask
+from rk3588_vision.detection.head import OutputTensor, Rows
 from rk3588_vision.placement import Placement
 
 MASK_WEIGHTS = 32
 """Prototypes of v8's and v11's segmentation heads (``nm`` of their Segment layer)."""
 
 
+def prototypes_in(index: int, output: OutputTensor) -> Rows | None:
+    """Return the output as prototypes of masks [m, h, w]; None: it is none."""
+    shape = output.shape
+    if len(shape) != 4 or shape[0] != 1 or MASK_WEIGHTS not in (shape[1], shape[3]):
+        return None
+    return Rows(index, output, MASK_WEIGHTS, shape[3] != MASK_WEIGHTS)
+
+
 def prototype_masks(
     found: Detections, prototypes: Floats, placement: Placement, input_size: tuple[int, int]
 ) -> Detections:
     """Return ``found``, in pixels of the picture, with masks: where the sum of ``prototypes``
-    [m, h, w] by an object's weights is positive, inside its box.
+    [m, h, w] by an object's weights is positive (the sigmoid above one half), inside its box.
     """
     assert found.weights is not None
     masks = [

@@ -16,8 +16,8 @@ from rk3588_vision.detection.candidate import (
     Outputs,
     class_score,
 )
-from rk3588_vision.detection.head import OutputTensor
-from rk3588_vision.detection.masks import MASK_WEIGHTS
+from rk3588_vision.detection.head import Rows
+from rk3588_vision.detection.masks import MASK_WEIGHTS, prototypes_in
 from rk3588_vision.detection.output_parts import boundaries
 from rk3588_vision.detection.yolo import EndToEndHead
 from rk3588_vision.detection.yolo_rows import (
@@ -25,7 +25,6 @@ from rk3588_vision.detection.yolo_rows import (
     Part,
     Parts,
     RowsHead,
-    SegmentHead,
     YoloXHead,
 )
 
@@ -78,13 +77,10 @@ _LAYOUTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """One output read as rows, of ``channels``."""
+class _Reading:
+    """One output read as rows."""
 
-    index: int
-    output: OutputTensor
-    channels: int
-    channels_first: bool
+    rows: Rows
     strides: tuple[int, ...]
     per_cell: int
     cuts: frozenset[int]
@@ -92,16 +88,17 @@ class _Rows:
 
     @property
     def has_logarithms(self) -> bool:
-        return self.output.lowest is not None and self.output.lowest < _LEAST_LOGARITHM
+        lowest = self.rows.output.lowest
+        return lowest is not None and lowest < _LEAST_LOGARITHM
 
 
 def row_candidates(outputs: Outputs) -> Iterator[Candidate]:
     """Every head of rows that the outputs can be of."""
-    for rows in _readings(outputs):
+    for reading in _readings(outputs):
         for layout in _LAYOUTS:
             with_masks = Part.WEIGHTS in layout.parts
-            if layout.per_cell == rows.per_cell and len(outputs.tensors) == 1 + with_masks:
-                yield from _candidate(outputs, rows, layout)
+            if layout.per_cell == reading.per_cell and len(outputs.tensors) == 1 + with_masks:
+                yield from _candidate(outputs, reading, layout)
     output = outputs.tensors[0]
     if len(outputs.tensors) == 1 and output.shape[2:] == (_END_TO_END_COLUMNS,):
         head = EndToEndHead(outputs.input_h, outputs.input_w, output)
@@ -116,7 +113,7 @@ def cells_of(input_h: int, input_w: int) -> dict[tuple[int, ...], int]:
     }
 
 
-def _readings(outputs: Outputs) -> Iterator[_Rows]:
+def _readings(outputs: Outputs) -> Iterator[_Reading]:
     cells = cells_of(outputs.input_h, outputs.input_w)
     for index, output in enumerate(outputs.tensors):
         if len(output.shape) != 3 or output.shape[0] != 1:
@@ -126,28 +123,28 @@ def _readings(outputs: Outputs) -> Iterator[_Rows]:
             strides = next((s for s in _STRIDES if n == cells[s] * per_cell), None)
             if strides is not None:
                 cuts = boundaries(outputs.parts(index, channels))
-                yield _Rows(index, output, channels, axis == 2, strides, per_cell, cuts)
+                yield _Reading(Rows(index, output, channels, axis == 2), strides, per_cell, cuts)
 
 
-def _candidate(outputs: Outputs, rows: _Rows, layout: _Layout) -> Iterator[Candidate]:
+def _candidate(outputs: Outputs, reading: _Reading, layout: _Layout) -> Iterator[Candidate]:
     """The candidate, unless rows of that many channels cannot have the layout or the outputs speak
     against it.
     """
     hints = outputs.hints
-    parts = _parts(layout, rows.channels, hints)
-    head = _head(outputs, rows, layout, parts) if parts is not None else None
+    parts = _parts(layout, reading.rows.channels, hints)
+    head = _head(outputs, reading, layout, parts) if parts is not None else None
     if parts is None or head is None:
         return
-    if hints.decoder != layout.name and not _is_told(layout, rows, head.classes):
+    if hints.decoder != layout.name and not _is_told(layout, reading, head.classes):
         return
     score, reasons = class_score(head.classes, hints)
-    usual = _usual(layout, rows, parts)
+    usual = _usual(layout, reading, parts)
     if usual:
         score, reasons = score + USUAL, (usual, *reasons)
-    if rows.cuts:
+    if reading.cuts:
         ends = list(accumulate(parts.values()))
         # A box may be joined from its centre and its size.
-        fits = rows.cuts - {2} in [{ends[place - 1] for place in each} for each in layout.joints]
+        fits = reading.cuts - {2} in [{ends[place - 1] for place in each} for each in layout.joints]
         if not fits and hints.decoder is None:
             return
         score, reasons = score + PARTS_FIT, (*reasons, "the graph joins such parts")
@@ -169,33 +166,32 @@ def _parts(layout: _Layout, channels: int, hints: Hints) -> Parts | None:
     return known if is_whole and min(known.values()) > 0 else None
 
 
-def _head(outputs: Outputs, rows: _Rows, layout: _Layout, parts: Parts) -> RowsHead | None:
+def _head(outputs: Outputs, reading: _Reading, layout: _Layout, parts: Parts) -> RowsHead | None:
     """The head; None where an output that belongs to it is missing."""
-    size = outputs.input_h, outputs.input_w
-    what = (layout.name, *size, rows.output, rows.channels_first, parts, rows.index)
+    what = (layout.name, outputs.input_h, outputs.input_w, (reading.rows,), parts)
     if layout.name == "yolox":
-        return YoloXHead(*what, rows.strides)
+        return YoloXHead(*what, strides=reading.strides)
     if Part.WEIGHTS not in parts:
         return RowsHead(*what)
-    shape = outputs.tensors[1 - rows.index].shape
-    if len(shape) != 4 or shape[0] != 1 or MASK_WEIGHTS not in (shape[1], shape[3]):
-        return None
-    return SegmentHead(*what, shape[3] != MASK_WEIGHTS)
+    other = 1 - reading.rows.index
+    prototypes = prototypes_in(other, outputs.tensors[other])
+    return None if prototypes is None else RowsHead(*what, prototypes)
 
 
-def _is_told(layout: _Layout, rows: _Rows, classes: int) -> bool:
+def _is_told(layout: _Layout, reading: _Reading, classes: int) -> bool:
     """Return whether the outputs show this layout where nobody names it."""
     return {
-        "yolov8": not rows.has_logarithms,
-        "yolox": not rows.channels_first,  # it is exported with the cells first
-        "yolov8-obb": rows.channels - 1 in rows.cuts,  # an angle looks like one more class
+        "yolov8": not reading.has_logarithms,
+        "yolox": not reading.rows.channels_first,  # it is exported with the cells first
+        "yolov8-obb": reading.rows.channels - 1
+        in reading.cuts,  # an angle looks like one more class
         "yolov5-face": classes == 1,
     }.get(layout.name, True)
 
 
-def _usual(layout: _Layout, rows: _Rows, parts: Parts) -> str | None:
+def _usual(layout: _Layout, reading: _Reading, parts: Parts) -> str | None:
     """Return a sign that such models usually have; None: there is none."""
-    if layout.name == "yolox" and rows.has_logarithms:
+    if layout.name == "yolox" and reading.has_logarithms:
         return "logarithms of sizes"
     is_person = parts[Part.CLASSES] == 1
     if is_person and parts.get(Part.POINTS) == COCO_POINTS * POINT_VALUES[Part.POINTS]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from rk3588_vision.class_ranking import softmax
 from rk3588_vision.detection.boxes import Detections, Floats, best_classes, from_centres
-from rk3588_vision.detection.head import OutputTensor, as_probability, sigmoid
+from rk3588_vision.detection.head import OutputTensor, Rows, as_probability, sigmoid
 from rk3588_vision.detection.masks import prototype_masks
 from rk3588_vision.detection.yolo import (
     DARKNET_PREPARATION,
@@ -143,28 +143,9 @@ ANCHOR_FAMILIES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class GridOutput:
-    """One output that holds ``channels`` values per cell of a grid."""
-
-    index: int
-    output: OutputTensor
-    stride: int
-    channels: int
-    channels_first: bool
-
-    def rows(self, outputs: Sequence[Floats]) -> Floats:
-        """[cells, channels], row by row of the grid."""
-        values = outputs[self.index][0]
-        if self.channels_first:
-            values = np.moveaxis(values, 0, -1)
-        rows: Floats = values.reshape(-1, self.channels)
-        return rows
-
-
-def group_by_stride(outputs: Sequence[GridOutput]) -> dict[int, list[GridOutput]]:
+def group_by_stride(outputs: Sequence[Rows]) -> dict[int, list[Rows]]:
     """The outputs of every grid, finest grid first."""
-    grids: dict[int, list[GridOutput]] = {}
+    grids: dict[int, list[Rows]] = {}
     for output in sorted(outputs, key=lambda output: output.stride):
         grids.setdefault(output.stride, []).append(output)
     return grids
@@ -179,10 +160,10 @@ class _GridHead(ABC):
 
     input_h: int
     input_w: int
-    outputs: tuple[GridOutput, ...]
+    outputs: tuple[Rows, ...]
 
     @property
-    def grids(self) -> dict[int, list[GridOutput]]:
+    def grids(self) -> dict[int, list[Rows]]:
         """The outputs of every grid by its stride, finest grid first."""
         return group_by_stride(self.outputs)
 
@@ -213,21 +194,19 @@ class _GridHead(ABC):
             scores.append(self._scores(likely))
         return np.concatenate(boxes), np.concatenate(scores)
 
-    def _parts(
-        self, members: Sequence[GridOutput], outputs: Sequence[Floats]
-    ) -> tuple[Floats, Floats]:
+    def _parts(self, members: Sequence[Rows], outputs: Sequence[Floats]) -> tuple[Floats, Floats]:
         """Return what tells where the boxes of a grid are [n, box_channels], and the probabilities
         of each [n, ...], that of objectness first.
         """
         if len(members) == 1:
-            rows = members[0].rows(outputs).reshape(-1, self.channels)
+            rows = members[0].of(outputs).reshape(-1, self.channels)
             where, rest = np.split(rows, [self.box_channels], axis=1)
             return where, self._likely(rest, members[0].output)
         box = next(member for member in members if member.channels == self.box_channels)
         others = [member for member in members if member is not box]
         others.sort(key=lambda member: member.channels != 1)
-        likely = [as_probability(member.rows(outputs), member.output) for member in others]
-        return box.rows(outputs), np.concatenate(likely, axis=1)
+        likely = [as_probability(member.of(outputs), member.output) for member in others]
+        return box.of(outputs), np.concatenate(likely, axis=1)
 
     def _likely(self, values: Floats, output: OutputTensor) -> Floats:
         """Probabilities in a tensor with boxes, whose range says nothing about them."""
@@ -315,21 +294,19 @@ class DflSegmentGridHead(DflGridHead):
 
     name: ClassVar[str] = "yolov8-seg-grids"
 
-    weights: tuple[GridOutput, ...]
-    prototypes: GridOutput
+    weights: tuple[Rows, ...]
+    prototypes: Rows
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         ordered = sorted(self.weights, key=lambda output: output.stride)
-        weights = np.concatenate([output.rows(outputs) for output in ordered])
+        weights = np.concatenate([output.of(outputs) for output in ordered])
         return best_classes(*self._boxes(outputs), threshold, weights=weights)
 
     def with_masks(
         self, found: Detections, outputs: Sequence[Floats], placement: Placement
     ) -> Detections:
         """Return ``found``, in pixels of the picture, with its masks."""
-        prototypes = outputs[self.prototypes.index][0]
-        if not self.prototypes.channels_first:
-            prototypes = np.moveaxis(prototypes, -1, 0)
+        prototypes = self.prototypes.map_of(outputs)
         return prototype_masks(found, prototypes, placement, (self.input_h, self.input_w))
 
 

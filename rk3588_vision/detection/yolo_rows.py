@@ -20,7 +20,7 @@ from rk3588_vision.detection.boxes import (
     outlines_of,
 )
 from rk3588_vision.detection.candidate import COCO_POINTS
-from rk3588_vision.detection.head import OutputTensor, as_probability
+from rk3588_vision.detection.head import OutputTensor, Rows, as_probability
 from rk3588_vision.detection.masks import prototype_masks
 from rk3588_vision.detection.yolo import (
     YOLO_PREPARATION,
@@ -62,8 +62,8 @@ Parts = Mapping[Part, int]
 
 @dataclass(frozen=True, slots=True)
 class RowsHead:
-    """One tensor with a row per box: [1, n, channels], or [1, channels, n] (``channels_first``).
-    ``at``: its place among the model's outputs.
+    """A row per box, in one tensor or, as some exporters cut the last concatenation off, in one for
+    each part, boxes and classes first. ``prototypes``: of as many masks as rows have weights.
     """
 
     needs_suppression: ClassVar[bool] = True
@@ -72,10 +72,14 @@ class RowsHead:
     name: str
     input_h: int
     input_w: int
-    output: OutputTensor
-    channels_first: bool
+    sources: tuple[Rows, ...]
     parts: Parts
-    at: int = 0
+    prototypes: Rows | None = None
+
+    @property
+    def output(self) -> OutputTensor:
+        """Return the tensor that has the boxes."""
+        return self.sources[0].output
 
     @property
     def classes(self) -> int:
@@ -90,8 +94,10 @@ class RowsHead:
         return ("person",) if self.classes == 1 and person else None
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
-        rows = outputs[self.at][0].T if self.channels_first else outputs[self.at][0]
-        ends = np.cumsum([*self.parts.values()])[:-1]
+        columns = [source.of(outputs) for source in self.sources]
+        if len(columns) > 1:
+            columns[1] = as_probability(columns[1], self.sources[1].output)
+        rows, ends = np.concatenate(columns, axis=1), np.cumsum([*self.parts.values()])[:-1]
         part = dict(zip(self.parts, np.split(rows, ends, axis=1), strict=True))
         boxes, outlines = self._corners(part[Part.BOX]), None
         if Part.ANGLE in part:
@@ -103,6 +109,15 @@ class RowsHead:
         return best_classes(
             boxes, scores, threshold, points=points, outlines=outlines, weights=weights
         )
+
+    def with_masks(
+        self, found: Detections, outputs: Sequence[Floats], placement: Placement
+    ) -> Detections:
+        """Return ``found``, in pixels of the picture, with its masks if the model has any."""
+        if self.prototypes is None:
+            return found
+        prototypes = self.prototypes.map_of(outputs)
+        return prototype_masks(found, prototypes, placement, (self.input_h, self.input_w))
 
     def _scores(self, part: Mapping[Part, Floats]) -> Floats:
         scores: Floats = part[Part.CLASSES] * part.get(Part.OBJECTNESS, 1.0)
@@ -156,23 +171,3 @@ class YoloXHead(RowsHead):
         both = np.concatenate([part[Part.OBJECTNESS], part[Part.CLASSES]], axis=1)
         likely = as_probability(both)
         return likely[:, :1] * likely[:, 1:]
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentHead(RowsHead):
-    """A second output holds as many prototypes of masks as rows have weights: [1, h, w, m] or, with
-    ``prototypes_first``, [1, m, h, w]. A mask is where the weighted sum of prototypes is positive
-    (the sigmoid above one half), inside the box.
-    """
-
-    prototypes_first: bool = False
-
-    def with_masks(
-        self, found: Detections, outputs: Sequence[Floats], placement: Placement
-    ) -> Detections:
-        """``found``, in pixels of the picture, with its masks."""
-        assert found.weights is not None
-        prototypes = outputs[1 - self.at][0]
-        if not self.prototypes_first:
-            prototypes = np.moveaxis(prototypes, -1, 0)
-        return prototype_masks(found, prototypes, placement, (self.input_h, self.input_w))

@@ -12,15 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from delegate.errors import ModelError
-from delegate.model.flatbuffer_reader import FlatbufferReader
-from delegate.model.flatbuffer_tables import Items, TableValue, bring_inside, read_table, write_file
+from delegate.model.flatbuffer_tables import Items, TableValue, write_file
 from delegate.model.graph import DType, Graph
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_reader import Model, read_graph, read_model
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
-    MODEL,
-    BufferSlot,
     ModelSlot,
     OperatorCodeSlot,
     SignatureSlot,
@@ -29,12 +26,11 @@ from delegate.model.tflite_schema import (
     TensorSlot,
 )
 from delegate.ops import OPERATORS
-from rk3588_vision.quantization.model_tables import drop_unused_tensors
+from rk3588_vision.quantization.model_tables import drop_unused_tensors, new_buffer, open_tables
 
 SIGNATURE = "serving_default"
 _COMPILED = "rk3588-npu"
 _INTEGERS = frozenset({DType.INT4, DType.INT8, DType.UINT8, DType.INT16})
-_ALIGNMENT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,9 +82,7 @@ def _check(path: Path, model: Model) -> None:
 
 
 def _prepared(model: Model) -> bytes:
-    reader = FlatbufferReader(model.content, model.source)
-    root = read_table(reader.root(FILE_IDENTIFIER, ".tflite"), MODEL)
-    bring_inside(root, model.content)
+    root = open_tables(model.content, model.source)
     _name_codes(root)
     graph, subgraph = model.subgraphs[0], root.children(ModelSlot.SUBGRAPHS)[0]
     folded = _fold(root, subgraph, graph)
@@ -103,10 +97,6 @@ def _prepared(model: Model) -> bytes:
     if not model.signatures:
         _sign(root, graph, numbers)
     return write_file(root, FILE_IDENTIFIER)
-
-
-def _buffers(root: TableValue) -> list[TableValue]:
-    return root.children(ModelSlot.BUFFERS)
 
 
 def _name_codes(root: TableValue) -> None:
@@ -135,9 +125,7 @@ def _fold(root: TableValue, subgraph: TableValue, graph: Graph) -> set[int]:
         tensors[target] = replace(tensors[target], constant=values)
         folded.add(node.index)
         stored = values.astype(NUMPY_TYPES[tensors[target].dtype]).tobytes()
-        content = Items(stored, 1, _ALIGNMENT_BYTES)
-        _buffers(root).append(TableValue({int(BufferSlot.DATA): content}))
-        tables[target].set_number(TensorSlot.BUFFER, len(_buffers(root)) - 1, 4)
+        tables[target].set_number(TensorSlot.BUFFER, new_buffer(root, stored), 4)
     return folded
 
 

@@ -18,7 +18,6 @@ from delegate.model.tflite_reader import read_graph
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
     TENSOR_TYPES,
-    BufferSlot,
     ModelSlot,
     OperatorSlot,
     QuantizationSlot,
@@ -27,10 +26,9 @@ from delegate.model.tflite_schema import (
 )
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
-from rk3588_vision.quantization.model_tables import drop_unused_tensors, open_tables
+from rk3588_vision.quantization.model_tables import drop_unused_tensors, new_buffer, open_tables
 
 _STEPS = 127
-_ALIGNMENT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +120,6 @@ def _int8_constant(root: TableValue, tensor: Tensor) -> TableValue:
     values = tensor.constant.astype(np.float64)
     scale = np.float32(max(float(np.abs(values).max(initial=0.0)), 1e-9) / _STEPS)
     stored = np.clip(np.rint(values / scale), -_STEPS, _STEPS).astype(np.int8)
-    buffers = root.children(ModelSlot.BUFFERS)
-    content = Items(stored.tobytes(), 1, _ALIGNMENT_BYTES)
-    buffers.append(TableValue({int(BufferSlot.DATA): content}))
     quantization = TableValue(
         {
             int(QuantizationSlot.SCALE): Items(scale.tobytes(), 4, 4),
@@ -134,6 +129,6 @@ def _int8_constant(root: TableValue, tensor: Tensor) -> TableValue:
     table = TableValue({int(TensorSlot.QUANTIZATION): quantization})
     table.set_integers(TensorSlot.SHAPE, tensor.shape)
     table.set_number(TensorSlot.TYPE, TENSOR_TYPES.index(DType.INT8), 1)
-    table.set_number(TensorSlot.BUFFER, len(buffers) - 1, 4)
+    table.set_number(TensorSlot.BUFFER, new_buffer(root, stored.tobytes()), 4)
     table.set_text(TensorSlot.NAME, f"{tensor.name}_int8")
     return table

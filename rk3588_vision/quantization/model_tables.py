@@ -21,16 +21,24 @@ from delegate.model.tflite_schema import (
 _TENSOR_LISTS = (OperatorSlot.INPUTS, OperatorSlot.OUTPUTS, OperatorSlot.INTERMEDIATES)
 _EDGES = (SubGraphSlot.INPUTS, SubGraphSlot.OUTPUTS)
 _ABSENT = -1
+_ALIGNMENT_BYTES = 16
 _FP16 = b"fp16accfp32"
 """Computed in fp16, summed in float32: what the NPU does."""
 
 
-def open_tables(content: bytes) -> TableValue:
+def open_tables(content: bytes | memoryview, source: str = "the quantised model") -> TableValue:
     """Return the tables of a file's content, all of it inside. Raises ModelError."""
-    reader = FlatbufferReader(memoryview(content), "the quantised model")
+    reader = FlatbufferReader(memoryview(content), source)
     root = read_table(reader.root(FILE_IDENTIFIER, ".tflite"), MODEL)
     bring_inside(root, memoryview(content))
     return root
+
+
+def new_buffer(root: TableValue, content: bytes) -> int:
+    """Add a buffer and return its number."""
+    buffers = root.children(ModelSlot.BUFFERS)
+    buffers.append(TableValue({int(BufferSlot.DATA): Items(content, 1, _ALIGNMENT_BYTES)}))
+    return len(buffers) - 1
 
 
 def bearing_fp16(content: bytes) -> bytes:
@@ -41,11 +49,9 @@ def bearing_fp16(content: bytes) -> bytes:
     wanted = REDUCED_PRECISION.encode()
     if any(isinstance(name, Items) and bytes(name.content) == wanted for name in names):
         return content
-    buffers = root.children(ModelSlot.BUFFERS)
-    buffers.append(TableValue({int(BufferSlot.DATA): Items(_FP16, 1, 16)}))
     entry = TableValue()
     entry.set_text(MetadataSlot.NAME, REDUCED_PRECISION)
-    entry.set_number(MetadataSlot.BUFFER, len(buffers) - 1, 4)
+    entry.set_number(MetadataSlot.BUFFER, new_buffer(root, _FP16), 4)
     root.fields[ModelSlot.METADATA] = [*entries, entry]
     return write_file(root, FILE_IDENTIFIER)
 

@@ -28,7 +28,7 @@ from rk3588_vision.detection.head import OutputTensor
 from rk3588_vision.detection.masks import MASK_WEIGHTS
 from rk3588_vision.detection.objects import FoundObject
 from rk3588_vision.detection.recognise import recognise
-from rk3588_vision.detection.yolo_rows import SegmentHead
+from rk3588_vision.detection.yolo_rows import RowsHead
 from rk3588_vision.placement import Fit, Placement
 from tests.detection.test_heads import CX, CY, EMPTY, N_CELLS, H, W, v8_rows
 from tests.loops import for_each
@@ -76,7 +76,7 @@ def test_masks(first: bool, rows_at: int) -> None:
     arrays = [rows.T[None], protos] if rows_at == 0 else [protos, rows.T[None]]
     outputs = [OutputTensor("out", array.shape, None, None) for array in arrays]
     head = recognise(EMPTY, outputs, H, W, Hints())
-    assert isinstance(head, SegmentHead)
+    assert isinstance(head, RowsHead)
     assert head.classes == CLASSES
     placement = Placement.of(3 * H, 3 * W, H, W, Fit.LETTERBOX)
     found = suppress(onto_image(head.decode(arrays, 0.3), placement), 0.5, 5)
