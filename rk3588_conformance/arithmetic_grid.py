@@ -15,7 +15,6 @@ from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.grid import TYPES, Values, layer_grid
 from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import Numbers
-from rk3588_conformance.tolerance import NONE
 
 IntArray = npt.NDArray[Any]
 _LEVELS = (0, 1, 77, 127, 128, 254, 255)
@@ -50,7 +49,6 @@ def _activations(net: Net, v: Values) -> int:
 
 @layer_grid(
     "ZeroPoints.Op/",
-    differing=NONE,
     input_quantization=lambda _, v: one_scale(0.02, v.input),
     size="8x11",
     channels=_CHANNELS,

@@ -20,7 +20,6 @@ from rk3588_conformance.builder.moves import concatenation, reshape, slice_of, s
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.grid import EIGHT_BITS, Arrays, Values, model_grid, shape_of
 from rk3588_conformance.net import Net
-from rk3588_conformance.tolerance import NONE
 
 _EDGES = ("float32", *EIGHT_BITS)
 _SHAPES = ("1x1x1x1", "1x7x5x3", "1x9x4x16", "2x3x11x33", "1x13x17x70", "3x5", "1x640")
@@ -40,7 +39,6 @@ def _before(net: Net, v: Values) -> Kind:
 @model_grid(
     "Edges.Shapes/",
     description="edges",
-    differing=NONE,
     before=_EDGES,
     shape=_SHAPES,
     type=EIGHT_BITS,
@@ -90,12 +88,10 @@ def _odd_floats(v: Values) -> Arrays:
 @model_grid(
     "Edges.Float/",
     description="edges",
-    differing=NONE,
     input_values=_odd_floats,
     shape="1x8x32x16",
     scale=tuple(_SCALES),
     zero=("low", "mid", "odd", "high"),
-    type=EIGHT_BITS,
 )
 def _floats(net: Net, v: Values) -> int:
     return edged(net, v.input_shape, (v.dtype, _scaled(v)), before=_FLOAT32, after=_FLOAT32)
@@ -104,7 +100,6 @@ def _floats(net: Net, v: Values) -> int:
 @model_grid(
     "Edges.Bytes/",
     description="edges",
-    differing=NONE,
     input_values=lambda v: [Values(type=v.before).levels.reshape(v.input_shape)],
     shape="1x1x1x256",
     before=EIGHT_BITS,
@@ -172,7 +167,6 @@ def _logistic(net: Net, x: int) -> int:
     "EdgeMoves.Ends/",
     label="Edges moved",
     description="moved edges",
-    differing=NONE,
     move=tuple(_MOVES),
     shape=_MAPS,
     type=EIGHT_BITS,
@@ -189,7 +183,6 @@ def _ends(net: Net, v: Values) -> list[int]:
     "EdgeMoves.Begins/",
     label="Edges moved",
     description="moved edges",
-    differing=NONE,
     move=("channels_first", "rows"),
     shape=_MAPS,
     type=EIGHT_BITS,

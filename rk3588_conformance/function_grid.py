@@ -107,18 +107,15 @@ def _layer(net: Net, v: Values) -> int:
 
 _values = layer_grid(
     "FunctionValues.Op/",
-    differing=NONE,
     input_values=_all_values,
     is_in=_is_known,
     shape=_VALUES,
     op=_OPS,
     draw=_DRAWS,
-    type=EIGHT_BITS,
 )(_layer)
 
 _shapes = layer_grid(
     "FunctionShapes.Op/",
-    differing=NONE,
     op=("LOGISTIC", "RELU"),
     shape=(
         "13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x15", "1x31x1x130", "2x3x11x33", "1x13x17x16",
@@ -129,13 +126,11 @@ _shapes = layer_grid(
 
 _chains = layer_grid(
     "FunctionChains.Op/",
-    differing=NONE,
     input_values=_all_values,
     is_in=_is_known,
     shape=_VALUES,
     first=_OPS,
     second=_OPS,
-    type=EIGHT_BITS,
 )(_layer)
 
 
@@ -151,12 +146,10 @@ def _values_by_pixel(v: Values) -> Arrays:
 
 @layer_grid(
     "FunctionSlopes.Op/",
-    differing=NONE,
     input_values=_values_by_pixel,
     shape="1x16x16x19",
     slopes=tuple(_SLOPES),
     draw=_DRAWS,
-    type=EIGHT_BITS,
 )
 def _slopes(net: Net, v: Values) -> int:
     """PRELU with slopes of their own: every value with every slope."""
@@ -173,7 +166,6 @@ def _root_quantization(rng: np.random.Generator, v: Values) -> Quantization:
 
 @layer_grid(
     "FunctionRoots.Op/",
-    differing=NONE,
     input_values=_all_values,
     input_quantization=_root_quantization,
     shape=_VALUES,

@@ -237,10 +237,12 @@ def model_grid(
     **axes: Any,
 ) -> Callable[[Body], Grid]:
     """Makes a ``Grid`` of the function below it, which is the ``body`` of ``model_case``; so are
-    the other arguments.
+    the other arguments. Both 8-bit types are the last axis unless told.
     """
 
     def family(body: Body) -> Grid:
+        axes.setdefault("type", EIGHT_BITS)
+
         def make(name: str, values: Values) -> Case:
             what = label or prefix.partition(".")[0]
             how: dict[str, Any] = {"differing": differing, "input_values": input_values}

@@ -16,8 +16,17 @@ from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.grid import PADDINGS, Values, shape_of
-from rk3588_conformance.half_case import Constants, HalfLayer, half_grid, weights_and_bias
-from rk3588_conformance.half_values import ACTIVATIONS, SPREADS, WEIGHTS, constant, numbers
+from rk3588_conformance.half_case import (
+    ACTIVATIONS,
+    SPREADS,
+    WEIGHTS,
+    Constants,
+    HalfLayer,
+    constant,
+    half_grid,
+    numbers,
+    weights_and_bias,
+)
 from rk3588_conformance.net import Net
 from rk3588_conformance.product_grid import LEADS, SIZES, computed_shapes, meets
 

@@ -9,7 +9,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from delegate.model.graph import Activation, Graph, Tensor
-from rk3588_conformance.reference.half_oracle import EXACT, FP16, FP32, Array, Terms
+from rk3588_conformance.reference.arithmetic import Call
+from rk3588_conformance.reference.half_oracle import (
+    EXACT,
+    FP16,
+    FP32,
+    Array,
+    Terms,
+    activation_of,
+)
 
 _SUBNORMAL = 2.0**-25
 _MOST = 65504.0
@@ -28,13 +36,12 @@ def exact_terms(graph: Graph, inputs: Mapping[int, Array]) -> tuple[Terms, Activ
     """Return the exact results of the only node of ``graph`` that makes no constant."""
     node = next(n for n in graph.nodes if n.outputs[0] in graph.outputs)
     made = {n.outputs[0]: n.inputs[0] for n in graph.nodes if n is not node}
-
-    def values(index: int) -> Array:
-        if index in inputs:
-            return in_half(inputs[index])
-        return _numbers(graph.tensor(made.get(index, index)))
-
-    return EXACT[node.op](graph, node, values)
+    values = {index: in_half(given) for index, given in inputs.items()}
+    for index in node.inputs:
+        if index >= 0 and index not in values:
+            values[index] = _numbers(graph.tensor(made.get(index, index)))
+    call = Call(graph, node, values)
+    return EXACT[node.op](call), activation_of(call)
 
 
 def in_half(values: Array) -> Array:

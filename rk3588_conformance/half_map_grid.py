@@ -21,8 +21,15 @@ from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
 from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.grid import PADDINGS, Values
-from rk3588_conformance.half_case import Constants, HalfLayer, half_grid
-from rk3588_conformance.half_values import ACTIVATIONS, SPREADS, constant, numbers
+from rk3588_conformance.half_case import (
+    ACTIVATIONS,
+    SPREADS,
+    Constants,
+    HalfLayer,
+    constant,
+    half_grid,
+    numbers,
+)
 
 Shape = Sequence[int]
 

@@ -37,10 +37,8 @@ from rk3588_conformance.tolerance import NONE, PER_CHANNEL
 @model_grid(
     "Joins.Op/",
     description="join",
-    differing=NONE,
     parts=("16x5", "1x1", "4x1x80", "15x17", "31x33x16", "3x3x3x3", "48x16", "2x40"),
     axis=(1, 3),
-    type=EIGHT_BITS,
 )
 def _joins(net: Net, v: Values) -> int:
     quantization = net.drawn(v.dtype)
@@ -54,12 +52,10 @@ def _joins(net: Net, v: Values) -> int:
 
 @layer_grid(
     "Cuts.Op/",
-    differing=NONE,
     shape="1x9x11x40",
     begin=("0x0x0", "2x0x16", "1x3x5", "3x1x33", "0x7x1"),
     size=("5x4x7", "1x1x1", "6x3x6", "3x4x5"),
     by=("slice", "strided"),
-    type=EIGHT_BITS,
 )
 def _cuts(net: Net, v: Values) -> int:
     y, box = net.computed(net.x), ((0, *shape_of(v.begin)), (1, *shape_of(v.size)))
@@ -68,11 +64,9 @@ def _cuts(net: Net, v: Values) -> int:
 
 @layer_grid(
     "Splits.Op/",
-    differing=NONE,
     input_shape=lambda v: (1, 4, 9, v.channels * v.count),
     channels=(1, 15, 16, 17, 33, 64),
     count=(2, 3, 5),
-    type=EIGHT_BITS,
 )
 def _splits(net: Net, v: Values) -> tuple[int, ...]:
     return moves.split(net, net.computed(net.x), v.count, 3)
@@ -80,11 +74,9 @@ def _splits(net: Net, v: Values) -> tuple[int, ...]:
 
 @layer_grid(
     "Reshapes.Op/",
-    differing=NONE,
     size="6x10",
     to=("1x10x6", "1x60", "60", "1x1x60", "1x4x15"),
     channels=(1, 16, 33),
-    type=EIGHT_BITS,
 )
 def _reshapes(net: Net, v: Values) -> int:
     shape = (*shape_of(v.to), v.channels)
@@ -118,13 +110,11 @@ _BLOCKS = {
 
 @layer_grid(
     "Blocks.Op/",
-    differing=NONE,
     input_shape=lambda v: _BLOCKS[v.op].shapes(v)[0],
     op=tuple(_BLOCKS),
     block=(2, 3, 4),
     channels=(1, 3, 16, 17, 33),
     size=("1x1", "3x5", "7x1", "11x13"),
-    type=EIGHT_BITS,
 )
 def _blocks(net: Net, v: Values) -> int:
     after = _BLOCKS[v.op].shapes(v)[1]
@@ -180,11 +170,9 @@ def _split_shape(v: Values) -> list[int]:
 
 @layer_grid(
     "UnevenSplits.Op/",
-    differing=NONE,
     input_shape=_split_shape,
     sizes=("16x3x16", "1x34x64", "32x48", "5x2", "80x4x1"),
     axis=(1, 3),
-    type=EIGHT_BITS,
 )
 def _uneven_splits(net: Net, v: Values) -> tuple[int, ...]:
     return moves.split_v(net, net.computed(net.x), shape_of(v.sizes), v.axis)
@@ -192,10 +180,8 @@ def _uneven_splits(net: Net, v: Values) -> tuple[int, ...]:
 
 @model_grid(
     "Packs.Op/",
-    differing=NONE,
     shape=("1x7x20", "5x33", "16", "1x3x16"),
     count=(1, 2, 3),
-    type=EIGHT_BITS,
 )
 def _packs(net: Net, v: Values) -> tuple[int, ...]:
     """A dimension more, and away again."""
@@ -236,7 +222,6 @@ _MODES = {"reflect": REFLECT, "symmetric": SYMMETRIC}
 
 @layer_grid(
     "Borders.Op/",
-    differing=NONE,
     input_shape=lambda v: (1 + pair(v.channels)[1] % 2, 9, 7, pair(v.channels)[0]),
     is_in=lambda v: (
         v.by not in _MODES or (max(shape_of(v.amounts)) < 7 and pair(v.channels)[1] == 0)
@@ -266,7 +251,6 @@ def moved_at(net: Net, place: str, move: Callable[[int], int]) -> int:
 
 @layer_grid(
     "Tiles.Op/",
-    differing=NONE,
     is_in=lambda v: len(shape_of(v.shape)) == len(shape_of(v.times)),
     shape=(
         "1x5x7x12", "1x1x1x40", "1x7x1x33", "1x1x13x1", "1x40x61x48", "2x3x4x33", "1x11x16", "3x64",
@@ -284,13 +268,11 @@ def _tiles(net: Net, v: Values) -> int:
 
 @layer_grid(
     "TilesOfRank.Op/",
-    differing=NONE,
     is_in=lambda v: len(shape_of(v.shape)) == len(shape_of(v.times)),
     input_shape=lambda v: as_image(v.input_shape),
     shape=("1x5x1x7x16", "1x5x7x1x33", "2x3x4x1x5", "1x2x3x2x3x16"),
     times=("1x1x2x1x1", "1x1x1x2x1", "1x2x1x1x1", "2x1x1x1x3", "1x1x2x1x2x1", "1x2x1x3x1x1"),
     place=_PLACES,
-    type=EIGHT_BITS,
 )
 def _tiles_of_rank(net: Net, v: Values) -> int:
     """Add a tile of more than four dimensions, as Keras enlarges images by repeating."""
@@ -335,13 +317,11 @@ def _is_taken(v: Values) -> bool:
 
 @layer_grid(
     "Gathers.Op/",
-    differing=NONE,
     is_in=_is_taken,
     shape=("1x5x7x12", "1x3x16x48", "1x11x33", "4x70", "19"),
     axis=(0, 1, 2, 3),
     indices=tuple(_INDICES),
     place=_PLACES,
-    type=EIGHT_BITS,
 )
 def _gathers(net: Net, v: Values) -> int:
     """Add any places along any dimension; a single one takes the dimension away."""

@@ -60,7 +60,6 @@ _RATIOS = {"0_001": 0.001, "0_07": 0.07, "0_5": 0.5, "1": 1.0, "1_9": 1.9, "30":
     second=tuple(_RATIOS),
     zero_points=("ends", "drawn"),
     activation=("NONE", "RELU6"),
-    type=EIGHT_BITS,
 )
 def _add_scales(net: Net, v: Values) -> int:
     """Ratios of the operands' scales to the sum's, and zero points at the ends."""
@@ -89,7 +88,6 @@ _SHAPES = {
     other=tuple(_SHAPES),
     origin=("constant", "input"),
     order=("first", "second"),
-    type=EIGHT_BITS,
 )
 def _add_broadcast(net: Net, v: Values) -> int:
     """A second operand that is stretched: a scalar, one value per channel, a row, a pixel map."""
@@ -118,7 +116,6 @@ _OPERANDS: dict[str, Callable[[Net, Values], int]] = {
     first=tuple(_OPERANDS),
     second=tuple(_OPERANDS),
     activation=("NONE", "RELU", "RELU6"),
-    type=EIGHT_BITS,
 )
 def _add_origins(net: Net, v: Values) -> int:
     """Operands from inside, outside, a constant, or both the same tensor."""
@@ -215,7 +212,6 @@ _pairs = model_grid(
     op=_OPERATORS,
     draw=tuple(range(12)),
     activation=("NONE", "RELU", "RELU6"),
-    type=EIGHT_BITS,
     is_in=_is_distinct,
 )(_of_two_inputs)
 
@@ -258,7 +254,6 @@ _OTHERS = {
     other=tuple(_OTHERS),
     origin=("constant", "input"),
     order=("first", "second"),
-    type=EIGHT_BITS,
     is_in=_has_type,
 )
 def _broadcast(net: Net, v: Values) -> int:
@@ -284,7 +279,6 @@ _MET = {
     shapes=tuple(_MET),
     origin=("constant", "input"),
     order=("first", "second"),
-    type=EIGHT_BITS,
     is_in=_has_type,
 )
 def _meets(net: Net, v: Values) -> int:
@@ -295,7 +289,7 @@ def _meets(net: Net, v: Values) -> int:
 @model_grid(
     "PairSquares.Op/",
     description="squares",
-    differing=NONE,
+    type="int8",
     input_values=_all_pairs,
     draw=tuple(range(24)),
     reach=("all", "half"),

@@ -12,7 +12,6 @@ from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from rk3588_conformance.builder.moves import concatenation, pad
 from rk3588_conformance.builder.pooling import pool, reduced
 from rk3588_conformance.grid import (
-    EIGHT_BITS,
     PADDINGS,
     Grid,
     Values,
@@ -57,7 +56,6 @@ _POOLS = (
         stride=("1x1", "2x2", "1x2", "3x1", "5x7"),
         padding=tuple(PADDINGS),
         size=("1x1", "13x13", "7x23", "1x17", "29x3", "20x20"),
-        type=EIGHT_BITS,
     ),
     _pools(
         "PoolChannels",
@@ -66,7 +64,6 @@ _POOLS = (
         channels=(1, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 96, 112, 130, 257),
         images=(1, 3),
         form=tuple(_FORMS),
-        type=EIGHT_BITS,
     ),
     _pools(
         "PoolClamps",
@@ -76,20 +73,17 @@ _POOLS = (
         activation=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
         stride=("1x1", "2x2"),
         zero_point=tuple(range(8)),  # drawn: by the name
-        type=EIGHT_BITS,
     ),
 )
 
 
 @layer_grid(
     "PoolPyramids.Op/",
-    differing=NONE,
     first=(3, 5, 7),
     second=(2, 3, 5, 9),
     size=("1x1", "2x3", "5x5", "7x20"),
     channels=(16, 48, 128),
     chained=(0, 1),
-    type=EIGHT_BITS,
 )
 def _pyramids(net: Net, v: Values) -> int:
     """Pools of one another and their input side by side (SPP, SPPF)."""
@@ -109,25 +103,21 @@ def _mean(net: Net, v: Values) -> int:
 
 _means = layer_grid(
     "Means.Op/",
-    differing=NONE,
     size=("1x1", "2x2", "7x7", "8x8", "16x16", "13x29", "31x31"),
     channels=(1, 15, 16, 17, 33, 48, 64, 130),
     images=(1, 3),
     ratio=tuple(_RATIOS),
     keep_dims=(0, 1),
-    type=EIGHT_BITS,
 )(_mean)
 
 # Images larger than a window.
 _large_means = layer_grid(
     "LargeMeans.Op/",
-    differing=NONE,
     size=("32x32", "56x56", "33x40", "112x36", "65x65", "96x128", "8x500", "40x12"),
     channels=(1, 17, 48, 64),
     images=(1, 2),
     ratio=tuple(_RATIOS),
     keep_dims=(0, 1),
-    type=EIGHT_BITS,
 )(_mean)
 
 
@@ -136,7 +126,6 @@ _AXES = {"both": (1, 2), "swapped": (2, 1), "negative": (-3, -2), "mixed": (-2, 
 
 @layer_grid(
     "Sums.Op/",
-    differing=NONE,
     type="uint8",
     size=("1x1", "2x2", "7x7", "13x29", "31x31", "1x17", "44x34"),
     channels=(1, 15, 16, 17, 33, 64, 130),
@@ -157,12 +146,10 @@ def _sums(net: Net, v: Values) -> int:
 
 @layer_grid(
     "ReducedMaxima.Op/",
-    differing=NONE,
     size=("1x1", "2x2", "7x7", "13x29", "1x17", "40x3"),
     channels=(1, 16, 17, 33, 48, 130),
     images=(1, 3),
     keep_dims=(0, 1),
-    type=EIGHT_BITS,
 )
 def _maxima(net: Net, v: Values) -> int:
     return reduced(net, "REDUCE_MAX", net.x, keep_dims=v.keep_dims == 1)
@@ -178,13 +165,11 @@ _AMOUNTS = {"one": (1, 1), "causal": (3, 0), "far": (0, 19)}
 
 @layer_grid(
     "LineBorders.Op/",
-    differing=NONE,
     input_shape=lambda v: (1, v.length, v.channels),
     border=tuple(_BORDERS),
     amount=tuple(_AMOUNTS),
     length=(20, 33, 256),
     channels=(3, 16, 33, 64),
-    type=EIGHT_BITS,
 )
 def _line_borders(net: Net, v: Values) -> int:
     value, mode = _BORDERS[v.border]
@@ -200,14 +185,12 @@ def _is_uint8_or_no_sum(v: Values) -> bool:
 
 @layer_grid(
     "LineReductions.Op/",
-    differing=NONE,
     input_shape=lambda v: (1, v.length, v.channels),
     is_in=_is_uint8_or_no_sum,
     reduction=tuple(_REDUCTIONS),
     length=(1, 31, 64, 256, 899, 4000),
     channels=(1, 16, 33, 64),
     keep_dims=(0, 1),
-    type=EIGHT_BITS,
 )
 def _line_reductions(net: Net, v: Values) -> int:
     ratio = {"mean": 0.3, "sum": float(v.length)}.get(v.reduction)
@@ -223,7 +206,6 @@ def _ranked(v: Values) -> tuple[int, ...]:
 
 @layer_grid(
     "ChannelReductions.Op/",
-    differing=NONE,
     input_shape=_ranked,
     is_in=_is_uint8_or_no_sum,
     reduction=("mean", "sum"),
@@ -231,7 +213,6 @@ def _ranked(v: Values) -> tuple[int, ...]:
     size=("1x1", "7x5", "37x4"),
     channels=(1, 3, 16, 37, 64, 192, 768),
     ratio=("0_02", "0_3", "1", "9"),
-    type=EIGHT_BITS,
 )
 def _channel_reductions(net: Net, v: Values) -> int:
     """Means and sums of the last axis, as layer normalisation has them."""

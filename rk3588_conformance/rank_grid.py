@@ -16,10 +16,10 @@ from rk3588_conformance.builder import moves
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.pooling import reduced
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
-from rk3588_conformance.grid import EIGHT_BITS, Values, layer_grid, shape_of
+from rk3588_conformance.grid import Values, layer_grid, shape_of
 from rk3588_conformance.move_grid import as_image, moved_at, reshaped_to_image
 from rk3588_conformance.net import Net
-from rk3588_conformance.tolerance import NONE, SUM_ALONE
+from rk3588_conformance.tolerance import SUM_ALONE
 
 _TRANSPOSED = {
     "shuffled": ("1x6x5x2x24", (0, 1, 2, 4, 3)), "shuffled_3": ("1x5x7x3x11", (0, 1, 2, 4, 3)),
@@ -33,11 +33,9 @@ _TRANSPOSED = {
 
 @layer_grid(
     "TransposesOfRank.Op/",
-    differing=NONE,
     input_shape=lambda v: as_image(shape_of(_TRANSPOSED[v.by][0])),
     by=tuple(_TRANSPOSED),
     place=("inside", "end"),
-    type=EIGHT_BITS,
 )
 def _transposes(net: Net, v: Values) -> int:
     """Add a reshape, a transpose and, unless it is the end, a reshape to an image."""
@@ -77,13 +75,11 @@ def _is_cut(v: Values) -> bool:
 
 @layer_grid(
     "PartsOfRank.Op/",
-    differing=NONE,
     input_shape=lambda v: as_image(v.input_shape),
     is_in=_is_cut,
     shape=("1x6x5x2x24", "2x4x3x2x16", "1x2x4x6x3x32", "1x8x1x1x7", "1x4x2x3x64"),
     axis=(1, 2, 3, 4, 5),
     by=tuple(_MOVES),
-    type=EIGHT_BITS,
 )
 def _parts(net: Net, v: Values) -> int:
     """Cut and join along a dimension."""
@@ -137,7 +133,6 @@ _LAYERS: dict[str, Callable[[Net, int, _Drawn], int]] = {
     is_in=lambda v: v.by != "mean_of_images" or v.input_shape[0] == 1,
     shape=("1x6x5x2x24", "2x3x4x2x7", "1x2x3x4x5x16", "2x1x3x2x2x33"),
     by=tuple(_LAYERS),
-    type=EIGHT_BITS,
 )
 def _functions(net: Net, v: Values) -> int:
     """Add a function, a sum, a product or a mean of all dimensions."""
@@ -150,14 +145,12 @@ def _functions(net: Net, v: Values) -> int:
 
 @layer_grid(
     "JoinedConstants.Op/",
-    differing=NONE,
     shape=("1x36x96", "1x5x7x19", "2x3x5x16", "1x2x3x5x33"),
     axis=(0, 1, 2, 3, 4),
     size=(1, 3, 16),
     order=("first", "last"),
     place=("begin", "inside", "end"),
     is_in=lambda v: v.axis < len(v.input_shape),
-    type=EIGHT_BITS,
 )
 def _joined_constants(net: Net, v: Values) -> int:
     """Join a constant, as transformers have a token of the class; channels of uint8 may

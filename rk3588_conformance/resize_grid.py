@@ -9,7 +9,7 @@ import numpy as np
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from rk3588_conformance.builder.moves import resize
-from rk3588_conformance.grid import EIGHT_BITS, Grid, Values, layer_grid, pair
+from rk3588_conformance.grid import Grid, Values, layer_grid, pair
 from rk3588_conformance.net import Net
 from rk3588_conformance.tolerance import NONE, RESIZED, TWO_ROUNDINGS
 
@@ -29,7 +29,6 @@ def _nearest(net: Net, v: Values) -> int:
 
 _by_factors = layer_grid(
     "ResizeNearest.Op/",
-    differing=NONE,
     # With aligned corners pixels are repeated alike by a factor of 2, or if there is one.
     is_in=lambda v: v.convention != "aligned" or v.factor == "2x2" or v.size == "1x1",
     to="",
@@ -38,17 +37,14 @@ _by_factors = layer_grid(
     size=("1x1", "7x5", "1x13", "20x20"),
     channels=(1, 15, 16, 17, 33, 48, 64, 130),
     images=(1, 2),
-    type=EIGHT_BITS,
 )(_nearest)
 
 _to_sizes = layer_grid(
     "ResizeNearestAny.Op/",
-    differing=NONE,
     size=("4x5", "9x7", "1x13", "16x16"),
     to=("7x7", "3x2", "9x20", "12x12", "1x1"),
     convention=tuple(_CONVENTIONS),
     channels=(1, 16, 17, 33, 64),
-    type=EIGHT_BITS,
 )(_nearest)
 
 
@@ -84,7 +80,6 @@ _BILINEAR = (
         size=("1x1", "7x5", "1x13", "20x20"),
         channels=(1, 16, 17, 33, 48, 64),
         images=(1, 2),
-        type=EIGHT_BITS,
     ),
     _bilinear(
         "ResizeBilinearWhole",
@@ -96,7 +91,6 @@ _BILINEAR = (
         size=("1x1", "1x2", "7x5", "20x20"),
         channels=(1, 16, 17, 64),
         images=(1, 2),
-        type=EIGHT_BITS,
     ),
     _bilinear(
         "ResizeBilinearPasses",
@@ -106,7 +100,6 @@ _BILINEAR = (
         size=("1x1", "1x3", "4x3"),
         channels=(1, 16, 21, 64, 130),
         images=(1, 2),
-        type=EIGHT_BITS,
     ),
     _bilinear(
         "ResizeBilinearPart",
@@ -116,6 +109,5 @@ _BILINEAR = (
         size=("1x1", "3x2", "8x5"),
         channels=(1, 16, 17, 64, 130),
         images=(1, 2),
-        type=EIGHT_BITS,
     ),
 )

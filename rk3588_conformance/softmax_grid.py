@@ -11,7 +11,7 @@ from delegate.model.graph import Quantization
 from rk3588_conformance.builder import options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
-from rk3588_conformance.grid import EIGHT_BITS, Arrays, Values, layer_grid, number
+from rk3588_conformance.grid import Arrays, Values, layer_grid, number
 from rk3588_conformance.net import Net
 from rk3588_conformance.tolerance import SHARES
 
@@ -59,7 +59,6 @@ def _scaled(rng: np.random.Generator, v: Values) -> Quantization:
     nats=("0_2", "1", "3_4", "9", "40", "300"),
     beta=("1", "0_125"),
     rank=(2, 3, 4),
-    type=EIGHT_BITS,
 )
 def _softmax(net: Net, v: Values) -> int:
     """``nats``: between the exponents of the least value and the largest."""

@@ -25,12 +25,13 @@ def function(
     quantization: Quantization,
     options: Options | BuiltinOptions | None = None,
     dtype: DType | None = None,
+    version: int = 1,
 ) -> int:
     """``op`` of ``operands``, whose first has the result's shape and, unless ``dtype`` is given,
     its type.
     """
-    name = op.lower()
-    return builder.result(op, operands, name, None, quantization, dtype=dtype, options=options)
+    how: dict[str, Any] = {"dtype": dtype, "options": options, "version": version}
+    return builder.result(op, operands, op.lower(), None, quantization, **how)
 
 
 def quotient(

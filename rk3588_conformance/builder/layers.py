@@ -148,8 +148,8 @@ def conv(
     """CONV_2D: filter OHWI [oc, kh, kw, c / groups], per-channel along axis 0."""
     n, h, w, c = builder.spec(x).shape
     options = ConvOptions(*window.option_values, arithmetic.activation)
-    shapes = (oc, window.kh, window.kw, c // groups), (n, *window.output_size(h, w), oc)
-    layer = _Weighted("CONV_2D", options, shapes[0], 0, shapes[1])
+    kernels = (oc, window.kh, window.kw, c // groups)
+    layer = _Weighted("CONV_2D", options, kernels, 0, (n, *window.output_size(h, w), oc))
     return _weighted(builder, rng, x, layer, arithmetic, name)
 
 
@@ -167,8 +167,8 @@ def depthwise(
     n, h, w, c = builder.spec(x).shape
     oc = c * multiplier
     options = DepthwiseOptions(*window.option_values, arithmetic.activation, multiplier)
-    shapes = (1, window.kh, window.kw, oc), (n, *window.output_size(h, w), oc)
-    layer = _Weighted("DEPTHWISE_CONV_2D", options, shapes[0], 3, shapes[1])
+    kernels, result = (1, window.kh, window.kw, oc), (n, *window.output_size(h, w), oc)
+    layer = _Weighted("DEPTHWISE_CONV_2D", options, kernels, 3, result)
     return _weighted(builder, rng, x, layer, arithmetic, name)
 
 
@@ -207,13 +207,11 @@ def add(
 ) -> int:
     """ADD of two quantised tensors, broadcast by NumPy's rule. ``a`` may be ``b``."""
     specs = (builder.spec(a), builder.spec(b))
-    mean = 0.0
-    variance = 0.0
-    for spec in specs:
-        scale, zero_point = _per_tensor(spec.quantization)
-        q_mean, q_std = uniform_moments(spec.dtype, zero_point)
-        mean += q_mean * scale
-        variance += (q_std * scale) ** 2 * (2.0 if a == b else 1.0)
+    mean = variance = 0.0
+    for spec, given in zip(specs, map(builder.scaling, (a, b)), strict=True):
+        q_mean, q_std = uniform_moments(spec.dtype, given.zero_point)
+        mean += q_mean * given.scale
+        variance += (q_std * given.scale) ** 2 * (2.0 if a == b else 1.0)
     quantization = output_quantization(
         specs[0].dtype,
         variance**0.5,
@@ -227,12 +225,6 @@ def add(
     version = 2 if specs[0].dtype is DType.INT8 else 1
     table = AddOptions(activation)
     return builder.result("ADD", (a, b), name, shape, quantization, options=table, version=version)
-
-
-def _per_tensor(quantization: Quantization | None) -> tuple[float, int]:
-    if quantization is None:
-        raise ValueError("a quantised layer needs a quantised input")
-    return quantization.scale, quantization.zero_point
 
 
 def _random_weights(
@@ -255,7 +247,7 @@ def _weighted(
     spec = builder.spec(x)
     dtype, axis, channels = spec.dtype, layer.axis, layer.filter_shape[layer.axis]
     arithmetic = numbers.drawn(rng, spec, layer.filter_shape, axis)
-    input_scale, input_zero_point = _per_tensor(spec.quantization)
+    input_scale, input_zero_point = builder.scaling(x).scale, builder.scaling(x).zero_point
     weights = arithmetic.weights
     if weights is None:
         weights = _random_weights(rng, dtype, layer.filter_shape)

@@ -83,9 +83,11 @@ class ModelBuilder:
         is_variable: bool = False,
     ) -> int:
         """A tensor without content. Shapes are TFLite's (NHWC)."""
-        return self._add_tensor(
-            name, tuple(shape), dtype, quantization, 0, tuple(shape_signature), is_variable, False
-        )
+        how: dict[str, Any] = {
+            "shape_signature": tuple(shape_signature),
+            "is_variable": is_variable,
+        }
+        return self._add(TensorSpec(name, tuple(shape), dtype, quantization, **how))
 
     def input(
         self,
@@ -132,10 +134,9 @@ class ModelBuilder:
         else:
             self._buffers.append(content)
         kind = dtype if dtype is not None else _DTYPES[values.dtype]
-        dims = tuple(values.shape) if shape is None else tuple(shape)
-        return self._add_tensor(
-            name, dims, kind, quantization, buffer, (), False, is_sparse, sparsity
-        )
+        dims = tuple(values.shape if shape is None else shape)
+        how: dict[str, Any] = {"buffer": buffer, "is_sparse": is_sparse, "sparsity": sparsity}
+        return self._add(TensorSpec(name, dims, kind, quantization, **how))
 
     def operator(
         self,
@@ -201,31 +202,8 @@ class ModelBuilder:
     ) -> None:
         self._signatures.append((key, dict(inputs), dict(outputs), subgraph))
 
-    def _add_tensor(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        dtype: DType,
-        quantization: Quantization | None,
-        buffer: int,
-        shape_signature: tuple[int, ...],
-        is_variable: bool,
-        is_sparse: bool = False,
-        sparsity: Sparsity | None = None,
-    ) -> int:
-        self._graph.tensors.append(
-            TensorSpec(
-                name,
-                shape,
-                dtype,
-                quantization,
-                buffer,
-                shape_signature,
-                is_variable,
-                is_sparse,
-                sparsity,
-            )
-        )
+    def _add(self, tensor: TensorSpec) -> int:
+        self._graph.tensors.append(tensor)
         return len(self._graph.tensors) - 1
 
     def build(self, *outputs: int) -> bytes:

@@ -107,7 +107,8 @@ def _parts(
 ) -> tuple[int, ...]:
     """Tensors like ``x`` but for their ``sizes`` along ``axis``; None: without that dimension."""
     spec = builder.spec(x)
-    before, behind = spec.shape[:axis], spec.shape[axis + 1 :]
+    place = axis % len(spec.shape)
+    before, behind = spec.shape[:place], spec.shape[place + 1 :]
     return tuple(
         builder.tensor(
             f"{name}{number}",

@@ -7,7 +7,8 @@ points, scales, weights, bias.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,20 @@ from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.ranges import LIMITS, add_operand_scale, random_quantization
+
+
+def _of_one_layer(
+    description: str,
+    rng: np.random.Generator,
+    shape: Sequence[int],
+    dtype: DType,
+    given: tuple[float | None, int | None],
+    layer: Callable[[ModelBuilder, int], int],
+) -> bytes:
+    """``given``: scale and zero point of the input."""
+    builder = ModelBuilder(description)
+    x = builder.input("input", shape, dtype, random_quantization(rng, dtype, *given))
+    return builder.build(layer(builder, x))
 
 
 def conv_model(
@@ -40,12 +55,11 @@ def conv_model(
     arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
 ) -> bytes:
     """One CONV_2D on [batch, h, w, ic]."""
-    builder = ModelBuilder("conv_2d")
-    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
-    x = builder.input("input", (batch, h, w, ic), dtype, quantization)
-    window = Window(kh, kw, sh, sw, dh, dw, padding)
-    y = layers.conv(builder, rng, x, oc, window, groups=groups, arithmetic=arithmetic)
-    return builder.build(y)
+    window, given = Window(kh, kw, sh, sw, dh, dw, padding), (input_scale, input_zero_point)
+    return _of_one_layer(
+        "conv_2d", rng, (batch, h, w, ic), dtype, given,
+        lambda builder, x: layers.conv(builder, rng, x, oc, window, arithmetic, groups=groups),
+    )  # fmt: skip
 
 
 def depthwise_model(
@@ -69,12 +83,12 @@ def depthwise_model(
     arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
 ) -> bytes:
     """One DEPTHWISE_CONV_2D on [batch, h, w, c], giving c * multiplier channels."""
-    builder = ModelBuilder("depthwise_conv_2d")
-    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
-    x = builder.input("input", (batch, h, w, c), dtype, quantization)
-    window = Window(kh, kw, sh, sw, dh, dw, padding)
-    y = layers.depthwise(builder, rng, x, window, multiplier=multiplier, arithmetic=arithmetic)
-    return builder.build(y)
+    window, given = Window(kh, kw, sh, sw, dh, dw, padding), (input_scale, input_zero_point)
+    how = (window, arithmetic)
+    return _of_one_layer(
+        "depthwise_conv_2d", rng, (batch, h, w, c), dtype, given,
+        lambda builder, x: layers.depthwise(builder, rng, x, *how, multiplier=multiplier),
+    )  # fmt: skip
 
 
 def fully_connected_model(
@@ -90,19 +104,12 @@ def fully_connected_model(
     arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
 ) -> bytes:
     """One FULLY_CONNECTED; ``inputs`` (K) defaults to the last dimension of ``input_shape``."""
-    builder = ModelBuilder("fully_connected")
-    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
-    x = builder.input("input", input_shape, dtype, quantization)
-    y = layers.fully_connected(
-        builder,
-        rng,
-        x,
-        outputs=outputs,
-        inputs=inputs,
-        keep_num_dims=keep_num_dims,
-        arithmetic=arithmetic,
-    )
-    return builder.build(y)
+    return _of_one_layer(
+        "fully_connected", rng, input_shape, dtype, (input_scale, input_zero_point),
+        lambda builder, x: layers.fully_connected(
+            builder, rng, x, outputs, arithmetic, inputs=inputs, keep_num_dims=keep_num_dims
+        ),
+    )  # fmt: skip
 
 
 def add_model(
@@ -122,27 +129,19 @@ def add_model(
     """One ADD of two inputs; ``is_same_tensor``: x + x; ``is_constant``: the second operand is a
     constant."""
     builder = ModelBuilder("add")
-    scales = (
-        add_operand_scale(rng, activation) if scales[0] is None else scales[0],
-        add_operand_scale(rng, activation) if scales[1] is None else scales[1],
+    first, second = (
+        add_operand_scale(rng, activation) if scale is None else scale for scale in scales
     )
-    a = builder.input("a", shape, dtype, random_quantization(rng, dtype, scales[0], zero_points[0]))
+    a = builder.input("a", shape, dtype, random_quantization(rng, dtype, first, zero_points[0]))
     b = a
     if not is_same_tensor:
         dims = tuple(shape if other_shape is None else other_shape)
-        quantization = random_quantization(rng, dtype, scales[1], zero_points[1])
+        quantization = random_quantization(rng, dtype, second, zero_points[1])
         if is_constant:
             low, high = LIMITS[dtype]
             values = rng.integers(low, high + 1, dims, dtype.element.dtype)
             b = builder.constant("b", values, quantization)
         else:
             b = builder.input("b", dims, dtype, quantization)
-    y = layers.add(
-        builder,
-        a,
-        b,
-        activation=activation,
-        output_scale=output_scale,
-        output_zero_point=output_zero_point,
-    )
-    return builder.build(y)
+    target: dict[str, Any] = {"output_scale": output_scale, "output_zero_point": output_zero_point}
+    return builder.build(layers.add(builder, a, b, activation=activation, **target))

@@ -42,12 +42,12 @@ class TensorSpec:
     name: str
     shape: tuple[int, ...]
     dtype: DType
-    quantization: Quantization | None
-    buffer: int
-    shape_signature: tuple[int, ...]
-    is_variable: bool
-    is_sparse: bool
-    sparsity: Sparsity | None
+    quantization: Quantization | None = None
+    buffer: int = 0
+    shape_signature: tuple[int, ...] = ()
+    is_variable: bool = False
+    is_sparse: bool = False
+    sparsity: Sparsity | None = None
 
 
 @dataclass(slots=True)
@@ -163,29 +163,18 @@ def _sparsity_table(tensor: TensorSpec) -> TableValue | None:
 def _level_table(level: SparseLevel) -> TableValue:
     """Arrays are of int32, uint16 or uint8."""
     kinds = [None if k is None else np.dtype(k) for k in SPARSE_INDICES]
-    arrays = (level.segments, level.indices) if level.is_compressed else (None, None)
-    types, tables = zip(
-        *(
-            (None, None)
-            if array is None
-            else (
-                number("B", kinds.index(array.dtype)),
-                TableValue({0: vector(array.tolist(), array.dtype.str)}),
-            )
-            for array in arrays
-        ),
-        strict=True,
-    )
-    return table_of(
-        {
-            SparseLevelSlot.FORMAT: number("b", SPARSE_FORMATS[level.is_compressed]),
-            SparseLevelSlot.DENSE_SIZE: number("i", level.size),
-            SparseLevelSlot.SEGMENTS_TYPE: types[0],
-            SparseLevelSlot.SEGMENTS: tables[0],
-            SparseLevelSlot.INDICES_TYPE: types[1],
-            SparseLevelSlot.INDICES: tables[1],
-        }
-    )
+    fields: dict[int, Value | None] = {
+        SparseLevelSlot.FORMAT: number("b", SPARSE_FORMATS[level.is_compressed]),
+        SparseLevelSlot.DENSE_SIZE: number("i", level.size),
+    }
+    for kind, slot, array in (
+        (SparseLevelSlot.SEGMENTS_TYPE, SparseLevelSlot.SEGMENTS, level.segments),
+        (SparseLevelSlot.INDICES_TYPE, SparseLevelSlot.INDICES, level.indices),
+    ):
+        if level.is_compressed and array is not None:
+            fields[kind] = number("B", kinds.index(array.dtype))
+            fields[slot] = TableValue({0: vector(array.tolist(), array.dtype.str)})
+    return table_of(fields)
 
 
 def _tensor_table(tensor: TensorSpec) -> TableValue:

@@ -13,9 +13,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from delegate.model.graph import Activation, DType, Graph, Node
+from delegate.model.graph import DType, Graph, Node
 from delegate.partition.partitioner import node_macs
-from delegate.partition.rules import facts_of
 from rk3588_conformance.reference import averaging, elementwise, exponential, selecting, weighted
 from rk3588_conformance.reference.arithmetic import Array, Call, clamp
 
@@ -141,16 +140,16 @@ def compute_all(
     graph: Graph, inputs: Mapping[int, Array], others: Mapping[str, Reference] = _NONE
 ) -> dict[int, Array]:
     """All tensors that are not constant, the inputs too, by index."""
-    facts, known = facts_of(graph), {**others, **REFERENCES}
+    known = {**others, **REFERENCES}
     values = dict(inputs)
     for node in graph.nodes:
         output = graph.tensor(node.outputs[0])
-        wide = known[node.op].compute(Call(graph, node, values))
+        call = Call(graph, node, values)
+        wide = known[node.op].compute(call)
         if output.dtype is DType.FLOAT32:
             values[node.outputs[0]] = wide.reshape(output.shape)
             continue
-        options = facts.options(node)
-        low, high = clamp(getattr(options, "activation", Activation.NONE), output)
+        low, high = clamp(call.activation, output)
         kind = np.int8 if output.dtype is DType.INT8 else np.uint8
         values[node.outputs[0]] = np.clip(wide, low, high).astype(kind).reshape(output.shape)
     return values

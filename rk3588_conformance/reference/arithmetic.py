@@ -10,14 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.model.graph import Activation, DType, Graph, Node, Quantization, Tensor
+from delegate.model.operator_options import Options
+from delegate.partition.rules import facts_of
 
 Array = npt.NDArray[Any]
+Kind = TypeVar("Kind", bound=Options)
 _SUM_SHIFT = 20
 LIMITS = {DType.INT8: (-128, 127), DType.UINT8: (0, 255)}
 _CLAMPS = {
@@ -46,6 +49,16 @@ class Call:
 
     def operand(self, place: int = 0) -> Tensor:
         return self.graph.tensor(self.node.inputs[place])
+
+    def options(self, kind: type[Kind]) -> Kind:
+        return self.node.known_options(kind)
+
+    @property
+    def activation(self) -> Activation:
+        """Return the fused activation."""
+        options = facts_of(self.graph).options(self.node)
+        found: Activation = getattr(options, "activation", Activation.NONE)
+        return found
 
     @property
     def output(self) -> Tensor:

@@ -59,7 +59,7 @@ def is_uint8(call: Call) -> bool:
 
 def resize_bilinear(call: Call) -> Array:
     """Weigh four pixels by how near they are: of int8 in fixed point, of uint8 in float32."""
-    options = call.node.known_options(ResizeBilinearOptions)
+    options = call.options(ResizeBilinearOptions)
     image = call.value()
     is_fixed = call.output.dtype is DType.INT8
     places, one = (_places, _ONE) if is_fixed else (_float_places, np.float32(1))

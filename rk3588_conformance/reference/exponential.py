@@ -31,7 +31,7 @@ _MOST_CLASSES = 511
 
 def softmax(call: Call) -> Array:
     """Return the shares of a row's exponentials in 256 steps."""
-    beta = call.node.known_options(SoftmaxOptions).beta
+    beta = call.options(SoftmaxOptions).beta
     real = min(beta * call.quantization().scale * (1 << 26), float(_ONE))
     mantissa, left = quantize_multiplier(real)
     values = call.steps()

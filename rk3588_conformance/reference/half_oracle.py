@@ -14,19 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.graph import Activation, Graph, Node, Padding
-from delegate.ops.add import AddOptions
+from delegate.model.graph import Activation, Padding
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
-from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
-from delegate.ops.mul import MulOptions
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.shared.convolution import ConvolutionOptions
 from delegate.ops.shared.pooling import PoolOptions
-from delegate.ops.sub import SubOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
+from rk3588_conformance.reference.arithmetic import Call
+from rk3588_conformance.reference.selecting import reduce_max
 from rk3588_conformance.reference.windows import geometry, taps
 
 Array = npt.NDArray[Any]
@@ -35,9 +33,8 @@ Terms = tuple[Array, Array, int] | tuple[Array, Array, int, Array]
 of weights may have moved it by.
 """
 
-Exact = Callable[[Graph, Node, Any], tuple[Terms, Activation]]
-"""The results of an operator in exact arithmetic; of a graph, a node, and tensors' values by index.
-"""
+Exact = Callable[[Call], Terms]
+"""The results of an operator in exact arithmetic, from tensors' values in float64."""
 
 FP32 = 2.0**-24
 FP16 = 2.0**-11
@@ -55,9 +52,9 @@ _MOST_ROWS = 31
 _MOST_PARTS = 7
 
 
-def _bias(node: Node, values: Any, position: int = 2) -> Array:
-    has_bias = len(node.inputs) > position and node.inputs[position] >= 0
-    return np.asarray(values(node.inputs[position])) if has_bias else np.zeros(1)
+def _bias(call: Call, place: int = 2) -> Array:
+    has_bias = len(call.node.inputs) > place and call.node.inputs[place] >= 0
+    return np.asarray(call.value(place)) if has_bias else np.zeros(1)
 
 
 def _halved(weights: Array) -> Array:
@@ -88,31 +85,29 @@ def _sum(sums: Sequence[Array], bias: Array, groups: int) -> Terms:
     return exact + bias, magnitude + np.abs(bias), 2 * groups + 1, moved
 
 
-def _dense(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+def _dense(call: Call) -> Terms:
     """FULLY_CONNECTED."""
-    activation = node.known_options(FullyConnectedOptions).activation
-    weights = values(node.inputs[1]).T
-    x = values(node.inputs[0]).reshape(-1, weights.shape[0])
+    weights = call.value(1).T
+    x = call.value().reshape(-1, weights.shape[0])
     sums = [a @ b for a, b in _factors(x, weights)]
     # Whatever the layout is: at least one product to a group.
-    return _sum(sums, _bias(node, values), weights.shape[0]), activation
+    return _sum(sums, _bias(call), weights.shape[0])
 
 
-def _matrix_product(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+def _matrix_product(call: Call) -> Terms:
     """BATCH_MATMUL."""
-    options = node.known_options(BatchMatMulOptions)
-    first, second = (values(index) for index in node.inputs)
-    first = np.swapaxes(first, -1, -2) if options.adj_x else first
-    second = np.swapaxes(second, -1, -2) if options.adj_y else second
+    options = call.options(BatchMatMulOptions)
+    first, second = (
+        np.swapaxes(call.value(place), -1, -2) if is_turned else call.value(place)
+        for place, is_turned in enumerate((options.adj_x, options.adj_y))
+    )
     sums = [a @ b for a, b in _factors(first, second)]
-    groups = -(-second.shape[-2] // _PRODUCTS)
-    return _sum(sums, np.zeros(1), groups), Activation.NONE
+    return _sum(sums, np.zeros(1), -(-second.shape[-2] // _PRODUCTS))
 
 
-def _convolution(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+def _convolution(call: Call) -> Terms:
     """CONV_2D, in groups too."""
-    options = node.known_options(ConvOptions)
-    x, weights = values(node.inputs[0]), values(node.inputs[1])
+    options, x, weights = call.options(ConvOptions), call.value(), call.value(1)
     _, kh, kw, covered = weights.shape
     parts = x.shape[3] // covered
     results = [
@@ -120,8 +115,7 @@ def _convolution(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activati
         for lanes, filters in zip(np.split(x, parts, 3), np.split(weights, parts), strict=True)
     ]
     sums = [np.concatenate(parts, axis=-1) for parts in zip(*results, strict=True)]
-    groups = kh * kw * -(-x.shape[3] // _PRODUCTS)
-    return _sum(sums, _bias(node, values), groups), options.activation
+    return _sum(sums, _bias(call), kh * kw * -(-x.shape[3] // _PRODUCTS))
 
 
 def _taps_sum(
@@ -139,16 +133,15 @@ def _taps_sum(
     return found
 
 
-def _depthwise(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+def _depthwise(call: Call) -> Terms:
     """DEPTHWISE_CONV_2D."""
-    options = node.known_options(DepthwiseOptions)
-    x, weights = values(node.inputs[0]), values(node.inputs[1])[0]
+    options, x, weights = call.options(DepthwiseOptions), call.value(), call.value(1)[0]
     kh, kw, _ = weights.shape
     wide = np.repeat(x, options.depth_multiplier, axis=3)
     sums = _taps_sum(options, wide, weights, np.multiply)
     # A multiplier makes a dense convolution of it.
     groups = kh * kw * (1 if options.depth_multiplier == 1 else -(-x.shape[3] // _PRODUCTS))
-    return _sum(sums, _bias(node, values), groups), options.activation
+    return _sum(sums, _bias(call), groups)
 
 
 def _windows(x: Array, size: Sequence[int], strides: Sequence[int]) -> Array:
@@ -170,20 +163,9 @@ def _mean(windows: Array) -> Terms:
     return np.nanmean(windows, (4, 5)), np.nanmean(np.abs(windows), (4, 5)), roundings
 
 
-def _averages(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """AVERAGE_POOL_2D: of the pixels of the image alone."""
-    o = node.known_options(PoolOptions)
-    return _mean(_pooled(o, values(node.inputs[0]))), o.activation
-
-
-def _largest(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """MAX_POOL_2D."""
-    o = node.known_options(PoolOptions)
-    return _chosen(np.nanmax(_pooled(o, values(node.inputs[0])), (4, 5))), o.activation
-
-
-def _pooled(options: PoolOptions, x: Array) -> Array:
+def _pooled(call: Call) -> Array:
     """Return the windows, NaN where they reach beyond the image."""
+    options, x = call.options(PoolOptions), call.value()
     size, strides = (options.filter_h, options.filter_w), (options.stride_h, options.stride_w)
     if options.padding is Padding.SAME:
         sides = zip(x.shape[1:3], size, strides, strict=True)
@@ -193,31 +175,24 @@ def _pooled(options: PoolOptions, x: Array) -> Array:
     return _windows(x, size, strides)
 
 
-def _mean_of_image(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+def _mean_of_image(call: Call) -> Terms:
     """MEAN of rows and columns, or of a line, as a row."""
-    x = values(node.inputs[0])
+    x = call.value()
     x = x if x.ndim > 3 else x[:, np.newaxis]
-    return _mean(_windows(x, x.shape[1:3], x.shape[1:3])), Activation.NONE
+    return _mean(_windows(x, x.shape[1:3], x.shape[1:3]))
 
 
-def _highest(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """REDUCE_MAX of rows and columns."""
-    x = values(node.inputs[0])
-    return _chosen(x.max(tuple(range(1, x.ndim - 1)))), Activation.NONE
-
-
-def _bilinear(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+def _bilinear(call: Call) -> Terms:
     """RESIZE_BILINEAR: along rows, then along columns, whatever the sizes are."""
-    options = node.known_options(ResizeBilinearOptions)
-    x = values(node.inputs[0])
-    _, *sizes, _ = graph.tensor(node.outputs[0]).shape
+    options, x = call.options(ResizeBilinearOptions), call.value()
+    _, *sizes, _ = call.output.shape
     rows, columns = (
         _between(options, x.shape[axis], size) for axis, size in zip((1, 2), sizes, strict=True)
     )
     exact, magnitude = (
         np.einsum("yh,xw,nhwc->nyxc", rows, columns, m, optimize=True) for m in (x, np.abs(x))
     )
-    return (exact, magnitude, 2 * 16 + 1), Activation.NONE
+    return exact, magnitude, 2 * 16 + 1
 
 
 def _between(options: ResizeBilinearOptions, size: int, output: int) -> Array:
@@ -234,13 +209,12 @@ def _between(options: ResizeBilinearOptions, size: int, output: int) -> Array:
     return found
 
 
-def _transposed(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+def _transposed(call: Call) -> Terms:
     """TRANSPOSE_CONV: every pixel adds its kernel to the result. Inputs are its shape, the weights,
     the pixels and a bias.
     """
-    options = node.known_options(TransposeConvOptions)
-    weights, x = values(node.inputs[1]), values(node.inputs[2])
-    _, height, width, _ = shape = graph.tensor(node.outputs[0]).shape
+    options, weights, x = call.options(TransposeConvOptions), call.value(1), call.value(2)
+    _, height, width, _ = shape = call.output.shape
     outputs, kh, kw, channels = weights.shape
     sh, sw = options.stride_h, options.stride_w
     room = ((x.shape[1] - 1) * sh + kh, (x.shape[2] - 1) * sw + kw)
@@ -254,83 +228,55 @@ def _transposed(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activatio
                 total[:, rows, columns] += features @ factors[:, i, j].T
     _, top = geometry(height, kh, sh, options.padding)
     _, left = geometry(width, kw, sw, options.padding)
-    bias = _bias(node, values, 3)
     cut = (slice(None), slice(top, top + height), slice(left, left + width))
     groups = kh * kw * -(-channels // _PRODUCTS)
-    return _sum([total[cut] for total in sums], bias, groups), options.activation
-
-
-def _padded(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """PAD."""
-    amounts = graph.tensor(node.inputs[1]).constant
-    assert amounts is not None
-    return _chosen(np.pad(values(node.inputs[0]), amounts.astype(np.int64))), Activation.NONE
-
-
-def _choosing(choose: Callable[..., Array], activation: Activation = Activation.NONE) -> Exact:
-    """Return the results of operators whose results are among their inputs' values."""
-
-    def judge(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-        return _chosen(choose(*map(values, node.inputs))), activation
-
-    return judge
-
-
-def _sloped(x: Array, slope: Array) -> tuple[Terms, Activation]:
-    result = np.where(x >= 0, x, x * _halved(slope))
-    return (result, np.abs(result), 1), Activation.NONE
-
-
-def _prelu(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """PRELU."""
-    return _sloped(*map(values, node.inputs))
-
-
-def _leaky(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """LEAKY_RELU."""
-    slope = np.array(node.known_options(LeakyReluOptions).alpha)
-    return _sloped(values(node.inputs[0]), slope)
-
-
-def _hard_swish(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """HARD_SWISH."""
-    x = values(node.inputs[0])
-    result = x * np.clip(x + 3, 0, 6) / 6
-    # The sum, three products, and what 22 bits lack of a sixth.
-    return (result, np.abs(result), 4 + 16), Activation.NONE
-
-
-def _curve(function: Callable[[Array], Array], error: float) -> Exact:
-    """Return the results of functions of up to 1 by a table that is so far off."""
-
-    def judge(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-        result = function(values(node.inputs[0]))
-        return (result, np.ones_like(result), round(error / FP32)), Activation.NONE
-
-    return judge
-
-
-def _product(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """MUL. Constants are fp16."""
-    x, y = (
-        part if index in graph.inputs else _halved(part)
-        for index, part in ((index, values(index)) for index in node.inputs)
-    )
-    return (x * y, np.abs(x * y), 1), node.known_options(MulOptions).activation
-
-
-def _sum_of_two(kind: type[AddOptions | SubOptions], sign: int) -> Exact:
-    def judge(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-        x, y = map(values, node.inputs)  # constants are fp32
-        terms = x + sign * y, np.abs(x) + np.abs(y), 1
-        return terms, node.known_options(kind).activation
-
-    return judge
+    return _sum([total[cut] for total in sums], _bias(call, 3), groups)
 
 
 def _chosen(result: Array) -> Terms:
     """Return the terms of values that are among the inputs."""
     return result, np.abs(result), 0
+
+
+def _rounded(result: Array, roundings: int = 1) -> Terms:
+    return result, np.abs(result), roundings
+
+
+def _sloped(x: Array, slope: Array) -> Terms:
+    return _rounded(np.where(x >= 0, x, x * _halved(slope)))
+
+
+def _hard_swish(call: Call) -> Terms:
+    """HARD_SWISH: the sum, three products, and what 22 bits lack of a sixth."""
+    x = call.value()
+    return _rounded(x * np.clip(x + 3, 0, 6) / 6, 4 + 16)
+
+
+def _curve(function: Callable[[Array], Array], error: float) -> Exact:
+    """Return the results of functions of up to 1 by a table that is so far off."""
+
+    def judge(call: Call) -> Terms:
+        result = function(call.value())
+        return result, np.ones_like(result), round(error / FP32)
+
+    return judge
+
+
+def _product(call: Call) -> Terms:
+    """MUL. Constants are fp16."""
+    x, y = (
+        call.value(place) if index in call.graph.inputs else _halved(call.value(place))
+        for place, index in enumerate(call.node.inputs)
+    )
+    return _rounded(x * y)
+
+
+def _sum_of_two(sign: int) -> Exact:
+    def judge(call: Call) -> Terms:
+        x, y = call.value(0), call.value(1)  # constants are fp32
+        return x + sign * y, np.abs(x) + np.abs(y), 1
+
+    return judge
 
 
 EXACT: dict[str, Exact] = {
@@ -339,23 +285,31 @@ EXACT: dict[str, Exact] = {
     "FULLY_CONNECTED": _dense,
     "BATCH_MATMUL": _matrix_product,
     "TRANSPOSE_CONV": _transposed,
-    "ADD": _sum_of_two(AddOptions, 1),
-    "SUB": _sum_of_two(SubOptions, -1),
+    "ADD": _sum_of_two(1),
+    "SUB": _sum_of_two(-1),
     "MUL": _product,
-    "MAXIMUM": _choosing(np.maximum),
-    "MINIMUM": _choosing(np.minimum),
-    "RELU": _choosing(np.asarray, Activation.RELU),
-    "RELU6": _choosing(np.asarray, Activation.RELU6),
-    "PRELU": _prelu,
-    "LEAKY_RELU": _leaky,
+    "MAXIMUM": lambda call: _chosen(np.maximum(call.value(0), call.value(1))),
+    "MINIMUM": lambda call: _chosen(np.minimum(call.value(0), call.value(1))),
+    "RELU": lambda call: _chosen(call.value()),
+    "RELU6": lambda call: _chosen(call.value()),
+    "PRELU": lambda call: _sloped(call.value(), call.value(1)),
+    "LEAKY_RELU": lambda call: _sloped(
+        call.value(), np.array(call.options(LeakyReluOptions).alpha)
+    ),
     "HARD_SWISH": _hard_swish,
     "LOGISTIC": _curve(lambda x: 1 / (1 + np.exp(-np.clip(x, -700, 700))), _TABLE),
     "TANH": _curve(np.tanh, _TANH_TABLE),
-    "MAX_POOL_2D": _largest,
-    "AVERAGE_POOL_2D": _averages,
+    "MAX_POOL_2D": lambda call: _chosen(np.nanmax(_pooled(call), (4, 5))),
+    "AVERAGE_POOL_2D": lambda call: _mean(_pooled(call)),  # of the pixels of the image alone
     "MEAN": _mean_of_image,
-    "REDUCE_MAX": _highest,
+    "REDUCE_MAX": lambda call: _chosen(reduce_max(call)),
     "RESIZE_BILINEAR": _bilinear,
-    "PAD": _padded,
+    "PAD": lambda call: _chosen(np.pad(call.value(), call.constant(1).astype(np.int64))),
 }
-"""The exact results by operator."""
+"""The exact results by operator, before a clamp."""
+_CLAMPS = {"RELU": Activation.RELU, "RELU6": Activation.RELU6}
+
+
+def activation_of(call: Call) -> Activation:
+    """Return what a node clamps its result by."""
+    return _CLAMPS.get(call.node.op, call.activation)

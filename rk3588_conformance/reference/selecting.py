@@ -43,7 +43,7 @@ def padv2(call: Call) -> Array:
 
 def mirror_pad(call: Call) -> Array:
     """Return the image with its own pixels around it."""
-    if call.node.known_options(MirrorPadOptions).mode == SYMMETRIC:
+    if call.options(MirrorPadOptions).mode == SYMMETRIC:
         return np.pad(call.value(), _amounts(call), mode="symmetric")
     return np.pad(call.value(), _amounts(call), mode="reflect")
 
@@ -65,13 +65,13 @@ def tile(call: Call) -> Array:
 
 def gather(call: Call) -> Array:
     """Return the slices that the indices name."""
-    axis = call.node.known_options(GatherOptions).axis
+    axis = call.options(GatherOptions).axis
     return np.asarray(np.take(call.value(), call.constant(1), axis=axis))
 
 
 def depth_to_space(call: Call) -> Array:
     """Go block by block, as the definition says."""
-    options = call.node.known_options(DepthToSpaceOptions)
+    options = call.options(DepthToSpaceOptions)
     x, block = call.value(), options.block
     result: Array = np.zeros(call.output.shape, x.dtype)
     parts = np.split(x, block**2, axis=3)
@@ -83,7 +83,7 @@ def depth_to_space(call: Call) -> Array:
 
 def space_to_depth(call: Call) -> Array:
     """Go block by block, as the definition says."""
-    options = call.node.known_options(SpaceToDepthOptions)
+    options = call.options(SpaceToDepthOptions)
     x, block = call.value(), options.block
     parts = [x[:, row::block, column::block] for row in range(block) for column in range(block)]
     return np.concatenate(parts, axis=3)
@@ -91,7 +91,7 @@ def space_to_depth(call: Call) -> Array:
 
 def resize_nearest_neighbor(call: Call) -> Array:
     """Repeat rows and columns, found in float32."""
-    options = call.node.known_options(ResizeNearestOptions)
+    options = call.options(ResizeNearestOptions)
     image = call.value()
     _, rows, columns, _ = call.output.shape
     y = [_nearest(options, row, image.shape[1], rows) for row in range(rows)]

@@ -15,7 +15,7 @@ from rk3588_conformance.reference.windows import geometry, taps
 
 
 def conv_2d(call: Call) -> Array:
-    options = call.node.known_options(ConvOptions)
+    options = call.options(ConvOptions)
     features, weights = operands(call)
     outputs, kh, kw, channels = weights.shape
     largest = float(np.abs(features).max(initial=0) * np.abs(weights).max(initial=0))
@@ -37,7 +37,7 @@ def is_not_grouped(call: Call) -> bool:
 
 
 def depthwise_conv_2d(call: Call) -> Array:
-    options = call.node.known_options(DepthwiseOptions)
+    options = call.options(DepthwiseOptions)
     features, weights = operands(call)
     _, kh, kw, outputs = weights.shape
     features = np.repeat(features, outputs // features.shape[3], axis=3)
@@ -67,7 +67,7 @@ def has_unwritten_rows(call: Call) -> bool:
 
 
 def batch_matmul(call: Call) -> Array:
-    options = call.node.known_options(BatchMatMulOptions)
+    options = call.options(BatchMatMulOptions)
     first, second = (
         np.swapaxes(operand, -1, -2) if is_turned else operand
         for operand, is_turned in zip(
@@ -82,7 +82,7 @@ def batch_matmul(call: Call) -> Array:
 
 def transpose_conv(call: Call) -> Array:
     """Scatter every input element over the outputs that its kernel reaches."""
-    options = call.node.known_options(TransposeConvOptions)
+    options = call.options(TransposeConvOptions)
     _, weights_index, input_index, *bias = call.node.inputs
     convolution = replace(call.node, inputs=(input_index, weights_index, *bias))
     as_convolution = replace(call, node=convolution)

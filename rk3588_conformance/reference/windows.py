@@ -49,7 +49,7 @@ def taps(
 
 def pooled(call: Call, reduce: Callable[[Array], Array]) -> Array:
     """``reduce`` of every window: from [images, rows, columns, channels] to [images, channels]."""
-    options, features = call.node.known_options(PoolOptions), call.value()
+    options, features = call.options(PoolOptions), call.value()
     images, height, width, channels = features.shape
     rows = _slices(height, options.filter_h, options.stride_h, options.padding)
     columns = _slices(width, options.filter_w, options.stride_w, options.padding)
