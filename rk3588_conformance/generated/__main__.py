@@ -17,11 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rk3588_conformance.generated import campaign, graph_cases, mutation_cases
-from rk3588_conformance.generated.float_graphs import float_graph
-from rk3588_conformance.generated.fused_graphs import fused_graph
-from rk3588_conformance.generated.mixed_graphs import mixed_graph
 from rk3588_conformance.generated.model_mutations import mutant
-from rk3588_conformance.generated.random_graphs import random_graph
+from rk3588_conformance.generated.random_graphs import (
+    float_graph,
+    fused_graph,
+    mixed_graph,
+    random_graph,
+)
 
 Kind = tuple[Callable[..., campaign.Outcome], Callable[[int], bytes]]
 KINDS: dict[str, Kind] = {

@@ -1,4 +1,5 @@
-"""Judge what the delegate gives for a model by TensorFlow Lite's reference kernels alone.
+"""Judge what the delegate gives for a model by TensorFlow Lite's reference kernels alone, and, with
+``numerics=auto``, by its own claims.
 
 Errors of one step multiply in the next layer, so a whole model cannot be compared element by
 element. Three runs say more: the model through the delegate; the same with every tensor exposed as
@@ -6,36 +7,31 @@ an output, whose own outputs must be exactly the same, unless new shapes leave n
 the model taken apart, in which the reference kernels compute every operator from what the delegate
 gave at its inputs. Where all operators agree exactly, the whole model must, too. Nothing of
 lowering is used here.
+
+With ``numerics=auto`` a layer that computes several nodes says how far it may be from TensorFlow
+Lite's result, given the same inputs. So the results of layers are exposed alone, which leaves the
+same layers, and the reference kernels compute node by node what lies between them: of a joined
+layer, from its inputs, the tensors that vanish, and then its result.
 """
 
 from __future__ import annotations
 
 import collections
-import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-import delegate
-import delegate.compile.cache
-import delegate.compile.plugin  # before any fork: every case would import it anew
 from delegate.compile.compiler import compile_model
-from delegate.errors import LoweringError
-from delegate.host.delegation import collect_delegations
-from delegate.host.runtimes import find_runtime
-from delegate.log import get_logger
+from delegate.lower.lowered import Layer
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.mirror_pad import REFLECT, MirrorPadOptions
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.options import Options
-from delegate.partition.rules import PARTITION_COMPILES
 from rk3588_conformance.cut_model import CutModel, cut_model, exposed_model
-
-find_runtime()
-Array = npt.NDArray[Any]
+from rk3588_conformance.generated.run import Array, Run
 
 # Steps that an operator may be off, by the numeric contract; all others move data and are equal.
 SUMS_OF_PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL",
@@ -51,115 +47,19 @@ elsewhere.
 """
 
 
+ROUNDED = (
+    *TOLERANCE, "AVERAGE_POOL_2D", "MEAN", "SUM", "QUANTIZE", "CONCATENATION", "RELU", "RELU6",
+    "RELU_N1_TO_1", "RELU_0_TO_1", "RESIZE_BILINEAR", "LEAKY_RELU",
+)  # fmt: skip
+"""Operators whose ties go to the even side in auto; all others move data or look it up."""
+
+
 class BrokenContractError(AssertionError):
     """A result beyond the contract."""
 
 
 class CpuNodeError(Exception):
     """A node of the CPU gives something else where its tensors lie elsewhere."""
-
-
-_LEFT_TO_CPU: list[str] = []
-"""Messages of partitions that did not compile for new shapes."""
-
-
-def _notice(record: logging.LogRecord) -> bool:
-    if "run on the CPU" in record.msg:
-        _LEFT_TO_CPU.append(record.getMessage())
-    return True
-
-
-get_logger().addFilter(_notice)
-
-
-class Run:
-    """An interpreter of one model, whose inputs change their shapes between inferences."""
-
-    def __init__(
-        self,
-        model: bytes,
-        *,
-        is_delegated: bool,
-        reference_kernels: bool = True,
-        kernels_of_the_cpu: bool = False,
-        options: Mapping[str, str] = {},
-    ) -> None:
-        """``reference_kernels``: of the nodes of the CPU; the default ones of MEAN and others are
-        not always equal to them. ``kernels_of_the_cpu``: partitions are made, but no program
-        of theirs is used. ``options``: of the delegate, beside those that the judge needs.
-        """
-        runtime = find_runtime()
-        plugins = []
-        if kernels_of_the_cpu:
-            _use_no_programs()
-        if is_delegated:
-            chosen = {"device": "simulator", "log_level": "warning", "deny_ops": ""}
-            plugins.append(
-                runtime.load_delegate(
-                    delegate.library_path(), {"cache_dir": "off", **chosen, **options}
-                )
-            )
-        with collect_delegations() as found:
-            self.interpreter: Any = runtime.interpreter(
-                model, plugins, reference_kernels=reference_kernels
-            )
-        self.rejected = {r.node for d in found for r in d.rejections}
-        self._is_allocated = True
-        self.is_on_npu = True  # whatever is delegated, with the shapes of the last inference
-        self.delegated_nodes = sum(d.delegated_nodes for d in found)
-        self.outputs = [int(d["index"]) for d in self.interpreter.get_output_details()]
-
-    def attempt(self, feeds: Mapping[int, Array]) -> dict[int, Array] | None:
-        """The outputs by tensor; None: these shapes are an error."""
-        try:
-            return self.run(feeds)
-        except (RuntimeError, ValueError):
-            return None
-
-    def refuses(self, feeds: Mapping[int, Array]) -> bool:
-        """Return whether these shapes are an error."""
-        return self.attempt(feeds) is None
-
-    def run(self, feeds: Mapping[int, Array]) -> dict[int, Array]:
-        """One inference: the outputs by tensor."""
-        shapes = {int(d["index"]): tuple(d["shape"]) for d in self.interpreter.get_input_details()}
-        changed = [t for t, value in feeds.items() if shapes[t] != value.shape]
-        before = len(_LEFT_TO_CPU)
-        for tensor in changed:
-            self.interpreter.resize_tensor_input(tensor, feeds[tensor].shape)
-        if changed or not self._is_allocated:
-            self.is_on_npu, self._is_allocated = True, False
-            self.interpreter.allocate_tensors()
-            self._is_allocated = True
-        for tensor, value in feeds.items():
-            self.interpreter.set_tensor(tensor, value)
-        self.interpreter.invoke()
-        self.is_on_npu = self.is_on_npu and len(_LEFT_TO_CPU) == before
-        return {tensor: self.interpreter.get_tensor(tensor) for tensor in self.outputs}
-
-
-def _use_no_programs() -> None:
-    """Models are compiled to find their partitions, which then do not compile for any shapes."""
-    plugin: Any = delegate.compile.plugin
-    compile_context = plugin.compile_context
-
-    def compile_once(*arguments: Any) -> Any:
-        plugin.compile_context = refuse
-        return compile_context(*arguments)
-
-    def refuse(*_: Any) -> Any:
-        raise LoweringError(0, PARTITION_COMPILES, "asked not to")
-
-    plugin.compile_context = compile_once
-    delegate.compile.cache.has_own_shapes = lambda *_: False
-
-
-def _together(model: bytes, options: Mapping[str, str]) -> set[tuple[int, ...]]:
-    """Return the nodes of each task that computes several."""
-    chosen = Options.from_mapping({"deny_ops": "", **options}, {})
-    found = compile_model(model, chosen).partitions
-    layers = (layer for partition in found for layer in partition.layers)
-    return {layer.nodes for layer in layers if len(layer.nodes) > 1}
 
 
 def largest_difference(ours: Array, theirs: Array) -> float:
@@ -187,32 +87,34 @@ def judge_model(
     options: Mapping[str, str] = {},
 ) -> dict[str, int]:
     """Runs ``inferences`` (values by input tensor) and compares. ``judged``: the operators that the
-    contract speaks of; None: all. ``options``: the delegate's, which must not matter. Shapes that
-    the runtime alone refuses must be an error, too. Counts of what was compared. Raises
-    BrokenContractError.
+    contract speaks of; None: all. ``options``: the delegate's, which must not matter, but for
+    ``numerics=auto``. Shapes that the runtime alone refuses must be an error, too. Counts of what
+    was compared. Raises BrokenContractError.
     """
     graph = read_graph(model)
+    counts: collections.Counter[str] = collections.Counter(models=1, nodes=len(graph.nodes))
+    is_auto = options.get("numerics") == "auto"
+    layers = _layers(model, options) if is_auto else []
+    shown = exposed_model(model, _results(graph, layers) if is_auto else None)
+    joined = _joined(layers)
+    if is_auto and _joined(_layers(shown, options)) != joined:
+        counts["models_that_outputs_change"] += 1
+        return dict(counts)
+    counts["layers_joined"] += len(joined)
     # Of a copy, which hosts may write into.
     ours = Run(bytes(bytearray(model)), is_delegated=True, options=options)
-    exposed = Run(exposed_model(model), is_delegated=True, options=options)
-    # What compiles may differ between the two, and a kernel of the CPU from the NPU by a step.
-    moved = ours.rejected ^ exposed.rejected
-    once = ROUNDED_ONCE.get(options.get("chip", ""), ())
-    has_same_homes = not any(tolerance(graph, node, once) for node in moved)
-    if once and has_same_homes:  # convolutions that are one may be rounded otherwise than apart
-        has_same_homes = _together(model, options) == _together(exposed_model(model), options)
-    cut, apart = None, None
+    exposed = Run(shown, is_delegated=True, options=options)
+    counts["delegated_nodes"] += ours.delegated_nodes
+    judge = _Judge(model, graph, judged, options, joined, counts)
+    has_same_homes = judge.has_same_homes(ours, exposed, shown)
     whole = Run(bytes(bytearray(model)), is_delegated=False)  # likewise
-    counts: collections.Counter[str] = collections.Counter(
-        models=1, nodes=len(graph.nodes), delegated_nodes=ours.delegated_nodes
-    )
     for number, feeds in enumerate(inferences):
         counts["inferences"] += 1
-        where = f"inference {number}"
+        judge.where = f"inference {number}"
         theirs = whole.attempt(feeds)
         if theirs is None:
             if not (ours.refuses(feeds) and exposed.refuses(feeds)):
-                raise BrokenContractError(f"{where}: the runtime alone refuses the shapes")
+                raise BrokenContractError(f"{judge.where}: the runtime alone refuses the shapes")
             counts["inferences_refused_by_the_runtime"] += 1
             continue
         results = ours.run(feeds)
@@ -220,35 +122,163 @@ def judge_model(
         if not all(value.size for value in values.values()):
             counts["inferences_with_empty_tensors"] += 1  # of which kernels read what is not there
             continue
-        if any(reads_beyond(graph, node, feeds, values) for node in graph.nodes):
+        # An input that a node writes has the node's value.
+        known = judge.with_what_vanishes(feeds, {**feeds, **values})
+        if any(reads_beyond(graph, node, known) for node in graph.nodes):
             counts["inferences_that_read_what_is_not_there"] += 1
             continue
         same_kernels = ours.is_on_npu and exposed.is_on_npu and has_same_homes
         counts["inferences_with_nodes_left_to_the_cpu"] += not same_kernels and has_same_homes
         counts["inferences_with_nodes_that_outputs_move"] += not has_same_homes
-        for tensor, result in results.items():
-            if same_kernels and largest_difference(result, values[tensor]) != 0:
-                name = graph.tensor(tensor).name
-                writers = {node.index for node in graph.nodes if tensor in node.outputs}
-                is_ours = judged is None or writers & judged
-                raise (BrokenContractError if is_ours else CpuNodeError)(
-                    f"{where}: output {tensor} {name!r} differs by "
-                    f"{largest_difference(result, values[tensor])} when inner tensors are outputs"
-                )
-        values = {**feeds, **values}  # an input that a node writes has the node's value
-        written = as_written(model, graph, feeds)
-        if cut is None or apart is None or written != model:
-            cut = cut_model(written, {t: value.shape for t, value in values.items()})
-            apart = Run(cut.content, is_delegated=False)
-        is_equal = _judge_nodes(graph, cut, apart, values, judged, once, counts, where)
-        if is_equal and same_kernels and judged is None:
+        if same_kernels:
+            judge.outputs(results, values)
+        is_equal = judge.nodes(feeds, known, values.keys())
+        if is_equal and same_kernels and judged is None and not is_auto:
             for tensor, result in results.items():
                 if largest_difference(result, theirs[tensor]) != 0:
                     raise BrokenContractError(
-                        f"{where}: every operator is equal, but output {tensor} is not"
+                        f"{judge.where}: every operator is equal, but output {tensor} is not"
                     )
             counts["inferences_equal_throughout"] += 1
     return dict(counts)
+
+
+@dataclass
+class _Judge:
+    """``joined``: how far layers of several nodes may be off, by their last nodes. ``where``: what
+    is being compared.
+    """
+
+    model: bytes
+    graph: Graph
+    judged: frozenset[int] | None
+    options: Mapping[str, str]
+    joined: Mapping[int, int]
+    counts: collections.Counter[str]
+    where: str = ""
+    _apart: tuple[CutModel, Run] | None = field(default=None, init=False)
+
+    @property
+    def once(self) -> Sequence[str]:
+        """Return the operators that the chip rounds once."""
+        return ROUNDED_ONCE.get(self.options.get("chip", ""), ())
+
+    @property
+    def is_auto(self) -> bool:
+        return self.options.get("numerics") == "auto"
+
+    def has_same_homes(self, ours: Run, exposed: Run, shown: bytes) -> bool:
+        """Return whether both compute nodes alike: what compiles may differ between the two, a
+        kernel of the CPU from the NPU by a step, and convolutions that are one may be rounded
+        otherwise than apart, as a layer whose neighbours are others.
+        """
+        if self.is_auto:
+            nodes = ([one.nodes for one in _layers(m, self.options)] for m in (self.model, shown))
+            return ours.rejected == exposed.rejected and next(nodes) == next(nodes)
+        moved = ours.rejected ^ exposed.rejected
+        if any(tolerance(self.graph, node, self.once) for node in moved):
+            return False
+        together = ({one.nodes for one in _layers(m, self.options) if len(one.nodes) > 1}
+                    for m in (self.model, shown))  # fmt: skip
+        return not self.once or next(together) == next(together)
+
+    def outputs(self, results: Mapping[int, Array], values: Mapping[int, Array]) -> None:
+        """Compare the outputs with those of the model with inner tensors exposed."""
+        for tensor, result in results.items():
+            difference = largest_difference(result, values[tensor])
+            if difference != 0:
+                name = self.graph.tensor(tensor).name
+                writers = {node.index for node in self.graph.nodes if tensor in node.outputs}
+                is_ours = self.judged is None or writers & self.judged
+                raise (BrokenContractError if is_ours else CpuNodeError)(
+                    f"{self.where}: output {tensor} {name!r} differs by {difference} when inner "
+                    "tensors are outputs"
+                )
+
+    def apart(self, feeds: Mapping[int, Array], known: Mapping[int, Array]) -> dict[int, Array]:
+        """Return what the reference kernels give for every operator, given what is ``known``."""
+        written = as_written(self.model, self.graph, feeds)
+        if self._apart is None or written != self.model:
+            shapes = {tensor.index: tensor.shape for tensor in self.graph.tensors}
+            cut = cut_model(written, shapes | {t: value.shape for t, value in known.items()})
+            self._apart = cut, Run(cut.content, is_delegated=False)
+        cut, run = self._apart
+        return run.run({clone: self._value(known, tensor) for tensor, clone in cut.inputs})
+
+    def _value(self, known: Mapping[int, Array], tensor: int) -> Array:
+        if tensor in known:
+            return known[tensor]
+        found = self.graph.tensor(tensor)
+        return np.zeros(found.shape, found.dtype.name.lower())
+
+    def with_what_vanishes(self, feeds: Mapping[int, Array], known: dict[int, Array]) -> Any:
+        """Return what is ``known`` with the tensors inside of joined layers."""
+        written = {t for node in self.graph.nodes for t in node.outputs}
+        while not written <= known.keys():
+            expected = self.apart(feeds, known)
+            ready = [node for node in self.graph.nodes if self._is_known(node, known)]
+            found = {t: expected[t] for node in ready for t in node.outputs if t not in known}
+            if not found:
+                break
+            known |= found
+        return known
+
+    def _is_known(self, node: Node, known: Mapping[int, Array]) -> bool:
+        inputs = (t for t in node.inputs if t >= 0)
+        return all(t in known or self.graph.tensor(t).constant is not None for t in inputs)
+
+    def nodes(
+        self, feeds: Mapping[int, Array], known: Mapping[int, Array], shown: Iterable[int]
+    ) -> bool:
+        """Return whether every operator gives exactly what the reference kernels give. ``shown``:
+        the tensors that the delegate gave.
+        """
+        expected, is_equal = self.apart(feeds, known), True
+        assert self._apart is not None
+        for index, tensor in self._apart[0].outputs:
+            node = self.graph.node(index)
+            if tensor not in shown or not self._is_known(node, known):
+                continue
+            if self.judged is not None and index not in self.judged:
+                continue
+            value, other = known[tensor], expected[tensor]
+            most = self.joined.get(index)
+            if most is None:
+                is_real = self.graph.tensor(tensor).dtype is DType.FLOAT32
+                is_rounded = self.is_auto and not is_real and node.op in ROUNDED
+                most = max(tolerance(self.graph, index, self.once), int(is_rounded))
+            difference = largest_difference(value, other)
+            if difference > most:
+                raise BrokenContractError(
+                    f"{self.where}: node {index} ({node.op}) is off by {difference}, more than "
+                    f"{most}: {first_difference(value, other)}"
+                )
+            what = "elements_joined" if index in self.joined else f"elements_of_{node.op}"
+            self.counts[what] += value.size
+            if difference:
+                is_equal = False
+                self.counts[f"{what}_off"] += int(np.count_nonzero(value != other))
+        return is_equal
+
+
+def _layers(model: bytes, options: Mapping[str, str]) -> list[Layer]:
+    chosen = Options.from_mapping({"deny_ops": "", **options}, {})
+    return [layer for p in compile_model(model, chosen).partitions for layer in p.layers]
+
+
+def _joined(layers: Sequence[Layer]) -> dict[int, int]:
+    """Return, by the last node of each joined layer, how far it may be off."""
+    most: dict[int, int] = {}
+    for layer in layers:
+        if layer.difference is not None:
+            last = layer.nodes[-1]
+            most[last] = max(most.get(last, 0), layer.difference.most_lsb)
+    return most
+
+
+def _results(graph: Graph, layers: Sequence[Layer]) -> list[int]:
+    """Return the results of all layers: the tensors that do not vanish."""
+    return [t for layer in layers for t in graph.node(layer.nodes[-1]).outputs]
 
 
 def as_written(model: bytes, graph: Graph, feeds: Mapping[int, Array]) -> bytes:
@@ -285,7 +315,7 @@ def judge_left_to_cpu(model: bytes, inferences: Sequence[Mapping[int, Array]]) -
         values = inner.run(feeds)
         if not all(value.size for value in values.values()):
             continue
-        if any(reads_beyond(graph, node, feeds, values) for node in graph.nodes):
+        if any(reads_beyond(graph, node, {**feeds, **values}) for node in graph.nodes):
             continue
         for tensor, result in ours.run(feeds).items():
             if largest_difference(result, theirs[tensor]) != 0:
@@ -296,9 +326,7 @@ def judge_left_to_cpu(model: bytes, inferences: Sequence[Mapping[int, Array]]) -
     return {"models_left_to_the_cpu": 1, "nodes_left_to_the_cpu": ours.delegated_nodes}
 
 
-def reads_beyond(
-    graph: Graph, node: Node, feeds: Mapping[int, Array], values: Mapping[int, Array]
-) -> bool:
+def reads_beyond(graph: Graph, node: Node, values: Mapping[int, Array]) -> bool:
     """Return whether the runtime's kernel reads memory beside its operands, which the runtime
     checks for the model's own shapes at most: a MIRROR_PAD that takes more rows or columns than its
     image has, and a CONV_2D whose kernels cannot be shared out evenly among the groups of its
@@ -306,7 +334,7 @@ def reads_beyond(
     """
     if node.op not in ("MIRROR_PAD", "CONV_2D"):
         return False
-    shape = {**feeds, **values}[node.inputs[0]].shape
+    shape = values[node.inputs[0]].shape
     operand = graph.tensor(node.inputs[1])
     if node.op == "CONV_2D":
         kernels, *_, channels = operand.shape
@@ -353,37 +381,6 @@ def _drifts(before: int, after: int) -> bool:
 
 def _count(constant: Array | None) -> int:
     return 0 if constant is None else constant.size
-
-
-def _judge_nodes(
-    graph: Any,
-    cut: CutModel,
-    apart: Run,
-    values: Mapping[int, Array],
-    judged: frozenset[int] | None,
-    once: Sequence[str],
-    counts: collections.Counter[str],
-    where: str,
-) -> bool:
-    """Return whether every operator gives exactly what the reference kernels give."""
-    expected = apart.run({clone: values[tensor] for tensor, clone in cut.inputs})
-    is_equal = True
-    for node, tensor in cut.outputs:
-        if judged is not None and node not in judged:
-            continue
-        op = graph.node(node).op
-        difference = largest_difference(values[tensor], expected[tensor])
-        if difference > tolerance(graph, node, once):
-            raise BrokenContractError(
-                f"{where}: node {node} ({op}) is off by {difference}: "
-                f"{first_difference(values[tensor], expected[tensor])}"
-            )
-        counts[f"elements_of_{op}"] += values[tensor].size
-        if difference:
-            is_equal = False
-            differing = int(np.count_nonzero(values[tensor] != expected[tensor]))
-            counts[f"elements_of_{op}_off_by_one"] += differing
-    return is_equal
 
 
 def first_difference(ours: Array, theirs: Array) -> str:

@@ -27,7 +27,8 @@ import numpy as np
 from delegate.model.graph import DType, Graph
 from delegate.model.tflite_reader import read_graph
 from rk3588_conformance.cut_model import cut_model, exposed_model
-from rk3588_conformance.generated.judge import Array, BrokenContractError, Run
+from rk3588_conformance.generated.judge import BrokenContractError
+from rk3588_conformance.generated.run import Array, Run
 
 OPTIONS = {"float": "fp16", "deny_ops": ""}
 # Of the largest magnitude: fp16 has 11 bits, sums of some thousand products lose a few more.

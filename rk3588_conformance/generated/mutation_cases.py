@@ -27,13 +27,12 @@ from rk3588_conformance.generated.campaign import (
     in_child,
 )
 from rk3588_conformance.generated.judge import (
-    Array,
     BrokenContractError,
-    Run,
     judge_model,
     largest_difference,
 )
 from rk3588_conformance.generated.model_mutations import mutant
+from rk3588_conformance.generated.run import Array, Run
 
 SECONDS = 60.0
 ALONE_SECONDS = 10.0  # for the runtime alone

@@ -1,0 +1,123 @@
+"""Steps of random graphs of float operators, for ``float=fp16``: what networks in float are made
+of, with weights as float32 or as float16 behind DEQUANTIZE.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
+from delegate.ops.mul import MulOptions
+from rk3588_conformance.builder import moves, pooling
+from rk3588_conformance.generated import move_steps, steps
+from rk3588_conformance.generated.generator import CHANNELS, CLAMPED, Step
+from rk3588_conformance.generated.mixed_steps import PAIRS
+from rk3588_conformance.grid import Outputs
+
+if TYPE_CHECKING:
+    from rk3588_conformance.generated.random_graphs import FloatGenerator
+
+_UNARY = ("RELU", "RELU6", "HARD_SWISH", "LOGISTIC", "TANH", "LEAKY_RELU", "ABS", "PRELU")
+
+
+def _conv(g: FloatGenerator, x: int) -> Outputs:
+    """Or a depthwise convolution."""
+    window = g.drawn_window(x)
+    if window is None:
+        return ()
+    n, h, w, c = g.shape(x)
+    is_depthwise, taps = g.chance(0.35), window.kh * window.kw
+    if is_depthwise:
+        outputs, kernel, fan_in = c, (1, window.kh, window.kw, c), taps
+        table: Any = DepthwiseOptions(*window.option_values, g.choose(CLAMPED), 1)
+    else:
+        outputs = g.pick(CHANNELS)
+        kernel, fan_in = (outputs, window.kh, window.kw, c), taps * c
+        table = ConvOptions(*window.option_values, g.choose(CLAMPED))
+    weights = g.numbers_of(kernel, 1 / math.sqrt(fan_in))
+    bias = g.numbers_of((outputs,), 0.3)
+    op = "DEPTHWISE_CONV_2D" if is_depthwise else "CONV_2D"
+    shape = (n, *window.output_size(h, w), outputs)
+    return g.result(op, (x, weights, bias), "conv", shape, options=table)
+
+
+def _pair(g: FloatGenerator, x: int) -> Outputs:
+    """Add a node of two tensors, or of one and a constant."""
+    other = g.choose(g.like(x))
+    if g.chance(0.3):
+        other = g.numbers_of((g.shape(x)[3],) if g.chance(0.7) else (1,), 1.0)
+    op = g.choose(tuple(PAIRS))
+    make = PAIRS[op]
+    table = None if make is None else make(g.choose(CLAMPED))
+    return g.result(op, (x, other), op.lower(), options=table)
+
+
+def _function(g: FloatGenerator, x: int) -> Outputs:
+    op = g.choose(_UNARY)
+    slopes = (g.numbers_of((1, 1, g.shape(x)[3]), 0.3),) if op == "PRELU" else ()
+    table = LeakyReluOptions(0.1) if op == "LEAKY_RELU" else None
+    return g.result(op, (x, *slopes), op.lower(), options=table)
+
+
+def _concat(g: FloatGenerator, x: int) -> Outputs:
+    axis = g.pick((3, 3, 3, 1, 2))
+    parts = move_steps.beside(g, x, axis, g.tensors)
+    return moves.concatenation(g, parts, axis) if len(parts) > 1 else ()
+
+
+def _mean(g: FloatGenerator, x: int) -> Outputs:
+    """Or the largest value."""
+    op = "REDUCE_MAX" if g.chance(0.3) else "MEAN"
+    return pooling.reduced(g, op, x, keep_dims=True)
+
+
+def _padded(g: FloatGenerator, x: int) -> Outputs:
+    """Pad with zeros, mostly for a convolution, or with mirrored pixels."""
+    mode = g.pick((REFLECT, SYMMETRIC)) if g.chance(0.3) else None
+    most = 3 if mode is None else min(*g.shape(x)[1:3], 3) - (mode == REFLECT)
+    sides = g.rng.integers(0, most + 1, (2, 2)).tolist()
+    channels = g.rng.integers(0, 12, 2).tolist() if mode is None and g.chance(0.3) else [0, 0]
+    y = moves.pad(g, x, [[0, 0], *sides, channels], mode=mode)
+    more = _conv(g, y) if g.chance(0.6) else ()
+    return [y, *((more,) if isinstance(more, int) else more)]
+
+
+def _product(g: FloatGenerator, x: int) -> Outputs:
+    """Add a product of two computed matrices of each row of the images, rows with rows or with
+    columns, brought back to the order of one; often of one tensor with itself.
+    """
+    n, h, w, c = g.shape(x)
+    is_turned = g.chance(0.5)
+    inner = 3 if is_turned else 2
+    fitting = [t for t in g.tensors if g.shape(t)[:2] == (n, h) and g.shape(t)[inner] == c]
+    if not fitting:
+        return ()
+    other = g.choose(fitting)
+    shape = (n, h, w, g.shape(other)[5 - inner])
+    table = BatchMatMulOptions(False, is_turned, False)
+    y = g.result("BATCH_MATMUL", (x, other), "product", shape, options=table)
+    scale = g.constant("scale", np.array([1 / c], np.float32))
+    return [y, g.result("MUL", (y, scale), "scaled", options=MulOptions())]
+
+
+_SHARED = ("split", "slice", "pooled", "resized", "blocks", "transposed", "reshaped", "uneven",
+           "repeated", "gathered")  # fmt: skip
+MAKERS: dict[str, Step] = {
+    "conv": _conv,
+    "pair": _pair,
+    "function": _function,
+    "concat": _concat,
+    "mean": _mean,
+    "padded": _padded,
+    "product": _product,
+    **{name: (steps.MAKERS | move_steps.MAKERS)[name] for name in _SHARED},
+}
+STEPS = (*5 * ("conv",), *4 * ("pair",), *3 * ("function",), *2 * ("concat",), *2 * ("pooled",),
+         *2 * ("product",), "mean", "padded", *_SHARED)  # fmt: skip
