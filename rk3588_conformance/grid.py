@@ -198,6 +198,9 @@ def grids_of(module: ModuleType) -> Iterator[Grid]:
                 yield one
 
 
+_OF_CASE = ("description", "differing", "input_values")
+
+
 def model_case(
     name: str,
     values: Values,
@@ -227,28 +230,18 @@ def model_case(
     return Case(name, label, build, differing=share, inputs=given, input_levels=input_levels)
 
 
-def model_grid(
-    prefix: str,
-    *,
-    label: str = "",
-    description: str = "",
-    differing: float | Callable[[Values], float] | None = None,
-    input_values: Callable[[Values], Arrays] | None = None,
-    **axes: Any,
-) -> Callable[[Body], Grid]:
-    """Makes a ``Grid`` of the function below it, which is the ``body`` of ``model_case``; so are
-    the other arguments. Both 8-bit types are the last axis unless told.
+def model_grid(prefix: str, *, label: str = "", **more: Any) -> Callable[[Body], Grid]:
+    """Makes a ``Grid`` of the function below it, which is the ``body`` of ``model_case``. ``more``:
+    other arguments of that, and axes. Both 8-bit types are the last axis unless told.
     """
+    how = {name: more.pop(name) for name in _OF_CASE if name in more}
+    more.setdefault("type", EIGHT_BITS)
+    what = label or prefix.partition(".")[0]
 
     def family(body: Body) -> Grid:
-        axes.setdefault("type", EIGHT_BITS)
-
-        def make(name: str, values: Values) -> Case:
-            what = label or prefix.partition(".")[0]
-            how: dict[str, Any] = {"differing": differing, "input_values": input_values}
-            return model_case(name, values, body, what, description=description, **how)
-
-        return grid(prefix, **axes)(make)
+        return grid(prefix, **more)(
+            lambda name, values: model_case(name, values, body, what, **how)
+        )
 
     return family
 

@@ -5,6 +5,7 @@ Most of them TensorFlow Lite does not run either, so only the compiler is asked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -28,32 +29,31 @@ def _float_conv(rng: np.random.Generator) -> bytes:
     x = builder.input("x", (1, 5, 7, 3), DType.FLOAT32)
     weights = builder.constant("w", rng.normal(size=(4, 3, 3, 3)).astype(np.float32))
     bias = builder.constant("b", np.zeros(4, np.float32))
-    y = builder.result("CONV_2D", (x, weights, bias), "y", (1, 5, 7, 4), options=ConvOptions())
-    return builder.build(y)
+    return builder.build(_result(builder, "CONV_2D", (x, weights, bias), (1, 5, 7, 4), 1))
+
+
+def _result(
+    builder: ModelBuilder, op: str, operands: Sequence[int], shape: Sequence[int], version: int
+) -> int:
+    table = ConvOptions() if len(shape) == 4 else FullyConnectedOptions()
+    return builder.result(op, operands, "y", shape, options=table, version=version)
 
 
 def _int16_conv(rng: np.random.Generator) -> bytes:
     builder = ModelBuilder("int16")
-    q = Quantization((0.001,), (0,))
-    x = builder.input("x", (1, 5, 7, 3), DType.INT16, q)
+    x = builder.input("x", (1, 5, 7, 3), DType.INT16, Quantization((0.001,), (0,)))
     values = rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8)
     weights = builder.constant("w", values, Quantization((0.01,), (0,)))
     bias = builder.constant("b", np.zeros(4, np.int64), Quantization((1e-5,), (0,)))
-    y = builder.result(
-        "CONV_2D", (x, weights, bias), "y", (1, 5, 7, 4), options=ConvOptions(), version=4
-    )
-    return builder.build(y)
+    return builder.build(_result(builder, "CONV_2D", (x, weights, bias), (1, 5, 7, 4), 4))
 
 
-def _activations_as_weights(rng: np.random.Generator) -> bytes:
+def _activations_as_weights(_: np.random.Generator) -> bytes:
     """FULLY_CONNECTED of two inputs, as attention layers have it."""
     builder = ModelBuilder("matmul")
     x = builder.input("x", (3, 16), DType.INT8, _Q)
     weights = builder.input("w", (9, 16), DType.INT8, Quantization((0.05,), (0,)))
-    y = builder.result(
-        "FULLY_CONNECTED", (x, weights, -1), "y", (3, 9), options=FullyConnectedOptions(), version=4
-    )
-    return builder.build(y)
+    return builder.build(_result(builder, "FULLY_CONNECTED", (x, weights, -1), (3, 9), 4))
 
 
 def _dense(rng: np.random.Generator, *, weights: str) -> bytes:
@@ -68,10 +68,7 @@ def _dense(rng: np.random.Generator, *, weights: str) -> bytes:
     else:
         dense = rng.integers(-127, 128, 64).astype(np.int8)
         w = builder.constant("w", dense, quantization, shape=shape, is_sparse=True)
-    y = builder.result(
-        "FULLY_CONNECTED", (x, w, -1), "y", (1, 8), options=FullyConnectedOptions(), version=7
-    )
-    return builder.build(y)
+    return builder.build(_result(builder, "FULLY_CONNECTED", (x, w, -1), (1, 8), 7))
 
 
 def _dynamic_conv(rng: np.random.Generator) -> bytes:

@@ -25,28 +25,27 @@ from delegate.ops.sub import SubOptions
 from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Arithmetic, Window
-from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import concatenation, resize
 from rk3588_conformance.builder.pooling import pool
 from rk3588_conformance.builder.products import computed_product, covering
 from rk3588_conformance.builder.ranges import uniform_moments
+from rk3588_conformance.net import Net
 
 _SEED = 588
 _INPUT_SCALE = 0.02
 _INPUT_ZERO_POINT = -3  # as int8 counts
 
 
-class _Row:
+class _Row(Net):
     """A model whose operators are in a row. ``last``: the tensor that the next one reads."""
 
     last: int
 
     def __init__(self) -> None:
-        self._builder = ModelBuilder()
-        self._rng = np.random.default_rng(_SEED)
+        super().__init__("", np.random.default_rng(_SEED))
 
     def graph(self) -> Graph:
-        return read_graph(self._builder.build(self.last))
+        return read_graph(self.build(self.last))
 
 
 class _Net(_Row):
@@ -57,20 +56,20 @@ class _Net(_Row):
         self._weight_zero_point = weight_zero_point
         dtype, shift = (DType.UINT8, 128) if weight_zero_point else (DType.INT8, 0)
         self._like_input = Quantization((_INPUT_SCALE,), (_INPUT_ZERO_POINT + shift,))
-        self.last = self._builder.input("input", shape, dtype, self._like_input)
+        self.last = self.input("input", shape, dtype, self._like_input)
 
     def second_input(self) -> int:
         """One more input of the model, like the first."""
-        first = self._builder.spec(0)
-        return self._builder.input("second", first.shape, first.dtype, self._like_input)
+        first = self.spec(0)
+        return self.input("second", first.shape, first.dtype, self._like_input)
 
     def per_channel(self) -> int:
         """A constant with a value per channel, quantised as the input."""
-        channels = self._builder.spec(self.last).shape[-1]
-        values = self._rng.integers(-128, 127, channels, dtype=np.int8, endpoint=True)
-        return self._builder.constant("per channel", values, self._like_input)
+        channels = self.spec(self.last).shape[-1]
+        values = self.rng.integers(-128, 127, channels, dtype=np.int8, endpoint=True)
+        return self.constant("per channel", values, self._like_input)
 
-    def _arithmetic(
+    def _numbers(
         self, activation: Activation = Activation.NONE, spread: float | None = None
     ) -> Arithmetic:
         return Arithmetic(
@@ -84,7 +83,7 @@ class _Net(_Row):
         self.last = result
         return self
 
-    def conv(
+    def convolve(
         self,
         channels: int,
         kernel: int,
@@ -95,61 +94,54 @@ class _Net(_Row):
     ) -> _Net:
         """``spread``: of the channels' scales, the greatest over the least; None: one scale."""
         window = Window(kernel, kernel, dh=dilation, dw=dilation)
-        given = self._builder, self._rng, self.last, channels, window
-        return self._behind(layers.conv(*given, self._arithmetic(activation, spread)))
+        return self._behind(
+            self.conv(self.last, channels, window, self._numbers(activation, spread))
+        )
 
-    def depthwise(self, kernel: int) -> _Net:
-        given = self._builder, self._rng, self.last, Window(kernel, kernel)
-        return self._behind(layers.depthwise(*given, self._arithmetic()))
+    def by_depth(self, kernel: int) -> _Net:
+        return self._behind(self.depthwise(self.last, Window(kernel, kernel), self._numbers()))
 
-    def fully_connected(self, outputs: int) -> _Net:
-        given = self._builder, self._rng, self.last, outputs
-        return self._behind(layers.fully_connected(*given, self._arithmetic()))
+    def connect(self, outputs: int) -> _Net:
+        return self._behind(self.fully_connected(self.last, outputs, self._numbers()))
 
     def add(self, other: int, activation: Activation = Activation.NONE) -> _Net:
-        return self._behind(layers.add(self._builder, self.last, other, activation=activation))
+        return self._behind(layers.add(self, self.last, other, activation=activation))
 
     def multiply(self, other: int) -> _Net:
         """Results have the scale at which most products are within eight bits."""
         _, deviation = uniform_moments(DType.INT8, _INPUT_ZERO_POINT)
-        scale = self._quantization(self.last).scale * self._quantization(other).scale * deviation
-        operands, target = (self.last, other), Quantization((scale,), (5,))
-        return self._behind(function(self._builder, "MUL", operands, target, MulOptions()))
-
-    def _quantization(self, tensor: int) -> Quantization:
-        found = self._builder.spec(tensor).quantization
-        assert found is not None  # all tensors made here have one
-        return found
+        scale = self.scaling(self.last).scale * self.scaling(other).scale * deviation
+        target = Quantization((scale,), (5,))
+        return self._behind(function(self, "MUL", (self.last, other), target, MulOptions()))
 
     def matrix_product(self, other: int) -> _Net:
         """The rows of ``other``, of the last one's shape, are its columns."""
-        inputs = self._builder.spec(self.last).shape[-1]
-        output = covering(inputs, self._quantization(self.last), self._quantization(other))
-        product = computed_product(self._builder, self.last, other, output, adj_y=True)
-        return self._behind(product)
+        inputs = self.spec(self.last).shape[-1]
+        output = covering(inputs, self.scaling(self.last), self.scaling(other))
+        return self._behind(computed_product(self, self.last, other, output, adj_y=True))
 
     def choose(self, op: str, other: int) -> _Net:
         """``op``: MAXIMUM or MINIMUM, whose tensors are quantised alike."""
-        return self._behind(function(self._builder, op, (self.last, other), self._like_input))
+        return self._behind(function(self, op, (self.last, other), self._like_input))
 
     def leaky_relu(self, slope: float) -> _Net:
-        target = Quantization((self._quantization(self.last).scale,), (5,))
-        table = LeakyReluOptions(slope)
-        return self._behind(function(self._builder, "LEAKY_RELU", (self.last,), target, table))
+        target, table = (
+            Quantization((self.scaling(self.last).scale,), (5,)),
+            LeakyReluOptions(slope),
+        )
+        return self._behind(function(self, "LEAKY_RELU", (self.last,), target, table))
 
     def max_pool(self, size: int) -> _Net:
-        return self._behind(pool(self._builder, "MAX_POOL_2D", self.last, size, size))
+        return self._behind(pool(self, "MAX_POOL_2D", self.last, size, size))
 
     def enlarge(self, factor: int) -> _Net:
-        _, h, w, _ = self._builder.spec(self.last).shape
-        sides, table = (h * factor, w * factor), ResizeNearestOptions()
-        return self._behind(
-            resize(self._builder, "RESIZE_NEAREST_NEIGHBOR", self.last, *sides, table)
-        )
+        rows, columns = (side * factor for side in self.spec(self.last).shape[1:3])
+        op, table = "RESIZE_NEAREST_NEIGHBOR", ResizeNearestOptions()
+        return self._behind(resize(self, op, self.last, rows, columns, table))
 
     def concatenate(self, *parts: int) -> _Net:
         """Add a concatenation of tensors quantised as the input, along the channels."""
-        return self._behind(concatenation(self._builder, parts, 3))
+        return self._behind(concatenation(self, parts, 3))
 
 
 class _HalfNet(_Row):
@@ -158,7 +150,7 @@ class _HalfNet(_Row):
     def __init__(self) -> None:
         super().__init__()
         self.channels = 24
-        self.last = self._builder.input("x", (1, 6, 7, self.channels), DType.FLOAT32)
+        self.last = self.input("x", (1, 6, 7, self.channels), DType.FLOAT32)
 
     def node(
         self, op: str, *shapes: tuple[int, ...], other: int | None = None,
@@ -166,9 +158,9 @@ class _HalfNet(_Row):
     ) -> _HalfNet:  # fmt: skip
         """``op`` of the last map, of ``other`` if there is one, and of constants of ``shapes``."""
         maps = (self.last,) if other is None else (self.last, other)
-        drawn = (self._rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes)
-        operands = (*maps, *(self._builder.constant("constant", values) for values in drawn))
-        self.last = self._builder.result(op, operands, op.lower(), options=options)
+        drawn = (self.rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes)
+        operands = (*maps, *(self.constant("constant", values) for values in drawn))
+        self.last = self.result(op, operands, op.lower(), options=options)
         return self
 
 
@@ -200,15 +192,15 @@ def _clamped_sum() -> _Net:
 
 
 def _residual() -> _Net:
-    net = _Net((1, 9, 11, 32)).conv(32, 3)
+    net = _Net((1, 9, 11, 32)).convolve(32, 3)
     first = net.last
-    return net.conv(32, 3).add(first)
+    return net.convolve(32, 3).add(first)
 
 
 def _joined() -> _Net:
-    net = _Net((1, 7, 6, 32)).conv(32, 3).leaky_relu(0.1)
+    net = _Net((1, 7, 6, 32)).convolve(32, 3).leaky_relu(0.1)
     first = net.last
-    return net.conv(48, 1).leaky_relu(0.3).conv(32, 1).add(first)
+    return net.convolve(48, 1).leaky_relu(0.3).convolve(32, 1).add(first)
 
 
 def _neighbours() -> _Net:
@@ -229,8 +221,8 @@ def _choice(op: str) -> _Net:
 
 
 def _tables() -> _Net:
-    net = _Net((1, 6, 7, 32)).leaky_relu(0.1).conv(32, 1).leaky_relu(0.3)
-    return net.conv(32, 1).leaky_relu(0.7)
+    net = _Net((1, 6, 7, 32)).leaky_relu(0.1).convolve(32, 1).leaky_relu(0.3)
+    return net.convolve(32, 1).leaky_relu(0.7)
 
 
 def _matrix_product() -> _Net:
@@ -256,36 +248,36 @@ class Case:
 
 CASES = (
     Case("conv 1x1", "one convolution task, no padding",
-         lambda: _Net((1, 4, 4, 32)).conv(32, 1)),
+         lambda: _Net((1, 4, 4, 32)).convolve(32, 1)),
     Case("add", "the element-wise units without a convolution", _add),
     Case("conv 3x3", "padding, and a width that is not the height",
-         lambda: _Net((1, 9, 7, 16)).conv(32, 3)),
+         lambda: _Net((1, 9, 7, 16)).convolve(32, 3)),
     Case("odd channels", "channel counts that fill no group",
-         lambda: _Net((1, 6, 5, 19)).conv(37, 3)),
+         lambda: _Net((1, 6, 5, 19)).convolve(37, 3)),
     Case("depthwise", "the depthwise mode",
-         lambda: _Net((1, 8, 9, 64)).depthwise(3)),
+         lambda: _Net((1, 8, 9, 64)).by_depth(3)),
     Case("fully connected", "a single pixel",
-         lambda: _Net((1, 256)).fully_connected(64)),
+         lambda: _Net((1, 256)).connect(64)),
     Case("two layers", "a chain: the second task reads what the first wrote",
-         lambda: _Net((1, 7, 9, 32)).conv(48, 1).conv(32, 3)),
+         lambda: _Net((1, 7, 9, 32)).convolve(48, 1).convolve(32, 3)),
     Case("residual", "a sum of two layers", _residual),
     Case("row tiles", "several tasks per layer that keep weights in the NPU",
-         lambda: _Net((1, 120, 96, 64)).conv(64, 3)),
+         lambda: _Net((1, 120, 96, 64)).convolve(64, 3)),
     Case("zero points", "sums of inputs, for weights with a zero point",
-         lambda: _Net((1, 6, 5, 32), weight_zero_point=101).conv(32, 3)),
+         lambda: _Net((1, 6, 5, 32), weight_zero_point=101).convolve(32, 3)),
     Case("neighbours", "writes of 16 channels that leave the next ones alone", _neighbours),
     Case("dilated", "kernels with gaps",
-         lambda: _Net((1, 11, 9, 32)).conv(32, 3, dilation=2)),
+         lambda: _Net((1, 11, 9, 32)).convolve(32, 3, dilation=2)),
     Case("relu6", "a clamp on both sides",
-         lambda: _Net((1, 6, 7, 32)).conv(32, 1, activation=Activation.RELU6)),
+         lambda: _Net((1, 6, 7, 32)).convolve(32, 1, activation=Activation.RELU6)),
     Case("per channel", "multipliers per channel in BS, BN and EW",
-         lambda: _Net((1, 7, 6, 32)).conv(48, 3, spread=4.0)),
+         lambda: _Net((1, 7, 6, 32)).convolve(48, 3, spread=4.0)),
     Case("far scales", "multipliers per channel of 16 bits in EW",
-         lambda: _Net((1, 5, 6, 32)).conv(32, 1, spread=4096.0)),
+         lambda: _Net((1, 5, 6, 32)).convolve(32, 1, spread=4096.0)),
     Case("add per channel", "an operand per channel in EW",
          _add_per_channel),
     Case("product", "a product of two tensors",
-         lambda: _Net((1, 5, 6, 32)).conv(32, 1).multiply(0)),
+         lambda: _Net((1, 5, 6, 32)).convolve(32, 1).multiply(0)),
     Case("maximum", "the greater of two tensors, and of a tensor and a value per channel",
          lambda: _choice("MAXIMUM")),
     Case("minimum", "the smaller of two tensors, and of a tensor and a value per channel",
@@ -296,13 +288,13 @@ CASES = (
          lambda: _Net((1, 5, 6, 32)).enlarge(2)),
     Case("clamped sum", "a clamp between two limits in EW", _clamped_sum),
     Case("clamped conv", "a clamp between two limits behind a convolution",
-         lambda: _Net((1, 5, 6, 32)).conv(32, 1, activation=Activation.RELU_N1_TO_1)),
+         lambda: _Net((1, 5, 6, 32)).convolve(32, 1, activation=Activation.RELU_N1_TO_1)),
     Case("tables", "lookup tables: one load, three functions", _tables),
     Case("joined", "lookup tables and a sum in the tasks of convolutions", _joined, "auto"),
     Case("columns", "windows narrower than the tensor, gaps between rows",
-         lambda: _Net((1, 4, 2100, 16)).conv(16, 3)),
+         lambda: _Net((1, 4, 2100, 16)).convolve(16, 3)),
     Case("input groups", "int32 sums in memory that the next task adds",
-         lambda: _Net((1, 24576)).fully_connected(16)),
+         lambda: _Net((1, 24576)).connect(16)),
     Case("computed product", "weights, and their sums, that earlier tasks wrote", _matrix_product),
     Case("fp16", "convolutions and maps in fp16", _half, float="fp16"),
     Case("fp16_curve", "a function in fp16, by tables", lambda: _HalfNet().node("LOGISTIC"),

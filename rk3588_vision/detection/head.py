@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,18 @@ class Head(Protocol):
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         """Real values of all outputs to candidates, in pixels of the model's input."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class PersonHead:
+    """The part that heads of people share: nobody comes as several boxes."""
+
+    needs_suppression: ClassVar[bool] = False
+    classes: ClassVar[int] = 1
+    class_names: ClassVar[tuple[str, ...]] = ("person",)
+
+    input_h: int
+    input_w: int
 
 
 @runtime_checkable

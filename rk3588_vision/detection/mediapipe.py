@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from rk3588_vision.detection.boxes import Detections, Floats, around
-from rk3588_vision.detection.head import OutputTensor, as_probability, sigmoid
+from rk3588_vision.detection.head import OutputTensor, PersonHead, as_probability, sigmoid
 from rk3588_vision.detection.masks import mask_in_box
 from rk3588_vision.placement import Fit, Placement, Preparation
 
@@ -90,19 +90,13 @@ class LandmarkHead:
 
 
 @dataclass(frozen=True, slots=True)
-class SelfieHead:
+class SelfieHead(PersonHead):
     """The head of a map that says how likely each pixel shows the person, [1, h, w, 1]. The score
     is the mean over the pixels that likely do.
     """
 
     name: ClassVar[str] = "selfie"
-    needs_suppression: ClassVar[bool] = False
-    classes: ClassVar[int] = 1
-    class_names: ClassVar[tuple[str, ...]] = ("person",)
     preparation: ClassVar[Preparation] = Preparation(Fit.STRETCH, 0.0, 255.0)
-
-    input_h: int
-    input_w: int
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         likely = outputs[0][0, :, :, 0]

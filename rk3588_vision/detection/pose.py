@@ -10,11 +10,10 @@ import numpy as np
 
 from rk3588_vision.detection.boxes import Detections, Floats, around
 from rk3588_vision.detection.candidate import COCO_POINTS, USUAL, Candidate, Outputs
-from rk3588_vision.detection.head import OutputTensor, as_probability
+from rk3588_vision.detection.head import OutputTensor, PersonHead, as_probability
 from rk3588_vision.images import FLOAT_MEAN, FLOAT_STD
 from rk3588_vision.placement import Fit, Preparation
 
-PERSON: Final = ("person",)
 _VALUES: Final = 3
 """The values of a point: y, x and how sure."""
 _PERSON_VALUES: Final = COCO_POINTS * _VALUES + 5
@@ -24,17 +23,11 @@ _SEEN: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class MoveNetHead:
+class MoveNetHead(PersonHead):
     """The 17 key points of one person as y, x (shares of the input) and how sure [..., 17, 3]."""
 
     name: ClassVar[str] = "movenet"
-    needs_suppression: ClassVar[bool] = False
-    classes: ClassVar[int] = 1
-    class_names: ClassVar[tuple[str, ...]] = PERSON
     preparation: ClassVar[Preparation] = Preparation(Fit.LETTERBOX, 0.0, 1.0, border=0)
-
-    input_h: int
-    input_w: int
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         points = _in_pixels(outputs[0].reshape(1, COCO_POINTS, _VALUES), self.input_h, self.input_w)
@@ -42,19 +35,13 @@ class MoveNetHead:
 
 
 @dataclass(frozen=True, slots=True)
-class MultiPoseHead:
+class MultiPoseHead(PersonHead):
     """Rows of one person each: 17 points as in ``MoveNetHead``, the box as y1, x1, y2, x2, and the
     score [1, people, 56].
     """
 
     name: ClassVar[str] = "movenet-multipose"
-    needs_suppression: ClassVar[bool] = False
-    classes: ClassVar[int] = 1
-    class_names: ClassVar[tuple[str, ...]] = PERSON
     preparation: ClassVar[Preparation] = Preparation(Fit.LETTERBOX, 0.0, 1.0, border=0)
-
-    input_h: int
-    input_w: int
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         rows = outputs[0][0]
@@ -66,19 +53,13 @@ class MultiPoseHead:
 
 
 @dataclass(frozen=True, slots=True)
-class PoseNetHead:
+class PoseNetHead(PersonHead):
     """PoseNet read for one person: of each point the cell of the heat map [1, h, w, 17] where it is
     likeliest, and from there the offset in pixels [1, h, w, 34], all y before all x.
     """
 
     name: ClassVar[str] = "posenet"
-    needs_suppression: ClassVar[bool] = False
-    classes: ClassVar[int] = 1
-    class_names: ClassVar[tuple[str, ...]] = PERSON
     preparation: ClassVar[Preparation] = Preparation(Fit.STRETCH, FLOAT_MEAN, FLOAT_STD)
-
-    input_h: int
-    input_w: int
     heat: int
     offsets: int
     heat_output: OutputTensor
