@@ -1,31 +1,20 @@
-"""Finds what recorded programs make use of, and selects programs that leave nothing out.
+"""Finds what recorded programs make use of.
 
 A feature is a register field with its value (exact up to five bits, beyond that its sign), the
 number of jobs and tasks, the proportions of the output, the rest of its channels by 32; all but
 the split of CBUF and that rest are counted for dense and for depthwise convolutions apart.
-
-``python -m tests.captures.features`` chooses anew from ../shared/captures, replaces the files in
-``recorded`` and writes the table of its README.
 """
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 
 from delegate.insight.capture import Capture, load_capture
 from delegate.npu.regcmd import Command, unpack_word
-from tests.shared_folder import RECORDED, SHARED
 
 Feature = tuple[str, ...]
 
-LIMIT_BYTES = 3_000_000
-PAGE = RECORDED / "README.md"
-BEGIN = "<!-- features: begin -->\n"
 _EXACT_BITS = 5
-_ROUNDS = 300
 
 
 def features(path: Path) -> frozenset[Feature]:
@@ -82,80 +71,3 @@ def _proportions(capture: Capture) -> set[Feature]:
         _, _, height, width = check.shape_nchw
         found.add(("output", "square" if height == width else "wide" if width > height else "tall"))
     return found
-
-
-def choose(having: Mapping[Path, frozenset[Feature]]) -> list[Path]:
-    """The smallest selection with all features that many greedy searches find."""
-    rng = random.Random(0)
-    everything = frozenset[Feature]().union(*having.values())
-    sizes = {path: path.stat().st_size for path in having}
-    return min(
-        (_greedy(having, everything, sizes, rng) for _ in range(_ROUNDS)),
-        key=lambda chosen: sum(sizes[path] for path in chosen),
-    )
-
-
-def _greedy(
-    having: Mapping[Path, frozenset[Feature]],
-    everything: frozenset[Feature],
-    sizes: Mapping[Path, int],
-    rng: random.Random,
-) -> list[Path]:
-    chosen: list[Path] = []
-    left = set(everything)
-    taste = rng.uniform(0.5, 2)
-    while left:
-        worth = {
-            path: (len(found & left) / sizes[path]) ** taste * rng.uniform(0.3, 1)
-            for path, found in having.items()
-        }
-        best = max(worth, key=worth.__getitem__)
-        chosen.append(best)
-        left -= having[best]
-    for path in sorted(chosen, key=lambda path: -sizes[path]):
-        others = [having[other] for other in chosen if other != path]
-        if frozenset[Feature]().union(*others) == everything:
-            chosen.remove(path)
-    return sorted(chosen)
-
-
-def table(everyone: Mapping[Path, frozenset[Feature]], names: frozenset[str]) -> str:
-    """Markdown: features that not every capture has, with how many of all and of ``names`` do.
-
-    What is counted by the kind of convolution is left out of it, for the sake of its length.
-    """
-    common = frozenset.intersection(*everyone.values())
-    of_all = Counter(feature for found in everyone.values() for feature in found - common)
-    of_chosen = Counter(
-        feature for path, found in everyone.items() if path.name in names for feature in found
-    )
-    rows = [
-        f"| Feature | Value | Of {len(everyone)} | Of {len(names)} |",
-        "| --- | --- | --- | --- |",
-    ]
-    for feature in sorted(of_all):
-        if len(feature) == 2:
-            name, value = feature
-            rows.append(f"| `{name}` | {value} | {of_all[feature]} | {of_chosen[feature]} |")
-    return "\n".join(rows) + "\n"
-
-
-def page(everyone: Mapping[Path, frozenset[Feature]], names: frozenset[str]) -> str:
-    """The README of the selection as it should be."""
-    return PAGE.read_text(encoding="utf-8").split(BEGIN)[0] + BEGIN + table(everyone, names)
-
-
-def main() -> None:
-    """Replaces the selection and its table."""
-    everyone = {path: features(path) for path in sorted((SHARED / "captures").glob("*.npz"))}
-    chosen = choose(everyone)
-    assert sum(path.stat().st_size for path in chosen) <= LIMIT_BYTES
-    for old in RECORDED.glob("*.npz"):
-        old.unlink()
-    for path in chosen:
-        (RECORDED / path.name).write_bytes(path.read_bytes())
-    PAGE.write_text(page(everyone, frozenset(path.name for path in chosen)), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
