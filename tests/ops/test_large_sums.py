@@ -64,46 +64,6 @@ def mean(
     return builder.build(reduced(builder, op, x, result, keep_dims=keep_dims))
 
 
-SIDES = (
-    (32, 32), (56, 56), (33, 40), (112, 36), (36, 62), (128, 48), (1, 3000), (2, 500), (65, 65),
-    (75, 50), (96, 128),
-)  # fmt: skip
-"""Some whose strips one task sums for all surfaces, and some (65 x 65, 96 x 128) where each surface
-takes a task."""
-
-
-@for_each("seed", range(33))
-def test_means_of_large_images_are_the_reference_kernels(seed: int) -> None:
-    rng = np.random.default_rng([seed, 3])
-    channels = int(rng.choice((1, 3, 16, 17, 31, 32, 33, 48, 49, 64, 65, 80)))
-    dtype = (DType.INT8, DType.UINT8)[rng.integers(2)]
-    low, high = RANGES[dtype]
-    points = rng.choice((low, high, *rng.integers(low, high + 1, 3)), 2)
-    shape = (int(rng.integers(1, 4)), *SIDES[seed % len(SIDES)], channels)
-    model = mean(
-        *(shape, dtype, float(np.exp(rng.uniform(-1, 3.5)))),
-        points=(int(points[0]), int(points[1])),
-        keep_dims=bool(rng.integers(2)),
-    )
-    assert most_differing(model, compiled(model), rng) == 0
-
-
-@for_each("seed", range(6))
-def test_sums_of_large_images_are_the_reference_kernels(seed: int) -> None:
-    rng = np.random.default_rng([seed, 4])
-    shape = (1, *SIDES[seed], 20)
-    ratio = (1 / (shape[1] * shape[2]), 1 / shape[1], 1.0)[seed % 3]
-    model = mean(shape, DType.UINT8, ratio, op="SUM", points=(int(rng.integers(256)), 128))
-    assert most_differing(model, compiled(model), rng) == 0
-
-
-@for_each("seed", range(6))
-def test_by_default_means_are_within_a_step_whatever_the_scales(seed: int) -> None:
-    rng = np.random.default_rng([seed, 5])
-    model = mean((1, *SIDES[seed], 32), ratio=float(np.exp(rng.uniform(-1, 4))))
-    assert most_differing(model, compiled(model, numerics="auto"), rng) <= 1
-
-
 @for_each("axis", (1, 2, 3))
 @for_each("is_behind", (False, True))
 def test_means_of_parts_and_parts_of_means(axis: int, is_behind: bool) -> None:

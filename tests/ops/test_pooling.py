@@ -1,4 +1,4 @@
-"""Pooling: whole images, pools of pools, what stays on the CPU."""
+"""Pooling and borders: whole images, pools of pools, what stays on the CPU."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.max_pool_2d import gaps_of
 from delegate.options import Options
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import concatenation
-from rk3588_conformance.builder.pooling import pool, reduced
+from rk3588_conformance.builder.moves import concatenation, pad
+from rk3588_conformance.builder.pooling import pool
 from tests.loops import for_each
 from tests.ops.function_oracle import RANGES, kernel_results, simulated, values
 
@@ -26,35 +26,6 @@ def compare(model: bytes, rng: np.random.Generator) -> None:
     dark = np.where(rng.random(source.shape) < 0.05, images, RANGES[source.dtype][0])
     for image in (images, dark.astype(images.dtype)):
         np.testing.assert_array_equal(simulated(model, image), kernel_results(model, image))
-
-
-@for_each("seed", range(40))
-def test_whole_images_of_many_channels_are_the_reference_kernels(seed: int) -> None:
-    """Windows as large as the image, whose surfaces are summed below one another; ahead of a part
-    that shares its memory, or behind one, too.
-    """
-    rng = np.random.default_rng([seed, 11])
-    height, width = int(rng.integers(1, 10)), int(rng.integers(1, 20))
-    channels = int(rng.choice((112, 129, 200, 256, 257, 1000, 1280)))
-    shape = (int(rng.integers(1, 4)), height, width, channels)
-    dtype = (DType.INT8, DType.UINT8)[rng.integers(2)]
-    quantization = Quantization((0.05,), (int(rng.integers(*RANGES[dtype])),))
-    builder = ModelBuilder("whole")
-    x = builder.input("x", shape, dtype, quantization)
-    kind = seed % 4
-    if kind == 0:
-        y = pool(builder, "AVERAGE_POOL_2D", x, height, width, padding=Padding.VALID)
-    elif kind == 1:
-        y = reduced(builder, "MEAN", x, quantization, keep_dims=bool(rng.integers(2)))
-    elif kind == 2:
-        parts = [pool(builder, "AVERAGE_POOL_2D", x, height, width, padding=Padding.VALID)]
-        parts.append(pool(builder, "MAX_POOL_2D", x, height, width, padding=Padding.VALID))
-        y = concatenation(builder, parts, 3)
-    else:
-        larger = pool(builder, "MAX_POOL_2D", x, 1, 2)
-        y = reduced(builder, "MEAN", larger, quantization, keep_dims=True)
-    builder.output(y)
-    compare(builder.build(), rng)
 
 
 def test_a_whole_image_takes_the_time_of_its_surfaces() -> None:
@@ -128,3 +99,11 @@ def _reached(size: int, kernel: int) -> list[tuple[int, int]]:
 
 def _inside(window: tuple[int, int], size: int) -> range:
     return range(max(window[0], 0), min(window[1] + 1, size))
+
+
+def test_a_border_is_one_task() -> None:
+    builder = ModelBuilder("padding")
+    x = builder.input("x", (1, 20, 20, 64), DType.INT8, Quantization((0.05,), (7,)))
+    builder.output(pad(builder, x, [[0, 0], [1, 1], [1, 1], [0, 0]]))
+    (partition,) = compile_model(builder.build(), Options(numerics="exact")).partitions
+    assert partition.tasks == 1

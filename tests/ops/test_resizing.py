@@ -107,55 +107,6 @@ def test_no_image_is_a_step_off(convention: tuple[bool, bool], dtype: DType, chi
     assert off
 
 
-@for_each("seed", range(24))
-@for_each("chip", ["rk3588", "rk3576"])
-def test_whole_factors_in_both_directions(seed: int, chip: str) -> None:
-    """Up and down, of uint8, equal but for ties, which float32 leaves to chance; several images."""
-    rng = np.random.default_rng([43, seed])
-    convention = CONVENTIONS[seed % 3]
-    images, channels = int(rng.integers(1, 3)), int(rng.choice((1, 16, 17, 40, 64, 100)))
-    smaller, factors = rng.integers(1, 7, 2), rng.integers(1, 8, 2)
-    larger = smaller * factors - convention[0] * (factors - 1)
-    sizes = (smaller, larger) if seed % 2 else (larger, smaller)
-    if seed % 2 == 0 and chip == "rk3576":
-        factors[:] = factors.min()
-    shape = (images, *map(int, sizes[0]), channels)
-    model = bilinear(shape, *map(int, sizes[1]), DType.UINT8, *convention)
-    result = compile_model(model, replace(Options(numerics="exact"), chip=chip))
-    if not result.partitions:
-        assert chip == "rk3576" or images > 1
-        return
-    values = rng.integers(0, 256, shape, np.uint8)
-    (found,) = simulate(result.partitions[0].program, [values], chip_named(chip))
-    expected = kernel_results(model, values).astype(int)
-    off = np.abs(found.reshape(expected.shape) - expected)
-    assert off.max() <= 1
-    if (factors % 2).all():
-        assert not off.any()
-
-
-@for_each("seed", range(18))
-def test_two_passes_are_within_a_step(seed: int) -> None:
-    """Both directions by many, of such images, too, as differ most from pixel to pixel; within the
-    step that the rounding between makes of fractions.
-    """
-    rng = np.random.default_rng([47, seed])
-    convention, dtype = CONVENTIONS[seed % 3], (DType.INT8, DType.UINT8)[seed // 3 % 2]
-    factors = rng.choice((8, 16), 2) if dtype is DType.INT8 else rng.integers(5, 17, 2)
-    sizes = rng.integers(1, 6, 2)
-    rows, columns = (int(n) for n in sizes * factors - convention[0] * (factors - 1))
-    shape = (int(rng.integers(1, 3)), *map(int, sizes), int(rng.choice((1, 16, 21, 64, 130))))
-    model = bilinear(shape, rows, columns, dtype, *convention)
-    (partition,) = compile_model(model, Options(numerics="auto")).partitions
-    low = 0 if dtype is DType.UINT8 else -128
-    ends = low + 255 * rng.integers(0, 2, shape)
-    for values in (rng.integers(low, low + 256, shape), ends):
-        image = values.astype(dtype.name.lower())
-        (found,) = simulate(partition.program, [image], chip_named("rk3588"))
-        expected = kernel_results(model, image).astype(int)
-        assert np.abs(found.reshape(expected.shape) - expected).max() <= 1
-
-
 def test_two_passes_are_not_for_equal_results() -> None:
     model = bilinear((1, 28, 28, 21), 224, 224, DType.INT8, False, True)
     (rejection,) = compile_model(model, Options(numerics="exact")).rejections
@@ -169,15 +120,6 @@ def test_a_segmentation_is_enlarged_in_fourteen_tasks() -> None:
     model = bilinear((1, 28, 28, 21), 224, 224, DType.INT8, False, True)
     (partition,) = compile_model(model, Options(numerics="auto")).partitions
     assert partition.tasks == 14
-
-
-@for_each("channels", [1, 21, 256])
-@for_each("sizes", [((1, 1), (33, 33)), ((1, 3), (12, 3)), ((9, 16), (5, 1)), ((33, 17), (3, 2))])
-def test_pixels_alone_are_equal(channels: int, sizes: tuple[tuple[int, int], ...]) -> None:
-    """Pixels that are repeated, or left out, mix nothing, whatever the factor is."""
-    (height, width), (rows, columns) = sizes
-    model = bilinear((1, height, width, channels), rows, columns, DType.INT8, True, False)
-    compare(model, np.random.default_rng(channels))
 
 
 @for_each("size", [500, 513, 1023])

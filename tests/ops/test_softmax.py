@@ -113,16 +113,6 @@ def test_all_pairs_of_two_classes_are_within_a_step() -> None:
         assert np.abs(found.astype(int) - kernel_results(content, x)).max() <= 1
 
 
-@for_each("shape", [(5,), (1, 1), (3, 16), (2, 3, 33), (2, 3, 4, 49), (1, 1, 1, 1), (3, 2, 2, 20)])
-def test_shapes_are_rows_of_the_last_axis(shape: tuple[int, ...]) -> None:
-    rng = np.random.default_rng(0)
-    for nats in (1.0, 30.0):
-        x = rng.integers(-128, 128, shape).astype(np.int8)
-        content = model(shape, nats)
-        found = simulated(content, x)
-        assert np.abs(found.astype(int) - kernel_results(content, x)).max() <= 1
-
-
 def test_the_reference_is_the_kernel() -> None:
     rng = np.random.default_rng(1)
     for number in range(60):
