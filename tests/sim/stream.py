@@ -152,6 +152,13 @@ def run(
     )  # fmt: skip
 
 
+def run_one(memory: Memory, registers: Registers, mask: int = CONV, **how: Any) -> None:
+    """Run one task; ``how``: as ``run`` has it."""
+    program = Program()
+    program.add(registers, mask)
+    run(memory, program.place(memory), **how)
+
+
 def available_isas() -> list[str]:
     """The instruction sets that this processor and build have."""
     found = []

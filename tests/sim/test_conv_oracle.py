@@ -204,10 +204,9 @@ def test_dense_pads_all_lanes_with_the_first_byte():
     data = random_tensors(np.random.default_rng(4), t)
     outputs = []
     for pad in (0x05, 0xFFFFF305):
-        memory, program = s.Memory(), s.Program()
+        memory = s.Memory()
         registers = conv_registers(t, memory, data)
         registers[s.PAD_CON1] = pad
-        program.add(registers)
-        s.run(memory, program.place(memory), plain=True)
+        s.run_one(memory, registers, plain=True)
         outputs.append(memory.bytes("output").copy())
     np.testing.assert_array_equal(*outputs)

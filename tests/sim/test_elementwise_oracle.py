@@ -92,13 +92,12 @@ def test_literal_path_equals_numpy(name):
 
 def test_in_place_is_allowed():
     t = Elementwise(second="pixel")
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     data = random_elementwise(np.random.default_rng(1), t)
     registers = elementwise_registers(t, memory, data)
     expected = oracle.elementwise(t, registers, data)
     registers[s.DST_BASE_ADDR] = registers[s.RDMA_SRC_BASE]
-    program.add(registers, s.FLYING)
-    s.run(memory, program.place(memory))
+    s.run_one(memory, registers, s.FLYING)
     image = memory.bytes("input").view(np.int8)
     np.testing.assert_array_equal(
         image, oracle.image(expected, t.cube, 0, np.zeros(image.size, np.int8))

@@ -39,12 +39,6 @@ def conv_memory(t: Conv) -> tuple[s.Memory, s.Registers]:
     return memory, conv_registers(t, memory, random_tensors(np.random.default_rng(0), t))
 
 
-def run_one(memory: s.Memory, registers: s.Registers, mask: int, **how: bool) -> None:
-    program = s.Program()
-    program.add(registers, mask)
-    s.run(memory, program.place(memory), **how)
-
-
 def set_(offset: int, value: int) -> Change:
     return lambda r: r.__setitem__(offset, value)
 
@@ -160,7 +154,7 @@ CONV_FAULTS = [
 def test_changed_convolution_faults(change, kind, register):
     memory, registers = conv_memory(Conv())
     change(registers)
-    fault = fault_of(lambda: run_one(memory, registers, s.CONV))
+    fault = fault_of(lambda: s.run_one(memory, registers))
     assert fault.kind == kind, str(fault)
     assert fault.register.startswith(register), str(fault)
     assert (fault.task, fault.layer) == (0, "layer0")
@@ -173,28 +167,27 @@ def test_every_fault_leaves_outputs_untouched():
         change(registers)
         before = memory.bytes("output").copy()
         with pytest.raises(SimulatorFault):
-            run_one(memory, registers, s.CONV)
+            s.run_one(memory, registers)
         np.testing.assert_array_equal(memory.bytes("output"), before)
 
 
 def test_operand_sum_needs_qd_en():
     memory, registers = conv_memory(Conv(ow_operand=3, registers={s.CORE_MISC_CFG: 0}))
-    fault = fault_of(lambda: run_one(memory, registers, s.CONV))
+    fault = fault_of(lambda: s.run_one(memory, registers))
     assert (fault.kind, fault.register) == ("OperandNotFetched", "CORE.MISC_CFG.QD_EN")
 
 
 def test_too_many_products_for_the_accumulator():
     t = Conv(c=9600, h=14, w=1, kh=14, kw=1, pad_top=0, pad_left=0, oh=1, ow=1)
     memory, registers = conv_memory(t)
-    fault = fault_of(lambda: run_one(memory, registers, s.CONV))
+    fault = fault_of(lambda: s.run_one(memory, registers))
     assert fault.kind == "AccumulatorRange"
 
 
 def test_memory_operand_without_dpu_rdma():
     memory, registers = conv_memory(Conv())
-    fault = fault_of(
-        lambda: run_one(memory, {k: v for k, v in registers.items() if k < 0x5000}, s.CONV_NO_RDMA)
-    )
+    short = {k: v for k, v in registers.items() if k < 0x5000}
+    fault = fault_of(lambda: s.run_one(memory, short, s.CONV_NO_RDMA))
     assert fault.kind == "OperandNotFetched"
 
 
@@ -212,7 +205,7 @@ def test_output_over_its_own_inputs(where, what):
     if where == "operands":
         registers[s.DST_BASE_ADDR] = address
     registers[s.DST_SURF_STRIDE] = registers[s.DST_SURF_STRIDE]
-    fault = fault_of(lambda: run_one(memory, registers, s.CONV))
+    fault = fault_of(lambda: s.run_one(memory, registers))
     assert fault.kind in ("OutputOverlap", "UnmappedAccess")
     if where == "input":
         assert fault.kind == "OutputOverlap"
@@ -227,7 +220,7 @@ def test_elementwise_output_shifted_over_its_input():
     memory.regions = [
         (n, a, np.concatenate([b, np.zeros(64, np.uint8)])) for n, a, b in memory.regions
     ]
-    fault = fault_of(lambda: run_one(memory, registers, s.FLYING))
+    fault = fault_of(lambda: s.run_one(memory, registers, s.FLYING))
     assert (fault.kind, fault.register) == ("OutputOverlap", "DPU.DST_BASE_ADDR")
 
 
@@ -236,7 +229,7 @@ def test_elementwise_with_window_sum():
     memory = s.Memory()
     registers = elementwise_registers(t, memory, random_elementwise(np.random.default_rng(0), t))
     registers |= {s.BS_OW_CFG: 0, s.BS_OW_OP: 5}
-    fault = fault_of(lambda: run_one(memory, registers, s.FLYING))
+    fault = fault_of(lambda: s.run_one(memory, registers, s.FLYING))
     assert (fault.kind, fault.register) == ("InvalidValue", "DPU.BS_OW_CFG.OD_BYPASS")
 
 
@@ -256,7 +249,7 @@ def test_elementwise_with_window_sum():
 )
 def test_changed_fused_operand_faults(change, kind, register):
     memory, registers = conv_memory(Conv(fused=True, oc=64))
-    fault = fault_of(lambda: run_one(memory, registers | change, s.CONV))
+    fault = fault_of(lambda: s.run_one(memory, registers | change))
     assert fault.kind == kind, str(fault)
     assert fault.register.startswith(register), str(fault)
 

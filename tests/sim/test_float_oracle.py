@@ -147,10 +147,9 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_convolution(name, spread, plain):
     t = CASES[name]
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     r, x, w, bias = half_conv(t, memory, np.random.default_rng(spread), spread)
-    program.add(r)
-    s.run(memory, program.place(memory), plain=plain, threads=2)
+    s.run_one(memory, r, plain=plain, threads=2)
     found = from_atoms(memory.bytes("output"), np.float16, t.real, t.oh, t.ow)
     expected = half_oracle(t, x, w, bias).astype(np.float16)
     np.testing.assert_array_equal(found, expected)
@@ -159,13 +158,12 @@ def test_convolution(name, spread, plain):
 
 def test_fp32_output_and_relu():
     t = CASES["dense"]
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     r, x, w, bias = half_conv(t, memory, np.random.default_rng(1), 3)
     r |= {s.DATA_FORMAT: 5 << 29 | 2 << 26 | 2, s.BS_OW_CFG: 0x36E, s.OUT_SCALE: 1, s.BN_CFG: 0x12,
           s.DST_BASE_ADDR: memory.add("wide", align(t.oc, 16) * 12 * 4),
           s.SURFACE_ADD: 4 * 12 * 16}  # fmt: skip
-    program.add(r)
-    s.run(memory, program.place(memory))
+    s.run_one(memory, r)
     found = from_atoms(memory.bytes("wide"), np.float32, t.oc, t.oh, t.ow)
     np.testing.assert_array_equal(found, np.maximum(half_oracle(t, x, w, bias), 0))
 
@@ -184,10 +182,9 @@ def test_elementwise(cfg, plain):
     c, h, w = 21, 5, 7
     rng = np.random.default_rng(cfg)
     a, b = (rng.normal(size=(24, h, w)).astype(np.float16) for _ in range(2))
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     r = half_alone(memory, a, c) | half_operand(memory, b) | {s.EW_CFG: cfg}
-    program.add(r, s.FLYING)
-    s.run(memory, program.place(memory), plain=plain)
+    s.run_one(memory, r, s.FLYING, plain=plain)
     found = from_atoms(memory.bytes("output"), np.float16, c, h, w)
     expected = OPERATIONS[cfg](a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
     np.testing.assert_array_equal(found, expected[:c])
@@ -199,7 +196,7 @@ def test_bn_multiplies_then_adds(plain):
     c, h, w = 16, 4, 7
     rng = np.random.default_rng(1)
     a = rng.normal(size=(c, h, w)).astype(np.float16)
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     r = half_alone(memory, a) | {
         s.DATA_FORMAT: 5 << 29 | 2 << 26 | 2,
         s.DST_BASE_ADDR: memory.add("wide", 4 * h * w * 16),
@@ -208,8 +205,7 @@ def test_bn_multiplies_then_adds(plain):
         s.BN_MUL_CFG: int(np.float16(3276).view(np.uint16)) << 16,
         s.OUT_SCALE: 1,
     }
-    program.add(r, s.FLYING)
-    s.run(memory, program.place(memory), plain=plain)
+    s.run_one(memory, r, s.FLYING, plain=plain)
     found = from_atoms(memory.bytes("wide"), np.float32, c, h, w)
     expected = a.astype(np.float32) * np.float32(3276) + np.float32(16380)
     np.testing.assert_array_equal(found, expected)
@@ -220,7 +216,7 @@ def test_raw_sums_of_an_int8_convolution(plain):
     """int32 out: eight surfaces of four channels per group, nothing rounded."""
     t = Conv(c=40, oc=37, h=6, w=5, oh=6, ow=5, pad=-7)
     data = random_tensors(np.random.default_rng(3), t)
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     r = conv_registers(t, memory, data) | {
         s.CORE_MISC_CFG: 0,
         s.DATA_FORMAT: RAW32,
@@ -231,8 +227,7 @@ def test_raw_sums_of_an_int8_convolution(plain):
         s.DST_BASE_ADDR: memory.add("raw", 64 * 30 * 4),
         s.SURFACE_ADD: 8 * 30 * 16,
     }
-    program.add(r)
-    s.run(memory, program.place(memory), plain=plain)
+    s.run_one(memory, r, plain=plain)
     acc, _ = oracle.accumulate(t, data)
     found = from_atoms(memory.bytes("raw"), np.int32, t.oc, t.oh, t.ow)
     np.testing.assert_array_equal(found, acc + data.alu[:, None, None])
@@ -254,7 +249,7 @@ def test_wide_integers_element_by_element(bits, plain):
         return np.ascontiguousarray(x.reshape(-1, lanes, h * w).transpose(0, 2, 1))
 
     code = 1 if bits == 16 else 4
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     t = Elementwise(c=c, h=h, w=w)
     r = elementwise_registers(t, memory, random_elementwise(rng, t), "_unused") | {
         s.DATA_FORMAT: code << 29 | code << 26 | code,
@@ -273,8 +268,7 @@ def test_wide_integers_element_by_element(bits, plain):
         s.ERDMA_CFG: 0x40000000 | (bits // 16 + 1) << 2,
         s.EW_SURF_STRIDE: h * w * 16,
     }
-    program.add(r, s.FLYING)
-    s.run(memory, program.place(memory), plain=plain)
+    s.run_one(memory, r, s.FLYING, plain=plain)
     found = from_atoms(memory.bytes("output"), dtype, c, h, w)
     expected = np.clip(a.astype(np.int64) + b, limits.min, limits.max)
     np.testing.assert_array_equal(found, expected[:c])
@@ -286,14 +280,13 @@ def test_fp16_from_integers():
     t = Elementwise(c=c, h=h, w=w)
     rng = np.random.default_rng(0)
     data = random_elementwise(rng, t)
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     r = elementwise_registers(t, memory, data) | {
         s.DATA_FORMAT: 0x40000000 | 13 << 4,
         s.DST_BASE_ADDR: memory.add("half", c * h * w * 2),
         s.OUT_SHIFT: 7 << 12 | 14,
     }
-    program.add(r, s.FLYING)
-    s.run(memory, program.place(memory))
+    s.run_one(memory, r, s.FLYING)
     v = oracle.half_even((data.x.astype(np.int64) + 13) * 0x5432, 13)
     scaled = oracle.half_even(v * 0x4ABC, 14) - 10
     found = from_atoms(memory.bytes("half"), np.float16, c, h, w)

@@ -265,7 +265,7 @@ def test_a_single_row_is_repeated_as_surfaces(factor):
     w, c = 5, 11
     x = np.random.default_rng(factor).integers(-128, 128, (16, 1, w)).astype(np.int8)
     t = Elementwise(c=16, h=1, w=factor * w)
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     cube = 16 * factor
     kernel = sum((factor - 1) << at for at in (0, 3, 6, 9))
     r = elementwise_registers(t, memory, random_elementwise(np.random.default_rng(0), t)) | {
@@ -285,8 +285,7 @@ def test_a_single_row_is_repeated_as_surfaces(factor):
         s.DST_BASE_ADDR: memory.add("target", cube * factor * w),
         s.OUT_SCALE: 1, s.OUT_SHIFT: 0, s.OUT_OFFSET: 0,
     }  # fmt: skip
-    program.add(r, s.FLYING)
-    s.run(memory, program.place(memory))
+    s.run_one(memory, r, s.FLYING)
     found = from_surfaces(memory.bytes("target"), c, factor, factor * w, factor * factor * w)
     expected = x[:c].repeat(factor, axis=1).repeat(factor, axis=2)
     np.testing.assert_array_equal(found, expected)

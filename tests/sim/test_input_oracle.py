@@ -92,7 +92,7 @@ def test_many_entries_of_packed_pixels():
 def test_converted_pixels():
     """uint8 pixels minus 128, one channel, as (x - 128) * 16384 >> 14."""
     t = dataclasses.replace(PACKED, c=1, w=16, ow=8)
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     data = random_tensors(np.random.default_rng(1), t)
     data.x[1:] = 0
     pixels = (data.x[:1].astype(np.int16) + 128).astype(np.uint8)
@@ -103,8 +103,7 @@ def test_converted_pixels():
         s.CVT_CON0: 14 << 22 | 14 << 16 | 14 << 10 | 14 << 4 | 2,
         CVT_CON1: 16384 << 16 | 0xFF80, CVT_CON5: 0xFFFF,
     }  # fmt: skip
-    program.add(r)
-    s.run(memory, program.place(memory))
+    s.run_one(memory, r)
     check_conv(t, memory, data, r)
 
 
@@ -124,7 +123,7 @@ def test_converter_modes(mode, expected):
     data.weights[:] = 0
     data.weights[0, 0] = 1
     data.alu[:] = 0
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     pixels = np.arange(256, dtype=np.uint8)
     r = conv_registers(t, memory, data) | {
         s.CONV_CON1: 0x6000_8000, s.DMA_CON1: 16, s.CBUF_CON1: 256,
@@ -132,8 +131,7 @@ def test_converter_modes(mode, expected):
         s.CVT_CON0: 6 << 4 | mode, CVT_CON1: 77 << 16 | 9, CVT_CON5: 1,
         s.OUT_SCALE: 1, s.OUT_SHIFT: 0, s.OUT_OFFSET: 0,
     }  # fmt: skip
-    program.add(r)
-    s.run(memory, program.place(memory))
+    s.run_one(memory, r)
     found = from_surfaces(memory.bytes("output"), 1, 16, 16, 256).reshape(-1)
     wanted = np.clip(expected(pixels.astype(np.int64)), -128, 127)
     np.testing.assert_array_equal(found, wanted)
@@ -187,12 +185,11 @@ def test_transposed_convolution(stride, k, p, plain):
     correction = -zero * data.weights[: t.oc].astype(np.int64).sum((1, 2, 3))
     bias = data.alu.copy()
     data.alu += correction
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     r = conv_registers(t, memory, data)
     r[s.CONV_CON1] = 0x10000
     r[s.CONV_CON3] = (stride - 1) << 11 | (stride - 1) << 8 | 9
-    program.add(r)
-    s.run(memory, program.place(memory), plain=plain)
+    s.run_one(memory, r, plain=plain)
     acc = transposed(data.x, data.weights[: t.oc], stride, p, zero) + bias[:, None, None]
     product = acc * oracle.signed(r[s.OUT_SCALE], 16)
     expected = np.clip(oracle.half_even(product, r[s.OUT_SHIFT]) + 5, -128, 127)
@@ -204,10 +201,9 @@ def test_transposed_convolution(stride, k, p, plain):
 def test_depthwise_transposed_convolution():
     t = Conv(c=40, depthwise=True, h=4, w=3, kh=3, kw=3, pad_top=1, pad_left=1, oh=7, ow=5, pad=4)
     data = random_tensors(np.random.default_rng(2), t)
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     r = conv_registers(t, memory, data) | {s.CONV_CON1: 0x10003, s.CONV_CON3: 0x909}
-    program.add(r)
-    s.run(memory, program.place(memory))
+    s.run_one(memory, r)
     spread = np.full((t.c_al, 7, 5), 4, np.int8)
     spread[:, ::2, ::2] = data.x
     wide = dataclasses.replace(t, h=7, w=5)
@@ -222,14 +218,13 @@ def test_nearest_by_two(source_size, plain):
     h, w, c = 5, 7, 16
     t = Elementwise(c=c, h=2 * h, w=2 * w)
     data = random_elementwise(np.random.default_rng(0), t)
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     r = elementwise_registers(t, memory, data)
     source = data.x[:, :h, :w]
     r |= {s.RDMA_SRC_BASE: memory.add("small", to_surfaces(source, h * w)), s.RDMA_SRC_DMA: 0x1249}
     if source_size:
         r |= {s.RDMA_WIDTH: w - 1, s.RDMA_HEIGHT: h - 1}
-    program.add(r, s.FLYING)
-    s.run(memory, program.place(memory), plain=plain)
+    s.run_one(memory, r, s.FLYING, plain=plain)
     large = source.repeat(2, axis=1).repeat(2, axis=2)
     expected = oracle.elementwise(t, r, dataclasses.replace(data, x=large))
     found = from_surfaces(memory.bytes("output"), c, 2 * h, 2 * w, 4 * h * w)
@@ -241,7 +236,7 @@ def test_row_notches(plain):
     """A window of a larger map, read by both readers and written with a notch."""
     t = Elementwise(c=37, h=5, w=6, second="pixel")
     data = random_elementwise(np.random.default_rng(4), t)
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     r = elementwise_registers(t, memory, data)
     full_w, full_h = 9, 8
 
@@ -267,8 +262,7 @@ def test_row_notches(plain):
         s.SURFACE_ADD: full_w * full_h * 16,
         s.DST_SURF_STRIDE: full_w * full_h * 16,
     }
-    program.add(r, s.FLYING)
-    s.run(memory, program.place(memory), plain=plain)
+    s.run_one(memory, r, s.FLYING, plain=plain)
     found = from_surfaces(memory.bytes("target"), t.c, full_h, full_w, full_h * full_w)
     np.testing.assert_array_equal(found[:, : t.h, : t.w], oracle.elementwise(t, r, data))
     assert (found[:, :, t.w :] == np.int8(0xA5 - 256)).all(), "the notches are not written"

@@ -66,14 +66,13 @@ def test_int8(name, plain):
     if t.method == MAX and t.pads[0]:
         x = -np.abs(x) - (x == 0)  # all below 0, so that a padding of 0 would show
     x = x.astype(np.int8)
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     surfaces = to_surfaces(x, t.h * t.w + t.gap, fill=55)
     r = pool_registers(
         memory, surfaces, (t.c, t.h, t.w), t.out, method=t.method, kernel=t.kernel,
         stride=t.stride, pads=t.pads, pad_value=t.pad_value,
     )  # fmt: skip
-    program.add(r, s.POOL)
-    s.run(memory, program.place(memory), plain=plain, threads=2)
+    s.run_one(memory, r, s.POOL, plain=plain, threads=2)
     if t.method == AVERAGE:
         sums = windows(t, x, t.pad_value).sum(-1).astype(np.int64)
         recip = (65536 // t.kernel[0]) * (65536 // t.kernel[1])
@@ -92,13 +91,12 @@ def test_int8(name, plain):
 def test_fp16(method):
     t = Pool(method, (2, 3), (2, 2), (0, 1, 0, 1), c=13, h=6, w=9)
     x = np.random.default_rng(method).normal(size=(16, t.h, t.w)).astype(np.float16)
-    memory, program = s.Memory(), s.Program()
+    memory = s.Memory()
     r = pool_registers(
         memory, half_surfaces(x, t.h * t.w), (t.c, t.h, t.w), t.out, method=method,
         kernel=t.kernel, stride=t.stride, pads=t.pads, fp16=True,
     )  # fmt: skip
-    program.add(r, s.POOL)
-    s.run(memory, program.place(memory))
+    s.run_one(memory, r, s.POOL)
     found = memory.bytes("output").view(np.float16).reshape(2, -1, 8)
     found = found.transpose(0, 2, 1).reshape(16, *t.out)[: t.c]
     if method == AVERAGE:
