@@ -19,7 +19,6 @@ from tests.kernel.small_models import MODELS
 from tests.worse import everywhere
 
 SMALL = ("conv", "depthwise", "residual", "digits")
-NO_DENSE = "dense:task:zeros"
 DENSE_HANGS = "dense:task:hangs"
 DEPTHWISE_HANGS = "depthwise:task:hangs"
 NO_ADDITION = everywhere("ew:addition_zeros")

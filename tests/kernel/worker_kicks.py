@@ -17,7 +17,6 @@ from tests.kernel.standin_calls import arguments, live, report
 from tests.kernel.worker_fuzz import run_capture
 from tests.npu.sample_programs import chain_partition
 
-LINK_WORDS = 2  # link and amount, at the start of the four words of a tail
 TAIL_WORDS = 4
 CHANNELS = ("DPU.DATA_CUBE_CHANNEL", "DPU.WDMA_SIZE_0", "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL")
 

@@ -31,7 +31,6 @@ TYPES = (DType.INT8, DType.UINT8)
 LOWEST = {DType.INT8: -128, DType.UINT8: 0}
 
 Arrays = list[npt.NDArray[np.generic]]
-Floats = npt.NDArray[np.float64]
 
 
 def middle(dtype: DType, value: int) -> int:
@@ -65,16 +64,9 @@ def leaky(builder: ModelBuilder, x: int) -> int:
     return function(builder, "LEAKY_RELU", (x,), target, options.of(LeakyReluOptions(alpha=0.1)))
 
 
-def sigmoid(x: Floats) -> Floats:
-    return np.asarray(1.0 / (1.0 + np.exp(-x)))
-
-
-FUNCTIONS: dict[str, tuple[Callable[[ModelBuilder, int], int], Callable[[Floats], Floats]]] = {
-    "logistic": (logistic, sigmoid),
-    "silu": (silu, lambda x: x * sigmoid(x)),
-    "hard_swish": (hard_swish, lambda x: x * np.clip(x + 3, 0, 6) / 6),
-    "leaky_relu": (leaky, lambda x: np.where(x > 0, x, 0.1 * x)),
-}
+FUNCTIONS: dict[str, Callable[[ModelBuilder, int], int]] = {
+    "logistic": logistic, "silu": silu, "hard_swish": hard_swish, "leaky_relu": leaky,
+}  # fmt: skip
 
 
 def start(
@@ -141,35 +133,6 @@ def joined(result: CompileResult) -> list[Layer]:
 
 def off(ours: npt.NDArray[np.generic], theirs: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
     return np.asarray(np.abs(ours.astype(np.int64) - theirs.astype(np.int64)))
-
-
-def real(tensor: npt.NDArray[np.generic], quantization: Quantization | None) -> Floats:
-    assert quantization is not None
-    return (tensor.astype(np.float64) - quantization.zero_point) * quantization.scale
-
-
-def convolved(graph, node: int, x: Floats) -> Floats:
-    """A CONV_2D, or a DEPTHWISE_CONV_2D, of stride 1 with SAME padding, in real numbers."""
-    found = graph.node(node)
-    weights, bias = graph.tensor(found.inputs[1]), graph.tensor(found.inputs[2])
-    is_depthwise = found.op == "DEPTHWISE_CONV_2D"
-    scales = np.array(weights.quantization.scales, np.float64)
-    axis = 3 if is_depthwise else 0
-    shape = [1, 1, 1, 1]
-    shape[axis] = -1
-    w = weights.constant.astype(np.float64) - np.array(weights.quantization.zero_points[0])
-    w *= scales.reshape(shape)
-    input_scale = graph.tensor(found.inputs[0]).quantization.scale
-    _, kh, kw, _ = w.shape
-    top, left = (kh - 1) // 2, (kw - 1) // 2
-    padded = np.pad(x, ((0, 0), (top, kh - 1 - top), (left, kw - 1 - left), (0, 0)))
-    n, h, width, _ = x.shape
-    total = np.zeros((n, h, width, len(bias.constant)))
-    for ky in range(kh):
-        for kx in range(kw):
-            part = padded[:, ky : ky + h, kx : kx + width]
-            total += part * w[0, ky, kx] if is_depthwise else part @ w[:, ky, kx].T
-    return np.asarray(total + bias.constant * scales * input_scale)
 
 
 SHAPES = (

@@ -25,7 +25,6 @@ from tests.kernel.small_models import MODELS, random_inputs
 from tests.shared_folder import MODELS as SHARED_MODELS
 from tests.shared_folder import needs_models
 
-ROOT = Path(__file__).parents[2]
 REAL = [
     SHARED_MODELS / f"{name}.tflite"
     for name in (

@@ -53,7 +53,7 @@ def model_of(name: str, shape: Sequence[int], given: Arithmetic, dtype: DType) -
     """A convolution, and behind it the function ``name``; none if that is empty."""
     builder, x = start(dtype, shape[:4])
     y = convolution(builder, x, shape, given, False)
-    return builder.build(FUNCTIONS[name][0](builder, y) if name else y)
+    return builder.build(FUNCTIONS[name](builder, y) if name else y)
 
 
 def function_alone(name: str, given: Arithmetic, dtype: DType) -> np.ndarray:
@@ -62,7 +62,7 @@ def function_alone(name: str, given: Arithmetic, dtype: DType) -> np.ndarray:
     assert given.output_scale is not None
     quantization = Quantization((given.output_scale,), (given.output_zero_point,))
     x = builder.input("x", (1, 16, 16, 1), dtype, quantization)
-    builder.output(FUNCTIONS[name][0](builder, x))
+    builder.output(FUNCTIONS[name](builder, x))
     model = builder.build()
     low = LOWEST[dtype]
     values = np.arange(low, low + 256).reshape(1, 16, 16, 1)

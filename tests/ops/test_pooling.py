@@ -15,8 +15,6 @@ from rk3588_conformance.builder.pooling import pool
 from tests.loops import for_each
 from tests.ops.function_oracle import RANGES, kernel_results, simulated, values
 
-CHANNELS = (1, 3, 15, 16, 17, 31, 32, 33, 48, 49, 63, 64, 65, 80, 112, 130)
-
 
 def compare(model: bytes, rng: np.random.Generator) -> None:
     """Every byte, of random images and of such as are all but the least value."""

@@ -15,8 +15,6 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import of
 from tests.ops.function_oracle import EXACT, RANGES, kernel_results, simulated, values
 
-SAME = Quantization((0.05,), (3,))
-
 
 def transposed(
     rng: np.random.Generator,

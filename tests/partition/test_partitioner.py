@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from delegate.compile.compiler import CompileResult, compile_model
+from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Graph, Node, Partition
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
@@ -205,28 +205,6 @@ def test_denied_custom_operators() -> None:
     assert [r.rule for r in rejections] == ["not_denied", "operator_supported"]
     _, rejections = select_nodes(graph, ("CUSTOM",))
     assert [r.rule for r in rejections] == ["not_denied", "not_denied"]
-
-
-def three_partitions() -> Graph:
-    """conv 1x1 | NEG | conv 3x3 -> conv 1x1 | NEG | conv 1x1 of more channels."""
-    rng = np.random.default_rng(0)
-    b = ModelBuilder()
-    x = b.input("x", (1, 6, 5, 4), DType.INT8, random_quantization(rng, DType.INT8))
-    x = layers.conv(b, rng, x, 4, layers.Window(1, 1))
-    for stage in range(2):
-        y = b.tensor(f"y{stage}", b.spec(x).shape, DType.INT8, b.spec(x).quantization)
-        b.operator("NEG", (x,), (y,))
-        if stage == 0:
-            x = layers.conv(b, rng, y, 4, layers.Window(3, 3))
-            x = layers.conv(b, rng, x, 4, layers.Window(1, 1))
-        else:
-            x = layers.conv(b, rng, y, 64, layers.Window(1, 1))
-    b.output(x)
-    return read_graph(b.build())
-
-
-def nodes_of(result: CompileResult) -> list[tuple[int, ...]]:
-    return [compiled.partition.delegated for compiled in result.partitions]
 
 
 def test_multiplications_of_each_operator() -> None:

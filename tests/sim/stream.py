@@ -43,7 +43,6 @@ ERDMA_CFG, EW_BASE, EW_SURF_STRIDE, RDMA_FEATURE_MODE = 0x5034, 0x5038, 0x5040, 
 RDMA_SRC_DMA, SURF_NOTCH, EW_SURF_NOTCH = 0x5048, 0x504C, 0x506C
 
 Registers = dict[int, int]
-Word = tuple[int, int, int]
 
 
 def word(target: int, offset: int, value: int) -> int:
