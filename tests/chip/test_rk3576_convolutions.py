@@ -36,26 +36,6 @@ def test_forms_that_no_program_is_known_to_have_are_refused(sizes, sentence):
     assert sentence in rejection.detail
 
 
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
-@pytest.mark.parametrize(
-    ("kernel", "strides", "dilations"),
-    [
-        ((1, 3), (1, 1), (1, 1)),
-        ((5, 2), (2, 2), (1, 1)),
-        ((3, 3), (1, 1), (2, 4)),
-        ((2, 3), (1, 1), (3, 2)),
-        ((1, 4), (1, 1), (7, 3)),
-    ],
-)
-def test_kernels_of_unequal_sides_are_square_ones(kernel, strides, dilations, dtype, tmp_path):
-    """The taps that are added count as zero, also where weights have a zero point."""
-    window = (*kernel, *strides, *dilations)
-    for make, channels, padding in ((conv_model, (24, 40), SAME), (depthwise_model, (24,), VALID)):
-        rng = np.random.default_rng(kernel)
-        model = make(rng, 16, 20, *channels, *window, padding=padding, dtype=dtype)
-        check_results(model, tmp_path)
-
-
 def test_a_stride_that_leads_nowhere_is_the_other_one(tmp_path):
     model = conv_model(
         np.random.default_rng(1), 3, 21, 16, 16, 3, 3, 1, 2, padding=VALID, dtype=DType.INT8
@@ -88,11 +68,6 @@ def test_depthwise_surfaces_are_rounded_up_to_four_pixels(size, channels, tmp_pa
     strides = re.findall(r"DST_SURF_STRIDE = 0x([0-9a-f]+)", disassemble(parse(compiled.program)))
     assert {int(found, 16) for found in strides} == {stride}
     check_results(model, tmp_path)
-
-
-@pytest.mark.parametrize("sizes", [(8, 8, 32, 32, 1, 1, 2, 2), (9, 12, 16, 40, 1, 1, 3, 3)])
-def test_rows_are_fetched_whole_where_no_window_reaches_their_end(sizes, tmp_path):
-    check_results(conv_model(np.random.default_rng(1), *sizes), tmp_path)
 
 
 def test_weights_have_two_bytes_that_are_added():

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from delegate.compile.compiler import compile_model
-from delegate.model.graph import Activation, DType, Padding, Quantization
-from delegate.ops.depth_to_space import DepthToSpaceOptions
-from delegate.ops.resize_bilinear import ResizeBilinearOptions
+from delegate.model.graph import Activation, DType, Quantization
+from delegate.ops.mul import MulOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
-from delegate.ops.transpose_conv import TransposeConvOptions
+from delegate.ops.shared.reductions import ReducerOptions
 from rk3588_conformance.builder import ModelBuilder
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv, depthwise
@@ -21,7 +20,6 @@ from rk3588_conformance.builder.moves import concatenation, reshape, resize, tra
 from rk3588_conformance.builder.options import of
 from rk3588_conformance.builder.pooling import pool
 from tests.chip.rk3576_results import FOR_RK3576, check_results
-from tests.loops import for_each
 
 SAME = Quantization((0.05,), (3,))
 
@@ -73,15 +71,6 @@ def test_reshapes_that_change_channels(before, after, tasks, tmp_path):
     assert len(layer.tasks) == tasks
 
 
-@pytest.mark.parametrize(
-    ("shape", "axes"),
-    [((1, 9, 4, 16), (0, 2, 1, 3)), ((1, 3, 5, 48), (0, 2, 1, 3)), ((1, 2, 7, 21), (0, 2, 1, 3))],
-    ids=str,
-)
-def test_rows_and_columns_change_places(shape, axes, tmp_path):
-    check_results(_between(shape, lambda builder, y: transpose(builder, y, axes)), tmp_path)
-
-
 def test_a_head_of_yolo_is_cut_into_rows():
     """6,400 pixels of three anchors: as many as CBUF holds at once are a task."""
     model = _between((1, 80, 80, 255), lambda builder, y: reshape(builder, y, (1, 6400, 3, 85)))
@@ -98,17 +87,6 @@ def test_what_would_be_turned_stays_on_the_cpu():
     )
     rules = {found.op: found.rule for found in compile_model(model, FOR_RK3576).rejections}
     assert rules["TRANSPOSE"] == "form_is_known"
-
-
-@for_each("size, dtype", [((5, 5), DType.UINT8), ((4, 7), DType.INT8)])
-@for_each("channels", [16, 48, 40])
-@for_each("window", [9, 13])
-def test_large_windows_of_maxima(size, channels, window, dtype, tmp_path):
-    """48 channels are dense, unless the kernel is too large for that."""
-    builder = ModelBuilder("maxima")
-    x = builder.input("x", (1, *size, channels), dtype, SAME)
-    builder.output(pool(builder, "MAX_POOL_2D", x, window, window))
-    check_results(builder.build(), tmp_path, most_off=0)
 
 
 @pytest.mark.parametrize("size", [(5, 5), (6, 4)])
@@ -141,43 +119,6 @@ def test_a_resized_map_beside_an_earlier_one(before, tmp_path):
     check_results(builder.build(), tmp_path, most_off=3)
 
 
-def _resized(builder, x, size, convention):
-    less = int(convention[0])
-    rows, columns = (2 * side - less for side in size)
-    table = of(ResizeBilinearOptions(*convention))
-    return resize(builder, "RESIZE_BILINEAR", x, rows, columns, table)
-
-
-@for_each("size, channels", [((5, 7), 24), ((8, 9), 100), ((4, 1), 48), ((5, 7), 64)])
-@pytest.mark.parametrize("op", ["TRANSPOSE_CONV", "RESIZE_BILINEAR", "DEPTH_TO_SPACE"])
-def test_maps_with_gaps_and_readers_behind(op, channels, size, tmp_path):
-    """Depthwise surfaces lie a multiple of 4 pixels apart; readers fetch spare lanes. The literal
-    path of the simulator agrees.
-    """
-    rng = np.random.default_rng([channels, *size])
-    builder = ModelBuilder("between")
-    x = builder.input("x", (1, *size, channels), DType.INT8, SAME)
-    y = depthwise(builder, rng, x, Window(3, 3))
-    if op == "RESIZE_BILINEAR":
-        y = _resized(builder, y, size, (False, True))
-    elif op == "DEPTH_TO_SPACE":
-        shape = 1, 2 * size[0], 2 * size[1], channels // 4
-        z = builder.tensor("z", shape, DType.INT8, builder.spec(y).quantization)
-        builder.operator(op, (y,), (z,), of(DepthToSpaceOptions(2)))
-        y = z
-    else:
-        shape = 1, 2 * size[0], 2 * size[1], 40
-        weights = rng.integers(-127, 128, (40, 3, 3, channels), np.int8)
-        w = builder.constant("turned", weights, Quantization((0.01,), (0,)))
-        numbers = builder.constant("shape", np.array(shape, np.int32))
-        z = builder.tensor("z", shape, DType.INT8, Quantization((0.5,), (3,)))
-        table = of(TransposeConvOptions(Padding.SAME, 2, 2, Activation.NONE))
-        builder.operator(op, (numbers, w, y), (z,), table, version=3)
-        y = z
-    builder.output(conv(builder, rng, y, 24, Window(3, 3)))
-    check_results(builder.build(), tmp_path)
-
-
 def test_repeating_takes_few_tasks():
     """Rows of all surfaces at a time, a task for each of the two rows that one becomes."""
     builder = ModelBuilder("repeats")
@@ -197,4 +138,27 @@ def test_padding_behind_the_last_part_is_written(parts, size, tmp_path):
         computed.append(function(builder, "RELU", (x,), SAME))
     whole = concatenation(builder, computed, 3)
     builder.output(conv(builder, np.random.default_rng(5), whole, 24, Window(3, 3)))
+    check_results(builder.build(), tmp_path)
+
+
+@pytest.mark.parametrize("size", [(7, 7), (9, 5), (12, 8)], ids=str)
+@pytest.mark.parametrize("channels", [24, 48, 72, 96])
+def test_squeeze_and_excite(channels, size, tmp_path):
+    """Behind depthwise convolutions, whose surfaces may have gaps; on both paths."""
+    rng = np.random.default_rng([channels, *size])
+    builder = ModelBuilder("squeeze and excite")
+    x = builder.input("x", (1, *size, 16), DType.INT8, SAME)
+    wide = depthwise(builder, rng, conv(builder, rng, x, channels, Window(1, 1)), Window(3, 3))
+    scale = builder.spec(wide).quantization
+    pixel = builder.tensor("pixel", (1, 1, 1, channels), DType.INT8, scale)
+    axes = builder.constant("axes", np.array([1, 2], np.int32))
+    builder.operator("MEAN", (wide, axes), (pixel,), of(ReducerOptions(True)))
+    weighed = conv(builder, rng, conv(builder, rng, pixel, 8, Window(1, 1)), channels, Window(1, 1))
+    gate = builder.tensor(
+        "gate", (1, 1, 1, channels), DType.INT8, Quantization((1 / 256,), (-128,))
+    )
+    builder.operator("LOGISTIC", (weighed,), (gate,))
+    product = builder.tensor("product", (1, *size, channels), DType.INT8, scale)
+    builder.operator("MUL", (wide, gate), (product,), of(MulOptions(Activation.NONE)))
+    builder.output(conv(builder, rng, product, 24, Window(1, 1)))
     check_results(builder.build(), tmp_path)

@@ -21,7 +21,6 @@ from rk3588_conformance.builder.layers import Arithmetic, Window, conv, depthwis
 from rk3588_conformance.builder.moves import concatenation
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 from tests.chip.test_second_chip import reference, simulate
-from tests.loops import for_each
 
 
 def _arithmetic(rng, channels, activation=Activation.NONE) -> Arithmetic:
@@ -75,19 +74,6 @@ def _check(model, tmp_path):
     varied = [len(np.unique(column)) > 16 for column in columns]
     # Results here are a few thousand, where the estimate is of a sample.
     assert off[:, varied].sum() <= 2 * MOST_DIFFERING * off[:, varied].size + 1
-
-
-@for_each("size, channels", [((16, 20), 40), ((5, 5), 80), ((1, 9), 16), ((1, 1), 40)])
-@for_each("activation", [Activation.NONE, Activation.RELU6])
-@for_each("is_depthwise", [False, True])
-def test_parts_make_the_whole(size, channels, activation, is_depthwise, tmp_path):
-    _check(_model(size, channels, activation, is_depthwise=is_depthwise), tmp_path)
-
-
-@pytest.mark.parametrize("is_depthwise", [False, True])
-def test_images_and_strides(is_depthwise, tmp_path):
-    shape = {"images": 2, "stride": 2}
-    _check(_model((9, 7), 48, Activation.NONE, is_depthwise=is_depthwise, **shape), tmp_path)
 
 
 def test_there_are_several_tasks_and_sums():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from benchmarks.fast_accuracy import Shaken
 from delegate.cli.script import existing_file, existing_folder
 from delegate.errors import UsageError
+from tests.kernel.fork_server import ForkServers
 
 ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = "/nowhere/some.tflite"
@@ -47,15 +50,18 @@ ASKED_FOR_A_MISSING_FILE = {
 """By what is run by itself; None: it takes no files."""
 
 
+@functools.cache
+def _servers() -> ForkServers:
+    return ForkServers(os.environ)
+
+
 def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """As users run it: benchmarks and packages as modules."""
-    is_module = script.startswith("benchmarks/") or not script.endswith(".py")
-    name = script.removesuffix(".py").replace("/", ".")
-    command = ["-m", name] if is_module else [script]
-    return subprocess.run(
-        [sys.executable, *command, *arguments],
-        check=False, capture_output=True, text=True, cwd=ROOT,
-    )  # fmt: skip
+    if script.startswith("benchmarks/") or not script.endswith(".py"):
+        name = script.removesuffix(".py").replace("/", ".")
+        return _servers().run(name, arguments, os.environ, 120)
+    command = [sys.executable, script, *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
 
 
 def is_run_by_itself(path: Path) -> bool:

@@ -54,8 +54,7 @@ def delegated(graph: Graph, **options: str) -> set[int]:
 
 
 @needs_models
-@for_each("chip", ["rk3588", "rk3576"])
-@for_each("device", ["rocket", "rknpu", "simulator"])
+@for_each("chip, device", [("rk3588", "rocket"), ("rk3576", "rknpu"), ("rk3588", "simulator")])
 def test_no_model_is_slower_than_the_cpu(chip: str, device: str) -> None:
     """Also by the estimate of ``compile``, whose sum has other parts and another order."""
     for name in ("graphs/pt_vit_small96.int8", "graphs/unet_128.int8", "resnet8_cifar10_int8"):

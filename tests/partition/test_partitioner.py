@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -62,15 +63,6 @@ def shuffled(graph: Graph, seed: int) -> Graph:
     return Graph(graph.tensors, nodes, graph.inputs, graph.outputs)
 
 
-@QUIET
-@given(graphs_and_nodes())
-def test_partitions_are_the_runtimes_epochs(drawn: tuple[Graph, frozenset[int]]) -> None:
-    graph, supported = drawn
-    for variant in (graph, shuffled(graph, 1), shuffled(graph, 2)):
-        expected = [e for e in runtime_epochs(variant, supported) if e[0] in supported]
-        assert [list(p.nodes) for p in partition_graph(variant, supported)] == expected
-
-
 def ancestors(graph: Graph) -> dict[int, set[int]]:
     producer = {t: node.index for node in graph.nodes for t in node.outputs}
     found: dict[int, set[int]] = {}
@@ -82,11 +74,20 @@ def ancestors(graph: Graph) -> dict[int, set[int]]:
 
 @QUIET
 @given(graphs_and_nodes())
-def test_partitions_are_convex_and_hold_every_supported_node_once(
-    drawn: tuple[Graph, frozenset[int]],
-) -> None:
+def test_partitions_are_the_runtimes_epochs(drawn: tuple[Graph, frozenset[int]]) -> None:
     graph, supported = drawn
+    for variant in (graph, shuffled(graph, 1), shuffled(graph, 2)):
+        expected = [e for e in runtime_epochs(variant, supported) if e[0] in supported]
+        assert [list(p.nodes) for p in partition_graph(variant, supported)] == expected
     partitions = partition_graph(graph, supported)
+    holds_every_node_once_and_no_path_back(graph, supported, partitions)
+    has_what_crosses_the_border(graph, partitions)
+    gives_what_nobody_reads(graph, partition_graph(Graph(graph.tensors, graph.nodes), supported))
+
+
+def holds_every_node_once_and_no_path_back(
+    graph: Graph, supported: frozenset[int], partitions: Sequence[Partition]
+) -> None:
     members = [node for p in partitions for node in p.nodes]
     assert sorted(members) == sorted(supported)
     before = ancestors(graph)
@@ -98,13 +99,8 @@ def test_partitions_are_convex_and_hold_every_supported_node_once(
             assert not any(before[o] & inside for o in outside)
 
 
-@QUIET
-@given(graphs_and_nodes())
-def test_inputs_and_outputs_are_what_crosses_the_border(
-    drawn: tuple[Graph, frozenset[int]],
-) -> None:
-    graph, supported = drawn
-    for partition in partition_graph(graph, supported):
+def has_what_crosses_the_border(graph: Graph, partitions: Sequence[Partition]) -> None:
+    for partition in partitions:
         inside = [graph.node(n) for n in partition.nodes]
         outside = [n for n in graph.nodes if n.index not in partition.nodes]
         written = {t for n in inside for t in n.outputs}
@@ -118,15 +114,10 @@ def test_inputs_and_outputs_are_what_crosses_the_border(
             available.update(node.outputs)
 
 
-@QUIET
-@given(graphs_and_nodes())
-def test_graph_without_named_outputs_gives_tensors_that_nobody_reads(
-    drawn: tuple[Graph, frozenset[int]],
-) -> None:
-    graph, supported = drawn
-    anonymous = Graph(graph.tensors, graph.nodes)
+def gives_what_nobody_reads(graph: Graph, partitions: Sequence[Partition]) -> None:
+    """Also where no output is named."""
     read = {t for n in graph.nodes for t in n.inputs}
-    for partition in partition_graph(anonymous, supported):
+    for partition in partitions:
         written = {t for n in partition.nodes for t in graph.node(n).outputs}
         assert written - read <= set(partition.outputs)
 
