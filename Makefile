@@ -133,8 +133,6 @@ conformance-sample: $(VENV)/installed
 	$(BIN)/python -m delegate conformance --device simulator --sample 600 --seed 1 --gtest_brief
 	$(BIN)/python -m delegate conformance --device simulator --sample 400 --seed 2 --gtest_brief \
 		-O numerics=exact
-	$(BIN)/python -m delegate conformance --device simulator --sample 300 --seed 3 --gtest_brief \
-		-O chip=rk3576
 
 conformance: $(VENV)/installed
 	$(BIN)/python -m delegate conformance --device simulator --gtest_brief \

@@ -11,7 +11,7 @@ from rk3588_conformance.outcome import Status
 from rk3588_conformance.skips import judge, known_skips, read_skips
 
 FAMILIES = [family for family in all_families(None) if "Models" not in family.prefix]
-EACH = {"rk3588": 4, "rk3576": 6}
+EACH = {"rk3588": 2, "rk3576": 3}
 """Cases of a family; of RK3588 ``make conformance-sample`` runs a thousand more."""
 LARGE = ("input_size_80", "input_size_112", "25088", "62720", "ConvManyInputs", "DenseManyInputs")
 """Parts of names of cases that take seconds."""

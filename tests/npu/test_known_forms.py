@@ -25,7 +25,7 @@ from delegate.insight.program_capture import capture_of_program
 from delegate.npu.evidence import FormEvidence, program_forms
 from delegate.npu.program_reader import parse
 from delegate.options import Options
-from tests.shared_folder import MODELS, SHARED, model_files, needs_models
+from tests.shared_folder import LARGE_BYTES, MODELS, SHARED, model_files, needs_models
 from tools.form_page import PAGE, page, used_forms
 from tools.used_forms import document, models_in
 
@@ -122,10 +122,15 @@ def test_the_shared_tool_counts_the_same(name: str, tmp_path: Path) -> None:
 
 @needs_forms
 @pytest.mark.slow
-def test_every_setting_of_default_programs_is_recorded_or_measured(recorded: Judged) -> None:
+@pytest.mark.parametrize(
+    "most_bytes", [LARGE_BYTES, pytest.param(1 << 30, marks=pytest.mark.exhaustive)]
+)
+def test_every_setting_of_default_programs_is_recorded_or_measured(
+    recorded: Judged, most_bytes: int
+) -> None:
     """Whole forms are counted without SOFTMAX, which by default the CPU keeps in all of these."""
     whole = tasks = 0
-    for path in model_files("."):
+    for path in (path for path in model_files(".") if path.stat().st_size <= most_bytes):
         result = compiled(path.stem)
         forms = list(forms_of(result))
         assert forms, path.stem
