@@ -19,19 +19,14 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
-from delegate.lower.tiling.geometry import Axis, ConvGeometry
-from delegate.lower.tiling.tiles import plan_tiles
 from delegate.model.graph import DType, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from rk3588_conformance.builder import conv_model, depthwise_model
 from rk3588_conformance.builder.layers import output_size
 from rk3588_conformance.reference import compute, supports
-from tests.loops import for_each
 from tests.lower.reference import random_inputs, tflite_outputs
-from tests.lower.tile_checks import check_plan
 from tests.shared_folder import SHARED
 
 REFERENCE = SHARED / "reference" / "shapes217.json"
@@ -107,26 +102,6 @@ def test_the_measured_shapes_are_the_references():
 def test_the_list_is_whole():
     assert len(set(measured_shapes())) == MEASURED
     assert len(set(shapes_of("models"))) == MODELS
-
-
-@for_each("shape", all_shapes())
-def test_fp16_is_planned(shape):
-    (oh, ow), (top, left) = shape.outputs(), shape.leading()
-    atom = 8
-    channels = -(-shape.ic // atom) * atom
-    kernels = channels if shape.is_depthwise else shape.oc + shape.oc % 2
-    geometry = ConvGeometry(
-        Axis(shape.h, oh, shape.kh, shape.stride, pad=top),
-        Axis(shape.w, ow, shape.kw, shape.stride, pad=left),
-        channels,
-        kernels,
-        shape.oc,
-        shape.is_depthwise,
-        element_bytes=2,
-        images=shape.batch,
-        chip=RK3588,
-    )
-    check_plan(geometry, plan_tiles(geometry))
 
 
 @pytest.mark.parametrize(
