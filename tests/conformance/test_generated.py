@@ -32,13 +32,13 @@ from rk3588_conformance.generated.run import Run
 
 Judge = Callable[..., Outcome]
 
-GRAPHS = range(1_000_000, 1_000_048)
+GRAPHS = range(1_000_000, 1_000_032)
 MIXED = range(1_000_000, 1_000_032)
 FUSED = range(1_000_000, 1_000_024)
-FLOATS = range(1_000_000, 1_000_032)
+FLOATS = range(1_000_000, 1_000_024)
 CROWDED = range(1_000_280, 1_000_304)
 """The seeds of float graphs; one in twenty has tensors that are needed at the same time inside."""
-MUTANTS = range(1_000_000, 1_000_096)
+MUTANTS = range(1_000_000, 1_000_064)
 
 
 @pytest.mark.parametrize("first", GRAPHS[::8])
@@ -54,7 +54,7 @@ def test_random_graphs_keep_the_contract(first: int) -> None:
 
 
 def test_random_graphs_keep_the_contract_on_another_chip() -> None:
-    outcomes = [graph_cases.judge(seed, options={"chip": "rk3576"}) for seed in GRAPHS[:12]]
+    outcomes = [graph_cases.judge(seed, options={"chip": "rk3576"}) for seed in GRAPHS[:8]]
     assert [o for o in outcomes if o.kind in BAD] == []
     assert sum(o.counts.get("delegated_nodes", 0) for o in outcomes) > 0
 

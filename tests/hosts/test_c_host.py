@@ -95,11 +95,6 @@ def test_unknown_option_refuses_the_graph(host):
     assert "unknown option 'devise'; valid: device, cores" in ran.err
 
 
-def test_unknown_environment_variable_is_named(host):
-    ran = host(rich_model(), environment={"RK3588_DELEGATE_DEVISE": "null"})
-    assert "unknown environment variable 'RK3588_DELEGATE_DEVISE'" in ran.err
-
-
 def test_environment_chooses_the_device(host, model):
     ran = host(model, environment={"RK3588_DELEGATE_DEVICE": "null"}, log_level="info")
     assert "rk3588 delegate: null: 2 compiled operators; 1 of 3 nodes stay on the CPU" in ran.err
@@ -123,26 +118,14 @@ def test_counters_are_published_while_it_runs(host, model, tmp_path):
     assert not ran.report["ok"]
 
 
-def test_option_wins_over_the_environment(host, model):
-    ran = host(
-        model, environment={"RK3588_DELEGATE_DEVICE": "simulator"}, device="null", log_level="info"
-    )
-    assert "rk3588 delegate: null" in ran.err
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         ({"device": "gpu"}, "'device' is 'gpu'; expected auto, rocket"),
         ({"device": "/dev/null"}, "/dev/null"),
         ({"device": "rocket"}, "device rocket"),
-        ({"timeout_ms": "soon"}, "'timeout_ms' is 'soon'; expected an integer"),
         ({"device": "\x1b[31m\n"}, "'device' is '\\x1b[31m\\x0a'; expected"),
         ({"device": "g" * 300}, f"'device' is '{'g' * 200}'... (300 bytes); expected"),
-        ({"cores": "0,3"}, "'cores' is '0,3'; expected auto, all, or cores 0 to 2"),
-        ({"cores": "2-0"}, "'cores' is '2-0'; expected auto"),
-        ({"strict": "perhaps"}, "'strict' is 'perhaps'; expected true or false"),
-        ({"log_level": "loud"}, "'log_level' is 'loud'; expected error, warning"),
         ({"verify": "cpu"}, "'verify' is 'cpu'; expected auto, off, sim or sample"),
     ],
 )
@@ -170,11 +153,6 @@ def test_verify_runs_the_simulator_beside_the_device(host, model):
 
 def test_options_of_the_compiler_are_accepted(host, model):
     assert host(model, device="null", deny_ops="3", cache_dir="off").report["ok"]
-
-
-@pytest.mark.parametrize("cores", ["auto", "all", "1", "0,2", "0-2", "0x5"])
-def test_cores_are_accepted_as_in_python(host, model, cores):
-    assert host(model, device="null", cores=cores).report["ok"]
 
 
 def test_strict_refuses_nodes_on_the_cpu(host, model):

@@ -26,7 +26,7 @@ Verdict = str | None
 Parse = Callable[[str, "bytes | None"], Verdict]
 
 # 20,000 before a release: OPTION_VALUES=20000 pytest tests/hosts/test_native_options.py
-VALUES_PER_KEY = int(os.environ.get("OPTION_VALUES", "5000"))
+VALUES_PER_KEY = int(os.environ.get("OPTION_VALUES", "2000"))
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +134,8 @@ def test_both_parsers_give_the_same_verdict_and_value(native: Parse, key: str) -
         verdict = in_python(key, value)
         assert native(key, value) == verdict, value
         taken, refused = taken + (verdict is not None), refused + (verdict is None)
-    assert taken > 50
-    assert refused > 50
+    assert taken > 20
+    assert refused > 20
 
 
 @pytest.mark.parametrize("key", OPTIONS_BY_KEY)
