@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 
-def inputs_of(details: Sequence[dict[str, Any]]) -> list[npt.NDArray[Any]]:
+def inputs_of(details: Sequence[dict[str, Any]], seed: int = 0) -> list[npt.NDArray[Any]]:
     """The same random inputs for whoever runs a model."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     arrays: list[npt.NDArray[Any]] = []
     for item in details:
         shape, dtype = item["shape"], item["dtype"]
@@ -21,6 +21,18 @@ def inputs_of(details: Sequence[dict[str, Any]]) -> list[npt.NDArray[Any]]:
         else:
             arrays.append(rng.random(shape, dtype=np.float32))
     return arrays
+
+
+def run_on(interpreter: Any, seed: int) -> None:
+    """Run a model once on the inputs of ``seed``."""
+    details = interpreter.get_input_details()
+    for item, values in zip(details, inputs_of(details, seed), strict=True):
+        interpreter.set_tensor(item["index"], values)
+    interpreter.invoke()
+
+
+def outputs_of(interpreter: Any) -> list[npt.NDArray[Any]]:
+    return [interpreter.get_tensor(item["index"]) for item in interpreter.get_output_details()]
 
 
 def differences(outputs: Sequence[npt.NDArray[Any]], file: str, number: int) -> dict[str, float]:

@@ -110,24 +110,30 @@ def test_doctor_names_another_chip_without_a_driver(board: Board):
 
 
 @pytest.mark.parametrize("driver", ["rocket", "rknpu"])
-def test_programs_for_another_chip_are_refused_before_a_submit(board: Board, driver: str):
-    """Compiled by option or ahead of time; the simulator runs both."""
-    getattr(board, f"add_{driver}")()
-    chip = ("-O", "chip=rk3576")
-    done = command(board, *CLASSIFY, *chip, "--device", "simulator")
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize(("own", "other"), [("rk3588", "rk3576"), ("rk3576", "rk3588")])
+def test_programs_for_another_chip_are_refused_before_a_submit(
+    board: Board, driver: str, own: str, other: str
+):
+    """Compiled by option or ahead of time; the simulator runs both, and the board its own."""
+    if own == "rk3576":
+        board.add_rk3576(driver)
+    else:
+        getattr(board, f"add_{driver}")()
+    chip = ("-O", f"chip={other}")
+    assert command(board, *CLASSIFY, *chip, "--device", "simulator").returncode == 0
     done = command(board, *CLASSIFY, *chip, "--device", driver)
     assert done.returncode != 0
-    assert "option chip is rk3576, but the NPU of" in done.stderr
-    assert "is rk3588's; leave the option out" in done.stderr
+    assert f"option chip is {other}, but the NPU of" in done.stderr
+    assert f"is {own}'s; leave the option out" in done.stderr
     ahead = board.root / "digits.tflite"
-    compiled = command(board, "compile", CLASSIFY[3], "-o", str(ahead), *chip)
-    assert compiled.returncode == 0, compiled.stderr
     run = ("classify", CLASSIFY[1], "--model", str(ahead), "--device")
-    assert command(board, *run, "simulator").returncode == 0
-    done = command(board, *run, driver)
-    assert done.returncode != 0
-    assert "compiled for chip rk3576" in done.stderr
+    for options, is_refused in ((chip, True), ((), False)):
+        compiled = command(board, "compile", CLASSIFY[3], "-o", str(ahead), *options)
+        assert compiled.returncode == 0, compiled.stderr
+        assert command(board, *run, "simulator").returncode == 0
+        done = command(board, *run, driver)
+        assert bool(done.returncode) == is_refused, done.stderr
+        assert (f"compiled for chip {other}" in done.stderr) == is_refused
 
 
 def test_an_unknown_vendor_version_is_refused(board: Board):

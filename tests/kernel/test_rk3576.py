@@ -75,30 +75,6 @@ def test_a_turn_comes_back_with_the_job_that_its_interpreter_gave_up(board: Boar
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_an_option_that_is_not_the_board_is_an_error(board: Board, driver: str):
-    board.add_rk3576(driver)
-    done = command(board, *CLASSIFY, "-O", "chip=rk3588", "--device", driver)
-    assert done.returncode != 0
-    assert "option chip is rk3588, but the NPU of" in done.stderr
-    assert "is rk3576's; leave the option out" in done.stderr
-
-
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_a_model_compiled_for_the_other_chip_is_refused(board: Board, driver: str):
-    board.add_rk3576(driver)
-    ahead = str(board.root / "digits.tflite")
-    compiled = command(board, "compile", CLASSIFY[3], "-o", ahead, "-O", "chip=rk3588")
-    assert compiled.returncode == 0, compiled.stderr
-    done = command(board, *CLASSIFY[:3], ahead, "--device", driver)
-    assert done.returncode != 0
-    assert "compiled for chip rk3588" in done.stderr
-    own = command(board, "compile", CLASSIFY[3], "-o", ahead)
-    assert own.returncode == 0, own.stderr
-    done = command(board, *CLASSIFY[:3], ahead, "--device", driver)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("driver", DRIVERS)
 def test_dumps_replay_on_the_chip_that_they_are_for(board: Board, driver: str):
     files = {chip: board.root / chip / "partition_0.npz" for chip in ("rk3588", "rk3576")}
     for chip, path in files.items():

@@ -8,6 +8,7 @@ import numpy as np
 
 import delegate
 from delegate.host.runtimes import Runtime, find_runtime
+from tests.kernel.model_results import inputs_of, outputs_of
 from tests.kernel.small_models import MODELS
 from tests.kernel.standin_calls import (
     allocations,
@@ -47,24 +48,15 @@ def main() -> None:
             interpreter = runtime.interpreter(content, [plugin])
             outputs = []
             for seed in range(given.get("invokes", 3)):
-                rng = np.random.default_rng(seed)
-                for details in interpreter.get_input_details():
-                    if np.issubdtype(details["dtype"], np.integer):
-                        limits = np.iinfo(details["dtype"])
-                        values = rng.integers(
-                            limits.min, limits.max + 1, details["shape"], dtype=details["dtype"]
-                        )
-                    else:
-                        values = rng.random(details["shape"], dtype=np.float32)
-                    interpreter.set_tensor(details["index"], values)
+                details = interpreter.get_input_details()
+                for item, values in zip(details, inputs_of(details, seed), strict=True):
+                    interpreter.set_tensor(item["index"], values)
                 set_faults()
                 with allocations() as counted:
                     interpreter.invoke()
                 memory.append(counted[0] - own)
                 requests.append(calls())
-                outputs.append(
-                    [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
-                )
+                outputs.append(outputs_of(interpreter))
             runs[device] = outputs
             del interpreter, plugin
         equal = all(

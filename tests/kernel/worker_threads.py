@@ -8,6 +8,7 @@ import numpy as np
 
 import delegate
 from delegate.host.runtimes import find_runtime
+from tests.kernel.model_results import outputs_of, run_on
 from tests.kernel.small_models import MODELS
 from tests.kernel.standin_calls import arguments, live, report, submits_by_mask
 
@@ -28,15 +29,8 @@ def main() -> None:
         return runtime.interpreter(models[name], [plugin])
 
     def invoke(item, seed):
-        for details in item.get_input_details():
-            rng = np.random.default_rng(seed)
-            limits = np.iinfo(details["dtype"])
-            item.set_tensor(
-                details["index"],
-                rng.integers(limits.min, limits.max + 1, details["shape"], dtype=details["dtype"]),
-            )
-        item.invoke()
-        return [item.get_tensor(d["index"]) for d in item.get_output_details()]
+        run_on(item, seed)
+        return outputs_of(item)
 
     expected = {}
     for name in models:
