@@ -1,4 +1,4 @@
-"""Real models, read and compared with the `tflite` package and with the interpreter."""
+"""Real models, read and compared with the interpreter."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest
 from delegate.model.graph import DType, Padding
 from delegate.model.tflite_reader import read_model
 from delegate.ops.conv_2d import ConvOptions
-from tests.graph.comparison import assert_same_graph
-from tests.graph.public_schema import graph_of_file
 from tests.loops import for_each
 from tests.shared_folder import MODELS, model_files, needs_models, whole_models
 
@@ -23,14 +21,6 @@ SMALL = model_files("layers", "single_op")
 def test_all_public_models_are_there() -> None:
     assert len(WHOLE) == 17
     assert len(SMALL) >= 157 + 95
-
-
-@for_each("path", WHOLE + SMALL)
-def test_graph_equals_the_tflite_packages_view(path: Path) -> None:
-    content = path.read_bytes()
-    model = read_model(path)
-    assert len(model.subgraphs) == 1
-    assert_same_graph(model.subgraphs[0], graph_of_file(content))
 
 
 @for_each("path", WHOLE)
