@@ -121,55 +121,6 @@ def check(model, *, refused=()):
 TYPES = (DType.INT8, DType.UINT8)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("channels", [(16, 32, 24), (48, 16, 1), (16, 16, 16), (64, 16, 33)])
-def test_channels_of_convolutions_are_joined(dtype, channels):
-    net = Net(dtype=dtype)
-    x = net.input()
-    joined = net.join(*(net.conv(x, c, SQUARE) for c in channels))
-    result = check(net.model(net.conv(joined, 21)))
-    assert len(result.partitions) == 1
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_joined_halves_of_a_split_tensor(dtype):
-    """The block of YOLOv8: both halves of a tensor, and what is computed from one of them."""
-    net = Net(dtype=dtype)
-    first, second = net.split(net.conv(net.input(), 32))
-    last = net.add(second, net.conv(net.conv(second, 16, SQUARE), 16, SQUARE))
-    result = check(net.model(net.conv(net.join(first, second, last), 40)))
-    assert len(result.partitions) == 1
-
-
-def test_outputs_of_the_model_among_parts_and_wholes():
-    net = Net()
-    x = net.input()
-    a, b = net.conv(x, 16), net.depthwise(net.conv(x, 32))
-    joined = net.join(a, b)
-    again = net.join(net.conv(joined, 16), net.conv(joined, 19))
-    check(net.model(a, joined, net.conv(b, 5), again))
-
-
-def test_joined_rows_and_images():
-    net = Net(images=3)
-    x = net.input()
-    rows = net.join(net.conv(x, 20), net.depthwise(net.conv(x, 20)), axis=1)
-    images = net.join(net.conv(rows, 24), net.conv(rows, 24), axis=0)
-    result = check(net.model(net.conv(images, 9, SQUARE), net.conv(rows, 3)))
-    assert len(result.partitions) == 1
-
-
-@pytest.mark.parametrize("strided", [False, True])
-def test_slices_of_every_dimension(strided):
-    net = Net(h=11, images=2)
-    x = net.conv(net.input(), 64)
-    a = net.slice(x, (0, 2, 0, 16), (2, 6, 7, 40), strided=strided)
-    b = net.slice(x, (1, 5, 0, 0), (1, 6, 7, 64), strided=strided)
-    c = net.slice(a, (0, 1, 0, 32), (2, 2, 7, 8), strided=strided)
-    outputs = net.conv(a, 3, SQUARE), net.depthwise(b), net.add(c, c), b
-    check(net.model(*outputs))
-
-
 def test_lanes_behind_a_slice_are_written(monkeypatch):
     """Depthwise, 40 channels are read as 64: here beyond the end of the tensor that was cut, whose
     writer has one task more. Without it the check of memory refuses the reader.
@@ -184,14 +135,6 @@ def test_lanes_behind_a_slice_are_written(monkeypatch):
     assert "tasks_keep_memory" in {rejection.rule for rejection in refused}
 
 
-def test_nested_concatenations():
-    net = Net()
-    x = net.input()
-    inner = net.join(net.conv(x, 16), net.conv(x, 48))
-    outer = net.join(net.conv(x, 16), inner, net.conv(inner, 7))
-    check(net.model(net.conv(outer, 16), net.depthwise(outer)))
-
-
 def test_tensors_from_the_cpu_are_joined_and_cut_while_they_are_converted():
     net = Net()
     joined = net.join(net.input(16), net.input(21))
@@ -199,17 +142,6 @@ def test_tensors_from_the_cpu_are_joined_and_cut_while_they_are_converted():
     first = net.channels(cut, 0, 16)
     rest = net.channels(cut, 16, 32)
     check(net.model(net.conv(joined, 8), net.conv(first, 4), net.depthwise(rest)))
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_results_beside_tensors_from_the_cpu(dtype):
-    """YOLOv8's block where the CPU computes the tensor that is split."""
-    net = Net(dtype=dtype)
-    first, second = net.split(net.input(32))
-    last = net.add(second, net.conv(second, 16, SQUARE))
-    joined = net.join(first, second, net.input(16), last, net.conv(last, 9))
-    result = check(net.model(net.conv(joined, 40), net.depthwise(joined)))
-    assert len(result.partitions) == 1
 
 
 def test_padding_never_destroys_what_the_host_wrote():
@@ -250,39 +182,6 @@ def test_padding_never_destroys_what_is_there_already():
     x = net.input()
     result = check(net.model(net.conv(net.join(net.conv(x, 16), net.conv(x, 16)), 8)))
     assert [len(layer.tasks) for p in result.partitions for layer in p.layers] == [1, 1, 1]
-
-
-def test_a_part_that_is_made_of_the_one_behind_it():
-    net = Net()
-    first = net.conv(net.input(), 16)
-    second = net.conv(first, 16)
-    check(net.model(net.conv(net.join(second, first), 8)))
-
-
-@pytest.mark.parametrize("channels", [16, 32, 40, 48, 80, 112])
-def test_copies_from_scratch_write_no_surface_beyond_their_part(channels):
-    net = Net()
-    x = net.input(channels)
-    first = net.conv(x, channels)
-    model = net.model(net.conv(net.join(net.depthwise(first), first), 8))
-    check(model)
-
-
-def test_a_tensor_that_two_concatenations_want_in_different_places_is_copied():
-    net = Net()
-    x = net.input()
-    a, b = net.conv(x, 32), net.conv(x, 32)
-    model = net.model(net.conv(net.join(a, b), 8), net.conv(net.join(b, a), 8))
-    check(model)
-
-
-def test_two_followers_of_one_tensor_are_copied():
-    net = Net()
-    x = net.input()
-    a = net.conv(x, 32)
-    first, second = net.join(a, net.conv(x, 32)), net.join(a, net.conv(x, 16))
-    model = net.model(net.conv(first, 8), net.conv(second, 8))
-    check(model)
 
 
 def test_more_tensors_than_a_piece_of_memory_may_hold():

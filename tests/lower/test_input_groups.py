@@ -15,12 +15,11 @@ from delegate.insight.program_capture import capture_of_program
 from delegate.lower.task import BufferId, ConvTask, ElementwiseTask
 from delegate.lower.tiling.choices import plan_input_groups
 from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
-from delegate.model.graph import Activation, DType
+from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
 from delegate.options import Options
-from rk3588_conformance.builder import Arithmetic, conv_model, fully_connected_model
-from tests.loops import for_each
+from rk3588_conformance.builder import Arithmetic, fully_connected_model
 from tests.lower.reference import lower_model, random_inputs, tflite_outputs
 
 RNG = np.random.default_rng
@@ -92,14 +91,6 @@ def outputs_of(model, arrays=None, seed=0):
 SHAPES = [(25089, 31), (25088, 32), (62720, 33), (23011, 101)]
 
 
-@pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8])
-@pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
-def test_per_tensor_results_are_those_of_tflite(inputs, outputs, dtype):
-    ours, theirs = outputs_of(fully_connected_model(RNG(inputs), (1, inputs), outputs, dtype))
-    np.testing.assert_array_equal(ours, theirs)
-    assert len(np.unique(theirs)) > min(outputs, 20) / 2
-
-
 @pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
 def test_per_channel_results_are_those_of_tflite(inputs, outputs):
     model = fully_connected_model(RNG(outputs), (1, inputs), outputs, arithmetic=PER_CHANNEL)
@@ -134,34 +125,6 @@ def test_weights_beyond_int8_take_more_passes(weight_zero_point):
     # 255 is more than twice 127.
     passes = {0: 3, 1: 2, 128: 1, 255: 2}[weight_zero_point]
     assert partition.tasks == (groups - 1) * passes + 1
-
-
-CONVOLUTIONS = {
-    "channels": lambda a: conv_model(RNG(1), 3, 4, 3001, 20, 3, 3, arithmetic=a),
-    "whole_image": lambda a: conv_model(RNG(2), 5, 3, 1709, 37, 5, 3, arithmetic=a),
-    "strides_and_padding": lambda a: conv_model(RNG(3), 5, 4, 2777, 33, 3, 3, 2, 3, arithmetic=a),
-    "images": lambda a: conv_model(RNG(4), 1, 2, 23011, 34, 1, 1, batch=2, arithmetic=a),
-    "rows": lambda a: fully_connected_model(RNG(5), (3, 25089), 33, arithmetic=a),
-    "flattened": lambda a: fully_connected_model(
-        RNG(6), (1, 7, 5, 719), 40, inputs=7 * 5 * 719, arithmetic=a
-    ),
-}
-
-
-@for_each("activation, per_channel", [(Activation.NONE, True), (Activation.RELU6, False),
-                                      (Activation.RELU_N1_TO_1, True)])  # fmt: skip
-@pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions(name, per_channel, activation):
-    ours, theirs = outputs_of(
-        CONVOLUTIONS[name](Arithmetic(per_channel=per_channel, activation=activation))
-    )
-    if per_channel and activation is Activation.RELU_N1_TO_1:
-        # A lower clamp off the zero point turns ties of negative values around: one in 2^R.
-        difference = np.abs(ours.astype(int) - theirs.astype(int))
-        assert difference.max() <= 1
-        assert np.count_nonzero(difference) <= 2
-    else:
-        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("kernel", ["rocket", "rknpu"])

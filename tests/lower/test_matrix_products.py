@@ -17,7 +17,6 @@ from rk3588_conformance.builder.layers import Arithmetic, fully_connected
 from rk3588_conformance.builder.products import computed_product, covering
 from rk3588_conformance.reference import weighted
 from rk3588_conformance.reference.arithmetic import Call
-from tests.lower.reference import differences
 from tests.lower.test_aliases import run
 
 SIZES = ((17, 31), (34, 96), (65, 130), (40, 200), (96, 512), (33, 1100))
@@ -38,15 +37,6 @@ def product_model(kernels: int, inputs: int, dtype: DType, *, adj_y: bool) -> by
         for name, shape, q in zip("xy", shapes, quantizations, strict=True)
     )
     return builder.build(computed_product(builder, x, y, output, adj_y=adj_y))
-
-
-@WAYS
-@pytest.mark.parametrize(("kernels", "inputs"), SIZES)
-def test_products_of_int8_are_the_references(kernels: int, inputs: int, adj_y: bool) -> None:
-    model = product_model(kernels, inputs, DType.INT8, adj_y=adj_y)
-    (difference,) = differences(model, np.random.default_rng(kernels))
-    assert difference.max() <= 1
-    assert np.count_nonzero(difference) <= 1 + difference.size // 1000
 
 
 @WAYS

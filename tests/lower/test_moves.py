@@ -16,7 +16,7 @@ from delegate.ops.strided_slice import StridedSliceOptions
 from delegate.partition.rules import facts_of
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import concatenation, slice_of
-from tests.lower.test_aliases import SAME, TYPES, Net, check
+from tests.lower.test_aliases import SAME, Net, check
 
 
 def quantized(net: Net, x: int, quantization: Quantization) -> int:
@@ -25,15 +25,6 @@ def quantized(net: Net, x: int, quantization: Quantization) -> int:
     return net.builder.result(
         "QUANTIZE", (x,), net.name(), spec.shape, quantization, dtype=spec.dtype
     )
-
-
-@pytest.mark.parametrize("images", [1, 2])
-@pytest.mark.parametrize("shape", [(1, 1), (1, 37), (11, 3)])
-def test_parts_of_odd_images(shape: tuple[int, int], images: int) -> None:
-    net = Net(*shape, 19, images=images)
-    x = net.input()
-    a, b = net.conv(x, 21), net.conv(x, 5)
-    check(net.model(net.conv(net.join(a, b, a), 9), net.join(b, a)))
 
 
 @pytest.mark.parametrize("channels", [16, 21, 91])
@@ -103,23 +94,6 @@ def strided(net: Net, x: int, begin: tuple[int, int], steps: tuple[int, int]) ->
     masks = StridedSliceOptions(0b1001, 0b1001, 0, 0, 0)
     net.builder.operator("STRIDED_SLICE", (x, *constants), (y,), masks, version=2)
     return y
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("channels", [3, 16, 33])
-def test_the_focus_layer(channels: int, dtype: DType) -> None:
-    """Every second row and column, from each of four corners, one behind the other."""
-    net = Net(10, 14, channels, dtype=dtype)
-    x = net.input()
-    parts = [strided(net, x, (row, column), (2, 2)) for column in (0, 1) for row in (0, 1)]
-    check(net.model(net.conv(net.join(*parts), 8)))
-
-
-@pytest.mark.parametrize("steps", [(2, 1), (1, 3), (5, 4), (7, 6)])
-def test_rows_and_columns_are_skipped(steps: tuple[int, int]) -> None:
-    net = Net(17, 19, 21)
-    x = net.conv(net.input(), 20)
-    check(net.model(net.conv(strided(net, x, (1, 2), steps), 5), strided(net, x, (0, 0), steps)))
 
 
 def test_one_row_lies_in_the_image_whatever_the_stride() -> None:

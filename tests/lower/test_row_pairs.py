@@ -90,28 +90,6 @@ def test_any_channels(inputs: int, kernels: int, dtype: DType) -> None:
     assert is_paired == (height % 2 == 0 and kernels <= 16)
 
 
-@for_each("padding", [Padding.SAME, Padding.VALID])
-@for_each("stride", [1, 2, 3, 4])
-@for_each("kernel", [(1, 1), (1, 3), (2, 2), (3, 1), (3, 3), (4, 3), (5, 5), (7, 2)])
-def test_any_kernel(kernel: tuple[int, int], stride: int, padding: Padding) -> None:
-    """Padding takes a part of a pair, a whole one, or none."""
-    window = Window(*kernel, stride, 1, padding=padding)
-    for height, channels, kernels in ((13, 5, 16), (16, 16, 11), (18, 5, 16), (22, 16, 40)):
-        assert is_exact(layer((1, height, 13, channels), kernels, window))[0]
-
-
-@for_each("pads", [(0, 1, 2, 0), (1, 0, 0, 1), (2, 2, 1, 1), (3, 1, 0, 0), (5, 4, 3, 2)])
-def test_any_rows_above_and_below(pads: tuple[int, int, int, int]) -> None:
-    """Also more than a kernel has."""
-    for kernel in (1, 2, 3, 5):
-        for stride in (1, 2):
-            height = 20 - pads[0] % 2
-            window = Window(kernel, 3, stride, 1, padding=Padding.VALID)
-            for dtype in (DType.INT8, DType.UINT8):
-                model = layer((1, height, 14, 9), 13, window, dtype, pads=pads)
-                assert is_exact(model)[0]
-
-
 CASES: tuple[tuple[tuple[int, int, int, int], int, Window, str], ...] = (
     ((1, 160, 160, 16), 16, SQUARE, BOTH),  # several tasks
     ((1, 10, 3001, 16), 16, SQUARE, BOTH),  # several columns
@@ -191,19 +169,23 @@ def test_cycles_are_half() -> None:
     assert estimate_task(result.chip, task).npu_cycles == 16 * 48 * 9
 
 
-@for_each("seed", range(40))
+@for_each("seed", range(100))
 def test_random_layers(seed: int) -> None:
-    """Any sizes, scales, zero points and activations; every fourth one of several images."""
+    """Any sizes, kernels, scales, zero points and activations; every fourth one of several images,
+    every third one behind PAD, also by more than a kernel has.
+    """
     rng = np.random.default_rng([23, seed])
     images = int(rng.integers(2, 4)) if seed % 4 == 0 else 1
     shape = (images, *(int(n) for n in rng.integers(8, 40, 2)), int(rng.integers(1, 40)))
     dtype = DType.UINT8 if seed % 2 else DType.INT8
-    kernel, strides = rng.integers(1, 6, 2), rng.integers(1, 4, 2)
+    kernel, strides = rng.integers(1, 8, 2), rng.integers(1, 5, 2)
+    is_padded = seed % 3 == 0
     window = Window(
-        *(int(n) for n in (*kernel, *strides)), padding=Padding.SAME if seed % 3 else Padding.VALID
+        *(int(n) for n in (*kernel, *strides)), padding=Padding.VALID if is_padded else Padding.SAME
     )
     model = layer(
         shape, int(rng.integers(1, 36)), window, dtype, seed=seed,
+        pads=tuple(rng.integers(0, 6, 4).tolist()) if is_padded else None,
         per_channel=dtype is DType.INT8 and bool(rng.integers(2)),
         activation=Activation(int(rng.choice([0, 1, 3]))),
     )  # fmt: skip

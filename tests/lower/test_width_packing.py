@@ -102,30 +102,6 @@ def test_chips_of_square_kernels_keep_single_pixels() -> None:
     assert "form_is_known" not in {rejection.rule for rejection in result.rejections}
 
 
-@pytest.mark.parametrize("kernel", [(1, 1), (1, 2), (2, 3), (3, 4), (3, 5), (5, 7)], ids=str)
-@pytest.mark.parametrize("padding", [Padding.SAME, Padding.VALID])
-def test_kernels_of_any_width(kernel: tuple[int, int], padding: Padding) -> None:
-    """Results are the same, whether or not taps fit pairs."""
-    for seed, (size, stride) in enumerate((((11, 24), 1), ((9, 40), 2), ((7, 30), 3))):
-        rng = np.random.default_rng(seed)
-        model = two_convolutions(
-            rng, (1, *size, 5), (7, 19), window((3, 3), (1, stride), Padding.SAME),
-            window(kernel, (1, 2), padding),
-        )  # fmt: skip
-        assert not any(difference.any() for difference in differences(model, rng))
-
-
-@pytest.mark.parametrize("sides", [(0, 0), (1, 0), (0, 1), (2, 1), (3, 2), (4, 4)], ids=str)
-def test_columns_before_and_behind(sides: tuple[int, int]) -> None:
-    for kernel in (1, 2, 3, 5):
-        rng = np.random.default_rng(kernel)
-        model = two_convolutions(
-            rng, (1, 7, 20, 4), (16, 9), window((2, 3), (1, 1), Padding.SAME),
-            window((1, kernel), (1, 2), Padding.VALID), pads=((1, 0), sides),
-        )  # fmt: skip
-        assert not any(difference.any() for difference in differences(model, rng))
-
-
 @pytest.mark.parametrize(
     "model",
     [
