@@ -13,14 +13,13 @@ import pytest
 from delegate.model.index_map import (
     FAR,
     MOST_PIECES,
-    Fill,
     IndexMap,
     MapError,
     coordinates,
     identity,
 )
 from delegate.ops.shared import maps
-from tests.index_maps import APART, NOWHERE, Values, numbers
+from tests.index_maps import NOWHERE, Values, numbers
 
 SIZES = (1, 1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 17, 21, 32, 33)
 MOST = 20000
@@ -145,19 +144,6 @@ def test_chains_are_what_numpy_makes(seed: int, count: int) -> None:
         assert found.is_whole
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_composition_is_associative(seed: int) -> None:
-    rng = random.Random(seed)
-    compared = 0
-    for _ in range(15):
-        _, [(a, _), (b, _), (c, _)] = random_steps(rng, 3)
-        with contextlib.suppress(MapError):
-            left, right = c.compose(b).compose(a), c.compose(b.compose(a))
-            np.testing.assert_array_equal(numbers(left), numbers(right))
-            compared += 1
-    assert compared > 10
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_inverses_exist_where_no_element_goes_to_two_places(seed: int) -> None:
     rng = random.Random(seed)
@@ -177,51 +163,6 @@ def test_inverses_exist_where_no_element_goes_to_two_places(seed: int) -> None:
         if back.is_whole:
             assert back.compose(found).shift() == 0
     assert inverted > 5
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_parts_of_a_join_cut_again_are_the_parts(seed: int) -> None:
-    rng = random.Random(seed)
-    for _ in range(40):
-        shape, axis = sizes_of(rng), rng.randrange(4)
-        shapes = [[*shape] for _ in range(rng.randint(1, 4))]
-        for part in shapes:
-            part[axis] = rng.choice(SIZES)
-        found = maps.joined(shapes, axis)
-        parts = [np.arange(math.prod(s)).reshape(s) + k * APART for k, s in enumerate(shapes)]
-        whole = np.concatenate(parts, axis)
-        np.testing.assert_array_equal(numbers(found), whole.ravel())
-        begin = [0] * 4
-        for number, part in enumerate(shapes):
-            cut = maps.window(whole.shape, begin, part).compose(found)
-            assert cut.is_whole
-            assert cut.shift(number) == 0
-            assert {piece.source for piece in cut.pieces} == {number}
-            back = found.invert(number, math.prod(part))
-            assert back is not None
-            assert back.is_whole
-            begin[axis] += part[axis]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_coordinates_are_those_of_numpy(seed: int) -> None:
-    """Between layouts whose dimensions lie apart, and back."""
-    rng = random.Random(seed)
-    for _ in range(30):
-        shape, found, values = chain(rng, rng.randint(1, 2))
-        memory = found.by_dimensions(values.shape, shape)
-        made = np.full(values.shape, NOWHERE)
-        for piece in memory.pieces:
-            spots = [(piece.first_source, piece.first_result)]
-            for count, source, result in piece.digits:
-                spots = [(a + k * source, b + k * result) for k in range(count) for a, b in spots]
-            for source, result in spots:
-                at = coordinates(result, values.ndim)
-                if isinstance(piece.source, Fill):
-                    made[at] = piece.source.value
-                else:
-                    made[at] = np.ravel_multi_index(coordinates(source, 4), shape)
-        np.testing.assert_array_equal(made, values)
 
 
 def test_coordinates_of_distances_have_signs() -> None:
