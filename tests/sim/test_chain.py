@@ -33,6 +33,13 @@ def three_tasks() -> tuple[s.Memory, list[s.Registers], list[np.ndarray]]:
     return memory, registers, expected
 
 
+def program_of(*tasks: s.Registers) -> s.Program:
+    program = s.Program()
+    for registers in tasks:
+        program.add(registers)
+    return program
+
+
 def assert_outputs(memory: s.Memory, expected: list[np.ndarray]) -> None:
     for i, wanted in enumerate(expected):
         found = from_surfaces(memory.bytes(f"output{i}"), 32, 7, 5, 35)
@@ -42,27 +49,21 @@ def assert_outputs(memory: s.Memory, expected: list[np.ndarray]) -> None:
 @pytest.mark.parametrize("chained", [False, True])
 def test_tasks_run_in_order(chained):
     memory, registers, expected = three_tasks()
-    program = s.Program()
-    for r in registers:
-        program.add(r)
+    program = program_of(*registers)
     s.run(memory, program.place(memory), chained=chained)
     assert_outputs(memory, expected)
 
 
 def test_a_chain_with_one_listed_task_runs_to_its_end():
     memory, registers, expected = three_tasks()
-    program = s.Program()
-    for r in registers:
-        program.add(r)
+    program = program_of(*registers)
     s.run(memory, program.place(memory)[:1], chained=True)
     assert_outputs(memory, expected)
 
 
 def test_kicked_tasks_do_not_follow_links():
     memory, registers, expected = three_tasks()
-    program = s.Program()
-    for r in registers:
-        program.add(r)
+    program = program_of(*registers)
     s.run(memory, program.place(memory)[:1], chained=False)
     assert_outputs(memory, expected[:1])
     assert (memory.bytes("output1") == 0xA5).all()
@@ -75,10 +76,7 @@ def test_unwritten_registers_keep_the_value_of_the_task_two_before(chained):
     assert 0 < len(differing) < 6
     # The second task differs from both in a register that the third does not write.
     registers[1][s.OUT_SHIFT] = 63
-    program = s.Program()
-    program.add(registers[0])
-    program.add(registers[1])
-    program.add(differing)
+    program = program_of(registers[0], registers[1], differing)
     s.run(memory, program.place(memory), chained=chained)
     assert (memory.bytes("output1").view(np.int8) == 5).all()
     assert_outputs(memory, [expected[0]])
@@ -88,9 +86,7 @@ def test_unwritten_registers_keep_the_value_of_the_task_two_before(chained):
 
 def test_the_second_task_has_a_register_group_of_its_own():
     memory, registers, _ = three_tasks()
-    program = s.Program()
-    program.add(registers[0])
-    program.add({s.DST_BASE_ADDR: registers[1][s.DST_BASE_ADDR]})
+    program = program_of(registers[0], {s.DST_BASE_ADDR: registers[1][s.DST_BASE_ADDR]})
     fault = fault_of(lambda: s.run(memory, program.place(memory)))
     assert (fault.kind, fault.task, fault.layer) == ("NeverWrittenRegister", 1, "layer1")
 
@@ -176,9 +172,7 @@ def test_waiting_for_other_cores_is_named_as_unsupported():
 
 def chain_fault(change) -> SimulatorFault:
     memory, registers, _ = three_tasks()
-    program = s.Program()
-    for r in registers:
-        program.add(r)
+    program = program_of(*registers)
     tasks = program.place(memory)
     words = memory.bytes("regcmd").view(np.uint64)
     start = tasks[0][0]
