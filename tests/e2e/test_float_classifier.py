@@ -73,7 +73,7 @@ def test_the_best_class_is_that_of_float32_on_some_photographs() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("every", [20, pytest.param(1, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("kind", list(Weights))
 def test_the_best_class_is_that_of_float32(kind: Weights, every: int) -> None:
     photographs = find_images(PHOTOGRAPHS)
