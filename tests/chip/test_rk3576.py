@@ -15,7 +15,6 @@ from delegate.chip.chip import native_chip
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.errors import SimulatorFault
-from delegate.host.runtimes import find_runtime
 from delegate.insight.program_capture import capture_of_program
 from delegate.npu.disasm import disassemble
 from delegate.npu.program_reader import parse
@@ -26,6 +25,7 @@ from rk3588_conformance.outcome import Status
 from rk3588_conformance.self_test_cases import CASES, cases_of
 from tests.chip.rk3576_results import FOR_RK3576
 from tests.chip.test_second_chip import simulate
+from tests.inferences import drawn_int8, interpreter_of, invoke, outputs
 from tests.loops import for_each
 from tests.shared_folder import DIGITS
 
@@ -166,23 +166,11 @@ def test_the_simulator_is_strict(name, bits, kind):
 
 def test_the_delegate_runs_models_for_it():
     """By the option; the simulator takes the chip from the program."""
-    import delegate
-
-    library = delegate.load_delegate(
-        device="simulator", chip="rk3576", verify="off", strict="false"
-    )
-    results = []
-    for delegates in ([], [library]):
-        interpreter = find_runtime().interpreter(
-            DIGITS, delegates=delegates, reference_kernels=True
-        )
-        (given,) = interpreter.get_input_details()
-        values = np.random.default_rng(5).integers(-128, 128, given["shape"])
-        interpreter.set_tensor(given["index"], values.astype(given["dtype"]))
-        interpreter.invoke()
-        (output,) = interpreter.get_output_details()
-        results.append(interpreter.get_tensor(output["index"]).astype(np.int16))
-    assert np.abs(results[0] - results[1]).max() <= 8  # of ten layers behind one another
+    options = {"device": "simulator", "chip": "rk3576", "verify": "off", "strict": "false"}
+    theirs = interpreter_of(DIGITS)
+    values = drawn_int8(tuple(theirs.get_input_details()[0]["shape"]), 5)
+    (expected,), (ours,) = invoke(theirs, values), outputs(DIGITS, values, **options)
+    assert np.abs(ours.astype(int) - expected).max() <= 8  # of ten layers behind one another
 
 
 def test_the_option_names_every_chip():

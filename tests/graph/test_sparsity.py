@@ -14,8 +14,6 @@ import pytest
 
 from delegate.compile.cache import cache_key
 from delegate.compile.compiler import compile_model
-from delegate.host.library import library_path
-from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization, SparseLevel, Sparsity
 from delegate.model.tensor_content import dense_values
 from delegate.model.tflite_reader import read_graph
@@ -27,6 +25,7 @@ from rk3588_conformance.builder.sparse import Tree, encoded
 from rk3588_conformance.execution import prepare, run_case
 from rk3588_conformance.families import case_names
 from rk3588_conformance.outcome import Status
+from tests.inferences import outputs
 
 SPARSE = list(case_names(None, "Sparse."))
 OPTIONS = Options.from_mapping({"numerics": "exact", "device": "simulator", "float": "fp16"}, {})
@@ -93,16 +92,12 @@ def densify_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> 
 
 
 def test_the_runtime_reads_the_same() -> None:
-    runtime = find_runtime()
     for given_dense, *how in CASES[::3]:
         is_int8 = given_dense.dtype == np.int8
         dense = given_dense.astype(np.float32) if is_int8 else given_dense
         model = densify_model(dense, *encoded(dense, Tree(*how)))
-        interpreter = runtime.interpreter(model, [], threads=1)
-        (given,), (result,) = interpreter.get_input_details(), interpreter.get_output_details()
-        interpreter.set_tensor(given["index"], np.zeros(dense.shape, np.float32))
-        interpreter.invoke()
-        assert (interpreter.get_tensor(result["index"]) == dense).all(), how
+        (result,) = outputs(model, np.zeros(dense.shape, np.float32))
+        assert (result == dense).all(), how
 
 
 def conv_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> bytes:
@@ -135,18 +130,10 @@ def some_weights(dtype: type) -> tuple[np.ndarray, np.ndarray, Sparsity]:
 def test_convolutions_behind_it_are_delegated(dtype: type) -> None:
     dense, values, sparsity = some_weights(dtype)
     model = conv_model(dense, values, sparsity)
-    runtime = find_runtime()
-    options = {"device": "simulator", "float": "fp16"}
-    plugin = runtime.load_delegate(library_path(), options)
-    results = []
     x = np.random.default_rng(0).integers(-8, 9, (1, 5, 6, 8)).astype(np.float32) / 8
-    for plugins in ([plugin], []):
-        interpreter = runtime.interpreter(model, plugins, threads=1)
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
-        interpreter.invoke()
-        results.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+    (ours,), (theirs,) = outputs(model, x, device="simulator", float="fp16"), outputs(model, x)
     # All products and sums are exact, results are rounded once.
-    assert (results[0] == results[1].astype(np.float16)).all()
+    assert (ours == theirs.astype(np.float16)).all()
     made = compile_model(model, OPTIONS)
     assert len(made.partitions) == 1
     assert not made.rejections

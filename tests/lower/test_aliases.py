@@ -10,9 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import delegate
 from delegate.compile.compiler import compile_model
-from delegate.host.runtimes import find_runtime
 from delegate.lower import group_padding
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -25,6 +23,7 @@ from rk3588_conformance.builder import ModelBuilder, layers
 from rk3588_conformance.builder.layers import Window, conv, depthwise
 from rk3588_conformance.builder.moves import concatenation, gather, reshape, slice_of, split
 from rk3588_conformance.random_layers import Numbers
+from tests.inferences import interpreter_of, invoke, outputs
 from tests.lower.reference import whole_graph
 
 VIEW_OPS = [name for name, op in OPERATORS.items() if op.lowering is Lowering.ALIAS]
@@ -87,15 +86,9 @@ class Net:
 
 
 def run(model, arrays, deny_ops=""):
-    runtime = find_runtime()
-    options = {"device": "simulator", "log_level": "error", "deny_ops": deny_ops}
-    plugin = runtime.load_delegate(delegate.library_path(), options)
-    interpreter = runtime.interpreter(model, [plugin])
-    for details, array in zip(interpreter.get_input_details(), arrays, strict=True):
-        interpreter.set_tensor(details["index"], array)
-    for _ in range(2):  # what a run leaves behind must not matter
-        interpreter.invoke()
-    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+    interpreter = interpreter_of(model, device="simulator", log_level="error", deny_ops=deny_ops)
+    invoke(interpreter, *arrays)  # what a run leaves behind must not matter
+    return invoke(interpreter, *arrays)
 
 
 def check(model, *, refused=()):
@@ -247,11 +240,6 @@ def test_results_in_fp16_go_through_scratch_too(channels):
         if not denied:  # groups of 16 channels are written
             tasks = [len(layer.tasks) for p in result.partitions for layer in p.layers]
             assert (tasks[1] > 1) == (channels % 16 > 0)
-        plugin = delegate.load_delegate(
-            device="simulator", float="fp16", deny_ops=denied, cache_dir="off"
-        )
-        interpreter = find_runtime().interpreter(model, [plugin], threads=1)
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], values)
-        interpreter.invoke()
-        results.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+        given = {"device": "simulator", "float": "fp16", "deny_ops": denied}
+        results += outputs(model, values, **given)
     np.testing.assert_array_equal(*results)

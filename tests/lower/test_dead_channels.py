@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from delegate.compile.compiler import compile_model
-from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 from rk3588_conformance.builder.layers import Arithmetic, fully_connected
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from tests.inferences import interpreter_of, invoke
 
 ENDS = np.iinfo(np.int32)
 INPUTS = 16
@@ -37,12 +37,11 @@ def test_they_are_delegated_only_where_the_runtime_gives_one_result(scale: float
     weights = np.full((2, INPUTS), 127, np.int8)
     content = model(scale, bias, weights)
     result = compile_model(content, Options.from_mapping({"device": "simulator"}, {}))
-    interpreter = find_runtime().interpreter(content, reference_kernels=True)
+    interpreter = interpreter_of(content)
     seen = set()
     for value in (-128, 0, 127):  # the sum wraps for one sign
-        interpreter.set_tensor(0, np.full((1, INPUTS), value, np.int8))
-        interpreter.invoke()
-        seen.add(int(interpreter.get_tensor(interpreter.get_output_details()[0]["index"])[0, 1]))
+        (output,) = invoke(interpreter, np.full((1, INPUTS), value, np.int8))
+        seen.add(int(output[0, 1]))
     assert result.delegated_nodes == (len(seen) == 1), seen
     if result.rejections:
         assert [r.rule for r in result.rejections] == ["accumulator_fits_int32"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-import delegate
 from delegate.host.delegation import collect_delegations
-from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
 from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from tests.inferences import drawn_int8, interpreter_of, invoke
 
 SHAPE = (1, 7, 3, 48)
 
@@ -36,18 +35,11 @@ def two_slices() -> bytes:
 
 def test_a_dynamic_result_of_a_partition_gets_memory() -> None:
     model = two_slices()
-    runtime = find_runtime()
-    plugin = runtime.load_delegate(delegate.library_path(), {"device": "simulator"})
-    reference = runtime.interpreter(model, reference_kernels=True)
+    reference = interpreter_of(model)
     with collect_delegations() as found:
-        interpreter = runtime.interpreter(model, [plugin])
+        interpreter = interpreter_of(model, device="simulator")
     assert found[0].delegated_nodes == 3
-    rng = np.random.default_rng(0)
-    for _ in range(3):
-        values = rng.integers(-128, 128, SHAPE, np.int8)
-        results = []
-        for one in (interpreter, reference):
-            one.set_tensor(0, values)
-            one.invoke()
-            results.append(one.get_tensor(one.get_output_details()[0]["index"]))
-        np.testing.assert_array_equal(*results)
+    for seed in range(3):
+        values = drawn_int8(SHAPE, seed)
+        (ours,), (theirs,) = invoke(interpreter, values), invoke(reference, values)
+        np.testing.assert_array_equal(ours, theirs)

@@ -9,12 +9,12 @@ import delegate
 import delegate.compile.plugin
 from delegate.errors import LoweringError
 from delegate.host.delegation import collect_delegations
-from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
 from delegate.ops.conv_2d import ConvOptions
 from delegate.partition.rules import PARTITION_COMPILES
 from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from tests.inferences import interpreter_of
 
 SHAPE = (2, 3, 5, 24)
 
@@ -35,14 +35,9 @@ def convolution() -> tuple[ModelBuilder, int]:
     return builder, x + 1  # the weights
 
 
-def interpreter_of(content: bytes, *, is_delegated: bool):
-    runtime = find_runtime()
-    if not is_delegated:
-        return runtime.interpreter(content, reference_kernels=True)
-    options = {"device": "simulator", "log_level": "error", "float": "fp16"}
-    plugin = runtime.load_delegate(delegate.library_path(), options)
+def delegated(content: bytes):
     with collect_delegations() as found:
-        interpreter = runtime.interpreter(content, [plugin])
+        interpreter = interpreter_of(content, device="simulator", log_level="error", float="fp16")
     assert found[0].delegated_nodes == found[0].total_nodes
     return interpreter
 
@@ -53,9 +48,7 @@ def test_a_constant_that_is_set_counts(make) -> None:
     builder._graph.inputs += (constant,)
     content = builder.build()
     # A copy each: a runtime that is given bytes writes into them.
-    interpreters = [
-        interpreter_of(bytes(bytearray(content)), is_delegated=flag) for flag in (True, False)
-    ]
+    interpreters = [make(bytes(bytearray(content))) for make in (delegated, interpreter_of)]
     rng = np.random.default_rng(1)
     seen = []
     for is_set in (False, True, False, True):
@@ -76,7 +69,7 @@ def test_a_constant_that_is_set_counts(make) -> None:
 def test_constants_that_do_not_compile_are_an_error_until_they_are_set_back(monkeypatch) -> None:
     builder, constant = addition()
     builder._graph.inputs += (constant,)
-    interpreter = interpreter_of(bytes(bytearray(builder.build())), is_delegated=True)
+    interpreter = delegated(bytes(bytearray(builder.build())))
     first = interpreter.get_tensor(constant)
     interpreter.set_tensor(0, np.ones(SHAPE, np.int8))
     interpreter.invoke()
@@ -111,7 +104,7 @@ def test_weights_of_the_first_inference_are_kept_where_the_runtime_keeps_them() 
     builder.output(y)
     builder._graph.inputs += (half,)
     content = builder.build()
-    both = [interpreter_of(bytes(bytearray(content)), is_delegated=d) for d in (True, False)]
+    both = [make(bytes(bytearray(content))) for make in (delegated, interpreter_of)]
     values = rng.normal(size=(1, 5, 6, 8)).astype(np.float32)
     seen = []
     for _ in range(3):  # of which the first counts

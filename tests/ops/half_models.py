@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from delegate.compile.compiler import CompileResult, compile_model
-from delegate.host.library import library_path
-from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Activation, DType
 from delegate.ops.conv_2d import ConvOptions
 from delegate.options import Options
@@ -46,17 +43,3 @@ def compiled(model: bytes | Path, **options: str) -> CompileResult:
 
 def rejected(model: bytes, **options: str) -> set[str]:
     return {r.rule for r in compiled(model, **options).rejections if r.op != "DEQUANTIZE"}
-
-
-def half_interpreter(model: bytes) -> Any:
-    """With the delegate, in fp16 on the simulator."""
-    runtime = find_runtime()
-    plugin = runtime.load_delegate(library_path(), SIMULATED)
-    return runtime.interpreter(model, [plugin], threads=1)
-
-
-def output_for(interpreter: Any, x: np.ndarray) -> np.ndarray:
-    """The only output for the only input ``x``."""
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
-    interpreter.invoke()
-    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])

@@ -8,7 +8,8 @@ import pytest
 from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from tests.ops.half_models import compiled, half_interpreter, output_for, rejected
+from tests.inferences import outputs
+from tests.ops.half_models import SIMULATED, compiled, rejected
 from tests.shared_folder import MODELS, needs_models
 
 
@@ -28,7 +29,7 @@ def test_mediapipes_transposed_convolution_runs_where_no_runtime_has_it():
     model = doubling_model((10, 12))
     graph = read_graph(model)
     x = np.random.default_rng(6).normal(size=(1, 5, 6, 24)).astype(np.float16).astype(np.float32)
-    ours = output_for(half_interpreter(model), x)
+    (ours,) = outputs(model, x, **SIMULATED)
     w, b = (graph.tensor(index).constant.astype(np.float64) for index in (1, 2))
     exact = np.zeros((10, 12, 3))
     for i in range(2):

@@ -15,8 +15,9 @@ from delegate.ops.shared.half_ranges import half_ranges
 from delegate.ops.sub import SubOptions
 from delegate.partition.rules import facts_of
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from tests.inferences import interpreter_of, invoke
 from tests.loops import for_each
-from tests.ops.half_models import compiled, half_interpreter, output_for
+from tests.ops.half_models import SIMULATED, compiled
 
 
 def chain(*layers: tuple[np.ndarray, np.ndarray, Activation]) -> bytes:
@@ -95,10 +96,10 @@ def test_values_stay_within_the_proven_ranges(seed):
     assert [r.op for r in result.rejections] == []
     ranges = half_ranges(facts_of(result.graph))
     assert set(ranges) == set(tensors)
-    interpreter = half_interpreter(model)
+    interpreter = interpreter_of(model, **SIMULATED)
     closest = 0.0
     for scale in (1e-3, 1.0, 1e9):
-        output_for(interpreter, (rng.normal(size=shape) * scale).astype(np.float32))
+        invoke(interpreter, (rng.normal(size=shape) * scale).astype(np.float32))
         for tensor in tensors:
             low, high = ranges[tensor]
             ours = interpreter.get_tensor(tensor).reshape(-1, 16).astype(np.float64)
@@ -113,8 +114,8 @@ def test_values_stay_within_the_proven_ranges(seed):
 
 def test_relu_ends_where_fp16_does():
     model = chain((np.eye(8) * 1000, np.zeros(8), RELU), (np.eye(8) - 1, np.zeros(8), NONE))
-    interpreter = half_interpreter(model)
+    interpreter = interpreter_of(model, **SIMULATED)
     for value in (1e3, 1e30, -1e30):
-        ours = output_for(interpreter, np.full((1, 4, 5, 8), value, np.float32))
+        (ours,) = invoke(interpreter, np.full((1, 4, 5, 8), value, np.float32))
         assert not np.isnan(ours).any()
         assert (ours == (0 if value < 0 else -np.inf)).all()

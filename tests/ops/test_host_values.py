@@ -11,8 +11,6 @@ import pytest
 from delegate._native import Executable
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
-from delegate.host.library import library_path
-from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
@@ -22,6 +20,7 @@ from rk3588_conformance.builder.functions import edged_model
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.edge_grid import float_values
 from rk3588_conformance.reference import compute_all
+from tests.inferences import outputs
 from tests.loops import for_each
 from tests.ops.function_oracle import kernel_results
 
@@ -96,13 +95,8 @@ def test_a_compiled_model_converts_as_well(tmp_path: Path) -> None:
     model = edged_model((1, 9, 7, 5), inner, before=FLOAT, after=FLOAT)
     path = tmp_path / "compiled.tflite"
     path.write_bytes(compile_ahead_of_time(model, Options(numerics="exact")).content)
-    runtime = find_runtime()
-    plugin = runtime.load_delegate(library_path(), {"device": "simulator"})
-    interpreter = runtime.interpreter(path, [plugin])
     values = np.random.default_rng(1).normal(0, 9, (1, 9, 7, 5)).astype(np.float32)
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], values)
-    interpreter.invoke()
-    ours = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    (ours,) = outputs(path, values, device="simulator")
     np.testing.assert_array_equal(ours, kernel_results(model, values))
 
 

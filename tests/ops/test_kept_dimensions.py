@@ -8,10 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import delegate
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
-from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
@@ -23,6 +21,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import expand_dims, squeeze
 from rk3588_conformance.builder.pooling import reduced
 from rk3588_conformance.random_layers import Numbers
+from tests.inferences import outputs
 from tests.lower.test_aliases import run
 
 EXACT = Options(numerics="exact", deny_ops=())
@@ -63,11 +62,7 @@ def assert_equal(model: bytes, deny_ops: str = "NONE", compiled: bytes | None = 
     arrays = [
         rng.integers(-128, 128, graph.tensor(index).shape).astype(np.int8) for index in graph.inputs
     ]
-    interpreter = find_runtime().interpreter(model, reference_kernels=True)
-    for details, array in zip(interpreter.get_input_details(), arrays, strict=True):
-        interpreter.set_tensor(details["index"], array)
-    interpreter.invoke()
-    expected = [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+    expected = outputs(model, *arrays)
     for ours, theirs in zip(run(compiled or model, arrays, deny_ops), expected, strict=True):
         assert ours.shape == theirs.shape
         assert np.abs(ours.astype(int) - theirs).max() <= 1
@@ -117,22 +112,9 @@ def test_a_dimension_that_is_expanded_is_the_one_that_was_kept() -> None:
 def test_another_batch_is_compiled_anew(images: int) -> None:
     given = Normalised((2, 5, 7, 33))
     model = given.model(given.mean, given.sum)
-    runtime = find_runtime()
-    options = {"device": "simulator", "deny_ops": "NONE", "log_level": "error"}
-    plugin = runtime.load_delegate(delegate.library_path(), options)
     x = np.random.default_rng(4).integers(-128, 128, (images, 5, 7, 33)).astype(np.int8)
-    results = []
-    for plugins in ([plugin], []):
-        interpreter = runtime.interpreter(model, plugins, reference_kernels=not plugins)
-        (details,) = interpreter.get_input_details()
-        interpreter.resize_tensor_input(details["index"], x.shape)
-        interpreter.allocate_tensors()
-        interpreter.set_tensor(details["index"], x)
-        interpreter.invoke()
-        results.append(
-            [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
-        )
-    for ours, theirs in zip(*results, strict=True):
+    made = outputs(model, x, device="simulator", deny_ops="NONE", log_level="error")
+    for ours, theirs in zip(made, outputs(model, x), strict=True):
         assert ours.shape == theirs.shape
         assert np.abs(ours.astype(int) - theirs).max() <= 1
 

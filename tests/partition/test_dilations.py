@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import delegate
 from delegate.cli import main
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
-from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.shared.dilations import with_dilations
@@ -19,7 +17,7 @@ from rk3588_conformance.builder.layers import Window, conv, depthwise
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.conv_grid import dilated, moved
 from rk3588_conformance.net import Net
-from rk3588_conformance.random_layers import Numbers
+from tests.inferences import drawn_int8, interpreter_of, invoke
 
 SCALE = Quantization((0.05,), (3,))
 SIZE = (1, 9, 12, 24)
@@ -57,19 +55,11 @@ def line_model(
 def run(
     content: bytes, batch: int = 1, image: np.ndarray | None = None, **options: str
 ) -> np.ndarray:
-    runtime = find_runtime()
-    plugins = [runtime.load_delegate(delegate.library_path(), options)] if options else []
-    interpreter = runtime.interpreter(content, plugins, reference_kernels=True)
-    (given,) = interpreter.get_input_details()
-    shape = (batch, *given["shape"][1:])
-    if batch != 1:
-        interpreter.resize_tensor_input(given["index"], shape)
-        interpreter.allocate_tensors()
+    interpreter = interpreter_of(content, **options)
     if image is None:
-        image = np.random.default_rng(batch).integers(-128, 128, shape).astype(np.int8)
-    interpreter.set_tensor(given["index"], image)
-    interpreter.invoke()
-    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+        (given,) = interpreter.get_input_details()
+        image = drawn_int8((batch, *given["shape"][1:]), batch)
+    return invoke(interpreter, image)[0]
 
 
 OURS = {"device": "simulator", "numerics": "exact", "log_level": "info"}

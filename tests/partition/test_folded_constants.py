@@ -7,16 +7,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import delegate
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
-from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.conv_2d import ConvOptions
 from delegate.options import Options
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions
+from tests.inferences import outputs
 
 IMAGE = (1, 5, 6, 8)
 KERNEL = (8, 1, 1, 8)
@@ -66,19 +65,10 @@ OPTIONS = {"float": "fp16", "device": "simulator", "deny_ops": "TANH"}
 
 
 def run(content: bytes, batch: int, **options: str) -> np.ndarray:
-    runtime = find_runtime()
-    plugins = [runtime.load_delegate(delegate.library_path(), options)] if options else []
-    interpreter = runtime.interpreter(content, plugins, reference_kernels=True)
-    (given,) = interpreter.get_input_details()
-    shape = (batch, *IMAGE[1:])
-    if batch != 1:
-        interpreter.resize_tensor_input(given["index"], shape)
-        interpreter.allocate_tensors()
-    image = np.random.default_rng(batch).integers(-8, 9, shape).astype(np.float32) / 8
-    interpreter.set_tensor(given["index"], image)
-    interpreter.invoke()
-    (made,) = interpreter.get_output_details()
-    return interpreter.get_tensor(made["index"])
+    rng = np.random.default_rng(batch)
+    image = rng.integers(-8, 9, (batch, *IMAGE[1:])).astype(np.float32) / 8
+    (made,) = outputs(content, image, **options)
+    return made
 
 
 def test_they_belong_to_the_partition_and_are_gone_from_compiled_models() -> None:

@@ -9,10 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import delegate
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
-from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
@@ -28,6 +26,7 @@ from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions
+from tests.inferences import drawn_int8, interpreter_of, invoke
 from tests.loops import for_each
 
 SCALE = Quantization((0.05,), (3,))
@@ -72,19 +71,11 @@ def run(model: bytes, batch: int, tmp_path, **options: str) -> list[np.ndarray]:
     """All outputs at ``batch`` images; without options on the CPU."""
     path = tmp_path / "model.tflite"
     path.write_bytes(model)
-    runtime = find_runtime()
-    given = {"device": "simulator", "numerics": "exact", **options}
-    plugins = [runtime.load_delegate(delegate.library_path(), given)] if options else []
-    interpreter = runtime.interpreter(path, plugins, reference_kernels=True)
+    if options:
+        options = {"device": "simulator", "numerics": "exact", **options}
+    interpreter = interpreter_of(path, **options)
     (details,) = interpreter.get_input_details()
-    shape = (batch, *details["shape"][1:])
-    if batch != 1:
-        interpreter.resize_tensor_input(details["index"], shape)
-        interpreter.allocate_tensors()
-    image = np.random.default_rng(batch).integers(-128, 128, shape).astype(np.int8)
-    interpreter.set_tensor(details["index"], image)
-    interpreter.invoke()
-    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+    return invoke(interpreter, drawn_int8((batch, *details["shape"][1:]), batch))
 
 
 def dense_model() -> bytes:
@@ -240,7 +231,7 @@ def test_arithmetic_is_the_runtimes(seed: int, tmp_path) -> None:
     model = arithmetic_model(seed)
     path = tmp_path / "model.tflite"
     path.write_bytes(model)
-    interpreter = find_runtime().interpreter(path, (), reference_kernels=True)
+    interpreter = interpreter_of(path)
     interpreter.invoke()
     graph = with_shape_constants(read_graph(model))
     for details in interpreter.get_output_details():

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from delegate.errors import ModelError
-from delegate.host.runtimes import find_runtime
 from delegate.model.flatbuffer_reader import FlatbufferReader
 from delegate.model.flatbuffer_tables import read_table, write_file
 from delegate.model.graph import DType
@@ -19,6 +18,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.sparse import Tree, encoded
 from rk3588_vision.quantization.float_model import SIGNATURE, FloatModel
 from tests.cli.conftest import MODEL as QUANTISED
+from tests.inferences import outputs
 from tests.quantization.float_models import SIDE, conv, two_heads
 from tests.shared_folder import MODELS, needs_models
 
@@ -26,13 +26,6 @@ from tests.shared_folder import MODELS, needs_models
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "float.tflite"
-
-
-def outputs(content: bytes, image: np.ndarray) -> list[np.ndarray]:
-    interpreter = find_runtime().interpreter(content)
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
-    interpreter.invoke()
-    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
 
 
 def image_for(model: FloatModel) -> np.ndarray:

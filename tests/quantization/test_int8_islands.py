@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
 from delegate.model.operator_options import Options
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.leaky_relu import LeakyReluOptions
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_vision.quantization.int8_islands import with_int8_islands
+from tests.inferences import outputs
 
 SHAPE = (1, 6, 5, 4)
 SOURCE, TARGET = Quantization((0.0625,), (3,)), Quantization((0.03125,), (-20,))
@@ -34,11 +34,8 @@ def model(op: str, options: Options | None = None, *, reads_twice: bool = False)
 
 
 def result(content: bytes) -> np.ndarray:
-    interpreter = find_runtime().interpreter(content, reference_kernels=True)
     values = np.random.default_rng(1).integers(-128, 128, SHAPE, np.int8)
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], values)
-    interpreter.invoke()
-    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    return outputs(content, values)[0]
 
 
 @pytest.mark.parametrize(

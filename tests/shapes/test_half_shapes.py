@@ -20,7 +20,8 @@ from delegate.options import Options
 from rk3588_conformance.builder import options as tables
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.half_judge import outside_bound
-from tests.ops.half_models import SIMULATED, half_interpreter, output_for
+from tests.inferences import outputs
+from tests.ops.half_models import SIMULATED
 from tests.shapes.test_shapes import MEASURED, Shape, measured_shapes
 
 QUICK_MACS = 2_000_000
@@ -72,8 +73,7 @@ def outside(model: bytes) -> list[str]:
     graph = read_graph(model)
     (index,) = graph.inputs
     x = np.random.default_rng(1).normal(size=graph.tensor(index).shape).astype(np.float32)
-    ours = output_for(half_interpreter(model), x)
-    return outside_bound(graph, {index: x}, [ours])
+    return outside_bound(graph, {index: x}, outputs(model, x, **SIMULATED))
 
 
 def is_planned(model: bytes) -> bool:

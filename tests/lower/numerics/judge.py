@@ -14,12 +14,11 @@ from unittest.mock import patch
 import numpy as np
 import numpy.typing as npt
 
-import delegate
 from delegate.host.delegation import collect_delegations
-from delegate.host.runtimes import find_runtime
 from delegate.lower import conv_stages
 from delegate.lower.numerics.prover import Proof
 from delegate.ops.shared import two_values
+from tests.inferences import interpreter_of, invoke, outputs
 
 Array = npt.NDArray[Any]
 
@@ -50,28 +49,13 @@ class Verdict:
 
 
 def judge(case: Case) -> Verdict:
-    runtime = find_runtime()
-    plugin = runtime.load_delegate(
-        delegate.library_path(), {"device": "simulator", "log_level": "error"}
-    )
     with collect_delegations() as found, recorded_proofs() as proofs:
-        ours = runtime.interpreter(case.model, [plugin])
+        ours = interpreter_of(case.model, device="simulator", log_level="error")
     if sum(facts.delegated_nodes for facts in found) == 0:
         (rejection,) = (r for facts in found for r in facts.rejections)
         return Verdict(rejection.rule)
-    module = runtime.module
-    theirs = module.Interpreter(
-        model_content=case.model, experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF
-    )
-    theirs.allocate_tensors()
-    results = []
-    for interpreter in (ours, theirs):
-        for details, values in zip(interpreter.get_input_details(), case.inputs, strict=True):
-            interpreter.set_tensor(details["index"], values)
-        interpreter.invoke()
-        output = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-        results.append(output.astype(np.int64))
-    distance = np.abs(results[0] - results[1])
+    result, expected = invoke(ours, *case.inputs)[0], outputs(case.model, *case.inputs)[0]
+    distance = np.abs(result.astype(np.int64) - expected)
     return Verdict(
         rule=None,
         worst=int(distance.max()),
