@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate._native import Executable
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
@@ -22,7 +21,7 @@ from rk3588_conformance.edge_grid import float_values
 from rk3588_conformance.reference import compute_all
 from tests.inferences import outputs
 from tests.loops import for_each
-from tests.ops.function_oracle import kernel_results
+from tests.ops.function_oracle import kernel_results, simulated
 
 FLOAT = DType.FLOAT32, None
 
@@ -40,8 +39,7 @@ def test_rounding_saturation_and_odd_numbers_are_the_kernels(scale: float, dtype
         inner = dtype, Quantization((float(np.float32(scale)),), (zero_point,))
         values = float_values(inner[1].scale, zero_point, dtype).reshape(1, 16, 16, 16)
         model = edged_model(values.shape, inner, before=FLOAT, after=FLOAT)
-        (compiled,) = compile_model(model, Options(numerics="exact")).partitions
-        (ours,) = Executable(compiled.program, "simulator").run([values])
+        ours = simulated(model, values)
         expected = kernel_results(model, values)
         np.testing.assert_array_equal(ours.view(np.int32), expected.view(np.int32))
         tensors = {0: values}
@@ -50,6 +48,7 @@ def test_rounding_saturation_and_odd_numbers_are_the_kernels(scale: float, dtype
                 found = compute_all(replace(graph, nodes=(node,)), tensors)
                 tensors[2 if node.op == "QUANTIZE" else 3] = found[node.outputs[0]]
         np.testing.assert_array_equal(tensors[3].view(np.int32), expected.view(np.int32))
+        (compiled,) = compile_model(model, Options(numerics="exact")).partitions
         (binding,) = parse(compiled.program).inputs
         levels = np.rint(expected / np.float32(inner[1].scale)) + zero_point
         np.testing.assert_array_equal(  # the reference of dumps
@@ -65,13 +64,11 @@ SEVERAL_BLOCKS = ((1, 67, 33, 35), (2, 41, 5, 123), (3, 9, 2, 600), (1, 300, 7, 
 def test_any_shape_and_unaligned_memory(shape: tuple[int, ...]) -> None:
     inner = DType.INT8, Quantization((0.1,), (5,))
     model = edged_model(shape, inner, before=FLOAT, after=FLOAT)
-    (compiled,) = compile_model(model, Options(numerics="exact")).partitions
     rng = np.random.default_rng(1)
     memory = np.empty(int(np.prod(shape)) * 4 + 1, np.uint8)
     values = memory[1:].view(np.float32).reshape(shape)
     values[...] = rng.normal(0, 9, shape)
-    (ours,) = Executable(compiled.program, "simulator").run([values])
-    np.testing.assert_array_equal(ours, kernel_results(model, values))
+    np.testing.assert_array_equal(simulated(model, values), kernel_results(model, values))
 
 
 @pytest.mark.parametrize("shape", [*SMALL, *SEVERAL_BLOCKS])
@@ -81,11 +78,10 @@ def test_float32_is_fp16_on_the_device_in_any_shape(shape: tuple[int, ...]) -> N
     y = builder.result("RELU", (x,), "y", shape, dtype=DType.FLOAT32)
     builder.output(y)
     options = Options.from_mapping({"numerics": "exact", "float": "fp16"}, {})
-    (compiled,) = compile_model(builder.build(), options).partitions
     values = np.random.default_rng(1).normal(0, 1, shape).astype(np.float32)
     large = np.random.default_rng(2).random(shape) < 0.001  # most blocks have none
     values[large] *= 1e5
-    (ours,) = Executable(compiled.program, "simulator").run([values])
+    ours = simulated(builder.build(), values, options=options)
     expected = np.clip(values, 0, 65504).astype(np.float16).astype(np.float32)
     np.testing.assert_array_equal(ours, expected)
 
@@ -106,8 +102,7 @@ def test_a_value_far_beyond_the_type_is_the_kernels_without_others_that_have_no_
 ) -> None:
     inner = DType.UINT8, Quantization((1.0,), (zero_point,))
     model = edged_model((1, 1, 4, 16), inner, before=FLOAT, after=FLOAT)
-    (compiled,) = compile_model(model, Options(numerics="exact")).partitions
     for step in (2.0**31 - 128, -(2.0**31) + 128, 2.0**30, 1e9):
         values = np.full((1, 1, 4, 16), step, np.float32)
-        (ours,) = Executable(compiled.program, "simulator").run([values])
+        ours = simulated(model, values)
         np.testing.assert_array_equal(ours, kernel_results(model, values))
