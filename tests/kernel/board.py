@@ -1,8 +1,8 @@
 """Boards without a board: folders with device nodes, and processes that meet them.
 
 The stand-in kernel (``tests/kernel/standin``) is preloaded into a Python process of its own, which
-runs a *worker* (a module ``tests.kernel.worker_*``) with JSON arguments and prints one JSON
-document. Its parent is a server that has everything imported.
+runs a *worker* (``work`` of a module ``tests.kernel.worker_*``) with JSON arguments and prints one
+JSON document. Its parent is a server that has everything imported.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Board:
         "live" there must be nothing.
         """
         done = self.python(
-            "-m", f"tests.kernel.worker_{worker}", json.dumps(arguments), timeout=timeout
+            "-m", "tests.kernel.work", worker, json.dumps(arguments), timeout=timeout
         )
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
         answer = json.loads(done.stdout.splitlines()[-1])

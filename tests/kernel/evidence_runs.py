@@ -34,7 +34,7 @@ def run(
     }
     environment = {"RK3588_SIM_BREAK": broken} if broken else {}
     done = board.python(
-        "-m", "tests.kernel.worker_evidence", json.dumps(given), timeout=560, **environment
+        "-m", "tests.kernel.work", "evidence", json.dumps(given), timeout=560, **environment
     )
     assert done.returncode == 0, done.stderr[-4000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

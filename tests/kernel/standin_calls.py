@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
-import sys
 from collections.abc import Iterator
-from typing import Any
 
 _library = ctypes.CDLL(None)
 for _name in ("calls", "live_files", "live_buffers", "live_mappings"):
@@ -63,18 +60,3 @@ def submits_by_mask() -> dict[int, int]:
     _library.standin_submits_by_mask.restype = ctypes.c_uint64
     counts = {mask: int(_library.standin_submits_by_mask(mask)) for mask in range(8)}
     return {mask: count for mask, count in counts.items() if count}
-
-
-def arguments() -> dict[str, Any]:
-    """The worker's arguments."""
-    found: dict[str, Any] = json.loads(sys.argv[1])
-    return found
-
-
-def report(document: Any) -> None:
-    """Print the worker's answer on the last line of its output; with what the stand-in objected
-    to, unless it is a list.
-    """
-    if isinstance(document, dict):
-        document = {**document, "violations": take_violations()}
-    print(json.dumps(document), flush=True)

@@ -23,9 +23,6 @@ def test_a_cut_after_every_task_is_reported(board: Board, version: str):
             [] if first else ["digits", "joined", "parts", "residual", "split inputs per channel"]
         )
         assert set(models) <= set(MODELS)
-        answer = board.work(
-            "cuts", device="rocket", graphs=graphs, models=models, options={},
-            timeout=3000,
-        )  # fmt: skip
+        answer = board.work("cuts", device="rocket", graphs=graphs, models=models, timeout=3000)
         assert answer["wrong"] == []
         assert answer["cuts"] == answer["tasks"] > answer["programs"]

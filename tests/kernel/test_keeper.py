@@ -52,7 +52,7 @@ def holding(board: Board, device: str = "rocket", **environ: str) -> Iterator[tu
     """A process with an open file, and its keepers."""
     arguments = json.dumps({"device": device, "what": "hold"})
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.kernel.worker_keeper", arguments],
+        [sys.executable, "-m", "tests.kernel.work", "keeper", arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
         env=board.environment | environ,
     ) as process:  # fmt: skip
@@ -105,7 +105,7 @@ def test_what_sandboxes_make_of_it(board, is_forbidden, count, said):
     options = {"device": "rocket", "log_level": "info"}
     arguments = {"what": "delegates", "options": options, "is_forbidden": is_forbidden}
     done = board.add_rocket().python(
-        "-m", "tests.kernel.worker_keeper", json.dumps(arguments),
+        "-m", "tests.kernel.work", "keeper", json.dumps(arguments),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"keepers": count, "violations": []}

@@ -118,7 +118,7 @@ def alive(board: Board, device: str, what: str) -> Iterator[None]:
     """A process that uses the device, killed at the end."""
     arguments = json.dumps({"device": device, "what": what})
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.kernel.worker_life", arguments],
+        [sys.executable, "-m", "tests.kernel.work", "life", arguments],
         stdout=subprocess.PIPE, text=True, cwd=ROOT, env=board.environment,
     ) as process:  # fmt: skip
         assert process.stdout is not None
@@ -156,7 +156,7 @@ def test_a_file_outlives_a_job_that_hangs(board):
 def test_a_wait_that_is_told_busy_goes_on(board):
     """EBUSY: the deadline had passed when the driver looked. Any other time it is not done yet."""
     done = board.add_rocket().python(
-        "-m", "tests.kernel.worker_life", json.dumps({"device": "rocket", "what": "run"}),
+        "-m", "tests.kernel.work", "life", json.dumps({"device": "rocket", "what": "run"}),
         faults="PREP_BO@1=EBUSY*3",
     )  # fmt: skip
     assert json.loads(done.stdout) == {"right": True, "violations": []}
@@ -166,7 +166,7 @@ def test_two_processes_never_drive_the_vendor_kernel_at_once(board):
     both(board)
     with alive(board, "rknpu", "hold"):
         other = board.python(
-            "-m", "tests.kernel.worker_life", json.dumps({"device": "rknpu", "what": "run"})
+            "-m", "tests.kernel.work", "life", json.dumps({"device": "rknpu", "what": "run"})
         )
         assert "another process uses the NPU" in other.stderr
         # The mainline kernel takes any number.
@@ -180,6 +180,6 @@ def test_two_processes_without_sysfs_share_the_lock_of_the_node(board):
     shutil.rmtree(board.root / "sys")
     with alive(board, "rknpu", "hold"):
         other = board.python(
-            "-m", "tests.kernel.worker_life", json.dumps({"device": "rknpu", "what": "run"})
+            "-m", "tests.kernel.work", "life", json.dumps({"device": "rknpu", "what": "run"})
         )
         assert "another process uses the NPU" in other.stderr

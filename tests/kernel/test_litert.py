@@ -28,7 +28,7 @@ def test_a_program_gives_the_simulators_bytes(board: Board, driver: str, chip: s
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_program_of_another_chip_is_refused_in_one_line(board: Board, driver: str) -> None:
     arguments = json.dumps({"device": driver, "chip": "rk3576"})
-    done = added(board, driver, "rk3588").python("-m", "tests.kernel.worker_litert", arguments)
+    done = added(board, driver, "rk3588").python("-m", "tests.kernel.work", "litert", arguments)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
     assert answer == {"status": FAILED, "equal": None, "violations": []}

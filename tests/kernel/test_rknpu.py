@@ -89,7 +89,7 @@ def test_a_program_that_exits_after_a_reset_keeps_the_device_until_the_npu_has_r
     board.add_rknpu(rest_ms=4000, reset_ms=10, hang_ms=60_000)
     start = time.monotonic()
     given = json.dumps({"what": "reopened", "exits": True})
-    done = board.python("-m", "tests.kernel.worker_rknpu", given)
+    done = board.python("-m", "tests.kernel.work", "rknpu", given)
     assert HANG in done.stdout
     assert time.monotonic() - start > 5
 
@@ -196,7 +196,7 @@ def test_both_nodes_of_the_device_are_one(board: Board):
     assert answer["files"] == 1
     with alive(board, "/dev/dri/card0", "hold"):
         done = board.python(
-            "-m", "tests.kernel.worker_life", json.dumps({"device": "rknpu", "what": "run"})
+            "-m", "tests.kernel.work", "life", json.dumps({"device": "rknpu", "what": "run"})
         )
         assert "another process uses the NPU" in done.stderr
 

@@ -10,7 +10,6 @@ from delegate import _native
 from delegate.errors import DeviceError
 from delegate.npu.program import parse, serialize
 from tests.kernel.small_models import MODELS, programs
-from tests.kernel.standin_calls import arguments, report
 
 CNA = 0x0201
 BANKS = 7
@@ -21,7 +20,7 @@ MORE = {
 """By register, what programs of the vendor's compiler for the second core have more."""
 
 
-def main() -> None:
+def work(device: str) -> dict[str, str]:
     (content,) = programs(MODELS["residual"](), chip="rk3576")
     program = parse(content)
     commands, *others = program.buffers
@@ -34,11 +33,7 @@ def main() -> None:
     moved = replace(program, buffers=(replace(commands, content=words.tobytes()), *others))
     problem = ""
     try:
-        _native.Executable(serialize(moved), device=arguments()["device"])
+        _native.Executable(serialize(moved), device=device)
     except DeviceError as error:
         problem = str(error)
-    report({"problem": problem})
-
-
-if __name__ == "__main__":
-    main()
+    return {"problem": problem}

@@ -6,25 +6,27 @@ all tasks of the job had run: then the results must be right.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from delegate import _native
 from delegate.errors import DeviceError
 from delegate.npu.program import parse
 from tests.kernel.small_models import MODELS, programs, random_inputs
-from tests.kernel.standin_calls import arguments, calls, report, set_faults
+from tests.kernel.standin_calls import calls, set_faults
 from tests.memory_graphs import memory_graph
 
 
 class Cuts:
     """One program on the device."""
 
-    def __init__(self, program: bytes, device: str, cores: str) -> None:
+    def __init__(self, program: bytes, device: str) -> None:
         simulator = _native.Executable(program, device="simulator")
         self.inputs = random_inputs(simulator, 1)
         self.other_inputs = random_inputs(simulator, 2)
         self.expected = simulator.run(self.inputs)
-        self.executable = _native.Executable(program, device=device, cores=cores)
+        self.executable = _native.Executable(program, device=device)
         self.tasks = len(parse(program).tasks)
 
     def is_right(self) -> bool:
@@ -55,15 +57,14 @@ class Cuts:
         return count, wrong
 
 
-def main() -> None:
-    given = arguments()
-    models = [(name, MODELS[name]()) for name in given.get("models", ())]
-    models += [(str(number), memory_graph(number)) for number in range(*given["graphs"])]
+def work(device: str, graphs: list[int], models: list[str]) -> dict[str, Any]:
+    contents = [(name, MODELS[name]()) for name in models]
+    contents += [(str(number), memory_graph(number)) for number in range(*graphs)]
     found = {"cuts": 0, "tasks": 0, "submits": 0, "programs": 0}
     wrong = []
-    for name, model in models:
-        for program in programs(model, **given.get("options", {})):
-            cuts = Cuts(program, given["device"], given.get("options", {}).get("cores", "auto"))
+    for name, model in contents:
+        for program in programs(model):
+            cuts = Cuts(program, device)
             count, failures = cuts.reported()
             found["programs"] += 1
             found["tasks"] += cuts.tasks
@@ -72,8 +73,4 @@ def main() -> None:
             if count != cuts.tasks and not failures:
                 wrong.append(f"model {name}: {count} cuts of {cuts.tasks} tasks")
     set_faults()
-    report({**found, "wrong": wrong})
-
-
-if __name__ == "__main__":
-    main()
+    return {**found, "wrong": wrong}

@@ -21,7 +21,7 @@ from delegate.host.delegated import DelegatedModel
 from delegate.options import Options
 from tests.kernel.model_results import differences, inputs_of
 from tests.kernel.small_models import MODELS
-from tests.kernel.standin_calls import arguments, calls, report, set_faults
+from tests.kernel.standin_calls import calls, set_faults
 
 Arrays = Sequence[npt.NDArray[Any]]
 
@@ -42,19 +42,21 @@ def worst(found: Arrays, wanted: Arrays) -> float:
     return max(float(np.abs(a.astype(np.float64) - b).max(initial=0.0)) for a, b in pairs)
 
 
-def main() -> None:
-    given = arguments()
-    options = {"device": given["device"], "verify": "sim", **given.get("options", {})}
+def work(
+    models: list[str], options: dict[str, str], folder: str, device: str, count_invoke: bool,
+    break_in_use: str, reference: str,
+) -> dict[str, Any]:  # fmt: skip
+    options = {"device": device, "verify": "sim", **options}
     answer = {}
-    for number, name in enumerate(given["models"]):
-        path = path_of(name, Path(given["folder"]))
+    for number, name in enumerate(models):
+        path = path_of(name, Path(folder))
         set_faults()
         start = time.perf_counter()
         error = ""
         try:
             # As the reference, so that what differs from it is the delegate's.
             model = DelegatedModel.load(
-                path, Options.from_mapping(options), reference_kernels=bool(given.get("reference"))
+                path, Options.from_mapping(options), reference_kernels=bool(reference)
             )
         except DelegateError as problem:
             answer[name] = {"error": str(problem)}
@@ -62,24 +64,24 @@ def main() -> None:
         seconds = time.perf_counter() - start
         submits = calls().get("SUBMIT", 0)
         arrays = inputs_of(model.inputs)
-        if given.get("break_in_use"):
-            os.environ["RK3588_SIM_BREAK"] = given["break_in_use"]
+        if break_in_use:
+            os.environ["RK3588_SIM_BREAK"] = break_in_use
         outputs: list[npt.NDArray[Any]] = []
         start = time.perf_counter()
         try:
             # With nothing delegated it is the reference, which takes minutes.
-            if model.delegation.delegated_nodes or not given.get("reference"):
+            if model.delegation.delegated_nodes or not reference:
                 outputs = [output.copy() for output in model.run(arrays)]
         except DelegateError as problem:
             error = str(problem)
         invoke_seconds = time.perf_counter() - start
         compared: dict[str, float] = {}
-        if not error and given.get("reference") and outputs:
-            compared = differences(outputs, given["reference"], number)
-        elif not error and not given.get("reference"):
+        if not error and reference and outputs:
+            compared = differences(outputs, reference, number)
+        elif not error and not reference:
             compared = {"worst": against_simulator(path, options, model, arrays, outputs)}
         set_faults()
-        if not error and given.get("count_invoke"):
+        if not error and count_invoke:
             model.run(arrays)
         answer[name] = {
             **compared,
@@ -94,7 +96,7 @@ def main() -> None:
             "reasons": sorted({item.detail for item in model.delegation.rejections}),
             "sums": [int(output.astype(np.int64).sum()) for output in outputs],
         }
-    report(answer)
+    return answer
 
 
 def against_simulator(
@@ -106,7 +108,3 @@ def against_simulator(
     first = worst(outputs, healthy.run(arrays))
     others = [np.flip(array).copy() for array in arrays]
     return max(first, worst(model.run(others), healthy.run(others)))
-
-
-if __name__ == "__main__":
-    main()

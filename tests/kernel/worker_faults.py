@@ -15,7 +15,7 @@ from delegate import _native
 from delegate.errors import DeviceError
 from delegate.npu.program import build_program, serialize
 from tests.kernel.small_models import random_inputs
-from tests.kernel.standin_calls import arguments, calls, live, report, set_faults, take_violations
+from tests.kernel.standin_calls import calls, live, set_faults, take_violations
 from tests.npu.sample_programs import chain_partition
 
 ERRORS = ("ENODEV", "EACCES", "EBUSY", "ENOMEM", "EINTR", "EAGAIN", "EINVAL", "ENOSPC", "EIO")
@@ -128,14 +128,8 @@ def time_out(scenario: Scenario) -> dict[str, object]:
     }  # fmt: skip
 
 
-def main() -> None:
-    given = arguments()
-    scenario = Scenario(given["device"])
+def work(device: str) -> list[dict[str, object]]:
+    scenario = Scenario(device)
     scenario.life()  # what a process does only once
     results = [scenario.try_fault(*each) for each in scenario.combinations()]
-    results.append(time_out(scenario))
-    report(results)
-
-
-if __name__ == "__main__":
-    main()
+    return [*results, time_out(scenario)]

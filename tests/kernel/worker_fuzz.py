@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from delegate.insight.capture import Capture
 from delegate.insight.program_capture import capture_of_program
 from delegate.npu.program import build_program, checksum_position, serialize
 from tests.kernel.small_models import random_inputs
-from tests.kernel.standin_calls import arguments, live, report
+from tests.kernel.standin_calls import live
 from tests.npu.sample_programs import chain_partition
 
 TIMEOUT_MS = 20_000
@@ -62,23 +63,21 @@ def run_capture(capture: Capture, device: str) -> str:
     return "ran"
 
 
-def main() -> None:
-    given = arguments()
-    rng = np.random.default_rng(given["seed"])
-    device = given["device"]
+def work(device: str, seed: int, streams: int, programs: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
     program = build_program(chain_partition(), "test")
     healthy = serialize(program)
     simulated = _native.Executable(healthy, device="simulator")
     inputs = random_inputs(simulated, 0)
     capture = capture_of_program(program, inputs, simulated.run(inputs), "test")
     counts: dict[str, int] = {}
-    for _ in range(given["streams"]):
+    for _ in range(streams):
         words = capture.contents["regcmd"].copy().view(np.uint64)
         spoil_words(words, rng)
         contents = {**capture.contents, "regcmd": words.view(np.uint8)}
         outcome = run_capture(dataclasses.replace(capture, contents=contents), device)
         counts[f"stream {outcome}"] = counts.get(f"stream {outcome}", 0) + 1
-    for _ in range(given["programs"]):
+    for _ in range(programs):
         try:
             executable = _native.Executable(
                 spoiled_program(healthy, rng), device=device, timeout_ms=TIMEOUT_MS
@@ -91,8 +90,4 @@ def main() -> None:
             outcome = "refused" if "refused before" in str(error) else f"error: {error}"
         counts[f"program {outcome}"] = counts.get(f"program {outcome}", 0) + 1
     executable = None
-    report({"counts": counts, "live": live()})
-
-
-if __name__ == "__main__":
-    main()
+    return {"counts": counts, "live": live()}

@@ -15,7 +15,6 @@ import delegate
 from delegate import _native
 from delegate.host.runtimes import find_runtime
 from delegate.npu.program import build_program, serialize
-from tests.kernel.standin_calls import arguments, report
 from tests.npu.sample_programs import chain_partition
 from tools.board.keepers import descriptors, keepers, wait_for_end
 
@@ -154,20 +153,13 @@ def delegates(options: dict[str, str], is_forbidden: bool) -> dict[str, Any]:
     return {"keepers": len(ours() - others)}
 
 
-def main() -> None:
-    given = arguments()
-    what = given["what"]
+def work(what: str, device: str = "", **given: Any) -> Any:
     if what == "delegates":
-        report(delegates(given["options"], given["is_forbidden"]))
-        return
-    files = Files(given["device"])
+        return delegates(**given)
+    files = Files(device)
     if what == "hold":
         files.add()
         print(*files.keepers(), flush=True)
         sys.stdin.read()
         os._exit(0)
-    report({"one": one, "several": several, "fork": fork}[what](files))
-
-
-if __name__ == "__main__":
-    main()
+    return {"one": one, "several": several, "fork": fork}[what](files)

@@ -5,6 +5,7 @@ that is cut in two.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from delegate.chip.rk3588.registers import REGISTERS
 from delegate.insight.program_capture import capture_of_program
 from delegate.npu.program import build_program, serialize
 from tests.kernel.small_models import random_inputs
-from tests.kernel.standin_calls import arguments, live, report
+from tests.kernel.standin_calls import live
 from tests.kernel.worker_fuzz import run_capture
 from tests.npu.sample_programs import chain_partition
 
@@ -21,14 +22,13 @@ TAIL_WORDS = 4
 CHANNELS = ("DPU.DATA_CUBE_CHANNEL", "DPU.WDMA_SIZE_0", "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL")
 
 
-def main() -> None:
-    given = arguments()
+def work(device: str) -> dict[str, Any]:
     program = build_program(chain_partition(), "test")
     simulated = _native.Executable(serialize(program), device="simulator")
     inputs = random_inputs(simulated, 0)
     capture = capture_of_program(program, inputs, simulated.run(inputs), "test")
     words = capture.contents["regcmd"].copy().view(np.uint64)
-    answer = {"whole": run_capture(capture, given["device"])}
+    answer = {"whole": run_capture(capture, device)}
 
     def first_word(task: int) -> int:
         return program.tasks[task].regcmd_offset // 8
@@ -49,7 +49,7 @@ def main() -> None:
 
     def outcome() -> str:
         contents = {**capture.contents, "regcmd": words.view(np.uint8)}
-        return run_capture(dataclasses.replace(capture, contents=contents), given["device"])
+        return run_capture(dataclasses.replace(capture, contents=contents), device)
 
     complete = body.copy()
     # The first task's 32 channels instead of 16: two surfaces, where OUTPUT has one.
@@ -63,8 +63,4 @@ def main() -> None:
     words[tail] = 0
     words[tail + 1] &= np.uint64(0xFFFF_0000_0000_FFFF)
     answer["inherits across kicks"] = outcome()
-    report({**answer, "live": live()})
-
-
-if __name__ == "__main__":
-    main()
+    return {**answer, "live": live()}

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from delegate._native import Executable
 from tests.hosts.litert_standin import OK, POINTER, Dispatch, Runtime, compiled_digits
-from tests.kernel.standin_calls import arguments, report
 
 
-def main() -> None:
-    given = arguments()
-    program, *_ = compiled_digits(given["chip"])
-    dispatch = Dispatch(Runtime(opaque=f"device={given['device']}".encode()))
+def work(device: str, chip: str) -> dict[str, Any]:
+    program, *_ = compiled_digits(chip)
+    dispatch = Dispatch(Runtime(opaque=f"device={device}".encode()))
     assert dispatch.initialize() == OK
-    status, device = dispatch.create_device()
+    status, handle = dispatch.create_device()
     assert status == OK
-    assert device
-    status, invocation = dispatch.create_invocation(device, program, 1, 1)
+    assert handle
+    status, invocation = dispatch.create_invocation(handle, program, 1, 1)
     is_equal = None
     if invocation:
         simulated = Executable(program, "simulator")
@@ -25,14 +25,10 @@ def main() -> None:
         picture = np.random.default_rng(5).integers(-128, 127, shape).astype(kind)
         (expected,) = simulated.run([picture])
         for side, array in (("input", picture), ("output", 0 * expected)):
-            handle = dispatch.register(device, array)
-            assert dispatch.attach(side, invocation, 0, handle) == OK
+            buffer = dispatch.register(handle, array)
+            assert dispatch.attach(side, invocation, 0, buffer) == OK
         assert dispatch.status("invoke", POINTER(invocation)) == OK
         is_equal = dispatch.runtime.buffers[1].tobytes() == expected.tobytes()
         dispatch.status("invocation_destroy", POINTER(invocation))
-    dispatch.status("device_destroy", POINTER(device))
-    report({"status": status, "equal": is_equal})
-
-
-if __name__ == "__main__":
-    main()
+    dispatch.status("device_destroy", POINTER(handle))
+    return {"status": status, "equal": is_equal}

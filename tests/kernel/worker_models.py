@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,8 @@ from tests.kernel.model_results import inputs_of, outputs_of
 from tests.kernel.small_models import MODELS
 from tests.kernel.standin_calls import (
     allocations,
-    arguments,
     calls,
     live,
-    report,
     set_faults,
 )
 
@@ -30,24 +29,26 @@ def allocations_of_the_runtime(runtime: Runtime) -> int:
     return counted[0]
 
 
-def main() -> None:
-    given = arguments()
+def work(
+    device: str, models: list[str], options: dict[str, str] | None = None,
+    simulator: dict[str, str] | None = None, invokes: int = 3,
+) -> dict[str, Any]:  # fmt: skip
     runtime = find_runtime()
     own = allocations_of_the_runtime(runtime)
     answer = {}
-    for name in given["models"]:
+    for name in models:
         content = MODELS[name]() if name in MODELS else Path(name).read_bytes()
         runs = {}
         requests: list[dict[str, int]] = []
         memory: list[int] = []
-        for device in (given["device"], "simulator"):
-            options = {"device": device, "timeout_ms": "120000", **given.get("options", {})}
-            if device == "simulator":
-                options |= given.get("simulator", {})
-            plugin = runtime.load_delegate(delegate.library_path(), options)
+        for target in (device, "simulator"):
+            chosen = {"device": target, "timeout_ms": "120000", **(options or {})}
+            if target == "simulator":
+                chosen |= simulator or {}
+            plugin = runtime.load_delegate(delegate.library_path(), chosen)
             interpreter = runtime.interpreter(content, [plugin])
             outputs = []
-            for seed in range(given.get("invokes", 3)):
+            for seed in range(invokes):
                 details = interpreter.get_input_details()
                 for item, values in zip(details, inputs_of(details, seed), strict=True):
                     interpreter.set_tensor(item["index"], values)
@@ -57,7 +58,7 @@ def main() -> None:
                 memory.append(counted[0] - own)
                 requests.append(calls())
                 outputs.append(outputs_of(interpreter))
-            runs[device] = outputs
+            runs[target] = outputs
             del interpreter, plugin
         equal = all(
             np.array_equal(ours, theirs, equal_nan=True)
@@ -65,8 +66,4 @@ def main() -> None:
             for ours, theirs in zip(one, other, strict=True)
         )
         answer[name] = {"equal": equal, "requests": requests, "allocations": memory}
-    report({"models": answer, "live": live()})
-
-
-if __name__ == "__main__":
-    main()
+    return {"models": answer, "live": live()}

@@ -22,10 +22,8 @@ from delegate.npu.program import build_program, serialize
 from rk3588_conformance.builder.single_op import conv_model
 from tests.kernel.small_models import MODELS, random_inputs
 from tests.kernel.standin_calls import (
-    arguments,
     calls,
     live,
-    report,
     set_faults,
     submits_by_mask,
     take_violations,
@@ -260,29 +258,12 @@ def shared(given: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def main() -> None:
-    given = arguments()
-    what = given["what"]
+def work(what: str, **given: Any) -> dict[str, Any]:
     start = time.monotonic()
-    if what == "streams":
-        answer = streams(given)
-    elif what == "answers":
+    ways = {"streams": streams, "runs": several_runs, "powered": powered, "reopened": reopened,
+            "shared": shared, "counted": counted}  # fmt: skip
+    if what == "answers":
         answer = answers("/dev/dri/renderD128")
-    elif what == "nodes":
-        answer = two_nodes()
-    elif what == "powered":
-        answer = powered(given)
-    elif what == "reopened":
-        answer = reopened(given)
-    elif what == "shared":
-        answer = shared(given)
-    elif what == "counted":
-        answer = counted(given)
     else:
-        answer = several_runs(given)
-    seconds = time.monotonic() - start
-    report({**answer, "masks": submits_by_mask(), "seconds": seconds})
-
-
-if __name__ == "__main__":
-    main()
+        answer = two_nodes() if what == "nodes" else ways[what](given)
+    return {**answer, "masks": submits_by_mask(), "seconds": time.monotonic() - start}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -10,23 +11,23 @@ import delegate
 from delegate.host.runtimes import find_runtime
 from tests.kernel.model_results import outputs_of, run_on
 from tests.kernel.small_models import MODELS
-from tests.kernel.standin_calls import arguments, live, report, submits_by_mask
+from tests.kernel.standin_calls import live, submits_by_mask
 
 SEEDS = 3
 
 
-def main() -> None:
-    given = arguments()
+def work(
+    device: str, cores: str, threads: int, invokes: int, models: list[str], chip: str = ""
+) -> dict[str, Any]:
     runtime = find_runtime()
-    models = {name: MODELS[name]() for name in given["models"]}
+    contents = {name: MODELS[name]() for name in models}
 
-    def interpreter(name, device):
-        options = {"device": device, "timeout_ms": "120000", "cores": given["cores"]}
-        if device == "simulator" and "chip" in given:
-            options["chip"] = given["chip"]
-            options["cores"] = "auto"
+    def interpreter(name, own):
+        options = {"device": own, "timeout_ms": "120000", "cores": cores}
+        if own == "simulator" and chip:
+            options |= {"chip": chip, "cores": "auto"}
         plugin = runtime.load_delegate(delegate.library_path(), options)
-        return runtime.interpreter(models[name], [plugin])
+        return runtime.interpreter(contents[name], [plugin])
 
     def invoke(item, seed):
         run_on(item, seed)
@@ -39,15 +40,15 @@ def main() -> None:
 
     failures: list[str] = []
     files: list[int] = []
-    gate = threading.Barrier(given["threads"])
+    gate = threading.Barrier(threads)
 
-    def work(thread):
+    def one(thread):
         try:
-            own = {name: interpreter(name, given["device"]) for name in models}
+            own = {name: interpreter(name, device) for name in models}
             gate.wait()
             files.append(live()[0])
-            for i in range(given["invokes"]):
-                name = list(models)[(thread + i) % len(models)]
+            for i in range(invokes):
+                name = models[(thread + i) % len(models)]
                 seed = (thread * 7 + i) % SEEDS
                 for ours, theirs in zip(invoke(own[name], seed), expected[name][seed], strict=True):
                     if not np.array_equal(ours, theirs):
@@ -56,19 +57,9 @@ def main() -> None:
             failures.append(f"thread {thread}: {error}")
             gate.abort()
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(given["threads"])]
-    for thread in threads:
+    running = [threading.Thread(target=one, args=(i,)) for i in range(threads)]
+    for thread in running:
         thread.start()
-    for thread in threads:
+    for thread in running:
         thread.join()
-    report(
-        {
-            "failures": failures,
-            "files": max(files, default=0),
-            "masks": submits_by_mask(),
-        }
-    )
-
-
-if __name__ == "__main__":
-    main()
+    return {"failures": failures, "files": max(files, default=0), "masks": submits_by_mask()}

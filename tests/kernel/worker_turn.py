@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ import delegate
 from delegate.host.runtimes import find_runtime
 from tests.kernel.board import ROCKET_NODE
 from tests.kernel.small_models import MODELS
-from tests.kernel.standin_calls import arguments, report
 
 # A shared lock: what asks for the node alone has to wait for it, what shares it as well would not.
 _HOLD = """
@@ -25,18 +25,17 @@ with open(sys.argv[1]) as node:
 """
 
 
-def main() -> None:
-    given = arguments()
+def work(device: str, model: str, held_ms: int, timeout_ms: int) -> dict[str, Any]:
     runtime = find_runtime()
-    options = {"device": given["device"], "timeout_ms": str(given["timeout_ms"])}
+    options = {"device": device, "timeout_ms": str(timeout_ms)}
     plugin = runtime.load_delegate(delegate.library_path(), options)
-    interpreter = runtime.interpreter(MODELS[given["model"]](), [plugin])
+    interpreter = runtime.interpreter(MODELS[model](), [plugin])
     for details in interpreter.get_input_details():
         zeros = np.zeros(details["shape"], details["dtype"])
         interpreter.set_tensor(details["index"], zeros)
     interpreter.invoke()
     node = os.path.join(os.environ["RK3588_STANDIN_ROOT"], ROCKET_NODE)
-    command = [sys.executable, "-c", _HOLD, node, str(given["held_ms"] / 1000)]
+    command = [sys.executable, "-c", _HOLD, node, str(held_ms / 1000)]
     alone = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=alone) as holder:
         assert holder.stdout is not None
@@ -46,11 +45,7 @@ def main() -> None:
             interpreter.invoke()
         except RuntimeError as error:
             problem = str(error)
-        held_ms = (time.monotonic() - since) * 1000
+        waited_ms = (time.monotonic() - since) * 1000
         holder.terminate()
     interpreter.invoke()  # a turn that nobody waited for long enough is not lost
-    report({"problem": problem, "held_ms": held_ms})
-
-
-if __name__ == "__main__":
-    main()
+    return {"problem": problem, "held_ms": waited_ms}
