@@ -231,7 +231,7 @@ _ORDERS = {"swapped": ((0, 1, 3, 2), (0, 1, 3, 2)), "heads": ((0, 2, 3, 1), (0, 
     adj=("none", "x", "y", "xy"),
 )
 def _turned_products(net: Net, v: Values) -> int:
-    """Products of heads, as attention has them, beside transposes that exchange rows and columns."""
+    """Products of heads, as of attention, beside transposes that exchange rows and columns."""
     axes, behind = _ORDERS[v.order]
     numbers = [Quantization(net.drawn(DType.INT8).scales, (point,)) for point in _POINTS["low"]]
     operands = []

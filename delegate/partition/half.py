@@ -66,7 +66,7 @@ def _folded(graph: Graph) -> dict[int, Tensor]:
     changing = {*graph.inputs, *(t for node in graph.nodes for t in node.outputs)}
     changing.update(tensor.index for tensor in graph.tensors if tensor.is_variable)
     found = {index: graph.tensor(index) for index in graph.folded}
-    whole = [n for n in graph.nodes if len(n.outputs) == 1 and min(*n.inputs, *n.outputs) >= 0]
+    whole = [n for n in graph.nodes if len(n.outputs) == 1 and min((*n.inputs, *n.outputs)) >= 0]
     records = {n.index: OPERATORS.get(n.op) for n in whole if n.outputs[0] not in found}
     left = [n for n in whole if (record := records.get(n.index)) and record.folds is not None]
     while left:

@@ -395,7 +395,7 @@ def test_what_bring_up_proves_is_used_from_then_on(board: Board, kernel: str):
 def test_a_proof_ends_where_the_form_fails(board: Board):
     board.add_rocket()
     command(board, "bring-up", "--device", "rocket", "--json")
-    broken = run(board, "product", verify="auto", broken=NO_DENSE)["product"]
+    broken = run(board, "product", verify="auto", broken="dense:task:zeros")["product"]
     assert broken["rules"] == ["form_is_known"]
     assert set(off(board).values()) < set(states(board).values())
 

@@ -17,6 +17,7 @@ from rk3588_conformance.builder.layers import Arithmetic, fully_connected
 from rk3588_conformance.builder.products import computed_product, covering
 from rk3588_conformance.reference import weighted
 from rk3588_conformance.reference.arithmetic import Call
+from tests.lower.reference import differences
 from tests.lower.test_aliases import run
 
 SIZES = ((17, 31), (34, 96), (65, 130), (40, 200), (96, 512), (33, 1100))

@@ -17,6 +17,7 @@ from rk3588_conformance.builder.layers import Window, conv, depthwise
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.conv_grid import dilated, moved
 from rk3588_conformance.net import Net
+from rk3588_conformance.random_layers import Numbers
 from tests.inferences import drawn_int8, interpreter_of, invoke
 
 SCALE = Quantization((0.05,), (3,))
