@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.model.graph import Quantization
+from delegate.model.graph import DType, Quantization
 from delegate.model.operator_options import Options
 from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
@@ -132,6 +132,46 @@ _chains = layer_grid(
     first=_OPS,
     second=_OPS,
 )(_layer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Real:
+    """A function of float32. ``power``: of the input's scale, which the output's goes with.
+    ``from_low``: kernels leave results of negative values undefined.
+    """
+
+    name: str
+    power: float
+    from_low: bool
+
+
+_REALS = {one.name: one for one in (_Real("NEG", 1.0, False), _Real("SQRT", 0.5, True))}
+
+
+def _ranged(rng: np.random.Generator, v: Values) -> Quantization:
+    drawn = draw_quantization(rng, v.dtype)
+    low = LIMITS[v.dtype][0]
+    return Quantization(drawn.scales, (low,)) if _REALS[v.op].from_low else drawn
+
+
+@layer_grid(
+    "RealFunctions.Op/",
+    input_values=_all_values,
+    input_quantization=_ranged,
+    shape=_VALUES,
+    op=tuple(_REALS),
+    draw=_DRAWS,
+)
+def _real_values(net: Net, v: Values) -> int:
+    """A function of float32 between DEQUANTIZE and QUANTIZE."""
+    shape = net.spec(net.x).shape
+    real, made = (net.tensor(name, shape, DType.FLOAT32) for name in ("real", "function"))
+    net.operator("DEQUANTIZE", (net.x,), (real,))
+    net.operator(v.op, (real,), (made,))
+    scale = net.scaling(net.x).scale ** _REALS[v.op].power * 10 ** net.rng.uniform(-1, 1)
+    low, high = LIMITS[v.dtype]
+    result = one_scale(float(scale), int(net.rng.integers(low, high + 1)))
+    return net.result("QUANTIZE", (made,), "result", quantization=result, dtype=v.dtype)
 
 
 _SLOPES = {

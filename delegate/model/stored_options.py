@@ -43,12 +43,14 @@ _SPANS = {
     54: (),  # PRELU
     55: (),  # MAXIMUM
     57: (),  # MINIMUM
+    59: (),  # NEG
     60: (),  # PADV2
     65: (),  # SLICE
     67: ((0, 4), (4, 4), (8, 4), (12, 4)),  # TRANSPOSE_CONV
     69: (),  # TILE
     70: (),  # EXPAND_DIMS
     74: ((0, 1),),  # SUM
+    75: (),  # SQRT
     76: (),  # RSQRT
     77: (),  # SHAPE
     81: ((0, 1),),  # REDUCE_PROD

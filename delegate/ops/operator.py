@@ -279,8 +279,9 @@ class Operator:
     ``computed`` the one for weights that are no constant, which are feature maps there; see ``of``.
     ``folds``: its result where that follows from constants alone; None: not known. ``folds_once``:
     the runtime's kernel keeps that result from the first inference on. ``ranges``: the ends of its
-    float32 results by those of its inputs; None: anything. ``turn``: how a product beside the node
-    does a part of it; ``exchange``: the product that takes the operand at a place, or gives its
+    float32 results by those of its inputs; None: anything. ``is_real``: its node computes float32
+    between 8-bit tensors, see ``shared.real_functions``. ``turn``: how a product beside it does a
+    part of it; ``exchange``: the product that takes the operand at a place, or gives its
     result, with rows and columns exchanged. ``is_dear``: its tasks are many for what
     they compute, so that the CPU keeps it wherever that is faster, by however little.
     """
@@ -312,6 +313,7 @@ class Operator:
     folds_once: bool = False
     ranges: Ranges | None = None
     is_dear: bool = False
+    is_real: bool = False
     turn: Callable[[GraphFacts, Node], Turn | None] | None = None
     exchange: Callable[[Node, int], Node] | None = None
 

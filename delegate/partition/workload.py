@@ -41,6 +41,7 @@ from delegate.partition.aliases import (
 )
 from delegate.partition.heads import unfold_heads
 from delegate.partition.host_layout import Applied, Placed, host_layout_of
+from delegate.partition.real_functions import join_real_functions
 from delegate.partition.rewriting import Rewritten
 from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal, facts_of
 from delegate.partition.siblings import join_siblings
@@ -87,7 +88,8 @@ def _operations(facts: GraphFacts, plan: PartitionPlan) -> Iterator[Operation]:
         operator = record_of(graph, node)
         if node.index in functions.chains:
             chain, table = functions.chains[node.index], functions.tables[node.index]
-            yield _table(node, chain.nodes, chain.source, node.outputs[0], table)
+            members = tuple(n for i in chain.nodes for n in plan.before.get(i, (i,)))
+            yield _table(node, members, chain.source, node.outputs[0], table)
         elif operator.movement is Movement.KEEP:
             if node.index in reordered:
                 yield reordered[node.index]
@@ -180,6 +182,9 @@ def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionP
     """
     found = Rewritten(graph, partition, {})
     operators = [record_of(graph, graph.node(index)) for index in partition.nodes]
+    if any(operator.is_real for operator in operators):
+        found = join_real_functions(found, chip)
+    joined = found
     convolutions = operators.count(CONVOLUTION)
     if any(operator.turn is not None for operator in operators):
         found = turn_products(found, chip)
@@ -187,8 +192,8 @@ def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionP
         found = unfold_heads(found, chip, _are_taken)
     if convolutions > 1:
         found = join_siblings(found, chip, _free_nodes)
-    if found.graph is not graph:
-        given = _planned(Rewritten(graph, partition, {}))
+    if found.graph is not joined.graph:
+        given = _planned(joined)
         if given.refusals:
             return given
     if convolutions > 1:

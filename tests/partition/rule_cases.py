@@ -265,6 +265,10 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(quotient(), 1, constant=None), "is [1], or computed"),
         (lambda: with_output(quotient(), shape=(1, 3, 2, 5)), "the output [1, 3, 2, 5]"),
     ],
+    "between_eight_bits": [
+        (lambda: function("NEG"), "is INT8"),
+        (lambda: function("NEG", dtype=DType.FLOAT32), "it does not"),
+    ],
     "int8_features": [(lambda: function("EXP", dtype=DType.UINT8), "is UINT8")],
     "slope_not_negative": [
         (lambda: with_options(leaky(), alpha=-0.5), "it is -0.5"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,15 @@ def runtime_epochs(graph: Graph, supported: frozenset[int]) -> list[list[int]]:
         if not members:
             return epochs
         epochs.append(members)
+
+
+def test_a_node_without_inputs_stays_on_the_cpu() -> None:
+    graph = read_graph(conv_conv_add_model(np.random.default_rng(3), 5, 9, 16, 24, 3, 3))
+    empty = replace(graph.nodes[-1], inputs=())
+    damaged = replace(graph, nodes=(*graph.nodes[:-1], empty))
+    result = compile_model(damaged, Options.from_mapping({"deny_ops": ""}, {}))
+    rules = {one.node: one.rule for one in result.rejections}
+    assert rules[empty.index] == "tensors_as_defined"
 
 
 def shuffled(graph: Graph, seed: int) -> Graph:

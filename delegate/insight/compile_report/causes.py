@@ -84,6 +84,7 @@ _BY_RULE: Final = {
     "static_shapes": SHAPES,
     "not_behind_dynamic_shapes": SHAPES,
     "host_converts": _EDGES,
+    "between_eight_bits": _EDGES,
     "resized_by_power_of_two": _RESIZE,
     "resized_by_whole_factors": _RESIZE,
     "feature_rank": _RANK,
