@@ -12,7 +12,6 @@ from delegate.ops.operator import HostValues, Lowering, Operator, Role, Side
 from delegate.ops.shared import common
 from delegate.ops.shared.functions import same_shapes
 from delegate.ops.shared.host_values import affine_of, float32_output, quantised_input
-from delegate.ops.shared.image_rules import rank_in_range
 
 
 def _host_values(graph: Graph, node: Node, side: Side) -> HostValues | None:
@@ -42,7 +41,7 @@ OPERATOR = Operator(
         float32_output,
         *common.BEHIND_TYPES,
         *common.QUANTIZATION,
-        rank_in_range,
+        common.rank_in_range,
         same_shapes,
     ),
 )

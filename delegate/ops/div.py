@@ -27,7 +27,6 @@ from delegate.ops.shared.fixed_point import (
     multiplier_of,
 )
 from delegate.ops.shared.functions import activated, quantizations_of
-from delegate.ops.shared.image_rules import rank_in_range
 
 _ONE_BITS = 29
 """A fixed-point number with two bits above the unit, in which the kernel iterates."""
@@ -104,5 +103,11 @@ OPERATOR = Operator(
     options=DivOptions,
     inputs=(Role.OPERAND, Role.OPERAND),
     function=quotient,
-    rules=(*common.FIRST, *common.QUANTIZATION, rank_in_range, uint8_features, divisor_constant),
+    rules=(
+        *common.FIRST,
+        *common.QUANTIZATION,
+        common.rank_in_range,
+        uint8_features,
+        divisor_constant,
+    ),
 )

@@ -28,7 +28,6 @@ from delegate.ops.shared.fixed_point import (
     multiply,
 )
 from delegate.ops.shared.functions import plan_table, product_factor, requantized, scale_of
-from delegate.ops.shared.image_rules import rank_in_range
 from delegate.ops.shared.moving import map_between, task_plan
 
 
@@ -111,7 +110,7 @@ OPERATOR = Operator(
     inputs=(Role.OPERAND, Role.OPERAND),
     plan=plan,
     function=prelu,
-    rules=(*common.FIRST, *common.QUANTIZATION, rank_in_range, slopes_constant),
+    rules=(*common.FIRST, *common.QUANTIZATION, common.rank_in_range, slopes_constant),
     half=half,
 )
 

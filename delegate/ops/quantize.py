@@ -19,7 +19,6 @@ from delegate.ops.shared.host_values import (
     quantised_or_float32_input,
     quantised_output,
 )
-from delegate.ops.shared.image_rules import rank_in_range
 
 
 def quantize(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
@@ -64,7 +63,7 @@ OPERATOR = Operator(
         quantised_output,
         *common.BEHIND_TYPES,
         *common.QUANTIZATION,
-        rank_in_range,
+        common.rank_in_range,
         same_shapes,
     ),
 )

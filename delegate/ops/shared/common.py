@@ -166,6 +166,18 @@ def other_rank(tensors: Iterable[Tensor], least: int, most: int) -> str | None:
     return None if found is None else f"{named(found)} has the shape {list(found.shape)}"
 
 
+MOST_RANK = 6
+"""Heads and shuffles of channels have five dimensions, windows of transformers six. Those between
+height and channels are columns (``view_of``).
+"""
+
+
+@constraint(most=MOST_RANK)
+def rank_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Inputs and outputs must have rank 0 to {most}."""
+    return other_rank(facts.features(node), 0, MOST_RANK)
+
+
 @constraint()
 def int8_features(facts: GraphFacts, node: Node) -> str | None:
     """Input and output must be int8: the runtime takes no uint8."""

@@ -41,7 +41,6 @@ from delegate.ops.shared.fixed_point import (
     multiply,
     round_half_away,
 )
-from delegate.ops.shared.image_rules import rank_in_range
 
 
 @constraint()
@@ -149,7 +148,7 @@ def clamped_function(low: float, high: float | None) -> Function:
     return results
 
 
-RULES = (*common.FIRST, *common.QUANTIZATION, rank_in_range, same_shapes)
+RULES = (*common.FIRST, *common.QUANTIZATION, common.rank_in_range, same_shapes)
 """The rules of an operator with one feature map."""
 
 

@@ -38,7 +38,6 @@ from delegate.ops.operator import (
     named,
 )
 from delegate.ops.shared import common, half, half_ranges
-from delegate.ops.shared.image_rules import rank_in_range
 
 _SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
 _PER_CHANNEL: Final = (EwOperation.ADD, EwOperation.SUBTRACT, EwOperation.MULTIPLY)
@@ -98,7 +97,7 @@ def computed_same_shape(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
-RULES: Final = (*half.FIRST, rank_in_range, computed_same_shape)
+RULES: Final = (*half.FIRST, common.rank_in_range, computed_same_shape)
 
 
 def clamp_record(operator: Operator, activation: Activation) -> Operator:
@@ -181,7 +180,7 @@ def slopes_record(
             (float(found.min()), float(found.max())), range_of(node.inputs[0])
         )
 
-    every = (*half.FIRST, rank_in_range, *rules)
+    every = (*half.FIRST, common.rank_in_range, *rules)
     return half.half_record(operator, plan, every, ranges)
 
 
@@ -255,5 +254,5 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         )
         return plan_half_map(planning, both, lambda _: Stages(ew=ew), bound)
 
-    rules = (*half.FIRST, rank_in_range, _operands_meet(operation))
+    rules = (*half.FIRST, common.rank_in_range, _operands_meet(operation))
     return half.half_record(operator, plan, rules, half_ranges.of_pair(operation))

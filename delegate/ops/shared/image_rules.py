@@ -6,20 +6,11 @@ from delegate.chip.chip import Chip
 from delegate.model.graph import Node
 from delegate.ops.operator import Constraint, GraphFacts, constraint, named
 from delegate.ops.shared import common
+from delegate.ops.shared.common import MOST_RANK
 
 RANK = 4
 """The rank of an image: batch, height, width and channels. The NPU has no more dimensions."""
-MOST_RANK = 6
-"""Heads and shuffles of channels have five dimensions, windows of transformers six. Those between
-height and channels are columns (``view_of``).
-"""
 PROBABILITY_SCALE = 1 / 256
-
-
-@constraint(most=MOST_RANK)
-def rank_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Inputs and outputs must have rank 0 to {most}."""
-    return common.other_rank(facts.features(node), 0, MOST_RANK)
 
 
 @constraint(most=MOST_RANK)

@@ -15,7 +15,6 @@ from delegate.ops.shared import common
 from delegate.ops.shared.common import FEATURE_TYPES
 from delegate.ops.shared.fixed_point import INT32_MAX, UndefinedResultError, round_half_away
 from delegate.ops.shared.functions import same_shapes, scales_of
-from delegate.ops.shared.image_rules import rank_in_range
 
 Reals = npt.NDArray[np.float32]
 
@@ -78,7 +77,7 @@ def real_function(name: str, function: Callable[[Reals], Reals]) -> Operator:
             common.nodes_in_order,
             between_eight_bits,
             *common.BEHIND_TYPES,
-            rank_in_range,
+            common.rank_in_range,
             same_shapes,
         ),
     )

@@ -40,7 +40,7 @@ from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
 from delegate.ops.shared import common, half_records
 from delegate.ops.shared.functions import activated, weighted_sum
-from delegate.ops.shared.image_rules import RANK, rank_in_range
+from delegate.ops.shared.image_rules import RANK
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _broadcast_as_seen(operands: Iterable[Tensor], output: Tensor) -> bool:
 RULES = (
     *common.FIRST,
     *common.QUANTIZATION,
-    rank_in_range,
+    common.rank_in_range,
     one_operand_computed,
     operands_broadcast,
 )
