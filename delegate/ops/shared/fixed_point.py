@@ -112,6 +112,16 @@ def round_half_away(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return np.copysign(np.floor(np.abs(wide) + 0.5), wide)
 
 
+def in_units(steps: npt.NDArray[Any], zero_point: int) -> Values:
+    """Return the whole numbers nearest to ``steps`` of the output's scale, ties away from zero, as
+    values of the output, not clamped. Raises UndefinedResultError where one is no int32.
+    """
+    found = round_half_away(steps) + zero_point
+    if not (np.abs(found) <= INT32_MAX).all():
+        raise UndefinedResultError("a result is no int32 in units of the output's scale")
+    return found.astype(np.int64)
+
+
 def float_table(
     values: Values,
     source: tuple[float, int],
@@ -139,9 +149,6 @@ def _float_table(
     real = np.float32(scale) * (values - zero_point).astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         results = np.array([function(float(value)) for value in real], np.float32)
-        in_units = round_half_away(results * inverse) + target[1]
-    if not (np.abs(in_units) <= INT32_MAX).all():
-        raise UndefinedResultError("a result is no int32 in units of the output's scale")
-    made = in_units.astype(np.int64)
+        made = in_units(results * inverse, target[1])
     made.setflags(write=False)
     return made

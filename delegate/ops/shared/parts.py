@@ -36,7 +36,7 @@ from delegate.ops.operator import GraphFacts, Movement, Operator, constraint, na
 from delegate.ops.shared import common
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.convolution import most_kernel, most_stride
-from delegate.ops.shared.fixed_point import INT32_MAX, UndefinedResultError, round_half_away
+from delegate.ops.shared.fixed_point import UndefinedResultError, in_units
 from delegate.ops.shared.image_rules import feature_rank, keeps_quantization
 
 Position = tuple[int, int, int]
@@ -167,9 +167,7 @@ def part_requantized(part: Tensor, whole: Tensor) -> bytes | None:
         scale = np.float32(before.scale) * (np.float32(1.0) / np.float32(after.scale))
         bias = np.float32(-before.zero_point) * scale
         values = np.arange(low, high + 1).astype(np.float32) * scale + bias
-        results = round_half_away(values) + after.zero_point
-    if not (np.abs(results) <= INT32_MAX).all():
-        raise UndefinedResultError("a result is no int32 in units of the output's scale")
+        results = in_units(values, after.zero_point)
     offset = whole.dtype.element.offset
     return (np.clip(results, low, high) - offset).astype(np.int8).tobytes()
 

@@ -13,7 +13,7 @@ from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
 from delegate.ops.shared import common
 from delegate.ops.shared.common import FEATURE_TYPES
-from delegate.ops.shared.fixed_point import INT32_MAX, UndefinedResultError, round_half_away
+from delegate.ops.shared.fixed_point import in_units
 from delegate.ops.shared.functions import same_shapes, scales_of
 
 Reals = npt.NDArray[np.float32]
@@ -61,10 +61,7 @@ def real_function(name: str, function: Callable[[Reals], Reals]) -> Operator:
         (scale, zero_point), (target, target_zero) = scales_of(graph, node)
         real = np.float32(scale) * (operands[0] - zero_point).astype(np.float32)
         with np.errstate(all="ignore"):
-            in_units = round_half_away(function(real) / np.float32(target)) + target_zero
-        if not (np.abs(in_units) <= INT32_MAX).all():
-            raise UndefinedResultError(f"{name} of some value is no int32 in units of the output")
-        return in_units.astype(np.int64)
+            return in_units(function(real) / np.float32(target), target_zero)
 
     return Operator(
         name=name,

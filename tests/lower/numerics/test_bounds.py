@@ -47,39 +47,45 @@ def changed(rng, pipeline):
     )[rng.integers(10)]
 
 
+class Counts:
+    """The stages that are near by the prover, those that are not, and those a bound accepts."""
+
+    def __init__(self):
+        self.near = self.refused = self.accepted = 0
+
+    def add(self, is_near, is_accepted, *what):
+        assert is_near or not is_accepted, what
+        self.near += is_near
+        self.refused += not is_near
+        self.accepted += is_accepted
+
+    def hold(self, refused):
+        assert self.refused > refused
+        assert self.accepted > self.near / 3  # else nobody needs the bound
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_stages_that_a_bound_accepts_are_within_one_lsb(seed):
-    rng = np.random.default_rng(seed)
-    accepted = refused = near = 0
+    rng, counts = np.random.default_rng(seed), Counts()
     for _ in range(400):
         target = drawn(rng)
         for factors in one_rounding.proposals(target, for_all=False):
             given = changed(rng, pipeline_of(factors, target))
             for pipeline in last_roundings(given, has_ties_away=bool(rng.integers(2))):
                 is_near = prover.prove(pipeline, target).is_within_one_lsb
-                if bounds.is_within_one_lsb(pipeline, target):
-                    assert is_near, (pipeline, target)
-                    accepted += 1
-                near += is_near
-                refused += not is_near
-    assert refused > 100
-    assert accepted > near / 3  # else nobody needs the bound
+                is_accepted = bounds.is_within_one_lsb(pipeline, target)
+                counts.add(is_near, is_accepted, pipeline, target)
+    counts.hold(refused=100)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_index_that_a_bound_accepts_is_near(seed):
-    rng = np.random.default_rng(seed)
-    accepted = refused = near = 0
+    rng, counts = np.random.default_rng(seed), Counts()
     for _ in range(600):
         target = drawn(rng)
         some = [*_by_record(target, True), *(_by_index(target) if target.q.size == 1 else ())]
         for bs, bn in some:
             pipeline = changed(rng, Pipeline(bs, bn, out=OutConvert(1, 8)))
             is_near = prover.index_is_near(pipeline, target)
-            if bounds.index_is_near(pipeline, target):
-                assert is_near, (pipeline, target)
-                accepted += 1
-            near += is_near
-            refused += not is_near
-    assert refused > 20
-    assert accepted > near / 3
+            counts.add(is_near, bounds.index_is_near(pipeline, target), pipeline, target)
+    counts.hold(refused=20)
