@@ -42,7 +42,7 @@ _by_factors = layer_grid(
 _to_sizes = layer_grid(
     "ResizeNearestAny.Op/",
     size=("4x5", "9x7", "1x13", "16x16"),
-    to=("7x7", "3x2", "9x20", "12x12", "1x1"),
+    to=("7x7", "3x2", "9x20", "12x12", "1x1", "41x37"),
     convention=tuple(_CONVENTIONS),
     channels=(1, 16, 17, 33, 64),
 )(_nearest)
@@ -55,16 +55,17 @@ def _multiplied(v: Values) -> list[int]:
 
 
 def _bilinear(label: str, *, enlarges: bool = True, differing: float = NONE, **axes: Any) -> Grid:
-    """Between a size and the one that is enlarged by a factor."""
+    """Between a size and the one that is enlarged by a factor, or to a size."""
 
     def layer(net: Net, v: Values) -> int:
         table = ResizeBilinearOptions(*_CONVENTIONS[v.convention])
-        rows, columns = _multiplied(v) if enlarges else pair(v.size)
+        rows, columns = pair(v.to or v.size) if v.to or not enlarges else _multiplied(v)
         return resize(net, "RESIZE_BILINEAR", net.x, rows, columns, table)
 
     return layer_grid(
         f"{label}.Op/",
         differing=differing,
+        to=axes.pop("to", ""),
         input_shape=lambda v: (
             v.input_shape if enlarges else (v.images, *_multiplied(v), v.channels)
         ),
@@ -99,6 +100,16 @@ _BILINEAR = (
         convention=_THREE,
         size=("1x1", "1x3", "4x3"),
         channels=(1, 16, 21, 64, 130),
+        images=(1, 2),
+    ),
+    _bilinear(
+        "ResizeBilinearAny",
+        differing=TWO_ROUNDINGS,
+        size=("4x5", "9x7", "1x13", "24x24"),
+        to=("7x8", "5x3", "19x20", "1x12", "37x29"),
+        factor="",
+        convention=_THREE,
+        channels=(1, 16, 17, 33, 64),
         images=(1, 2),
     ),
     _bilinear(

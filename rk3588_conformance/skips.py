@@ -31,7 +31,7 @@ CHIP_SKIPS = {
     "rk3576": {
         "form_is_known": "no program is known to have the form",
         "registers_hold_values": "the encoder knows no program with such rows",
-        "resized_by_whole_factors": "kernels are squares, of at most 64 taps; equal factors down",
+        "resize_possible": "kernels are squares, of at most 64 taps; equal factors down",
         "tile_fits_cbuf": "one split of CBUF is proven, with 144 KiB for a group of kernels",
         "within_one_lsb": "without BN's multiplier not every scale is near enough",
         "multipliers_keep_bits": "channels share a shift of one multiplier of 15 bits",

@@ -1,8 +1,8 @@
 """RESIZE_BILINEAR. To two, four or eight times the size: a transposed convolution whose weights are
 fractions of pixels, of the image with its outermost pixels repeated. To a whole part: a convolution
 with strides. By other whole factors, or on a chip of which no program writes pixels apart, see
-``blends``, and ``two_passes`` for large ones. Pixels that are only repeated, or left out, go where
-RESIZE_NEAREST_NEIGHBOR has them.
+``blends``. Pixels that are only repeated, or left out, go where RESIZE_NEAREST_NEIGHBOR has them.
+To any other size: two products, see ``row_products``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from delegate.ops.shared.interpolation import (
 from delegate.ops.shared.maps import resized
 from delegate.ops.shared.moving import move_plan
 from delegate.ops.shared.parts import rearrangement_of
-from delegate.ops.shared.two_passes import Ramp, most_factor, plan_passes, ramps_of
+from delegate.ops.shared.row_products import Products, plan_products, products_of
 
 _MOST_TAPS = 64
 """The most taps of a stencil of rows and columns, of which four meet pixels. A task takes a cycle
@@ -56,8 +56,8 @@ for each tap of 64 channels; with more the CPU is faster, which takes about 1 ns
 """
 
 _FEW_TAPS = 16
-"""The most taps with which pixels that are repeated take about as long as two passes, whose results
-are not equal as often.
+"""The most taps with which pixels that are repeated take about as long as two products, whose
+results are not equal as often.
 """
 
 
@@ -97,7 +97,8 @@ def _fitting(
     taps = max(counts) ** 2 if Primitive.UNEQUAL_SIDES in chip.lacks else prod(counts)
     if max(counts) > most or taps > _MOST_TAPS:
         return None
-    return (rows, columns) if is_near([(sides[0], rows), (sides[1], columns)]) else None
+    off = [displaced(one, side) for side, one in zip(sides, (rows, columns), strict=True)]
+    return (rows, columns) if is_near(sides, off) else None
 
 
 def _stencils(chip: Chip, sides: Sides, channels: int) -> tuple[Stencil, Stencil] | None:
@@ -139,16 +140,21 @@ def _rearranged(chip: Chip, graph: Graph, node: Node) -> Move | None:
     return rearrangement_of(chip, source, result, moved, is_known=True)
 
 
-def _passes(chip: Chip, sides: Sides) -> tuple[Ramp, Ramp] | None:
-    """Return how both sides are made one after the other; None: they cannot be."""
-    rows, columns = (nearest(side, ramps_of(side)) for side in sides)
-    if Primitive.ROW_GAPS in chip.lacks or len(columns.weights) > most_factor(chip):
+def _products(chip: Chip, sides: Sides, images: int, channels: int) -> Products | None:
+    """Return how rows are made and then columns; None: they cannot be."""
+    rows, columns = (side.shares() for side in sides)
+    if rows is None or columns is None:
         return None
-    pairs = [(sides[0], rows), (sides[1], columns)]
-    return (rows, columns) if is_near(pairs, passes=2) else None
+    found = products_of(chip, rows, columns, images, channels)
+    if found is None:
+        return None
+    mixtures = found.rows, found.columns
+    passes = max(sum(mixture.is_mixed for mixture in mixtures), 1)
+    off = [mixture.displaced for mixture in mixtures]
+    return found if is_near(sides, off, passes=passes) else None
 
 
-Way = tuple[Stencil, Stencil] | tuple[Blend, Blend] | tuple[Ramp, Ramp] | Move
+Way = tuple[Stencil, Stencil] | tuple[Blend, Blend] | Products | Move
 
 
 def _way(chip: Chip, graph: Graph, node: Node) -> Way | None:
@@ -160,17 +166,17 @@ def _way(chip: Chip, graph: Graph, node: Node) -> Way | None:
     has_few = chip.evidence is None or chip.evidence.is_exact or taps <= _FEW_TAPS
     if blends is not None and lie_in_memory(chip, (2, 2)) and has_few:
         return blends
-    *_, channels = graph.tensor(node.inputs[0]).shape
+    images, *_, channels = graph.tensor(node.inputs[0]).shape
     found = _stencils(chip, sides, channels) or _rearranged(chip, graph, node)
     if found is not None or (blends is not None and has_few):
         return found or blends
-    return _passes(chip, sides) or blends
+    return _products(chip, sides, images, channels) or blends
 
 
-@constraint(factor=most_factor, taps=_MOST_TAPS, tasks=MOST_TASKS)
-def resized_by_whole_factors(facts: GraphFacts, node: Node) -> str | None:
-    """Height and width must stay or become whole multiples (up to {factor} columns) or parts, with
-    at most {taps} taps or {tasks} copies.
+@constraint(taps=_MOST_TAPS, tasks=MOST_TASKS)
+def resize_possible(facts: GraphFacts, node: Node) -> str | None:
+    """Results must be within a step, by {taps} taps or {tasks} tasks; without gaps between rows
+    only by whole factors.
     """
     if _way(facts.chip, facts.graph, node) is not None:
         return None
@@ -255,11 +261,11 @@ def plan(planning: Planning, operation: Operation) -> Plan:
             return _plan_int8(planning, operation, (rows, columns))
         case (Blend() as rows, Blend() as columns):
             return plan_blends(planning, operation, rows, columns)
-        case (Ramp() as rows, Ramp() as columns):
+        case Products() as products:
             if not allows_steps(planning.chip):
-                problem = "of two passes, each of which is rounded, one in ten is"
+                problem = "of two products, each of which is rounded, one in ten is"
                 raise LoweringError(node.index, EQUAL_IF_EXACT, problem)
-            return plan_passes(planning, operation, rows, columns)
+            return plan_products(planning, operation, products)
         case _:  # the rules ran before
             raise LoweringError(node.index, FORM_IS_KNOWN, "by a factor that is not whole")
 
@@ -318,6 +324,6 @@ OPERATOR = Operator(
     inputs=(Role.FEATURE, Role.NUMBERS),
     plan=plan,
     shapes=reshaping.shapes,
-    rules=(*reshaping.RULES, resized_by_whole_factors),
+    rules=(*reshaping.RULES, resize_possible),
     half=half,
 )

@@ -1,6 +1,7 @@
 """RESIZE_NEAREST_NEIGHBOR. By whole factors: a transposed convolution whose weights are 1 puts the
 pixels apart and repeats them in between; see ``Repeat`` for a chip of which no program writes
-pixels apart. To any other size: rows and columns of the image in another order.
+pixels apart. To any other size: rows and columns of the image in another order; by two products
+(``row_products``) where that takes too many tasks.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.element import surfaces_of
 from delegate.errors import LoweringError
+from delegate.lower.memory.tensors import whole_channels
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN
@@ -26,6 +28,7 @@ from delegate.ops.shared import half_records, reshaping
 from delegate.ops.shared.maps import factor_of, resized
 from delegate.ops.shared.moving import move_plan
 from delegate.ops.shared.parts import rearrangement_of
+from delegate.ops.shared.row_products import Products, plan_products, products_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +87,22 @@ def _rearranged(chip: Chip, graph: Graph, node: Node, *, is_known: bool = False)
     return rearrangement_of(chip, source, result, moved, is_known=is_known)
 
 
+def _products(chip: Chip, graph: Graph, node: Node) -> Products | None:
+    """Return the products that take one row, and one column, for each of the result."""
+    before = graph.tensor(node.inputs[0])
+    images, height, width, _ = before.shape
+    rows, columns = _sources(graph, node)
+    shares = np.eye(height)[rows], np.eye(width)[columns]
+    return products_of(chip, *shares, images, whole_channels(before))
+
+
 @constraint(most=_most_factor, tasks=MOST_TASKS)
 def pixels_repeated(facts: GraphFacts, node: Node) -> str | None:
     """All rows, and columns, must become equally many, 1 to {most}, or at most {tasks}
     convolutions resize the images.
     """
     ends = facts.chip, facts.graph, node
-    if _spread(*ends) is not None or _rearranged(*ends) is not None:
+    if any(way(*ends) is not None for way in (_spread, _rearranged, _products)):
         return None
     before, after = (tensor.shape for tensor in facts.features(node))
     return f"from {list(before)} to {list(after)}"
@@ -107,11 +119,15 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     """
     chip, factors = planning.chip, _spread(planning.chip, planning.graph, operation.node)
     if factors is None:
-        move = _rearranged(chip, planning.graph, operation.node, is_known=True)
-        if move is None:
+        ends = chip, planning.graph, operation.node
+        move = _rearranged(*ends, is_known=True)
+        if move is not None:
+            return move_plan(planning, operation, move)
+        products = _products(*ends)
+        if products is None:
             problem = "to a size that is no multiple"
             raise LoweringError(operation.node.index, FORM_IS_KNOWN, problem)
-        return move_plan(planning, operation, move)
+        return plan_products(planning, operation, products)
     before, after = (planning.tensor(t).view for t in (operation.operands[0], operation.result))
     padding = (factors[0] - 1, factors[1] - 1)
     if lie_in_memory(chip, factors, padding):

@@ -92,13 +92,15 @@ def _uneven(g: Generator, x: int) -> Outputs:
 
 
 def _resized(g: Generator, x: int) -> Outputs:
-    """Resize by whole factors mostly; with values in between up or down."""
+    """Resize by whole factors mostly; with values in between up, down, or to any size."""
     _, h, w, _ = g.shape(x)
     is_bilinear = g.chance(0.3)
     if is_bilinear:
         factor = g.pick((2, 2, 4, 3, 5))
         sides = [factor * h, factor * w]
-        if g.chance(0.3):
+        if g.chance(0.2):
+            sides = [g.pick(range(1, 3 * side + 2)) for side in (h, w)]
+        elif g.chance(0.3):
             sides = [side // factor if side % factor == 0 else side for side in (h, w)]
     else:
         sides = [side * g.pick((1, 2, 2, 3)) for side in (h, w)]

@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from delegate.chip.chips import chip_named
 from delegate.compile.compiler import compile_model
@@ -14,6 +16,7 @@ from delegate.model.graph import DType, Quantization
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions, sources
 from delegate.ops.shared.interpolation import Resizing
+from delegate.ops.shared.row_products import Mixture
 from delegate.options import Options
 from rk3588_conformance.builder import options
 from rk3588_conformance.builder.model_builder import ModelBuilder
@@ -107,19 +110,75 @@ def test_no_image_is_a_step_off(convention: tuple[bool, bool], dtype: DType, chi
     assert off
 
 
-def test_two_passes_are_not_for_equal_results() -> None:
+@pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=str)
+@for_each("sizes", [(5, 9), (7, 40), (24, 37), (31, 12), (33, 65), (2, 15)])
+def test_products_are_within_a_step(
+    convention: tuple[bool, bool], dtype: DType, sizes: tuple[int, int]
+) -> None:
+    """The rows that would be farthest off, as columns, and ends next to each other both ways."""
+    size, output = sizes
+    side = Resizing(size, output, *convention, dtype is DType.INT8)
+    along = farthest(side, replace(side, is_fixed=False)).reshape(1, size, -1)
+    rng = np.random.default_rng(size)
+    ends = rng.choice(np.array([-128, -127, 126, 127], np.int8), (3, size, along.shape[2]))
+    raw = np.concatenate([along, ends]).astype(int)
+    image = raw.astype(np.int8) if dtype is DType.INT8 else (raw + 128).astype(np.uint8)
+    image = image[np.newaxis]
+    model = bilinear(image.shape, 9, output, dtype, *convention)
+    (partition,) = compile_model(model, Options(numerics="auto")).partitions
+    (found,) = simulate(partition.program, [image], chip_named("rk3588"))
+    expected = kernel_results(model, image).astype(int)
+    assert np.abs(found.reshape(expected.shape) - expected).max() == 1
+
+
+@given(
+    size=st.integers(1, 40),
+    output=st.integers(1, 90),
+    convention=st.sampled_from(CONVENTIONS),
+    is_fixed=st.booleans(),
+)
+def test_weights_are_shares(
+    size: int, output: int, convention: tuple[bool, bool], is_fixed: bool
+) -> None:
+    """Weights of int8 are the very positions; eighths of a row count an eighth of its weights."""
+    shares = Resizing(size, output, *convention, is_fixed).shares()
+    if shares is None:
+        return
+    mixture = Mixture(shares)
+    weights = mixture.weights.astype(float)
+    if mixture.is_fine:
+        weights = weights[:, 0::2] + weights[:, 1::2] / 8
+    off = np.abs(weights / mixture.whole - shares)
+    assert off.max() <= (0 if is_fixed else 2**-10)
+    assert (weights.sum(axis=1) == mixture.whole).all()
+
+
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 30), st.integers(1, 20), st.integers(1, 40)),
+    to=st.tuples(st.integers(1, 50), st.integers(2, 40)),
+    convention=st.sampled_from([*CONVENTIONS, (True, True)]),
+)
+@settings(max_examples=25, deadline=None)
+def test_nearest_to_any_size_is_equal(
+    shape: tuple[int, ...], to: tuple[int, int], convention: tuple[bool, bool]
+) -> None:
+    compare(nearest(shape, *to, *convention), np.random.default_rng(to[0]))
+
+
+def test_products_are_not_for_equal_results() -> None:
     model = bilinear((1, 28, 28, 21), 224, 224, DType.INT8, False, True)
     (rejection,) = compile_model(model, Options(numerics="exact")).rejections
     assert rejection.rule == "equal_if_exact"
 
 
-def test_a_segmentation_is_enlarged_in_fourteen_tasks() -> None:
-    """By 8, as LR-ASPP does it: five to repeat the outermost pixels, one for columns, 8 for rows.
-    It was 225 taps.
+def test_a_segmentation_is_enlarged_in_few_tasks() -> None:
+    """By 8, as LR-ASPP does it: rows of two surfaces in two blocks, then columns in three. It was
+    225 taps.
     """
     model = bilinear((1, 28, 28, 21), 224, 224, DType.INT8, False, True)
     (partition,) = compile_model(model, Options(numerics="auto")).partitions
-    assert partition.tasks == 14
+    assert partition.tasks == 10
 
 
 @for_each("size", [500, 513, 1023])

@@ -110,11 +110,10 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: side_by_side(DType.UINT8, per_tensor(0.25, 3)), "'a' is requantised to tensor"),
         (packed_channels, "'a' is [1, 3, 2]"),
     ],
-    "resized_by_whole_factors": [
-        (interpolated, "from [3, 2] to [7, 4]"),
-        # By 3, positions in fixed point drift by a step within 9 rows.
-        (lambda: interpolated(9, 6, (False, True)), "from [3, 2] to [9, 6]"),
-        (lambda: interpolated(96, 64), "from [3, 2] to [96, 64]"),
+    "resize_possible": [
+        # A task writes two columns.
+        (lambda: interpolated(7, 1), "from [3, 2] to [7, 1]"),
+        (lambda: interpolated(9, 7, shape=(80, 3, 2, 5)), "from [3, 2] to [9, 7]"),
     ],
     "block_in_range": [(lambda: blocks(0), "it is 0"), (lambda: blocks(9), "it is 9")],
     "blocks_fit": [
@@ -203,14 +202,12 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "not [1, 6, 4, 5]"),
     ],
     "pixels_repeated": [
-        (lambda: enlarged(factor=20), "from [1, 3, 2, 5] to [1, 60, 40, 5]"),
-        (lambda: enlarged_to(127, 127, (1, 64, 64, 64)), "to [1, 127, 127, 64]"),
-        (lambda: enlarged((60, 3, 2, 5), factor=9), "from [60, 3, 2, 5] to [60, 27, 18, 5]"),
+        (lambda: enlarged((160, 3, 2, 5), factor=9), "from [160, 3, 2, 5] to [160, 27, 18, 5]"),
         (
-            lambda: with_options(enlarged((60, 3, 2, 5), factor=3), align_corners=True),
-            "from [60, 3, 2, 5] to [60, 9, 6, 5]",
+            lambda: with_options(enlarged((160, 3, 2, 5), factor=3), align_corners=True),
+            "from [160, 3, 2, 5] to [160, 9, 6, 5]",
         ),
-        (lambda: enlarged_to(5, 4, (90, 3, 2, 5)), "from [90, 3, 2, 5] to [90, 5, 4, 5]"),
+        (lambda: enlarged_to(5, 4, (190, 3, 2, 5)), "from [190, 3, 2, 5] to [190, 5, 4, 5]"),
     ],
     "pool_padding_in_range": [(lambda: pooled(size=17), "16 and 16")],
 }

@@ -128,13 +128,10 @@ def mirrored(top: int = 1, mode: int = REFLECT) -> Graph:
     return read_graph(b.build())
 
 
-def interpolated(
-    rows: int = 7, columns: int = 4, convention: tuple[bool, bool] = (False, True)
-) -> Graph:
-    """RESIZE_BILINEAR of [1, 3, 2, 5]."""
+def interpolated(rows: int, columns: int, shape: tuple[int, ...] = (1, 3, 2, 5)) -> Graph:
     b = ModelBuilder()
-    x = b.input("x", (1, 3, 2, 5), DType.INT8, per_tensor(0.5, 3))
-    table = options.of(ResizeBilinearOptions(*convention))
+    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
+    table = options.of(ResizeBilinearOptions(half_pixel_centers=True))
     b.output(resize(b, "RESIZE_BILINEAR", x, rows, columns, table))
     return read_graph(b.build())
 

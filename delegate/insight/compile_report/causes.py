@@ -42,9 +42,8 @@ _EDGES: Final = Cause(
     "Quantise the whole model, without float layers in between.",
 )
 _RESIZE: Final = Cause(
-    "Bilinear resizing other than by 2, 4, or (8-bit) a few whole factors is left to the CPU.",
-    "Enlarge by 2 several times (align_corners=False), or use nearest neighbour: whole factors "
-    "up to 8.",
+    "Bilinear resizing in float other than by 2, 4, 8, or to a single column, is left to the CPU.",
+    "Enlarge by 2 several times (align_corners=False), or quantise the model.",
 )
 _RANK: Final = Cause(
     "Tensors have more dimensions than the operator may have on the NPU.",
@@ -86,7 +85,7 @@ _BY_RULE: Final = {
     "host_converts": _EDGES,
     "between_eight_bits": _EDGES,
     "resized_by_power_of_two": _RESIZE,
-    "resized_by_whole_factors": _RESIZE,
+    "resize_possible": _RESIZE,
     "feature_rank": _RANK,
     "image_rank": _RANK,
     "padded_rank": _RANK,

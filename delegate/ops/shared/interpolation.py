@@ -10,7 +10,7 @@ apart a result is off by 255 times the share that lies in another row.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, TypeVar
@@ -169,12 +169,13 @@ def nearest(side: Resizing, known: Sequence[One]) -> One:
     return min(known, key=lambda one: displaced(one, side))
 
 
-def is_near(sides: Sequence[tuple[Resizing, Weighing]], *, passes: int = 1) -> bool:
-    """Return whether results of both sides are within a step of the kernel's for every image, if
-    they are rounded in so many ``passes``: twice, the first rounding is half a step.
+def is_near(sides: Iterable[Resizing], displaced: Iterable[float], *, passes: int = 1) -> bool:
+    """Return whether results of both sides, which take so much of other rows, are within a step of
+    the kernel's for every image, if they are rounded in so many ``passes``: twice, the first
+    rounding is half a step.
     """
     span = INT8_MAX - INT8_MIN
-    off = sum(displaced(one, side) + side.rounding for side, one in sides)
+    off = sum(displaced) + sum(side.rounding for side in sides)
     return span * off + passes * _DIVISION + (passes - 1) / 2 < 1
 
 
