@@ -145,7 +145,14 @@ class _Real:
     from_low: bool
 
 
-_REALS = {one.name: one for one in (_Real("NEG", 1.0, False), _Real("SQRT", 0.5, True))}
+_REALS = {
+    one.name: one
+    for one in (
+        _Real("NEG", 1.0, False),
+        _Real("SQRT", 0.5, True),
+        _Real("SQUARE", 2.0, False),
+    )
+}
 
 
 def _ranged(rng: np.random.Generator, v: Values) -> Quantization:

@@ -5,8 +5,8 @@ everything. Out: the same results by the primitives of the chip at hand. What ha
 refused here, or by the encoder.
 
 Where no task is known whose taps lie apart, kernels get taps in between: those count as zero, so
-sums are the same. A depthwise task takes a cycle for each tap of 64 channels: with more than 64 the
-CPU is faster, which takes about 1 ns a result.
+sums are the same. A depthwise task takes a cycle for each tap of 64 channels. With more than 64 it
+becomes a dense one, whose taps may lie apart, with zeros for all other channels.
 
 The questions stand here, too: which primitives a task asks of a chip, and whether a chip, on this
 board and in this mode, is known to run tasks with the stages that an operation would like best.
@@ -123,13 +123,23 @@ def with_known_taps(conv: Convolution) -> Convolution:
         return conv
     size = close_size(chip, (kh, kw), conv.dilations, is_depthwise=conv.is_depthwise)
     if size is None:
-        return conv
+        may_be_dense = conv.is_depthwise and conv.element is Element.INT8
+        return with_known_taps(_as_dense(conv)) if may_be_dense else conv
     first = 0 if conv.is_depthwise else 1
     shape = (*conv.weights.shape[:first], *size, *conv.weights.shape[first + 2 :])
     weights = np.full(shape, conv.weight_zero_point, conv.weights.dtype)
     taps = tuple(slice(None, None, step) for step in conv.dilations)
     weights[(slice(None),) * first + taps] = conv.weights
     return replace(conv, weights=weights, dilations=(1, 1))
+
+
+def _as_dense(conv: Convolution) -> Convolution:
+    """Return a depthwise convolution as a dense one: zeros for all channels but a result's own."""
+    kh, kw, channels = conv.weights.shape
+    weights = np.full((channels, kh, kw, channels), conv.weight_zero_point, np.int8)
+    each = np.arange(channels)
+    weights[each, :, :, each] = conv.weights.transpose(2, 0, 1)
+    return replace(conv, weights=weights, is_depthwise=False)
 
 
 def legal_layer(chip: Chip, layer: Layer, constants: ConstantPool) -> Layer:

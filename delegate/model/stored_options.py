@@ -57,6 +57,7 @@ _SPANS = {
     82: ((0, 1),),  # REDUCE_MAX
     83: ((0, 4), (4, 4)),  # PACK
     88: ((0, 4), (4, 4)),  # UNPACK
+    92: (),  # SQUARE
     97: ((0, 1), (1, 1)),  # RESIZE_NEAREST_NEIGHBOR
     98: ((0, 4),),  # LEAKY_RELU
     99: (),  # SQUARED_DIFFERENCE

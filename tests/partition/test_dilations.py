@@ -24,13 +24,14 @@ SCALE = Quantization((0.05,), (3,))
 SIZE = (1, 9, 12, 24)
 
 
-def image_model(seed: int = 0, *, is_depthwise: bool = False) -> bytes:
+def image_model(
+    seed: int = 0, *, is_depthwise: bool = False, blocks: tuple[int, int] = (2, 2)
+) -> bytes:
     """Between two functions, so that nothing of it is at an edge; the batch is dynamic."""
     builder = Net("dilated", np.random.default_rng(seed))
     x = builder.input("x", SIZE, DType.INT8, SCALE, shape_signature=(-1, *SIZE[1:]))
     y = function(builder, "RELU", (x,), SCALE)
-    numbers, kernel, blocks = Numbers(), (3, 3), (2, 2)
-    z = dilated(builder, y, kernel, blocks, numbers, is_depthwise=is_depthwise, is_same=True)
+    z = dilated(builder, y, (3, 3), blocks, Numbers(), is_depthwise=is_depthwise, is_same=True)
     return builder.build(function(builder, "RELU", (z,), builder.spec(z).quantization))
 
 
@@ -76,6 +77,50 @@ def test_all_of_it_runs_in_one_partition_at_every_batch(numerics, is_depthwise, 
         assert "5 of 5 nodes delegated in 1 partition" in caplog.text
         assert "run on the CPU" not in caplog.text
         caplog.clear()
+
+
+@pytest.mark.parametrize("numerics", ["auto", "exact"])
+def test_a_depthwise_dilation_of_many_taps_is_dense(numerics: str) -> None:
+    """With zeros between its taps it would have 81; all channels but its own count as zero."""
+    content = image_model(is_depthwise=True, blocks=(4, 4))
+    ours = run(content, **OURS | {"numerics": numerics, "deny_ops": "NONE"})
+    assert np.abs(ours.astype(int) - run(content)).max() <= (numerics == "auto")
+    result = compile_model(content, Options.from_mapping(OURS | {"deny_ops": ""}, {}))
+    assert not result.rejections
+
+
+def gates_model(images: int, pads: tuple[int, int], taps: tuple[int, int] = (2, 2)) -> bytes:
+    """Two dilated convolutions of the same blocks, as WaveNet has them."""
+    builder = ModelBuilder("gates")
+    x = builder.input("x", (images, 24, 16), DType.INT8, SCALE)
+    wide, b = (24 + sum(pads)) // 4, 4 * images
+    split = moved(builder, "SPACE_TO_BATCH_ND", x, (b, wide, 16), (4,), (pads,))
+    image = moved(builder, "EXPAND_DIMS", split, (b, 1, wide, 16), -3)
+    rng = np.random.default_rng(3)
+    for number, width in enumerate(taps):
+        made = conv(builder, rng, image, 8 + number, Window(1, width, padding=Padding.VALID))
+        *_, after, outputs = builder.spec(made).shape
+        flat = moved(builder, "RESHAPE", made, (b, after, outputs), (-1, after, outputs))
+        shape = (images, 4 * after, outputs)
+        builder.output(moved(builder, "BATCH_TO_SPACE_ND", flat, shape, (4,), ((0, 0),)))
+    return builder.build()
+
+
+@pytest.mark.parametrize(("images", "pads"), [(1, (4, 0)), (2, (0, 0)), (1, (8, 4))])
+@pytest.mark.parametrize("taps", [(2, 2), (2, 3)])
+def test_two_convolutions_read_the_same_blocks(
+    images: int, pads: tuple[int, int], taps: tuple[int, int]
+) -> None:
+    """All of it runs, also where one has more taps than the other."""
+    content = gates_model(images, pads, taps)
+    result = compile_model(content, Options.from_mapping(OURS | {"deny_ops": ""}, {}))
+    assert not result.rejections
+    (group,) = with_dilations(read_graph(content)).together
+    assert len(group) == 8
+    given = np.random.default_rng(4).integers(-128, 128, (images, 24, 16)).astype(np.int8)
+    ours, theirs = (invoke(interpreter_of(content, **options), given) for options in (OURS, {}))
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("is_depthwise", [False, True])

@@ -1,5 +1,6 @@
 """Find dilated convolutions that a converter stored as SPACE_TO_BATCH_ND, a convolution and
-BATCH_TO_SPACE_ND, and say them as a PAD, a convolution with dilations and a RESHAPE.
+BATCH_TO_SPACE_ND, and say them as a PAD, a convolution with dilations and a RESHAPE. Several
+convolutions may read the blocks, as the two gates of WaveNet's layers do.
 
 The blocks' pixels become images of a batch, on which a convolution without dilation does what one
 with it does on the image. Pixels that BATCH_TO_SPACE_ND crops were not worth a border. Nodes and
@@ -56,20 +57,35 @@ def with_dilations(graph: Graph, denied: Collection[str] = ()) -> Graph:
     changed: dict[int, Node] = {}
     together = []
     for node in graph.nodes:
-        found = _dilation(graph, node, readers) if node.op == SPLITS else None
-        if found is not None:
+        dilations = _dilations(graph, node, readers) if node.op == SPLITS else ()
+        for found in dilations:
             changed.update((one.index, one) for one in _written(found, tensors))
-            together.append(frozenset(one.index for one in found.nodes))
+        if dilations:
+            together.append(frozenset(one.index for found in dilations for one in found.nodes))
     if not together:
         return graph
     nodes = tuple(changed.get(node.index, node) for node in graph.nodes)
     return replace(graph, tensors=tuple(tensors), nodes=nodes, together=tuple(together))
 
 
-def _dilation(graph: Graph, first: Node, readers: Mapping[int, Sequence[Node]]) -> _Dilation | None:
-    nodes = _chain(graph, first, readers)
-    if nodes is None:
-        return None
+def _dilations(
+    graph: Graph, first: Node, readers: Mapping[int, Sequence[Node]]
+) -> tuple[_Dilation, ...]:
+    """Return the convolutions that read what ``first`` gives; none where not all are dilated ones
+    with the same blocks.
+    """
+    found = tuple(_dilation(graph, nodes) for nodes in _chains(graph, first, readers) or ())
+    known = tuple(one for one in found if one is not None)
+    shapes: dict[int, tuple[int, ...]] = {}
+    for one in known:
+        for node, shape in zip(one.nodes, one.shapes, strict=True):
+            if shapes.setdefault(node.index, shape) != shape:
+                return ()
+    return known if len(known) == len(found) else ()
+
+
+def _dilation(graph: Graph, nodes: tuple[Node, ...]) -> _Dilation | None:
+    first = nodes[0]
     last, conv = nodes[-1], nodes[len(nodes) // 2]
     options = _options(conv)
     x, y = graph.tensor(first.inputs[0]), graph.tensor(last.outputs[0])
@@ -135,11 +151,10 @@ def _has_form(conv: Node, kernel: tuple[int, ...], dilations: tuple[int, int]) -
     """Return whether a task is known of such a convolution: dense with both dilations, or with
     zeros between taps. On images of a batch it has none.
     """
-    is_dense = conv.op == _CONVOLUTIONS[0]
-    if is_dense and min(kernel) > 1 and min(dilations) > 1:
+    if min(kernel) > 1 and min(dilations) > 1:
         return True
-    size = kernel[0], kernel[1]
-    return close_size(DEFAULT, size, dilations, is_depthwise=not is_dense) is not None
+    size, is_depthwise = (kernel[0], kernel[1]), conv.op != _CONVOLUTIONS[0]
+    return close_size(DEFAULT, size, dilations, is_depthwise=is_depthwise) is not None
 
 
 def _placed(number: int, along: int) -> tuple[int, int]:
@@ -147,24 +162,29 @@ def _placed(number: int, along: int) -> tuple[int, int]:
     return (1, number) if along else (number, 1)
 
 
-def _chain(
+def _chains(
     graph: Graph, first: Node, readers: Mapping[int, Sequence[Node]]
-) -> tuple[Node, ...] | None:
-    """Return the nodes from ``first`` to BATCH_TO_SPACE_ND, each read by the next alone."""
+) -> list[tuple[Node, ...]] | None:
+    """Return the nodes from ``first`` to each BATCH_TO_SPACE_ND; None where others read a result
+    in between.
+    """
     ranks = {4: (_CONVOLUTIONS, (_JOINS,)), 3: (_RESHAPES, _CONVOLUTIONS, _RESHAPES, (_JOINS,))}
-    if len(first.inputs) != 3 or min(first.inputs) < 0:
-        return None
-    found = [first]
+    found: list[tuple[Node, ...]] = [(first,)]
     for kinds in ranks.get(len(graph.tensor(first.inputs[0]).shape), ((),)):
-        (result,) = found[-1].outputs
-        following = readers.get(result, ())
-        if len(following) != 1 or result in graph.outputs:
-            return None
-        (node,) = following
-        if node.op not in kinds or len(node.outputs) != 1 or node.inputs[0] != result:
-            return None
-        found.append(node)
-    return tuple(found) if len(found[-1].inputs) == 3 and min(found[-1].inputs) >= 0 else None
+        longer = []
+        for nodes in found:
+            (result,) = nodes[-1].outputs
+            for node in readers.get(result, ()):
+                is_next = node.op in kinds and node.inputs[0] == result
+                if not is_next or len(node.outputs) != 1 or result in node.inputs[1:]:
+                    return None
+                longer.append((*nodes, node))
+            if result in graph.outputs:
+                return None
+        found = longer
+    ends = [node for nodes in found for node in (nodes[0], nodes[-1])]
+    are_whole = all(len(node.inputs) == 3 and min(node.inputs) >= 0 for node in ends)
+    return found if are_whole else None
 
 
 def _options(conv: Node) -> ConvolutionOptions | None:
