@@ -92,6 +92,18 @@ _CONVOLUTIONS = (
         stride=("1x1", "2x2"),
         type=("int8", "per_channel"),
     ),
+    # One filter per channel, as Keras stores ConvNeXt's depthwise layers; and two.
+    _convolutions(
+        "ConvFilters",
+        size="9x13",
+        groups=(17, 32, 33, 48, 64, 130),
+        inputs=1,
+        outputs=(1, 2),
+        kernel=("3x3", "7x7"),
+        stride=("1x1", "2x2"),
+        padding=_PADDINGS,
+        type=TYPES,
+    ),
     # Up to the largest kernel.
     _convolutions(
         "ConvKernels",

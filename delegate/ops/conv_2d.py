@@ -231,14 +231,19 @@ def fold(chip: Chip, graph: Graph, operation: Operation) -> tuple[View, Fold] | 
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
-    """Dense; groups become kernels over all channels with weights that count as zero."""
+    """Dense; groups become kernels over all channels with weights that count as zero, or one filter
+    per channel as the hardware's depthwise tasks have it.
+    """
     graph, node = planning.graph, operation.node
     options = node.known_options(ConvOptions)
     if _is_beyond(planning.chip, options):
         shape = graph.tensor(node.inputs[1]).shape
         weights = device_weights(graph, node, shape[0], shape)
         return plan_patches(planning, operation, options, weights)
-    return convolution.plan_convolution(planning, operation, options, _weights(graph, node))
+    weights, is_depthwise = _weights(planning.chip, graph, node)
+    return convolution.plan_convolution(
+        planning, operation, options, weights, is_depthwise=is_depthwise
+    )
 
 
 def cost(planning: Planning, operation: Operation) -> int | None:
@@ -248,16 +253,27 @@ def cost(planning: Planning, operation: Operation) -> int | None:
     if _is_beyond(planning.chip, options):
         return None
     given = planning.tensor(operation.operands[0])
-    conv = convolution.resolved(planning, operation, options, _weights(graph, node), given)
+    weights, is_depthwise = _weights(planning.chip, graph, node)
+    conv = convolution.resolved(
+        planning, operation, options, weights, given, is_depthwise=is_depthwise
+    )
     return convolution.cost_whole(planning, operation, conv)
 
 
-def _weights(graph: Graph, node: Node) -> DeviceWeights:
-    """Return kernels over all channels."""
+def _weights(chip: Chip, graph: Graph, node: Node) -> tuple[DeviceWeights, bool]:
+    """Return kernels over all channels, or those of a depthwise convolution, which takes less time
+    than several groups of kernels; and whether it is one.
+    """
     shape = graph.tensor(node.inputs[1]).shape
-    weights = device_weights(graph, node, shape[0], shape)
+    outputs, kh, kw, covered = shape
+    weights = device_weights(graph, node, outputs, shape)
     channels = view_of(graph.tensor(node.inputs[0]).shape).channels
-    return replace(weights, values=widen_groups(weights.values, channels, weights.zero_point))
+    if covered == 1 and outputs == channels > chip.groups.dense_kernels:
+        values = weights.values.reshape(outputs, kh, kw).transpose(1, 2, 0)
+        return replace(weights, values=values), True
+    return replace(
+        weights, values=widen_groups(weights.values, channels, weights.zero_point)
+    ), False
 
 
 OPERATOR = Operator(
