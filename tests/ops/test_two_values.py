@@ -190,6 +190,21 @@ def test_all_pairs_with_two_scales_are_within_a_step_and_counted(seed: int) -> N
     assert int(np.count_nonzero(off)) == told
 
 
+@for_each("seed", range(24))
+def test_distances_from_a_mean_run(seed: int) -> None:
+    """As layer normalisation has them: the mean has a hundredth of the scale, and the largest
+    square is the result's largest value.
+    """
+    rng = np.random.default_rng([seed, 2])
+    scale = 10 ** rng.uniform(-3, 0)
+    first = quantization(rng, INT8, scale)
+    second = quantization(rng, INT8, scale * 10 ** rng.uniform(-2.5, -1))
+    reach = (128 + abs(first.zero_points[0])) * scale * rng.uniform(0.8, 1)
+    result = Quantization((float(np.float32(reach**2 / 255)),), (-128,))
+    model = squares((first, second, result), (PAIRS, PAIRS))
+    assert not compile_model(model, Options(numerics="auto", deny_ops=())).rejections
+
+
 @for_each("seed", range(20))
 def test_a_function_of_one_value_is_a_table(seed: int) -> None:
     rng = np.random.default_rng([seed, 1])

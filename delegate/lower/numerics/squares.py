@@ -7,7 +7,8 @@
 A step is what makes 255 of them the largest distance that there is, or whose square the result's
 type holds. Where both operands have one scale, and that is no less than a step, it is the step and
 all results are TensorFlow Lite's; else a distance stands for several pairs of operands, and has the
-result in the middle of theirs. All pairs are tried.
+result in the middle of theirs. All pairs are tried. Which pairs share a distance hangs on the step:
+where those of the largest results are too different, one that is little longer is tried.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ from delegate.lower.rules import WITHIN_ONE_LSB
 from delegate.model.graph import Activation
 
 _DISTANCES = INT8_MAX - INT8_MIN
+
+_LONGER = tuple(1 + number / 256 for number in range(17))
+"""So many times as long a step may be: by a sixteenth the square grows by an eighth, and results at
+the top would lie that much further apart."""
 
 
 Stages = tuple[Pipeline, Pipeline, bytes]
@@ -66,19 +71,29 @@ def requantize_squares(
     """Return the stages and their proof; parameters as of ``square_target`` and ``requantize_sum``.
     Raises LoweringError where a distance stands for results that are more than two steps apart.
     """
-    over, under = (
-        requantize_sum(
-            node,
-            (*scales[:2], _step(scales, zero_points)),
-            (*zero_points[:2], INT8_MIN),
-            Activation.NONE,
-            signs,
-            has_ties_away=has_ties_away,
-            has_clamps=has_clamps,
-        ).pipeline
-        for signs in ((1, -1), (-1, 1))
-    )
-    target = square_target(scales, zero_points)
+    step, target = _step(scales, zero_points), square_target(scales, zero_points)
+    for longer in _LONGER:
+        over, under = (
+            requantize_sum(
+                node,
+                (*scales[:2], step * longer),
+                (*zero_points[:2], INT8_MIN),
+                Activation.NONE,
+                signs,
+                has_ties_away=has_ties_away,
+                has_clamps=has_clamps,
+            ).pipeline
+            for signs in ((1, -1), (-1, 1))
+        )
+        function, proof = _function(over, under, target)
+        if proof.is_within_one_lsb:
+            return (over, under, function), proof
+    problem = "a distance of 8 bits stands for results that are more than two steps apart"
+    raise LoweringError(node, WITHIN_ONE_LSB, problem)
+
+
+def _function(over: Pipeline, under: Pipeline, target: PairTarget) -> tuple[bytes, Proof]:
+    """Return the results of all distances, and what all three stages make of all pairs."""
     several = [one.checked(*target.operands) for one in (over, under)]
     distances = np.maximum(*(results for results, _ in several)).astype(np.int64) - INT8_MIN
     counts = np.zeros((_DISTANCES + 1, _DISTANCES + 1), np.int64)
@@ -87,10 +102,7 @@ def requantize_squares(
     function = np.array(found, np.int64) + INT8_MIN
     is_sound = all(fits for _, fits in several)
     proof = prove_results(function[distances].astype(np.float64), is_sound, target)
-    if not proof.is_within_one_lsb:
-        problem = "a distance of 8 bits stands for results that are more than two steps apart"
-        raise LoweringError(node, WITHIN_ONE_LSB, problem)
-    return (over, under, function.astype(np.int8).tobytes()), proof
+    return function.astype(np.int8).tobytes(), proof
 
 
 def _middle(counts: Int64Array) -> int:
