@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from delegate.chip.chip import Chip
+from delegate.chip.known_forms import known_forms_of
 from delegate.model.graph import Activation, DType, Graph, Quantization
 from delegate.model.operator_options import Options
 from delegate.model.tflite_reader import read_graph
+from delegate.npu.evidence import OWN_TABLES
 from delegate.ops.add import AddOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
@@ -225,6 +227,12 @@ def _tables() -> _Net:
     return net.convolve(32, 1).leaky_relu(0.7)
 
 
+def _own_tables() -> _Net:
+    """Alone and behind convolutions, one right behind the other; then the same tables again."""
+    net = _Net((1, 31, 40, 64)).leaky_relu(0.1).convolve(32, 3).leaky_relu(0.3)
+    return net.convolve(48, 1).leaky_relu(0.2).convolve(32, 1).leaky_relu(0.3)
+
+
 def _matrix_product() -> _Net:
     net = _Net((2, 9, 48))
     return net.matrix_product(net.second_input())
@@ -233,7 +241,8 @@ def _matrix_product() -> _Net:
 @dataclass(frozen=True, slots=True)
 class Case:
     """``what`` says in words what the case asks of the hardware for the first time. ``make``: its
-    model; ``numerics`` and ``float``: the options it is compiled with.
+    model; ``numerics`` and ``float``: the options it is compiled with. ``tries``: what it takes for
+    proved of the board, as it is to prove that.
     """
 
     name: str
@@ -241,6 +250,7 @@ class Case:
     make: Callable[[], _Row]
     numerics: str = "exact"
     float: str = "off"
+    tries: tuple[str, ...] = ()
 
     def build(self) -> Graph:
         return self.make().graph()
@@ -291,6 +301,8 @@ CASES = (
          lambda: _Net((1, 5, 6, 32)).convolve(32, 1, activation=Activation.RELU_N1_TO_1)),
     Case("tables", "lookup tables: one load, three functions", _tables),
     Case("joined", "lookup tables and a sum in the tasks of convolutions", _joined, "auto"),
+    Case("own tables", "tasks that load the tables they look up in", _own_tables, "auto",
+         tries=(OWN_TABLES,)),
     Case("columns", "windows narrower than the tensor, gaps between rows",
          lambda: _Net((1, 4, 2100, 16)).convolve(16, 3)),
     Case("input groups", "int32 sums in memory that the next task adds",
@@ -312,5 +324,8 @@ _ON_CPU = {
 
 
 def cases_of(chip: Chip) -> tuple[Case, ...]:
-    """The cases that ask something of ``chip``."""
-    return tuple(case for case in CASES if case.name not in _ON_CPU.get(chip.name, ()))
+    """The cases that ask something of ``chip``. Where no forms are listed, there is nothing that a
+    board could prove.
+    """
+    cases = CASES if known_forms_of(chip.target) else [case for case in CASES if not case.tries]
+    return tuple(case for case in cases if case.name not in _ON_CPU.get(chip.name, ()))

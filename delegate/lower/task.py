@@ -261,10 +261,13 @@ class TableUse:
     Behind convolutions and in fp16 there is one function, a curve, which takes all of the tables:
     1,025 int16, 32 units apart, the middle one where BN gives 0, with what is between them
     interpolated.
+
+    ``is_loaded_here``: the task itself loads the tables; else a task before it does.
     """
 
     functions: tuple[bytes, ...]
     slot: int
+    is_loaded_here: bool = False
 
     @property
     def is_curve(self) -> bool:

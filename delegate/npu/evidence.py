@@ -41,6 +41,10 @@ from delegate.npu.regcmd import TAIL_WORDS, VALUE_MASK, ScheduledTask, Segment, 
 KEPT_TABLE: Final = "kept-table"
 """A task looks up in tables that it does not find loaded by the task right before it."""
 
+OWN_TABLES: Final = "own-tables"
+"""A task loads the tables that it looks up in, on RK3588. Others ran such tasks of the DPU alone,
+and behind convolutions in fp16, not behind those of int8: a board has to prove it."""
+
 COMPUTED: Final = {
     "DPU_RDMA.RDMA_BS_BASE_ADDR": "computed-summands",
     "DPU_RDMA.RDMA_BN_BASE_ADDR": "computed-factors",
@@ -79,7 +83,8 @@ def task_forms(
         relies_on = [places[offset] for offset in offsets if offset in places]
         if isinstance(item.task, DpuTask) and item.task.table is not None:
             is_loaded = before is not None and isinstance(before.task, TableLoad)
-            relies_on += [] if is_loaded else [KEPT_TABLE]
+            is_own = item.task.table.is_loaded_here
+            relies_on += [OWN_TABLES] if is_own else [] if is_loaded else [KEPT_TABLE]
         form = form_of(chip, segment.enable_mask, segment.words)
         yield TaskForm(form, tuple(relies_on))
         before = item
@@ -273,7 +278,9 @@ def _without_numbers(stages: Stages) -> Stages:
             offset=0,
             exponent=_number(out.exponent or None) or 0,
         ),
-        None if stages.table is None else replace(stages.table, functions=_FUNCTION, slot=0),
+        None
+        if stages.table is None
+        else replace(stages.table, functions=_FUNCTION, slot=0, is_loaded_here=False),
     )
 
 

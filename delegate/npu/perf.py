@@ -23,7 +23,7 @@ from delegate.lower.lowered import Layer
 from delegate.lower.task import ConvTask, ElementwiseTask, PoolTask, TableLoad, Task
 from delegate.lower.tiling.geometry import ceil_div, ddr_cycles, dense_cycles, depthwise_cycles
 from delegate.npu.program_types import WORD_BYTES, Estimate, Program
-from delegate.npu.rk3588.encoder import LOAD_WORDS
+from delegate.npu.rk3588.encoder import LOAD_WORDS, TABLE_WORDS
 
 
 def estimate_task(chip: Chip, task: Task | TableLoad) -> Estimate:
@@ -64,6 +64,8 @@ def _bytes_moved(task: Task | TableLoad) -> int:
             moved += task.weights.total_bytes
     else:
         moved += _cube_bytes(task)
+    if task.table is not None and task.table.is_loaded_here:
+        moved += TABLE_WORDS * WORD_BYTES
     if task.ew is not None and task.ew.operand is not None and not task.ew.per_channel:
         moved += _cube_bytes(task)
     return moved

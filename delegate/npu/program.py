@@ -22,7 +22,7 @@ from delegate.lower.lowered import LoweredPartition
 from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import BufferId, ConvTask
 from delegate.npu import FORMAT_VERSION, program_types
-from delegate.npu.evidence import KEPT_TABLE, TaskForm, task_forms
+from delegate.npu.evidence import KEPT_TABLE, OWN_TABLES, TaskForm, task_forms
 from delegate.npu.perf import estimate_task
 from delegate.npu.program_check import check_program
 from delegate.npu.program_reader import parse
@@ -82,8 +82,12 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     layers = lowered.layers
     tasks = [ScheduledTask(n, task) for n, layer in enumerate(layers) for task in layer.tasks]
     if lowered.table_atoms is not None:
-        are_kept = KEPT_TABLE not in lowered.chip.missing
-        tasks = list(with_table_loads(tasks, lowered.table_atoms, are_kept=are_kept))
+        loaded = with_table_loads(
+            *(tasks, lowered.table_atoms),
+            are_kept=KEPT_TABLE not in lowered.chip.missing,
+            load_themselves=OWN_TABLES in lowered.chip.proved,
+        )
+        tasks = list(loaded)
     segments = []
     for item in tasks:
         layer = layers[item.layer]

@@ -19,7 +19,7 @@ no known program does is refused; no register value is guessed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Final
 
@@ -364,11 +364,15 @@ class ScheduledTask:
 
 
 def with_table_loads(
-    tasks: Iterable[ScheduledTask], atoms: tuple[Ref, Ref], *, are_kept: bool = True
+    tasks: Iterable[ScheduledTask],
+    atoms: tuple[Ref, Ref],
+    *,
+    are_kept: bool = True,
+    load_themselves: bool = False,
 ) -> Iterator[ScheduledTask]:
     """Yield ``tasks``, and before those that find other tables than theirs a load, which copies
-    ``atoms`` [0] to [1]. The first finds none: somebody else may have used the core before it; nor
-    does any task where tables are not kept.
+    ``atoms`` [0] to [1]; or they ``load_themselves``. The first finds none: somebody else may have
+    used the core before it; nor does any task where tables are not kept.
     """
     loaded = None
     for item in tasks:
@@ -376,6 +380,9 @@ def with_table_loads(
         use = task.table if isinstance(task, DpuTask) else None
         if use is not None and (use.functions != loaded or not are_kept):
             loaded = use.functions
+            if load_themselves and isinstance(task, DpuTask):
+                yield replace(item, task=replace(task, table=replace(use, is_loaded_here=True)))
+                continue
             load = TableLoad(f"table load, functions {len(loaded)}", loaded, *atoms)
             yield ScheduledTask(item.layer, load)
         yield item

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from delegate.chip.chip import PROVED, ZEROS, Form
+from delegate.chip.chip import PROVED, ZEROS, Chip, Form
 from delegate.chip.known_forms import BOARD, known_forms_of, proved_state, rows_of
 from delegate.chip.rk3576 import RK3576
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import CompileResult, compile_model
+from delegate.model.graph import Graph
 from delegate.model.tflite_reader import read_graph
-from delegate.npu.evidence import evidence_for, program_forms, proofs
+from delegate.npu.evidence import OWN_TABLES, evidence_for, program_forms, proofs
 from delegate.npu.program import parse
+from delegate.npu.program_types import ProgramTask
 from delegate.options import Options
+from rk3588_conformance.self_test import run_case
 from rk3588_conformance.self_test_cases import CASES
+from tests.chip.test_second_chip import simulate
 from tests.shared_folder import MODELS, needs_models
 
 GRAPHS = {case.name: case.build() for case in CASES if case.numerics == "exact"}
@@ -47,6 +52,42 @@ def test_products_of_computed_matrices_run_once_a_board_has_proved_them():
         assert rules(compile_model(graph, AUTO, RK3588.on_board(less))) == {"form_is_known"}
         failed = {**shown, name: "failed: a test"}
         assert rules(compile_model(graph, AUTO, RK3588.on_board(failed))) == {"form_is_known"}
+
+
+def tasks_of(chip: Chip, graph: Graph) -> list[ProgramTask]:
+    (item,) = compile_model(graph, AUTO, chip).partitions
+    return list(parse(item.program).tasks)
+
+
+def test_tasks_load_their_own_tables_once_a_board_has_proved_them():
+    """The same results of as many tasks less as there were loads; unless it fails later."""
+    (case,) = (case for case in CASES if case.tries)
+    graph, proved = case.build(), {OWN_TABLES: PROVED}
+    before, after = tasks_of(RK3588, graph), tasks_of(RK3588.on_board(proved), graph)
+    loads = sum(OWN_TABLES in task.form.split() for task in after)
+    assert loads == 4
+    assert len(before) == len(after) + loads
+    failed = RK3588.on_board({OWN_TABLES: "failed: a test"})
+    assert len(tasks_of(failed, graph)) == len(before)
+    images = [np.random.default_rng(1).integers(-128, 128, (1, 31, 40, 64)).astype(np.int8)]
+    ours, theirs = (
+        simulate(compile_model(graph, AUTO, chip).partitions[0].program, images, RK3588)
+        for chip in (RK3588, RK3588.on_board(proved))
+    )
+    np.testing.assert_array_equal(ours[0], theirs[0])
+
+
+def test_a_bring_up_proves_own_tables():
+    (case,) = (case for case in CASES if case.tries)
+    result = run_case(case, Options(device="simulator"), RK3588)
+    assert result.passed
+    assert result.proofs[OWN_TABLES] == PROVED
+
+
+def test_a_chip_without_a_table_of_forms_refuses_own_tables():
+    board = replace(RK3576, proved={OWN_TABLES: PROVED})
+    (case,) = (case for case in CASES if case.tries)
+    assert "registers_hold_values" in rules(compile_model(case.build(), AUTO, board))
 
 
 def test_proofs_say_what_is_not_known_without_them():

@@ -273,6 +273,8 @@ def _stage_problems(task: ElementwiseTask) -> Iterator[tuple[str, str]]:
         yield "DPU.BN_CFG.MODE", "for a multiplier, a summand or a clamp is not known here"
     if task.table is not None and task.ew is not None:
         yield "DPU.EW_CFG.MODE", "for another operation behind a table, or its place, is not known"
+    if task.table is not None and task.table.is_loaded_here:
+        yield "DPU.LUT_ACCESS_CFG.LUT_TABLE_ID", "in the task that looks up is not known"
     if out.ties_away or out.exponent:
         yield "DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT", "with ties away from zero is not known"
 

@@ -21,6 +21,7 @@ from delegate.lower.numerics.pipeline import Int64Array, table_entries
 from delegate.lower.tables import TABLE_STEPS
 from delegate.lower.task import (
     ConvTask,
+    DpuTask,
     ElementwiseTask,
     FeatureInput,
     OutputCube,
@@ -82,6 +83,7 @@ def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
     pointer = pointers(is_cleared=task.table is not None)
     writer.write_table(pointer, pointer)
     writer.write_blocks(("CNA", "CORE", "DPU", "DPU_RDMA"), table)
+    _write_own_tables(writer, task)
     return writer.finish(ENABLE_MASK, INT_MASK)
 
 
@@ -287,7 +289,9 @@ ENTRIES = 513
 """LE and LO, of int16 each. LE ends where LO begins."""
 _MASK32 = 0xFFFF_FFFF
 _ELEMENTWISE_WORDS = 69
-LOAD_WORDS = _ELEMENTWISE_WORDS + TABLES * (1 + ENTRIES) + TAIL_WORDS
+TABLE_WORDS = TABLES * (1 + ENTRIES)
+"""Commands that fill both tables."""
+LOAD_WORDS = _ELEMENTWISE_WORDS + TABLE_WORDS + TAIL_WORDS
 """Commands of a load, tail included."""
 
 
@@ -296,6 +300,7 @@ def encode_elementwise(chip: Chip, layer: str, task: ElementwiseTask) -> Segment
     writer = RegCmdWriter(layer, task.tile)
     writer.refuse(size_problems(chip.limits, task))
     write_elementwise(writer, task)
+    _write_own_tables(writer, task)
     return writer.finish(ALONE_ENABLE_MASK, INT_MASK)
 
 
@@ -314,13 +319,21 @@ def write_elementwise(writer: RegCmdWriter, task: ElementwiseTask) -> None:
 def encode_load(layer: str, task: TableLoad) -> Segment:
     """Return the segment of 1,097 registers that fills both tables. Raises EncodingError."""
     writer = RegCmdWriter(layer, task.tile)
-    tables = entries_of_tables(writer, task.functions)
     write_elementwise(writer, copy_of(task))
-    for table, entries in enumerate(tables):
+    _write_tables(writer, task.functions)
+    return writer.finish(ALONE_ENABLE_MASK, INT_MASK)
+
+
+def _write_own_tables(writer: RegCmdWriter, task: DpuTask) -> None:
+    if task.table is not None and task.table.is_loaded_here:
+        _write_tables(writer, task.table.functions)
+
+
+def _write_tables(writer: RegCmdWriter, functions: tuple[bytes, ...]) -> None:
+    for table, entries in enumerate(entries_of_tables(writer, functions)):
         writer.rewrite("DPU.LUT_ACCESS_CFG", LUT_ACCESS_TYPE=1, LUT_TABLE_ID=table)
         # Extended by their signs, as in the vendor's programs.
         writer.rewrite_values("DPU.LUT_ACCESS_DATA", entries & _MASK32)
-    return writer.finish(ALONE_ENABLE_MASK, INT_MASK)
 
 
 def copy_of(task: TableLoad) -> ElementwiseTask:
