@@ -13,7 +13,7 @@ from dataclasses import replace
 from delegate.model.graph import Graph, Node, Partition
 from delegate.ops import known_record
 from delegate.ops.operator import ABSENT, Shape
-from delegate.ops.shared.shape_arithmetic import with_shape_constants
+from delegate.ops.shared.shape_arithmetic import is_shape_arithmetic, with_shape_constants
 
 
 def following_shapes(graph: Graph, partition: Partition) -> Mapping[int, Shape]:
@@ -60,6 +60,10 @@ def with_following_shapes(graph: Graph) -> Graph:
     found: set[int] = set()
     for node in changed.nodes:
         results = [changed.tensor(t) for t in node.outputs if t != ABSENT]
+        if is_shape_arithmetic(changed, node) and any(one.constant is None for one in results):
+            before, changed = changed, with_shape_constants(changed, (node,))
+            if changed is not before:
+                continue
         is_open = not all(tensor.has_fixed_image for tensor in results)
         if not is_open and found.isdisjoint(node.inputs):
             continue
@@ -69,7 +73,7 @@ def with_following_shapes(graph: Graph) -> Graph:
         if shapes is not None:
             known = with_shapes(changed, dict(zip(node.outputs, shapes, strict=True)))
             found.update(t for t in node.outputs if known.tensor(t) is not changed.tensor(t))
-            changed = with_shape_constants(known)
+            changed = known
     return changed
 
 

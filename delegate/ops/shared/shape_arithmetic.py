@@ -6,7 +6,7 @@ fixed. With the shapes of the loaded graph these are constants. Numbers are int3
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -34,9 +34,11 @@ INTEGERS = (DType.INT32, DType.INT64)
 """The types of shapes: a graph whose nodes give neither computes none."""
 
 
-def with_shape_constants(graph: Graph) -> Graph:
-    """Return ``graph`` with the results of shape arithmetic as constants, named in ``folded``."""
-    nodes = [node for node in graph.nodes if node.op in _RULES]
+def with_shape_constants(graph: Graph, among: Iterable[Node] | None = None) -> Graph:
+    """Return ``graph`` with the results of shape arithmetic as constants, named in ``folded``: of
+    all its nodes, or of those ``among`` them.
+    """
+    nodes = [node for node in among or graph.nodes if node.op in _RULES]
     if not nodes:
         return graph
     found: dict[int, Tensor] = {}
