@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
@@ -22,7 +23,7 @@ from delegate.errors import (
     UnknownFormError,
     is_memory_exhausted,
 )
-from delegate.host.chosen import board_chip, drivers_of
+from delegate.host.chosen import chosen_chip, drivers_of, proved_forms
 from delegate.log import get_logger
 from delegate.lower.lowered import Layer, widest
 from delegate.lower.lowering import lower_partition
@@ -30,7 +31,7 @@ from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.model.graph import Graph, Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
 from delegate.npu.evidence import evidence_for
-from delegate.npu.perf import Work, work_of, work_of_tasks
+from delegate.npu.perf import Work, work_of
 from delegate.npu.program import Program, build_program, serialized
 from delegate.npu.program_types import Estimate, total
 from delegate.options import Options
@@ -119,7 +120,7 @@ def compile_model(
     Raises ModelError if the file cannot be read.
     """
     graph = as_computed(model if isinstance(model, Graph) else read_graph(model), options)
-    chip = chip or board_chip(options)
+    chip = chip or chosen_chip(options).on_board(proved_forms(options))
     return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), chip)
 
 
@@ -288,13 +289,16 @@ class _Attempts:
         reading = read_while_running(self._graph, partition) if self._graph.folded else []
         if reading:
             return reading
+        numerics, plan, weigher = self._options.numerics, self._plans[partition], self._weigher
+        weigh: CheckLayers = (
+            (lambda _: None) if weigher is None else partial(weigher.check, partition)
+        )
         try:
             compiled = compile_partition(
-                self._graph, partition, self._chip,
-                numerics=self._options.numerics, plan=self._plans[partition],
-                check_layers=lambda layers: self._weigh(partition, layers),
-            )  # fmt: skip
-            self._weigh(partition, compiled.layers, compiled.work)
+                self._graph, partition, self._chip, numerics=numerics, plan=plan, check_layers=weigh
+            )
+            if weigher is not None:
+                weigher.check(partition, compiled.layers, compiled.work)
         except SlowerError as error:
             self.slower.append(error.cost)
             return slower(self._graph, error)
@@ -302,16 +306,6 @@ class _Attempts:
             return _rejections(self._graph, partition, error)
         self.compiled[partition] = compiled
         return []
-
-    def _weigh(
-        self, partition: Partition, layers: Sequence[Layer], work: Work | None = None
-    ) -> None:
-        """Raise SlowerError for what the CPU runs as fast, unless the user wants it on the NPU.
-        Before there are commands, ``work`` is that of the tasks alone.
-        """
-        if self._weigher is not None:
-            tasks = (task for layer in layers for task in layer.tasks)
-            self._weigher.check(partition, layers, work or work_of_tasks(self._chip, tasks))
 
 
 def _plan(graph: Graph, partition: Partition, chip: Chip) -> PartitionPlan | None:

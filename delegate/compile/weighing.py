@@ -72,10 +72,14 @@ class Weigher:
     chip: Chip
     drivers: Sequence[Driver]
 
-    def check(self, partition: Partition, layers: Sequence[Layer], work: Work) -> None:
+    def check(
+        self, partition: Partition, layers: Sequence[Layer], work: Work | None = None
+    ) -> None:
         """Raise SlowerError unless the NPU is faster, and would not be much faster with less to do.
-        ``work``: of ``layers`` and besides them.
+        ``work``: of ``layers`` and besides them; before there are commands that of the tasks alone.
         """
+        if work is None:
+            work = work_of_tasks(self.chip, (task for layer in layers for task in layer.tasks))
         driver = min(self.drivers, key=lambda one: self._us(work, one))
         cost = partition_cost(self.chip.rates, self.graph, partition, self._us(work, driver))
         groups = self._groups(partition, layers, driver)

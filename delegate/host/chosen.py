@@ -36,11 +36,6 @@ def chosen_chip(options: Options) -> Chip:
     return chip
 
 
-def board_chip(options: Options) -> Chip:
-    """Return the chosen chip with the forms that the board of ``options`` has proved."""
-    return chosen_chip(options).on_board(proved_forms(options))
-
-
 def proved_forms(options: Options) -> dict[str, str]:
     """Return what the board of ``options`` has proved, by name; without one, with none that opens
     and where ``verify`` is off: nothing.

@@ -38,7 +38,13 @@ import numpy as np
 
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.chips import DEFAULT
-from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.chip.element import (
+    ATOM_BYTES,
+    CHANNELS_PER_SURFACE,
+    DMA_ALIGN_BYTES,
+    align,
+    surfaces_of,
+)
 from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.group_padding import with_group_padding
@@ -55,7 +61,7 @@ from delegate.lower.memory.placement import (
     tensor_uses,
     work_spans,
 )
-from delegate.lower.memory.tensors import DeviceTensor, View, binding_of
+from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import ConstantPool, Edge, Memory, Operation, Plan, Planning, Workload
 from delegate.lower.tables import share_loads
 from delegate.lower.task import BufferId, DpuTask, Ref
@@ -129,11 +135,30 @@ def lower_partition(
 
 
 def _binding(graph: Graph, memory: MemoryPlan, edge: Edge) -> TensorBinding:
-    tensor = memory.tensors[edge.inner]
+    """Return what the host needs to convert a tensor at the partition's edge."""
+    source, tensor = graph.tensor(edge.outer), memory.tensors[edge.inner]
     if edge.channels is not None:
         tensor = tensor.surfaces_from(*edge.channels)
-    found = binding_of(graph.tensor(edge.outer), tensor)
-    return replace(found, affine=edge.affine, table=edge.table, spread=edge.spread)
+    is_alone = tensor.within is None  # else what follows belongs to another tensor
+    return TensorBinding(
+        tensor=source.index,
+        name=source.name,
+        shape=source.shape if source.stored_shape is None else source.stored_shape,
+        element=source.dtype.element,
+        images=tensor.view.images,
+        height=tensor.view.height,
+        width=tensor.view.width,
+        channels=tensor.elements.channels,
+        surfaces=tensor.surfaces if is_alone else surfaces_of(tensor.view.channels),
+        surface_stride_bytes=tensor.surface_stride_bytes,
+        image_stride_bytes=tensor.image_stride_bytes,
+        location=tensor.location,
+        fill=tensor.zero_point,
+        fold=tensor.fold,
+        affine=edge.affine,
+        table=edge.table,
+        spread=edge.spread,
+    )
 
 
 def folded_inputs(chip: Chip, workload: Workload) -> Mapping[int, tuple[View, Fold]]:

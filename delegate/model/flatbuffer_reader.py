@@ -17,6 +17,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -174,17 +175,10 @@ class Table:
         self.reader.charge(count * item_bytes, self.where)
         return self.reader.data[start : start + count * item_bytes]
 
-    def number(self, slot: int, fmt: struct.Struct, default: int = 0) -> int:
-        """An integer field; ``fmt`` is one of the module's formats."""
-        return int(self.value(slot, fmt, default))
-
-    def value(self, slot: int, fmt: struct.Struct, default: int | float) -> int | float:
+    def number(self, slot: int, fmt: struct.Struct, default: float = 0) -> Any:
         """A field of one number, as ``fmt`` says."""
         position = self.position_of(slot, fmt.size)
-        if not position:
-            return default
-        found: int | float = fmt.unpack_from(self.reader.data, position)[0]
-        return found
+        return fmt.unpack_from(self.reader.data, position)[0] if position else default
 
     def string(self, slot: int) -> str:
         """A UTF-8 string; "" if absent."""
@@ -231,7 +225,7 @@ class Table:
         view.flags.writeable = False
         return view
 
-    def values(self, slot: int, dtype: np.dtype[np.generic]) -> tuple[int | float, ...]:
+    def values(self, slot: int, dtype: np.dtype[np.generic]) -> tuple[Any, ...]:
         """A vector of numbers as Python numbers; booked against the file's size."""
         view = self.vector(slot, dtype)
         self.reader.charge(view.nbytes, self.where)

@@ -15,7 +15,7 @@ Whether the nodes of a graph can run as they stand.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
@@ -167,11 +167,6 @@ class Tensor:
     is_sparse: bool = False
     sparsity: Sparsity | None = None
     stored_shape: tuple[int, ...] | None = None
-
-    @property
-    def host_shape(self) -> tuple[int, ...]:
-        """Return the shape that a host sees."""
-        return self.shape if self.stored_shape is None else self.stored_shape
 
     @property
     def has_fixed_image(self) -> bool:
@@ -350,19 +345,15 @@ def find_disorder(graph: Graph) -> str | None:
     The runtime finds partitions by which results are ready, not by the order of the nodes, and
     writes out of bounds where an output of the model never gets ready.
     """
-
-    def present(tensors: tuple[int, ...]) -> Iterator[Tensor]:
-        return (graph.tensor(t) for t in tensors if t != ABSENT)
-
     done: set[int] = set()
     ends = frozenset(graph.inputs)
     computed = computed_tensors(graph)
     for node in graph.nodes:
         where = f"node {node.index} ({node.op})"
-        for tensor in present(node.inputs):
+        for tensor in (graph.tensor(t) for t in node.inputs if t != ABSENT):
             if tensor.index in computed and tensor.index not in done:
                 return f"{where} reads {named(tensor)} before it is written"
-        for tensor in present(node.outputs):
+        for tensor in (graph.tensor(t) for t in node.outputs if t != ABSENT):
             if tensor.index in done:
                 return f"{where} writes {named(tensor)} again"
             if tensor.is_variable or tensor.index in ends:

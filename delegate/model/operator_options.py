@@ -139,7 +139,7 @@ class FileOptions:
             {
                 name: field.default
                 if table is None
-                else table.value(field.slot, _IN_FILE[field.kind], field.default)
+                else table.number(field.slot, _IN_FILE[field.kind], field.default)
                 for name, field in fields_of(kind)
             },
             _FILE_ACTIVATIONS,

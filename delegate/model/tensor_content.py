@@ -106,7 +106,7 @@ def read_sparsity(tensor: Table) -> Sparsity | None:
     if len(known) != len(levels):
         return None
     slots = (SparsitySlot.TRAVERSAL_ORDER, SparsitySlot.BLOCK_MAP)
-    order, block_map = (tuple(map(int, table.values(slot, _INT32S))) for slot in slots)
+    order, block_map = (table.values(slot, _INT32S) for slot in slots)
     return Sparsity(order, block_map, known)
 
 

@@ -204,13 +204,9 @@ def _read_subgraph(table: Table, buffers: list[_Bytes], codes: list[_OperatorCod
     )
 
 
-def _ints(table: Table, slot: int, dtype: np.dtype[np.generic] = _INT32S) -> tuple[int, ...]:
-    return tuple(int(v) for v in table.values(slot, dtype))
-
-
 def _tensor_indices(table: Table, slot: int, tensors: int, least: int) -> tuple[int, ...]:
     """Tensor indices from ``least`` (``ABSENT`` where optional tensors may be left out)."""
-    indices = _ints(table, slot)
+    indices = table.values(slot, _INT32S)
     for index in indices:
         if not least <= index < tensors:
             raise table.reader.corrupt(
@@ -239,7 +235,7 @@ def _read_node(index: int, table: Table, codes: list[_OperatorCode], tensors: in
 
 
 def _read_tensor(index: int, table: Table, buffers: list[_Bytes]) -> Tensor:
-    shape = _ints(table, TensorSlot.SHAPE)
+    shape = table.values(TensorSlot.SHAPE, _INT32S)
     if len(shape) > MAX_RANK:
         raise table.reader.corrupt(table.where, f"rank {len(shape)}; the limit is {MAX_RANK}")
     number = table.number(TensorSlot.TYPE, _INT8)
@@ -258,7 +254,7 @@ def _read_tensor(index: int, table: Table, buffers: list[_Bytes]) -> Tensor:
         dtype=dtype,
         quantization=_read_quantization(table, shape),
         constant=_constant(table, content, dtype, shape, is_sparse),
-        shape_signature=_ints(table, TensorSlot.SHAPE_SIGNATURE),
+        shape_signature=table.values(TensorSlot.SHAPE_SIGNATURE, _INT32S),
         is_variable=table.number(TensorSlot.IS_VARIABLE, _INT8) != 0,
         is_sparse=is_sparse,
         sparsity=read_sparsity(table) if is_sparse else None,
@@ -295,7 +291,7 @@ def _read_quantization(tensor: Table, shape: tuple[int, ...]) -> Quantization | 
     scales = table.values(QuantizationSlot.SCALE, _FLOAT32S)
     if not scales:
         return None
-    zero_points = _ints(table, QuantizationSlot.ZERO_POINT, _INT64S)
+    zero_points = table.values(QuantizationSlot.ZERO_POINT, _INT64S)
     if len(zero_points) not in (1, len(scales)):
         raise table.reader.corrupt(
             table.where, f"{len(scales)} scales and {len(zero_points)} zero points"
@@ -311,7 +307,7 @@ def _read_quantization(tensor: Table, shape: tuple[int, ...]) -> Quantization | 
         )
     if len(zero_points) == 1:
         zero_points *= len(scales)
-    return Quantization(tuple(float(s) for s in scales), zero_points, axis)
+    return Quantization(scales, zero_points, axis)
 
 
 def _read_metadata(root: Table, buffers: list[_Bytes]) -> Mapping[str, npt.NDArray[np.generic]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 from delegate.chip.chip import COMPUTED_WEIGHTS, PROVED, Chip, Form, Registers, Standing
 from delegate.chip.chips import chip_named, part_of
@@ -246,7 +246,7 @@ def _without_numbers(stages: Stages) -> Stages:
             scale=1,
             shift=0,
             register_operand=0,
-            relux_max=_number(ew.relux_max),
+            relux_max=_if_there(ew.relux_max, 1),
         )
     return Stages(
         replace(
@@ -256,19 +256,19 @@ def _without_numbers(stages: Stages) -> Stages:
             ow_operand=0,
             shift=0,
             shift_negative=0,
-            relux_max=_number(bs.relux_max),
-            operands=_place(bs.operands),
-            scalars=_place(bs.scalars),
+            relux_max=_if_there(bs.relux_max, 1),
+            operands=_if_there(bs.operands, _PLACE),
+            scalars=_if_there(bs.scalars, _PLACE),
             operands_used=None,
         ),
         replace(
             bn,
-            alu_operand=_number(bn.alu_operand),
+            alu_operand=_if_there(bn.alu_operand, 1),
             mul_operand=0,
             shift=0,
             shift_negative=0,
-            relux_max=_number(bn.relux_max),
-            operands=_place(bn.operands),
+            relux_max=_if_there(bn.relux_max, 1),
+            operands=_if_there(bn.operands, _PLACE),
         ),
         ew,
         replace(
@@ -276,7 +276,7 @@ def _without_numbers(stages: Stages) -> Stages:
             scale=1,
             shift=min(out.shift, 1),
             offset=0,
-            exponent=_number(out.exponent or None) or 0,
+            exponent=min(out.exponent, 1),
         ),
         None
         if stages.table is None
@@ -285,14 +285,11 @@ def _without_numbers(stages: Stages) -> Stages:
 
 
 _FUNCTION: Final = (bytes(256),)
+Some = TypeVar("Some")
 
 
-def _number(value: int | None) -> int | None:
-    return None if value is None else 1
-
-
-def _place(ref: Ref | None) -> Ref | None:
-    return None if ref is None else _PLACE
+def _if_there(value: Some | None, instead: Some) -> Some | None:
+    return None if value is None else instead
 
 
 def _convolution(chip: Chip, kind: TaskKind, element: Element, stages: Stages) -> ConvTask:

@@ -118,7 +118,7 @@ def _value(table: Table, slot: int, kind: Kind) -> object:
         case Kind.INT32S:
             return table.values(slot, _INT32S)
         case _:
-            return table.value(slot, _NUMBERS[kind], 0)
+            return table.number(slot, _NUMBERS[kind], 0)
 
 
 def _element(table: Table, code: int) -> Element:

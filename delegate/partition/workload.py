@@ -66,16 +66,24 @@ def workload_of(
         edges.inner,
         edges.inputs,
         edges.outputs,
-        (*_operations(facts_of(edges.graph, chip), plan), *_at_edges(edges)),
+        tuple(_operations(facts_of(edges.graph, chip), plan)),
         plan.joined.places,
     )
 
 
 def _operations(facts: GraphFacts, plan: PartitionPlan) -> Iterator[Operation]:
-    """Yield the operations between the edges."""
+    """Yield the operations between the edges, then functions of boxes at them, of which the host
+    has the moves before, of one part.
+    """
     graph, partition, functions = facts.graph, plan.edges.inner, plan.functions
     nodes = [graph.node(index) for index in partition.nodes]
-    neighbours = _neighbours(facts, partition, nodes)
+    neighbours = {  # nodes that are a part of their readers, by their result
+        node.outputs[0]: node
+        for node in nodes
+        if (hides := facts.operator(node).hides) is not None
+        and node.outputs[0] not in partition.outputs
+        and hides(facts, node)
+    }
     free = {node.index for node in plan.joined.aliases}
     moved = [
         node
@@ -98,14 +106,9 @@ def _operations(facts: GraphFacts, plan: PartitionPlan) -> Iterator[Operation]:
             for result in node.outputs:
                 one = _operation(graph, node, neighbours, result)
                 yield replace(one, nodes=tuple(dict.fromkeys((*others, *one.nodes))))
-
-
-def _at_edges(edges: EdgePlan) -> Iterator[Operation]:
-    """Yield the functions of boxes: the host has the moves before, of one part."""
-    for item in edges.functions:
-        function = item.function
-        last = edges.graph.node(function.nodes[-1])
-        yield _table(last, function.nodes, item.source, item.result, function.table)
+    for item in plan.edges.functions:
+        members, table = item.function.nodes, item.function.table
+        yield _table(graph.node(members[-1]), members, item.source, item.result, table)
 
 
 def _are_taken(graph: Graph, partition: Partition, nodes: Collection[int]) -> bool:
@@ -125,16 +128,6 @@ def _table(
 ) -> Operation:
     """``nodes``, of which ``node`` is the last, as a function of ``source``."""
     return Operation(node, nodes, (source,), result, partial(plan_table, function=function))
-
-
-def _neighbours(facts: GraphFacts, partition: Partition, nodes: list[Node]) -> Mapping[int, Node]:
-    """Nodes that are a part of their readers, by their result."""
-    found = {}
-    for node in nodes:
-        hides = facts.operator(node).hides
-        if hides is not None and node.outputs[0] not in partition.outputs and hides(facts, node):
-            found[node.outputs[0]] = node
-    return found
 
 
 def _operation(graph: Graph, node: Node, neighbours: Mapping[int, Node], result: int) -> Operation:
@@ -204,19 +197,23 @@ def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionP
 
 def _planned(rewritten: Rewritten) -> PartitionPlan:
     """Plan a partition as it stands. Functions of one that has refusals may be missing."""
-    edges, joined, functions = (
-        plan_edges(rewritten.graph, rewritten.partition),
-        NOTHING_JOINED,
-        NO_FUNCTIONS,
-    )
-    operators = [record_of(edges.graph, edges.graph.node(i)) for i in edges.inner.nodes]
+    edges = plan_edges(rewritten.graph, rewritten.partition)
+    graph, joined, functions = edges.graph, NOTHING_JOINED, NO_FUNCTIONS
+    nodes = [graph.node(index) for index in edges.inner.nodes]
+    operators = [record_of(graph, node) for node in nodes]
     if any(operator.movement is not None for operator in operators):
-        joined = place_aliases(edges.graph, edges.inner)
+        joined = place_aliases(graph, edges.inner)
     # Needed though no node reads them.
     sources = frozenset(item.source for item in edges.functions)
-    if any(operator.function is not None for operator in operators):
+    # A function of one value begins where one tensor is read, perhaps beside constants.
+    begins = any(
+        len({t for t in operator.feature_inputs(node) if graph.tensor(t).constant is None}) == 1
+        for operator, node in zip(operators, nodes, strict=True)
+        if operator.function is not None
+    )
+    if begins:
         try:
-            functions = plan_functions(edges.graph, edges.inner, sources)
+            functions = plan_functions(graph, edges.inner, sources)
         except Exception:
             if not (edges.refusals or joined.refusals):
                 raise

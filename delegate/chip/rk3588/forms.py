@@ -97,6 +97,9 @@ _PPU_PARTS: Final[tuple[Part, ...]] = (
 )
 
 
+_BLOCKS: Final = ((CNA, _CNA_PARTS), (DPU, _DPU_PARTS), (RDMA, _RDMA_PARTS), (PPU, _PPU_PARTS))
+
+
 def form_of(enable_mask: int, registers: Registers) -> Form:
     """Return the form of the task that starts ``enable_mask`` with ``registers``."""
     found = _settings(enable_mask, registers)
@@ -118,25 +121,17 @@ def _kind(mask: int, registers: Registers) -> str:
 
 
 def _settings(mask: int, registers: Registers) -> Iterator[tuple[str, str]]:
+    for block, parts in _BLOCKS:
+        for name, offset, setting in parts if mask & block else ():
+            yield name, setting(registers.get(offset, 0))
     if mask & CNA:
-        yield from _parts(_CNA_PARTS, registers)
         apart = registers.get(0x1014, 0)
         rows, columns = _field(apart, 25, 21), _field(apart, 20, 16)
         yield "dil", f"{'d' if rows else 1}x{'d' if columns else 1}"
         yield "DCOMP", hex(registers.get(0x1100, 0) | registers.get(0x1104, 0))
         yield "CLIP", _some(registers.get(0x301C, 0) & 0x1F)
     if mask & DPU:
-        yield from _parts(_DPU_PARTS, registers)
         yield from _dpu(registers)
-    if mask & RDMA:
-        yield from _parts(_RDMA_PARTS, registers)
-    if mask & PPU:
-        yield from _parts(_PPU_PARTS, registers)
-
-
-def _parts(parts: tuple[Part, ...], registers: Registers) -> Iterator[tuple[str, str]]:
-    for name, offset, setting in parts:
-        yield name, setting(registers.get(offset, 0))
 
 
 def _dpu(registers: Registers) -> Iterator[tuple[str, str]]:
@@ -153,7 +148,7 @@ def _dpu(registers: Registers) -> Iterator[tuple[str, str]]:
     looks_up = not ew & _BYPASS and not ew & _TABLE_BYPASS
     yield "LUT_used", str(int(looks_up))
     if looks_up:
-        yield from _parts(_TABLE_PARTS, registers)
+        yield from ((name, setting(get(offset, 0))) for name, offset, setting in _TABLE_PARTS)
         ends = (get(offset, 0) for offset in (0x4110, 0x4114, 0x4118, 0x411C))
         yield "LUT_RANGE", "/".join(str(end - (end >> 31 << 32)) for end in ends)
         yield "LUT_SLOPES", hex(sum(int(get(0x4120 + 4 * i, 0) != 0) << i for i in range(4)))

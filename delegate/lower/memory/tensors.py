@@ -19,7 +19,7 @@ from delegate.chip.element import (
     align,
     surfaces_of,
 )
-from delegate.lower.lowered import Fold, TensorBinding
+from delegate.lower.lowered import Fold
 from delegate.lower.task import BufferId, Ref
 from delegate.model.graph import DType, Graph, Tensor
 
@@ -233,31 +233,6 @@ def unplaced(graph: Graph, index: int, folded: tuple[View, Fold] | None = None) 
         location=NOWHERE,
         fold=fold,
         element=element,
-    )
-
-
-def binding_of(source: Tensor, tensor: DeviceTensor) -> TensorBinding:
-    """Return what the host needs to convert ``source``, which it has for ``tensor``, at the
-    partition's edge.
-    """
-    surfaces = tensor.surfaces
-    if tensor.within is not None:  # what follows belongs to another tensor
-        surfaces = surfaces_of(tensor.view.channels)
-    return TensorBinding(
-        tensor=source.index,
-        name=source.name,
-        shape=source.host_shape,
-        element=source.dtype.element,
-        images=tensor.view.images,
-        height=tensor.view.height,
-        width=tensor.view.width,
-        channels=tensor.elements.channels,
-        surfaces=surfaces,
-        surface_stride_bytes=tensor.surface_stride_bytes,
-        image_stride_bytes=tensor.image_stride_bytes,
-        location=tensor.location,
-        fill=tensor.zero_point,
-        fold=tensor.fold,
     )
 
 
