@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delegate.errors import ProgramError, Rejection
-from delegate.host.chosen import driver_name, waits_for_pooling
+from delegate.host.chosen import WAITS_FOR_POOLING, driver_name
 from delegate.log import get_logger
 from delegate.model.files import open_plain
 from delegate.model.graph import Graph, Partition, Sparsity, constant_makers
@@ -184,7 +184,7 @@ def has_own_shapes(graph: Graph, partition: Partition) -> bool:
 def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     """A digest of all that a compiled program depends on."""
     digest = hashlib.sha256()
-    has_pooling = waits_for_pooling(options.device)
+    has_pooling = driver_name(options.device) == WAITS_FOR_POOLING
     chosen = (options.compiling(), _driver(options), has_pooling)
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs, graph.rounds_once))

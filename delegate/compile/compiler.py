@@ -33,7 +33,7 @@ from delegate.model.tflite_reader import PathOrBytes, read_graph
 from delegate.npu.evidence import evidence_for
 from delegate.npu.perf import Work, work_of
 from delegate.npu.program import Program, build_program, serialized
-from delegate.npu.program_types import Estimate, total
+from delegate.npu.program_types import WORD_BYTES, Estimate, total
 from delegate.options import Options
 from delegate.partition.epochs import partition_graph
 from delegate.partition.half import as_computed
@@ -67,8 +67,8 @@ Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Seq
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledPartition:
-    """A partition and its serialised Program. ``live_bytes``: the least its SCRATCH can be.
-    ``work``: what its time is estimated from.
+    """A partition and its serialised Program. ``live_bytes``: the least its SCRATCH can be;
+    ``command_bytes``: of all tasks.
     """
 
     partition: Partition
@@ -77,8 +77,14 @@ class CompiledPartition:
     tasks: int
     estimate: Estimate
     buffers_bytes: int
-    work: Work
+    chip: Chip
+    command_bytes: int
     live_bytes: int = 0
+
+    @property
+    def work(self) -> Work:
+        """Return what its time is estimated from."""
+        return work_of(self.chip, self.layers, self.tasks, self.command_bytes)
 
     @property
     def bound(self) -> str:
@@ -156,20 +162,6 @@ def compile_partition(
     joins = numerics != "exact"
     if chip.evidence is None:
         chip = replace(chip, evidence=evidence_for(chip, is_exact=not joins))
-    compiled, content = _compiled(graph, partition, chip, joins, plan, check_layers)
-    # A third copy of the weights, that of the Program, is gone by now.
-    return replace(compiled, program=bytes(content))
-
-
-def _compiled(
-    graph: Graph,
-    partition: Partition,
-    chip: Chip,
-    joins: bool,
-    plan: PartitionPlan | None,
-    check_layers: CheckLayers,
-) -> tuple[CompiledPartition, bytearray]:
-    """Return what ``compile_partition`` gives, and apart from it the serialised Program."""
     name = f"{graph.name or 'main'} nodes {partition.nodes[0]}..{partition.nodes[-1]}"
     workload = workload_of(graph, partition, chip, plan)
     lowered = lower_partition(
@@ -177,20 +169,23 @@ def _compiled(
         joins=joins, when_lowered=lambda nodes: _make_room(graph, nodes), check_layers=check_layers,
     )  # fmt: skip
     program = build_program(lowered, COMPILER)
-    compiled = CompiledPartition(
-        partition=partition,
-        program=b"",
-        layers=lowered.layers,
-        tasks=len(program.tasks),
-        estimate=total(task.estimate for task in program.tasks),
-        buffers_bytes=sum(buffer.size_bytes for buffer in program.buffers),
-        work=work_of(chip, lowered.layers, program),
-        live_bytes=lowered.live_bytes,
-    )
     content = serialized(program)
     if chip.missing:
         _require_forms(chip, program, content)
-    return compiled, content
+    layers, live_bytes, tasks = lowered.layers, lowered.live_bytes, program.tasks
+    buffers_bytes = sum(buffer.size_bytes for buffer in program.buffers)
+    del lowered, program  # else the bytes would be a third copy of the weights
+    return CompiledPartition(
+        partition=partition,
+        program=bytes(content),
+        layers=layers,
+        tasks=len(tasks),
+        estimate=total(task.estimate for task in tasks),
+        buffers_bytes=buffers_bytes,
+        chip=chip,
+        command_bytes=sum(task.regcmd_count for task in tasks) * WORD_BYTES,
+        live_bytes=live_bytes,
+    )
 
 
 def _require_forms(chip: Chip, program: Program, content: bytearray) -> None:

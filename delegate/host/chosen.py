@@ -15,6 +15,9 @@ from delegate.options import Options
 _WITHOUT_BOARD = ("simulator", "null")
 _NODES = {"/accel/": "rocket", "/dri/": "rknpu"}
 """Parts of the paths of device nodes."""
+WAITS_FOR_POOLING = "rknpu"
+"""The driver that waits for the PPU, as it looks at what its last task names; the mainline one
+knows the DPU's interrupt alone (``board.md``)."""
 
 
 def chosen_chip(options: Options) -> Chip:
@@ -31,7 +34,7 @@ def chosen_chip(options: Options) -> Chip:
         name, _, _ = npu_chip()
     chip = chip_named(name if name in NAMES else NAMES[0])
     has_unit = any(block.name == "PPU" for block in chip.registers.blocks)
-    if has_unit and waits_for_pooling(options.device):
+    if has_unit and driver_name(options.device) == WAITS_FOR_POOLING:
         return replace(chip, lacks=chip.lacks - {Primitive.POOLING})
     return chip
 
@@ -60,13 +63,6 @@ def driver_name(device: str) -> str:
 
         device = find_npu_node()
     return next((name for part, name in _NODES.items() if part in device), "")
-
-
-def waits_for_pooling(device: str) -> bool:
-    """Return whether the driver of ``device`` waits for the PPU: the vendor's looks at what its
-    last task names; the mainline one knows the DPU's interrupt alone (``board.md``).
-    """
-    return driver_name(device) == "rknpu"
 
 
 def drivers_of(device: str, chip: Chip) -> Sequence[Driver]:

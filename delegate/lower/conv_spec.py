@@ -177,12 +177,12 @@ _MOST_PRODUCT: Final = 255 * 255
 
 
 def with_settled_channels(conv: Convolution) -> Convolution:
-    """``conv`` with the channels as biases in which TensorFlow Lite's int32 may wrap, but that give
-    one result for every number of int32. As it is where one scale stands for all channels.
+    """``conv``, of int8 per channel, with the channels as biases in which TensorFlow Lite's int32
+    may wrap, but that give one result for every number of int32.
     """
     terms = conv.weights.size // max(conv.bias.size, 1)
     is_far = np.abs(conv.bias).max(initial=0) + terms * _MOST_PRODUCT > INT32_MAX
-    if not (conv.per_channel and conv.element is Element.INT8 and is_far):
+    if not is_far:
         return conv
     target = conv.wanted
     over = wraps(target.low, target.exponent) | wraps(target.high, target.exponent)
@@ -197,12 +197,9 @@ def with_settled_channels(conv: Convolution) -> Convolution:
 
 
 def with_constant_channels(conv: Convolution) -> Convolution:
-    """``conv`` with its constant channels as biases of the largest scale that others have. As it
-    is where one scale stands for all channels, and channels where TensorFlow Lite's int32 could
-    wrap.
+    """``conv``, of int8 per channel, with its constant channels as biases of the largest scale that
+    others have; channels where TensorFlow Lite's int32 could wrap stay as they are.
     """
-    if not conv.per_channel or conv.element is not Element.INT8:
-        return conv
     target = conv.wanted
     low, high, zero_point = target.low, target.high, target.zero_point
     least, most = (

@@ -74,7 +74,7 @@ class TiledConvolution:
     def plan(self) -> Plan:
         """Return the plan of all tasks."""
         operation, conv, work = self.operation, self.conv, 0
-        if isinstance(self.tiles, InputGroups):
+        if not isinstance(self.tiles, TilePlan):
             from delegate.lower.partial_sums import work_bytes  # on demand: few models need groups
 
             work = work_bytes(conv)
@@ -123,7 +123,7 @@ class TiledConvolution:
         return chip.rates.kick_cycles + ddr_cycles(chip, moved)
 
     def _joined(self, planning: Planning, plan: Plan) -> TiledConvolution | None:
-        if isinstance(self.tiles, InputGroups) or self.conv.element is Element.FP16:
+        if not isinstance(self.tiles, TilePlan) or self.conv.element is Element.FP16:
             return None
         if self.joined is not None:
             return None
@@ -174,7 +174,7 @@ class TiledConvolution:
         target = in_parts(memory.tensors[made], conv, of_target)
         conv, constants = replace(conv, source=source, target=target), memory.constants
         tasks: Sequence[Task]
-        if isinstance(self.tiles, InputGroups):
+        if not isinstance(self.tiles, TilePlan):
             from delegate.lower.partial_sums import lower_input_groups
 
             tasks, choice = lower_input_groups(conv, self.tiles, constants, memory.work)
@@ -206,7 +206,7 @@ class TiledConvolution:
     @property
     def surfaces_written(self) -> int:
         """Surfaces of the target that tasks write, from the first one on: whole groups."""
-        if isinstance(self.tiles, InputGroups):
+        if not isinstance(self.tiles, TilePlan):
             channels, is_depthwise = self.conv.output_view.channels, self.conv.is_depthwise
             return self.conv.chip.groups.surfaces_written(channels, is_depthwise=is_depthwise)
         group, lanes = group_of(self.conv), self.conv.element.lanes
@@ -224,9 +224,11 @@ def tiled_convolution(
     """Tile the rows of every image, or with ``has_parts`` of the parts of it, as tensors allow
     that, where that is cheaper. Raises LoweringError.
     """
-    conv = with_settled_channels(legal_convolution(conv))
-    if not rounds_twice(conv.chip, conv.kind, per_channel=True):
-        conv = with_constant_channels(conv)
+    conv = legal_convolution(conv)
+    if conv.per_channel and conv.element is not Element.FP16:
+        conv = with_settled_channels(conv)
+        if not rounds_twice(conv.chip, conv.kind, per_channel=True):
+            conv = with_constant_channels(conv)
     parts: list[Convolution] = []
     if has_parts:
         if all(map(planning.has_whole_surfaces, (operation.operands[0], operation.result))):
@@ -243,11 +245,11 @@ _Channels = npt.NDArray[np.bool_]
 
 
 def split_by_scale(found: TiledConvolution) -> Plan | None:
-    """Return the plan of parts, where too many results of ``found`` would differ and fewer do of
-    those; None: it stays whole.
+    """Return the plan of parts, where too many results of ``found``, per channel, would differ and
+    fewer do of those; None: it stays whole.
     """
     conv = found.conv
-    if not conv.per_channel or conv.output_view != conv.target.view or conv.parts != (1, 1):
+    if conv.output_view != conv.target.view or conv.parts != (1, 1):
         return None
     parts = _parts(conv)
     return None if len(parts) < 2 else _sum_of_parts(found, parts)

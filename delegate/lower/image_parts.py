@@ -278,17 +278,18 @@ def plan_rows(
     try:
         tiles = plan_tiles(geometry)
     except LoweringError as error:
-        groups = _input_groups(conv, geometry)
-        if groups is None:
+        found = _input_groups(conv, geometry)
+        if found is None:
             raise
-        if groups.tasks > conv.chip.limits.chain_tasks:
+        groups, _, tasks = found
+        if tasks > conv.chip.limits.chain_tasks:
             raise LoweringError(
                 conv.node,
                 TASKS_IN_RANGE,
-                f"the input channels need {len(groups.groups)} passes and every pixel tasks of its "
-                f"own: {groups.tasks} tasks; the limit is {conv.chip.limits.chain_tasks}",
+                f"the input channels need {len(groups)} passes and every pixel tasks of its "
+                f"own: {tasks} tasks; the limit is {conv.chip.limits.chain_tasks}",
             ) from error
-        return conv, groups
+        return conv, found
     best = conv
     others = [*parts]
     if len(tiles.tiles) > 1:

@@ -34,7 +34,6 @@ from delegate.lower.task import (
     BnStage,
     BsStage,
     BufferId,
-    DpuTask,
     ElementwiseTask,
     EwStage,
     Pair,
@@ -142,6 +141,10 @@ def _as_dense(conv: Convolution) -> Convolution:
     return replace(conv, weights=weights, is_depthwise=False)
 
 
+REWRITTEN: Final = frozenset({Primitive.REGISTER_NUMBERS, Primitive.SURFACE_GAPS})
+"""The primitives that ``legal_layer`` does without."""
+
+
 def legal_layer(chip: Chip, layer: Layer, constants: ConstantPool) -> Layer:
     """Return ``layer`` with tasks of the DPU alone that ``chip`` has: their numbers in records
     among ``constants``, and a task per surface where there are gaps between surfaces.
@@ -244,7 +247,7 @@ def is_known(chip: Chip, kind: TaskKind, stages: Stages, element: Element = Elem
 
 def _standing(chip: Chip, kind: TaskKind, stages: Stages, element: Element) -> Standing:
     if chip.evidence is None:
-        has_all = chip.lacks.isdisjoint(used_by_stages(stages))
+        has_all = chip.lacks.isdisjoint(used_by_stages(stages.bs, stages.ew))
         return Standing.WHOLE if has_all else Standing.REFUSED
     return chip.evidence.standing(kind, stages, element)
 
@@ -326,7 +329,7 @@ def used_by(task: Task) -> Iterator[Primitive]:
     if isinstance(task, PoolTask):
         yield Primitive.POOLING
         return
-    yield from used_by_stages(stages_of(task))
+    yield from used_by_stages(task.bs, task.ew)
     if task.output.row_gap_bytes:
         yield Primitive.ROW_GAPS
     if isinstance(task, ElementwiseTask):
@@ -370,14 +373,8 @@ def bn_stage(bn: MultiplyStage, operands: Ref | None = None) -> BnStage:
     )
 
 
-def stages_of(task: DpuTask) -> Stages:
-    """Return the stages that ``task`` has."""
-    return Stages(task.bs, task.bn, task.ew, task.out_convert, task.table)
-
-
-def used_by_stages(stages: Stages) -> Iterator[Primitive]:
+def used_by_stages(bs: BsStage, ew: EwStage | None) -> Iterator[Primitive]:
     """Yield what the stages of the DPU ask for."""
-    bs, ew = stages.bs, stages.ew
     if bs.scalars is None:
         yield Primitive.REGISTER_NUMBERS
     if ew is None or ew.operand is None:

@@ -49,7 +49,7 @@ from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.group_padding import with_group_padding
 from delegate.lower.image_parts import planned_cycles
-from delegate.lower.legalize import legal_layer
+from delegate.lower.legalize import REWRITTEN, legal_layer
 from delegate.lower.lowered import Fold, Layer, LoweredPartition, TensorBinding
 from delegate.lower.memory.check import check_memory
 from delegate.lower.memory.placement import (
@@ -92,8 +92,10 @@ def lower_partition(
     if places or len(plans) > 1:  # one alone has no neighbour
         plans = with_group_padding(planning, plans, partition.inputs)
     footprints = [plan.footprint for plan in plans]
-    fixed = {*partition.inputs, *partition.outputs, *places}
-    in_place = results_in_place(graph, footprints, fixed)
+    in_place: Mapping[int, int] = {}
+    if len(plans) > 1:
+        fixed = {*partition.inputs, *partition.outputs, *places}
+        in_place = results_in_place(graph, footprints, fixed)
     uses = tensor_uses(graph, partition, footprints, places, folds, in_place)
     memory = place_tensors(graph, uses, work_spans(footprints))
     nodes = [footprint.node for footprint in footprints]
@@ -110,7 +112,9 @@ def lower_partition(
     tasks = (task for layer in lowered for task in layer.tasks)
     has_tables = any(isinstance(task, DpuTask) and task.table is not None for task in tasks)
     ready = share_loads(lowered) if has_tables else lowered
-    layers = tuple(legal_layer(chip, layer, constants) for layer in ready)
+    layers = tuple(ready)
+    if not chip.lacks.isdisjoint(REWRITTEN):
+        layers = tuple(legal_layer(chip, layer, constants) for layer in ready)
     check_layers(layers)
     table_atoms, behind = _table_atoms(memory, constants) if has_tables else (None, 0)
     content = constants.content()
@@ -227,10 +231,8 @@ def choose_fold(
     chip: Chip, source: View, rows: Axis, columns: Axis, outputs: int
 ) -> tuple[View, Fold] | None:
     """Return the folded view of ``source`` for a dense convolution with ``outputs`` kernels over
-    ``rows`` and ``columns``, or None where that saves nothing.
+    ``rows`` and ``columns`` that see several pixels, or None where that saves nothing.
     """
-    if rows.reach == columns.reach == 1:  # a window of several pixels has none of another kernel
-        return None
     channels = source.channels
     best: tuple[int, _FoldedAxis, _FoldedAxis] | None = None
     is_square = Primitive.UNEQUAL_SIDES in chip.lacks

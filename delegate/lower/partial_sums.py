@@ -93,13 +93,14 @@ def lower_input_groups(
     """Tasks pass by pass, in each of them all pixels, and what they are. Raises LoweringError."""
     pipeline, bias = choose_requantization(conv, is_in_parts=True)
     order = kernel_order(conv)
-    sums, reach = sum_passes(conv, plan, order, constants)
+    groups, data_banks, _ = plan
+    sums, reach = sum_passes(conv, groups, order, constants)
     check_range(conv, bias, reach)
-    builder = _Builder(conv, plan, order, bias, len(sums), constants, work)
-    tasks = [*builder.sums(sums), *builder.results(pipeline, plan.groups[-1])]
+    builder = _Builder(conv, data_banks, order, bias, len(sums), constants, work)
+    tasks = [*builder.sums(sums), *builder.results(pipeline, groups[-1])]
     passes = len(sums) + 1
     choice = (
-        f"input channels in {len(plan.groups)} groups, {passes} passes per pixel with int32 sums "
+        f"input channels in {len(groups)} groups, {passes} passes per pixel with int32 sums "
         f"between them, {len(tasks)} tasks"
     )
     return tasks, choice
@@ -127,7 +128,7 @@ class _Builder:
     def __init__(
         self,
         conv: Convolution,
-        plan: InputGroups,
+        data_banks: int,
         order: npt.NDArray[np.int64],
         bias: Int64Array,
         sum_count: int,
@@ -135,7 +136,7 @@ class _Builder:
         work: Ref,
     ) -> None:
         self._conv = conv
-        self._data_banks = plan.data_banks
+        self._data_banks = data_banks
         self._geometry = geometry_of(conv)
         self._constants = constants
         self._kernels = len(order)

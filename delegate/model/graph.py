@@ -334,11 +334,6 @@ def named(tensor: Tensor) -> str:
     return f"tensor {tensor.index} {tensor.name!r}"
 
 
-def computed_tensors(graph: Graph) -> frozenset[int]:
-    """Tensors that a node writes."""
-    return frozenset(t for node in graph.nodes for t in node.outputs if t != ABSENT)
-
-
 def find_disorder(graph: Graph) -> str | None:
     """Say what keeps the nodes from running one after the other as they stand; None: nothing.
 
@@ -347,7 +342,7 @@ def find_disorder(graph: Graph) -> str | None:
     """
     done: set[int] = set()
     ends = frozenset(graph.inputs)
-    computed = computed_tensors(graph)
+    computed = {t for node in graph.nodes for t in node.outputs}
     for node in graph.nodes:
         where = f"node {node.index} ({node.op})"
         for tensor in (graph.tensor(t) for t in node.inputs if t != ABSENT):

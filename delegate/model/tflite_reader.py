@@ -129,7 +129,8 @@ def _read(reader: FlatbufferReader) -> Model:
     buffers = _read_buffers(root)
     codes = [_read_code(t) for t in root.tables(ModelSlot.OPERATOR_CODES, "operator code")]
     metadata = _read_metadata(root, buffers)
-    bears = metadata_text(bytes(metadata.get(REDUCED_PRECISION, b"")))
+    says = metadata.get(REDUCED_PRECISION)
+    bears = "" if says is None else metadata_text(bytes(says))
     graphs = tuple(
         replace(_read_subgraph(table, buffers, codes), reduced_precision=bears)
         for table in root.tables(ModelSlot.SUBGRAPHS, "subgraph")

@@ -22,7 +22,7 @@ from delegate.chip.element import ATOM_BYTES
 from delegate.lower.lowered import Layer
 from delegate.lower.task import ConvTask, ElementwiseTask, PoolTask, TableLoad, Task
 from delegate.lower.tiling.geometry import ceil_div, ddr_cycles, dense_cycles, depthwise_cycles
-from delegate.npu.program_types import WORD_BYTES, Estimate, Program
+from delegate.npu.program_types import WORD_BYTES, Estimate
 from delegate.npu.rk3588.encoder import LOAD_WORDS, TABLE_WORDS
 
 
@@ -104,14 +104,13 @@ class Duration:
         return self.work + self.launches + self.submits
 
 
-def work_of(chip: Chip, layers: Sequence[Layer], program: Program) -> Work:
-    """Return what ``program``, made of ``layers``, needs. Loads of tables belong to no layer: their
-    tables are commands, and each copies one atom.
+def work_of(chip: Chip, layers: Sequence[Layer], count: int, command_bytes: int) -> Work:
+    """Return what a program of ``count`` tasks, made of ``layers``, needs. Loads of tables belong
+    to no layer: their tables are commands, and each copies one atom.
     """
     tasks = work_of_tasks(chip, [task for layer in layers for task in layer.tasks]).tasks
-    loads = [TaskWork(0, 0, 2 * chip.atom_bytes)] * (len(program.tasks) - len(tasks))
-    words = sum(task.regcmd_count for task in program.tasks)
-    return Work((*tasks, *loads), words * WORD_BYTES)
+    loads = [TaskWork(0, 0, 2 * chip.atom_bytes)] * (count - len(tasks))
+    return Work((*tasks, *loads), command_bytes)
 
 
 def work_of_tasks(chip: Chip, tasks: Iterable[Task]) -> Work:

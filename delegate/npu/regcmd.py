@@ -190,13 +190,10 @@ class RegCmdWriter:
             raise self.fail(error.place, error.problem) from None
         self._words.append(word)
 
-    def write_address(self, name: str, place: Ref | None) -> None:
+    def write_address(self, name: str, place: Ref) -> None:
         """Write an address register: a relocation to ``place``, whose offset is the value until
-        then; None: 0.
+        then.
         """
-        if place is None:
-            self.write(name)
-            return
         target = self._claim(name, again=False)
         if not target.is_address:
             raise self.fail(name, "does not hold an address")

@@ -38,7 +38,7 @@ from delegate.ops.operator import (
 )
 from delegate.ops.shared import common
 from delegate.ops.shared.common import weights_of
-from delegate.ops.shared.convolution import AS_IT_IS, convolution_of, plan_convolution
+from delegate.ops.shared.convolution import AS_IT_IS, convolution_of, plan_convolution, resolved
 from delegate.ops.shared.image_rules import other_shape
 
 LEAST_RANK, MOST_RANK = 2, 4
@@ -185,14 +185,13 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     graph, node = planning.graph, operation.node
     _, outputs = _inputs_and_outputs(graph, node)
     given = device_weights(graph, node, outputs, graph.tensor(node.inputs[1]).shape)
-    return plan_convolution(
-        planning,
-        operation,
-        AS_IT_IS,
+    conv = resolved(
+        *(planning, operation, AS_IT_IS),
         replace(given, values=_filters(graph, node, given.values)),
         output_view=_result(planning, operation),
         scales_in_float32=True,
     )
+    return plan_convolution(planning, operation, conv)
 
 
 def _computed_macs(graph: Graph, node: Node) -> int:

@@ -221,7 +221,8 @@ def fold(chip: Chip, graph: Graph, operation: Operation) -> tuple[View, Fold] | 
     source = view_of(graph.tensor(operation.operands[0]).shape)
     target = view_of(graph.tensor(operation.result).shape)
     outputs, kh, kw, channels = graph.tensor(node.inputs[1]).shape
-    if channels != source.channels or _is_beyond(chip, options):
+    # A window of single pixels has none of another kernel.
+    if kh == kw == 1 or channels != source.channels or _is_beyond(chip, options):
         return None
     padding = operation.padding or convolution.paddings(options, source, target, kh, kw)
     o, (top, left) = options, padding
@@ -240,24 +241,24 @@ def plan(planning: Planning, operation: Operation) -> Plan:
         shape = graph.tensor(node.inputs[1]).shape
         weights = device_weights(graph, node, shape[0], shape)
         return plan_patches(planning, operation, options, weights)
-    weights, is_depthwise = _weights(planning.chip, graph, node)
-    return convolution.plan_convolution(
-        planning, operation, options, weights, is_depthwise=is_depthwise
-    )
+    conv = _resolved(planning, operation, options)
+    return convolution.plan_convolution(planning, operation, conv)
 
 
 def cost(planning: Planning, operation: Operation) -> int | None:
     """Return the modelled cycles, launches included; None: it has no tasks of its own."""
-    graph, node = planning.graph, operation.node
-    options = node.known_options(ConvOptions)
+    options = operation.node.known_options(ConvOptions)
     if _is_beyond(planning.chip, options):
         return None
-    given = planning.tensor(operation.operands[0])
-    weights, is_depthwise = _weights(planning.chip, graph, node)
-    conv = convolution.resolved(
-        planning, operation, options, weights, given, is_depthwise=is_depthwise
-    )
+    conv = _resolved(planning, operation, options)
     return convolution.cost_whole(planning, operation, conv)
+
+
+def _resolved(
+    planning: Planning, operation: Operation, options: convolution.ConvolutionOptions
+) -> Convolution:
+    weights, is_depthwise = _weights(planning.chip, planning.graph, operation.node)
+    return convolution.resolved(planning, operation, options, weights, is_depthwise=is_depthwise)
 
 
 def _weights(chip: Chip, graph: Graph, node: Node) -> tuple[DeviceWeights, bool]:

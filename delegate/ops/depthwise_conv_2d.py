@@ -69,9 +69,9 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     if not is_depthwise:
         dense = widen_multiplier(weights.values, inputs, weights.zero_point)
         weights = replace(weights, values=dense)
-    return convolution.plan_convolution(
-        planning, operation, options, weights, is_depthwise=is_depthwise
-    )
+    given = planning, operation, options, weights
+    conv = convolution.resolved(*given, is_depthwise=is_depthwise)
+    return convolution.plan_convolution(planning, operation, conv)
 
 
 OPERATOR = Operator(

@@ -15,7 +15,7 @@ from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint
 from delegate.ops.shared import common, half_records
 from delegate.ops.shared.common import other_rank, weights_of
-from delegate.ops.shared.convolution import AS_IT_IS, ConvolutionOptions, plan_convolution
+from delegate.ops.shared.convolution import AS_IT_IS, ConvolutionOptions, plan_convolution, resolved
 from delegate.ops.shared.image_rules import feature_rank
 
 WEIGHTS_RANK = 2
@@ -132,15 +132,13 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     kernel, output_view = _kernel(planning, operation)
     outputs = output_view.channels
     weights = device_weights(graph, node, outputs, (outputs, *kernel, -1))
-    return plan_convolution(
-        planning,
-        operation,
-        _as_convolution(node),
-        weights,
+    conv = resolved(
+        *(planning, operation, _as_convolution(node), weights),
         output_view=output_view,
         scales_in_float32=not graph.rounds_once,
         rounds_once=graph.rounds_once,
     )
+    return plan_convolution(planning, operation, conv)
 
 
 OPERATOR = Operator(

@@ -24,7 +24,7 @@ from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.cached import cached_property
 from delegate.model.graph import ABSENT as ABSENT
-from delegate.model.graph import DType, Graph, Node, Tensor, computed_tensors, find_disorder
+from delegate.model.graph import DType, Graph, Node, Tensor, find_disorder
 from delegate.model.graph import named as named
 from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import Options
@@ -87,11 +87,6 @@ class GraphFacts:
         return None if index is None else self.graph.tensor(index)
 
     @cached_property
-    def computed(self) -> frozenset[int]:
-        """Tensors that a node writes."""
-        return computed_tensors(self.graph)
-
-    @cached_property
     def makers(self) -> Mapping[int, Node]:
         """The node that writes each computed tensor."""
         return {t: node for node in self.graph.nodes for t in node.outputs if t != ABSENT}
@@ -113,7 +108,7 @@ class GraphFacts:
     @cached_property
     def changing_constants(self) -> tuple[npt.NDArray[np.generic], ...]:
         """Constants that the host or a node may write: inputs of the model and outputs of nodes."""
-        indices = self.computed.union(self.graph.inputs) - self.graph.folded
+        indices = {*self.makers, *self.graph.inputs} - self.graph.folded
         found = (self.graph.tensor(index).constant for index in sorted(indices))
         return tuple(constant for constant in found if constant is not None)
 
@@ -321,7 +316,8 @@ class Operator:
         """Return the record that counts for ``node`` of this operator: its record in fp16 where it
         is computed so, and that for computed weights where it has some.
         """
-        found = self.in_half if self.half is not None and is_in_half(graph, node) else self
+        has_half = graph.half and self.half is not None
+        found = self.in_half if has_half and is_in_half(graph, node) else self
         if found.computed is None or not found._computes_weights(graph, node):
             return found
         return found.of_computed

@@ -12,7 +12,7 @@ from delegate.model.graph import Graph, Node, Padding
 from delegate.model.index_map import IndexMap
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role
 from delegate.ops.shared import common
-from delegate.ops.shared.convolution import ConvolutionOptions, kernel_size, most_padding
+from delegate.ops.shared.convolution import ConvolutionOptions, most_padding
 from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.maps import bordered
 from delegate.ops.shared.padding import (
@@ -53,9 +53,10 @@ def _pads(
     if not isinstance(options, ConvolutionOptions) or options.padding is not Padding.VALID:
         return False
     weights = operator.weights(reader)
-    if weights in (None, ABSENT) or len(facts.graph.tensor(weights).shape) != RANK:
+    shape = () if weights in (None, ABSENT) else facts.graph.tensor(weights).shape
+    if len(shape) != RANK:
         return False
-    kh, kw = kernel_size(facts, reader)
+    _, kh, kw, _ = shape
     reach = (kh - 1) * options.dilation_h + 1, (kw - 1) * options.dilation_w + 1
     return max(rows) < reach[0] and max(columns) < reach[1]
 

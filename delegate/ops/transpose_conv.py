@@ -173,13 +173,14 @@ def turned(graph: Graph, operation: Operation) -> Turned:
 def plan(planning: Planning, operation: Operation) -> Plan:
     found = turned(planning.graph, operation)
     shape = planning.graph.tensor(found.node.inputs[1]).shape
-    given = device_weights(planning.graph, found.node, shape[0], shape)
-    weights = replace(given, values=found.weights(given.values))
+    stored = device_weights(planning.graph, found.node, shape[0], shape)
+    weights = replace(stored, values=found.weights(stored.values))
     assert found.operation.padding is not None
     apart = planning.chip, found.spread, found.operation.padding
     if found.spread == (1, 1) or not lie_in_memory(*apart):
-        convolved = found.operation, found.options, weights
-        return convolution.plan_convolution(planning, *convolved, spread=found.spread)
+        given = planning, found.operation, found.options, weights
+        conv = convolution.resolved(*given, spread=found.spread)
+        return convolution.plan_convolution(planning, found.operation, conv)
     return _apart(planning, found, weights)
 
 
@@ -194,10 +195,11 @@ def _apart(planning: Planning, found: Turned, weights: DeviceWeights) -> Plan:
     row = min(max(beyond, 0), stride - 1, top)
     given = (found.spread, source.zero_point, row)
     repeat = Repeat(planning.chip, source.view, *given, is_staged=True)
-    convolved = replace(operation, padding=(top - row, left)), found.options, weights
+    reading = replace(operation, padding=(top - row, left))
     apart = repeat.staged(source, source.location)
-    reading = convolution.plan_convolution(planning, *convolved, source=apart)
-    return zeros_inserted_first(operation, source, repeat, reading)
+    conv = convolution.resolved(planning, reading, found.options, weights, source=apart)
+    convolved = convolution.plan_convolution(planning, reading, conv)
+    return zeros_inserted_first(operation, source, repeat, convolved)
 
 
 OPERATOR = Operator(

@@ -28,7 +28,6 @@ from delegate.ops.shared.fixed_point import UndefinedResultError
 from delegate.ops.shared.parts import RANK, is_free, is_spread, part_requantized
 from delegate.partition.aliases import Chain, chains_of, table_of
 from delegate.partition.host_boxes import MOST_BOXES, boxes_of
-from delegate.partition.rules import facts_of
 
 MOST_STEPS = 32 * MOST_BOXES
 """The most steps on the way to the boxes of an output: a CONCATENATION of a tensor with itself
@@ -86,9 +85,9 @@ class HostLayout:
     functions: tuple[Applied, ...] = ()
 
 
-def host_layout_of(graph: Graph, partition: Partition) -> HostLayout:
+def host_layout_of(facts: GraphFacts, partition: Partition) -> HostLayout:
     """Return what the host can move, unless nothing else would be left for the device to do."""
-    search = _Search(graph, partition)
+    graph, search = facts.graph, _Search(facts, partition)
     if search.facts.disorder is not None:
         return HostLayout(graph, partition)
     inputs = search.inputs()
@@ -132,12 +131,12 @@ class _TooManyStepsError(Exception):
 class _Search:
     """``taken``: nodes that the host does, by index. ``added``: tensors."""
 
-    def __init__(self, graph: Graph, partition: Partition) -> None:
-        self.facts: GraphFacts = facts_of(graph)
+    def __init__(self, facts: GraphFacts, partition: Partition) -> None:
+        self.facts = facts
         self.taken: set[int] = set()
         self.added: list[Tensor] = []
         self.applied: dict[tuple[int, Function], Applied] = {}
-        self._graph, self._partition = graph, partition
+        self._graph, self._partition = facts.graph, partition
         self._members = frozenset(partition.nodes)
         self._edges = frozenset((*partition.inputs, *partition.outputs))
         self._kept: set[int] = set()

@@ -98,7 +98,7 @@ class Computed:
     def __init__(self, graph: Graph, rejections: Sequence[Rejection]) -> None:
         denied = {r.node for r in rejections if r.rule == NOT_DENIED.name}
         self._graph = graph
-        self._readers = facts_of(graph).readers
+        self._facts = facts_of(graph)
         inner = graph.folded.difference(graph.outputs)
         self._nodes = [
             node
@@ -148,7 +148,7 @@ class Computed:
         """Return those whose results only ``supported`` nodes, or one another, read."""
         taken: set[int] = set()
         for node in reversed(self._nodes):
-            readers = {one.index for t in node.outputs for one in self._readers.get(t, ())}
+            readers = {one.index for t in node.outputs for one in self._facts.readers.get(t, ())}
             if node.index not in left and readers and readers <= taken.union(supported):
                 taken.add(node.index)
         return frozenset(taken)

@@ -115,7 +115,7 @@ def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
     if node.op not in facts.operators:
         return _no_operator(node)
     # An alias has no tasks, but its tensors are fp16.
-    if is_in_half(facts.graph, node) and Element.FP16 not in facts.chip.formats:
+    if Element.FP16 not in facts.chip.formats and is_in_half(facts.graph, node):
         return refused(node, FORM_IS_KNOWN, f"no known program of {facts.chip.name} has fp16")
     for rule in facts.operator(node).rules:
         try:

@@ -30,6 +30,7 @@ from delegate.ops.conv_2d import OPERATOR as CONVOLUTION
 from delegate.ops.operator import GraphFacts, Lowering, Movement, Side
 from delegate.ops.shared.functions import plan_table
 from delegate.ops.shared.host_values import is_float32
+from delegate.ops.shared.parts import is_free
 from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.aliases import (
     NO_FUNCTIONS,
@@ -252,9 +253,12 @@ def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:
         tuple(dict.fromkeys(edge.inner for edge in inputs)),
         tuple(dict.fromkeys(edge.inner for edge in outputs)),
     )
-    if refusals or all(operator.movement is None for operator in operators):
+    facts = facts_of(graph)
+    moving = (graph.node(i) for i in inner.nodes if record_of(graph, graph.node(i)).movement)
+    # Where all moves are free the host has none to do.
+    if refusals or all(is_free(facts, node) for node in moving):
         return EdgePlan(graph, inner, tuple(inputs), tuple(outputs), tuple(refusals), ())
-    moved = host_layout_of(graph, inner)
+    moved = host_layout_of(facts, inner)
     return EdgePlan(
         moved.graph,
         moved.inner,

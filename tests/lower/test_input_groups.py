@@ -50,23 +50,24 @@ def geometries(draw):
 def test_groups_cover_the_channels_and_fit(geometry, passes, copies):
     plan = plan_input_groups(geometry, geometry.kernels, passes, copy_tasks=copies)
     assert plan is not None
-    assert len(plan.groups) >= 2
+    groups, data_banks, tasks = plan
+    assert len(groups) >= 2
     covered = 0
     rows, columns = (min(a.reach, a.input_size) for a in (geometry.rows, geometry.columns))
-    for group in plan.groups:
+    for group in groups:
         assert group.start == covered
         assert len(group) % 16 == 0
         assert len(group) > 0
         entries = entries_per_row(RK3588.cbuf, columns, len(group))
         assert entries <= RK3588.cbuf.max_row_entries
-        assert rows * entries <= plan.data_banks * RK3588.cbuf.bank_entries
+        assert rows * entries <= data_banks * RK3588.cbuf.bank_entries
         kernels = min(geometry.kernels, 32)
         weights = kernels * len(group) * geometry.taps
-        assert weights <= (RK3588.cbuf.banks - plan.data_banks) * RK3588.cbuf.bank_bytes
+        assert weights <= (RK3588.cbuf.banks - data_banks) * RK3588.cbuf.bank_bytes
         covered += len(group)
     assert covered == geometry.channels
     pixels = geometry.rows.output_size * geometry.columns.output_size
-    assert plan.tasks == pixels * ((len(plan.groups) - 1) * passes + 1 + copies)
+    assert tasks == pixels * ((len(groups) - 1) * passes + 1 + copies)
 
 
 def compiled(model):
@@ -121,7 +122,7 @@ def test_weights_beyond_int8_take_more_passes(weight_zero_point):
     ours, theirs = outputs_of(model)
     np.testing.assert_array_equal(ours, theirs)
     _, partition = compiled(model)
-    groups = len(plan_input_groups(dense_geometry(25091, 35), 36).groups)
+    groups = len(plan_input_groups(dense_geometry(25091, 35), 36)[0])
     # 255 is more than twice 127.
     passes = {0: 3, 1: 2, 128: 1, 255: 2}[weight_zero_point]
     assert partition.tasks == (groups - 1) * passes + 1
@@ -174,4 +175,4 @@ def test_sums_that_could_leave_int32_are_refused():
 
 def test_the_tasks_are_the_plans():
     _, partition = compiled(fully_connected_model(RNG(12), (1, 40007), 90))
-    assert partition.tasks == plan_input_groups(dense_geometry(40007, 90), 90).tasks
+    assert partition.tasks == plan_input_groups(dense_geometry(40007, 90), 90)[2]

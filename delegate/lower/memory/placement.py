@@ -126,7 +126,7 @@ def place_tensors(
         sizes[buffer] += size
     areas = work or {}
     spans = [*(span for _, _, span in inner), *areas.values()]
-    offsets, peak = place_spans(spans)
+    offsets, peak = place_spans(spans) if spans else ((), 0)
     for piece, offset in zip(inner, offsets, strict=False):
         placed.update(_device_tensors(graph, piece, offset))
     sizes[BufferId.SCRATCH] = peak

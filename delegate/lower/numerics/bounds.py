@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from delegate.lower.numerics.factors import OUTPUT_LSB
-from delegate.lower.numerics.pipeline import INDEX_STEP, FloatArray, MultiplyStage, Pipeline
+from delegate.lower.numerics.pipeline import INDEX_STEP, FloatArray, Pipeline
 from delegate.lower.numerics.tflite import Target
 
 _LEAST_RATIO = 2.0**-40
@@ -31,7 +31,8 @@ def is_within_one_lsb(pipeline: Pipeline, target: Target) -> bool:
     ``target``.
     """
     bs, bn, out = pipeline.bs, pipeline.bn, pipeline.out
-    is_alone = pipeline.ew is None and _is_plain(bn) and out.offset == target.zero_point
+    adds_nothing = not np.any(bn.add) and bn.shift == 0 and bool(np.all(bn.multiply == 1))
+    is_alone = pipeline.ew is None and adds_nothing and out.offset == target.zero_point
     if not is_alone or target.divisor is not None:
         return False
     step = out.scale * 2.0**-out.shift
@@ -41,7 +42,7 @@ def is_within_one_lsb(pipeline: Pipeline, target: Target) -> bool:
     return (
         float((off + target.early).max()) < 1 - _SLACK
         and bool(np.all(ends == target.outputs))
-        and _is_exact(pipeline, target)
+        and pipeline.fits_int32(target.ends)
     )
 
 
@@ -54,15 +55,7 @@ def index_is_near(pipeline: Pipeline, target: Target) -> bool:
     step = bn.multiply * (2.0**-bn.shift / INDEX_STEP)
     off = _off(target, bs.multiply * (2.0**-bs.shift * step)) + step / 2 + 0.5 / INDEX_STEP
     is_near = float((off + target.early).max()) < 0.5 - _SLACK
-    return is_near and _is_exact(pipeline, target)
-
-
-def _is_plain(stage: MultiplyStage) -> bool:
-    return not np.any(stage.add) and stage.shift == 0 and bool(np.all(stage.multiply == 1))
-
-
-def _is_exact(pipeline: Pipeline, target: Target) -> bool:
-    return pipeline.rises() and pipeline.fits_int32(target.ends)
+    return is_near and pipeline.fits_int32(target.ends)
 
 
 def _off(target: Target, slope: FloatArray | float) -> FloatArray:

@@ -206,10 +206,10 @@ class Pipeline:
         return self._saturated(result), fits
 
     def fits_int32(self, x: FloatArray, e: FloatArray | float = 0.0) -> bool:
-        """Return whether no stage saturates for ``x``, so that ``run`` is exact. As every stage
-        rises, the ends of a range speak for all between them.
+        """Return whether no stage saturates for ``x``, so that ``run`` is exact, and every stage
+        rises: the ends of a range speak for all between them then.
         """
-        return self.checked(x, e)[1]
+        return self.rises() and self.checked(x, e)[1]
 
     def _saturated(self, x: FloatArray) -> FloatArray:
         return np.asarray(np.clip(x + self.out.offset, INT8_MIN, INT8_MAX))

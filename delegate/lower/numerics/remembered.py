@@ -26,7 +26,8 @@ def remembered(
 
     @functools.wraps(function)
     def found(target: Target, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        key = tuple(map(_key, (*target.numbers, *args, *kwargs.values())))
+        numbers = (*target.numbers, *args, *kwargs.values())
+        key = tuple(one.tobytes() if isinstance(one, np.ndarray) else one for one in numbers)
         if key not in known:
             if len(known) >= _MOST_KNOWN:
                 known.clear()
@@ -34,7 +35,3 @@ def remembered(
         return known[key]
 
     return found
-
-
-def _key(value: object) -> object:
-    return value.tobytes() if isinstance(value, np.ndarray) else value

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from delegate.chip.chip import Cbuf, Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, align
@@ -161,15 +161,10 @@ def row_windows(
 SUM_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class InputGroups:
-    """Input channels of each group, whole surfaces, whose pixels take ``data_banks``. ``tasks``:
-    for all pixels of all images.
-    """
-
-    groups: tuple[range, ...]
-    data_banks: int
-    tasks: int
+InputGroups = tuple[tuple[range, ...], int, int]
+"""Input channels of each group, whole surfaces; the banks of their pixels; and how many tasks all
+pixels of all images take.
+"""
 
 
 def plan_input_groups(
@@ -199,7 +194,7 @@ def plan_input_groups(
             groups = tuple(range(n, min(n + size, lanes)) for n in range(0, lanes, size))
             pixels = geometry.images * geometry.rows.output_size * geometry.columns.output_size
             sums = (len(groups) - 1) * passes_per_group + last_sum_tasks - 1
-            return InputGroups(groups, banks, pixels * (copy_tasks + sums + 1))
+            return groups, banks, pixels * (copy_tasks + sums + 1)
     return None
 
 

@@ -7,7 +7,7 @@ the same inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, INT32_MAX, Int6
 from delegate.lower.operation import ConstantPool
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32
 from delegate.lower.task import Weights
-from delegate.lower.tiling.choices import SUM_BYTES, InputGroups
+from delegate.lower.tiling.choices import SUM_BYTES
 from delegate.lower.tiling.geometry import ceil_div
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_dense
 
@@ -88,14 +88,14 @@ def kernel_order(conv: Convolution) -> npt.NDArray[np.int64]:
 
 def sum_passes(
     conv: Convolution,
-    plan: InputGroups,
+    groups: Sequence[range],
     order: npt.NDArray[np.int64],
     constants: ConstantPool,
 ) -> tuple[list[Pass], Int64Array]:
     """Return the passes before the last, and how far the sums of each channel can get from 0."""
     passes = []
     reach = np.zeros(conv.output_view.channels, np.int64)
-    for group in plan.groups[:-1]:
+    for group in groups[:-1]:
         lanes = conv.weights[..., group.start : group.stop]
         terms = lanes.astype(np.int16) - np.int16(conv.weight_zero_point)
         for number, part in enumerate(_int8_parts(terms)):

@@ -81,6 +81,7 @@ def dpu_values(writer: RegCmdWriter, task: DpuTask) -> Table:
     writer.refuse(problems(task))
     # Data from memory has whole surfaces: its cube may not end earlier than what is read.
     is_flying, output = isinstance(task, ElementwiseTask), task.output
+    writes_sums = output.element_bytes == INT32_BYTES  # as the stages give them, instead of int8
     real = output.channels if is_flying else output.channels_real
     precision = PRECISIONS[task.element]
     gap, rest = divmod(output.row_gap_bytes, ATOM_BYTES)
@@ -96,7 +97,7 @@ def dpu_values(writer: RegCmdWriter, task: DpuTask) -> Table:
         },
         # The shift of negative values is a field of its own, and here.
         "DPU.DATA_FORMAT": {
-            "OUT_PRECISION": DpuPrecision.INT32 if writes_sums(task) else precision,
+            "OUT_PRECISION": DpuPrecision.INT32 if writes_sums else precision,
             "IN_PRECISION": precision,
             "PROC_PRECISION": precision,
             "EW_TRUNCATE_NEG": task.ew.truncate if task.ew else 0,
@@ -115,7 +116,7 @@ def dpu_values(writer: RegCmdWriter, task: DpuTask) -> Table:
         _write_out_values(task),
         _x_values("BN", task.bn),
         _ew_values(task),
-        _out_values(writer, task.out_convert, to_half=is_half(task)),
+        _out_values(writer, task.out_convert, to_half=task.element is Element.FP16),
         {} if task.table is None else _TABLES,
     )
 
@@ -163,7 +164,7 @@ def _write_out_values(task: DpuTask) -> Table:
     return {
         "DPU.BS_OW_CFG": {
             **{f"SIZE_E_{n}": size_e for n in range(3)},
-            "OD_BYPASS": isinstance(task, ElementwiseTask) or writes_sums(task) or is_half(task),
+            "OD_BYPASS": isinstance(task, ElementwiseTask) or task.output.element_bytes > 1,
             "OW_SRC": _source(bs.ow),
         },
         "DPU.BS_OW_OP": {"OW_OP": bs.ow_operand if bs.ow is Source.REGISTER else 0},
@@ -199,14 +200,14 @@ def _ew_values(task: DpuTask) -> Table:
         operands = {f"DPU.EW_OP_VALUE_{n}": {f"EW_OPERAND_{n}": number} for n in range(_OPERANDS)}
         scale = {"EW_TRUNCATE": ew.truncate, "EW_OP_CVT_SCALE": 1}
         return {**found, **operands, "DPU.EW_CVT_SCALE_VALUE": scale}
-    multiplies = ew.operation is EwOperation.MULTIPLY
+    multiplies, (data_mode, element_size) = ew.operation is EwOperation.MULTIPLY, operand_form(ew)
     mode |= {
-        "EW_CVT_TYPE": 0 if is_half(task) else CvtOrder.ADD_FIRST,
+        "EW_CVT_TYPE": 0 if task.element is Element.FP16 else CvtOrder.ADD_FIRST,
         "EW_CVT_ROUND": CvtRounding.HALF_EVEN,
-        "EW_DATA_MODE": data_mode(ew),
-        "EDATA_SIZE": element_size(ew),
+        "EW_DATA_MODE": data_mode,
+        "EDATA_SIZE": element_size,
         "EW_ALU_ALGO": 0 if multiplies else _EW_ALGORITHMS[ew.operation],
-        "EW_OP_CVT_BYPASS": is_half(task) and multiplies,
+        "EW_OP_CVT_BYPASS": task.element is Element.FP16 and multiplies,
         "EW_OP_SRC": OperandSource.MEMORY,
         "EW_OP_TYPE": OperandType.MUL if multiplies else OperandType.ALU,
     }
@@ -239,15 +240,11 @@ def conv_mode(task: DpuTask) -> ConvMode:
     return ConvMode.DEPTHWISE if is_depthwise else ConvMode.DENSE
 
 
-def data_mode(ew: EwStage | None) -> EwDataMode:
-    per_channel = ew is not None and ew.per_channel
-    return EwDataMode.PER_CHANNEL if per_channel else EwDataMode.PER_PIXEL
-
-
-def element_size(ew: EwStage | None) -> ElementSize:
-    """Return the size of the operand's elements in memory."""
-    is_wide = ew is not None and ew.operand_bytes == WIDE_OPERAND_BYTES
-    return ElementSize.BITS_16 if is_wide else ElementSize.BITS_8
+def operand_form(ew: EwStage) -> tuple[EwDataMode, ElementSize]:
+    """Return how the operand's elements lie in memory."""
+    mode = EwDataMode.PER_CHANNEL if ew.per_channel else EwDataMode.PER_PIXEL
+    is_wide = ew.operand_bytes == WIDE_OPERAND_BYTES
+    return mode, ElementSize.BITS_16 if is_wide else ElementSize.BITS_8
 
 
 def _source(source: Source) -> OperandSource:
@@ -260,19 +257,9 @@ WIDE_OPERAND_BYTES = 2
 INT32_BYTES = 4
 
 
-def is_half(task: DpuTask) -> bool:
-    """Return whether a task computes in floating point."""
-    return task.element is Element.FP16
-
-
-def writes_sums(task: DpuTask) -> bool:
-    """int32 as the stages give it, instead of int8."""
-    return task.output.element_bytes == INT32_BYTES
-
-
 def problems(task: DpuTask) -> Iterator[tuple[str, str]]:
     """Combinations that no known program has: BLOCK.REGISTER.FIELD, and what is wrong there."""
-    if is_half(task):
+    if task.element is Element.FP16:
         yield from _half_problems(task)
     elif task.out_convert.exponent:
         yield "DPU.OUT_CVT_SHIFT.MINUS_EXP", "is known with fp16 only"
@@ -306,10 +293,10 @@ def _cube_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
             f"= {output.channels_real} exceeds the limit {limits}",
         )
     precision = "DPU.DATA_FORMAT.OUT_PRECISION"
-    if output.element_bytes not in ((2,) if is_half(task) else (1, INT32_BYTES)):
+    if output.element_bytes not in ((2,) if task.element is Element.FP16 else (1, INT32_BYTES)):
         yield precision, f"for elements of {output.element_bytes} bytes is used by no known program"
     is_dense = isinstance(task, ConvTask) and not task.is_depthwise
-    if writes_sums(task) and not (is_dense and task.bs.ow is Source.OFF):
+    if output.element_bytes == INT32_BYTES and not (is_dense and task.bs.ow is Source.OFF):
         yield precision, "= int32 is known of dense convolutions without the sum of inputs only"
 
 
@@ -351,7 +338,7 @@ def _element_wise_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
         return
     if ew.truncate and ew.operation is not EwOperation.MULTIPLY:
         yield "DPU.EW_CVT_SCALE_VALUE.EW_TRUNCATE", "needs a multiplication"
-    if ew.operand_bytes != 1 and not (ew.per_channel or is_half(task)):
+    if ew.operand_bytes != 1 and not (ew.per_channel or task.element is Element.FP16):
         problem = f"for {ew.operand_bytes} bytes per pixel is not used by any known program"
         yield "DPU.EW_CFG.EDATA_SIZE", problem
     if ew.line_stride_bytes is not None and not (is_flying and per_pixel):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.chip.element import ATOM_BYTES
+from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.register_model import BurstLength, CombinedRead, OperandData
 from delegate.lower.task import DpuTask, ElementwiseTask, OutputCube, Ref, Source
 from delegate.npu.regcmd import RegCmdWriter, Table
-from delegate.npu.rk3588.dpu import PRECISIONS, conv_mode, data_mode, element_size, is_half
+from delegate.npu.rk3588.dpu import PRECISIONS, conv_mode, operand_form
 
 ARBITER_WEIGHT = 1
 """Equal share of the bus for the four readers (observed in every program)."""
@@ -39,14 +39,17 @@ def rdma_values(writer: RegCmdWriter, task: DpuTask) -> Table:
         used = OperandData.ALU | OperandData.OW | OperandData.MUL
     elif bs.alu is Source.MEMORY:
         used = OperandData.ALU
-    reader = {"ERDMA_DATA_MODE": data_mode(ew), "ERDMA_DATA_SIZE": element_size(ew)}
+    reader: dict[str, int] = {"ERDMA_DISABLE": 1}
+    if ew is not None and operand is not None:
+        mode, size = operand_form(ew)
+        reader = {"ERDMA_DATA_MODE": mode, "ERDMA_DATA_SIZE": size}
     values: Table = {
         "DATA_CUBE_HEIGHT": {"EW_LINE_NOTCH_ADDR": second.gap},
         "SRC_BASE_ADDR": main.base,
         "BRDMA_CFG": {"BRDMA_DATA_USE": used},
         "NRDMA_CFG": {"NRDMA_DATA_USE": OperandData.MUL if task.bn.mul is Source.MEMORY else 0},
         "BN_BASE_ADDR": task.bn.operands,
-        "ERDMA_CFG": {"ERDMA_DISABLE": 1} if operand is None else reader,
+        "ERDMA_CFG": reader,
         "EW_BASE_ADDR": second.base,
         "EW_SURF_STRIDE": {
             "EW_SURF_STRIDE": stride if operand is None or per_pixel else ATOM_BYTES
@@ -57,7 +60,7 @@ def rdma_values(writer: RegCmdWriter, task: DpuTask) -> Table:
             "PROC_PRECISION": precision,
             "COMB_USE": CombinedRead.ENABLE | CombinedRead.TO_ERDMA if is_combined else 0,
             "MRDMA_DISABLE": not (is_flying or is_combined),
-            "MRDMA_FP16TOFP32_EN": is_half(task) and is_flying,
+            "MRDMA_FP16TOFP32_EN": task.element is Element.FP16 and is_flying,
             "CONV_MODE": conv_mode(task),
             "FLYING_MODE": is_flying,
         },

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from delegate.model.graph import Activation, DType, Graph, Node, Quantization, Tensor
+from delegate.model.graph import Activation, DType, Graph, Node, Tensor
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint, named
 
 FEATURE_TYPES = (DType.INT8, DType.UINT8)
@@ -261,29 +261,23 @@ def weights_type(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
-def _weight_quantization(facts: GraphFacts, node: Node) -> Quantization:
-    quantization = weights_of(facts, node).quantization
-    assert quantization is not None  # weights_type ran before
-    return quantization
-
-
 @constraint()
 def per_channel_weights_are_int8(facts: GraphFacts, node: Node) -> str | None:
     """Weights with one scale per channel must be int8."""
     weights = weights_of(facts, node)
-    if _weight_quantization(facts, node).is_per_channel and weights.dtype is not DType.INT8:
-        return f"{named(weights)} is {weights.dtype.name}"
-    return None
+    quantization = weights.quantization
+    if quantization is None or not quantization.is_per_channel or weights.dtype is DType.INT8:
+        return None
+    return f"{named(weights)} is {weights.dtype.name}"
 
 
 @constraint()
 def per_channel_axis_is_output(facts: GraphFacts, node: Node) -> str | None:
     """Scales per channel must lie along the output channels."""
-    quantization = _weight_quantization(facts, node)
-    if not quantization.is_per_channel:
+    weights, axis = weights_of(facts, node), facts.operator(node).weights_axis
+    quantization, shape = weights.quantization, weights.shape
+    if quantization is None or not quantization.is_per_channel:
         return None
-    axis = facts.operator(node).weights_axis
-    shape = weights_of(facts, node).shape
     if quantization.axis != axis or shape[axis] != len(quantization.scales):
         return f"{len(quantization.scales)} scales along axis {quantization.axis}"
     return None
@@ -293,9 +287,9 @@ def per_channel_axis_is_output(facts: GraphFacts, node: Node) -> str | None:
 def int8_weights_symmetric(facts: GraphFacts, node: Node) -> str | None:
     """int8 weights must have the zero point 0, as TensorFlow Lite defines."""
     weights = weights_of(facts, node)
-    if weights.dtype is not DType.INT8:
+    if weights.dtype is not DType.INT8 or weights.quantization is None:
         return None
-    found = next((z for z in _weight_quantization(facts, node).zero_points if z != 0), None)
+    found = next((z for z in weights.quantization.zero_points if z != 0), None)
     return None if found is None else f"{named(weights)} has the zero point {found}"
 
 

@@ -56,12 +56,6 @@ def geometry(facts: GraphFacts, node: Node) -> ConvolutionOptions:
     return options
 
 
-def kernel_size(facts: GraphFacts, node: Node) -> tuple[int, int]:
-    """kh, kw: axes 1 and 2 of both filter layouts."""
-    shape = weights_of(facts, node).shape
-    return shape[1], shape[2]
-
-
 def output_and_padding(
     size: int, kernel: int, stride: int, dilation: int, padding: Padding
 ) -> tuple[int, int]:
@@ -110,7 +104,7 @@ most_padding: MostOf = attrgetter("limits.pad")
 @constraint(most=most_kernel)
 def kernel_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Kernel sides must be in the range 1 to {most}."""
-    kh, kw = kernel_size(facts, node)
+    _, kh, kw, _ = weights_of(facts, node).shape  # of both filter layouts
     return f"the kernel is {kh} x {kw}" if max(kh, kw) > most_kernel(facts.chip) else None
 
 
@@ -221,7 +215,7 @@ def convolution_of(
     )
 
 
-def plan_convolution(
+def resolved(
     planning: Planning,
     operation: Operation,
     options: ConvolutionOptions,
@@ -233,51 +227,15 @@ def plan_convolution(
     rounds_once: bool = False,
     spread: tuple[int, int] = (1, 1),
     source: DeviceTensor | None = None,
-) -> Plan:
-    """Plan a convolution. ``weights``: OHWI of all input channels, or HWC of a depthwise
-    convolution; those of float32 tensors as the model has them, since tasks are in fp16 then.
-    ``output_view``: the result as the convolution sees it, if that is not as its shape says.
-    ``scales_in_float32``: see ``real_ratios``; ``rounds_once``: see ``Graph``; ``spread``: see
-    ``Convolution``. ``source``: what the first operand is made before; None: nothing. Raises
-    LoweringError.
+) -> Convolution:
+    """Return the convolution that ``operation`` is, before the host folds what it reads.
+    ``weights``: OHWI of all input channels, or HWC of a depthwise convolution; those of float32
+    tensors as the model has them, since tasks are in fp16 then. ``output_view``: the result as the
+    convolution sees it, if that is not as its shape says. ``scales_in_float32``: see
+    ``real_ratios``; ``rounds_once``: see ``Graph``; ``spread``: see ``Convolution``. ``source``:
+    what the first operand is made before; None: nothing.
     """
     source = source or planning.tensor(operation.operands[0])
-    conv = resolved(
-        *(planning, operation, options, weights, source),
-        is_depthwise=is_depthwise,
-        output_view=output_view,
-        scales_in_float32=scales_in_float32,
-        rounds_once=rounds_once,
-        spread=spread,
-    )
-    if conv.element is Element.FP16:
-        return _planned_half(planning, operation, conv)
-    if source.fold is not None:
-        conv = fold_convolution(conv, source)
-    # On parts of images where tensors allow that, in parts where scales are too far apart.
-    found = tiled_convolution(planning, operation, conv, has_parts=True)
-    if rounds_twice(planning.chip, conv.kind, per_channel=True):
-        return found.plan
-    whole = found
-    if found.is_in_parts:  # those parts are of whole images
-        whole = tiled_convolution(planning, operation, conv)
-    return split_by_scale(whole) or found.plan
-
-
-def resolved(
-    planning: Planning,
-    operation: Operation,
-    options: ConvolutionOptions,
-    weights: DeviceWeights,
-    source: DeviceTensor,
-    *,
-    is_depthwise: bool = False,
-    output_view: View | None = None,
-    scales_in_float32: bool | None = None,
-    rounds_once: bool = False,
-    spread: tuple[int, int] = (1, 1),
-) -> Convolution:
-    """Return the convolution of ``source`` before the host folds that; see ``plan_convolution``."""
     seen = source if source.fold is None else host_tensor(source)
     values = weights.values
     kh, kw = values.shape[:2] if is_depthwise else values.shape[1:3]
@@ -301,6 +259,23 @@ def resolved(
         source=seen,
         input_view=seen.view,
     )
+
+
+def plan_convolution(planning: Planning, operation: Operation, conv: Convolution) -> Plan:
+    """Plan ``conv``, which ``operation`` is, see ``resolved``. Raises LoweringError."""
+    if conv.element is Element.FP16:
+        return _planned_half(planning, operation, conv)
+    source = planning.tensor(operation.operands[0])
+    if source.fold is not None:
+        conv = fold_convolution(conv, source)
+    # On parts of images where tensors allow that, in parts where scales are too far apart.
+    found = tiled_convolution(planning, operation, conv, has_parts=True)
+    if not conv.per_channel or rounds_twice(planning.chip, conv.kind, per_channel=True):
+        return found.plan
+    whole = found
+    if found.is_in_parts:  # those parts are of whole images
+        whole = tiled_convolution(planning, operation, conv)
+    return split_by_scale(whole) or found.plan
 
 
 def cost_whole(planning: Planning, operation: Operation, conv: Convolution) -> int | None:

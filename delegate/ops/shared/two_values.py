@@ -109,16 +109,11 @@ def sum_scales_in_range(facts: GraphFacts, node: Node) -> str | None:
     """The output's scale must be above 2^-19 of the larger operand's, where the runtime's kernels
     abort.
     """
-    scales = [np.float32(_scale(tensor)) for tensor in facts.inputs(node)]
-    output = np.float32(_scale(facts.outputs(node)[0]))
+    tensors = (*facts.inputs(node), facts.outputs(node)[0])
+    *scales, output = (np.float32(t.quantization.scale) for t in tensors if t.quantization)
     with np.errstate(over="ignore"):
         factor = float(np.float32(2) * max(scales)) / float(np.float32(1 << SUM_BITS) * output)
     return None if 0 < factor < 1 else f"they are {scales[0]:g}, {scales[1]:g} and {output:g}"
-
-
-def _scale(tensor: Tensor) -> float:
-    assert tensor.quantization is not None  # eight_bit_features ran before
-    return tensor.quantization.scale
 
 
 def pair_footprint(planning: Planning, operation: Operation) -> Footprint:
