@@ -21,41 +21,28 @@ class Element(enum.IntEnum):
     All other types are the same on both sides.
     """
 
-    UINT8 = 0
-    INT8 = 1
-    INT16 = 2
-    INT32 = 3
-    FP16 = 4
-    FP32 = 5
+    dtype: np.dtype[Any]
+    """The type as NumPy has it on the host."""
+    bytes: int
+    lanes: int
+    """Elements of an atom: channels of a surface."""
+    offset: int
+    """By how much the host's numbers are larger than those in cubes."""
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Return the type as NumPy has it on the host."""
-        return np.dtype(_DTYPES[self])
+    UINT8 = 0, np.uint8, 128
+    INT8 = 1, np.int8
+    INT16 = 2, np.int16
+    INT32 = 3, np.int32
+    FP16 = 4, np.float16
+    FP32 = 5, np.float32
 
-    @property
-    def bytes(self) -> int:
-        return self.dtype.itemsize
-
-    @property
-    def lanes(self) -> int:
-        """Elements of an atom: channels of a surface."""
-        return ATOM_BYTES // self.bytes
-
-    @property
-    def offset(self) -> int:
-        """Return by how much the host's numbers are larger than those in cubes."""
-        return 128 if self is Element.UINT8 else 0
-
-
-_DTYPES: Final = {
-    Element.UINT8: np.uint8,
-    Element.INT8: np.int8,
-    Element.INT16: np.int16,
-    Element.INT32: np.int32,
-    Element.FP16: np.float16,
-    Element.FP32: np.float32,
-}
+    def __new__(cls, code: int, kind: type[np.generic] = np.int8, offset: int = 0) -> Element:
+        found = int.__new__(cls, code)
+        found._value_ = code
+        found.dtype, found.offset = np.dtype(kind), offset
+        found.bytes = found.dtype.itemsize
+        found.lanes = ATOM_BYTES // found.bytes
+        return found
 
 
 __all__ = [

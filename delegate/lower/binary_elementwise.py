@@ -63,7 +63,7 @@ def pair_tasks(
     of it serves every image.
     """
     main, other = operands
-    stages = _stages(other, pipeline, per_channel=_is_per_channel(other, target.view))
+    stages = _stages(other, pipeline, per_channel=other.view.pixels == 1 < target.view.pixels)
     assert stages.ew is not None
     tasks = []
     for part in map_parts(chip, target.view):
@@ -74,10 +74,6 @@ def pair_tasks(
         own = stages._replace(ew=replace(stages.ew, operand=operand))
         tasks.append(part.task(main, target, own))
     return tuple(tasks)
-
-
-def _is_per_channel(other: DeviceTensor, output: View) -> bool:
-    return other.view.pixels == 1 < output.pixels
 
 
 def pair_operands(
@@ -93,7 +89,7 @@ def pair_operands(
     if first not in tensors or tensors[first].view != output:
         first, second = second, first
     if second in tensors:
-        if _is_per_channel(tensors[second], output):
+        if tensors[second].view.pixels == 1 < output.pixels:
             require_dense(node, tensors[second])
         return tensors[first], tensors[second]
     return tensors[first], constant_operand(chip, graph.tensor(second), output, constants)

@@ -52,9 +52,7 @@ def check_memory(
     one to one. Raises LoweringError (rule ``tasks_keep_memory``) naming the node whose tasks would
     read or write what they must not.
     """
-    checker = _Checker(memory, places, in_place)
-    for tensor in partition.inputs:
-        checker.hold(tensor)
+    checker = _Checker(memory, places, in_place, partition.inputs)
     for number, (footprint, layer) in enumerate(zip(footprints, layers, strict=True)):
         checker.run(footprint, layer, memory.work.get(number, NO_WORK))
     last = footprints[-1].node.index
@@ -68,6 +66,7 @@ class _Checker:
         memory: MemoryPlan,
         places: Mapping[int, Place],
         in_place: Mapping[int, int],
+        given: Sequence[int],
     ) -> None:
         self._tensors = memory.tensors
         self._work = NO_WORK  # of the layer that runs
@@ -82,13 +81,11 @@ class _Checker:
         self._unread: dict[int, str] = {}  # tiles by the numbers of surfaces in the work area
         self._torn: dict[int, str] = {}  # who overwrote parts of them, likewise
         self._next = WORK
-        # The host's buffer has content everywhere.
+        # The host's buffer has content everywhere, and the host wrote the tensors that are given.
         self._content[BufferId.INPUT][:] = PADDING
-
-    def hold(self, index: int) -> None:
-        """The host wrote the tensor."""
-        for window in self._windows(self._tensors[index]):
-            window[...] = self._names[index]
+        for index in given:
+            for window in self._windows(self._tensors[index]):
+                window[...] = self._names[index]
 
     def require(self, index: int, node: int, what: str) -> None:
         tensor = self._tensors[index]

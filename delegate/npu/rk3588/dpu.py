@@ -53,6 +53,12 @@ _EW_ALGORITHMS = {
     EwOperation.MIN: AluAlgorithm.MIN,
 }
 
+_SOURCES = {
+    Source.OFF: OperandSource.REGISTER,
+    Source.REGISTER: OperandSource.REGISTER,
+    Source.MEMORY: OperandSource.MEMORY,
+}
+
 _LUT_BOTH = 2
 """LUT_LO_LE_MUX: both tables are used, each in its range (the only value that is known)."""
 
@@ -125,7 +131,7 @@ def _x_values(name: str, stage: BsStage | BnStage) -> Table:
     """Return BS's or BN's: registers at other places, fields with other prefixes."""
     if isinstance(stage, BsStage):
         alu = None if stage.alu is Source.OFF else stage.alu_operand
-        alu_source, prelu = _source(stage.alu), False
+        alu_source, prelu = _SOURCES[stage.alu], False
     else:
         alu, alu_source, prelu = stage.alu_operand, OperandSource.REGISTER, stage.prelu
     has_mul = stage.mul is not Source.OFF
@@ -146,7 +152,7 @@ def _x_values(name: str, stage: BsStage | BnStage) -> Table:
         "MUL_CFG": {
             "MUL_OPERAND": stage.mul_operand if stage.mul is Source.REGISTER else 0,
             "MUL_SHIFT_VALUE": stage.shift,
-            "MUL_SRC": _source(stage.mul),
+            "MUL_SRC": _SOURCES[stage.mul],
         },
         "RELUX_CMP_VALUE": {"RELUX_CMP_DAT": stage.relux_max or 0},
     }
@@ -165,7 +171,7 @@ def _write_out_values(task: DpuTask) -> Table:
         "DPU.BS_OW_CFG": {
             **{f"SIZE_E_{n}": size_e for n in range(3)},
             "OD_BYPASS": isinstance(task, ElementwiseTask) or task.output.element_bytes > 1,
-            "OW_SRC": _source(bs.ow),
+            "OW_SRC": _SOURCES[bs.ow],
         },
         "DPU.BS_OW_OP": {"OW_OP": bs.ow_operand if bs.ow is Source.REGISTER else 0},
     }
@@ -245,10 +251,6 @@ def operand_form(ew: EwStage) -> tuple[EwDataMode, ElementSize]:
     mode = EwDataMode.PER_CHANNEL if ew.per_channel else EwDataMode.PER_PIXEL
     is_wide = ew.operand_bytes == WIDE_OPERAND_BYTES
     return mode, ElementSize.BITS_16 if is_wide else ElementSize.BITS_8
-
-
-def _source(source: Source) -> OperandSource:
-    return OperandSource.MEMORY if source is Source.MEMORY else OperandSource.REGISTER
 
 
 WIDE_OPERAND_BYTES = 2

@@ -77,15 +77,15 @@ def _readers(writer: RegCmdWriter, task: DpuTask) -> tuple[_Reader, _Reader]:
     output, ew = task.output, task.ew
     main, operand = None, None if ew is None else ew.operand
     rows_bytes = output.height * output.width * ATOM_BYTES
-    main_gap = main_notch = ew_notch = 0
+    main_gap = main_notch = ew_gap = ew_notch = 0
     gaps = (output.height - 1) * ATOM_BYTES  # a surface's notch counts from its last row's end
     if isinstance(task, ElementwiseTask):
         main, main_gap = task.source, _row_gap(writer, output, task.source_line_stride_bytes)
         main_notch = task.source_surface_stride_bytes - rows_bytes - gaps * main_gap
-    ew_gap = _row_gap(writer, output, None if ew is None else ew.line_stride_bytes)
     if ew is not None and operand is not None and not ew.per_channel:
         stride = ew.surface_stride_bytes
         if isinstance(task, ElementwiseTask):
+            ew_gap = _row_gap(writer, output, ew.line_stride_bytes)
             ew_notch = stride - rows_bytes - gaps * ew_gap
         else:
             # One cube for two readers: MRDMA takes the even surfaces, ERDMA the odd ones, and each
