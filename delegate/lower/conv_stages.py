@@ -64,10 +64,8 @@ def conv_stages(
         from delegate.lower.half.stages import half_conv_stages
 
         return half_conv_stages(conv, cube_channels, constants)
-    if joined is None:
-        pipeline, bias = choose_requantization(conv)
-    else:
-        pipeline, bias = joined.pipeline, _hardware_bias(conv)
+    pipeline = requantization(conv, conv.wanted) if joined is None else joined.pipeline
+    bias = summands(conv, pipeline)
     operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
     stages = requantizing_stages(conv, pipeline, operands, cube_channels, constants)
     if joined is None or joined.entries is None:
@@ -186,15 +184,11 @@ def share_differing(conv: Convolution) -> float:
     return _requantized(conv, conv.wanted).share
 
 
-def choose_requantization(
-    conv: Convolution, *, is_in_parts: bool = False
-) -> tuple[Pipeline, Int64Array]:
-    """Return the stages for TensorFlow Lite's accumulator, and what the BS ALU adds to the array's
-    sums per channel. The accumulator's bounds come from the weights themselves. Raises
-    LoweringError.
+def summands(conv: Convolution, pipeline: Pipeline) -> Int64Array:
+    """Return what BS adds to the array's sums per channel, of inputs with their zero point, for the
+    stages of TensorFlow Lite's accumulator.
     """
-    pipeline = requantization(conv, conv.wanted, is_in_parts=is_in_parts)
-    return pipeline, _hardware_bias(conv) + pipeline.bs.add
+    return np.asarray(conv.bias - conv.source.zero_point * conv.sums[0] + pipeline.bs.add)
 
 
 def requantization(conv: Convolution, target: Target, *, is_in_parts: bool = False) -> Pipeline:
@@ -287,11 +281,6 @@ def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
         relu=ew.relu,
         relux_max=ew.relux,
     )
-
-
-def _hardware_bias(conv: Convolution) -> Int64Array:
-    """Return the summands of BS, as the array sums inputs with their zero point."""
-    return np.asarray(conv.bias - conv.source.zero_point * conv.sums[0])
 
 
 def _bs_stage(

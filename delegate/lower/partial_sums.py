@@ -26,7 +26,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.lower.conv_spec import Convolution, geometry_of
-from delegate.lower.conv_stages import bs_multipliers, choose_requantization, requantizing_stages
+from delegate.lower.conv_stages import bs_multipliers, requantization, requantizing_stages, summands
 from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.operation import ConstantPool
 from delegate.lower.task import (
@@ -91,7 +91,8 @@ def lower_input_groups(
     work: Ref,
 ) -> tuple[list[Task], str]:
     """Tasks pass by pass, in each of them all pixels, and what they are. Raises LoweringError."""
-    pipeline, bias = choose_requantization(conv, is_in_parts=True)
+    pipeline = requantization(conv, conv.wanted, is_in_parts=True)
+    bias = summands(conv, pipeline)
     order = kernel_order(conv)
     groups, data_banks, _ = plan
     sums, reach = sum_passes(conv, groups, order, constants)

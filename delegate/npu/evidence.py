@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from delegate.chip.chip import COMPUTED_WEIGHTS, PROVED, Chip, Form, Registers, Standing
 from delegate.chip.chips import chip_named, part_of
@@ -157,19 +157,19 @@ class FormEvidence:
         self, kind: TaskKind, dilations: tuple[int, int], element: Element, /
     ) -> bool:
         """Return whether taps of tasks of ``kind`` may lie so far apart."""
-        task = _convolution(self.chip, kind, element, SUMMAND)
-        return self._knows(_DILATION, replace(task, dilations=dilations))
+        return self._knows(_DILATION, kind, element, dilations=dilations)
 
     def knows_spread(self, kind: TaskKind, spread: tuple[int, int], element: Element, /) -> bool:
         """Return whether pixels of tasks of ``kind`` may lie so far apart."""
-        task = _convolution(self.chip, kind, element, SUMMAND)
-        return self._knows(_SPREAD, replace(task, spread=spread))
+        return self._knows(_SPREAD, kind, element, spread=spread)
 
-    def _knows(self, setting: str, task: ConvTask) -> bool:
-        """Return whether ``setting`` of ``task`` has been run in its kind of task, or need not."""
-        if self.known is None or self.is_exact or task.element is Element.FP16:
+    def _knows(self, setting: str, kind: TaskKind, element: Element, **changed: Any) -> bool:
+        """Return whether ``setting`` of a convolution that is ``changed`` so has been run in its
+        kind of task, or need not.
+        """
+        if self.known is None or self.is_exact or element is Element.FP16:
             return True
-        form = self._form_of(task)
+        form = self._form_of(replace(_task(self.chip, kind, element, SUMMAND), **changed))
         return form is not None and setting not in dict(self.known.unknown(form))
 
     def knows_relation(self, name: str, /) -> bool:
@@ -290,13 +290,6 @@ Some = TypeVar("Some")
 
 def _if_there(value: Some | None, instead: Some) -> Some | None:
     return None if value is None else instead
-
-
-def _convolution(chip: Chip, kind: TaskKind, element: Element, stages: Stages) -> ConvTask:
-    """Return a small convolution of ``kind`` that has ``stages``."""
-    task = _task(chip, kind, element, stages)
-    assert isinstance(task, ConvTask)
-    return task
 
 
 def _task(chip: Chip, kind: TaskKind, element: Element, stages: Stages) -> Task:

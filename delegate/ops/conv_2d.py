@@ -20,7 +20,12 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE
 from delegate.lower.conv_spec import Convolution
-from delegate.lower.conv_stages import choose_requantization, packed_operands, requantizing_stages
+from delegate.lower.conv_stages import (
+    packed_operands,
+    requantization,
+    requantizing_stages,
+    summands,
+)
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.lowered import Fold
 from delegate.lower.lowering import choose_fold
@@ -70,7 +75,8 @@ def plan_patches(
 ) -> Plan:
     """``weights``: OHWI. Raises LoweringError."""
     conv = _of_a_column(planning, operation, options, weights)
-    pipeline, bias = choose_requantization(conv)
+    pipeline = requantization(conv, conv.wanted)
+    bias = summands(conv, pipeline)
     source, target = (planning.tensor(t).view for t in (operation.operands[0], operation.result))
     channels = operand_channels(conv)
 
