@@ -238,18 +238,19 @@ _INDEX: Final = BnStage(alu_operand=_SOME, mul=Source.REGISTER)
 _LOOK_UP: Final = TableUse((bytes(1),), 0)
 
 
-def is_known(chip: Chip, kind: TaskKind, stages: Stages, element: Element = Element.INT8) -> bool:
-    """Return whether these very stages have been run. A chip without evidence is one whose forms do
-    not matter: all that it does not lack.
+def is_known(
+    chip: Chip,
+    kind: TaskKind,
+    stages: Stages,
+    element: Element = Element.INT8,
+    least: Standing = Standing.WHOLE,
+) -> bool:
+    """Return whether these very stages have been run, or are known as well as ``least``. A chip
+    without evidence is one whose forms do not matter: all that it does not lack.
     """
-    return _standing(chip, kind, stages, element) is Standing.WHOLE
-
-
-def _standing(chip: Chip, kind: TaskKind, stages: Stages, element: Element) -> Standing:
     if chip.evidence is None:
-        has_all = chip.lacks.isdisjoint(used_by_stages(stages.bs, stages.ew))
-        return Standing.WHOLE if has_all else Standing.REFUSED
-    return chip.evidence.standing(kind, stages, element)
+        return chip.lacks.isdisjoint(used_by_stages(stages.bs, stages.ew))
+    return chip.evidence.standing(kind, stages, element) >= least
 
 
 def allows_steps(chip: Chip) -> bool:
@@ -317,7 +318,7 @@ def may_add_behind(chip: Chip, kind: TaskKind, bn: BnStage) -> bool:
     each setting of these stages in such a task.
     """
     stages = RECORD._replace(bn=bn, ew=EwStage(operand=_PLACE))
-    return _standing(chip, kind, stages, Element.INT8) is not Standing.REFUSED
+    return is_known(chip, kind, stages, least=Standing.IN_PARTS)
 
 
 _INT32_BYTES: Final = 4

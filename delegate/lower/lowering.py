@@ -59,7 +59,6 @@ from delegate.lower.memory.placement import (
     place_tensors,
     results_in_place,
     tensor_uses,
-    work_spans,
 )
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import ConstantPool, Edge, Memory, Operation, Plan, Planning, Workload
@@ -97,7 +96,7 @@ def lower_partition(
         fixed = {*partition.inputs, *partition.outputs, *places}
         in_place = results_in_place(graph, footprints, fixed)
     uses = tensor_uses(graph, partition, footprints, places, folds, in_place)
-    memory = place_tensors(graph, uses, work_spans(footprints))
+    memory = place_tensors(graph, uses, footprints)
     nodes = [footprint.node for footprint in footprints]
     constants = ConstantPool()
     check_sizes(graph, nodes, memory.sizes_bytes)

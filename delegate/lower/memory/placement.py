@@ -108,10 +108,10 @@ def _pieces(graph: Graph, uses: Iterable[TensorUse]) -> list[_Piece]:
 
 
 def place_tensors(
-    graph: Graph, uses: Iterable[TensorUse], work: Mapping[int, Span] | None = None
+    graph: Graph, uses: Iterable[TensorUse], operations: Sequence[Footprint]
 ) -> MemoryPlan:
-    """Inputs and outputs one after the other; inner tensors, and the ``work`` areas of operations,
-    by live range.
+    """Inputs and outputs one after the other; inner tensors, and the memory that ``operations``
+    need while they run, by live range.
     """
     placed: dict[int, DeviceTensor] = {}
     sizes = {BufferId.INPUT: 0, BufferId.OUTPUT: 0, BufferId.SCRATCH: 0}
@@ -124,7 +124,11 @@ def place_tensors(
             continue
         placed.update(_device_tensors(graph, piece, sizes[buffer]))
         sizes[buffer] += size
-    areas = work or {}
+    areas: dict[int, Span] = {
+        when: (when, when, align(operation.work_bytes, DMA_ALIGN_BYTES))
+        for when, operation in enumerate(operations)
+        if operation.work_bytes
+    }
     spans = [*(span for _, _, span in inner), *areas.values()]
     offsets, peak = place_spans(spans) if spans else ((), 0)
     for piece, offset in zip(inner, offsets, strict=False):
@@ -291,15 +295,6 @@ def tensor_uses(
             )
         )
     return tuple(uses)
-
-
-def work_spans(operations: Sequence[Footprint]) -> Mapping[int, Span]:
-    """Return the memory that operations need while they run, by their places in the order."""
-    return {
-        when: (when, when, align(operation.work_bytes, DMA_ALIGN_BYTES))
-        for when, operation in enumerate(operations)
-        if operation.work_bytes
-    }
 
 
 def results_in_place(
