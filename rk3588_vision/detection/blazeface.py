@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rk3588_vision.detection.boxes import Detections, Floats, best_classes, from_centres
+from rk3588_vision.detection.boxes import Detections, Floats, best_classes, cells, from_centres
 from rk3588_vision.detection.head import OutputTensor, as_probability
 from rk3588_vision.placement import Fit, Preparation
 
@@ -78,18 +78,14 @@ class BlazeHead:
             as_probability(outputs[i][0], output)
             for i, output in zip(self.scores, self.score_outputs, strict=True)
         ]
-        centres = self._cell_centres()
+        side = self.model.side
+        centres = np.concatenate(
+            [
+                np.repeat((cells((stride,), side, side)[0] + 0.5) * stride, each, axis=0)
+                for stride, each in self.model.grids
+            ]
+        )
         boxes = np.concatenate([rows[:, :2] + centres, rows[:, 2:4]], axis=1)
         places = rows[:, BOX_VALUES:].reshape(len(rows), -1, 2) + centres[:, np.newaxis]
         points = np.concatenate([places, np.ones((*places.shape[:2], 1))], axis=2)
         return best_classes(from_centres(boxes), np.concatenate(likely), threshold, points=points)
-
-    def _cell_centres(self) -> Floats:
-        """The centre [n, 2] of every anchor in pixels of the input."""
-        parts = []
-        for stride, each in self.model.grids:
-            count = self.model.side // stride
-            y, x = np.meshgrid(np.arange(count), np.arange(count), indexing="ij")
-            cells = (np.stack([x, y], axis=-1).reshape(-1, 2) + 0.5) * stride
-            parts.append(np.repeat(cells, each, axis=0))
-        return np.concatenate(parts)

@@ -6,6 +6,7 @@ A box is (x1, y1, x2, y2) with x1 <= x2 and y1 <= y2; which pixels it is measure
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,6 +97,17 @@ def from_centres(centres: Floats) -> Floats:
     return np.concatenate([centres[:, :2] - half, centres[:, :2] + half], axis=1)
 
 
+def cells(strides: Sequence[int], input_h: int, input_w: int) -> tuple[Floats, Floats]:
+    """Column and row [n, 2] of every cell of all grids, and the stride of each [n, 1]."""
+    places, sizes = [], []
+    for stride in strides:
+        h, w = input_h // stride, input_w // stride
+        y, x = np.indices((h, w), np.float64)
+        places.append(np.stack([x, y], axis=-1).reshape(-1, 2))
+        sizes.append(np.full((h * w, 1), float(stride)))
+    return np.concatenate(places), np.concatenate(sizes)
+
+
 def iou(one: Floats, many: Floats) -> Floats:
     """Intersection over union of ``one`` [4] or [n, 1, 4] with ``many`` [m, 4]."""
     low = np.maximum(one[..., :2], many[..., :2])
@@ -144,16 +156,8 @@ def outlines_of(centres: Floats, angles: Floats) -> Floats:
     along = np.stack([cosine, sine], axis=1) * half[:, :1]
     across = np.stack([-sine, cosine], axis=1) * half[:, 1:]
     middle = centres[:, :2]
-    corners: Floats = np.stack(
-        [
-            middle - along - across,
-            middle + along - across,
-            middle + along + across,
-            middle - along + across,
-        ],
-        axis=1,
-    )
-    return corners
+    signs = ((-1, -1), (1, -1), (1, 1), (-1, 1))
+    return np.stack([middle + a * along + b * across for a, b in signs], axis=1)
 
 
 def around(outlines: Floats) -> Floats:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.host.runtimes import dequantize
 from rk3588_vision.detection.boxes import Detections, Floats
-from rk3588_vision.placement import Placement, Preparation
+from rk3588_vision.placement import Preparation
 
 Details = Mapping[str, Any]
 
@@ -104,17 +104,6 @@ class PersonHead:
 
     input_h: int
     input_w: int
-
-
-@runtime_checkable
-class MaskedHead(Protocol):
-    """A head that makes masks besides, when the boxes have their places on the picture."""
-
-    def with_masks(
-        self, found: Detections, outputs: Sequence[Floats], placement: Placement
-    ) -> Detections:
-        """Return ``found``, in pixels of the picture, with its masks."""
-        ...
 
 
 def real_outputs(arrays: Sequence[npt.NDArray[Any]], details: Sequence[Details]) -> list[Floats]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,23 +24,37 @@ def prototypes_in(index: int, output: OutputTensor) -> Rows | None:
     return Rows(index, output, MASK_WEIGHTS, shape[3] != MASK_WEIGHTS)
 
 
-def prototype_masks(
-    found: Detections, prototypes: Floats, placement: Placement, input_size: tuple[int, int]
-) -> Detections:
-    """Return ``found``, in pixels of the picture, with masks: where the sum of ``prototypes``
-    [m, h, w] by an object's weights is positive (the sigmoid above one half), inside its box.
-    """
+class MaskedHead(ABC):
+    """A head that makes masks besides, when the boxes have their places on the picture."""
+
+    __slots__ = ()
+    input_h: int
+    input_w: int
+
+    @abstractmethod
+    def logits(self, found: Detections, outputs: Sequence[Floats]) -> Iterable[Floats] | None:
+        """Return a map [h, w] over the input for each object, positive where it is; None: this
+        model has no masks.
+        """
+
+    def with_masks(
+        self, found: Detections, outputs: Sequence[Floats], placement: Placement
+    ) -> Detections:
+        """Return ``found``, in pixels of the picture, with its masks."""
+        maps, size = self.logits(found, outputs), (self.input_h, self.input_w)
+        if maps is None:
+            return found
+        pairs = zip(maps, found.boxes, strict=True)
+        return replace(found, masks=tuple(_in_box(m, box, placement, size) for m, box in pairs))
+
+
+def prototype_logits(found: Detections, prototypes: Floats) -> Iterable[Floats]:
+    """Return the sums of ``prototypes`` [m, h, w] by the objects' weights."""
     assert found.weights is not None
-    masks = [
-        mask_in_box(np.tensordot(weights, prototypes, axes=1), box, placement, input_size)
-        for weights, box in zip(found.weights, found.boxes, strict=True)
-    ]
-    return replace(found, masks=tuple(masks))
+    return (np.tensordot(weights, prototypes, axes=1) for weights in found.weights)
 
 
-def mask_in_box(
-    logits: Floats, box: Floats, placement: Placement, input_size: tuple[int, int]
-) -> Mask:
+def _in_box(logits: Floats, box: Floats, placement: Placement, input_size: tuple[int, int]) -> Mask:
     """The pixels of ``box`` (of the picture) whose place in ``logits`` [h, w] is positive,
     bilinearly. ``logits`` cover the input, of ``input_size`` rows and columns.
     """

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from rk3588_vision.detection.boxes import Detections, Floats, around
-from rk3588_vision.detection.head import OutputTensor, PersonHead, as_probability, sigmoid
-from rk3588_vision.detection.masks import mask_in_box
-from rk3588_vision.placement import Fit, Placement, Preparation
+from rk3588_vision.detection.head import OutputTensor, as_probability, sigmoid
+from rk3588_vision.detection.segmentation import SegmentationHead
+from rk3588_vision.placement import Fit, Preparation
 
 HAND_POINTS = 21
 """The wrist, and four points of each finger from the thumb on."""
 
 SELFIE_SIZES = ((256, 256), (144, 256))
 """Rows and columns of the published models, general and landscape."""
-
-_LIKELY = 0.5
-"""Pixels that are more likely a person than not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,30 +87,11 @@ class LandmarkHead:
 
 
 @dataclass(frozen=True, slots=True)
-class SelfieHead(PersonHead):
-    """The head of a map that says how likely each pixel shows the person, [1, h, w, 1]. The score
-    is the mean over the pixels that likely do.
-    """
+class SelfieHead(SegmentationHead):
+    """The head of a map that says how likely each pixel shows the person, [1, h, w, 1]."""
 
-    name: ClassVar[str] = "selfie"
     preparation: ClassVar[Preparation] = Preparation(Fit.STRETCH, 0.0, 255.0)
 
-    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
-        likely = outputs[0][0, :, :, 0]
-        rows, columns = np.nonzero(likely > _LIKELY)
-        if not rows.size:
-            return Detections(np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(0))
-        box = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
-        score = likely[rows, columns].mean()
-        found = Detections(np.array([box], np.float64), np.zeros(1, np.int64), np.array([score]))
-        return found.above(threshold)
-
-    def with_masks(
-        self, found: Detections, outputs: Sequence[Floats], placement: Placement
-    ) -> Detections:
-        """``found``, in pixels of the picture, with its mask."""
-        logits = outputs[0][0, :, :, 0] - _LIKELY
-        size = self.input_h, self.input_w
-        return replace(
-            found, masks=tuple(mask_in_box(logits, box, placement, size) for box in found.boxes)
-        )
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return ("person",)

@@ -150,7 +150,9 @@ def _mediapipe(outputs: Outputs) -> Iterator[Candidate]:
     size = outputs.input_h, outputs.input_w
     shapes = [output.shape for output in outputs.tensors]
     if shapes == [(1, *size, 1)] and size in SELFIE_SIZES:
-        yield Candidate(SelfieHead(*size), "MediaPipe's mask of a person", USUAL)
+        yield Candidate(
+            SelfieHead("selfie", *size, 1, False), "MediaPipe's mask of a person", USUAL
+        )
     sizes = [math.prod(shape) for shape in shapes]
     for model in LANDMARKS:
         if size == (model.side, model.side) and {1, model.values * model.points} <= {*sizes}:

@@ -5,8 +5,8 @@ What a class covers becomes one object: its mask, the box around it, and its mea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -15,9 +15,9 @@ from rk3588_vision.class_ranking import softmax
 from rk3588_vision.detection.boxes import Detections, Floats
 from rk3588_vision.detection.candidate import USUAL, Candidate, Outputs, class_score
 from rk3588_vision.detection.head import PROBABILITY_TOLERANCE, sigmoid
-from rk3588_vision.detection.masks import mask_in_box
+from rk3588_vision.detection.masks import MaskedHead
 from rk3588_vision.images import FLOAT_MEAN, FLOAT_STD
-from rk3588_vision.placement import Fit, Placement, Preparation
+from rk3588_vision.placement import Fit, Preparation
 
 PASCAL: Final = (
     "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair",
@@ -40,7 +40,7 @@ _LEAST_CLASSES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentationHead:
+class SegmentationHead(MaskedHead):
     """Scores of ``classes`` per pixel, [1, h, w, classes] or, ``channels_first``,
     [1, classes, h, w]. With one channel it is how likely each pixel belongs to the object. Class 0
     is the background, unless the classes are those of Cityscapes, which has none.
@@ -79,17 +79,10 @@ class SegmentationHead:
         )
         return found.above(threshold)
 
-    def with_masks(
-        self, found: Detections, outputs: Sequence[Floats], placement: Placement
-    ) -> Detections:
-        """Return ``found``, in pixels of the picture, with the pixels of each class."""
-        shares = self._shares(outputs)
-        size = self.input_h, self.input_w
-        masks = []
-        for index, box in zip(found.classes + (self.classes == 1), found.boxes, strict=True):
-            others = np.delete(shares, index, axis=0).max(axis=0)
-            masks.append(mask_in_box(shares[index] - others, box, placement, size))
-        return replace(found, masks=tuple(masks))
+    def logits(self, found: Detections, outputs: Sequence[Floats]) -> Iterable[Floats]:
+        """Return by how much each class is more likely than all others."""
+        shares, classes = self._shares(outputs), found.classes + (self.classes == 1)
+        return (shares[i] - np.delete(shares, i, axis=0).max(axis=0) for i in classes)
 
     @property
     def _first(self) -> int:
@@ -112,7 +105,7 @@ class SegmentationHead:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelMapHead:
+class LabelMapHead(MaskedHead):
     """The class of every pixel as a number, [1, h, w] or [1, h, w, 1]: the largest was taken inside
     the model, so that there are no probabilities, and every score is 1.
     """
@@ -127,15 +120,12 @@ class LabelMapHead:
     input_w: int
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
-        return self._as_scores(outputs).decode(self._hot(outputs), threshold)
+        return self._as_scores().decode(self._hot(outputs), threshold)
 
-    def with_masks(
-        self, found: Detections, outputs: Sequence[Floats], placement: Placement
-    ) -> Detections:
-        """Return ``found``, in pixels of the picture, with the pixels of each class."""
-        return self._as_scores(outputs).with_masks(found, self._hot(outputs), placement)
+    def logits(self, found: Detections, outputs: Sequence[Floats]) -> Iterable[Floats]:
+        return self._as_scores().logits(found, self._hot(outputs))
 
-    def _as_scores(self, outputs: Sequence[Floats]) -> SegmentationHead:
+    def _as_scores(self) -> SegmentationHead:
         return SegmentationHead("segmentation", self.input_h, self.input_w, 0, True)
 
     def _hot(self, outputs: Sequence[Floats]) -> list[Floats]:

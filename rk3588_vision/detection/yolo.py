@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rk3588_vision.detection.boxes import Detections, Floats
+from rk3588_vision.detection.boxes import Detections, Floats, cells
 from rk3588_vision.detection.head import OutputTensor
 from rk3588_vision.placement import Fit, Preparation
 
@@ -34,17 +34,6 @@ def to_pixels(values: Floats, output: OutputTensor, input_h: int, input_w: int) 
         return values
     pixels: Floats = values * np.tile([input_w, input_h], values.shape[-1] // 2)
     return pixels
-
-
-def cells(strides: Sequence[int], input_h: int, input_w: int) -> tuple[Floats, Floats]:
-    """Column and row [n, 2] of every cell of all grids, and the stride of each [n, 1]."""
-    places, sizes = [], []
-    for stride in strides:
-        h, w = input_h // stride, input_w // stride
-        y, x = np.meshgrid(np.arange(h), np.arange(w), indexing="ij")
-        places.append(np.stack([x, y], axis=-1).reshape(-1, 2))
-        sizes.append(np.full((h * w, 1), float(stride)))
-    return np.concatenate(places).astype(np.float64), np.concatenate(sizes)
 
 
 def decode_yolox(boxes: Floats, strides: Sequence[int], input_h: int, input_w: int) -> Floats:

@@ -6,24 +6,23 @@ NHWC or NCHW, quantised or float, with or without the sigmoid at the end.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from rk3588_vision.class_ranking import softmax
-from rk3588_vision.detection.boxes import Detections, Floats, best_classes, from_centres
+from rk3588_vision.detection.boxes import Detections, Floats, best_classes, cells, from_centres
 from rk3588_vision.detection.head import OutputTensor, Rows, as_probability, sigmoid
-from rk3588_vision.detection.masks import prototype_masks
+from rk3588_vision.detection.masks import MaskedHead, prototype_logits
 from rk3588_vision.detection.yolo import (
     DARKNET_PREPARATION,
     YOLO_PREPARATION,
     YOLOX_PREPARATION,
-    cells,
     decode_yolox,
 )
-from rk3588_vision.placement import Fit, Placement, Preparation
+from rk3588_vision.placement import Fit, Preparation
 
 DFL_BINS = 16
 """Bins of the distribution that v8 predicts for each side of a box."""
@@ -287,7 +286,7 @@ class DflGridHead(_GridHead):
 
 
 @dataclass(frozen=True, slots=True)
-class DflSegmentGridHead(DflGridHead):
+class DflSegmentGridHead(DflGridHead, MaskedHead):
     """v8's and v11's segmentation heads: ``weights``, one more output per grid with the weights of
     masks, and ``prototypes``, a map of them that is finer than all grids.
     """
@@ -302,12 +301,8 @@ class DflSegmentGridHead(DflGridHead):
         weights = np.concatenate([output.of(outputs) for output in ordered])
         return best_classes(*self._boxes(outputs), threshold, weights=weights)
 
-    def with_masks(
-        self, found: Detections, outputs: Sequence[Floats], placement: Placement
-    ) -> Detections:
-        """Return ``found``, in pixels of the picture, with its masks."""
-        prototypes = self.prototypes.map_of(outputs)
-        return prototype_masks(found, prototypes, placement, (self.input_h, self.input_w))
+    def logits(self, found: Detections, outputs: Sequence[Floats]) -> Iterable[Floats]:
+        return prototype_logits(found, self.prototypes.map_of(outputs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -21,14 +21,14 @@ from rk3588_vision.detection.boxes import (
 )
 from rk3588_vision.detection.candidate import COCO_POINTS
 from rk3588_vision.detection.head import OutputTensor, Rows, as_probability
-from rk3588_vision.detection.masks import prototype_masks
+from rk3588_vision.detection.masks import MaskedHead, prototype_logits
 from rk3588_vision.detection.yolo import (
     YOLO_PREPARATION,
     YOLOX_PREPARATION,
     decode_yolox,
     to_pixels,
 )
-from rk3588_vision.placement import Placement, Preparation
+from rk3588_vision.placement import Preparation
 
 # log(width / stride): e^7 strides are more than 8000 pixels, so larger numbers are pixels.
 _LARGEST_LOGARITHM = 7.0
@@ -61,7 +61,7 @@ Parts = Mapping[Part, int]
 
 
 @dataclass(frozen=True, slots=True)
-class RowsHead:
+class RowsHead(MaskedHead):
     """A row per box, in one tensor or, as some exporters cut the last concatenation off, in one for
     each part, boxes and classes first. ``prototypes``: of as many masks as rows have weights.
     """
@@ -110,14 +110,10 @@ class RowsHead:
             boxes, scores, threshold, points=points, outlines=outlines, weights=weights
         )
 
-    def with_masks(
-        self, found: Detections, outputs: Sequence[Floats], placement: Placement
-    ) -> Detections:
-        """Return ``found``, in pixels of the picture, with its masks if the model has any."""
+    def logits(self, found: Detections, outputs: Sequence[Floats]) -> Iterable[Floats] | None:
         if self.prototypes is None:
-            return found
-        prototypes = self.prototypes.map_of(outputs)
-        return prototype_masks(found, prototypes, placement, (self.input_h, self.input_w))
+            return None
+        return prototype_logits(found, self.prototypes.map_of(outputs))
 
     def _scores(self, part: Mapping[Part, Floats]) -> Floats:
         scores: Floats = part[Part.CLASSES] * part.get(Part.OBJECTNESS, 1.0)
