@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,10 @@ class Preparation:
     border: int = LETTERBOX_GREY
     """The grey around a picture that does not fill the input."""
 
+    def but(self, **wanted: Any) -> Preparation:
+        """Return it with what is wanted otherwise; None: as it is."""
+        return replace(self, **{name: v for name, v in wanted.items() if v is not None})
+
 
 LABEL_IMAGE = Preparation(Fit.STRETCH, FLOAT_MEAN, FLOAT_STD)
 """The preparation of TensorFlow's label_image and object detection API: stretched, not cropped."""
@@ -74,12 +78,9 @@ class Placement:
 
     def to_image(self, boxes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Boxes in pixels of the input as boxes in pixels of the picture, cut at its edges."""
-        scale_x, scale_y = self.image_w / self.w, self.image_h / self.h
-        offset = np.array([self.left, self.top, self.left, self.top])
-        scale = np.array([scale_x, scale_y, scale_x, scale_y])
-        limit = np.array([self.image_w, self.image_h, self.image_w, self.image_h])
-        moved: npt.NDArray[np.float64] = np.clip((boxes - offset) * scale, 0.0, limit)
-        return moved
+        corners = self.points_to_image(boxes.reshape(-1, 2, 2))
+        moved = np.clip(corners, 0.0, [self.image_w, self.image_h])
+        return moved.reshape(boxes.shape)
 
     def points_to_image(self, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Points [..., 2 or more] whose first two numbers are x and y in pixels of the input, in

@@ -19,7 +19,7 @@ from rk3588_vision.detection.masks import MaskedHead
 from rk3588_vision.detection.recognise import UnknownHeadError, recognise
 from rk3588_vision.images import ImageInput
 from rk3588_vision.kind import advice, kind_of
-from rk3588_vision.placement import Fit, Placement, Preparation, place
+from rk3588_vision.placement import Placement, Preparation, place
 from rk3588_vision.zoo import known_decoder
 
 if TYPE_CHECKING:
@@ -56,19 +56,9 @@ class DetectorPlan:
     preparation: Preparation
 
     @classmethod
-    def read(
-        cls,
-        path: Path,
-        hints: Hints,
-        *,
-        fit: Fit | None = None,
-        mean: float | None = None,
-        std: float | None = None,
-        is_bgr: bool | None = None,
-    ) -> DetectorPlan:
-        """Return the detector of a .tflite file; the arguments override what the head expects.
-
-        Raises ModelError, UsageError.
+    def read(cls, path: Path, hints: Hints, **wanted: Any) -> DetectorPlan:
+        """Return the detector of a .tflite file. ``wanted``: of ``Preparation``, instead of what
+        the head expects. Raises ModelError, UsageError.
         """
         graph = read_graph(path)
         if len(graph.inputs) != 1:
@@ -82,8 +72,7 @@ class DetectorPlan:
             raise ModelError(f"{error}; {other}" if other else str(error)) from None
         outputs = [OutputTensor.from_details(entry) for entry in details]
         if hints.decoder is None:
-            known = known_decoder(path)
-            hints = replace(hints, decoder=known)
+            hints = replace(hints, decoder=known_decoder(path))
         try:
             head = recognise(graph, outputs, target.h, target.w, hints)
         except UnknownHeadError:
@@ -93,15 +82,7 @@ class DetectorPlan:
             raise UnknownHeadError(
                 f"{path}: outputs {shapes} are of no detector known here; {other}"
             ) from None
-        expected = head.preparation
-        preparation = replace(
-            expected,
-            fit=expected.fit if fit is None else fit,
-            mean=expected.mean if mean is None else mean,
-            std=expected.std if std is None else std,
-            is_bgr=expected.is_bgr if is_bgr is None else is_bgr,
-        )
-        return cls(target, head, preparation)
+        return cls(target, head, head.preparation.but(**wanted))
 
     def place(self, image: Image) -> tuple[npt.NDArray[Any], Placement]:
         """The model's input tensor for a picture, and where the picture lies in it."""

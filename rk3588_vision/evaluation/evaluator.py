@@ -21,9 +21,9 @@ from delegate.version import __version__
 from rk3588_vision.class_ranking import probabilities
 from rk3588_vision.detection.boxes import Detections
 from rk3588_vision.detection.candidate import Hints
-from rk3588_vision.detection.detector import DetectorPlan, Thresholds, detect
-from rk3588_vision.images import FLOAT_MEAN, FLOAT_STD, ImageInput, decode_image
-from rk3588_vision.placement import Fit, Preparation, place
+from rk3588_vision.detection.detector import DetectorPlan, Model, Thresholds, detect
+from rk3588_vision.images import ImageInput, decode_image
+from rk3588_vision.placement import LABEL_IMAGE, Fit, place
 
 BEST = 5
 
@@ -84,11 +84,10 @@ class Evaluator:
             Options.from_mapping(dict(spec.options), {}),
             reference_kernels=spec.with_cpu and spec.reference_kernels,
         )
-        self._theirs = (
-            ReferenceModel.load(path, reference_kernels=spec.reference_kernels)
-            if spec.with_cpu
-            else None
-        )
+        self._sides: dict[str, Model] = {"ours": self._ours}
+        if spec.with_cpu:
+            kernels = spec.reference_kernels
+            self._sides["theirs"] = ReferenceModel.load(path, reference_kernels=kernels)
 
     @property
     def model(self) -> DelegatedModel:
@@ -102,18 +101,14 @@ class Evaluator:
             record: Record = {"image": name}
             if self._plan is None:
                 target = ImageInput.from_details(self._ours.inputs[0])
-                mean = FLOAT_MEAN if self._spec.mean is None else self._spec.mean
-                std = FLOAT_STD if self._spec.std is None else self._spec.std
-                tensor, _ = place(image, target, Preparation(Fit.STRETCH, mean, std))
-                record["ours"] = _best(self._ours.run([tensor])[0], self._ours.outputs[0])
-                if self._theirs is not None:
-                    output = self._theirs.run([tensor])[0]
-                    record["theirs"] = _best(output, self._theirs.outputs[0])
+                prepared = LABEL_IMAGE.but(mean=self._spec.mean, std=self._spec.std)
+                tensor, _ = place(image, target, prepared)
+                for side, model in self._sides.items():
+                    record[side] = _best(model.run([tensor])[0], model.outputs[0])
                 return record
             record |= {"width": image.width, "height": image.height}
-            record["ours"] = _rows(detect(self._plan, self._ours, image, THRESHOLDS))
-            if self._theirs is not None:
-                record["theirs"] = _rows(detect(self._plan, self._theirs, image, THRESHOLDS))
+            for side, model in self._sides.items():
+                record[side] = _rows(detect(self._plan, model, image, THRESHOLDS))
             return record
 
 

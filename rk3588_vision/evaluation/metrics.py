@@ -30,9 +30,9 @@ def classification_metrics(
     for side in _SIDES:
         if not all(side in record for record in records):
             continue
-        hits = [record[side].index(truth[record["image"]] + offset)
-                if truth[record["image"]] + offset in record[side] else BEST
-                for record in records]  # fmt: skip
+        wanted = [truth[record["image"]] + offset for record in records]
+        pairs = [(record[side], index) for record, index in zip(records, wanted, strict=True)]
+        hits = [best.index(index) if index in best else BEST for best, index in pairs]
         result[_NAMES[side]] = {
             "top1": sum(hit == 0 for hit in hits) / len(hits),
             "top5": sum(hit < BEST for hit in hits) / len(hits),
@@ -146,19 +146,10 @@ def _annotations(
     for number, record in enumerate(records, start=1):
         w, h = record["width"], record["height"]
         for index, x1, y1, x2, y2 in truth[record["image"]]:
-            if index not in possible:
-                continue
-            box = [x1 * w, y1 * h, (x2 - x1) * w, (y2 - y1) * h]
-            annotations.append(
-                {
-                    "id": len(annotations) + 1,
-                    "image_id": number,
-                    "category_id": index + 1,
-                    "bbox": box,
-                    "area": box[2] * box[3],
-                    "iscrowd": 0,
-                }
-            )
+            if index in possible:
+                box = [x1 * w, y1 * h, (x2 - x1) * w, (y2 - y1) * h]
+                place = {"id": len(annotations) + 1, "image_id": number, "category_id": index + 1}
+                annotations.append(place | {"bbox": box, "area": box[2] * box[3], "iscrowd": 0})
     return annotations
 
 
@@ -170,9 +161,5 @@ def _results(
         for index, score, x1, y1, x2, y2 in record[side]:
             category = classes.get(int(index)) if classes else int(index)
             if category in possible:
-                yield {
-                    "image_id": number,
-                    "category_id": category + 1,
-                    "bbox": [x1, y1, x2 - x1, y2 - y1],
-                    "score": score,
-                }
+                place = {"image_id": number, "category_id": category + 1}
+                yield place | {"bbox": [x1, y1, x2 - x1, y2 - y1], "score": score}

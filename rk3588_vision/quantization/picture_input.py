@@ -7,7 +7,7 @@ detector and ``classify`` for every other model, so that calibration sees what t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +43,11 @@ class PictureInput:
         """Find the preparation for a model. Raises ModelError where several detectors fit,
         UsageError for a decoder that does not.
         """
-        overrides = {
-            "fit": wishes.fit, "mean": wishes.mean, "std": wishes.std, "is_bgr": wishes.is_bgr,
-        }  # fmt: skip
+        wanted = {name: getattr(wishes, name) for name in ("fit", "mean", "std", "is_bgr")}
         try:
-            plan = DetectorPlan.read(
-                path, wishes.hints, fit=wishes.fit, mean=wishes.mean, std=wishes.std,
-                is_bgr=wishes.is_bgr,
-            )  # fmt: skip
+            plan = DetectorPlan.read(path, wishes.hints, **wanted)
         except UnknownHeadError:  # it is no detector
-            return cls(_with(LABEL_IMAGE, overrides), "classify")
+            return cls(LABEL_IMAGE.but(**wanted), "classify")
         return cls(plan.preparation, f"detect, {plan.head.name}")
 
     def sample(self, picture: Path, details: Mapping[str, Any]) -> npt.NDArray[Any]:
@@ -71,7 +66,3 @@ class PictureInput:
             f"{prepared.fit.value}, {order}(pixel - {prepared.mean:g}) / {prepared.std:g}, "
             f"as {self.user}"
         )
-
-
-def _with(preparation: Preparation, overrides: Mapping[str, Any]) -> Preparation:
-    return replace(preparation, **{k: v for k, v in overrides.items() if v is not None})
