@@ -27,7 +27,8 @@ from delegate.cli.table import format_table  # noqa: E402
 from delegate.model.graph import Graph  # noqa: E402
 from delegate.model.tflite_reader import read_graph  # noqa: E402
 from delegate.partition.half import in_half  # noqa: E402
-from rk3588_conformance.reference.exact_graph import Rounded, exact_values, to_half  # noqa: E402
+from rk3588_conformance.reference.exact_graph import Rounded, exact_values  # noqa: E402
+from rk3588_conformance.reference.half_oracle import to_half  # noqa: E402
 from tests.e2e.test_mediapipe import FLOAT, LEAST_COSINE, cosine, photographs, pixels  # noqa: E402
 
 MODEL = FLOAT / "mediapipe_selfie_segmentation.tflite"

@@ -9,20 +9,17 @@ import numpy as np
 from delegate.model.graph import DType
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from rk3588_conformance.reference.arithmetic import Array, Call, quantize_multiplier, scale_by
-from rk3588_conformance.reference.windows import pooled
+from rk3588_conformance.reference.windows import pooled, resized
 
 _ONE = 1 << 10
 
 
 def average_pool_2d(call: Call) -> Array:
     """Average raw values, halves away from zero."""
-
-    def average(window: Array) -> Array:
-        count = window.shape[1] * window.shape[2]
-        total = window.sum(axis=(1, 2))
-        return np.asarray(np.sign(total) * ((2 * np.abs(total) + count) // (2 * count)))
-
-    return pooled(call, average)
+    every = pooled(call)
+    count = np.count_nonzero(~np.isnan(every), axis=(4, 5))
+    total = np.nansum(every, (4, 5)).astype(np.int64)
+    return np.asarray(np.sign(total) * ((2 * np.abs(total) + count) // (2 * count)))
 
 
 def mean(call: Call) -> Array:
@@ -83,8 +80,7 @@ def resize_bilinear(call: Call) -> Array:
 
 def _places(options: ResizeBilinearOptions, size: int, output: int) -> tuple[Array, Array, Array]:
     """The rows before and behind each row of the result, and how far it lies from the first."""
-    aligned = options.align_corners and output > 1
-    source, target = (size - 1, output - 1) if aligned else (size, output)
+    source, target = resized(options, size, output)
     step = (_ONE * source + target // 2) // target
     place = np.arange(output) * step
     if options.half_pixel_centers:
@@ -98,8 +94,7 @@ def _float_places(
     options: ResizeBilinearOptions, size: int, output: int
 ) -> tuple[Array, Array, Array]:
     """The same in float32."""
-    aligned = options.align_corners and output > 1
-    source, target = (size - 1, output - 1) if aligned else (size, output)
+    source, target = resized(options, size, output)
     shift = np.float32(0.5 if options.half_pixel_centers else 0)
     step = np.float32(source) / np.float32(target)
     place = (np.arange(output, dtype=np.float32) + shift) * step - shift

@@ -60,11 +60,6 @@ def node_results(graph: Graph, node: Node, values: Mapping[int, Array]) -> Value
     }
 
 
-def to_half(values: Array) -> Array:
-    """The nearest fp16."""
-    return values.astype(np.float16).astype(np.float64)
-
-
 def _sloped(x: Array, slope: Array | float) -> Array:
     return np.where(x >= 0, x, x * slope)
 

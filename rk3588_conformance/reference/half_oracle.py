@@ -14,18 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.graph import Activation, Padding
+from delegate.model.graph import Activation
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.shared.convolution import ConvolutionOptions
-from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.reference.arithmetic import Call
 from rk3588_conformance.reference.selecting import reduce_max
-from rk3588_conformance.reference.windows import geometry, taps
+from rk3588_conformance.reference.windows import pooled, resized, scattered, taps, windows
 
 Array = npt.NDArray[Any]
 Terms = tuple[Array, Array, int] | tuple[Array, Array, int, Array]
@@ -57,8 +56,9 @@ def _bias(call: Call, place: int = 2) -> Array:
     return np.asarray(call.value(place)) if has_bias else np.zeros(1)
 
 
-def _halved(weights: Array) -> Array:
-    return weights.astype(np.float16).astype(np.float64)
+def to_half(values: Array) -> Array:
+    """The nearest fp16."""
+    return values.astype(np.float16).astype(np.float64)
 
 
 def _gaps(weights: Array) -> Array:
@@ -144,42 +144,23 @@ def _depthwise(call: Call) -> Terms:
     return _sum(sums, _bias(call), groups)
 
 
-def _windows(x: Array, size: Sequence[int], strides: Sequence[int]) -> Array:
-    """[images, rows, columns, channels, height, width] of windows within the image."""
-    view: Any = np.lib.stride_tricks.sliding_window_view  # NumPy's stubs know one axis only
-    every: Array = view(x, tuple(size), (1, 2))
-    return every[:, :: strides[0], :: strides[1]]
-
-
-def _mean(windows: Array) -> Terms:
-    """Return the means of windows, see ``_windows``."""
-    size = windows.shape[4:]
+def _mean(every: Array) -> Terms:
+    """Return the means of ``windows``."""
+    size = every.shape[4:]
     # Two for each pixel, two for the factors, and what 22 bits lack of one over their number.
     roundings = 2 * size[0] * size[1] + 4 + 16
     rows = max(size)
     while rows > _MOST_ROWS:  # means of means: a rounding to fp16 more for each
         rows //= max(n for n in range(2, _MOST_PARTS + 1) if rows % n == 0)
         roundings += 2 * _MOST_PARTS**2 + 20 + round(FP16 / FP32)
-    return np.nanmean(windows, (4, 5)), np.nanmean(np.abs(windows), (4, 5)), roundings
-
-
-def _pooled(call: Call) -> Array:
-    """Return the windows, NaN where they reach beyond the image."""
-    options, x = call.options(PoolOptions), call.value()
-    size, strides = (options.filter_h, options.filter_w), (options.stride_h, options.stride_w)
-    if options.padding is Padding.SAME:
-        sides = zip(x.shape[1:3], size, strides, strict=True)
-        added = [max((-(-n // by) - 1) * by + kernel - n, 0) for n, kernel, by in sides]
-        amounts = [(0, 0), *((n // 2, n - n // 2) for n in added), (0, 0)]
-        x = np.pad(x, amounts, constant_values=np.nan)
-    return _windows(x, size, strides)
+    return np.nanmean(every, (4, 5)), np.nanmean(np.abs(every), (4, 5)), roundings
 
 
 def _mean_of_image(call: Call) -> Terms:
     """MEAN of rows and columns, or of a line, as a row."""
     x = call.value()
     x = x if x.ndim > 3 else x[:, np.newaxis]
-    return _mean(_windows(x, x.shape[1:3], x.shape[1:3]))
+    return _mean(windows(x, x.shape[1:3], x.shape[1:3]))
 
 
 def _bilinear(call: Call) -> Terms:
@@ -197,10 +178,9 @@ def _bilinear(call: Call) -> Terms:
 
 def _between(options: ResizeBilinearOptions, size: int, output: int) -> Array:
     """Return how much of each row is in each row of the result."""
-    is_aligned = options.align_corners and output > 1
-    scale = (size - 1) / (output - 1) if is_aligned else size / output
+    source, target = resized(options, size, output)
     shift = 0.5 if options.half_pixel_centers else 0.0
-    place = np.maximum((np.arange(output) + shift) * scale - shift, 0)
+    place = np.maximum((np.arange(output) + shift) * (source / target) - shift, 0)
     lower = np.floor(place).astype(int)
     upper = np.minimum(np.ceil(place).astype(int), size - 1)
     found = np.zeros((output, size))
@@ -214,23 +194,9 @@ def _transposed(call: Call) -> Terms:
     the pixels and a bias.
     """
     options, weights, x = call.options(TransposeConvOptions), call.value(1), call.value(2)
-    _, height, width, _ = shape = call.output.shape
-    outputs, kh, kw, channels = weights.shape
-    sh, sw = options.stride_h, options.stride_w
-    room = ((x.shape[1] - 1) * sh + kh, (x.shape[2] - 1) * sw + kw)
-    pairs = _factors(x, weights)
-    sums = [np.zeros((x.shape[0], *np.maximum(room, shape[1:3]), outputs)) for _ in pairs]
-    for i in range(kh):
-        for j in range(kw):
-            rows = slice(i, i + (x.shape[1] - 1) * sh + 1, sh)
-            columns = slice(j, j + (x.shape[2] - 1) * sw + 1, sw)
-            for total, (features, factors) in zip(sums, pairs, strict=True):
-                total[:, rows, columns] += features @ factors[:, i, j].T
-    _, top = geometry(height, kh, sh, options.padding)
-    _, left = geometry(width, kw, sw, options.padding)
-    cut = (slice(None), slice(top, top + height), slice(left, left + width))
-    groups = kh * kw * -(-channels // _PRODUCTS)
-    return _sum([total[cut] for total in sums], _bias(call, 3), groups)
+    _, kh, kw, channels = weights.shape
+    sums = [scattered(options, *pair, call.output.shape) for pair in _factors(x, weights)]
+    return _sum(sums, _bias(call, 3), kh * kw * -(-channels // _PRODUCTS))
 
 
 def _chosen(result: Array) -> Terms:
@@ -243,7 +209,7 @@ def _rounded(result: Array, roundings: int = 1) -> Terms:
 
 
 def _sloped(x: Array, slope: Array) -> Terms:
-    return _rounded(np.where(x >= 0, x, x * _halved(slope)))
+    return _rounded(np.where(x >= 0, x, x * to_half(slope)))
 
 
 def _hard_swish(call: Call) -> Terms:
@@ -265,7 +231,7 @@ def _curve(function: Callable[[Array], Array], error: float) -> Exact:
 def _product(call: Call) -> Terms:
     """MUL. Constants are fp16."""
     x, y = (
-        call.value(place) if index in call.graph.inputs else _halved(call.value(place))
+        call.value(place) if index in call.graph.inputs else to_half(call.value(place))
         for place, index in enumerate(call.node.inputs)
     )
     return _rounded(x * y)
@@ -299,8 +265,8 @@ EXACT: dict[str, Exact] = {
     "HARD_SWISH": _hard_swish,
     "LOGISTIC": _curve(lambda x: 1 / (1 + np.exp(-np.clip(x, -700, 700))), _TABLE),
     "TANH": _curve(np.tanh, _TANH_TABLE),
-    "MAX_POOL_2D": lambda call: _chosen(np.nanmax(_pooled(call), (4, 5))),
-    "AVERAGE_POOL_2D": lambda call: _mean(_pooled(call)),  # of the pixels of the image alone
+    "MAX_POOL_2D": lambda call: _chosen(np.nanmax(pooled(call), (4, 5))),
+    "AVERAGE_POOL_2D": lambda call: _mean(pooled(call)),  # of the pixels of the image alone
     "MEAN": _mean_of_image,
     "REDUCE_MAX": lambda call: _chosen(reduce_max(call)),
     "RESIZE_BILINEAR": _bilinear,

@@ -10,7 +10,7 @@ from delegate.ops.mirror_pad import SYMMETRIC, MirrorPadOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from rk3588_conformance.reference.arithmetic import Array, Call
-from rk3588_conformance.reference.windows import pooled
+from rk3588_conformance.reference.windows import pooled, resized
 
 
 def maximum(call: Call) -> Array:
@@ -28,7 +28,7 @@ def reduce_max(call: Call) -> Array:
 
 
 def max_pool_2d(call: Call) -> Array:
-    return pooled(call, lambda window: np.max(window, axis=(1, 2)))
+    return np.asarray(np.nanmax(pooled(call), (4, 5)))
 
 
 def pad(call: Call) -> Array:
@@ -94,18 +94,15 @@ def resize_nearest_neighbor(call: Call) -> Array:
     options = call.options(ResizeNearestOptions)
     image = call.value()
     _, rows, columns, _ = call.output.shape
-    y = [_nearest(options, row, image.shape[1], rows) for row in range(rows)]
-    x = [_nearest(options, column, image.shape[2], columns) for column in range(columns)]
-    return np.asarray(image[:, y][:, :, x])
+    y = _nearest(options, image.shape[1], rows)
+    return np.asarray(image[:, y][:, :, _nearest(options, image.shape[2], columns)])
 
 
-def _nearest(options: ResizeNearestOptions, place: int, size: int, output: int) -> int:
-    scale = np.float32(size) / np.float32(output)
-    if options.align_corners and output > 1:
-        scale = np.float32(size - 1) / np.float32(output - 1)
-    exact = np.float32(place) + np.float32(0.5 if options.half_pixel_centers else 0)
-    exact = exact * scale
-    whole = int(exact)
-    if options.align_corners and exact - np.float32(whole) >= np.float32(0.5):
-        whole += 1
-    return min(whole, size - 1)
+def _nearest(options: ResizeNearestOptions, size: int, output: int) -> Array:
+    source, target = map(np.float32, resized(options, size, output))
+    shift = np.float32(0.5 if options.half_pixel_centers else 0)
+    exact = (np.arange(output, dtype=np.float32) + shift) * (source / target)
+    whole = exact.astype(int)
+    if options.align_corners:
+        whole += exact - whole.astype(np.float32) >= 0.5
+    return np.minimum(whole, size - 1)

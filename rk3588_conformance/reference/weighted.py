@@ -11,7 +11,7 @@ from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.reference.arithmetic import Array, Call, operands, requantize, round_once
-from rk3588_conformance.reference.windows import geometry, taps
+from rk3588_conformance.reference.windows import scattered, taps
 
 
 def conv_2d(call: Call) -> Array:
@@ -86,26 +86,5 @@ def transpose_conv(call: Call) -> Array:
     _, weights_index, input_index, *bias = call.node.inputs
     convolution = replace(call.node, inputs=(input_index, weights_index, *bias))
     as_convolution = replace(call, node=convolution)
-    features, weights = operands(as_convolution)
-    outputs, kh, kw, _ = weights.shape
-    images, height, width, _ = features.shape
-    _, rows, columns, _ = call.output.shape
-    # Left out before the first result: the padding of the convolution that is transposed.
-    _, top = geometry(rows, kh, options.stride_h, options.padding)
-    _, left = geometry(columns, kw, options.stride_w, options.padding)
-    # Room for all that kernels reach; the output is cut out of it.
-    reach = (height - 1) * options.stride_h + kh, (width - 1) * options.stride_w + kw
-    room = max(reach[0], top + rows), max(reach[1], left + columns)
-    acc = np.zeros((images, *room, outputs))
-    for y in range(kh):
-        for x in range(kw):
-            last_row = y + (height - 1) * options.stride_h + 1
-            last_column = x + (width - 1) * options.stride_w + 1
-            place = (
-                slice(None),
-                slice(y, last_row, options.stride_h),
-                slice(x, last_column, options.stride_w),
-            )
-            acc[place] += features @ weights[:, y, x].T
-    cut = acc[:, top : top + rows, left : left + columns]
-    return requantize(as_convolution, np.rint(cut).astype(np.int64))
+    acc = scattered(options, *operands(as_convolution), call.output.shape)
+    return requantize(as_convolution, np.rint(acc).astype(np.int64))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from delegate.model.graph import Padding
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.shared.convolution import ConvolutionOptions
 from delegate.ops.shared.pooling import PoolOptions
+from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.reference.arithmetic import Array, Call
 
 
@@ -47,20 +51,47 @@ def taps(
     return (rows, columns), tap
 
 
-def pooled(call: Call, reduce: Callable[[Array], Array]) -> Array:
-    """``reduce`` of every window: from [images, rows, columns, channels] to [images, channels]."""
-    options, features = call.options(PoolOptions), call.value()
-    images, height, width, channels = features.shape
-    rows = _slices(height, options.filter_h, options.stride_h, options.padding)
-    columns = _slices(width, options.filter_w, options.stride_w, options.padding)
-    results = np.empty((images, len(rows), len(columns), channels), np.int64)
-    for y, row in enumerate(rows):
-        for x, column in enumerate(columns):
-            results[:, y, x] = reduce(features[:, row, column].astype(np.int64))
-    return results
+def windows(x: Array, size: Sequence[int], strides: Sequence[int]) -> Array:
+    """[images, rows, columns, channels, height, width] of windows within the image."""
+    view: Any = np.lib.stride_tricks.sliding_window_view  # NumPy's stubs know one axis only
+    every: Array = view(x, tuple(size), (1, 2))
+    return every[:, :: strides[0], :: strides[1]]
 
 
-def _slices(size: int, kernel: int, stride: int, padding: Padding) -> list[slice]:
-    count, before = geometry(size, kernel, stride, padding)
-    starts = [number * stride - before for number in range(count)]
-    return [slice(max(start, 0), min(start + kernel, size)) for start in starts]
+def pooled(call: Call) -> Array:
+    """The ``windows`` of a pool in float64, NaN where they reach beyond the image."""
+    options, x = call.options(PoolOptions), call.value().astype(np.float64)
+    size, strides = (options.filter_h, options.filter_w), (options.stride_h, options.stride_w)
+    if options.padding is Padding.SAME:
+        sides = zip(x.shape[1:3], size, strides, strict=True)
+        added = [max((-(-n // by) - 1) * by + kernel - n, 0) for n, kernel, by in sides]
+        amounts = [(0, 0), *((n // 2, n - n // 2) for n in added), (0, 0)]
+        x = np.pad(x, amounts, constant_values=np.nan)
+    return windows(x, size, strides)
+
+
+def scattered(
+    options: TransposeConvOptions, x: Array, weights: Array, shape: Sequence[int]
+) -> Array:
+    """Return a result of ``shape``, to which every pixel adds its kernel."""
+    outputs, kh, kw, _ = weights.shape
+    (images, height, width, _), (_, rows, columns, _) = x.shape, shape
+    sh, sw = options.stride_h, options.stride_w
+    # Left out before the first result: the padding of the convolution that is transposed.
+    _, top = geometry(rows, kh, sh, options.padding)
+    _, left = geometry(columns, kw, sw, options.padding)
+    down, right = (height - 1) * sh + 1, (width - 1) * sw + 1
+    room = max(down - 1 + kh, top + rows), max(right - 1 + kw, left + columns)
+    total = np.zeros((images, *room, outputs))
+    for i in range(kh):
+        for j in range(kw):
+            total[:, i : i + down : sh, j : j + right : sw] += x @ weights[:, i, j].T
+    return total[:, top : top + rows, left : left + columns]
+
+
+def resized(
+    options: ResizeBilinearOptions | ResizeNearestOptions, size: int, output: int
+) -> tuple[int, int]:
+    """Rows before and behind a resizing whose ratio is the step from a row to the next."""
+    is_aligned = options.align_corners and output > 1
+    return (size - 1, output - 1) if is_aligned else (size, output)

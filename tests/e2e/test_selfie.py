@@ -14,7 +14,8 @@ from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.half import in_half
 from rk3588_conformance.cut_model import exposed_model
-from rk3588_conformance.reference.exact_graph import exact_values, node_results, to_half
+from rk3588_conformance.reference.exact_graph import exact_values, node_results
+from rk3588_conformance.reference.half_oracle import to_half
 from tests.e2e.test_mediapipe import FEW, FLOAT, LEAST_COSINE, MANY, cosine, photographs, pixels
 from tests.shared_folder import needs_models
 
