@@ -12,7 +12,7 @@ and there, or a program that is wrong as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +106,8 @@ class Comparison:
     def merge(self, other: Comparison) -> None:
         """Adds the comparison of other samples of the same model."""
         if not self.samples:
-            self.outputs, self.ops = other.outputs, other.ops
-            self.samples, self.top1_agreed = other.samples, other.top1_agreed
-            self.unexplained, self.in_half = other.unexplained, other.in_half
+            for each in fields(self):
+                setattr(self, each.name, getattr(other, each.name))
             return
         for mine, theirs in zip(self.outputs, other.outputs, strict=True):
             mine.merge(theirs)
@@ -287,7 +286,8 @@ class _Operator:
 
     def compare(self, runtime: ReferenceModel) -> OpTally:
         arrays = [runtime.tensor(binding[0]) for binding in self._executable.inputs]
-        self._follow({b[0]: a for b, a in zip(self._executable.inputs, arrays, strict=True)})
+        given = {b[0]: a for b, a in zip(self._executable.inputs, arrays, strict=True)}
+        self._follow(given)
         results = self._executable.run(arrays)
         names = " + ".join(node.op for node in self._nodes)
         tally = OpTally(node=self._nodes[0].index, op=names, difference=self._difference)
@@ -295,7 +295,6 @@ class _Operator:
         for ours, other in zip(results, theirs, strict=True):
             tally.add(ours, other)
         if tally.max_abs_diff > tally.most:
-            given = {b[0]: a for b, a in zip(self._executable.inputs, arrays, strict=True)}
             tally.runtime_off = self._runtime_off(given, results, theirs, tally.most)
         return tally
 

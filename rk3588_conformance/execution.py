@@ -107,11 +107,10 @@ def run_case(name: str, models: Path | None, options: Options) -> Outcome:
             text = "no file of that name among the public models (--models)"
             return _skipped(case, text, FILE_ABSENT)
         outcome = _run(prepare(name, models), options)
-    except DelegateError as error:
-        outcome = Outcome(name, name.split(".")[0], Status.FAILED, str(error))
-    except Exception:
-        text = traceback.format_exc()
-        outcome = Outcome(name, name.split(".")[0], Status.FAILED, text.rstrip())
+    except Exception as error:
+        is_told = isinstance(error, DelegateError)
+        text = str(error) if is_told else traceback.format_exc().rstrip()
+        outcome = Outcome(name, name.split(".")[0], Status.FAILED, text)
     return replace(outcome, milliseconds=round((time.perf_counter() - start) * 1000))
 
 

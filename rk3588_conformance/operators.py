@@ -10,12 +10,11 @@ what single steps can become.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from delegate.compile.compiler import compile_model
-from delegate.host.runtimes import find_runtime, invoke
 from delegate.host.tally import Tally
 from delegate.lower.lowered import Layer
 from delegate.model.graph import Graph, Node
@@ -25,6 +24,7 @@ from delegate.options import Options
 from rk3588_conformance import reference
 from rk3588_conformance.comparison import MAX_ABS_DIFF
 from rk3588_conformance.cut_model import CutModel, cut_model
+from rk3588_conformance.generated.run import Run
 from rk3588_conformance.reference.arithmetic import LIMITS, Array
 
 _LEVELS: Final = 256
@@ -105,19 +105,8 @@ def operators_off(
 
 def _run(cut: CutModel, inputs: Mapping[int, Array]) -> list[Array]:
     """Return what the reference kernels give, in the order of ``cut.outputs``."""
-    runtime: Any = find_runtime().interpreter(cut.content, reference_kernels=True, threads=1)
-    changed = False
-    for details in runtime.get_input_details():
-        shape = inputs[details["index"]].shape
-        if tuple(details["shape"]) != shape:
-            runtime.resize_tensor_input(details["index"], shape)
-            changed = True
-    if changed:
-        runtime.allocate_tensors()
-    for clone, values in inputs.items():
-        runtime.set_tensor(clone, values)
-    invoke(runtime)
-    return [runtime.get_tensor(tensor) for _, tensor in cut.outputs]
+    found = Run(cut.content, is_delegated=False).run(inputs)
+    return [found[tensor] for _, tensor in cut.outputs]
 
 
 def _tables(cut: CutModel, graph: Graph) -> dict[int, Array]:

@@ -25,6 +25,7 @@ from delegate.ops.fully_connected import FullyConnectedOptions
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.ranges import (
     ADD_COVERED_DEVIATIONS,
+    LIMITS,
     REAL_DEVIATION,
     accumulator_deviation,
     float32,
@@ -119,21 +120,6 @@ class Window:
         return self.padding, self.sh, self.sw, self.dh, self.dw
 
 
-@dataclass(frozen=True, slots=True)
-class _Weighted:
-    """An operator with a filter, whose ``axis`` is that of the outputs. ``version``: the first that
-    knows int8.
-    """
-
-    op: str
-    options: Options
-    filter_shape: tuple[int, ...]
-    axis: int
-    output_shape: tuple[int, ...]
-    version: int = 3
-    names_absent_bias: bool = False
-
-
 def conv(
     builder: ModelBuilder,
     rng: np.random.Generator,
@@ -148,9 +134,8 @@ def conv(
     """CONV_2D: filter OHWI [oc, kh, kw, c / groups], per-channel along axis 0."""
     n, h, w, c = builder.spec(x).shape
     options = ConvOptions(*window.option_values, arithmetic.activation)
-    kernels = (oc, window.kh, window.kw, c // groups)
-    layer = _Weighted("CONV_2D", options, kernels, 0, (n, *window.output_size(h, w), oc))
-    return _weighted(builder, rng, x, layer, arithmetic, name)
+    kernels, result = (oc, window.kh, window.kw, c // groups), (n, *window.output_size(h, w), oc)
+    return _weighted(builder, rng, x, "CONV_2D", options, kernels, 0, result, arithmetic, name)
 
 
 def depthwise(
@@ -168,8 +153,8 @@ def depthwise(
     oc = c * multiplier
     options = DepthwiseOptions(*window.option_values, arithmetic.activation, multiplier)
     kernels, result = (1, window.kh, window.kw, oc), (n, *window.output_size(h, w), oc)
-    layer = _Weighted("DEPTHWISE_CONV_2D", options, kernels, 3, result)
-    return _weighted(builder, rng, x, layer, arithmetic, name)
+    op = "DEPTHWISE_CONV_2D"
+    return _weighted(builder, rng, x, op, options, kernels, 3, result, arithmetic, name)
 
 
 def fully_connected(
@@ -189,10 +174,10 @@ def fully_connected(
     k = inputs if inputs is not None else shape[-1]
     lead = shape[:-1] if keep_num_dims else (math.prod(shape) // k,)
     options = FullyConnectedOptions(arithmetic.activation, keep_num_dims)
-    layer = _Weighted(
-        "FULLY_CONNECTED", options, (outputs, k), 0, (*lead, outputs), 4, names_absent_bias=True
+    kernels, result = (outputs, k), (*lead, outputs)
+    return _weighted(
+        builder, rng, x, "FULLY_CONNECTED", options, kernels, 0, result, arithmetic, name
     )
-    return _weighted(builder, rng, x, layer, arithmetic, name)
 
 
 def add(
@@ -213,44 +198,37 @@ def add(
         mean += q_mean * given.scale
         variance += (q_std * given.scale) ** 2 * (2.0 if a == b else 1.0)
     quantization = output_quantization(
-        specs[0].dtype,
-        variance**0.5,
-        activation,
-        mean=mean,
-        covered=ADD_COVERED_DEVIATIONS,
-        scale=output_scale,
-        zero_point=output_zero_point,
-    )
+        specs[0].dtype, variance**0.5, activation, mean=mean, covered=ADD_COVERED_DEVIATIONS,
+        scale=output_scale, zero_point=output_zero_point,
+    )  # fmt: skip
     shape = np.broadcast_shapes(specs[0].shape, specs[1].shape)
     version = 2 if specs[0].dtype is DType.INT8 else 1
     table = AddOptions(activation)
     return builder.result("ADD", (a, b), name, shape, quantization, options=table, version=version)
 
 
-def _random_weights(
-    rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]
-) -> npt.NDArray[np.generic]:
-    """int8 weights are symmetric (-127..127), uint8 ones use 1..255, as the converters do."""
-    if dtype is DType.INT8:
-        return rng.integers(-127, 128, shape, dtype=np.int8)
-    return rng.integers(1, 256, shape, dtype=np.uint8)
-
-
 def _weighted(
     builder: ModelBuilder,
     rng: np.random.Generator,
     x: int,
-    layer: _Weighted,
+    op: str,
+    options: Options,
+    kernels: tuple[int, ...],
+    axis: int,
+    result: Sequence[int],
     numbers: Numbers,
     name: str,
 ) -> int:
+    """An operator with a filter of the shape ``kernels``, whose ``axis`` is that of the outputs."""
     spec = builder.spec(x)
-    dtype, axis, channels = spec.dtype, layer.axis, layer.filter_shape[layer.axis]
-    arithmetic = numbers.drawn(rng, spec, layer.filter_shape, axis)
+    dtype, channels, is_dense = spec.dtype, kernels[axis], len(kernels) == 2
+    arithmetic = numbers.drawn(rng, spec, kernels, axis)
     input_scale, input_zero_point = builder.scaling(x).scale, builder.scaling(x).zero_point
     weights = arithmetic.weights
     if weights is None:
-        weights = _random_weights(rng, dtype, layer.filter_shape)
+        # int8 weights are symmetric (-127..127), uint8 ones use 1..255, as the converters do.
+        low, high = LIMITS[dtype]
+        weights = rng.integers(low + 1, high + 1, kernels, dtype=dtype.element.dtype)
     weight_zero_point = arithmetic.weight_zero_point
     if weight_zero_point is None:
         weight_zero_point = 0 if dtype is DType.INT8 else int(rng.integers(110, 147))
@@ -261,17 +239,12 @@ def _weighted(
     rms = float(np.sqrt(np.mean(deviation**2))) or 1.0
 
     scales = _weight_scales(rng, arithmetic, channels, input_scale * rms)
-    products = np.array(
-        [float(np.float32(input_scale) * np.float32(s)) for s in scales], dtype=np.float64
-    )
+    products = (np.float32(input_scale) * np.array(scales, np.float32)).astype(np.float64)
     real_deviation = float(np.sqrt(np.mean((deviation * products) ** 2))) or 1.0
     quantization = output_quantization(
-        dtype,
-        real_deviation,
-        arithmetic.activation,
-        scale=arithmetic.output_scale,
-        zero_point=arithmetic.output_zero_point,
-    )
+        dtype, real_deviation, arithmetic.activation,
+        scale=arithmetic.output_scale, zero_point=arithmetic.output_zero_point,
+    )  # fmt: skip
 
     weight_quantization = Quantization(scales, (weight_zero_point,) * len(scales), axis)
     given = (builder, f"{name}/weights", weights)
@@ -279,16 +252,16 @@ def _weighted(
     if arithmetic.has_bias:
         bias = arithmetic.bias
         if bias is None:
-            bias = _random_bias(rng, deviation)
+            # About half the accumulator's deviation in each channel.
+            drawn = np.round(rng.normal(0.0, 0.5, deviation.shape) * deviation)
+            ends = np.iinfo(np.int32)
+            bias = np.asarray(np.clip(drawn, ends.min, ends.max), dtype=np.int32)
         bias_quantization = Quantization(tuple(products.tolist()), (0,) * len(scales), 0)
         inputs.append(builder.constant(f"{name}/bias", bias, bias_quantization))
-    elif layer.names_absent_bias:  # as the converter does; convolutions have two inputs instead
+    elif is_dense:  # as the converter does; convolutions have two inputs instead
         inputs.append(-1)
-    version = layer.version if dtype is DType.INT8 else 1
-    return builder.result(
-        layer.op, inputs, name, layer.output_shape, quantization,
-        options=layer.options, version=version,
-    )  # fmt: skip
+    version = (4 if is_dense else 3) if dtype is DType.INT8 else 1  # the first that knows int8
+    return builder.result(op, inputs, name, result, quantization, options=options, version=version)
 
 
 def _weight_scales(
@@ -302,12 +275,3 @@ def _weight_scales(
         return (float32(base),)
     half = np.log(arithmetic.channel_spread) / 2
     return tuple(float32(base * np.exp(e)) for e in rng.uniform(-half, half, channels))
-
-
-def _random_bias(
-    rng: np.random.Generator, deviation: npt.NDArray[np.float64]
-) -> npt.NDArray[np.generic]:
-    """Biases of about half the accumulator's deviation in each channel."""
-    drawn = rng.normal(0.0, 0.5, deviation.shape) * deviation
-    low, high = np.iinfo(np.int32).min, np.iinfo(np.int32).max
-    return np.asarray(np.clip(np.round(drawn), low, high), dtype=np.int32)

@@ -8,18 +8,20 @@ A case is its seed: what failed is repeated by running that seed alone. A case p
 from __future__ import annotations
 
 import collections
+import contextlib
 import faulthandler
+import functools
 import gc
-import multiprocessing
 import os
-import pickle
-import select
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from typing import Any
 
 PASSED, SKIPPED, BROKEN, CRASHED, HUNG = "passed", "skipped", "broken", "crashed", "hung"
@@ -30,6 +32,7 @@ REFUSED = "refused"
 UNJUDGED = "unjudged"
 REFUSAL = "rk3588 delegate: "
 BAD = (BROKEN, CRASHED, HUNG, REFUSED)
+_FORKS = get_context("fork")
 
 
 @dataclass(frozen=True)
@@ -54,30 +57,26 @@ class ChildResult:
 def in_child(function: Callable[[], Any], seconds: float) -> ChildResult:
     """Runs ``function`` in a fork of this process, whose output goes nowhere."""
     gc.freeze()  # else the child's first collection copies every page
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _run_child(function, writing)
-    os.close(writing)
-    try:
-        content, is_late = _read_until(reading, time.monotonic() + seconds)
-    finally:
-        os.close(reading)
-    if is_late:
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    if is_late:
-        return ChildResult(HUNG, text=f"no end after {seconds:.0f} s")
-    if os.WIFSIGNALED(status):
-        return ChildResult(CRASHED, text=signal.Signals(os.WTERMSIG(status)).name)
-    if not content:
-        return ChildResult(CRASHED, text=f"exit {os.WEXITSTATUS(status)}")
-    result: ChildResult = pickle.loads(content)
-    return result
+    reading, writing = _FORKS.Pipe(duplex=False)
+    child = _FORKS.Process(target=_run_child, args=(function, writing))
+    child.start()
+    writing.close()
+    result: ChildResult | None = None
+    with reading, contextlib.suppress(EOFError, ConnectionError):
+        if reading.poll(seconds):
+            result = reading.recv()
+        else:
+            result = ChildResult(HUNG, text=f"no end after {seconds:.0f} s")
+            child.kill()
+    child.join()
+    if result is not None:
+        return result
+    assert child.exitcode is not None, "it has ended"
+    code = -child.exitcode
+    return ChildResult(CRASHED, text=signal.Signals(code).name if code > 0 else f"exit {-code}")
 
 
-def _run_child(function: Callable[[], Any], writing: int) -> None:
+def _run_child(function: Callable[[], Any], writing: Connection) -> None:
     """Never returns."""
     gc.disable()
     faulthandler.disable()
@@ -90,53 +89,27 @@ def _run_child(function: Callable[[], Any], writing: int) -> None:
         kind = REFUSED if REFUSAL in str(error) else BROKEN
         text = "".join(traceback.format_exception(error)[-3:])
         result = ChildResult(kind, type(error).__name__, text)
-    with os.fdopen(writing, "wb") as pipe:
-        pickle.dump(result, pipe)
-        pipe.flush()
+    writing.send(result)
     os._exit(0)
-
-
-def _read_until(reading: int, deadline: float) -> tuple[bytes, bool]:
-    content = bytearray()
-    while True:
-        left = deadline - time.monotonic()
-        ready = select.select([reading], [], [], max(left, 0))[0]
-        if not ready:
-            return bytes(content), True
-        piece = os.read(reading, 1 << 20)
-        if not piece:
-            return bytes(content), False
-        content += piece
 
 
 Judge = Callable[[int], Outcome]
 
 
-def _worker(judge: Judge, seeds: range, results: Any) -> None:
-    for seed in seeds:
-        try:
-            results.put(judge(seed))
-        except Exception:  # a defect of the generator or the judge
-            results.put(Outcome(seed, BROKEN, "judge: " + traceback.format_exc(limit=-3)))
+def _judged(judge: Judge, seed: int) -> Outcome:
+    try:
+        return judge(seed)
+    except Exception:  # a defect of the generator or the judge
+        return Outcome(seed, BROKEN, "judge: " + traceback.format_exc(limit=-3))
 
 
 def run(judge: Judge, seeds: range, jobs: int) -> Iterator[Outcome]:
-    """The outcomes of all ``seeds``, in the order in which they come. ``judge`` bounds its time."""
+    """The outcomes of all ``seeds``, in order. ``judge`` bounds its time."""
     if jobs <= 1:
         yield from map(judge, seeds)
         return
-    context = multiprocessing.get_context("fork")
-    results = context.Queue()
-    workers = [
-        context.Process(target=_worker, args=(judge, seeds[number::jobs], results))
-        for number in range(jobs)
-    ]
-    for worker in workers:
-        worker.start()
-    for _ in seeds:
-        yield results.get()
-    for worker in workers:
-        worker.join()
+    with ProcessPoolExecutor(jobs, mp_context=_FORKS) as pool:
+        yield from pool.map(functools.partial(_judged, judge), seeds)
 
 
 def report(

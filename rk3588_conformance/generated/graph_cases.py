@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from delegate.host.runtimes import find_runtime
 from rk3588_conformance.generated.campaign import PASSED, SKIPPED, Outcome, in_child
 from rk3588_conformance.generated.generator import RandomGraph
 from rk3588_conformance.generated.judge import judge_left_to_cpu, judge_model
@@ -19,6 +20,7 @@ from rk3588_conformance.generated.random_graphs import (
 )
 from rk3588_conformance.generated.run import Run
 
+find_runtime()  # before any fork: every case would load it anew
 SECONDS = 60.0
 OWN_SHAPES = 2  # of the inferences of a random graph, the first ones
 LEFT_TO_CPU = 4  # one graph in so many also runs where no partition compiles

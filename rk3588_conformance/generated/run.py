@@ -19,7 +19,6 @@ from delegate.host.runtimes import find_runtime
 from delegate.log import get_logger
 from delegate.partition.rules import PARTITION_COMPILES
 
-find_runtime()
 Array = npt.NDArray[Any]
 
 _LEFT_TO_CPU: list[str] = []
