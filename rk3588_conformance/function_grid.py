@@ -16,7 +16,7 @@ from delegate.model.operator_options import Options
 from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from rk3588_conformance.builder.functions import function, quotient
-from rk3588_conformance.builder.ranges import LIMITS, one_scale
+from rk3588_conformance.builder.ranges import LIMITS, float32, one_scale
 from rk3588_conformance.grid import EIGHT_BITS, Arrays, Values, layer_grid
 from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import draw_quantization
@@ -40,12 +40,7 @@ def _symmetric_unit(net: Net, x: int) -> Quantization:
     return Quantization((1 / 128,), ((sum(LIMITS[net.spec(x).dtype]) + 1) // 2,))
 
 
-def _any_slope(rng: np.random.Generator) -> Options:
-    return LeakyReluOptions(float(np.float32(rng.choice((0.0, 0.01, 0.1, 0.3, 1.7)))))
-
-
-def _either_formula(rng: np.random.Generator) -> Options:
-    return GeluOptions(bool(rng.integers(2)))
+_SLOPE = (0.0, 0.01, 0.1, 0.3, 1.7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +69,9 @@ _ALL = (
     _Function("LOGISTIC", _probability),
     _Function("TANH", _symmetric_unit),
     *map(_Function, ("RELU", "RELU6", "RELU_N1_TO_1")),
-    _Function("LEAKY_RELU", options=_any_slope),
+    _Function("LEAKY_RELU", options=lambda rng: LeakyReluOptions(float32(rng.choice(_SLOPE)))),
     _Function("HARD_SWISH"),
-    _Function("GELU", options=_either_formula),
+    _Function("GELU", options=lambda rng: GeluOptions(bool(rng.integers(2)))),
     _Function("QUANTIZE"),
     _Function("PRELU", has_slope=True),
     *(_Function(name, types=("int8",)) for name in ("ABS", "EXP", "RELU_0_TO_1")),
@@ -134,48 +129,33 @@ _chains = layer_grid(
 )(_layer)
 
 
-@dataclass(frozen=True, slots=True)
-class _Real:
-    """A function of float32. ``power``: of the input's scale, which the output's goes with.
-    ``from_low``: kernels leave results of negative values undefined.
+_REALS = (("NEG", 1.0), ("SQRT", 0.5), ("SQUARE", 2.0))
+"""Functions of float32, and the power of the input's scale that the output's goes with."""
+
+
+def _for_roots(rng: np.random.Generator, v: Values) -> Quantization:
+    """Return a quantisation that holds no negative values if a root reads it: kernels leave what
+    these give undefined.
     """
-
-    name: str
-    power: float
-    from_low: bool
-
-
-_REALS = {
-    one.name: one
-    for one in (
-        _Real("NEG", 1.0, False),
-        _Real("SQRT", 0.5, True),
-        _Real("SQUARE", 2.0, False),
-    )
-}
-
-
-def _ranged(rng: np.random.Generator, v: Values) -> Quantization:
     drawn = draw_quantization(rng, v.dtype)
-    low = LIMITS[v.dtype][0]
-    return Quantization(drawn.scales, (low,)) if _REALS[v.op].from_low else drawn
+    is_read = v.first == "none" if "first" in vars(v) else dict(_REALS)[v.op] < 1
+    return Quantization(drawn.scales, (LIMITS[v.dtype][0],)) if is_read else drawn
 
 
 @layer_grid(
     "RealFunctions.Op/",
     input_values=_all_values,
-    input_quantization=_ranged,
+    input_quantization=_for_roots,
     shape=_VALUES,
-    op=tuple(_REALS),
+    op=tuple(dict(_REALS)),
     draw=_DRAWS,
 )
 def _real_values(net: Net, v: Values) -> int:
     """A function of float32 between DEQUANTIZE and QUANTIZE."""
-    shape = net.spec(net.x).shape
-    real, made = (net.tensor(name, shape, DType.FLOAT32) for name in ("real", "function"))
+    real, made = (net.tensor(n, v.input_shape, DType.FLOAT32) for n in ("real", "function"))
     net.operator("DEQUANTIZE", (net.x,), (real,))
     net.operator(v.op, (real,), (made,))
-    scale = net.scaling(net.x).scale ** _REALS[v.op].power * 10 ** net.rng.uniform(-1, 1)
+    scale = net.scaling(net.x).scale ** dict(_REALS)[v.op] * 10 ** net.rng.uniform(-1, 1)
     low, high = LIMITS[v.dtype]
     result = one_scale(float(scale), int(net.rng.integers(low, high + 1)))
     return net.result("QUANTIZE", (made,), "result", quantization=result, dtype=v.dtype)
@@ -206,15 +186,10 @@ def _slopes(net: Net, v: Values) -> int:
     return function(net, "PRELU", (net.x, own), _drawn_result(net, net.x))
 
 
-def _root_quantization(rng: np.random.Generator, v: Values) -> Quantization:
-    drawn = draw_quantization(rng, v.dtype)
-    return Quantization(drawn.scales, (-128,)) if v.first == "none" else drawn
-
-
 @layer_grid(
     "FunctionRoots.Op/",
     input_values=_all_values,
-    input_quantization=_root_quantization,
+    input_quantization=_for_roots,
     shape=_VALUES,
     type="int8",
     first=("none", "RELU", "ABS", "LOGISTIC"),

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from delegate.model.graph import DType, Padding, Quantization
-from delegate.model.operator_options import Options
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.space_to_depth import SpaceToDepthOptions
@@ -83,42 +81,32 @@ def _reshapes(net: Net, v: Values) -> int:
     return net.computed(moves.reshape(net, net.computed(net.x), shape))
 
 
-@dataclass(frozen=True, slots=True)
-class _Blocks:
-    """``joins``: pixels become channels."""
-
-    name: str
-    options: Callable[[int], Options]
-    joins: bool
-
-    def shapes(self, v: Values) -> tuple[Sequence[int], Sequence[int]]:
-        """Before and behind it."""
-        height, width = pair(v.size)
-        spatial = (1, height * v.block, width * v.block, v.channels)
-        flat = (1, height, width, v.channels * v.block**2)
-        return (spatial, flat) if self.joins else (flat, spatial)
+_BLOCKS = (
+    ("SPACE_TO_DEPTH", (SpaceToDepthOptions, True)),
+    ("DEPTH_TO_SPACE", (DepthToSpaceOptions, False)),
+)
+"""Operators, their options, and whether pixels become channels."""
 
 
-_BLOCKS = {
-    blocks.name: blocks
-    for blocks in (
-        _Blocks("SPACE_TO_DEPTH", SpaceToDepthOptions, joins=True),
-        _Blocks("DEPTH_TO_SPACE", DepthToSpaceOptions, joins=False),
-    )
-}
+def _block_shapes(v: Values) -> tuple[Sequence[int], ...]:
+    """Before and behind it."""
+    height, width = pair(v.size)
+    spatial = (1, height * v.block, width * v.block, v.channels)
+    flat = (1, height, width, v.channels * v.block**2)
+    return (spatial, flat) if dict(_BLOCKS)[v.op][1] else (flat, spatial)
 
 
 @layer_grid(
     "Blocks.Op/",
-    input_shape=lambda v: _BLOCKS[v.op].shapes(v)[0],
-    op=tuple(_BLOCKS),
+    input_shape=lambda v: _block_shapes(v)[0],
+    op=tuple(dict(_BLOCKS)),
     block=(2, 3, 4),
     channels=(1, 3, 16, 17, 33),
     size=("1x1", "3x5", "7x1", "11x13"),
 )
 def _blocks(net: Net, v: Values) -> int:
-    after = _BLOCKS[v.op].shapes(v)[1]
-    return net.result(v.op, (net.x,), "y", after, options=_BLOCKS[v.op].options(v.block))
+    options = dict(_BLOCKS)[v.op][0](v.block)
+    return net.result(v.op, (net.x,), "y", _block_shapes(v)[1], options=options)
 
 
 @layer_grid(

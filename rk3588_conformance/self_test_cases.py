@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -71,79 +72,37 @@ class _Net(_Row):
         values = self.rng.integers(-128, 127, channels, dtype=np.int8, endpoint=True)
         return self.constant("per channel", values, self._like_input)
 
-    def _numbers(
+    def numbers(
         self, activation: Activation = Activation.NONE, spread: float | None = None
     ) -> Arithmetic:
+        """``spread``: of the channels' scales, the greatest over the least; None: one scale."""
         return Arithmetic(
-            activation=activation,
-            per_channel=spread is not None,
-            channel_spread=spread or 1.0,
+            activation=activation, per_channel=spread is not None, channel_spread=spread or 1.0,
             weight_zero_point=self._weight_zero_point,
-        )
+        )  # fmt: skip
 
-    def _behind(self, result: int) -> _Net:
-        self.last = result
+    def then(self, made: Callable[[_Net, int], int]) -> _Net:
+        """Add what is ``made`` of the last tensor."""
+        self.last = made(self, self.last)
         return self
 
-    def convolve(
-        self,
-        channels: int,
-        kernel: int,
-        *,
-        dilation: int = 1,
-        activation: Activation = Activation.NONE,
-        spread: float | None = None,
-    ) -> _Net:
-        """``spread``: of the channels' scales, the greatest over the least; None: one scale."""
+    def convolve(self, channels: int, kernel: int, *, dilation: int = 1, **numbers: Any) -> _Net:
         window = Window(kernel, kernel, dh=dilation, dw=dilation)
-        return self._behind(
-            self.conv(self.last, channels, window, self._numbers(activation, spread))
-        )
-
-    def by_depth(self, kernel: int) -> _Net:
-        return self._behind(self.depthwise(self.last, Window(kernel, kernel), self._numbers()))
-
-    def connect(self, outputs: int) -> _Net:
-        return self._behind(self.fully_connected(self.last, outputs, self._numbers()))
+        return self.then(lambda net, x: net.conv(x, channels, window, net.numbers(**numbers)))
 
     def add(self, other: int, activation: Activation = Activation.NONE) -> _Net:
-        return self._behind(layers.add(self, self.last, other, activation=activation))
-
-    def multiply(self, other: int) -> _Net:
-        """Results have the scale at which most products are within eight bits."""
-        _, deviation = uniform_moments(DType.INT8, _INPUT_ZERO_POINT)
-        scale = self.scaling(self.last).scale * self.scaling(other).scale * deviation
-        target = Quantization((scale,), (5,))
-        return self._behind(function(self, "MUL", (self.last, other), target, MulOptions()))
-
-    def matrix_product(self, other: int) -> _Net:
-        """The rows of ``other``, of the last one's shape, are its columns."""
-        inputs = self.spec(self.last).shape[-1]
-        output = covering(inputs, self.scaling(self.last), self.scaling(other))
-        return self._behind(computed_product(self, self.last, other, output, adj_y=True))
+        return self.then(lambda net, x: layers.add(net, x, other, activation=activation))
 
     def choose(self, op: str, other: int) -> _Net:
         """``op``: MAXIMUM or MINIMUM, whose tensors are quantised alike."""
-        return self._behind(function(self, op, (self.last, other), self._like_input))
+        return self.then(lambda net, x: function(net, op, (x, other), self._like_input))
 
     def leaky_relu(self, slope: float) -> _Net:
         target, table = (
             Quantization((self.scaling(self.last).scale,), (5,)),
             LeakyReluOptions(slope),
         )
-        return self._behind(function(self, "LEAKY_RELU", (self.last,), target, table))
-
-    def max_pool(self, size: int) -> _Net:
-        return self._behind(pool(self, "MAX_POOL_2D", self.last, size, size))
-
-    def enlarge(self, factor: int) -> _Net:
-        rows, columns = (side * factor for side in self.spec(self.last).shape[1:3])
-        op, table = "RESIZE_NEAREST_NEIGHBOR", ResizeNearestOptions()
-        return self._behind(resize(self, op, self.last, rows, columns, table))
-
-    def concatenate(self, *parts: int) -> _Net:
-        """Add a concatenation of tensors quantised as the input, along the channels."""
-        return self._behind(concatenation(self, parts, 3))
+        return self.then(lambda net, x: function(net, "LEAKY_RELU", (x,), target, table))
 
 
 class _HalfNet(_Row):
@@ -182,15 +141,10 @@ def _half() -> _HalfNet:
     return net.node("MUL", (channels,), options=MulOptions())
 
 
-def _add() -> _Net:
+def _sum(activation: Activation = Activation.NONE) -> _Net:
     """Add two tensors: the sum of one with itself is a function, and a table."""
     net = _Net((1, 5, 7, 16))
-    return net.add(net.second_input())
-
-
-def _clamped_sum() -> _Net:
-    net = _Net((1, 5, 7, 16))
-    return net.add(net.second_input(), Activation.RELU_N1_TO_1)
+    return net.add(net.second_input(), activation)
 
 
 def _residual() -> _Net:
@@ -209,7 +163,7 @@ def _neighbours() -> _Net:
     net = _Net((1, 5, 7, 16))
     first = net.choose("MAXIMUM", net.per_channel()).last
     second = net.choose("MINIMUM", net.per_channel()).last
-    return net.concatenate(second, first)
+    return net.then(lambda *_: concatenation(net, (second, first), 3))
 
 
 def _add_per_channel() -> _Net:
@@ -233,9 +187,18 @@ def _own_tables() -> _Net:
     return net.convolve(48, 1).leaky_relu(0.2).convolve(32, 1).leaky_relu(0.3)
 
 
-def _matrix_product() -> _Net:
-    net = _Net((2, 9, 48))
-    return net.matrix_product(net.second_input())
+def _product(net: _Net, x: int) -> int:
+    """Results have the scale at which most products are within eight bits."""
+    _, deviation = uniform_moments(DType.INT8, _INPUT_ZERO_POINT)
+    target = Quantization((net.scaling(x).scale * net.scaling(0).scale * deviation,), (5,))
+    return function(net, "MUL", (x, 0), target, MulOptions())
+
+
+def _matrix_product(net: _Net, x: int) -> int:
+    """The rows of one more input are its columns."""
+    other = net.second_input()
+    output = covering(net.spec(x).shape[-1], net.scaling(x), net.scaling(other))
+    return computed_product(net, x, other, output, adj_y=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,15 +222,17 @@ class Case:
 CASES = (
     Case("conv 1x1", "one convolution task, no padding",
          lambda: _Net((1, 4, 4, 32)).convolve(32, 1)),
-    Case("add", "the element-wise units without a convolution", _add),
+    Case("add", "the element-wise units without a convolution", _sum),
     Case("conv 3x3", "padding, and a width that is not the height",
          lambda: _Net((1, 9, 7, 16)).convolve(32, 3)),
     Case("odd channels", "channel counts that fill no group",
          lambda: _Net((1, 6, 5, 19)).convolve(37, 3)),
     Case("depthwise", "the depthwise mode",
-         lambda: _Net((1, 8, 9, 64)).by_depth(3)),
+         lambda: _Net((1, 8, 9, 64)).then(
+             lambda net, x: net.depthwise(x, Window(3, 3), net.numbers()))),
     Case("fully connected", "a single pixel",
-         lambda: _Net((1, 256)).connect(64)),
+         lambda: _Net((1, 256)).then(
+             lambda net, x: net.fully_connected(x, 64, net.numbers()))),
     Case("two layers", "a chain: the second task reads what the first wrote",
          lambda: _Net((1, 7, 9, 32)).convolve(48, 1).convolve(32, 3)),
     Case("residual", "a sum of two layers", _residual),
@@ -284,19 +249,20 @@ CASES = (
          lambda: _Net((1, 7, 6, 32)).convolve(48, 3, spread=4.0)),
     Case("far scales", "multipliers per channel of 16 bits in EW",
          lambda: _Net((1, 5, 6, 32)).convolve(32, 1, spread=4096.0)),
-    Case("add per channel", "an operand per channel in EW",
-         _add_per_channel),
+    Case("add per channel", "an operand per channel in EW", _add_per_channel),
     Case("product", "a product of two tensors",
-         lambda: _Net((1, 5, 6, 32)).convolve(32, 1).multiply(0)),
+         lambda: _Net((1, 5, 6, 32)).convolve(32, 1).then(_product)),
     Case("maximum", "the greater of two tensors, and of a tensor and a value per channel",
          lambda: _choice("MAXIMUM")),
     Case("minimum", "the smaller of two tensors, and of a tensor and a value per channel",
          lambda: _choice("MINIMUM")),
     Case("pooling", "rows with gaps, read by both readers of the DPU",
-         lambda: _Net((1, 9, 11, 32)).max_pool(3)),
+         lambda: _Net((1, 9, 11, 32)).then(lambda net, x: pool(net, "MAX_POOL_2D", x, 3, 3))),
     Case("nearest", "pixels that are put apart",
-         lambda: _Net((1, 5, 6, 32)).enlarge(2)),
-    Case("clamped sum", "a clamp between two limits in EW", _clamped_sum),
+         lambda: _Net((1, 5, 6, 32)).then(lambda net, x: resize(
+             net, "RESIZE_NEAREST_NEIGHBOR", x, 10, 12, ResizeNearestOptions()))),
+    Case("clamped sum", "a clamp between two limits in EW",
+         lambda: _sum(Activation.RELU_N1_TO_1)),
     Case("clamped conv", "a clamp between two limits behind a convolution",
          lambda: _Net((1, 5, 6, 32)).convolve(32, 1, activation=Activation.RELU_N1_TO_1)),
     Case("tables", "lookup tables: one load, three functions", _tables),
@@ -306,8 +272,10 @@ CASES = (
     Case("columns", "windows narrower than the tensor, gaps between rows",
          lambda: _Net((1, 4, 2100, 16)).convolve(16, 3)),
     Case("input groups", "int32 sums in memory that the next task adds",
-         lambda: _Net((1, 24576)).connect(16)),
-    Case("computed product", "weights, and their sums, that earlier tasks wrote", _matrix_product),
+         lambda: _Net((1, 24576)).then(
+             lambda net, x: net.fully_connected(x, 16, net.numbers()))),
+    Case("computed product", "weights, and their sums, that earlier tasks wrote",
+         lambda: _Net((2, 9, 48)).then(_matrix_product)),
     Case("fp16", "convolutions and maps in fp16", _half, float="fp16"),
     Case("fp16_curve", "a function in fp16, by tables", lambda: _HalfNet().node("LOGISTIC"),
          float="fp16"),

@@ -15,44 +15,22 @@ from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.case import Case
-from rk3588_conformance.grid import Axes, Grid, Outputs, Values, grid, model_case
+from rk3588_conformance.grid import EIGHT_BITS, Body, Grid, Outputs, Values, grid, model_case
 from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import LEVELS
 from rk3588_conformance.tolerance import LARGE_SUMS, REPEATED_SUM, SUM
 
-INPUT_SIZES = (3, 5, 8, 80, 112)
-WEIGHT_SIZES = (1, 3, 5)
-DEPTHWISE_WEIGHT_SIZES = (3, 5)
 INPUT_CHANNELS = (1, 32, 120, 128, 256)
 OUTPUT_CHANNELS = (1, 32, 120, 128, 160, 256)
-STRIDES = (1, 2)
-FULLY_CONNECTED_SIZES = (128, 1280, 25088, 62720)
-ADD_QUANT_CASES = 100
 ADD_QUANT_SCALES = (0.0078125, 0.4386)
 ADD_QUANT_ZERO_POINTS = 255
 
 # The rule by which a model without output must be refused.
 NO_OUTPUT_RULES = ("no_empty_tensors", "output_size_follows")
 
-_IS_SIGNED = {"Op": (0, 1), "PerChannel": (1,)}
-Layer = Callable[[Net, Values], Outputs]
-
-
-def _case(
-    name: str, v: Values, test: str, shape: Sequence[int], layer: Layer, differing: float
-) -> Case:
-    v.type = "per_channel" if test == "PerChannel" else ("uint8", "int8")[v.is_signed]
-
-    def body(net: Net, v: Values) -> Outputs:
-        net.x = net.input("input", shape, v.dtype, net.drawn(v.dtype))
-        return layer(net, v)
-
-    label = f"{name.partition('.')[0]} {v.type.replace('_', '-')}"
-    return model_case(name, v, body, label, differing=differing, input_levels=LEVELS)
-
 
 def _has_output(v: Values) -> bool:
-    return bool(v.padding_same) or v.weight_size <= v.input_size
+    return bool(getattr(v, "padding_same", True)) or v.weight_size <= v.input_size
 
 
 def _window(v: Values) -> Window:
@@ -62,52 +40,13 @@ def _window(v: Values) -> Window:
     return Window(*sides, padding=padding, declared_size=declared)
 
 
-def _spatial_family(
-    test: str, suite: str, channels: Axes, kernels: Sequence[int], differing: float, layer: Layer
-) -> Grid:
-    """Square images and windows. Where VALID leaves no pixel, TensorFlow Lite refuses the model,
-    and so must the compiler.
-    """
-
-    def make(name: str, v: Values) -> Case:
-        shape = (1, v.input_size, v.input_size, v.input_channels or v.channels)
-        case = _case(name, v, test, shape, layer, differing)
-        if _has_output(v):
-            return case
-        return Case(name, case.label, case.build, rejected_by=NO_OUTPUT_RULES, runs_on_cpu=False)
-
-    axes: dict[str, Any] = {
-        "input_size": INPUT_SIZES,
-        "weight_size": kernels,
-        **channels,
-        "stride": STRIDES,
-        "padding_same": (0, 1),
-        "is_signed": _IS_SIGNED[test],
-    }
-    return grid(f"{suite}.{test}/", **axes)(make)
-
-
 def _convolution(net: Net, v: Values, name: str = "conv") -> int:
     return net.conv(net.x, v.output_channels, _window(v), v.layer_numbers, name=name)
-
-
-def _depthwise(net: Net, v: Values) -> int:
-    return net.depthwise(net.x, _window(v), v.layer_numbers)
 
 
 def _sum_of_two(net: Net, v: Values) -> int:
     """Two convolutions of the same input, and their sum."""
     return layers.add(net, *(_convolution(net, v, part) for part in ("first", "second")))
-
-
-_DENSE: Axes = {"input_channels": INPUT_CHANNELS, "output_channels": OUTPUT_CHANNELS}
-_ALONE: Axes = {"channels": INPUT_CHANNELS}
-_SUITES: tuple[tuple[str, Axes, Sequence[int], float, Layer], ...] = (
-    ("Conv2D", _DENSE, WEIGHT_SIZES, LARGE_SUMS, _convolution),
-    ("DepthwiseConv2D", _ALONE, DEPTHWISE_WEIGHT_SIZES, LARGE_SUMS, _depthwise),
-    ("Add", _DENSE, WEIGHT_SIZES, REPEATED_SUM, _sum_of_two),
-)
-_SPATIAL = tuple(_spatial_family(test, *suite) for suite in _SUITES for test in _IS_SIGNED)
 
 
 def _sum_of_scaled(net: Net, v: Values) -> int:
@@ -122,29 +61,58 @@ def _sum_of_scaled(net: Net, v: Values) -> int:
     return layers.add(net, *(operand(part) for part in ("first", "second")))
 
 
-def _add_quant_family(test: str, is_signed: int) -> Grid:
+def _family(
+    test: str,
+    is_signed: Any,
+    suite: str,
+    layer: Body,
+    differing: float,
+    axes: dict[str, Any],
+    shape: Callable[[Values], Sequence[int]],
+) -> Grid:
+    """``layer`` of an input of ``shape``. Where VALID leaves no pixel, TensorFlow Lite refuses the
+    model, and so must the compiler.
+    """
+
+    def body(net: Net, v: Values) -> Outputs:
+        net.x = net.input("input", shape(v), v.dtype, net.drawn(v.dtype))
+        return layer(net, v)
+
     def make(name: str, v: Values) -> Case:
-        return _case(name, v, test, (1, 40, 40, 1), _sum_of_scaled, SUM)
+        v.type = "per_channel" if test == "PerChannel" else EIGHT_BITS[v.is_signed]
+        label = f"{suite} {v.type.replace('_', '-')}"
+        case = model_case(name, v, body, label, differing=differing, input_levels=LEVELS)
+        if _has_output(v):
+            return case
+        return Case(name, label, case.build, rejected_by=NO_OUTPUT_RULES, runs_on_cpu=False)
 
-    return grid(f"AddQuant.{test}/", _number=range(ADD_QUANT_CASES), is_signed=is_signed)(make)
-
-
-def _fully_connected_family(test: str) -> Grid:
-    def layer(net: Net, v: Values) -> int:
-        return net.fully_connected(net.x, v.output_channels, v.layer_numbers)
-
-    def make(name: str, v: Values) -> Case:
-        return _case(name, v, test, (1, v.input_size), layer, LARGE_SUMS)
-
-    return grid(
-        f"FullyConnected.{test}/",
-        input_size=FULLY_CONNECTED_SIZES,
-        output_channels=OUTPUT_CHANNELS,
-        is_signed=_IS_SIGNED[test],
-    )(make)
+    return grid(f"{suite}.{test}/", **axes, is_signed=is_signed)(make)
 
 
-_OTHERS = (
-    *(_add_quant_family(*which) for which in (("Op", 0), ("Signed", 1), ("PerChannel", 1))),
-    *map(_fully_connected_family, _IS_SIGNED),
-)
+def _images(kernels: Sequence[int], **channels: Sequence[int]) -> dict[str, Any]:
+    """The axes of square images and windows."""
+    borders = {"stride": (1, 2), "padding_same": (0, 1)}
+    return {"input_size": (3, 5, 8, 80, 112), "weight_size": kernels, **channels, **borders}
+
+
+def _image(v: Values) -> Sequence[int]:
+    return 1, v.input_size, v.input_size, v.input_channels or v.channels
+
+
+_DENSE = _images((1, 3, 5), input_channels=INPUT_CHANNELS, output_channels=OUTPUT_CHANNELS)
+_TESTS = {"Op": (0, 1), "PerChannel": (1,)}
+_SUITES: tuple[tuple[dict[str, Any], tuple[Any, ...]], ...] = (
+    (_TESTS, ("Conv2D", _convolution, LARGE_SUMS, _DENSE, _image)),
+    (_TESTS, ("DepthwiseConv2D", lambda net, v: net.depthwise(net.x, _window(v), v.layer_numbers),
+              LARGE_SUMS, _images((3, 5), channels=INPUT_CHANNELS), _image)),
+    (_TESTS, ("Add", _sum_of_two, REPEATED_SUM, _DENSE, _image)),
+    ({"Op": 0, "Signed": 1, "PerChannel": 1},
+     ("AddQuant", _sum_of_scaled, SUM, {"_number": range(100)}, lambda _: (1, 40, 40, 1))),
+    (_TESTS, ("FullyConnected",
+              lambda net, v: net.fully_connected(net.x, v.output_channels, v.layer_numbers),
+              LARGE_SUMS,
+              {"input_size": (128, 1280, 25088, 62720), "output_channels": OUTPUT_CHANNELS},
+              lambda v: (1, v.input_size))),
+)  # fmt: skip
+"""Each suite's tests with their ``is_signed``, and what its families have in common."""
+_FAMILIES = tuple(_family(*test, *rest) for tests, rest in _SUITES for test in tests.items())

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from delegate.model.graph import Activation, DType, Padding
+from delegate.model.graph import Activation, DType
 from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
 from rk3588_conformance.builder.model_builder import ModelBuilder
@@ -39,23 +39,17 @@ def conv_model(
     w: int,
     ic: int,
     oc: int,
-    kh: int,
-    kw: int,
-    sh: int = 1,
-    sw: int = 1,
-    dh: int = 1,
-    dw: int = 1,
-    padding: Padding = Padding.SAME,
+    *sides: Any,
     dtype: DType = DType.INT8,
-    *,
     batch: int = 1,
     groups: int = 1,
     input_scale: float | None = None,
     input_zero_point: int | None = None,
     arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+    **window_of: Any,
 ) -> bytes:
-    """One CONV_2D on [batch, h, w, ic]."""
-    window, given = Window(kh, kw, sh, sw, dh, dw, padding), (input_scale, input_zero_point)
+    """One CONV_2D on [batch, h, w, ic]. ``sides`` and ``window_of``: arguments of ``Window``."""
+    window, given = Window(*sides, **window_of), (input_scale, input_zero_point)
     return _of_one_layer(
         "conv_2d", rng, (batch, h, w, ic), dtype, given,
         lambda builder, x: layers.conv(builder, rng, x, oc, window, arithmetic, groups=groups),
@@ -67,24 +61,19 @@ def depthwise_model(
     h: int,
     w: int,
     c: int,
-    kh: int,
-    kw: int,
-    sh: int = 1,
-    sw: int = 1,
-    dh: int = 1,
-    dw: int = 1,
-    padding: Padding = Padding.SAME,
+    *sides: Any,
     dtype: DType = DType.INT8,
-    *,
     multiplier: int = 1,
     batch: int = 1,
     input_scale: float | None = None,
     input_zero_point: int | None = None,
     arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+    **window_of: Any,
 ) -> bytes:
-    """One DEPTHWISE_CONV_2D on [batch, h, w, c], giving c * multiplier channels."""
-    window, given = Window(kh, kw, sh, sw, dh, dw, padding), (input_scale, input_zero_point)
-    how = (window, arithmetic)
+    """One DEPTHWISE_CONV_2D on [batch, h, w, c], giving c * multiplier channels. ``sides`` and
+    ``window_of``: arguments of ``Window``.
+    """
+    given, how = (input_scale, input_zero_point), (Window(*sides, **window_of), arithmetic)
     return _of_one_layer(
         "depthwise_conv_2d", rng, (batch, h, w, c), dtype, given,
         lambda builder, x: layers.depthwise(builder, rng, x, *how, multiplier=multiplier),

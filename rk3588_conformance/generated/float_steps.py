@@ -110,14 +110,8 @@ def _product(g: FloatGenerator, x: int) -> Outputs:
 _SHARED = ("split", "slice", "pooled", "resized", "blocks", "transposed", "reshaped", "uneven",
            "repeated", "gathered")  # fmt: skip
 MAKERS: dict[str, Step] = {
-    "conv": _conv,
-    "pair": _pair,
-    "function": _function,
-    "concat": _concat,
-    "mean": _mean,
-    "padded": _padded,
-    "product": _product,
-    **{name: (steps.MAKERS | move_steps.MAKERS)[name] for name in _SHARED},
-}
+    make.__name__.strip("_"): make
+    for make in (_conv, _pair, _function, _concat, _mean, _padded, _product)
+} | {name: (steps.MAKERS | move_steps.MAKERS)[name] for name in _SHARED}
 STEPS = (*5 * ("conv",), *4 * ("pair",), *3 * ("function",), *2 * ("concat",), *2 * ("pooled",),
          *2 * ("product",), "mean", "padded", *_SHARED)  # fmt: skip

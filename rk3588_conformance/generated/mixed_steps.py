@@ -84,7 +84,7 @@ def _largest(g: MixedGenerator, x: int) -> Outputs:
     return ()
 
 
-def _gathered(g: Generator, x: int) -> Outputs:
+def _gather(g: Generator, x: int) -> Outputs:
     axis = g.pick(range(len(g.shape(x))))
     size = g.shape(x)[axis]
     return moves.gather(g, x, g.rng.integers(0, size, g.pick((1, 2, 3, size))), axis)
@@ -121,7 +121,7 @@ def _is_met(one: Sequence[int], other: Sequence[int]) -> bool:
     return tuple(one) == tuple(other) or (prod(whole) <= 20000 and len(whole) <= 4)
 
 
-def _reduced(g: Generator, x: int) -> Outputs:
+def _reduced2(g: Generator, x: int) -> Outputs:
     """MEAN, SUM, REDUCE_MAX over any axes."""
     rank = len(g.shape(x))
     if rank > 4:
@@ -195,7 +195,7 @@ def _product(g: Generator, x: int) -> Outputs:
     return g.result("BATCH_MATMUL", (x, x), "product", whole, result, options=table, version=2)
 
 
-def _reshaped(g: Generator, x: int) -> Outputs:
+def _shape(g: Generator, x: int) -> Outputs:
     """Any other shape, of ranks 1 to 6."""
     factors = [p for size in g.shape(x) for p in _primes(size)]
     g.rng.shuffle(factors)
@@ -309,26 +309,15 @@ def _tiled(g: Generator, x: int) -> Outputs:
 
 
 OF_ANY_TYPE: dict[str, Step] = {
-    "retyped": _retyped,
-    "floating": _floating,
-    "wide": _wide,
-    "largest": _largest,
-    "shape": _reshaped,
+    make.__name__.strip("_"): make for make in (_retyped, _floating, _wide, _largest, _shape)
 }
-OF_EIGHT_BITS: dict[str, Step] = {
-    "softmax": shares,
-    "gather": _gathered,
-    "turned": _turned,
-    "computed": computed,
-    "paired": _paired,
-    "joined": _joined,
-    "cut": _cut,
-    "reduced2": _reduced,
-    "padded": _padded,
-    "weighted": _weighted,
-    "product": _product,
-    "tiled": _tiled,
-}
+OF_EIGHT_BITS: dict[str, Step] = {"softmax": shares} | {
+    make.__name__.strip("_"): make
+    for make in (
+        _gather, _turned, computed, _paired, _joined, _cut, _reduced2, _padded, _weighted, _product,
+        _tiled,
+    )
+}  # fmt: skip
 STEPS = (*2 * ("retyped",), *2 * ("floating",), "wide", "softmax", "largest", "gather",
          *4 * ("shape",), *2 * ("turned",), *2 * ("computed",), *4 * ("paired",), *2 * ("joined",),
          *4 * ("cut",), *2 * ("reduced2",), "padded", *3 * ("weighted",), "product",

@@ -231,9 +231,13 @@ def _any_number(m: _Model) -> None:
     table = m.rng.choice([m.graph, m.root, *m.tensors, *m.operators, *m.buffers, *m.codes])
     slots = [slot for slot, value in table.fields.items() if isinstance(value, bytes)]
     if slots:
-        slot = m.rng.choice(slots)
-        size = len(table.fields[slot])  # type: ignore[arg-type]
-        table.fields[slot] = (m.number() % (1 << 8 * size)).to_bytes(size, "little")
+        _renumber(m, table, m.rng.choice(slots))
+
+
+def _renumber(m: _Model, table: TableValue, slot: int) -> None:
+    value = table.fields[slot]
+    if isinstance(value, bytes):
+        table.fields[slot] = (m.number() % (1 << 8 * len(value))).to_bytes(len(value), "little")
 
 
 def _tree(m: _Model) -> None:
@@ -248,9 +252,8 @@ def _tree(m: _Model) -> None:
     table = m.rng.choice([tree, *levels, *vectors, *vectors])
     slot = m.rng.choice([s for s, v in table.fields.items() if isinstance(v, bytes | Items)])
     value = table.fields[slot]
-    if isinstance(value, bytes):
-        table.fields[slot] = (m.number() % (1 << 8 * len(value))).to_bytes(len(value), "little")
-    elif isinstance(value, Items):
+    _renumber(m, table, slot)
+    if isinstance(value, Items):
         size = value.item_bytes
         kind = np.dtype(f"<u{size}")
         numbers = [int(v) for v in np.frombuffer(value.content, kind)]
@@ -259,19 +262,9 @@ def _tree(m: _Model) -> None:
 
 
 MUTATIONS: tuple[tuple[int, Callable[[_Model], None]], ...] = (
-    (4, _wire),
-    (3, _cross),
-    (4, _edges),
-    (4, _shape),
-    (4, _kind),
-    (4, _quantization),
-    (3, _content),
-    (3, _options),
-    (3, _order),
-    (2, _code),
-    (2, _share),
-    (2, _any_number),
-)
+    (4, _wire), (3, _cross), (4, _edges), (4, _shape), (4, _kind), (4, _quantization),
+    (3, _content), (3, _options), (3, _order), (2, _code), (2, _share), (2, _any_number),
+)  # fmt: skip
 EVERYTHING_SHARE = 0.05
 SPARSE_SHARE = 0.05
 BYTES_SHARE = 0.08

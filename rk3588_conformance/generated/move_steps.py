@@ -162,14 +162,10 @@ def _gathered(g: Generator, x: int) -> Outputs:
 
 
 MAKERS: dict[str, Step] = {
-    "concat": _concat,
-    "split": _split,
-    "slice": _slice,
-    "uneven": _uneven,
-    "resized": _resized,
-    "transposed": _transposed,
-    "reshaped": _reshaped,
-    "bordered": bordered,
-    "repeated": _repeated,
-    "gathered": _gathered,
-}
+    make.__name__.strip("_"): make
+    for make in (
+        _concat, _split, _slice, _uneven, _resized, _transposed, _reshaped, bordered, _repeated,
+        _gathered,
+    )
+}  # fmt: skip
+"""Steps by their names."""

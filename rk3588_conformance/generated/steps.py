@@ -42,7 +42,7 @@ def _depthwise(g: Generator, x: int) -> Outputs:
     return g.depthwise(x, window, g.numbers(), multiplier=multiplier)
 
 
-def _fully_connected(g: Generator, x: int) -> Outputs:
+def _dense(g: Generator, x: int) -> Outputs:
     """Add FULLY_CONNECTED on [N, 1, 1, C] or with the rank kept."""
     keep = g.shape(x)[1:3] != (1, 1) or g.chance(0.5)
     if not keep and g.is_resized:
@@ -56,7 +56,7 @@ def _fully_connected(g: Generator, x: int) -> Outputs:
     return y
 
 
-def _padded(g: Generator, x: int) -> Outputs:
+def _pad(g: Generator, x: int) -> Outputs:
     """PAD, then mostly a convolution without padding."""
     sides = g.rng.integers(0, 3, (2, 2)).tolist()
     amounts = np.array([[0, 0], *sides, [0, 0]], np.int32 if g.chance(0.8) else np.int64)
@@ -300,27 +300,15 @@ def _reduced(g: Generator, x: int) -> Outputs:
     return pooling.reduced(g, op, x, g.quantization(), keep_dims=True)
 
 
-def _more_input(g: Generator, x: int) -> Outputs:
+def _input(g: Generator, x: int) -> Outputs:
     return g.new_input(g.shape(x))
 
 
-MAKERS: dict[str, Step] = {
-    "conv": _conv,
-    "depthwise": _depthwise,
-    "dense": _fully_connected,
-    "add": _add,
-    "pad": _padded,
-    "pool": _pool,
-    "input": _more_input,
-    "function": computed,
-    "shares": shares,
-    "quotient": _quotient,
-    "slopes": _slopes,
-    "pair": _pair,
-    "squares": _squares,
-    "extremum": _extremum,
-    "pooled": _pooled,
-    "reduced": _reduced,
-    "spread": _spread,
-    "blocks": _blocks,
-}
+MAKERS: dict[str, Step] = {"function": computed} | {
+    make.__name__.strip("_"): make
+    for make in (
+        _conv, _depthwise, _dense, _add, _pad, _pool, _input, shares, _quotient, _slopes, _pair,
+        _squares, _extremum, _pooled, _reduced, _spread, _blocks,
+    )
+}  # fmt: skip
+"""Steps by their names."""
