@@ -30,26 +30,12 @@ from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.options import Options
-from rk3588_conformance import reference
+from rk3588_conformance import operators, reference, skips
 from rk3588_conformance.case import Case, concerns
 from rk3588_conformance.comparison import MAX_ABS_DIFF, Comparer
 from rk3588_conformance.cut_model import exposed_model
 from rk3588_conformance.families import find_case
-from rk3588_conformance.operators import (
-    hidden,
-    inexact_tensors,
-    joined_layers,
-    most_off,
-    operators_off,
-)
 from rk3588_conformance.outcome import Oracle, Outcome, Status
-from rk3588_conformance.skips import (
-    FILE_ABSENT,
-    OF_EXACT,
-    OTHER_OPERATORS,
-    RUNTIME_REFUSES,
-    known_skips,
-)
 from rk3588_conformance.tolerance import most_differing, share_of
 
 if TYPE_CHECKING:
@@ -105,7 +91,7 @@ def run_case(name: str, models: Path | None, options: Options) -> Outcome:
         case = find_case(name, models)
         if case.build is None and case.path is None:
             text = "no file of that name among the public models (--models)"
-            return _skipped(case, text, FILE_ABSENT)
+            return _skipped(case, text, skips.FILE_ABSENT)
         outcome = _run(prepare(name, models), options)
     except Exception as error:
         is_told = isinstance(error, DelegateError)
@@ -142,7 +128,7 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     case = prepared.case
     graph = prepared.graph
     if case.path is not None and not any(concerns(graph, node.index) for node in graph.nodes):
-        return _skipped(case, "none of the suite's operators", OTHER_OPERATORS)
+        return _skipped(case, "none of the suite's operators", skips.OTHER_OPERATORS)
     if not case.runs_on_cpu:
         return _check_refusal(prepared, options)
     if case.per_operator:
@@ -154,7 +140,7 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     except ModelError as error:
         if not _known_skips(options):
             raise
-        return _skipped(case, str(error), RUNTIME_REFUSES)
+        return _skipped(case, str(error), skips.RUNTIME_REFUSES)
     rejected = _judged_rejections(prepared, delegation, options)
     facts = _facts(case, delegation)
     if case.rejected_by or (rejected and not delegation.delegated_nodes):
@@ -188,11 +174,11 @@ def _judge_integers(
     if facts.max_abs_diff > MAX_ABS_DIFF:
         broken += _blame(prepared, options, ours, theirs, facts.max_abs_diff, delegation)
     share = prepared.case.differing
-    if inexact_tensors(prepared.graph):
+    if operators.inexact_tensors(prepared.graph):
         share = max(share, share_of(chosen_chip(options).name, options.numerics))
     differing, most = tally.elements - tally.equal, most_differing(share, tally.elements)
     if differing > most:  # results of several operators in one task differ as the task says, too
-        joined = joined_layers(prepared.model, options)
+        joined = operators.joined_layers(prepared.model, options)
         told = max((one.difference.share for one in joined if one.difference), default=0.0)
         # Of equal operands all results differ alike: as many count as there are distinct ones.
         distinct = max(np.unique(other).size for other in theirs) if told else tally.elements
@@ -252,14 +238,16 @@ def _blame(
     """
     model, graph = prepared.model, prepared.graph
     broken = []
-    if len(graph.nodes) > 1 and worst <= most_off(model, graph):
-        joined = joined_layers(model, options)
-        exposed = exposed_model(model, sorted(inexact_tensors(graph) - hidden(graph, joined)))
+    if len(graph.nodes) > 1 and worst <= operators.most_off(model, graph):
+        joined = operators.joined_layers(model, options)
+        exposed = exposed_model(
+            model, sorted(operators.inexact_tensors(graph) - operators.hidden(graph, joined))
+        )
         interpreter, inner = _load(exposed, options, graph)
         found, _ = _invoke(interpreter, prepared.inputs)
         places = [int(details["index"]) for details in interpreter.get_output_details()]
         values = {**prepared.inputs, **dict(zip(places, found, strict=True))}
-        broken = operators_off(model, graph, values, joined)
+        broken = operators.operators_off(model, graph, values, joined)
         if {r.node for r in inner.rejections} != {r.node for r in delegation.rejections}:
             broken.append("other nodes are delegated when inner tensors are outputs")
         for index, mine in zip(graph.outputs, ours, strict=True):
@@ -277,7 +265,7 @@ def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
     try:
         find_runtime().interpreter(case.path, reference_kernels=True)
     except ModelError as error:
-        return _skipped(case, str(error), RUNTIME_REFUSES)
+        return _skipped(case, str(error), skips.RUNTIME_REFUSES)
     comparer = Comparer(case.path, options, per_op=True)
     sample = [prepared.inputs[details["index"]] for details in comparer.inputs]
     result = comparer.compare_one(sample)
@@ -300,7 +288,7 @@ def _check_refusal(prepared: Prepared, options: Options) -> Outcome:
 
 
 def _known_skips(options: Options) -> Mapping[str, str]:
-    return known_skips(chosen_chip(options).name, options.numerics)
+    return skips.known_skips(chosen_chip(options).name, options.numerics)
 
 
 def _judged_rejections(
@@ -313,7 +301,7 @@ def _judged_rejections(
     if _known_skips(options) and is_all:
         return list(delegation.rejections)
     # A model is judged by what of it runs.
-    accepted: Mapping[str, str] = {} if is_all else OF_EXACT
+    accepted: Mapping[str, str] = {} if is_all else skips.OF_EXACT
     return [
         rejection
         for rejection in delegation.rejections

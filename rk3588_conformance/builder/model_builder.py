@@ -20,21 +20,8 @@ from delegate.model.operator_options import Options
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_operators import BUILTIN_OPERATORS, CUSTOM
 from delegate.model.tflite_schema import FILE_IDENTIFIER, SCHEMA_VERSION, ModelSlot
+from rk3588_conformance.builder import table_writer as tables
 from rk3588_conformance.builder.options import BuiltinOptions, of
-from rk3588_conformance.builder.table_writer import (
-    BUFFER_ALIGNMENT_BYTES,
-    OperatorSpec,
-    SubGraphSpec,
-    TensorSpec,
-    buffer_table,
-    metadata_table,
-    number,
-    operator_code_table,
-    signature_table,
-    subgraph_table,
-    table_of,
-    text,
-)
 
 NO_NUMBERS: Mapping[str, Any] = MappingProxyType({})
 _DTYPES = {kind: dtype for dtype, kind in NUMPY_TYPES.items()}
@@ -46,7 +33,7 @@ class ModelBuilder:
 
     def __init__(self, description: str = "", name: str = "main") -> None:
         self._description = description
-        self._subgraphs = [SubGraphSpec(name)]
+        self._subgraphs = [tables.SubGraphSpec(name)]
         self._buffers: list[bytes | None] = [None]  # buffer 0 is empty by the schema's rule
         self._external: dict[int, bytes] = {}
         self._codes: dict[tuple[int, str, int], int] = {}
@@ -54,10 +41,10 @@ class ModelBuilder:
         self._signatures: list[tuple[str, dict[str, int], dict[str, int], int]] = []
 
     @property
-    def _graph(self) -> SubGraphSpec:
+    def _graph(self) -> tables.SubGraphSpec:
         return self._subgraphs[-1]
 
-    def spec(self, tensor: int) -> TensorSpec:
+    def spec(self, tensor: int) -> tables.TensorSpec:
         """Return what was given for ``tensor`` of the current subgraph."""
         return self._graph.tensors[tensor]
 
@@ -69,7 +56,7 @@ class ModelBuilder:
 
     def subgraph(self, name: str) -> int:
         """Starts a new subgraph; what follows goes into it."""
-        self._subgraphs.append(SubGraphSpec(name))
+        self._subgraphs.append(tables.SubGraphSpec(name))
         return len(self._subgraphs) - 1
 
     def tensor(
@@ -87,7 +74,7 @@ class ModelBuilder:
             "shape_signature": tuple(shape_signature),
             "is_variable": is_variable,
         }
-        return self._add(TensorSpec(name, tuple(shape), dtype, quantization, **how))
+        return self._add(tables.TensorSpec(name, tuple(shape), dtype, quantization, **how))
 
     def input(
         self,
@@ -136,7 +123,7 @@ class ModelBuilder:
         kind = dtype if dtype is not None else _DTYPES[values.dtype]
         dims = tuple(values.shape if shape is None else shape)
         how: dict[str, Any] = {"buffer": buffer, "is_sparse": is_sparse, "sparsity": sparsity}
-        return self._add(TensorSpec(name, dims, kind, quantization, **how))
+        return self._add(tables.TensorSpec(name, dims, kind, quantization, **how))
 
     def operator(
         self,
@@ -158,7 +145,7 @@ class ModelBuilder:
             code, custom = BUILTIN_OPERATORS.index(op), ""
         index = self._codes.setdefault((code, custom, version), len(self._codes))
         self._graph.operators.append(
-            OperatorSpec(index, tuple(inputs), tuple(outputs), of(options), custom_options)
+            tables.OperatorSpec(index, tuple(inputs), tuple(outputs), of(options), custom_options)
         )
         return len(self._graph.operators) - 1
 
@@ -202,7 +189,7 @@ class ModelBuilder:
     ) -> None:
         self._signatures.append((key, dict(inputs), dict(outputs), subgraph))
 
-    def _add(self, tensor: TensorSpec) -> int:
+    def _add(self, tensor: tables.TensorSpec) -> int:
         self._graph.tensors.append(tensor)
         return len(self._graph.tensors) - 1
 
@@ -227,21 +214,23 @@ class ModelBuilder:
 
     def _write(self, places: dict[int, tuple[int, int]]) -> bytes:
         buffers = [
-            buffer_table(content, places.get(i, (0, 0))) for i, content in enumerate(self._buffers)
+            tables.buffer_table(content, places.get(i, (0, 0)))
+            for i, content in enumerate(self._buffers)
         ]
-        root = table_of(
+        root = tables.table_of(
             {
-                ModelSlot.VERSION: number("I", SCHEMA_VERSION),
-                ModelSlot.OPERATOR_CODES: [operator_code_table(*key) for key in self._codes],
-                ModelSlot.SUBGRAPHS: [subgraph_table(graph) for graph in self._subgraphs],
-                ModelSlot.DESCRIPTION: text(self._description),
+                ModelSlot.VERSION: tables.number("I", SCHEMA_VERSION),
+                ModelSlot.OPERATOR_CODES: [tables.operator_code_table(*key) for key in self._codes],
+                ModelSlot.SUBGRAPHS: [tables.subgraph_table(graph) for graph in self._subgraphs],
+                ModelSlot.DESCRIPTION: tables.text(self._description),
                 ModelSlot.BUFFERS: buffers,
-                ModelSlot.METADATA: [metadata_table(*m) for m in self._metadata] or None,
-                ModelSlot.SIGNATURE_DEFS: [signature_table(*s) for s in self._signatures] or None,
+                ModelSlot.METADATA: [tables.metadata_table(*m) for m in self._metadata] or None,
+                ModelSlot.SIGNATURE_DEFS: [tables.signature_table(*s) for s in self._signatures]
+                or None,
             }
         )
         return write_file(root, FILE_IDENTIFIER)
 
 
 def _align(offset: int) -> int:
-    return -(-offset // BUFFER_ALIGNMENT_BYTES) * BUFFER_ALIGNMENT_BYTES
+    return -(-offset // tables.BUFFER_ALIGNMENT_BYTES) * tables.BUFFER_ALIGNMENT_BYTES

@@ -17,20 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rk3588_conformance.generated import campaign, graph_cases, mutation_cases
+from rk3588_conformance.generated import random_graphs as graphs
 from rk3588_conformance.generated.model_mutations import mutant
-from rk3588_conformance.generated.random_graphs import (
-    float_graph,
-    fused_graph,
-    mixed_graph,
-    random_graph,
-)
 
 Kind = tuple[Callable[..., campaign.Outcome], Callable[[int], bytes]]
 KINDS: dict[str, Kind] = {
-    "graphs": (graph_cases.judge, lambda seed: random_graph(seed).content),
-    "mixed": (graph_cases.judge_mixed, lambda seed: mixed_graph(seed).content),
-    "floats": (graph_cases.judge_floats, lambda seed: float_graph(seed).content),
-    "fused": (graph_cases.judge_fused, lambda seed: fused_graph(seed).content),
+    "graphs": (graph_cases.judge, lambda seed: graphs.random_graph(seed).content),
+    "mixed": (graph_cases.judge_mixed, lambda seed: graphs.mixed_graph(seed).content),
+    "floats": (graph_cases.judge_floats, lambda seed: graphs.float_graph(seed).content),
+    "fused": (graph_cases.judge_fused, lambda seed: graphs.fused_graph(seed).content),
     "mutations": (mutation_cases.judge, mutant),
 }
 

@@ -6,18 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from delegate.host.runtimes import find_runtime
+from rk3588_conformance.generated import random_graphs as graphs
 from rk3588_conformance.generated.campaign import PASSED, SKIPPED, Outcome, in_child
 from rk3588_conformance.generated.generator import RandomGraph
 from rk3588_conformance.generated.judge import judge_left_to_cpu, judge_model
 from rk3588_conformance.generated.judge_float import judge_float
-from rk3588_conformance.generated.random_graphs import (
-    float_graph,
-    float_inferences,
-    fused_graph,
-    inferences,
-    mixed_graph,
-    random_graph,
-)
 from rk3588_conformance.generated.run import Run
 
 find_runtime()  # before any fork: every case would load it anew
@@ -43,9 +36,9 @@ def _judged(
 
 
 def judge(seed: int, seconds: float = SECONDS, options: Options = NO_OPTIONS) -> Outcome:
-    graph = random_graph(seed)
+    graph = graphs.random_graph(seed)
     is_auto, content = options.get("numerics") == "auto", graph.content
-    made = inferences(graph, seed)[: OWN_SHAPES if is_auto else None]
+    made = graphs.inferences(graph, seed)[: OWN_SHAPES if is_auto else None]
     outcome = _judged(
         seed, graph, made, lambda: judge_model(content, made, options=options), seconds
     )
@@ -60,24 +53,24 @@ def judge(seed: int, seconds: float = SECONDS, options: Options = NO_OPTIONS) ->
 
 
 def judge_mixed(seed: int, seconds: float = SECONDS, options: Options = NO_OPTIONS) -> Outcome:
-    graph = mixed_graph(seed)
-    made = inferences(graph, seed)
+    graph = graphs.mixed_graph(seed)
+    made = graphs.inferences(graph, seed)
     check = lambda: judge_model(graph.content, made, options=options)  # noqa: E731
     return _judged(seed, graph, made, check, seconds)
 
 
 def judge_fused(seed: int, seconds: float = SECONDS, options: Options = NO_OPTIONS) -> Outcome:
     """Judge with ``numerics=auto``."""
-    graph = fused_graph(seed)
-    made, auto = inferences(graph, seed), {**options, "numerics": "auto"}
+    graph = graphs.fused_graph(seed)
+    made, auto = graphs.inferences(graph, seed), {**options, "numerics": "auto"}
     check = lambda: judge_model(graph.content, made, options=auto)  # noqa: E731
     return _judged(seed, graph, made, check, seconds)
 
 
 def judge_floats(seed: int, seconds: float = SECONDS) -> Outcome:
     """Judge with ``float=fp16``."""
-    graph = float_graph(seed)
-    made = float_inferences(graph, seed)
+    graph = graphs.float_graph(seed)
+    made = graphs.float_inferences(graph, seed)
     return _judged(seed, graph, made, lambda: judge_float(graph.content, made), seconds)
 
 

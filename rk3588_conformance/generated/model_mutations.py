@@ -12,17 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from delegate.model import tflite_schema as schema
 from delegate.model.flatbuffer_tables import Items, OptionsValue, TableValue, write_file
-from delegate.model.tflite_schema import (
-    BufferSlot,
-    ModelSlot,
-    OperatorCodeSlot,
-    OperatorSlot,
-    QuantizationSlot,
-    SparsitySlot,
-    SubGraphSlot,
-    TensorSlot,
-)
 from rk3588_conformance.cut_model import parse
 from rk3588_conformance.generated.file_mutations import everything, mutate
 from rk3588_conformance.generated.random_graphs import random_graph
@@ -34,18 +25,18 @@ TYPES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 9, 9, 11, 15, 17, 99)
 # Operators that read and write few tensors, and those of the delegate.
 CODES = (0, 1, 2, 3, 4, 6, 9, 14, 17, 18, 19, 22, 25, 28, 34, 39, 41, 43, 45, 49, 51, 59, 65, 67,
          77, 83, 102, 114, 126, 206)  # fmt: skip
-TENSOR_SLOTS = (OperatorSlot.INPUTS, OperatorSlot.OUTPUTS)
-EDGE_SLOTS = (SubGraphSlot.INPUTS, SubGraphSlot.OUTPUTS)
+TENSOR_SLOTS = (schema.OperatorSlot.INPUTS, schema.OperatorSlot.OUTPUTS)
+EDGE_SLOTS = (schema.SubGraphSlot.INPUTS, schema.SubGraphSlot.OUTPUTS)
 
 
 class _Model:
     def __init__(self, root: TableValue, rng: random.Random) -> None:
         self.root, self.rng = root, rng
-        self.graph = rng.choice(root.children(ModelSlot.SUBGRAPHS))
-        self.tensors = self.graph.children(SubGraphSlot.TENSORS)
-        self.operators = self.graph.children(SubGraphSlot.OPERATORS)
-        self.buffers = root.children(ModelSlot.BUFFERS)
-        self.codes = root.children(ModelSlot.OPERATOR_CODES)
+        self.graph = rng.choice(root.children(schema.ModelSlot.SUBGRAPHS))
+        self.tensors = self.graph.children(schema.SubGraphSlot.TENSORS)
+        self.operators = self.graph.children(schema.SubGraphSlot.OPERATORS)
+        self.buffers = root.children(schema.ModelSlot.BUFFERS)
+        self.codes = root.children(schema.ModelSlot.OPERATOR_CODES)
 
     def number(self) -> int:
         return self.rng.choice(NUMBERS)
@@ -98,7 +89,7 @@ def _edges(m: _Model) -> None:
 
 def _shape(m: _Model) -> None:
     tensor = m.rng.choice(m.tensors)
-    slot = TensorSlot.SHAPE if m.rng.random() < 0.85 else TensorSlot.SHAPE_SIGNATURE
+    slot = schema.TensorSlot.SHAPE if m.rng.random() < 0.85 else schema.TensorSlot.SHAPE_SIGNATURE
     shape = tensor.integers(slot)
     kind = m.rng.randrange(6)
     if not shape or kind == 0:
@@ -117,22 +108,22 @@ def _kind(m: _Model) -> None:
     tensor = m.rng.choice(m.tensors)
     kind = m.rng.randrange(4)
     if kind == 0:
-        tensor.set_number(TensorSlot.TYPE, m.rng.choice(TYPES), 1)
+        tensor.set_number(schema.TensorSlot.TYPE, m.rng.choice(TYPES), 1)
     elif kind == 1:
-        tensor.set_number(TensorSlot.IS_VARIABLE, 1, 1)
+        tensor.set_number(schema.TensorSlot.IS_VARIABLE, 1, 1)
     else:
         buffer = m.rng.randrange(len(m.buffers) + (m.rng.random() < 0.1))
-        tensor.set_number(TensorSlot.BUFFER, buffer, 4)
+        tensor.set_number(schema.TensorSlot.BUFFER, buffer, 4)
 
 
 def _quantization(m: _Model) -> None:
     tensor = m.rng.choice(m.tensors)
-    table = tensor.fields.get(TensorSlot.QUANTIZATION)
+    table = tensor.fields.get(schema.TensorSlot.QUANTIZATION)
     if not isinstance(table, TableValue) or m.rng.random() < 0.05:
-        tensor.fields.pop(TensorSlot.QUANTIZATION, None)
+        tensor.fields.pop(schema.TensorSlot.QUANTIZATION, None)
         return
-    scales = table.fields.get(QuantizationSlot.SCALE)
-    zeros = table.fields.get(QuantizationSlot.ZERO_POINT)
+    scales = table.fields.get(schema.QuantizationSlot.SCALE)
+    zeros = table.fields.get(schema.QuantizationSlot.ZERO_POINT)
     floats = list(np.frombuffer(scales.content, "<f4")) if isinstance(scales, Items) else []
     points = list(np.frombuffer(zeros.content, "<i8")) if isinstance(zeros, Items) else []
     kind = m.rng.randrange(5)
@@ -146,17 +137,19 @@ def _quantization(m: _Model) -> None:
     elif kind == 3:
         floats, points = floats * 2, points * 2
     else:
-        table.set_number(QuantizationSlot.QUANTIZED_DIMENSION, m.rng.choice((0, 1, 3, 9)), 4)
+        table.set_number(schema.QuantizationSlot.QUANTIZED_DIMENSION, m.rng.choice((0, 1, 3, 9)), 4)
     with np.errstate(over="ignore"):
         content = np.array(floats, "<f4").tobytes()
-    table.fields[QuantizationSlot.SCALE] = Items(content, 4, 4)
-    table.fields[QuantizationSlot.ZERO_POINT] = Items(np.array(points, "<i8").tobytes(), 8, 8)
+    table.fields[schema.QuantizationSlot.SCALE] = Items(content, 4, 4)
+    table.fields[schema.QuantizationSlot.ZERO_POINT] = Items(
+        np.array(points, "<i8").tobytes(), 8, 8
+    )
 
 
 def _content(m: _Model) -> None:
     """Change what a buffer holds: shorter, longer, other values, nothing."""
     buffer = m.rng.choice(m.buffers)
-    items = buffer.fields.get(BufferSlot.DATA)
+    items = buffer.fields.get(schema.BufferSlot.DATA)
     content = bytearray(items.content) if isinstance(items, Items) else bytearray()
     kind = m.rng.randrange(5)
     if kind == 0:
@@ -169,22 +162,22 @@ def _content(m: _Model) -> None:
         for _ in range(m.rng.choice((1, 1, 4))):
             place = m.rng.randrange(0, len(content) - 3, 4)
             struct.pack_into("<i", content, place, m.rng.choice((-1, -9, 0, 1, 2, 5, 1 << 30)))
-    buffer.fields[BufferSlot.DATA] = Items(bytes(content), 1, 16)
+    buffer.fields[schema.BufferSlot.DATA] = Items(bytes(content), 1, 16)
 
 
 def _options(m: _Model) -> None:
     operator = m.rng.choice(m.operators)
-    value = operator.fields.get(OperatorSlot.BUILTIN_OPTIONS)
+    value = operator.fields.get(schema.OperatorSlot.BUILTIN_OPTIONS)
     kind = m.rng.randrange(4)
     if kind == 0:
-        operator.fields.pop(OperatorSlot.BUILTIN_OPTIONS, None)
+        operator.fields.pop(schema.OperatorSlot.BUILTIN_OPTIONS, None)
     elif kind == 1:
-        operator.set_number(OperatorSlot.BUILTIN_OPTIONS_TYPE, m.rng.randrange(127), 1)
+        operator.set_number(schema.OperatorSlot.BUILTIN_OPTIONS_TYPE, m.rng.randrange(127), 1)
     elif isinstance(value, OptionsValue) and len(value.inline) > 4:
         inline = bytearray(value.inline)
         place = m.rng.randrange(4, len(inline))
         inline[place] = m.rng.choice((0, 1, 2, 3, 5, 8, 127, 255))
-        operator.fields[OperatorSlot.BUILTIN_OPTIONS] = OptionsValue(
+        operator.fields[schema.OperatorSlot.BUILTIN_OPTIONS] = OptionsValue(
             bytes(inline), value.vtable, value.phase, value.references
         )
 
@@ -206,18 +199,18 @@ def _code(m: _Model) -> None:
     code = m.rng.choice(m.codes)
     kind = m.rng.randrange(4)
     if kind == 0:
-        code.set_number(OperatorCodeSlot.VERSION, m.rng.choice((0, 1, 2, 3, 4, 5, 99)), 4)
+        code.set_number(schema.OperatorCodeSlot.VERSION, m.rng.choice((0, 1, 2, 3, 4, 5, 99)), 4)
     elif kind == 1:
-        code.set_number(OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, 32, 1)
-        code.set_number(OperatorCodeSlot.BUILTIN_CODE, 32, 4)
-        code.set_text(OperatorCodeSlot.CUSTOM_CODE, m.rng.choice(("rk3588-npu", "Any", "")))
+        code.set_number(schema.OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, 32, 1)
+        code.set_number(schema.OperatorCodeSlot.BUILTIN_CODE, 32, 4)
+        code.set_text(schema.OperatorCodeSlot.CUSTOM_CODE, m.rng.choice(("rk3588-npu", "Any", "")))
         size = m.rng.choice((0, 1, 8, 64))
         options = Items(m.rng.randbytes(size), 1, 16)
-        m.rng.choice(m.operators).fields[OperatorSlot.CUSTOM_OPTIONS] = options
+        m.rng.choice(m.operators).fields[schema.OperatorSlot.CUSTOM_OPTIONS] = options
     else:
         number = m.rng.choice(CODES)
-        code.set_number(OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, min(number, 127), 1)
-        code.set_number(OperatorCodeSlot.BUILTIN_CODE, number, 4)
+        code.set_number(schema.OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, min(number, 127), 1)
+        code.set_number(schema.OperatorCodeSlot.BUILTIN_CODE, number, 4)
 
 
 def _share(m: _Model) -> None:
@@ -242,12 +235,12 @@ def _renumber(m: _Model, table: TableValue, slot: int) -> None:
 
 def _tree(m: _Model) -> None:
     """Change a number of the tree that says where a sparse constant's values stand."""
-    found = [t.fields.get(TensorSlot.SPARSITY) for t in m.tensors]
+    found = [t.fields.get(schema.TensorSlot.SPARSITY) for t in m.tensors]
     trees = [tree for tree in found if isinstance(tree, TableValue)]
     if not trees:
         return
     tree = m.rng.choice(trees)
-    levels = tree.children(SparsitySlot.LEVELS)
+    levels = tree.children(schema.SparsitySlot.LEVELS)
     vectors = [v for level in levels for v in level.fields.values() if isinstance(v, TableValue)]
     table = m.rng.choice([tree, *levels, *vectors, *vectors])
     slot = m.rng.choice([s for s, v in table.fields.items() if isinstance(v, bytes | Items)])

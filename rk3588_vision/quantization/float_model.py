@@ -12,19 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from delegate.errors import ModelError
+from delegate.model import tflite_schema as schema
 from delegate.model.flatbuffer_tables import Items, TableValue, write_file
 from delegate.model.graph import DType, Graph
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_reader import Model, read_graph, read_model
-from delegate.model.tflite_schema import (
-    FILE_IDENTIFIER,
-    ModelSlot,
-    OperatorCodeSlot,
-    SignatureSlot,
-    SubGraphSlot,
-    TensorMapSlot,
-    TensorSlot,
-)
 from delegate.ops import OPERATORS
 from rk3588_vision.quantization.model_tables import drop_unused_tensors, new_buffer, open_tables
 
@@ -84,10 +76,10 @@ def _check(path: Path, model: Model) -> None:
 def _prepared(model: Model) -> bytes:
     root = open_tables(model.content, model.source)
     _name_codes(root)
-    graph, subgraph = model.subgraphs[0], root.children(ModelSlot.SUBGRAPHS)[0]
+    graph, subgraph = model.subgraphs[0], root.children(schema.ModelSlot.SUBGRAPHS)[0]
     folded = _fold(root, subgraph, graph)
-    operators = subgraph.children(SubGraphSlot.OPERATORS)
-    subgraph.fields[SubGraphSlot.OPERATORS] = [
+    operators = subgraph.children(schema.SubGraphSlot.OPERATORS)
+    subgraph.fields[schema.SubGraphSlot.OPERATORS] = [
         operator
         for node, operator in zip(graph.nodes, operators, strict=True)
         if node.index not in folded
@@ -96,22 +88,22 @@ def _prepared(model: Model) -> bytes:
     _name_tensors(subgraph)
     if not model.signatures:
         _sign(root, graph, numbers)
-    return write_file(root, FILE_IDENTIFIER)
+    return write_file(root, schema.FILE_IDENTIFIER)
 
 
 def _name_codes(root: TableValue) -> None:
     """Fill the 32-bit operator code, which files from before 2020 lack: the quantiser reads no
     other.
     """
-    for code in root.children(ModelSlot.OPERATOR_CODES):
-        old = code.number(OperatorCodeSlot.DEPRECATED_BUILTIN_CODE)
-        new = code.number(OperatorCodeSlot.BUILTIN_CODE)
-        code.set_number(OperatorCodeSlot.BUILTIN_CODE, max(old, new), 4)
+    for code in root.children(schema.ModelSlot.OPERATOR_CODES):
+        old = code.number(schema.OperatorCodeSlot.DEPRECATED_BUILTIN_CODE)
+        new = code.number(schema.OperatorCodeSlot.BUILTIN_CODE)
+        code.set_number(schema.OperatorCodeSlot.BUILTIN_CODE, max(old, new), 4)
 
 
 def _fold(root: TableValue, subgraph: TableValue, graph: Graph) -> set[int]:
     """Store what nodes compute from stored weights alone; return these nodes."""
-    tables = subgraph.children(SubGraphSlot.TENSORS)
+    tables = subgraph.children(schema.SubGraphSlot.TENSORS)
     tensors = list(graph.tensors)
     folded = set()
     for node in graph.nodes:
@@ -125,19 +117,19 @@ def _fold(root: TableValue, subgraph: TableValue, graph: Graph) -> set[int]:
         tensors[target] = replace(tensors[target], constant=values)
         folded.add(node.index)
         stored = values.astype(NUMPY_TYPES[tensors[target].dtype]).tobytes()
-        tables[target].set_number(TensorSlot.BUFFER, new_buffer(root, stored), 4)
+        tables[target].set_number(schema.TensorSlot.BUFFER, new_buffer(root, stored), 4)
     return folded
 
 
 def _name_tensors(subgraph: TableValue) -> None:
     """Give every tensor a name of its own: the quantiser knows tensors by their names."""
     taken: set[str] = set()
-    for number, tensor in enumerate(subgraph.children(SubGraphSlot.TENSORS)):
-        stored = tensor.fields.get(TensorSlot.NAME)
+    for number, tensor in enumerate(subgraph.children(schema.SubGraphSlot.TENSORS)):
+        stored = tensor.fields.get(schema.TensorSlot.NAME)
         name = bytes(stored.content).decode() if isinstance(stored, Items) else ""
         if not name or name in taken:
             name = f"{name or 'tensor'}_{number}"
-            tensor.set_text(TensorSlot.NAME, name)
+            tensor.set_text(schema.TensorSlot.NAME, name)
         taken.add(name)
 
 
@@ -145,18 +137,18 @@ def _sign(root: TableValue, graph: Graph, numbers: dict[int, int]) -> None:
     """Add a signature: without one, newer runtimes and the quantiser's checks know no entry."""
     signature = TableValue()
     for slot, what, tensors in (
-        (SignatureSlot.INPUTS, "input", graph.inputs),
-        (SignatureSlot.OUTPUTS, "output", graph.outputs),
+        (schema.SignatureSlot.INPUTS, "input", graph.inputs),
+        (schema.SignatureSlot.OUTPUTS, "output", graph.outputs),
     ):
         signature.fields[slot] = [
             _argument(f"{what}_{place}", numbers[t]) for place, t in enumerate(tensors)
         ]
-    signature.set_text(SignatureSlot.SIGNATURE_KEY, SIGNATURE)
-    root.fields[ModelSlot.SIGNATURE_DEFS] = [signature]
+    signature.set_text(schema.SignatureSlot.SIGNATURE_KEY, SIGNATURE)
+    root.fields[schema.ModelSlot.SIGNATURE_DEFS] = [signature]
 
 
 def _argument(name: str, tensor: int) -> TableValue:
     argument = TableValue()
-    argument.set_text(TensorMapSlot.NAME, name)
-    argument.set_number(TensorMapSlot.TENSOR_INDEX, tensor, 4)
+    argument.set_text(schema.TensorMapSlot.NAME, name)
+    argument.set_number(schema.TensorMapSlot.TENSOR_INDEX, tensor, 4)
     return argument

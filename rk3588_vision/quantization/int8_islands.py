@@ -12,18 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from delegate.model import tflite_schema as schema
 from delegate.model.flatbuffer_tables import Items, TableValue, write_file
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.model.tflite_reader import read_graph
-from delegate.model.tflite_schema import (
-    FILE_IDENTIFIER,
-    TENSOR_TYPES,
-    ModelSlot,
-    OperatorSlot,
-    QuantizationSlot,
-    SubGraphSlot,
-    TensorSlot,
-)
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from rk3588_vision.quantization.model_tables import drop_unused_tensors, new_buffer, open_tables
@@ -48,20 +40,22 @@ def with_int8_islands(content: bytes, floats: Collection[str] = ()) -> bytes:
     if not islands:
         return content
     root = open_tables(content)
-    subgraph = root.children(ModelSlot.SUBGRAPHS)[0]
-    operators = subgraph.children(SubGraphSlot.OPERATORS)
+    subgraph = root.children(schema.ModelSlot.SUBGRAPHS)[0]
+    operators = subgraph.children(schema.SubGraphSlot.OPERATORS)
     places = {node.index: place for place, node in enumerate(graph.nodes)}
     for island in islands:
         _rewrite(root, subgraph, graph, operators[places[island.node.index]], island)
     gone = {places[island.quantize.index] for island in islands}
     kept = [operator for place, operator in enumerate(operators) if place not in gone]
-    read = {t for operator in kept for t in operator.integers(OperatorSlot.INPUTS)}
-    read.update(subgraph.integers(SubGraphSlot.OUTPUTS))
-    subgraph.fields[SubGraphSlot.OPERATORS] = [
-        operator for operator in kept if read.intersection(operator.integers(OperatorSlot.OUTPUTS))
+    read = {t for operator in kept for t in operator.integers(schema.OperatorSlot.INPUTS)}
+    read.update(subgraph.integers(schema.SubGraphSlot.OUTPUTS))
+    subgraph.fields[schema.SubGraphSlot.OPERATORS] = [
+        operator
+        for operator in kept
+        if read.intersection(operator.integers(schema.OperatorSlot.OUTPUTS))
     ]
     drop_unused_tensors(root, subgraph)
-    return write_file(root, FILE_IDENTIFIER)
+    return write_file(root, schema.FILE_IDENTIFIER)
 
 
 def _island(graph: Graph, node: Node, floats: Collection[str]) -> _Island | None:
@@ -96,7 +90,7 @@ def _island(graph: Graph, node: Node, floats: Collection[str]) -> _Island | None
 def _rewrite(
     root: TableValue, subgraph: TableValue, graph: Graph, operator: TableValue, island: _Island
 ) -> None:
-    tensors = subgraph.children(SubGraphSlot.TENSORS)
+    tensors = subgraph.children(schema.SubGraphSlot.TENSORS)
     inputs = []
     for index in island.node.inputs:
         tensor = graph.tensor(index) if index >= 0 else None
@@ -105,12 +99,12 @@ def _rewrite(
             inputs.append(len(tensors) - 1)
         else:
             inputs.append(island.inputs.get(index, index))
-    operator.set_integers(OperatorSlot.INPUTS, inputs)
-    operator.set_integers(OperatorSlot.OUTPUTS, [island.output])
+    operator.set_integers(schema.OperatorSlot.INPUTS, inputs)
+    operator.set_integers(schema.OperatorSlot.OUTPUTS, [island.output])
     old, new = tensors[island.node.outputs[0]], tensors[island.output]
-    old.fields[TensorSlot.NAME], new.fields[TensorSlot.NAME] = (
-        new.fields[TensorSlot.NAME],
-        old.fields[TensorSlot.NAME],
+    old.fields[schema.TensorSlot.NAME], new.fields[schema.TensorSlot.NAME] = (
+        new.fields[schema.TensorSlot.NAME],
+        old.fields[schema.TensorSlot.NAME],
     )
 
 
@@ -122,13 +116,13 @@ def _int8_constant(root: TableValue, tensor: Tensor) -> TableValue:
     stored = np.clip(np.rint(values / scale), -_STEPS, _STEPS).astype(np.int8)
     quantization = TableValue(
         {
-            int(QuantizationSlot.SCALE): Items(scale.tobytes(), 4, 4),
-            int(QuantizationSlot.ZERO_POINT): Items(np.int64(0).tobytes(), 8, 8),
+            int(schema.QuantizationSlot.SCALE): Items(scale.tobytes(), 4, 4),
+            int(schema.QuantizationSlot.ZERO_POINT): Items(np.int64(0).tobytes(), 8, 8),
         }
     )
-    table = TableValue({int(TensorSlot.QUANTIZATION): quantization})
-    table.set_integers(TensorSlot.SHAPE, tensor.shape)
-    table.set_number(TensorSlot.TYPE, TENSOR_TYPES.index(DType.INT8), 1)
-    table.set_number(TensorSlot.BUFFER, new_buffer(root, stored.tobytes()), 4)
-    table.set_text(TensorSlot.NAME, f"{tensor.name}_int8")
+    table = TableValue({int(schema.TensorSlot.QUANTIZATION): quantization})
+    table.set_integers(schema.TensorSlot.SHAPE, tensor.shape)
+    table.set_number(schema.TensorSlot.TYPE, schema.TENSOR_TYPES.index(DType.INT8), 1)
+    table.set_number(schema.TensorSlot.BUFFER, new_buffer(root, stored.tobytes()), 4)
+    table.set_text(schema.TensorSlot.NAME, f"{tensor.name}_int8")
     return table
