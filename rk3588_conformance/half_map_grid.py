@@ -21,7 +21,7 @@ from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
 from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.grid import PADDINGS, Values
-from rk3588_conformance.half_case import (
+from rk3588_conformance.half_grid import (
     ACTIVATIONS,
     SPREADS,
     Constants,

@@ -1,4 +1,4 @@
-"""Prints docs/conformance.md from the summary of a full run.
+"""Sums up a run by families, and prints docs/conformance.md from the summary of a full one.
 
 rk3588-delegate conformance --summary docs/conformance.json
 python -m rk3588_conformance.page docs/conformance.json > docs/conformance.md
@@ -8,11 +8,44 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rk3588_conformance.summary import TOTAL
+from rk3588_conformance.outcome import Oracle, Outcome, Status
+
+TOTAL = "all"
+_COUNTED = (
+    "cases", "passed", "refused", "skipped", "failed", "tflite_reference", "numpy", "max_abs_diff",
+    "equal", "elements",
+)  # fmt: skip
+
+
+def summarize(outcomes: Iterable[Outcome]) -> dict[str, Any]:
+    """{"families": {label: counts}, "all": counts}. ``refused``: passed because the model was
+    refused by the right rule.
+    """
+    families: dict[str, dict[str, int]] = {}
+    total = dict.fromkeys(_COUNTED, 0)
+    for outcome in outcomes:
+        _count(families.setdefault(outcome.label, dict.fromkeys(_COUNTED, 0)), outcome)
+        _count(total, outcome)
+    return {"families": families, TOTAL: total}
+
+
+def _count(n: dict[str, int], outcome: Outcome) -> None:
+    n["cases"] += 1
+    n["failed"] += outcome.status is Status.FAILED
+    n["skipped"] += outcome.status is Status.SKIPPED
+    passed = outcome.status is Status.OK
+    n["passed"] += passed
+    n["refused"] += passed and outcome.oracle is Oracle.NONE
+    n["tflite_reference"] += outcome.oracle is Oracle.TFLITE
+    n["numpy"] += outcome.oracle is Oracle.NUMPY
+    n["max_abs_diff"] = max(n["max_abs_diff"], outcome.max_abs_diff)
+    n["equal"] += outcome.equal
+    n["elements"] += outcome.elements
+
 
 _HEAD = """\
 # Conformance
@@ -54,11 +87,7 @@ def page(summary: Mapping[str, Any]) -> str:
 
 def _row(label: str, n: Mapping[str, int]) -> str:
     equal = f"{100 * n['equal'] / n['elements']:.4f} %" if n["elements"] else "-"
-    counts = (
-        n["cases"], n["passed"], n["refused"], n["skipped"], n["failed"], n["tflite_reference"],
-        n["numpy"], n["max_abs_diff"],
-    )  # fmt: skip
-    numbers = " | ".join(f"{count:,}".replace(",", " ") for count in counts)
+    numbers = " | ".join(f"{n[name]:,}".replace(",", " ") for name in _COUNTED[:8])
     return f"| {label} | {numbers} | {equal} |"
 
 

@@ -23,7 +23,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.sparse import Tree, stored
 from rk3588_conformance.case import Case, generator_of
 from rk3588_conformance.grid import Values, grid, layer_grid
-from rk3588_conformance.half_case import inputs_of, numbers
+from rk3588_conformance.half_grid import inputs_of, numbers
 from rk3588_conformance.half_judge import outside_bound
 from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import DENSITY, Numbers

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from delegate.errors import ModelError, UsageError
 from delegate.host.delegation import plural
 from delegate.options import Options
-from rk3588_vision.class_ranking import Ranked, class_count, rank, read_labels
-from rk3588_vision.embedded_labels import embedded_labels
+from rk3588_vision.class_ranking import Ranked, class_count, embedded_labels, rank, read_labels
 from rk3588_vision.images import ImageInput
 from rk3588_vision.kind import Kind, advice, kind_of
 from rk3588_vision.picture_input import Picture, as_image

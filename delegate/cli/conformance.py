@@ -200,7 +200,7 @@ def _explain(outcome: Outcome, models: Path | None, arguments: argparse.Namespac
 
 
 def _summarize(arguments: argparse.Namespace, outcomes: list[Outcome]) -> None:
-    from rk3588_conformance.summary import summarize
+    from rk3588_conformance.page import summarize
 
     document = summarize(outcomes)
     if arguments.summary is not None:

@@ -14,6 +14,8 @@ from rk3588_vision.detection.boxes import Detections, Floats
 from rk3588_vision.placement import Preparation
 
 Details = Mapping[str, Any]
+Anchors = tuple[tuple[float, float], ...]
+"""(width, height) in pixels of the model's input."""
 
 
 @dataclass(frozen=True, slots=True)

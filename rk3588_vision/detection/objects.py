@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from delegate.errors import UsageError
 from delegate.options import Options
-from rk3588_vision.class_ranking import read_label_lines
+from rk3588_vision.class_ranking import embedded_labels, read_label_lines
 from rk3588_vision.classification import Labels
 from rk3588_vision.detection.boxes import Detections, Mask
 from rk3588_vision.detection.candidate import Hints
@@ -24,7 +24,6 @@ from rk3588_vision.detection.detector import (
     Thresholds,
 )
 from rk3588_vision.detection.recognise import DECODERS
-from rk3588_vision.embedded_labels import embedded_labels
 from rk3588_vision.picture_input import Picture, as_image
 from rk3588_vision.placement import Placement
 from rk3588_vision.session import CORES, Arrays, Session

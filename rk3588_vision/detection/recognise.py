@@ -19,9 +19,8 @@ from rk3588_vision.detection.grid_candidates import grid_candidates
 from rk3588_vision.detection.head import Head, OutputTensor
 from rk3588_vision.detection.mediapipe import LANDMARKS, SELFIE_SIZES, LandmarkHead, SelfieHead
 from rk3588_vision.detection.pose import pose_candidates
-from rk3588_vision.detection.row_candidates import row_candidates
+from rk3588_vision.detection.row_candidates import row_candidates, split_candidates
 from rk3588_vision.detection.segmentation import segmentation_candidates
-from rk3588_vision.detection.split import split_candidates
 from rk3588_vision.detection.ssd import PostProcessedHead, RawSsdHead, ssd_anchors
 from rk3588_vision.detection.yolo_grids import ANCHOR_FAMILIES
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from rk3588_vision.class_ranking import softmax
 from rk3588_vision.detection.boxes import Detections, Floats, best_classes, cells, from_centres
-from rk3588_vision.detection.head import OutputTensor, Rows, as_probability, sigmoid
+from rk3588_vision.detection.head import Anchors, OutputTensor, Rows, as_probability, sigmoid
 from rk3588_vision.detection.masks import MaskedHead, prototype_logits
-from rk3588_vision.detection.yolo import (
+from rk3588_vision.detection.yolo_rows import (
     DARKNET_PREPARATION,
     YOLO_PREPARATION,
     YOLOX_PREPARATION,
@@ -26,9 +26,6 @@ from rk3588_vision.placement import Fit, Preparation
 
 DFL_BINS = 16
 """Bins of the distribution that v8 predicts for each side of a box."""
-
-Anchors = tuple[tuple[float, float], ...]
-"""(width, height) in pixels of the model's input."""
 
 
 @dataclass(frozen=True, slots=True)

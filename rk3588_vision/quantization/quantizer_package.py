@@ -23,8 +23,7 @@ from delegate.model.graph import Graph
 from rk3588_vision.quantization.float_model import FloatModel
 from rk3588_vision.quantization.int8_islands import with_int8_islands
 from rk3588_vision.quantization.model_tables import bearing_fp16
-from rk3588_vision.quantization.ranges import Range
-from rk3588_vision.quantization.weight_ranges import weight_bounds
+from rk3588_vision.quantization.ranges import Range, weight_bounds
 
 INSTALL = (
     "pip install 'rk3588-delegate[quantize]' (it needs NumPy 2: in an environment without "

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from rk3588_conformance.outcome import Oracle, Outcome, Status
-from rk3588_conformance.page import page
-from rk3588_conformance.summary import summarize
+from rk3588_conformance.page import page, summarize
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from delegate.errors import ModelError
+from rk3588_vision.class_ranking import embedded_labels
 from rk3588_vision.classification import Classifier
 from rk3588_vision.detection.boxes import Detections, onto_image, suppress
 from rk3588_vision.detection.candidate import Hints
@@ -22,7 +23,6 @@ from rk3588_vision.detection.masks import MaskedHead
 from rk3588_vision.detection.objects import Detector, known_names
 from rk3588_vision.detection.recognise import recognise
 from rk3588_vision.detection.segmentation import PASCAL
-from rk3588_vision.embedded_labels import embedded_labels
 from rk3588_vision.kind import Kind, kind_of
 from rk3588_vision.placement import Fit, Placement
 from tests.cli.conftest import DIGITS, IMAGE, MODEL, Run, run

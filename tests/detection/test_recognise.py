@@ -9,10 +9,9 @@ import pytest
 
 from delegate.errors import ModelError
 from delegate.model.graph import DType, Graph, Node, Tensor
-from rk3588_vision.detection.candidate import Hints
+from rk3588_vision.detection.candidate import Hints, boundaries, output_parts
 from rk3588_vision.detection.detector import DetectorPlan
 from rk3588_vision.detection.head import OutputTensor
-from rk3588_vision.detection.output_parts import boundaries, output_parts
 from rk3588_vision.detection.recognise import DECODERS, recognise
 from tests.detection.test_heads import EMPTY, N_CELLS, H, W
 from tests.shared_folder import MODELS, needs_models

@@ -20,7 +20,7 @@ from delegate.partition.epochs import partition_graph
 from delegate.partition.partitioner import select_nodes
 from models.networks import mobilenet_v1
 from rk3588_conformance.builder import Arithmetic, depthwise_model, fully_connected_model
-from rk3588_conformance.generated.file_mutations import everything, mutate
+from rk3588_conformance.generated.model_mutations import everything, mutate
 from tests.models.blocks import conv_conv_add_model
 from tests.shared_folder import DIGITS
 

@@ -19,8 +19,8 @@ from rk3588_vision.quantization.ranges import (
     moved_together,
     ranges_of,
     relu_limits,
+    weight_bounds,
 )
-from rk3588_vision.quantization.weight_ranges import weight_bounds
 from tests.quantization.float_models import SIDE, chain, two_heads
 
 
