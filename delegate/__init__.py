@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rk3588_vision.class_ranking import Ranked
     from rk3588_vision.classification import Classifier, Labels
     from rk3588_vision.detection.objects import Detector, FoundObject
-    from rk3588_vision.picture_input import Picture
+    from rk3588_vision.images import Picture
 
 __all__ = [
     "Classifier",
@@ -142,7 +142,7 @@ def classify(
     runtime is installed.
     """
     from rk3588_vision.classification import Classifier
-    from rk3588_vision.picture_input import as_image
+    from rk3588_vision.images import as_image
 
     classifier = Classifier(model, labels=labels, top=top, **options)
     picture = as_image(image)  # a bad one fails before the model is loaded
@@ -168,7 +168,7 @@ def detect(
     label file, decoder or option, DelegateError if no runtime is installed.
     """
     from rk3588_vision.detection.objects import Detector
-    from rk3588_vision.picture_input import as_image
+    from rk3588_vision.images import as_image
 
     detector = Detector(model, labels=labels, threshold=threshold, decoder=decoder, **options)
     picture = as_image(image)  # a bad one fails before the model is loaded

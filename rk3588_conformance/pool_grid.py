@@ -1,18 +1,27 @@
 """Pooling and reductions: windows, strides and borders, channels around the surfaces, clamps,
 chains; of images, and of lines: tensors of rank 3, as sequences of one image have them.
 
-Results move, select or count what is there, so all of them have to be equal.
+Results move, select or count what is there, so all of them have to be equal. And SOFTMAX: shares of
+rows whose values are anything, near one another, the same, or but one. There every result is within
+a step; how many are equal depends on how many tasks are worth it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from delegate.model.graph import Quantization
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
+from rk3588_conformance.builder import options
+from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.moves import concatenation, pad
 from rk3588_conformance.builder.pooling import pool, reduced
+from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.grid import (
     PADDINGS,
+    Arrays,
     Grid,
     Values,
     layer_grid,
@@ -20,7 +29,7 @@ from rk3588_conformance.grid import (
     pair,
 )
 from rk3588_conformance.net import Net
-from rk3588_conformance.tolerance import NONE
+from rk3588_conformance.tolerance import NONE, SHARES
 
 _OPERATORS = {"max": "MAX_POOL_2D", "average": "AVERAGE_POOL_2D"}
 _FORMS = {
@@ -218,3 +227,48 @@ def _channel_reductions(net: Net, v: Values) -> int:
     """Means and sums of the last axis, as layer normalisation has them."""
     result = net.rescaled(net.x, number(v.ratio) * (v.channels if v.reduction == "sum" else 1))
     return reduced(net, _REDUCTIONS[v.reduction], net.x, result, keep_dims=True, axes=(-1,))
+
+
+_ROWS = (5, 6)
+_LEVELS = 255
+
+
+def _shape(v: Values) -> tuple[int, ...]:
+    height, width = _ROWS
+    shapes = (height * width,), _ROWS, (2, height, width)
+    return *shapes[v.rank - 2], v.classes
+
+
+def _rows(v: Values) -> Arrays:
+    """Return rows of all kinds in turn, by how far their values are below the largest."""
+    shape, classes = _shape(v), v.classes
+    rng = np.random.default_rng([v.rank, classes])
+    count = int(np.prod(shape[:-1]))
+    distances = rng.integers(0, _LEVELS + 1, (count, classes))
+    near = np.minimum(rng.geometric(0.03, (count, classes)), _LEVELS)
+    distances[1::5] = near[1::5]
+    distances[2::5] = rng.integers(0, _LEVELS + 1, (count, 1))[2::5]
+    distances[3::5] = _LEVELS
+    distances[3::5, -1] = 0
+    # One class, and others that nearly vanish: where errors of the sum count.
+    distances[4::5] = rng.integers(0, _LEVELS + 1, (count, 1))[4::5]
+    distances[4::5, classes // 2] = 0
+    values = LIMITS[v.dtype][1] - distances
+    return [values.astype(v.dtype.element.dtype).reshape(shape)]
+
+
+def _scaled(rng: np.random.Generator, v: Values) -> Quantization:
+    low, high = LIMITS[v.dtype]
+    scale = number(v.nats) / (_LEVELS * number(v.beta))
+    return one_scale(scale, int(rng.integers(low, high + 1)))
+
+
+@layer_grid(
+    "Softmax.Op/", differing=SHARES, input_shape=_shape, input_values=_rows,
+    input_quantization=_scaled, classes=(1, 2, 3, 16, 17, 37, 64, 100, 197, 400, 511),
+    nats=("0_2", "1", "3_4", "9", "40", "300"), beta=("1", "0_125"), rank=(2, 3, 4),
+)  # fmt: skip
+def _softmax(net: Net, v: Values) -> int:
+    """``nats``: between the exponents of the least value and the largest."""
+    result = Quantization((1 / 256,), (LIMITS[v.dtype][0],))
+    return function(net, "SOFTMAX", (net.x,), result, options.softmax(number(v.beta)))

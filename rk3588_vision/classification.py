@@ -12,9 +12,8 @@ from delegate.errors import ModelError, UsageError
 from delegate.host.delegation import plural
 from delegate.options import Options
 from rk3588_vision.class_ranking import Ranked, class_count, embedded_labels, rank, read_labels
-from rk3588_vision.images import ImageInput
+from rk3588_vision.images import ImageInput, Picture, as_image
 from rk3588_vision.kind import Kind, advice, kind_of
-from rk3588_vision.picture_input import Picture, as_image
 from rk3588_vision.placement import LABEL_IMAGE, Placement, Preparation, place
 from rk3588_vision.session import CORES, Arrays, Session
 

@@ -1,4 +1,4 @@
-"""Image files, and pixels as the numbers of a model's input tensor.
+"""Image files and all else that counts as a picture, and pixels as the numbers of a model's input.
 
 Takes a picture in a common format and the runtime's description of the input; gives an array of the
 input's type, NHWC or, where the input's channels come first, NCHW. Refuses files that are no image,
@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -206,3 +206,47 @@ def find_images(folder: Path) -> list[Path]:
     if not found:
         raise UsageError(f"{folder}: holds no image files ({', '.join(IMAGE_SUFFIXES)})")
     return found
+
+
+Picture: TypeAlias = "str | Path | Image | npt.NDArray[Any]"
+"""A file's path, a PIL picture, or uint8 pixels [h, w, 3] in RGB or [h, w] in grey, of any size."""
+
+
+def as_image(picture: Picture) -> Image:
+    """Return ``picture`` for Pillow. Raises UsageError for what is no picture, DelegateError
+    without Pillow.
+    """
+    if isinstance(picture, str | Path):
+        return open_image(Path(picture))
+    if isinstance(picture, np.ndarray):
+        return _from_array(picture)
+    if hasattr(picture, "resize") and hasattr(picture, "convert"):
+        return picture
+    raise UsageError(
+        f"{type(picture).__name__} is no picture: give a path, a PIL picture, or a NumPy array"
+    )
+
+
+def _from_array(pixels: npt.NDArray[Any]) -> Image:
+    try:
+        from PIL.Image import fromarray
+    except ImportError:
+        raise DelegateError("pictures need Pillow: pip install rk3588-delegate[cli]") from None
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[:, :, 0]
+    is_image = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)
+    if not is_image or pixels.size == 0:
+        raise UsageError(
+            f"an array of shape {list(pixels.shape)} is no picture: give [height, width, 3] in RGB "
+            "or [height, width] in grey; of RGBA pixels[:, :, :3]"
+        )
+    if pixels.dtype != np.uint8:
+        raise UsageError(f"pixels of type {pixels.dtype}: give uint8, from 0 to 255")
+    return fromarray(np.ascontiguousarray(pixels))
+
+
+def detached(picture: Picture) -> Picture:
+    """Return a copy of an array, which its owner may write again (a camera's buffer); others as
+    they are.
+    """
+    return picture.copy() if isinstance(picture, np.ndarray) else picture

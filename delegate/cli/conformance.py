@@ -20,8 +20,7 @@ from delegate.host.library import library_path
 from delegate.options import Options
 from delegate.progress import progress
 from rk3588_conformance.gtest_filter import MAX_RANDOM_SEED, Filter, Shard, sampled, shuffled
-from rk3588_conformance.gtest_output import Console, print_list
-from rk3588_conformance.gtest_report import parse_output, write_report
+from rk3588_conformance.gtest_report import Console, parse_output, print_list, write_report
 from rk3588_conformance.outcome import Outcome, Status
 
 # ../shared/models beside a source tree.

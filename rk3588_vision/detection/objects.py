@@ -24,7 +24,7 @@ from rk3588_vision.detection.detector import (
     Thresholds,
 )
 from rk3588_vision.detection.recognise import DECODERS
-from rk3588_vision.picture_input import Picture, as_image
+from rk3588_vision.images import Picture, as_image
 from rk3588_vision.placement import Placement
 from rk3588_vision.session import CORES, Arrays, Session
 
