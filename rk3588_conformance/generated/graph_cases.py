@@ -53,17 +53,18 @@ def judge(seed: int, seconds: float = SECONDS, options: Options = NO_OPTIONS) ->
 
 
 def judge_mixed(seed: int, seconds: float = SECONDS, options: Options = NO_OPTIONS) -> Outcome:
-    graph = graphs.mixed_graph(seed)
-    made = graphs.inferences(graph, seed)
-    check = lambda: judge_model(graph.content, made, options=options)  # noqa: E731
-    return _judged(seed, graph, made, check, seconds)
+    return _judged_once(seed, graphs.mixed_graph(seed), seconds, options)
 
 
 def judge_fused(seed: int, seconds: float = SECONDS, options: Options = NO_OPTIONS) -> Outcome:
     """Judge with ``numerics=auto``."""
-    graph = graphs.fused_graph(seed)
-    made, auto = graphs.inferences(graph, seed), {**options, "numerics": "auto"}
-    check = lambda: judge_model(graph.content, made, options=auto)  # noqa: E731
+    auto = {**options, "numerics": "auto"}
+    return _judged_once(seed, graphs.fused_graph(seed), seconds, auto)
+
+
+def _judged_once(seed: int, graph: RandomGraph, seconds: float, options: Options) -> Outcome:
+    made = graphs.inferences(graph, seed)
+    check = lambda: judge_model(graph.content, made, options=options)  # noqa: E731
     return _judged(seed, graph, made, check, seconds)
 
 

@@ -95,7 +95,9 @@ def judge_model(
     counts: collections.Counter[str] = collections.Counter(models=1, nodes=len(graph.nodes))
     is_auto = options.get("numerics") == "auto"
     layers = _layers(model, options) if is_auto else []
-    shown = exposed_model(model, _results(graph, layers) if is_auto else None)
+    # The results of all layers: the tensors that do not vanish.
+    results_of = [t for layer in layers for t in graph.node(layer.nodes[-1]).outputs]
+    shown = exposed_model(model, results_of if is_auto else None)
     joined = _joined(layers)
     if is_auto and _joined(_layers(shown, options)) != joined:
         counts["models_that_outputs_change"] += 1
@@ -203,13 +205,9 @@ class _Judge:
             cut = cut_model(written, shapes | {t: value.shape for t, value in known.items()})
             self._apart = cut, Run(cut.content, is_delegated=False)
         cut, run = self._apart
-        return run.run({clone: self._value(known, tensor) for tensor, clone in cut.inputs})
-
-    def _value(self, known: Mapping[int, Array], tensor: int) -> Array:
-        if tensor in known:
-            return known[tensor]
-        found = self.graph.tensor(tensor)
-        return np.zeros(found.shape, found.dtype.name.lower())
+        unknown = (t for t in map(self.graph.tensor, dict(cut.inputs)) if t.index not in known)
+        values = {t.index: np.zeros(t.shape, t.dtype.name.lower()) for t in unknown} | {**known}
+        return run.run({clone: values[tensor] for tensor, clone in cut.inputs})
 
     def with_what_vanishes(self, feeds: Mapping[int, Array], known: dict[int, Array]) -> Any:
         """Return what is ``known`` with the tensors inside of joined layers."""
@@ -274,11 +272,6 @@ def _joined(layers: Sequence[Layer]) -> dict[int, int]:
             last = layer.nodes[-1]
             most[last] = max(most.get(last, 0), layer.difference.most_lsb)
     return most
-
-
-def _results(graph: Graph, layers: Sequence[Layer]) -> list[int]:
-    """Return the results of all layers: the tensors that do not vanish."""
-    return [t for layer in layers for t in graph.node(layer.nodes[-1]).outputs]
 
 
 def as_written(model: bytes, graph: Graph, feeds: Mapping[int, Array]) -> bytes:
@@ -358,25 +351,16 @@ def tolerance(graph: Graph, node: int, once: Sequence[str] = ()) -> int:
     if found.op == "PRELU" and _count(graph.tensor(found.inputs[1]).constant) == 1:
         return 0
     if found.op == "RESIZE_BILINEAR":
-        return int(any(_drifts(*sizes) for sizes in _resized(graph, node)))
+        aligned = int(found.known_options(ResizeBilinearOptions).align_corners)
+        before, after = (graph.tensor(t).shape[1:3] for t in (found.inputs[0], found.outputs[0]))
+        ratios = ((a - aligned, b - aligned) for a, b in zip(before, after, strict=True) if b > 1)
+        # The kernels round the step from a row to the next where it is no multiple of 2^-10.
+        return int(any(a > 0 and (a << 10) % b > 0 for a, b in ratios))
     if found.op in OF_TWO_VALUES:
         operands = {t for t in operands if _count(graph.tensor(t).constant) != 1}
         if len(operands) == 1 and all(graph.tensor(t).constant is None for t in operands):
             return 0
     return 1 if found.op in once else TOLERANCE.get(found.op, 0)
-
-
-def _resized(graph: Graph, node: int) -> Iterable[tuple[int, int]]:
-    """Return rows before and behind a resizing, and columns, of which the ratio counts."""
-    found = graph.node(node)
-    aligned = int(found.known_options(ResizeBilinearOptions).align_corners)
-    before, after = (graph.tensor(t).shape[1:3] for t in (found.inputs[0], found.outputs[0]))
-    return ((a - aligned, b - aligned) for a, b in zip(before, after, strict=True) if b > 1)
-
-
-def _drifts(before: int, after: int) -> bool:
-    """Return whether the kernels round the step from a row to the next: no multiple of 2^-10."""
-    return before > 0 and (before << 10) % after > 0
 
 
 def _count(constant: Array | None) -> int:

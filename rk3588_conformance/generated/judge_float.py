@@ -20,7 +20,7 @@ they are 0.
 from __future__ import annotations
 
 import collections
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -55,19 +55,21 @@ def judge_float(model: bytes, inferences: Sequence[Mapping[int, Array]]) -> dict
     cut = cut_model(model)
     apart = Run(cut.content, is_delegated=True, options=OPTIONS)
     alone = Run(cut.content, is_delegated=False)
-    elsewhere = _behind(graph, ours.rejected ^ exposed.rejected)
+    moved = (t for node in ours.rejected ^ exposed.rejected for t in graph.node(node).outputs)
+    elsewhere = _following(graph, moved)
     counts: collections.Counter[str] = collections.Counter(
         float_models=1, float_nodes=len(graph.nodes), float_nodes_delegated=ours.delegated_nodes
     )
     for number, feeds in enumerate(inferences):
         where = f"float, inference {number}"
         results, values = ours.run(feeds), exposed.run(feeds)
-        beyond = _beyond_range(graph, {**feeds, **values})
+        known = {**feeds, **values}
+        is_finite = {t: np.isfinite(v.astype(np.float64)).all() for t, v in known.items()}
+        beyond = _following(graph, (t for t in known if not is_finite[t]))
         for tensor, result in results.items():
             is_same = _is_near if tensor in elsewhere else _is_same
             if tensor not in beyond and not is_same(result, values[tensor]):
                 raise BrokenContractError(f"{where}: output {tensor} is another if others are too")
-        known = {**feeds, **values}
         given = {clone: known[tensor] for tensor, clone in cut.inputs}
         again, expected = apart.run(given), alone.run(given)
         for node, tensor in cut.outputs:
@@ -100,20 +102,11 @@ def judge_float(model: bytes, inferences: Sequence[Mapping[int, Array]]) -> dict
     return dict(counts)
 
 
-def _beyond_range(graph: Graph, values: Mapping[int, Array]) -> set[int]:
-    """Tensors that are not finite, and all that follows from them."""
-    beyond = {t for t, value in values.items() if not np.isfinite(value.astype(np.float64)).all()}
+def _following(graph: Graph, tensors: Iterable[int]) -> set[int]:
+    """Return ``tensors``, and all that follows from them."""
+    found = set(tensors)
     for node in graph.nodes:
-        if beyond.intersection(node.inputs):
-            beyond.update(node.outputs)
-    return beyond
-
-
-def _behind(graph: Graph, nodes: Collection[int]) -> set[int]:
-    """Return what ``nodes`` give, and all that follows from it."""
-    found: set[int] = set()
-    for node in graph.nodes:
-        if node.index in nodes or found.intersection(node.inputs):
+        if found.intersection(node.inputs):
             found.update(node.outputs)
     return found
 

@@ -110,16 +110,16 @@ def scale_by(value: Array, mantissa: Array | int, exponent: Array | int) -> Arra
     exponent = np.asarray(exponent, np.int64)
     product = (value << np.maximum(exponent, 0)) * np.asarray(mantissa, np.int64)
     nudge = np.where(product >= 0, 1 << 30, 1 - (1 << 30))
-    high = _divide_towards_zero(product + nudge, 31)
-    shift = np.maximum(-exponent, 0)
-    mask = (np.int64(1) << shift) - 1
-    remainder = high & mask
-    return np.asarray((high >> shift) + (remainder > (mask >> 1) + (high < 0)))
+    nudged = product + nudge
+    # Towards zero: the sign bit adds the divisor less 1.
+    high = (nudged + ((nudged >> 63) & ((1 << 31) - 1))) >> 31
+    return shifted(high, np.maximum(-exponent, 0))
 
 
-def _divide_towards_zero(value: Array, bits: int) -> Array:
-    """Return int64 ``value`` divided by 2^``bits``; the sign bit adds the divisor less 1."""
-    return np.asarray((value + ((value >> 63) & ((1 << bits) - 1))) >> bits)
+def shifted(value: Array, bits: Array | int) -> Array:
+    """Return ``value`` divided by 2^``bits``, ties away from zero."""
+    mask = (np.int64(1) << np.asarray(bits)) - 1
+    return np.asarray((value >> bits) + ((value & mask) > (mask >> 1) + (value < 0)))
 
 
 def quantization(tensor: Tensor) -> Quantization:

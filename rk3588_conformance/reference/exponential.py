@@ -12,7 +12,13 @@ import math
 import numpy as np
 
 from delegate.ops.softmax import SoftmaxOptions
-from rk3588_conformance.reference.arithmetic import Array, Call, quantize_multiplier, scale_by
+from rk3588_conformance.reference.arithmetic import (
+    Array,
+    Call,
+    quantize_multiplier,
+    scale_by,
+    shifted,
+)
 
 _ONE = (1 << 31) - 1
 _QUARTER_BITS = 24
@@ -39,9 +45,9 @@ def softmax(call: Call) -> Array:
     counts = distances >= -math.floor((31 << 26) / (1 << left))
     scaled = scale_by(np.where(counts, distances, 0), mantissa, left)
     exponentials = np.where(counts, _exponential(scaled), 0)
-    sums = _shifted(exponentials, _SUM_BITS).sum(axis=-1, keepdims=True)
+    sums = shifted(exponentials, _SUM_BITS).sum(axis=-1, keepdims=True)
     inverse, over = _reciprocal(sums)
-    shares = _shifted(_product(inverse, exponentials), over + 31 - 8)
+    shares = shifted(_product(inverse, exponentials), over + 31 - 8)
     return np.minimum(shares, 255) + call.result.zero_point
 
 
@@ -53,12 +59,6 @@ def has_too_many_classes(call: Call) -> bool:
 def _product(a: Array, b: Array | int) -> Array:
     """Return a product of fractions, rounded to the nearest."""
     return scale_by(a, b, 0)
-
-
-def _shifted(value: Array, bits: Array | int) -> Array:
-    """Return ``value`` divided by 2^``bits``, ties away from zero."""
-    mask = (np.int64(1) << np.asarray(bits)) - 1
-    return np.asarray((value >> bits) + ((value & mask) > (mask >> 1) + (value < 0)))
 
 
 def _exponential(distances: Array) -> Array:
@@ -78,7 +78,7 @@ def _series(rest: Array) -> Array:
     x = rest + _EIGHTH
     square = _product(x, x)
     cube, fourth = _product(square, x), _product(square, square)
-    terms = _shifted(_product(_shifted(fourth, 2) + cube, _THIRD) + square, 1)
+    terms = shifted(_product(shifted(fourth, 2) + cube, _THIRD) + square, 1)
     return _EXP_OF_EIGHTH + _product(x + terms, _EXP_OF_EIGHTH)
 
 

@@ -138,7 +138,7 @@ def test_the_kernel_is_as_near_to_float64_as_the_proof_takes_it_to_be() -> None:
         counts = -distances >= -np.floor((31 << 26) / 2.0**left)
         scaled = scale_by(np.where(counts, -distances, 0), mantissa, left)
         exponentials = np.where(counts, exponential._exponential(scaled), 0)
-        sums = exponential._shifted(exponentials, 12).sum(axis=-1, keepdims=True)
+        sums = exponential.shifted(exponentials, 12).sum(axis=-1, keepdims=True)
         inverse, over = exponential._reciprocal(sums)
         found = inverse * exponentials * 2.0 ** -(31.0 + 23 + over)
         real = shares(-distances, step)
