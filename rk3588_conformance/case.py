@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.model.graph import Graph
-from rk3588_conformance.reference import has_reference, is_undefined
+from rk3588_conformance.reference import is_undefined, of
 from rk3588_conformance.tolerance import NONE
 
 
@@ -21,7 +21,7 @@ def concerns(graph: Graph, index: int) -> bool:
     kernel defines what it gives.
     """
     node = graph.node(index)
-    return has_reference(node.op) and not is_undefined(replace(graph, nodes=(node,)))
+    return of(node.op) is not None and not is_undefined(replace(graph, nodes=(node,)))
 
 
 Build = Callable[[np.random.Generator], bytes]
@@ -61,18 +61,14 @@ class Case:
 
 
 class Family(Protocol):
-    """A set of cases that share a gtest suite and a test: ``prefix`` is "Suite.Test/"."""
+    """A set of cases that share a gtest suite and a test: ``prefix`` is "Suite.Test/". A parameter
+    follows it; ``case`` raises KeyError for one that is not in the family.
+    """
 
     @property
     def prefix(self) -> str: ...
-
-    def parameters(self) -> Iterator[str]:
-        """Yield what follows the prefix, one per case, in the order of the list."""
-        ...
-
-    def case(self, parameter: str) -> Case:
-        """The case of one parameter. Raises KeyError for a name that is not in the family."""
-        ...
+    def parameters(self) -> Iterator[str]: ...
+    def case(self, parameter: str) -> Case: ...
 
 
 def generator_of(name: str) -> np.random.Generator:

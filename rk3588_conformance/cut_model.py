@@ -18,13 +18,15 @@ from delegate.model.tflite_schema import MODEL, ModelSlot, OperatorSlot, SubGrap
 
 @dataclass(frozen=True)
 class CutModel:
-    """``inputs``: (tensor of the whole model, its clone here) in the order of the file's inputs.
-    ``outputs``: (operator, tensor), numbers of the whole model.
+    """``inputs``: (tensor of the whole model, its clone here) in the order of the file's inputs;
+    ``readers``: the operators that read them. ``outputs``: (operator, tensor). Numbers are those of
+    the whole model.
     """
 
     content: bytes
     inputs: tuple[tuple[int, int], ...]
     outputs: tuple[tuple[int, int], ...]
+    readers: tuple[int, ...]
 
 
 def parse(content: bytes) -> TableValue:
@@ -53,6 +55,7 @@ def cut_model(
     shown = changing | set(graph.integers(SubGraphSlot.OUTPUTS))
     inputs: list[tuple[int, int]] = []
     outputs: list[tuple[int, int]] = []
+    readers: list[int] = []
     for number, operator in enumerate(operators):
         clones: dict[int, int] = {}
         read = operator.integers(OperatorSlot.INPUTS)
@@ -64,6 +67,7 @@ def cut_model(
             clones[tensor] = len(tensors)
             tensors.append(clone)
         inputs += clones.items()
+        readers += [number] * len(clones)
         operator.set_integers(OperatorSlot.INPUTS, [clones.get(t, t) for t in read])
         outputs += (
             (number, tensor)
@@ -73,7 +77,7 @@ def cut_model(
     graph.set_integers(SubGraphSlot.INPUTS, [clone for _, clone in inputs])
     graph.set_integers(SubGraphSlot.OUTPUTS, [tensor for _, tensor in outputs])
     root.fields.pop(ModelSlot.SIGNATURE_DEFS, None)
-    return CutModel(write_file(root, b"TFL3"), tuple(inputs), tuple(outputs))
+    return CutModel(write_file(root, b"TFL3"), tuple(inputs), tuple(outputs), tuple(readers))
 
 
 def exposed_model(content: bytes, tensors: Collection[int] | None = None) -> bytes:

@@ -115,9 +115,8 @@ def _tables(cut: CutModel, graph: Graph) -> dict[int, Array]:
     found = {index: operand for index, operand in operands.items() if operand is not None}
     if not found:
         return {}
-    clones = _clones(cut, graph)
     inputs: dict[int, Array] = {}
-    for (index, tensor), clone in clones.items():
+    for index, (tensor, clone) in zip(cut.readers, cut.inputs, strict=True):
         given = graph.tensor(tensor)
         kind = given.dtype.name.lower()
         if index in found:
@@ -131,18 +130,6 @@ def _tables(cut: CutModel, graph: Graph) -> dict[int, Array]:
         for (index, _), values in zip(cut.outputs, results, strict=True)
         if index in found
     }
-
-
-def _clones(cut: CutModel, graph: Graph) -> dict[tuple[int, int], int]:
-    """The clone that a node (its index) reads in place of a tensor."""
-    given = iter(cut.inputs)
-    inner = {tensor for tensor, _ in cut.inputs}
-    found = {}
-    for node in graph.nodes:
-        for _ in inner.intersection(node.inputs):
-            tensor, clone = next(given)
-            found[node.index, tensor] = clone
-    return found
 
 
 def _single_value(graph: Graph, node: Node) -> int | None:

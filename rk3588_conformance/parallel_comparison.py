@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from delegate.errors import DelegateError
@@ -22,24 +22,13 @@ Source = Callable[[Details], Sample]
 Done = Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Setup:
-    path: Path
-    options: dict[str, str]
-    per_op: bool
-    reference_kernels: bool
+def _comparer(path: Path, options: dict[str, str], **how: bool) -> Comparer:
+    return Comparer(path, Options.from_mapping(options), **how)
 
-    def comparer(self) -> Comparer:
-        return Comparer(
-            self.path,
-            Options.from_mapping(self.options),
-            per_op=self.per_op,
-            reference_kernels=self.reference_kernels,
-        )
 
-    def work(self) -> Callable[[Source], Comparison]:
-        comparer = self.comparer()
-        return lambda source: comparer.compare_one(source(comparer.inputs))
+def _work(make: Callable[[], Comparer]) -> Callable[[Source], Comparison]:
+    comparer = make()
+    return lambda source: comparer.compare_one(source(comparer.inputs))
 
 
 def compare_in_processes(
@@ -59,11 +48,12 @@ def compare_in_processes(
     """
     if per_op or reference_kernels:
         require_reference_kernels(path)
-    setup = _Setup(path, options.to_strings(), per_op, reference_kernels)
+    how = {"per_op": per_op, "reference_kernels": reference_kernels}
+    make = partial(_comparer, path, options.to_strings(), **how)
     total = Comparison()
     # The parent loads the model too: bad models and options fail here, before a process starts.
     if min(jobs, len(sources)) <= 1:
-        comparer = setup.comparer()
+        comparer = make()
         for source in sources:
             total.merge(comparer.compare_one(source(comparer.inputs)))
             done()
@@ -71,7 +61,7 @@ def compare_in_processes(
     from delegate.host.delegated import DelegatedModel
 
     delegated = DelegatedModel.load(path, options).delegation.delegated_nodes
-    results = in_order(spread(setup.work, sources, min(jobs, len(sources))))
+    results = in_order(spread(partial(_work, make), sources, min(jobs, len(sources))))
     with contextlib.closing(results):
         for result in results:
             if isinstance(result, Failure):

@@ -77,11 +77,13 @@ REFERENCES = {
 
 
 _NONE: Mapping[str, Reference] = MappingProxyType({})
+_OTHER = Reference(lambda call: call.value())
+"""The facts of operators without a reference."""
 
 
-def has_reference(op: str) -> bool:
-    """Return whether there is a reference for an operator."""
-    return op in REFERENCES
+def of(op: str) -> Reference | None:
+    """The reference of an operator, if there is one."""
+    return REFERENCES.get(op)
 
 
 def supports(graph: Graph, others: Mapping[str, Reference] = _NONE) -> bool:
@@ -95,32 +97,18 @@ def supports(graph: Graph, others: Mapping[str, Reference] = _NONE) -> bool:
     )
 
 
-def steps_together(op: str) -> bool:
-    """Return whether all elements of a row of such a result may be a step off at once."""
-    return op in REFERENCES and REFERENCES[op].steps_together
-
-
 def is_undefined(graph: Graph) -> bool:
     """Return whether a reference kernel does not define what a node of ``graph`` gives."""
-    return any(
-        REFERENCES[node.op].is_undefined(Call(graph, node, {}))
-        for node in graph.nodes
-        if node.op in REFERENCES
-    )
+    known = ((node, of(node.op)) for node in graph.nodes)
+    return any(one and one.is_undefined(Call(graph, node, {})) for node, one in known)
 
 
 def carries_errors(node: Node) -> bool:
-    """Return whether results are as far off as the operands together, each in units of the
-    result.
-    """
-    return node.op in REFERENCES and REFERENCES[node.op].carries_errors
+    return (of(node.op) or _OTHER).carries_errors
 
 
 def selects(node: Node) -> bool:
-    """Return whether results are values of the operands, perhaps clamped, or constants around
-    them.
-    """
-    return node.op in REFERENCES and REFERENCES[node.op].selects
+    return (of(node.op) or _OTHER).selects
 
 
 def macs(graph: Graph) -> int:

@@ -20,11 +20,10 @@ from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
-from delegate.ops.shared.convolution import ConvolutionOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.reference.arithmetic import Call
 from rk3588_conformance.reference.selecting import reduce_max
-from rk3588_conformance.reference.windows import pooled, resized, scattered, taps, windows
+from rk3588_conformance.reference.windows import pooled, resized, scattered, tap_sum, windows
 
 Array = npt.NDArray[Any]
 Terms = tuple[Array, Array, int] | tuple[Array, Array, int, Array]
@@ -111,26 +110,14 @@ def _convolution(call: Call) -> Terms:
     _, kh, kw, covered = weights.shape
     parts = x.shape[3] // covered
     results = [
-        _taps_sum(options, lanes, filters.transpose(1, 2, 3, 0), np.matmul)
+        [
+            tap_sum(options, *pair, np.matmul)
+            for pair in _factors(lanes, filters.transpose(1, 2, 3, 0))
+        ]
         for lanes, filters in zip(np.split(x, parts, 3), np.split(weights, parts), strict=True)
     ]
     sums = [np.concatenate(parts, axis=-1) for parts in zip(*results, strict=True)]
     return _sum(sums, _bias(call), kh * kw * -(-x.shape[3] // _PRODUCTS))
-
-
-def _taps_sum(
-    options: ConvolutionOptions, x: Array, weights: Array, product: Callable[[Array, Array], Array]
-) -> list[Array]:
-    """``product`` of what each tap sees and its ``weights``, rows and columns first, summed: of
-    ``_factors``.
-    """
-    kh, kw = weights.shape[:2]
-    found = []
-    for features, factors in _factors(x, weights):
-        _, tap = taps(options, features, kh, kw)
-        total = sum(product(tap(i, j), factors[i, j]) for i in range(kh) for j in range(kw))
-        found.append(np.asarray(total))
-    return found
 
 
 def _depthwise(call: Call) -> Terms:
@@ -138,7 +125,7 @@ def _depthwise(call: Call) -> Terms:
     options, x, weights = call.options(DepthwiseOptions), call.value(), call.value(1)[0]
     kh, kw, _ = weights.shape
     wide = np.repeat(x, options.depth_multiplier, axis=3)
-    sums = _taps_sum(options, wide, weights, np.multiply)
+    sums = [tap_sum(options, *pair, np.multiply) for pair in _factors(wide, weights)]
     # A multiplier makes a dense convolution of it.
     groups = kh * kw * (1 if options.depth_multiplier == 1 else -(-x.shape[3] // _PRODUCTS))
     return _sum(sums, _bias(call), groups)

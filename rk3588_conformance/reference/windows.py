@@ -27,10 +27,10 @@ def geometry(
     return output, max((output - 1) * stride + reach - size, 0) // 2
 
 
-def taps(
+def _taps(
     options: ConvolutionOptions, features: Array, kh: int, kw: int
-) -> tuple[tuple[int, int], Callable[[int, int], Array]]:
-    """Output height and width, and the input that a kernel position meets in every output pixel."""
+) -> Callable[[int, int], Array]:
+    """The input that a kernel position meets in every output pixel."""
     n, h, w, channels = features.shape
     scheme = options.padding
     rows, top = geometry(h, kh, options.stride_h, scheme, options.dilation_h)
@@ -48,7 +48,17 @@ def taps(
             x0 : x0 + (columns - 1) * options.stride_w + 1 : options.stride_w,
         ]
 
-    return (rows, columns), tap
+    return tap
+
+
+def tap_sum(
+    options: ConvolutionOptions, x: Array, weights: Array, product: Callable[[Array, Array], Array]
+) -> Array:
+    """``product`` of what each tap sees and its ``weights``, rows and columns first, summed."""
+    kh, kw = weights.shape[:2]
+    tap = _taps(options, x, kh, kw)
+    total = sum(product(tap(i, j), weights[i, j]) for i in range(kh) for j in range(kw))
+    return np.asarray(total)
 
 
 def windows(x: Array, size: Sequence[int], strides: Sequence[int]) -> Array:

@@ -33,16 +33,12 @@ class OutputTensor:
         """Read an entry of ``get_output_details()``."""
         dtype = np.dtype(details["dtype"])
         scale, zero_point = details["quantization"]
-        shape = tuple(int(d) for d in details["shape"])
+        name, shape = str(details["name"]), tuple(int(d) for d in details["shape"])
         if not np.issubdtype(dtype, np.integer) or not scale:
-            return cls(str(details["name"]), shape, None, None)
+            return cls(name, shape, None, None)
         limits = np.iinfo(dtype)
-        return cls(
-            str(details["name"]),
-            shape,
-            float(scale) * (int(limits.min) - zero_point),
-            float(scale) * (int(limits.max) - zero_point),
-        )
+        ends = (float(scale) * (int(end) - zero_point) for end in (limits.min, limits.max))
+        return cls(name, shape, *ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +65,21 @@ class Rows:
 
 
 class Head(Protocol):
-    """Decodes the outputs of one family of detectors."""
+    """Decodes the outputs of one family of detectors: their real values to candidates, in pixels of
+    the model's input. ``name``: what ``--decoder`` takes; ``preparation``: what models with this
+    head are trained with; ``needs_suppression``: one object may come as several boxes; ``classes``:
+    how many it tells apart, None where the outputs do not say.
+    """
 
     @property
-    def name(self) -> str:
-        """Return the name that ``--decoder`` takes."""
-        ...
-
+    def name(self) -> str: ...
     @property
-    def preparation(self) -> Preparation:
-        """Return the preparation that models with this head are trained with."""
-        ...
-
+    def preparation(self) -> Preparation: ...
     @property
-    def needs_suppression(self) -> bool:
-        """Return whether one object may come as several boxes."""
-        ...
-
+    def needs_suppression(self) -> bool: ...
     @property
-    def classes(self) -> int | None:
-        """Return how many classes it tells apart; None where the outputs do not say."""
-        ...
-
-    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
-        """Real values of all outputs to candidates, in pixels of the model's input."""
-        ...
+    def classes(self) -> int | None: ...
+    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections: ...
 
 
 @dataclass(frozen=True, slots=True)

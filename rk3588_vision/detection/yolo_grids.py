@@ -67,74 +67,49 @@ YOLOV5_ANCHORS: Anchors = (
 _STRETCHED = Preparation(Fit.STRETCH, 0.0, 255.0)
 
 ANCHOR_FAMILIES = (
-    AnchorFamily(
-        "yolov5-grids", "YOLOv5 of COCO", 3, YOLOV5_ANCHORS, YOLO_PREPARATION, is_v5=True
-    ),
+    AnchorFamily("yolov5-grids", "YOLOv5 of COCO", 3, YOLOV5_ANCHORS, YOLO_PREPARATION, is_v5=True),
     # "anchors" in cfg/deploy/yolov7.yaml of its authors' repository (WongKinYiu/yolov7).
     AnchorFamily(
-        "yolov7-grids",
-        "YOLOv7 of COCO",
-        3,
+        "yolov7-grids", "YOLOv7 of COCO", 3,
         (
-            (12, 16), (19, 36), (40, 28),
-            (36, 75), (76, 55), (72, 146),
-            (142, 110), (192, 243), (459, 401),
+            (12, 16), (19, 36), (40, 28), (36, 75), (76, 55), (72, 146), (142, 110), (192, 243),
+            (459, 401),
         ),
-        YOLO_PREPARATION,
-        is_v5=True,
+        YOLO_PREPARATION, is_v5=True,
     ),
     # "anchors" in yolo-fastest-1.1.cfg of its authors' repository (dog-qiuqiu/Yolo-Fastest,
     # ModelZoo/yolo-fastest-1.1_coco).
     AnchorFamily(
-        "yolo-fastest",
-        "Yolo-Fastest 1.1 of COCO",
-        2,
+        "yolo-fastest", "Yolo-Fastest 1.1 of COCO", 2,
         ((12, 18), (37, 49), (52, 132), (115, 73), (119, 199), (242, 238)),
-        DARKNET_PREPARATION,
-        published_for=320,
+        DARKNET_PREPARATION, published_for=320,
     ),
     # Its person detector on COCO, for 160 x 160 (HimaxSmartSensing/Yolo-Fastest): anchor2 and
     # anchor1 of COCO_DATASET in the maker's example (HimaxWiseEyePlus/WE_I_Plus_User_Examples,
     # HIMAX_Yolo_Fastest_Person_Detection_Example/yolo_fastest/main_functions.cc).
     AnchorFamily(
-        "yolo-fastest-person",
-        "Himax's person detector by Yolo-Fastest",
-        2,
+        "yolo-fastest-person", "Himax's person detector by Yolo-Fastest", 2,
         ((4, 9), (10, 25), (23, 49), (32, 93), (62, 106), (113, 132)),
-        DARKNET_PREPARATION,
-        published_for=160,
+        DARKNET_PREPARATION, published_for=160,
     ),
     # "anchors" in yolov3-tiny.cfg of pjreddie/darknet, for 416 x 416.
     AnchorFamily(
-        "yolov3-tiny",
-        "YOLOv3-tiny of COCO",
-        2,
-        ((10, 14), (23, 27), (37, 58), (81, 82), (135, 169), (344, 319)),
-        DARKNET_PREPARATION,
+        "yolov3-tiny", "YOLOv3-tiny of COCO", 2,
+        ((10, 14), (23, 27), (37, 58), (81, 82), (135, 169), (344, 319)), DARKNET_PREPARATION,
     ),
     # "yolo_anchors" of st_yoloxn and st_yolo_lc_v1 in STMicroelectronics/stm32ai-modelzoo, shares
     # of the input.
     AnchorFamily(
-        "st-yolox",
-        "STMicroelectronics' st_yolo_x",
-        3,
-        ((0.5, 0.5), (0.07, 0.25), (0.23, 0.7)),
-        _STRETCHED,
-        published_for=1,
-        softmax=True,
-        repeats=True,
+        "st-yolox", "STMicroelectronics' st_yolo_x", 3, ((0.5, 0.5), (0.07, 0.25), (0.23, 0.7)),
+        _STRETCHED, published_for=1, softmax=True, repeats=True,
     ),
     AnchorFamily(
-        "st-yolo-lc",
-        "STMicroelectronics' st_yolo_lc",
-        1,
+        "st-yolo-lc", "STMicroelectronics' st_yolo_lc", 1,
         (
             (0.0252, 0.06), (0.0772, 0.1829), (0.1696, 0.4167), (0.3339, 0.6559),
             (0.7226, 0.7348),
         ),
-        _STRETCHED,
-        published_for=1,
-        softmax=True,
+        _STRETCHED, published_for=1, softmax=True,
     ),
 )  # fmt: skip
 

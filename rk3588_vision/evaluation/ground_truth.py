@@ -19,6 +19,7 @@ from delegate.errors import UsageError
 from delegate.model.files import read_text
 
 _SHOWN = 200  # characters of what a parser says
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 _CLASS = re.compile(r"[0-9]{1,9}")
 _CLASS_IN_NAME = re.compile(rf"^({_CLASS.pattern})[_.-]")
 
@@ -124,14 +125,7 @@ def _read_coco(images: Sequence[Path], path: Path) -> dict[str, Objects]:
     text = read_text(path, "file")
     try:
         found = _coco_boxes(json.loads(text))
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
+    except _MALFORMED as error:
         detail = " ".join(str(error).split())
         raise UsageError(
             f"{path}: not a COCO annotation file: {type(error).__name__}: {detail[:_SHOWN]}"

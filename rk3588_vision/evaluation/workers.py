@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,9 @@ def run_here(model: Path, spec: Spec, paths: Sequence[Path]) -> Iterator[Record]
         yield evaluator.evaluate(path.name, read_picture(path))
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    model: Path
-    spec: Spec
-
-    def __call__(self) -> Callable[[tuple[str, bytes]], Record]:
-        evaluator = Evaluator(self.model, self.spec)
-        return lambda item: evaluator.evaluate(*item)
+def _work(model: Path, spec: Spec) -> Callable[[tuple[str, bytes]], Record]:
+    evaluator = Evaluator(model, spec)
+    return lambda item: evaluator.evaluate(*item)
 
 
 def run_in_processes(model: Path, spec: Spec, paths: Sequence[Path], jobs: int) -> Iterator[Record]:
@@ -46,7 +41,8 @@ def run_in_processes(model: Path, spec: Spec, paths: Sequence[Path], jobs: int) 
     for _ in range(_ATTEMPTS):
         items = ((path.name, read_picture(path)) for path in left)
         lost: list[Path] = []
-        with contextlib.closing(spread(_Work(model, spec), items, min(jobs, len(left)))) as results:
+        work = partial(_work, model, spec)
+        with contextlib.closing(spread(work, items, min(jobs, len(left)))) as results:
             for number, result in results:
                 if not isinstance(result, Failure):
                     in_vain = 0

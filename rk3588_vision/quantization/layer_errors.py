@@ -156,7 +156,10 @@ def compare_layers(
             agreed += int(best[0] == best[1])
             for pair in (*pairs, *outputs):
                 values = _real(given.tensor(pair.given), graph.tensor(pair.given))
-                pair.distance.add(*_limited(pair, wanted.tensor(pair.wanted), values))
+                compared = [wanted.tensor(pair.wanted), values]
+                if pair.limits is not None:
+                    compared = [np.clip(tensor, *pair.limits) for tensor in compared]
+                pair.distance.add(*compared)
             done()
     by_tensor = {p.wanted: p for p in pairs}
     layers = [
@@ -193,10 +196,6 @@ def _real(values: npt.NDArray[Any], tensor: Tensor) -> npt.NDArray[np.float32]:
         return real
     zero_point, scale = tensor.quantization.zero_point, tensor.quantization.scale
     return (real - np.float32(zero_point)) * np.float32(scale)
-
-
-def _limited(pair: Pair, *tensors: npt.NDArray[Any]) -> Sequence[npt.NDArray[Any]]:
-    return tensors if pair.limits is None else [np.clip(t, *pair.limits) for t in tensors]
 
 
 def _is_comparable(tensor: Tensor) -> bool:
@@ -269,10 +268,6 @@ def _layer(
         name=given.tensor(pair.given).name,
         distance=pair.distance,
         inputs_db=min((s.snr_db for s in sources), default=math.inf),
-        adds=_difference(pair.distance.noise_share, brought),
+        adds=0.0 if math.isinf(brought) else max(pair.distance.noise_share - brought, 0.0),
         is_float=given.tensor(pair.given).dtype is DType.FLOAT32,
     )
-
-
-def _difference(share: float, brought: float) -> float:
-    return 0.0 if math.isinf(brought) else max(share - brought, 0.0)
