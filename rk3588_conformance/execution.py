@@ -92,7 +92,9 @@ def run_case(name: str, models: Path | None, options: Options) -> Outcome:
         if case.build is None and case.path is None:
             text = "no file of that name among the public models (--models)"
             return _skipped(case, text, skips.FILE_ABSENT)
-        outcome = _run(prepare(name, models), options)
+        if case.outside is not None:
+            options = replace(options, float="fp16", origins={**options.origins, "float": "option"})
+        outcome = _Judge(prepare(name, models), options).outcome()
     except Exception as error:
         is_told = isinstance(error, DelegateError)
         text = str(error) if is_told else traceback.format_exc().rstrip()
@@ -106,13 +108,9 @@ def _skipped(case: Case, text: str, rule: str) -> Outcome:
 
 def _facts(case: Case, delegation: Delegation | CompileResult) -> Outcome:
     """A success so far."""
-    return Outcome(
-        case.name,
-        case.label,
-        Status.OK,
-        delegated_nodes=delegation.delegated_nodes,
-        total_nodes=delegation.total_nodes,
-    )
+    delegated, total = delegation.delegated_nodes, delegation.total_nodes
+    facts = Outcome(case.name, case.label, Status.OK)
+    return replace(facts, delegated_nodes=delegated, total_nodes=total)
 
 
 def _verdict(facts: Outcome, broken: list[str], rejected: list[Rejection]) -> Outcome:
@@ -124,85 +122,176 @@ def _verdict(facts: Outcome, broken: list[str], rejected: list[Rejection]) -> Ou
     return facts
 
 
-def _run(prepared: Prepared, options: Options) -> Outcome:
-    case = prepared.case
-    graph = prepared.graph
-    if case.path is not None and not any(concerns(graph, node.index) for node in graph.nodes):
-        return _skipped(case, "none of the suite's operators", skips.OTHER_OPERATORS)
-    if not case.runs_on_cpu:
-        return _check_refusal(prepared, options)
-    if case.per_operator:
-        return _compare_operators(prepared, options)
-    if case.outside is not None:
-        options = replace(options, float="fp16", origins={**options.origins, "float": "option"})
-    try:
-        interpreter, delegation = _load(prepared.model, options, prepared.graph)
-    except ModelError as error:
-        if not _known_skips(options):
-            raise
-        return _skipped(case, str(error), skips.RUNTIME_REFUSES)
-    rejected = _judged_rejections(prepared, delegation, options)
-    facts = _facts(case, delegation)
-    if case.rejected_by or (rejected and not delegation.delegated_nodes):
-        return _judge_rejections(facts, case, rejected, options)
-    if not delegation.delegated_nodes:
-        return _verdict(facts, ["nothing was delegated, and no reason"], [])
-    ours, submits = _invoke(interpreter, prepared.inputs)
-    if case.outside is not None:
-        return _judge_floats(facts, prepared, delegation, ours)
-    facts = replace(facts, submits=submits, rules=_rules(rejected))
-    return _judge_integers(facts, prepared, delegation, ours, options, rejected)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judge:
+    """Runs and judges one case with ``options``."""
 
+    prepared: Prepared
+    options: Options
 
-def _judge_integers(
-    facts: Outcome,
-    prepared: Prepared,
-    delegation: Delegation,
-    ours: list[Array],
-    options: Options,
-    rejected: list[Rejection],
-) -> Outcome:
-    """Judge by steps: the largest distance to the oracle, how many differ, and what was
-    delegated.
-    """
-    oracle, theirs = expected(prepared)
-    tally = Tally()
-    for mine, other in zip(ours, theirs, strict=True):
-        tally.add(mine, other)
-    facts = _compared(facts, oracle, tally)
-    broken = []
-    if facts.max_abs_diff > MAX_ABS_DIFF:
-        broken += _blame(prepared, options, ours, theirs, facts.max_abs_diff, delegation)
-    share = prepared.case.differing
-    if operators.inexact_tensors(prepared.graph):
-        share = max(share, share_of(chosen_chip(options).name, options.numerics))
-    differing, most = tally.elements - tally.equal, most_differing(share, tally.elements)
-    if differing > most:  # results of several operators in one task differ as the task says, too
-        joined = operators.joined_layers(prepared.model, options)
-        told = max((one.difference.share for one in joined if one.difference), default=0.0)
-        # Of equal operands all results differ alike: as many count as there are distinct ones.
-        distinct = max(np.unique(other).size for other in theirs) if told else tally.elements
-        most = most_differing(share + told, distinct) * tally.elements // distinct
-    if differing > most:
-        broken.append(f"{differing} of {tally.elements} elements differ; at most {most} may")
-    broken += _submits_broken(facts, delegation)
-    if prepared.case.build is not None:
-        is_whole = delegation.delegated_nodes == delegation.total_nodes
-        if not is_whole and not _known_skips(options):
-            broken += map(_sentence, delegation.rejections)
-        if is_whole or not rejected:
-            broken += _not_one_partition(delegation)
-    return _verdict(facts, broken, rejected)
+    @property
+    def case(self) -> Case:
+        return self.prepared.case
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        return skips.known_skips(chosen_chip(self.options).name, self.options.numerics)
+
+    @property
+    def share(self) -> float:
+        """The share that may differ of operators whose results are rounded once."""
+        return share_of(chosen_chip(self.options).name, self.options.numerics)
+
+    def outcome(self) -> Outcome:
+        case, graph = self.case, self.prepared.graph
+        if case.path is not None and not any(concerns(graph, node.index) for node in graph.nodes):
+            return _skipped(case, "none of the suite's operators", skips.OTHER_OPERATORS)
+        if not case.runs_on_cpu:
+            return self._refusal()
+        if case.per_operator:
+            return self._by_operators()
+        try:
+            interpreter, delegation = _load(self.prepared.model, self.options, graph)
+        except ModelError as error:
+            if not self.known:
+                raise
+            return _skipped(case, str(error), skips.RUNTIME_REFUSES)
+        rejected = self._rejections(delegation)
+        facts = _facts(case, delegation)
+        if case.rejected_by or (rejected and not delegation.delegated_nodes):
+            return self._of_rejections(facts, rejected)
+        if not delegation.delegated_nodes:
+            return _verdict(facts, ["nothing was delegated, and no reason"], [])
+        ours, submits = _invoke(interpreter, self.prepared.inputs)
+        if case.outside is not None:  # by the bound of a float model
+            broken = case.outside(graph, self.prepared.inputs, ours)
+            broken += [*map(_sentence, delegation.rejections), *_not_one_partition(delegation)]
+            return _verdict(replace(facts, oracle=Oracle.NUMPY), broken, [])
+        facts = replace(facts, submits=submits, rules=_rules(rejected))
+        return self._integers(facts, delegation, ours, rejected)
+
+    def _integers(
+        self, facts: Outcome, delegation: Delegation, ours: list[Array], rejected: list[Rejection]
+    ) -> Outcome:
+        """Judge by steps: the largest distance to the oracle, how many differ, and what was
+        delegated.
+        """
+        oracle, theirs = expected(self.prepared)
+        tally, model = Tally(), self.prepared.model
+        for mine, other in zip(ours, theirs, strict=True):
+            tally.add(mine, other)
+        facts = _compared(facts, oracle, tally)
+        broken = self._blame(ours, theirs, facts.max_abs_diff, delegation)
+        share = self.case.differing
+        if operators.inexact_tensors(self.prepared.graph):
+            share = max(share, self.share)
+        differing, most = tally.elements - tally.equal, most_differing(share, tally.elements)
+        if differing > most:  # results of a task of several operators differ as it says, too
+            joined = operators.joined_layers(model, self.options)
+            told = max((one.difference.share for one in joined if one.difference), default=0.0)
+            # Of equal operands all results differ alike: as many count as there are distinct ones.
+            distinct = max(np.unique(other).size for other in theirs) if told else tally.elements
+            most = most_differing(share + told, distinct) * tally.elements // distinct
+        if differing > most:
+            broken.append(f"{differing} of {tally.elements} elements differ; at most {most} may")
+        broken += _submits_broken(facts, delegation)
+        if self.case.build is not None:
+            is_whole = delegation.delegated_nodes == delegation.total_nodes
+            if not is_whole and not self.known:
+                broken += map(_sentence, delegation.rejections)
+            if is_whole or not rejected:
+                broken += _not_one_partition(delegation)
+        return _verdict(facts, broken, rejected)
+
+    def _blame(
+        self, ours: list[Array], theirs: list[Array], worst: int, delegation: Delegation
+    ) -> list[str]:
+        """Say what is wrong with outputs that are off by ``worst``: nothing, if each operator is
+        within its tolerance, operators that are computed together within theirs, and all add up to
+        no more.
+        """
+        if worst <= MAX_ABS_DIFF:
+            return []
+        model, graph, inputs = self.prepared.model, self.prepared.graph, self.prepared.inputs
+        broken = []
+        if len(graph.nodes) > 1 and worst <= operators.most_off(model, graph):
+            joined = operators.joined_layers(model, self.options)
+            shown = operators.inexact_tensors(graph) - operators.hidden(graph, joined)
+            exposed = exposed_model(model, sorted(shown))
+            interpreter, inner = _load(exposed, self.options, graph)
+            found, _ = _invoke(interpreter, inputs)
+            places = [int(details["index"]) for details in interpreter.get_output_details()]
+            values = {**inputs, **dict(zip(places, found, strict=True))}
+            broken = operators.operators_off(model, graph, values, joined)
+            if {r.node for r in inner.rejections} != {r.node for r in delegation.rejections}:
+                broken.append("other nodes are delegated when inner tensors are outputs")
+            for index, mine in zip(graph.outputs, ours, strict=True):
+                if not np.array_equal(mine, values[index]):
+                    broken.append(f"output {index} is another when inner tensors are outputs")
+            if not broken:
+                return []
+        return [f"off by {worst}: {first_difference(ours, theirs)}", *broken]
+
+    def _by_operators(self) -> Outcome:
+        """A whole model: every delegated node alone, and one submit per partition."""
+        assert self.case.path is not None, "whole models are files"
+        try:
+            find_runtime().interpreter(self.case.path, reference_kernels=True)
+        except ModelError as error:
+            return _skipped(self.case, str(error), skips.RUNTIME_REFUSES)
+        comparer = Comparer(self.case.path, self.options, per_op=True)
+        sample = [self.prepared.inputs[details["index"]] for details in comparer.inputs]
+        result = comparer.compare_one(sample)
+        delegation = comparer.model.delegation
+        rejected = self._rejections(delegation)
+        facts = _compared(_facts(self.case, delegation), Oracle.TFLITE, result.ops_total())
+        submits = comparer.model.submits_per_invoke or 0
+        facts = replace(facts, submits=submits, rules=_rules(rejected))
+        broken = result.violations(self.share) + _submits_broken(facts, delegation)
+        return _verdict(facts, broken, rejected)
+
+    def _refusal(self) -> Outcome:
+        """Check the compiler's own answer for a model that TensorFlow Lite does not run."""
+        from delegate.compile.compiler import compile_model
+
+        result = compile_model(self.prepared.graph, self.options)
+        return self._of_rejections(_facts(self.case, result), list(result.rejections))
+
+    def _rejections(self, delegation: Delegation) -> list[Rejection]:
+        """Return the rejections of the operators that the suite is about; where a chip knows less,
+        of all that the suite made, and of models of which nothing is left.
+        """
+        is_all = self.case.build is not None or not delegation.delegated_nodes
+        if self.known and is_all:
+            return list(delegation.rejections)
+        # A model is judged by what of it runs.
+        accepted: Mapping[str, str] = {} if is_all else skips.OF_EXACT
+        return [
+            rejection
+            for rejection in delegation.rejections
+            if rejection.rule not in accepted and concerns(self.prepared.graph, rejection.node)
+        ]
+
+    def _of_rejections(self, facts: Outcome, rejections: list[Rejection]) -> Outcome:
+        """A skip with the rule; of a case that must be rejected: a success by one of its rules, or
+        a skip where the chip rejects more.
+        """
+        facts, known = replace(facts, rules=_rules(rejections)), self.known
+        is_of_chip = bool(rejections) and all(r.rule in known for r in rejections)
+        if not self.case.rejected_by or is_of_chip:
+            return replace(facts, status=Status.SKIPPED, message=_sentences(rejections))
+        wanted = " or ".join(self.case.rejected_by)
+        if not rejections:
+            return _verdict(facts, [f"delegated, but must be rejected by {wanted}"], [])
+        wrong = [r for r in rejections if r.rule not in (*self.case.rejected_by, *known)]
+        return _verdict(
+            facts, [f"{_sentence(r)} (must be rejected by {wanted})" for r in wrong[:1]], []
+        )
 
 
 def _compared(facts: Outcome, oracle: Oracle, tally: Tally) -> Outcome:
-    return replace(
-        facts,
-        oracle=oracle,
-        max_abs_diff=int(tally.max_abs_diff),
-        equal=tally.equal,
-        elements=tally.elements,
-    )
+    worst, equal = int(tally.max_abs_diff), tally.equal
+    return replace(facts, oracle=oracle, max_abs_diff=worst, equal=equal, elements=tally.elements)
 
 
 def _submits_broken(facts: Outcome, delegation: Delegation) -> list[str]:
@@ -213,119 +302,6 @@ def _submits_broken(facts: Outcome, delegation: Delegation) -> list[str]:
 def _not_one_partition(delegation: Delegation) -> list[str]:
     count = delegation.partitions
     return [] if count == 1 else [f"{count} partitions instead of 1"]
-
-
-def _judge_floats(
-    facts: Outcome, prepared: Prepared, delegation: Delegation, ours: list[Array]
-) -> Outcome:
-    """Judge by the bound of a float model."""
-    assert prepared.case.outside is not None
-    broken = prepared.case.outside(prepared.graph, prepared.inputs, ours)
-    broken += [*map(_sentence, delegation.rejections), *_not_one_partition(delegation)]
-    return _verdict(replace(facts, oracle=Oracle.NUMPY), broken, [])
-
-
-def _blame(
-    prepared: Prepared,
-    options: Options,
-    ours: list[Array],
-    theirs: list[Array],
-    worst: int,
-    delegation: Delegation,
-) -> list[str]:
-    """Say what is wrong with outputs that are off by ``worst``: nothing, if each operator is within
-    its tolerance, operators that are computed together within theirs, and all add up to no more.
-    """
-    model, graph = prepared.model, prepared.graph
-    broken = []
-    if len(graph.nodes) > 1 and worst <= operators.most_off(model, graph):
-        joined = operators.joined_layers(model, options)
-        exposed = exposed_model(
-            model, sorted(operators.inexact_tensors(graph) - operators.hidden(graph, joined))
-        )
-        interpreter, inner = _load(exposed, options, graph)
-        found, _ = _invoke(interpreter, prepared.inputs)
-        places = [int(details["index"]) for details in interpreter.get_output_details()]
-        values = {**prepared.inputs, **dict(zip(places, found, strict=True))}
-        broken = operators.operators_off(model, graph, values, joined)
-        if {r.node for r in inner.rejections} != {r.node for r in delegation.rejections}:
-            broken.append("other nodes are delegated when inner tensors are outputs")
-        for index, mine in zip(graph.outputs, ours, strict=True):
-            if not np.array_equal(mine, values[index]):
-                broken.append(f"output {index} is another when inner tensors are outputs")
-        if not broken:
-            return []
-    return [f"off by {worst}: {first_difference(ours, theirs)}", *broken]
-
-
-def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
-    """A whole model: every delegated node alone, and one submit per partition."""
-    case = prepared.case
-    assert case.path is not None, "whole models are files"
-    try:
-        find_runtime().interpreter(case.path, reference_kernels=True)
-    except ModelError as error:
-        return _skipped(case, str(error), skips.RUNTIME_REFUSES)
-    comparer = Comparer(case.path, options, per_op=True)
-    sample = [prepared.inputs[details["index"]] for details in comparer.inputs]
-    result = comparer.compare_one(sample)
-    delegation = comparer.model.delegation
-    rejected = _judged_rejections(prepared, delegation, options)
-    facts = _compared(_facts(case, delegation), Oracle.TFLITE, result.ops_total())
-    submits = comparer.model.submits_per_invoke or 0
-    facts = replace(facts, submits=submits, rules=_rules(rejected))
-    broken = result.violations(share_of(chosen_chip(options).name, options.numerics))
-    return _verdict(facts, broken + _submits_broken(facts, delegation), rejected)
-
-
-def _check_refusal(prepared: Prepared, options: Options) -> Outcome:
-    """Check the compiler's own answer for a model that TensorFlow Lite does not run."""
-    from delegate.compile.compiler import compile_model
-
-    result = compile_model(prepared.graph, options)
-    facts = _facts(prepared.case, result)
-    return _judge_rejections(facts, prepared.case, list(result.rejections), options)
-
-
-def _known_skips(options: Options) -> Mapping[str, str]:
-    return skips.known_skips(chosen_chip(options).name, options.numerics)
-
-
-def _judged_rejections(
-    prepared: Prepared, delegation: Delegation, options: Options
-) -> list[Rejection]:
-    """Return the rejections of the operators that the suite is about; where a chip knows less, of
-    all that the suite made, and of models of which nothing is left.
-    """
-    is_all = prepared.case.build is not None or not delegation.delegated_nodes
-    if _known_skips(options) and is_all:
-        return list(delegation.rejections)
-    # A model is judged by what of it runs.
-    accepted: Mapping[str, str] = {} if is_all else skips.OF_EXACT
-    return [
-        rejection
-        for rejection in delegation.rejections
-        if rejection.rule not in accepted and concerns(prepared.graph, rejection.node)
-    ]
-
-
-def _judge_rejections(
-    facts: Outcome, case: Case, rejections: list[Rejection], options: Options
-) -> Outcome:
-    """A skip with the rule; of a case that must be rejected: a success by one of its rules, or a
-    skip where the chip rejects more.
-    """
-    known = _known_skips(options)
-    is_of_chip = bool(rejections) and all(r.rule in known for r in rejections)
-    if not case.rejected_by or is_of_chip:
-        message = _sentences(rejections)
-        return replace(facts, status=Status.SKIPPED, rules=_rules(rejections), message=message)
-    wanted = " or ".join(case.rejected_by)
-    if not rejections:
-        return _verdict(facts, [f"delegated, but must be rejected by {wanted}"], [])
-    wrong = [r for r in rejections if r.rule not in (*case.rejected_by, *known)]
-    broken = [f"{_sentence(r)} (must be rejected by {wanted})" for r in wrong[:1]]
-    return _verdict(replace(facts, rules=_rules(rejections)), broken, [])
 
 
 def _rules(rejections: list[Rejection]) -> tuple[str, ...]:
