@@ -70,11 +70,9 @@ class ModelBuilder:
         is_variable: bool = False,
     ) -> int:
         """A tensor without content. Shapes are TFLite's (NHWC)."""
-        how: dict[str, Any] = {
-            "shape_signature": tuple(shape_signature),
-            "is_variable": is_variable,
-        }
-        return self._add(tables.TensorSpec(name, tuple(shape), dtype, quantization, **how))
+        given = tables.TensorSpec(name, tuple(shape), dtype, quantization, is_variable=is_variable)
+        given.shape_signature = tuple(shape_signature)
+        return self._add(given)
 
     def input(
         self,
@@ -115,11 +113,9 @@ class ModelBuilder:
         little = values.astype(values.dtype.newbyteorder("<"), copy=False)
         buffer = len(self._buffers)
         content = np.ascontiguousarray(little).tobytes()
+        self._buffers.append(None if is_external else content)
         if is_external:
-            self._buffers.append(None)
             self._external[buffer] = content
-        else:
-            self._buffers.append(content)
         kind = dtype if dtype is not None else _DTYPES[values.dtype]
         dims = tuple(values.shape if shape is None else shape)
         how: dict[str, Any] = {"buffer": buffer, "is_sparse": is_sparse, "sparsity": sparsity}
@@ -167,12 +163,8 @@ class ModelBuilder:
         others.
         """
         first = self.spec(operands[0])
-        result = self.tensor(
-            name,
-            first.shape if shape is None else shape,
-            dtype or first.dtype,
-            quantization or first.quantization,
-        )
+        kind, scaling = dtype or first.dtype, quantization or first.quantization
+        result = self.tensor(name, first.shape if shape is None else shape, kind, scaling)
         constants = [
             self.constant(f"{name}/{what}", np.array(values, np.int32))
             for what, values in numbers.items()

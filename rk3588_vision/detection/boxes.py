@@ -82,13 +82,11 @@ def onto_image(found: Detections, placement: Placement) -> Detections:
     """Detections in pixels of the input as detections in pixels of the picture, none empty."""
     boxes = placement.to_image(found.boxes)
     visible = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
-    moved = replace(
-        found,
-        boxes=boxes,
-        points=None if found.points is None else placement.points_to_image(found.points),
-        outlines=None if found.outlines is None else placement.points_to_image(found.outlines),
+    points, outlines = (
+        None if places is None else placement.points_to_image(places)
+        for places in (found.points, found.outlines)
     )
-    return moved.take(visible)
+    return replace(found, boxes=boxes, points=points, outlines=outlines).take(visible)
 
 
 def from_centres(centres: Floats) -> Floats:
@@ -193,13 +191,8 @@ def _clip(subject: Floats, window: Floats) -> Floats:
                 kept.append(point)
             if (side >= 0) != (sides[following] >= 0):
                 share = side / (side - sides[following])
-                there = corners[following]
-                kept.append(
-                    (
-                        point[0] + share * (there[0] - point[0]),
-                        point[1] + share * (there[1] - point[1]),
-                    )
-                )
+                (x, y), (u, v) = point, corners[following]
+                kept.append((x + share * (u - x), y + share * (v - y)))
         corners = kept
         if not corners:
             break

@@ -96,18 +96,13 @@ def _candidates(outputs: Outputs) -> Iterator[Candidate]:
 
 
 def _post_processed(outputs: Outputs) -> Iterator[Candidate]:
-    graph = outputs.graph
-    for node in graph.nodes:
-        if node.custom_name != POST_PROCESS or len(node.outputs) < 4:
-            continue
-        try:
-            order = [graph.outputs.index(tensor) for tensor in node.outputs[:4]]
-        except ValueError:
-            return
-        places = (order[0], order[1], order[2], order[3])
-        head = PostProcessedHead(outputs.input_h, outputs.input_w, places)
+    shown = outputs.graph.outputs
+    found = (n.outputs[:4] for n in outputs.graph.nodes if n.custom_name == POST_PROCESS)
+    made = next((tensors for tensors in found if len(tensors) == 4), None)
+    if made is not None and set(made) <= set(shown):
+        order = tuple(map(shown.index, made))
+        head = PostProcessedHead(outputs.input_h, outputs.input_w, order)
         yield Candidate(head, f"the outputs of {POST_PROCESS}", USUAL)
-        return
 
 
 def _raw_ssd(outputs: Outputs) -> Iterator[Candidate]:

@@ -29,7 +29,7 @@ class PostProcessedHead:
 
     input_h: int
     input_w: int
-    order: tuple[int, int, int, int]
+    order: tuple[int, ...]
     name: str = "ssd"
     preparation: Preparation = LABEL_IMAGE
     needs_suppression: bool = False
