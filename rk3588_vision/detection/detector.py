@@ -14,8 +14,7 @@ from delegate.model.tensor_details import tensor_details
 from delegate.model.tflite_reader import read_graph
 from rk3588_vision.detection.boxes import Detections, onto_image, suppress
 from rk3588_vision.detection.candidate import Hints
-from rk3588_vision.detection.head import Head, OutputTensor, real_outputs
-from rk3588_vision.detection.masks import MaskedHead
+from rk3588_vision.detection.head import Head, MaskedHead, OutputTensor, real_outputs
 from rk3588_vision.detection.recognise import UnknownHeadError, recognise
 from rk3588_vision.images import ImageInput
 from rk3588_vision.kind import advice, kind_of

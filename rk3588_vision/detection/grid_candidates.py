@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from delegate.host.delegation import plural
 from rk3588_vision.detection.candidate import PARTS_FIT, Candidate, Outputs, class_score
-from rk3588_vision.detection.head import Head, OutputTensor, Rows
-from rk3588_vision.detection.masks import MASK_WEIGHTS
+from rk3588_vision.detection.head import MASK_WEIGHTS, Head, OutputTensor, Rows
 from rk3588_vision.detection.yolo_grids import (
     ANCHOR_FAMILIES,
     DFL_BINS,

@@ -1,4 +1,10 @@
-"""MediaPipe's models that look at one hand, or at one person who fills the picture."""
+"""MediaPipe's detectors of faces, palms and people, boxes with key points around fixed anchors; and
+its models that look at one hand, or at one person who fills the picture.
+
+The anchors are those of MediaPipe's SsdAnchorsCalculator with the options of its published graphs
+(face_detection_short_range, face_detection_full_range, palm_detection, pose_detection): all of
+size 1, at the centres of the cells of some grids, several per cell.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +14,91 @@ from typing import ClassVar
 
 import numpy as np
 
-from rk3588_vision.detection.boxes import Detections, Floats, around
+from rk3588_vision.detection.boxes import (
+    Detections,
+    Floats,
+    around,
+    best_classes,
+    cells,
+    from_centres,
+)
 from rk3588_vision.detection.head import OutputTensor, as_probability, sigmoid
 from rk3588_vision.detection.segmentation import SegmentationHead
 from rk3588_vision.placement import Fit, Preparation
+
+BOX_VALUES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BlazeModel:
+    """A published detector: its input's side, the (stride, anchors per cell) of its grids, its key
+    points, and what its graph normalises pixels to.
+    """
+
+    what: str
+    side: int
+    grids: tuple[tuple[int, int], ...]
+    points: int
+    mean: float
+    std: float
+
+    @property
+    def anchors(self) -> int:
+        """Return how many anchors it has."""
+        return sum((self.side // stride) ** 2 * each for stride, each in self.grids)
+
+
+MODELS = (
+    BlazeModel("faces, short range", 128, ((8, 2), (16, 6)), 6, 127.5, 127.5),
+    BlazeModel("faces, full range", 192, ((4, 1),), 6, 127.5, 127.5),
+    BlazeModel("people", 224, ((8, 2), (16, 2), (32, 6)), 4, 127.5, 127.5),
+    BlazeModel("palms", 192, ((8, 2), (16, 6)), 7, 0.0, 255.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BlazeHead:
+    """Boxes and points [1, n, 4 + 2 k] with scores [1, n, 1], in one tensor each or, finest grid
+    first, in one each per grid. ``boxes`` and ``scores``: their places among the outputs.
+    """
+
+    name: ClassVar[str] = "blazeface"
+    needs_suppression: ClassVar[bool] = True
+    classes: ClassVar[int] = 1
+
+    model: BlazeModel
+    boxes: tuple[int, ...]
+    scores: tuple[int, ...]
+    score_outputs: tuple[OutputTensor, ...]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Return the one class that the model finds: a face, a palm or a person."""
+        what = self.model.what.partition(",")[0]
+        return ("person" if what == "people" else what.removesuffix("s"),)
+
+    @property
+    def preparation(self) -> Preparation:
+        return Preparation(Fit.LETTERBOX, self.model.mean, self.model.std, border=0)
+
+    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
+        rows = np.concatenate([outputs[i][0] for i in self.boxes])
+        likely = [
+            as_probability(outputs[i][0], output)
+            for i, output in zip(self.scores, self.score_outputs, strict=True)
+        ]
+        side = self.model.side
+        centres = np.concatenate(
+            [
+                np.repeat((cells((stride,), side, side)[0] + 0.5) * stride, each, axis=0)
+                for stride, each in self.model.grids
+            ]
+        )
+        boxes = np.concatenate([rows[:, :2] + centres, rows[:, 2:4]], axis=1)
+        places = rows[:, BOX_VALUES:].reshape(len(rows), -1, 2) + centres[:, np.newaxis]
+        points = np.concatenate([places, np.ones((*places.shape[:2], 1))], axis=2)
+        return best_classes(from_centres(boxes), np.concatenate(likely), threshold, points=points)
+
 
 HAND_POINTS = 21
 """The wrist, and four points of each finger from the thumb on."""

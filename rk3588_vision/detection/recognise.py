@@ -13,11 +13,18 @@ from collections.abc import Iterator, Sequence
 
 from delegate.errors import ModelError, UsageError
 from delegate.model.graph import Graph
-from rk3588_vision.detection.blazeface import BOX_VALUES, MODELS, BlazeHead
 from rk3588_vision.detection.candidate import USUAL, Candidate, Hints, Outputs, class_score
 from rk3588_vision.detection.grid_candidates import grid_candidates
 from rk3588_vision.detection.head import Head, OutputTensor
-from rk3588_vision.detection.mediapipe import LANDMARKS, SELFIE_SIZES, LandmarkHead, SelfieHead
+from rk3588_vision.detection.mediapipe import (
+    BOX_VALUES,
+    LANDMARKS,
+    MODELS,
+    SELFIE_SIZES,
+    BlazeHead,
+    LandmarkHead,
+    SelfieHead,
+)
 from rk3588_vision.detection.pose import pose_candidates
 from rk3588_vision.detection.row_candidates import row_candidates, split_candidates
 from rk3588_vision.detection.segmentation import segmentation_candidates

@@ -20,8 +20,7 @@ from rk3588_vision.detection.candidate import (
     boundaries,
     class_score,
 )
-from rk3588_vision.detection.head import Rows
-from rk3588_vision.detection.masks import MASK_WEIGHTS, prototypes_in
+from rk3588_vision.detection.head import MASK_WEIGHTS, Rows, prototypes_in
 from rk3588_vision.detection.yolo_rows import (
     POINT_VALUES,
     EndToEndHead,

@@ -14,8 +14,7 @@ import numpy as np
 from rk3588_vision.class_ranking import softmax
 from rk3588_vision.detection.boxes import Detections, Floats
 from rk3588_vision.detection.candidate import USUAL, Candidate, Outputs, class_score
-from rk3588_vision.detection.head import PROBABILITY_TOLERANCE, sigmoid
-from rk3588_vision.detection.masks import MaskedHead
+from rk3588_vision.detection.head import PROBABILITY_TOLERANCE, MaskedHead, sigmoid
 from rk3588_vision.images import FLOAT_MEAN, FLOAT_STD
 from rk3588_vision.placement import Fit, Preparation
 

@@ -14,8 +14,15 @@ import numpy as np
 
 from rk3588_vision.class_ranking import softmax
 from rk3588_vision.detection.boxes import Detections, Floats, best_classes, cells, from_centres
-from rk3588_vision.detection.head import Anchors, OutputTensor, Rows, as_probability, sigmoid
-from rk3588_vision.detection.masks import MaskedHead, prototype_logits
+from rk3588_vision.detection.head import (
+    Anchors,
+    MaskedHead,
+    OutputTensor,
+    Rows,
+    as_probability,
+    prototype_logits,
+    sigmoid,
+)
 from rk3588_vision.detection.yolo_rows import (
     DARKNET_PREPARATION,
     YOLO_PREPARATION,

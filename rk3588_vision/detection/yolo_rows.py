@@ -22,8 +22,13 @@ from rk3588_vision.detection.boxes import (
     outlines_of,
 )
 from rk3588_vision.detection.candidate import COCO_POINTS
-from rk3588_vision.detection.head import OutputTensor, Rows, as_probability
-from rk3588_vision.detection.masks import MaskedHead, prototype_logits
+from rk3588_vision.detection.head import (
+    MaskedHead,
+    OutputTensor,
+    Rows,
+    as_probability,
+    prototype_logits,
+)
 from rk3588_vision.placement import Fit, Preparation
 
 YOLO_PREPARATION = Preparation(Fit.LETTERBOX, 0.0, 255.0)

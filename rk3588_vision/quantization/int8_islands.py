@@ -18,7 +18,7 @@ from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
-from rk3588_vision.quantization.model_tables import drop_unused_tensors, new_buffer, open_tables
+from rk3588_vision.quantization.float_model import drop_unused_tensors, new_buffer, open_tables
 
 _STEPS = 127
 

@@ -20,9 +20,8 @@ import numpy as np
 from delegate.errors import DelegateError
 from delegate.host.runtimes import one_line
 from delegate.model.graph import Graph
-from rk3588_vision.quantization.float_model import FloatModel
+from rk3588_vision.quantization.float_model import FloatModel, bearing_fp16
 from rk3588_vision.quantization.int8_islands import with_int8_islands
-from rk3588_vision.quantization.model_tables import bearing_fp16
 from rk3588_vision.quantization.ranges import Range, weight_bounds
 
 INSTALL = (

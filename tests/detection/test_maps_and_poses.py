@@ -18,8 +18,7 @@ from rk3588_vision.classification import Classifier
 from rk3588_vision.detection.boxes import Detections, onto_image, suppress
 from rk3588_vision.detection.candidate import Hints
 from rk3588_vision.detection.detector import DetectorPlan
-from rk3588_vision.detection.head import Head, OutputTensor
-from rk3588_vision.detection.masks import MaskedHead
+from rk3588_vision.detection.head import Head, MaskedHead, OutputTensor
 from rk3588_vision.detection.objects import Detector, known_names
 from rk3588_vision.detection.recognise import recognise
 from rk3588_vision.detection.segmentation import PASCAL

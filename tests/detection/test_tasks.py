@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 from delegate.model.graph import Graph
-from rk3588_vision.detection.blazeface import MODELS as BLAZE_MODELS
-from rk3588_vision.detection.blazeface import BlazeHead
 from rk3588_vision.detection.boxes import (
     Detections,
     Mask,
@@ -24,8 +22,9 @@ from rk3588_vision.detection.boxes import (
 )
 from rk3588_vision.detection.candidate import Hints
 from rk3588_vision.detection.coco_results import COCO_CATEGORIES, coco_results, run_lengths
-from rk3588_vision.detection.head import OutputTensor
-from rk3588_vision.detection.masks import MASK_WEIGHTS
+from rk3588_vision.detection.head import MASK_WEIGHTS, OutputTensor
+from rk3588_vision.detection.mediapipe import MODELS as BLAZE_MODELS
+from rk3588_vision.detection.mediapipe import BlazeHead
 from rk3588_vision.detection.objects import FoundObject
 from rk3588_vision.detection.recognise import recognise
 from rk3588_vision.detection.yolo_rows import RowsHead
