@@ -115,8 +115,7 @@ def test_a_resized_map_beside_an_earlier_one(before, tmp_path):
     given = builder.spec(large).quantization
     early = function(builder, "QUANTIZE", (early,), given)
     whole = concatenation(builder, [large, early], 3)
-    builder.output(conv(builder, rng, whole, 24, Window(1, 1)))
-    check_results(builder.build(), tmp_path, most_off=3)
+    check_results(builder.build(conv(builder, rng, whole, 24, Window(1, 1))), tmp_path, most_off=3)
 
 
 def test_repeating_takes_few_tasks():
@@ -160,5 +159,4 @@ def test_squeeze_and_excite(channels, size, tmp_path):
     builder.operator("LOGISTIC", (weighed,), (gate,))
     product = builder.tensor("product", (1, *size, channels), DType.INT8, scale)
     builder.operator("MUL", (wide, gate), (product,), of(MulOptions(Activation.NONE)))
-    builder.output(conv(builder, rng, product, 24, Window(1, 1)))
-    check_results(builder.build(), tmp_path)
+    check_results(builder.build(conv(builder, rng, product, 24, Window(1, 1))), tmp_path)

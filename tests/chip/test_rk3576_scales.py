@@ -94,8 +94,7 @@ def test_parts_of_a_concatenation(is_depthwise, tmp_path):
         _layer(builder, rng, x, 32, 3, 1, Activation.NONE, is_depthwise=is_depthwise)
         for _ in range(3)
     ]
-    builder.output(concatenation(builder, layers, 3))
-    _check(builder.build(), tmp_path)
+    _check(builder.build(concatenation(builder, layers, 3)), tmp_path)
 
 
 CHANNELS = 48

@@ -56,8 +56,7 @@ def test_features_of_a_pool() -> None:
     rng = np.random.default_rng(1)
     builder = ModelBuilder("pool")
     x = builder.input("x", (1, 9, 8, 5), DType.INT8, random_quantization(rng, DType.INT8))
-    builder.output(pool(builder, "MAX_POOL_2D", x, 3, 2, 1, 1))
-    name, found = counted(builder.build())
+    name, found = counted(builder.build(pool(builder, "MAX_POOL_2D", x, 3, 2, 1, 1)))
     assert name == "MAX_POOL_2D INT8"
     assert found == {"run": 1, "mac": 0, "out": 360, "in": 360, "window": 2160}
 

@@ -106,8 +106,7 @@ def weights_behind_dequantize(*, is_constant: bool) -> Graph:
     half = np.ones((32, 64), np.float16)
     w = b.constant("w", half) if is_constant else b.input("w", half.shape, DType.FLOAT16)
     real = b.result("DEQUANTIZE", (w,), "w real", dtype=DType.FLOAT32)
-    b.output(b.result("MUL", (x, real), "y", dtype=DType.FLOAT32))
-    return read_graph(b.build())
+    return read_graph(b.build(b.result("MUL", (x, real), "y", dtype=DType.FLOAT32)))
 
 
 def test_what_runs_once_is_no_part_of_every_inference() -> None:

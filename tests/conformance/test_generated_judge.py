@@ -52,5 +52,4 @@ def test_floats_have_no_steps(
     pair = [builder.input(name, (1, 4), dtype, quantization) for name in "xy"]
     total = builder.tensor("total", (1, 4), dtype, quantization)
     builder.operator("ADD", tuple(pair), (total,), AddOptions())
-    builder.output(total)
-    assert tolerance(read_graph(builder.build()), 0) == expected
+    assert tolerance(read_graph(builder.build(total)), 0) == expected

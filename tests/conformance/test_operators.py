@@ -62,8 +62,7 @@ def test_what_is_no_function_counts_as_one_step():
     x = builder.input("x", (1, 4, 4, 16), DType.INT8, Quantization((0.05,), (3,)))
     window = Window(2, 2)
     y = layers.conv(builder, np.random.default_rng(1), x, 16, window)
-    builder.output(pool(builder, "AVERAGE_POOL_2D", y, 2, 2))
-    model = builder.build()
+    model = builder.build(pool(builder, "AVERAGE_POOL_2D", y, 2, 2))
     assert most_off(model, read_graph(model)) == 1
 
 

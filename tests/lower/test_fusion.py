@@ -62,8 +62,7 @@ def function_alone(name: str, given: Arithmetic, dtype: DType) -> np.ndarray:
     assert given.output_scale is not None
     quantization = Quantization((given.output_scale,), (given.output_zero_point,))
     x = builder.input("x", (1, 16, 16, 1), dtype, quantization)
-    builder.output(FUNCTIONS[name](builder, x))
-    model = builder.build()
+    model = builder.build(FUNCTIONS[name](builder, x))
     low = LOWEST[dtype]
     values = np.arange(low, low + 256).reshape(1, 16, 16, 1)
     graph = read_graph(model)

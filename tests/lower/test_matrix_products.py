@@ -114,8 +114,7 @@ def test_products_exchange_rows_and_columns_themselves() -> None:
     output = covering(24, numbers, numbers)
     scores = computed_product(builder, heads, turned, output)
     result = moves.transpose(builder, scores, (0, 1, 3, 2))
-    builder.output(functions.function(builder, "MAXIMUM", (result, result), output))
-    model = builder.build()
+    model = builder.build(functions.function(builder, "MAXIMUM", (result, result), output))
     options = Options.from_mapping({"numerics": "exact", "deny_ops": "NONE"}, {})
     (compiled,) = compile_model(model, options).partitions
     assert [layer.nodes for layer in compiled.layers if 4 in layer.nodes] == [(4, 5)]

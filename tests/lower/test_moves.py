@@ -65,8 +65,7 @@ def test_all_values_of_uint8_parts_are_requantised_as_the_kernel_does(seed: int)
     ]
     y = builder.tensor("joined", (1, 16, 16, len(parts)), DType.UINT8, whole)
     builder.operator("CONCATENATION", tuple(parts), (y,), ConcatenationOptions(3, Activation.NONE))
-    builder.output(y)
-    graph = read_graph(builder.build())
+    graph = read_graph(builder.build(y))
     interpreter = find_runtime().interpreter(builder.build(), reference_kernels=True)
     interpreter.allocate_tensors()
     values = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
@@ -112,8 +111,7 @@ def test_what_is_free_needs_no_task() -> None:
         builder = ModelBuilder()
         shape = (1, 3, 2)
         tensors = [builder.input(f"x{n}", (*shape, n), DType.INT8, SAME) for n in parts]
-        builder.output(concatenation(builder, tensors, 3))
-        graph = read_graph(builder.build())
+        graph = read_graph(builder.build(concatenation(builder, tensors, 3)))
         assert is_free(facts_of(graph), graph.nodes[0]) is expected
 
 

@@ -252,8 +252,7 @@ def test_with_a_function_in_the_same_task(inputs: int) -> None:
         numbers = Numbers(output=SAME, per_channel=dtype is DType.INT8)
         x = b.input("x", (1, 22, 26, inputs), dtype, SAME)
         y = conv(b, rng, x, 13, SQUARE, numbers, name="first")
-        b.output(silu(b, y))
-        arrays = inputs_of(b.build())
+        arrays = inputs_of(b.build(silu(b, y)))
         result, ours = fusion_graphs.run(b.build(), AUTO, arrays, EAGER)
         assert "pairs of rows" in choices(result)[0]
         assert len(choices(result)) == 1
@@ -275,8 +274,7 @@ def test_before_an_addition(has_table: bool) -> None:
             y = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
         total = b.tensor("total", b.spec(y).shape, DType.INT8, Quantization((0.09,), (1,)))
         b.operator("ADD", (y, other), (total,), AddOptions())
-        b.output(total)
-        arrays = inputs_of(b.build())
+        arrays = inputs_of(b.build(total))
         for chip in (EAGER, DEFAULT):
             result, ours = fusion_graphs.run(b.build(), AUTO, arrays, chip)
             joined = [part.difference for part in result.partitions[0].layers if part.difference]

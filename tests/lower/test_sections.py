@@ -134,8 +134,7 @@ def test_another_chip_splits_scales_of_whole_images() -> None:
             output_scale=0.1,
             output_zero_point=-7,
         )
-        b.output(layers.conv(b, rng, x, 48, POINT, arithmetic=arithmetic))
-        arrays = inputs_of(b.build())
+        arrays = inputs_of(b.build(layers.conv(b, rng, x, 48, POINT, arithmetic=arithmetic)))
         result, ours = run(
             b.build(), Options.from_mapping({"numerics": "exact", "chip": "rk3576"}, {}), arrays
         )
@@ -165,8 +164,7 @@ def test_readers_of_whole_groups_find_them_written(kernels: int, completes: bool
         y = conv(b, rng, x, kernels, POINT, numbers, name="first")
         if reads_groups:
             y = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
-        b.output(conv(b, rng, y, 32, Window(3, 3), numbers, name="second"))
-        exact, result = is_exact(b.build())
+        exact, result = is_exact(b.build(conv(b, rng, y, 32, Window(3, 3), numbers, name="second")))
         assert exact
         assert in_sections(result)[0] is not (reads_groups and completes)
 
@@ -198,8 +196,7 @@ def test_readers_of_whole_groups_of_a_joined_tensor_find_them_written() -> None:
     y, z = (conv(b, rng, x, n, POINT, numbers, name=f"to{n}") for n in (64, 48))
     both = concatenation(b, (y, z), 3)
     table = function(b, "LOGISTIC", (both,), Quantization((1 / 256,), (-128,)))
-    b.output(conv(b, rng, table, 32, Window(3, 3), numbers, name="reader"))
-    exact, result = is_exact(b.build())
+    exact, result = is_exact(b.build(conv(b, rng, table, 32, Window(3, 3), numbers, name="reader")))
     assert exact
     assert result.delegated_nodes == result.total_nodes
     assert not any(in_sections(result))  # copies of lanes would take tasks
@@ -237,8 +234,7 @@ def test_with_an_addition_or_a_function_in_the_same_task(kernels: int, axis: int
             third = conv(b, rng, x, kernels, Window(3, 3), beside, name="third")
             total = concatenation(b, (total, third), axis)
             total = conv(b, rng, total, 32, POINT, numbers, name="reader")
-        b.output(total)
-        model = b.build()
+        model = b.build(total)
         arrays = inputs_of(model)
         result, ours = run(model, AUTO, arrays)
         layers_joined = joined(result)

@@ -153,8 +153,7 @@ def test_one_of_them_in_a_concatenation(is_last: bool) -> None:
     more = conv(b, rng, branches[0], 32, window, numbers, name="more")
     parts = (more, branches[1]) if is_last else (branches[1], more)
     whole = concatenation(b, parts, axis=3)
-    b.output(conv(b, rng, whole, 19, POINT, numbers, name="end"))
-    model = b.build()
+    model = b.build(conv(b, rng, whole, 19, POINT, numbers, name="end"))
     nodes = convolutions(model)
     assert nodes == [(0, 1), (2,), (4,)]
     assert len(compiled(model).layers) == len(nodes)

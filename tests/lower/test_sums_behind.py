@@ -202,15 +202,12 @@ def test_what_is_no_part_of_a_task() -> None:
     other = more(builder, DType.INT8, shape[:4], 0.06, "other")
     rng = np.random.default_rng(1)
     y = layers.conv(builder, rng, x, 24, layers.Window(3, 3), arithmetic=given)
-    builder.output(y)
-    builder.output(add(builder, (y, other), 0.1))
-    apart(builder.build())
+    apart(builder.build(y, add(builder, (y, other), 0.1)))
     # Nobody has run one behind a depthwise convolution: readers of surfaces go wrong there.
     builder, x = start(DType.INT8, shape[:4])
     other = more(builder, DType.INT8, shape[:4], 0.06, "other")
     y = layers.depthwise(builder, rng, x, layers.Window(3, 3), arithmetic=given)
-    builder.output(add(builder, (y, other), 0.1))
-    apart(builder.build())
+    apart(builder.build(add(builder, (y, other), 0.1)))
     # A value with itself is a function.
     builder, x = start(DType.INT8, shape[:4])
     y = layers.conv(builder, rng, x, 24, layers.Window(3, 3), arithmetic=given)
@@ -230,8 +227,7 @@ def test_chains_of_residual_blocks(channels: int) -> None:
     for _ in range(3):
         y = layers.conv(builder, rng, x, channels, layers.Window(1, 1), arithmetic=given)
         x = add(builder, (x, y), 0.09)
-    builder.output(x)
-    model = builder.build()
+    model = builder.build(x)
     arrays = inputs_of(model)
     result, ours = run(model, AUTO, arrays)
     assert len(joined(result)) == 3
@@ -251,8 +247,7 @@ def test_both_operands_are_convolutions() -> None:
     first, second = (
         layers.conv(builder, rng, x, 40, layers.Window(1, 1), arithmetic=given) for _ in range(2)
     )
-    builder.output(add(builder, (first, second), 0.1))
-    model = builder.build()
+    model = builder.build(add(builder, (first, second), 0.1))
     result, ours = run(model, AUTO, inputs_of(model))
     (layer,) = joined(result)
     assert layer.nodes == (1, 2)
@@ -274,8 +269,7 @@ def test_sums_and_summands_beside_other_parts_of_a_concatenation(
     )
     total = add(builder, (one, two), 0.06, 5)
     parts = (one, total) if is_turned else (total, one)
-    builder.output(moves.concatenation(builder, parts, axis=3))
-    model = builder.build()
+    model = builder.build(moves.concatenation(builder, parts, axis=3))
     arrays = inputs_of(model)
     result, ours = run(model, AUTO, arrays)
     assert len(joined(result)) == 1

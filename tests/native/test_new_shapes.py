@@ -107,8 +107,7 @@ def test_many_nodes_on_the_cpu_add_their_own_tensors(runtime, load, compiler, re
     x = builder.input("x", (1, 4, 5, 3), DType.UINT8, quantization)
     for _ in range(120):
         x = layers.conv(builder, rng, x, 3, layers.Window(3, 3))
-    builder.output(x)
-    model = builder.build()
+    model = builder.build(x)
     values = rng.integers(0, 256, (9, 6, 3, 3)).astype(np.uint8)
     arguments = kernels(runtime, resolver)
     _, (expected,) = resized(runtime, model, values.shape, values, **arguments)

@@ -107,8 +107,7 @@ def test_work_is_that_of_the_tasks() -> None:
     scaling = Quantization((0.05,), (-3,))
     x, y = (b.input(name, (1, 5, 7, 24), DType.INT8, scaling) for name in "xy")
     z = b.result("ADD", (x, y), "z", (1, 5, 7, 24), scaling, dtype=DType.INT8)
-    b.output(z)
-    (compiled,) = compile_model(read_graph(b.build()), Options()).partitions
+    (compiled,) = compile_model(read_graph(b.build(z)), Options()).partitions
     (task,) = compiled.work.tasks
     assert (task.npu_cycles, task.dpu_cycles, task.bytes) == (0, 48 * 4, 3 * 35 * 2 * 16)
     assert compiled.work.command_bytes > 64 * 8

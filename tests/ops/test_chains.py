@@ -130,8 +130,7 @@ def test_additions_of_one_value_are_equal_for_all_its_values(dtype: DType, other
             builder, *pair, activation=activation, output_scale=output_scale,
             output_zero_point=zeros[2],
         )  # fmt: skip
-        builder.output(y)
-        model = builder.build()
+        model = builder.build(y)
         every = all_values(dtype).reshape(1, 16, 16, 1)
         np.testing.assert_array_equal(simulated(model, every), kernel_results(model, every))
 
@@ -171,8 +170,7 @@ def test_a_function_of_a_needed_value_starts_there() -> None:
 def test_additions_of_two_values_stay_additions() -> None:
     builder, x = start(DType.INT8)
     relu = function(builder, "RELU", (x,), scaled(builder, x))
-    builder.output(layers.add(builder, relu, convolved(builder, x)))
-    result = run(builder.build())
+    result = run(builder.build(layers.add(builder, relu, convolved(builder, x))))
     assert table_layers(result) == [(0,)]
     assert len(result.partitions[0].layers) == 3
 
@@ -189,8 +187,7 @@ def test_constants_of_many_values_make_no_function() -> None:
 def test_products_of_two_values_have_tasks_of_their_own() -> None:
     builder, x = start(DType.INT8)
     y = product(builder, convolved(builder, x), x)
-    builder.output(convolved(builder, y))
-    result = run(builder.build())
+    result = run(builder.build(convolved(builder, y)))
     assert table_layers(result) == []
     assert len(result.partitions[0].layers) == 3
 
@@ -198,8 +195,7 @@ def test_products_of_two_values_have_tasks_of_their_own() -> None:
 def test_a_node_alone_has_with_it_what_it_needs_to_be_a_function() -> None:
     builder, x = start(DType.INT8)
     gated = silu(builder, x)
-    builder.output(product(builder, gated, convolved(builder, x)))
-    graph = read_graph(builder.build())
+    graph = read_graph(builder.build(product(builder, gated, convolved(builder, x))))
     alone = {node.op: smallest_partition(graph, node) for node in graph.nodes[:3]}
     assert [node.op for node in graph.nodes] == ["LOGISTIC", "MUL", "CONV_2D", "MUL"]
     assert alone["LOGISTIC"].nodes == (0,)
@@ -234,8 +230,7 @@ def test_four_functions_share_a_load(count: int) -> None:
         slope = options.of(LeakyReluOptions((number + 1) / 16))
         x = convolved(builder, x)
         x = function(builder, "LEAKY_RELU", (x,), scaled(builder, x), slope)
-    builder.output(convolved(builder, x))
-    result = run(builder.build())
+    result = run(builder.build(convolved(builder, x)))
     loads = -(-count // 4)
     assert result.partitions[0].tasks == 2 * count + 1 + loads
 
@@ -257,8 +252,7 @@ def test_tables_work_in_place_but_never_last() -> None:
     builder, x = start(DType.INT8)
     for _ in range(3):
         x = silu(builder, convolved(builder, x))
-    builder.output(x)
-    result = run(builder.build())
+    result = run(builder.build(x))
     tasks = [t for layer in result.partitions[0].layers for t in layer.tasks]
     places = [(t.source, t.output.target) for t in tasks if getattr(t, "table", None)]
     assert [source == target for source, target in places] == [True, True, False]
@@ -268,12 +262,10 @@ def test_tables_work_in_place_but_never_last() -> None:
 def test_a_value_that_is_read_again_is_not_written_over() -> None:
     builder, x = start(DType.INT8)
     y = convolved(builder, x)
-    builder.output(layers.add(builder, silu(builder, y), convolved(builder, y)))
-    run(builder.build())
+    run(builder.build(layers.add(builder, silu(builder, y), convolved(builder, y))))
     builder, x = start(DType.INT8)
     y = convolved(builder, x)
-    builder.output(layers.add(builder, silu(builder, y), y))
-    run(builder.build())
+    run(builder.build(layers.add(builder, silu(builder, y), y)))
 
 
 def test_every_job_loads_what_it_uses() -> None:
@@ -282,8 +274,7 @@ def test_every_job_loads_what_it_uses() -> None:
         x = silu(
             builder, layers.conv(builder, np.random.default_rng(1), x, 24, layers.Window(3, 3))
         )
-    builder.output(convolved(builder, x))
-    model = builder.build()
+    model = builder.build(convolved(builder, x))
     given = values(np.random.default_rng(5), (1, 64, 48, 24), DType.INT8)
     np.testing.assert_array_equal(simulated(model, given), kernel_results(model, given))
 
@@ -293,5 +284,4 @@ def test_a_long_chain_compiles_in_parts() -> None:
     quantization = scaled(builder, x)
     for _ in range(200):
         x = function(builder, "RELU", (x,), quantization)
-    builder.output(x)
-    assert len(table_layers(run(builder.build()))) == 4
+    assert len(table_layers(run(builder.build(x)))) == 4

@@ -118,8 +118,7 @@ def test_roots_behind_what_gives_nothing_below_the_zero_point(first: str) -> Non
     builder = ModelBuilder("roots")
     x = builder.input("input", (1, 1, 1, 256), DType.INT8, source)
     x = function(builder, first, (x,), between)
-    builder.output(function(builder, "RSQRT", (x,), target))
-    model = builder.build()
+    model = builder.build(function(builder, "RSQRT", (x,), target))
     ours = simulated(model, all_values(DType.INT8).reshape(1, 1, 1, 256))
     np.testing.assert_array_equal(ours, kernel_results(model, all_values(DType.INT8)))
 

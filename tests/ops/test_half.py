@@ -184,8 +184,7 @@ def test_borders_are_of_zeros(value, taken):
     number = builder.constant("value", np.array([value], np.float32))
     builder.operator("PADV2", (x, amounts, number), (y,))
     builder.operator("RELU", (y,), (z,))
-    builder.output(z)
-    assert rejected(builder.build(), float="fp16") == (set() if taken else {"half_pad_value"})
+    assert rejected(builder.build(z), float="fp16") == (set() if taken else {"half_pad_value"})
 
 
 def test_a_border_is_a_part_of_the_convolution_behind_it():
@@ -198,8 +197,7 @@ def test_a_border_is_a_part_of_the_convolution_behind_it():
     bias = builder.constant("b", np.zeros(8, np.float32))
     builder.operator("PAD", (x, amounts), (y,))
     builder.operator("CONV_2D", (y, weights, bias), (z,), ConvOptions(Padding.VALID))
-    builder.output(z)
-    (partition,) = compiled(builder.build(), float="fp16").partitions
+    (partition,) = compiled(builder.build(z), float="fp16").partitions
     assert [layer.nodes for layer in partition.layers] == [(0, 1)]
 
 
@@ -211,6 +209,5 @@ def test_maxima_beyond_a_small_image_stay_on_the_cpu():
         y = builder.tensor("y", (1, rows, 9, 8), DType.FLOAT32)
         table = PoolOptions(Padding.SAME, filter_h=5, filter_w=3)
         builder.operator("MAX_POOL_2D", (x,), (y,), table)
-        builder.output(y)
-        found = rejected(builder.build(), float="fp16")
+        found = rejected(builder.build(y), float="fp16")
         assert found == (set() if taken else {"half_border_inside"})

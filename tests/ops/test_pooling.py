@@ -44,8 +44,7 @@ def test_a_clamped_average_that_no_setting_makes_stays_on_the_cpu() -> None:
     builder = ModelBuilder("clamped")
     x = builder.input("x", (1, 4, 4, 16), DType.INT8, Quantization((0.05,), (-30,)))
     y = pool(builder, "AVERAGE_POOL_2D", x, 2, 2, 2, 2, Padding.VALID, Activation.RELU)
-    builder.output(y)
-    (rejection,) = compile_model(builder.build(), Options(numerics="exact")).rejections
+    (rejection,) = compile_model(builder.build(y), Options(numerics="exact")).rejections
     assert rejection.rule == "average_is_equal"
 
 

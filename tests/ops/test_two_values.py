@@ -60,8 +60,7 @@ def test_a_sum_with_a_value_per_pixel_is_not_fused() -> None:
     spec = builder.spec(y)
     result = builder.tensor("sum", spec.shape, DType.INT8, spec.quantization)
     builder.operator("ADD", (y, mask), (result,), AddOptions())
-    builder.output(result)
-    model = builder.build()
+    model = builder.build(result)
     exact, fast = (compile_model(model, Options(numerics=n)) for n in ("exact", "auto"))
     assert not exact.rejections
     assert [len(p.layers) for p in fast.partitions] == [len(p.layers) for p in exact.partitions]
@@ -81,8 +80,7 @@ def test_a_clamped_sum_with_a_value_per_channel(zero_point: int) -> None:
     shift = builder.constant("shift", values(rng, (40,), DType.INT8), Quantization((0.02,), (7,)))
     result = builder.tensor("sum", (1, 6, 5, 40), DType.INT8, Quantization((0.03,), (zero_point,)))
     builder.operator("ADD", (x, shift), (result,), AddOptions(Activation.RELU))
-    builder.output(result)
-    model = builder.build()
+    model = builder.build(result)
     found = compile_model(model, Options(numerics="auto"))
     assert bool(found.rejections) == (zero_point != -128)
     if not found.rejections:
@@ -212,8 +210,7 @@ def test_a_function_of_one_value_is_a_table(seed: int) -> None:
     builder = ModelBuilder("table")
     a = builder.input("a", (1, 1, 1, 256), INT8, first)
     b = builder.constant("b", values(rng, (1,), INT8), second)
-    builder.output(function(builder, "SQUARED_DIFFERENCE", (a, b), result))
-    model = builder.build()
+    model = builder.build(function(builder, "SQUARED_DIFFERENCE", (a, b), result))
     every = [np.arange(-128, 128).astype(np.int8).reshape(1, 1, 1, 256)]
     np.testing.assert_array_equal(simulated(model, *every), kernel_results(model, *every))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.div import DivOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
-from delegate.ops.mul import MulOptions
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
@@ -38,6 +38,8 @@ from rk3588_conformance.builder.products import matrix_product
 from tests.models.blocks import function_model
 
 X, W, B = 0, 1, 2
+HALF = Quantization((0.5,), (3,))
+MAP = (1, 9, 7, 5)
 
 
 def conv(**kwargs: object) -> Graph:
@@ -59,13 +61,24 @@ def addition(shape: tuple[int, ...] = (1, 3, 2, 4), **kwargs: object) -> Graph:
     return read_graph(add_model(np.random.default_rng(0), shape, **kwargs))
 
 
+def of_one(
+    make: Callable[[ModelBuilder, int], int],
+    shape: tuple[int, ...] = (1, 3, 2, 32),
+    dtype: DType = DType.INT8,
+) -> Graph:
+    """Return the graph of what ``make`` puts behind an input of ``shape``."""
+    b = ModelBuilder()
+    return read_graph(b.build(make(b, b.input("x", shape, dtype, HALF))))
+
+
 def quotient(dtype: DType = DType.UINT8) -> Graph:
     """DIV of [1, 3, 2, 4] by a constant."""
-    b = ModelBuilder()
-    x = b.input("x", (1, 3, 2, 4), dtype, per_tensor(0.5, 3))
-    divisor = b.constant("divisor", np.array([7]).astype(dtype.element.dtype), per_tensor(0.5, 3))
-    b.output(function_of(b, "DIV", (x, divisor), per_tensor(0.1, 3), DivOptions()))
-    return read_graph(b.build())
+
+    def make(b: ModelBuilder, x: int) -> int:
+        divisor = b.constant("divisor", np.array([7]).astype(dtype.element.dtype), HALF)
+        return function_of(b, "DIV", (x, divisor), per_tensor(0.1, 3), DivOptions())
+
+    return of_one(make, (1, 3, 2, 4), dtype)
 
 
 def with_tensor(graph: Graph, index: int, **changes: object) -> Graph:
@@ -101,39 +114,31 @@ def padding(
 ) -> Graph:
     """PAD of a [1, 9, 7, 5] image, read by a 3x3 convolution or an output itself."""
     b = ModelBuilder()
-    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
+    x = b.input("x", (1, 9, 7, 5), DType.INT8, HALF)
     amounts = np.array([[0, 0], [top, 1], [1, 1], [0, channels]], np.int32)
-    y = b.tensor("y", (1, 10 + top, 9, 5 + channels), DType.INT8, per_tensor(0.5, 3))
+    y = b.tensor("y", (1, 10 + top, 9, 5 + channels), DType.INT8, HALF)
     b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), None)
     if reader:
         y = layers.conv(b, np.random.default_rng(0), y, 4, layers.Window(3, 3, padding=scheme))
-    b.output(y)
-    return read_graph(b.build())
+    return read_graph(b.build(y))
 
 
 def bordered(**changes: object) -> Graph:
     """PADV2 of [1, 9, 7, 5], its value changed."""
-    b = ModelBuilder()
-    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
-    b.output(pad(b, x, [[0, 0], [1, 0], [0, 2], [0, 0]], value=5))
-    return with_input(read_graph(b.build()), 2, **changes)
+    amounts = [[0, 0], [1, 0], [0, 2], [0, 0]]
+    return with_input(of_one(lambda b, x: pad(b, x, amounts, value=5), MAP), 2, **changes)
 
 
 def mirrored(top: int = 1, mode: int = REFLECT) -> Graph:
     """MIRROR_PAD of [1, 9, 7, 5]; 7 columns on the right are inside if they are repeated."""
-    b = ModelBuilder()
-    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
     right = 7 if mode == SYMMETRIC or top > 1 else 6
-    b.output(pad(b, x, [[0, 0], [top, 0], [0, right], [0, 0]], mode=mode))
-    return read_graph(b.build())
+    amounts = [[0, 0], [top, 0], [0, right], [0, 0]]
+    return of_one(lambda b, x: pad(b, x, amounts, mode=mode), MAP)
 
 
 def interpolated(rows: int, columns: int, shape: tuple[int, ...] = (1, 3, 2, 5)) -> Graph:
-    b = ModelBuilder()
-    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
     table = options.of(ResizeBilinearOptions(half_pixel_centers=True))
-    b.output(resize(b, "RESIZE_BILINEAR", x, rows, columns, table))
-    return read_graph(b.build())
+    return of_one(lambda b, x: resize(b, "RESIZE_BILINEAR", x, rows, columns, table), shape)
 
 
 def joined(
@@ -141,9 +146,8 @@ def joined(
 ) -> Graph:
     """A concatenation of [1, 3, 2, parts] along the channels, or of what ``parts`` says."""
     b = ModelBuilder()
-    inputs = [b.input(f"x{c}", (1, 3, 2, c), dtype, per_tensor(0.5, 3)) for c in parts]
-    b.output(moves.concatenation(b, inputs, 3))
-    graph = read_graph(b.build())
+    inputs = [b.input(f"x{c}", (1, 3, 2, c), dtype, HALF) for c in parts]
+    graph = read_graph(b.build(moves.concatenation(b, inputs, 3)))
     return graph if axis == 3 and not changes else with_options(graph, axis=axis, **changes)
 
 
@@ -155,20 +159,16 @@ def cut(
     width: int = 2,
 ) -> Graph:
     """A slice of [1, 3, width, 32]."""
-    b = ModelBuilder()
-    x = b.input("x", (1, 3, width, 32), DType.INT8, per_tensor(0.5, 3))
-    b.output(moves.slice_of(b, x, begin, size, strided=strided))
-    return read_graph(b.build())
+    make = functools.partial(moves.slice_of, begin=begin, size=size, strided=strided)
+    return of_one(make, (1, 3, width, 32))
 
 
 def blocks(block: int = 2, after: tuple[int, ...] = (1, 2, 3, 20)) -> Graph:
     """SPACE_TO_DEPTH of [1, 4, 6, 5]."""
-    b = ModelBuilder()
-    x = b.input("x", (1, 4, 6, 5), DType.INT8, per_tensor(0.5, 3))
-    y = b.tensor("y", after, DType.INT8, per_tensor(0.5, 3))
-    b.operator("SPACE_TO_DEPTH", (x,), (y,), options.of(SpaceToDepthOptions(block)))
-    b.output(y)
-    return read_graph(b.build())
+    table = options.of(SpaceToDepthOptions(block))
+    return of_one(
+        lambda b, x: b.result("SPACE_TO_DEPTH", (x,), "y", after, options=table), (1, 4, 6, 5)
+    )
 
 
 def transposed(size: tuple[int, ...] = (1, 8, 12, 3), stride: int = 2, kernel: int = 3) -> Graph:
@@ -177,53 +177,41 @@ def transposed(size: tuple[int, ...] = (1, 8, 12, 3), stride: int = 2, kernel: i
     shape = b.constant("shape", np.array(size, np.int32))
     weights = np.ones((3, kernel, kernel, 5), np.int8)
     w = b.constant("w", weights, per_tensor(0.1, 0))
-    x = b.input("x", (1, 4, 6, 5), DType.INT8, per_tensor(0.5, 3))
-    y = b.tensor("y", size, DType.INT8, per_tensor(0.5, 3))
+    x = b.input("x", (1, 4, 6, 5), DType.INT8, HALF)
+    y = b.tensor("y", size, DType.INT8, HALF)
     table = options.of(TransposeConvOptions(Padding.SAME, stride, stride, Activation.NONE))
     b.operator("TRANSPOSE_CONV", (shape, w, x), (y,), table)
-    b.output(y)
-    return read_graph(b.build())
+    return read_graph(b.build(y))
 
 
 def reshaped(shape: tuple[int, ...] = (1, 6, 32)) -> Graph:
     """Return a graph with a reshape of [1, 3, 2, 32] between other nodes."""
-    b = ModelBuilder()
-    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
-    y = moves.reshape(b, function_of(b, "ABS", (x,), per_tensor(0.5, 3)), shape)
-    b.output(function_of(b, "ABS", (y,), per_tensor(0.5, 3)))
-    return read_graph(b.build())
+
+    def make(b: ModelBuilder, x: int) -> int:
+        y = moves.reshape(b, function_of(b, "ABS", (x,), HALF), shape)
+        return function_of(b, "ABS", (y,), HALF)
+
+    return of_one(make)
 
 
 def flattened() -> Graph:
     """RESHAPE of [1, 3, 2, 32], alone."""
-    b = ModelBuilder()
-    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
-    b.output(moves.reshape(b, x, (1, 192)))
-    return read_graph(b.build())
+    return of_one(lambda b, x: moves.reshape(b, x, (1, 192)))
 
 
 def turned(axes: tuple[int, ...]) -> Graph:
     """TRANSPOSE of [1, 3, 2, 32]."""
-    b = ModelBuilder()
-    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
-    b.output(moves.transpose(b, x, axes))
-    return read_graph(b.build())
+    return of_one(lambda b, x: moves.transpose(b, x, axes))
 
 
 def tiled(times: tuple[int, ...]) -> Graph:
     """TILE of [1, 3, 2, 32]."""
-    b = ModelBuilder()
-    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
-    b.output(moves.tile(b, x, times))
-    return read_graph(b.build())
+    return of_one(lambda b, x: moves.tile(b, x, times))
 
 
 def gathered(places: Sequence[int], axis: int = 3) -> Graph:
     """GATHER of [1, 3, 2, 32]."""
-    b = ModelBuilder()
-    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
-    b.output(moves.gather(b, x, places, axis))
-    return read_graph(b.build())
+    return of_one(lambda b, x: moves.gather(b, x, places, axis))
 
 
 def shape_computed() -> Graph:
@@ -240,32 +228,30 @@ def side_by_side(dtype: DType, quantization: Quantization) -> Graph:
     """A concatenation of columns, the first of which have another quantisation."""
     b = ModelBuilder()
     inputs = [b.input("a", (1, 3, 2, 16), dtype, quantization)]
-    inputs.append(b.input("b", (1, 3, 2, 16), dtype, per_tensor(0.5, 3)))
-    y = b.tensor("joined", (1, 3, 4, 16), dtype, per_tensor(0.5, 3))
+    inputs.append(b.input("b", (1, 3, 2, 16), dtype, HALF))
+    y = b.tensor("joined", (1, 3, 4, 16), dtype, HALF)
     b.operator("CONCATENATION", tuple(inputs), (y,), ConcatenationOptions(2))
-    b.output(y)
-    return read_graph(b.build())
+    return read_graph(b.build(y))
 
 
 def constants_joined() -> Graph:
     """Two constants, one behind the other."""
     b = ModelBuilder()
     values = np.zeros((1, 3, 2, 16), np.int8)
-    b.output(moves.concatenation(b, [b.constant(n, values, per_tensor(0.5, 3)) for n in "ab"], 3))
+    b.output(moves.concatenation(b, [b.constant(n, values, HALF) for n in "ab"], 3))
     return read_graph(b.build())
 
 
 def packed_channels() -> Graph:
     """Two maps that become channels."""
     b = ModelBuilder()
-    inputs = [b.input(n, (1, 3, 2), DType.INT8, per_tensor(0.5, 3)) for n in "ab"]
-    b.output(moves.pack(b, inputs, 3))
-    return read_graph(b.build())
+    inputs = [b.input(n, (1, 3, 2), DType.INT8, HALF) for n in "ab"]
+    return read_graph(b.build(moves.pack(b, inputs, 3)))
 
 
 def halves() -> Graph:
     b = ModelBuilder()
-    x = b.input("x", (2, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    x = b.input("x", (2, 3, 2, 32), DType.INT8, HALF)
     for part in moves.split(b, x, 2, 3):
         b.output(part)
     return read_graph(b.build())
@@ -301,10 +287,12 @@ def function(
     shape: tuple[int, ...] = (1, 2, 3, 4),
     dtype: DType = DType.INT8,
     options: BuiltinOptions | None = None,
+    target: Quantization | None = None,
 ) -> Graph:
-    quantization = per_tensor(1 / 128, 0)
-    model = function_model(op, (dtype, quantization), (dtype, quantization), options, shape)
-    return read_graph(model)
+    source = per_tensor(1 / 128, 0)
+    return read_graph(
+        function_model(op, (dtype, source), (dtype, target or source), options, shape)
+    )
 
 
 def leaky() -> Graph:
@@ -312,76 +300,55 @@ def leaky() -> Graph:
 
 
 def softmax(shape: tuple[int, ...] = (2, 5), beta: float = 1.0) -> Graph:
-    model = ModelBuilder("softmax")
-    x = model.input("input", shape, DType.INT8, per_tensor(1 / 128, 0))
-    result = per_tensor(1 / 256, -128)
-    model.output(function_of(model, "SOFTMAX", (x,), result, options.softmax(beta)))
-    return read_graph(model.build())
-
-
-def two_operands(op: str) -> Graph:
-    builder = ModelBuilder(op)
-    shape, quantization = (1, 2, 3, 4), per_tensor(1 / 128, 0)
-    x = builder.input("input", shape, DType.INT8, quantization)
-    other = builder.input("other", shape, DType.INT8, quantization)
-    table = MulOptions() if op == "MUL" else None
-    builder.output(function_of(builder, op, (x, other), quantization, table))
-    return read_graph(builder.build())
+    return function(
+        "SOFTMAX", shape, options=options.softmax(beta), target=per_tensor(1 / 256, -128)
+    )
 
 
 def slopes() -> Graph:
-    return two_operands("PRELU")
+    """PRELU of two inputs."""
+    b = ModelBuilder()
+    scale = per_tensor(1 / 128, 0)
+    inputs = [b.input(name, (1, 2, 3, 4), DType.INT8, scale) for name in ("input", "other")]
+    return read_graph(b.build(function_of(b, "PRELU", inputs, scale)))
 
 
 def slopes_of(shape: tuple[int, ...]) -> Graph:
-    b = ModelBuilder()
-    x = b.input("x", (1, 3, 2, 4), DType.INT8, per_tensor(0.5, 3))
-    slope = b.constant("slope", np.arange(np.prod(shape), dtype=np.int8).reshape(shape),
-                       per_tensor(0.01, 0))  # fmt: skip
-    y = b.result("PRELU", (x, slope), "y", (1, 3, 2, 4), per_tensor(0.5, 3), dtype=DType.INT8)
-    b.output(y)
-    return read_graph(b.build())
+    """PRELU of [1, 3, 2, 4] with constants."""
+    values = np.arange(np.prod(shape), dtype=np.int8).reshape(shape)
+
+    def make(b: ModelBuilder, x: int) -> int:
+        return b.result("PRELU", (x, b.constant("slope", values, per_tensor(0.01, 0))), "y")
+
+    return of_one(make, (1, 3, 2, 4))
 
 
 def pooled(shape: tuple[int, ...] = (1, 9, 7, 5), size: int = 3) -> Graph:
-    builder = ModelBuilder()
-    x = builder.input("x", shape, DType.INT8, per_tensor(0.5, 3))
-    builder.output(pool(builder, "MAX_POOL_2D", x, size, size))
-    return read_graph(builder.build())
+    return of_one(lambda b, x: pool(b, "MAX_POOL_2D", x, size, size), shape)
 
 
 def tall_average() -> Graph:
-    b = ModelBuilder()
-    x = b.input("x", (1, 40, 2, 1), DType.INT8, per_tensor(0.5, 3))
-    b.output(pool(b, "AVERAGE_POOL_2D", x, 32, 1, padding=Padding.VALID))
-    return read_graph(b.build())
+    given = {"padding": Padding.VALID}
+    return of_one(lambda b, x: pool(b, "AVERAGE_POOL_2D", x, 32, 1, **given), (1, 40, 2, 1))
 
 
 def averaged(
     shape: tuple[int, ...] = (1, 9, 7, 5), axes: tuple[int, ...] = (1, 2), op: str = "MEAN"
 ) -> Graph:
-    b = ModelBuilder()
-    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
-    b.output(reduced(b, op, x, per_tensor(0.25, 3), keep_dims=False, axes=axes))
-    return read_graph(b.build())
+    given = {"keep_dims": False, "axes": axes}
+    return of_one(lambda b, x: reduced(b, op, x, per_tensor(0.25, 3), **given), shape)
 
 
 def summed() -> Graph:
-    b = ModelBuilder()
-    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
-    b.output(reduced(b, "SUM", x, per_tensor(8.0, 3), keep_dims=True))
-    return read_graph(b.build())
+    return of_one(lambda b, x: reduced(b, "SUM", x, per_tensor(8.0, 3), keep_dims=True), MAP)
 
 
 def product(
     shape: tuple[int, ...] = (2, 3, 5), matrix: tuple[int, ...] = (5, 4), **changes: object
 ) -> Graph:
     """BATCH_MATMUL with a constant."""
-    b = ModelBuilder()
-    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
     values = np.random.default_rng(0).integers(-127, 128, matrix).astype(np.int8)
-    b.output(matrix_product(b, x, values, per_tensor(0.5, 3), **changes))
-    return read_graph(b.build())
+    return of_one(lambda b, x: matrix_product(b, x, values, HALF, **changes), shape)
 
 
 def product_of_two(
@@ -395,8 +362,7 @@ def product_of_two(
     z = b.tensor("z", (2, 3, 7), DType.INT8, per_tensor(90.0, 3))
     table = options.of(BatchMatMulOptions(False, True, False))
     b.operator("BATCH_MATMUL", inputs, (z,), table, version=2)
-    b.output(z)
-    return read_graph(b.build())
+    return read_graph(b.build(z))
 
 
 def enlarged(shape: tuple[int, ...] = (1, 3, 2, 5), factor: int = 2) -> Graph:
@@ -404,11 +370,8 @@ def enlarged(shape: tuple[int, ...] = (1, 3, 2, 5), factor: int = 2) -> Graph:
 
 
 def enlarged_to(rows: int, columns: int, shape: tuple[int, ...] = (1, 3, 2, 5)) -> Graph:
-    b = ModelBuilder()
-    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
     table = ResizeNearestOptions()
-    b.output(resize(b, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table))
-    return read_graph(b.build())
+    return of_one(lambda b, x: resize(b, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table), shape)
 
 
 def with_nodes(*nodes: Node) -> Graph:

@@ -128,8 +128,7 @@ def test_other_operators_name_what_is_supported() -> None:
     b = ModelBuilder()
     x = b.input("x", (1, 4), DType.INT8, per_tensor(1.0, 0))
     y = b.result("LOG_SOFTMAX", (x,), "y", (1, 4), per_tensor(1.0, 0), dtype=DType.INT8)
-    b.output(y)
-    _, (rejection,) = select_nodes(read_graph(b.build()))
+    _, (rejection,) = select_nodes(read_graph(b.build(y)))
     assert rejection.rule == "operator_supported"
     assert rejection.detail == (
         "The operator must be one that the NPU takes (command supported-ops): it is LOG_SOFTMAX"

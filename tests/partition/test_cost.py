@@ -40,8 +40,7 @@ def with_tail(size: int) -> Graph:
         z = b.tensor(name, spec.shape, spec.dtype, spec.quantization)
         b.operator("SOFTMAX" if name == "once" else "RELU", (y,), (z,))
         y = z
-    b.output(y)
-    return read_graph(b.build())
+    return read_graph(b.build(y))
 
 
 def compiled(model: object, **options: str) -> CompileResult:
@@ -150,8 +149,7 @@ def test_a_tail_is_delegated_where_its_driver_makes_it_worth_it():
         z = b.tensor(f"z{number}", spec.shape, spec.dtype, spec.quantization)
         b.operator("ADD" if number else "SOFTMAX", (y, x) if number else (y,), (z,))
         y = z
-    b.output(y)
-    graph = read_graph(b.build())
+    graph = read_graph(b.build(y))
     tail = set(range(2, 10))
     assert delegated(graph, device="rocket") == {0}
     assert delegated(graph, device="rknpu") == {0} | tail

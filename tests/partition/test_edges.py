@@ -67,8 +67,7 @@ def test_float32_inside_a_partition_stays_on_the_cpu() -> None:
     real = b.tensor("real", SHAPE, *FLOAT)
     b.operator("DEQUANTIZE", (x,), (real,))
     again = function(b, "QUANTIZE", (real,), INNER[1], dtype=DType.INT8)
-    b.output(same_values(b, again))
-    assert rejected(b.build()) == {1: "host_converts", 2: "host_converts"}
+    assert rejected(b.build(same_values(b, again))) == {1: "host_converts", 2: "host_converts"}
 
 
 def test_an_input_that_two_nodes_read_is_converted_once_or_not() -> None:
@@ -85,9 +84,7 @@ def test_a_result_may_be_read_as_it_is_and_as_float32() -> None:
     x = same_values(b, b.input("x", SHAPE, *INNER))
     real = b.tensor("real", SHAPE, *FLOAT)
     b.operator("DEQUANTIZE", (x,), (real,))
-    b.output(x)
-    b.output(real)
-    nodes, _, outputs = edges_of(b.build())
+    nodes, _, outputs = edges_of(b.build(x, real))
     assert nodes == [0]
     assert len({binding.location for binding in outputs}) == 1
     assert [binding.element.dtype.name for binding in outputs] == ["int8", "float32"]

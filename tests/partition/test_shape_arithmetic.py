@@ -107,8 +107,7 @@ def dense_model() -> bytes:
     builder.operator("PACK", (batch_of(builder, y), *numbers), (back,), PackOptions(3, 0))
     result = builder.tensor("result", (1, 6, 16), DType.INT8, SCALE, shape_signature=(-1, 6, 16))
     builder.operator("RESHAPE", (z, back), (result,))
-    builder.output(function(builder, "RELU", (result,), SCALE))
-    return builder.build()
+    return builder.build(function(builder, "RELU", (result,), SCALE))
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])

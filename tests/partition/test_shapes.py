@@ -95,8 +95,7 @@ def test_shapes_end_where_none_follow() -> None:
     numbers = [builder.constant(f"n{i}", np.array(v, np.int32)) for i, v in
                enumerate(([0, 0, 0, 16], [1, 4, 4, 16]))]  # fmt: skip
     builder.operator("SLICE", (x, *numbers), (y,), None)
-    builder.output(y)
-    graph = read_graph(builder.build())
+    graph = read_graph(builder.build(y))
     partition = Partition((0,), (x,), (y,))
     assert following_shapes(graph, partition) == {x: (1, 4, 4, 32), y: (1, 4, 4, 16)}
     other = with_shapes(graph, {x: (4, 32)})
@@ -142,8 +141,7 @@ def test_shapes_of_one_operator_follow_as_in_the_runtime(
     builder = ModelBuilder("one")
     x = builder.input("x", (1, 1, 6, 16), DType.INT8, Quantization((0.1,), (0,)))
     y = MAKERS[maker](builder, x)
-    builder.output(y)
-    content = builder.build()
+    content = builder.build(y)
     graph = with_shapes(read_graph(content), {x: shape})
     shapes = following_shapes(graph, Partition((0,), (x,), (y,)))
     interpreter = find_runtime().interpreter(content, reference_kernels=True)

@@ -113,5 +113,4 @@ def _model(
         y = layers.depthwise(builder, rng, x, layers.Window(1, 1), arithmetic=arithmetic)
     else:
         y = layers.conv(builder, rng, x, count, layers.Window(1, 1), arithmetic=arithmetic)
-    builder.output(y)
-    return Case(builder.build(), (np.ascontiguousarray(np.repeat(values, lanes, axis=3)),))
+    return Case(builder.build(y), (np.ascontiguousarray(np.repeat(values, lanes, axis=3)),))
