@@ -5,8 +5,6 @@ emulated board's NPU.
 sources, and hands them over in the environment.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

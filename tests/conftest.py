@@ -6,8 +6,6 @@ which the CPU runs as fast: all goes to the NPU nevertheless. Tests of the defau
 themselves (fixture ``weighs``). ``-m shared`` runs the tests that read ``../shared`` alone.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bytes beside pages that nobody may touch: a read or write beside them ends the process."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 

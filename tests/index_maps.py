@@ -1,7 +1,5 @@
 """Turns index maps into arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

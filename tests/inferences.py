@@ -1,7 +1,5 @@
 """Models that the runtime of this environment runs, with the delegate or without."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

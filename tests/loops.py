@@ -1,7 +1,5 @@
 """Many cases in one test: cheap to collect, and a failure names its case."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable

@@ -5,8 +5,6 @@ concatenations and slices of channels and rows, tensors read several times, seve
 images, channels around 16, 32 and 64. All tensors have one quantisation, so that any may be joined.
 """
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

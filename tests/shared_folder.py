@@ -4,8 +4,6 @@ Nothing else in ``tests`` knows where that folder is. ``make test`` runs the who
 of the tree that has none (``tools/alone.py``), and here the tests that read it (``-m shared``).
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ A test reads it if what it mentions leads to ``SHARED`` of shared_folder.py: nam
 of those that this one imports from ``tests``, and fixtures. tests/conftest.py marks such tests.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections import defaultdict

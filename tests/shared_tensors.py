@@ -1,7 +1,5 @@
 """Interpreters whose tensors lie in memory that others share, beside TensorFlow Lite's own."""
 
-from __future__ import annotations
-
 import fcntl
 import mmap
 import os

@@ -1,7 +1,5 @@
 """A loop in one test is as strict as a test of each case."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The folder beside the repository is known in one place, so that hiding it hides it from all."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

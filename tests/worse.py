@@ -1,7 +1,5 @@
 """Worse chips that the simulator can play, for tests of what must notice them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from delegate import _native

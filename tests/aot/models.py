@@ -1,7 +1,5 @@
 """Models with everything that a rewritten file must keep."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

@@ -1,7 +1,5 @@
 """Files that ``compile -o`` writes: what stays, what goes, and that they run the same."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Sequence

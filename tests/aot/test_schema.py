@@ -1,7 +1,5 @@
 """The copy's schema against the public one, as the generated accessors of `tflite` have it."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterable

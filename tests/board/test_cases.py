@@ -2,8 +2,6 @@
 is what the product says.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

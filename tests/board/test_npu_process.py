@@ -1,7 +1,5 @@
 """The emulated board's NPU, driven as the kernel drives it: registers, page tables, interrupts."""
 
-from __future__ import annotations
-
 import array
 import mmap
 import os

@@ -1,7 +1,5 @@
 """Tests when `make board` gives a guest up, and what it says of one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -5,8 +5,6 @@ number of jobs and tasks, the proportions of the output, the rest of its channel
 the split of CBUF and that rest are counted for dense and for depthwise convolutions apart.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from delegate.insight.capture import Capture, load_capture

@@ -1,7 +1,5 @@
 """Capture files: written deterministically and atomically, read without trust."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import io

@@ -1,7 +1,5 @@
 """Captures of another driver, counted and explained."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

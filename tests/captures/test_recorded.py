@@ -1,7 +1,5 @@
 """The captures of this repository stand for all that there are."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.captures.features import features

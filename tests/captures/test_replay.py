@@ -1,7 +1,5 @@
 """Programs that another driver compiled, in use on silicon, give the numbers recorded with them."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

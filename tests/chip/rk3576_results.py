@@ -1,7 +1,5 @@
 """Programs for RK3576: run by both paths of the simulator against the reference kernels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A chip that does not exist: other CBUF, other groups, two cores."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from delegate.chip.chip import Cbuf, Groups

@@ -1,7 +1,5 @@
 """Tests that words tell what a form does: all that changes results is in them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest

@@ -1,7 +1,5 @@
 """The generated header has today's chips, and the simulator takes any chip that it can model."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Every chip here is RK3588 without one primitive. Its programs run on RK3588's si
 a subset of what that has; encoders refuse tasks that ask for what their chip lacks.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -2,8 +2,6 @@
 vectorised results equal to the literal ones, and what is not known refused.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import numpy as np

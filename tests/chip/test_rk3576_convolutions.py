@@ -1,7 +1,5 @@
 """Forms of convolutions that RK3576 is known to compute, and what others become."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

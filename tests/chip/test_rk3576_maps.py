@@ -3,8 +3,6 @@ order, repeated, beside a neighbour, and the padding of groups. Equal to the ref
 within a step, on both paths of the simulator.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

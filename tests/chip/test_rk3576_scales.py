@@ -2,8 +2,6 @@
 input changes the result are biases; others make parts with a shift each, and their sum.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

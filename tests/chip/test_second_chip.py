@@ -3,8 +3,6 @@
 Each operator alone is within one step of the reference kernels.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command line in this process, its output caught at the level of file descriptors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

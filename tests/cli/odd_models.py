@@ -1,7 +1,5 @@
 """Models that the commands must refuse or leave to the CPU, made in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from delegate.model.graph import DType, Quantization

@@ -1,7 +1,5 @@
 """Bad input: one clear line on stderr, a non-zero exit code, nothing half-written."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

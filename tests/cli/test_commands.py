@@ -1,7 +1,5 @@
 """The commands on the digits model: keys, tables, exit codes."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Sequence

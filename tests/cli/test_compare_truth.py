@@ -1,7 +1,5 @@
 """Tests what ``compare`` says where fp16, or the runtime itself, is why results differ."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """``compile`` says the answer first, in at most 25 lines, whatever the model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The completion scripts, asked of the shells themselves."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

@@ -1,7 +1,5 @@
 """compile --counters, explain, and the counters in bench and trace, on the digits model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

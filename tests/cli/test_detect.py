@@ -1,7 +1,5 @@
 """The command detect on a model made here, whose answer is known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """detect --video: with OpenCV where it is installed, and with a stand-in for it everywhere."""
 
-from __future__ import annotations
-
 import os
 import sys
 import types

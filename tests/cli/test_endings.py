@@ -2,8 +2,6 @@
 their own. One line on stderr, the exit code of the cause, nothing half-written.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """``compile --explain``."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from delegate.cli import main

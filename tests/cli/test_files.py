@@ -2,8 +2,6 @@
 device.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Tests what someone meets who does not know the commands yet, or has not built anything."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Ctrl-C at random moments of every long command: one line, exit code 130, nobody left."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Colour and progress on a terminal only, and never with NO_COLOR."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

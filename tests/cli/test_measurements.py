@@ -1,7 +1,5 @@
 """bench and trace on the digits model: keys, sums, and that modelled numbers are called so."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Models that once were wrong or crashed, through ``compare --per-op``."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cli.conftest import Run

@@ -1,7 +1,5 @@
 """Load of the NPU from trees as kernels show them, and from trees that no kernel shows."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

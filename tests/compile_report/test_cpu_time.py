@@ -1,7 +1,5 @@
 """Rates of a CPU: what is counted, how rates are found, and what a file of them may hold."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

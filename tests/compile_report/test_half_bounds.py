@@ -1,7 +1,5 @@
 """Tests how ``compile`` tells the bounds of nodes in fp16."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

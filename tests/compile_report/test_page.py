@@ -1,7 +1,5 @@
 """The HTML report in a real browser: no errors, quick, small, and the numbers of compile --json."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

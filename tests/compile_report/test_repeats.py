@@ -1,7 +1,5 @@
 """Blocks that repeat: every item once and in order, and what was repeated is found."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The estimate of an inference: its range, who runs it, what others measured, what runs once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,8 +3,6 @@
 Each mutation changes a lowered partition in every task it concerns and leaves the rest alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

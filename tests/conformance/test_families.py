@@ -1,7 +1,5 @@
 """Some cases of every family of the suite; ``make conformance`` runs all."""
 
-from __future__ import annotations
-
 import pytest
 
 from delegate.options import Options

@@ -1,7 +1,5 @@
 """Some cases of every generator; the large editions are make targets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

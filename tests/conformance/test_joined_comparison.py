@@ -1,7 +1,5 @@
 """Parts of one result are compared together: alone they would not be joined."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A conformance run notices every number that lowering gets wrong by one."""
 
-from __future__ import annotations
-
 import pytest
 
 import delegate.compile.compiler

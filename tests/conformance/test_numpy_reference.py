@@ -1,7 +1,5 @@
 """The oracle for large models equals the reference kernels, element by element."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -2,8 +2,6 @@
 beside.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from delegate.host.runtimes import find_runtime, invoke

@@ -1,7 +1,5 @@
 """The page of the last full run belongs to its summary, and the summary to the suite."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

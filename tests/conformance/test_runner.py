@@ -1,7 +1,5 @@
 """The runner speaks googletest: lists, filters, shards, reports, exit codes."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

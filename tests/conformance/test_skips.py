@@ -1,7 +1,5 @@
 """The list of accepted skips: unlisted, stale and malformed entries are failures."""
 
-from __future__ import annotations
-
 import pytest
 
 from delegate.chip.names import NAMES

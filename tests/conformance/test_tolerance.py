@@ -1,7 +1,5 @@
 """Tolerances see what they are there for, and nothing fails by chance."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

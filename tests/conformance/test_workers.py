@@ -1,7 +1,5 @@
 """A case that dies or hangs is a failure of that case alone."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two sets of detections of one picture: how many of one are in the other."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rk3588_vision.detection.boxes import Detections

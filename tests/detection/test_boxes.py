@@ -1,7 +1,5 @@
 """Suppression and overlap against plain loops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

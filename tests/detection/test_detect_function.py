@@ -1,7 +1,5 @@
 """``delegate.detect`` gives what the command gives, and refuses what it refuses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 One object in a known cell; everything else says "nothing here".
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

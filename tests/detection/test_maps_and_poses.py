@@ -2,8 +2,6 @@
 definitions; whoever gives a model to the wrong command is told the right one.
 """
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -2,8 +2,6 @@
 delegate's beside the CPU's, and those of the mirrored photograph.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

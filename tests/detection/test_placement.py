@@ -1,7 +1,5 @@
 """Pictures into inputs and boxes back: both ways, sizes that are not square."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A head that is not certain is an error that lists the candidates; the graph's parts decide."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Classifier and Detector stay loaded: every kind of picture, batches, streams, own tensors."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

@@ -2,8 +2,6 @@
 picture that is not square; boxes, points and masks lie where the object is on the picture.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands that README and the pages show, and a folder in which they can run."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

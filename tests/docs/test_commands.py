@@ -5,8 +5,6 @@ pages use. What would take minutes runs with smaller numbers, and what needs a b
 cluster is parsed only; both are listed here.
 """
 
-from __future__ import annotations
-
 import glob
 import importlib.util
 import itertools

@@ -1,7 +1,5 @@
 """The words of docs/glossary.md are those of the code."""
 
-from __future__ import annotations
-
 import re
 import tokenize
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The numbers of docs/models.md are those that the compiler's estimate gives."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Examples in Python on the pages: they are whole, and those that can run do."""
 
-from __future__ import annotations
-
 import ast
 import re
 import urllib.request

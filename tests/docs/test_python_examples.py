@@ -1,7 +1,5 @@
 """The examples in Python of README and of docs/python.md run: their blocks, and calls in text."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """The site builds without a warning, and its generated pages are what the code says."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

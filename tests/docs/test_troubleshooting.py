@@ -1,7 +1,5 @@
 """Every message of the troubleshooting page is one that the program really gives."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Every command of the tutorial runs, in order, in a folder that holds what a clone holds."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

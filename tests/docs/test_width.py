@@ -2,8 +2,6 @@
 as one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A float32 model with the weights that a quantised one stands for."""
 
-from __future__ import annotations
-
 import enum
 
 import numpy as np

@@ -4,8 +4,6 @@ Both sides compute with TensorFlow Lite's reference kernels on the CPU, as in ``
 default small models on a part of the photographs; with the marker ``exhaustive`` all on all 64.
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -5,8 +5,6 @@ fast ones disagree with them (3 % of the outputs of yolov8n_224). By default one
 photographs, with the marker ``exhaustive`` all of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The pictures themselves are too few to tell (``benchmarks/fast_accuracy.py``).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks import fast_accuracy

@@ -1,7 +1,5 @@
 """A MobileNetV2 of float32, with the weights that the shared int8 model stands for, in fp16."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """MediaPipe's float models on photographs of people, in fp16: how far outputs are from float32."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

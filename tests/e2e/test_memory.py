@@ -1,7 +1,5 @@
 """Tests how much memory and how many threads a process with the delegate takes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

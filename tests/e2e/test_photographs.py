@@ -1,7 +1,5 @@
 """Real models on real photographs: the label, top-1 agreement and the numeric contract."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

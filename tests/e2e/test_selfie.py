@@ -3,8 +3,6 @@ arithmetic as one rounding of every tensor lets them be. Nothing that holds maps
 better.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

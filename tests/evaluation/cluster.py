@@ -3,8 +3,6 @@
 Prints the scheduler's address; on a line "kill" kills one worker, at the end of its input it stops.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Accuracies, labels and state files against what they are by definition."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The same numbers with any number of workers, here or on a cluster, and when one is killed."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

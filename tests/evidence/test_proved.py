@@ -1,7 +1,5 @@
 """Tests what a board's own proofs let programs have: what nobody else is known to have run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests what the compiler does for a board that must not be given something: no task has it."""
 
-from __future__ import annotations
-
 import pytest
 
 from delegate._native import program_id

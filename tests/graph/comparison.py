@@ -1,7 +1,5 @@
 """Equality of graphs, field by field, so that a difference names the tensor and the field."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

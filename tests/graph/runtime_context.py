@@ -2,8 +2,6 @@
 preview.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ Seeded, so that a failure repeats; the time per source is boxed so that the suit
 FUZZ_SECONDS for a longer run.
 """
 
-from __future__ import annotations
-
 import os
 import time
 import tracemalloc

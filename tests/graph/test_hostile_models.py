@@ -1,8 +1,6 @@
 """Inconsistent and hostile files: each a ModelError that names the place, in bounded time and
 memory."""
 
-from __future__ import annotations
-
 import struct
 import time
 import tracemalloc

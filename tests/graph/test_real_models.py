@@ -1,7 +1,5 @@
 """Real models, read and compared with the interpreter."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

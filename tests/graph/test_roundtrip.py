@@ -1,7 +1,5 @@
 """Property: whatever the model builder is told, the reader tells back."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The graph of a running interpreter equals the graph of its file; so do the partitions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

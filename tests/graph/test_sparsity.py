@@ -2,8 +2,6 @@
 corrupt ones.
 """
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace

@@ -2,8 +2,6 @@
 else.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``python -m tests.hosts.aarch64 LIBRARY SYSROOT``; used by tools/aarch64.sh.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

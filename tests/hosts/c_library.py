@@ -5,8 +5,6 @@ The package is fetched by name with ``npm pack`` once and kept in ``.cache``; wi
 or a C compiler the tests that need it skip and say what is missing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """The C host, built once, and compiled models."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

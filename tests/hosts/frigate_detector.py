@@ -7,8 +7,6 @@ ValueError counts as "no NPU". Run it against any library and model:
     python -m tests.hosts.frigate_detector /usr/lib/teflon/libteflon.so MODEL IMAGE [IMAGE ...]
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import multiprocessing

@@ -3,8 +3,6 @@
 The delegate may refuse each or do without it; it must not crash, wait, or take a program from it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -4,8 +4,6 @@ Written from the documented interface, as ``native/litert/litert_abi.h`` is; wha
 does is tested with ai-edge-litert itself (``test_litert.py``).
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

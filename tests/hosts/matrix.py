@@ -4,8 +4,6 @@
 PAGE`` makes docs/hosts.md of all results.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import platform

@@ -12,8 +12,6 @@ of bounds are forbidden.
 runs them in the C host; HOST and LIBRARY may be builds with sanitizers (docs/ahead_of_time.md).
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import struct

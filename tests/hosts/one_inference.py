@@ -3,8 +3,6 @@
 ``python -m tests.hosts.one_inference``; used by tools/aarch64.sh on two architectures.
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

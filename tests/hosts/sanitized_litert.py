@@ -5,8 +5,6 @@ is wrong must be a status. Nobody hands over pointers that are neither null nor 
 no library can tell those.
 """
 
-from __future__ import annotations
-
 import ctypes
 import random
 from collections.abc import Iterator

@@ -10,8 +10,6 @@ give the result of the undamaged one, where damage can be found; a report of a s
 process. The parent prints the case at which that happened, and goes on behind it.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -3,8 +3,6 @@ options of the interpreter, other delegates. Models run as they are and compiled
 outputs are those of the reference kernels.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import gc

@@ -1,7 +1,5 @@
 """A process in C without Python: compiled models, errors, threads, memory, time."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The C program of docs/ahead_of_time.md compiles with its link line as shown, and runs."""
 
-from __future__ import annotations
-
 import platform
 import re
 import shutil

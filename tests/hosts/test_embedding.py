@@ -1,7 +1,5 @@
 """A process in C that loads a Python to compile with, because RK3588_LIBPYTHON names one."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

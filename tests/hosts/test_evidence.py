@@ -1,7 +1,5 @@
 """A host without Python on the stand-in kernel: programs are compared natively, once."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

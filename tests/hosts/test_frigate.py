@@ -1,7 +1,5 @@
 """Frigate's loading path and detector loop, in a process of their own."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

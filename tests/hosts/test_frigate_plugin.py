@@ -2,8 +2,6 @@
 blakeblackshear/frigate at e3fa7018 (detectors/detection_api.py, detectors/detector_config.py).
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from abc import ABC, abstractmethod

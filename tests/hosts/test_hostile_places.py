@@ -1,7 +1,5 @@
 """Hostile folders and variables: refused, or the same result without them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.aot.models import two_programs_model

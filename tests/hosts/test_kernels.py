@@ -1,8 +1,6 @@
 """FULLY_CONNECTED is what the reference kernel of the runtime at hand makes of it: kernels of
 runtimes differ."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """LiteRT's CompiledModel with the NPU as an accelerator: the real runtime, ai-edge-litert 2.3."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib.metadata
 import json

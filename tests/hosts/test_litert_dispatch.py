@@ -1,7 +1,5 @@
 """The dispatch library for LiteRT, driven by a stand-in for the runtime."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass

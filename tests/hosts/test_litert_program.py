@@ -2,8 +2,6 @@
 Python.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

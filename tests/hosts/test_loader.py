@@ -1,7 +1,5 @@
 """``librk3588_delegate.so`` in Python processes: forwarding, links, absent package, no symbols."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A sample of the mutated compiled models; ten thousand are a command (docs/hosts.md)."""
 
-from __future__ import annotations
-
 import pytest
 
 import delegate

@@ -1,7 +1,5 @@
 """The options of processes without Python are those of the table, and take the same values."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import random

@@ -1,7 +1,5 @@
 """The stand-in kernel, built once, and boards that have it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

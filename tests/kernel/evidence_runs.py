@@ -1,7 +1,5 @@
 """Runs models on a board and reads what the board has shown."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The table in ``docs/reliability.md``; ``python -m tests.kernel.fault_table`` rewrites it."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from pathlib import Path

@@ -7,8 +7,6 @@ tests.kernel.fork_server``) answers with the child's exit code, or null after th
 child has the given environment alone, and leaves as any Python process does.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Inputs and results of whole models, for processes with the stand-in kernel and without."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

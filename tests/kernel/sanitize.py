@@ -5,8 +5,6 @@ python -m tests.kernel.sanitize address,undefined --invokes 500 --driver rknpu
 
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

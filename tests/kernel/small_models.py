@@ -1,7 +1,5 @@
 """Models that take milliseconds, by name: one for every kind of program."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

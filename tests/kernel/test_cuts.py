@@ -1,7 +1,5 @@
 """A job that the kernel cuts short is never taken for done, wherever it is cut."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.kernel.board import Board

@@ -1,7 +1,5 @@
 """Chips that deviate in ways that were reported, or might be: what bring-up says of them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

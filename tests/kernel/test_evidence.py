@@ -1,7 +1,5 @@
 """Boards that compute something else serve nothing wrong, and remember what they must not do."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

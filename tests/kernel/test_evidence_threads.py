@@ -1,7 +1,5 @@
 """Tests evidence that several threads, processes and forked children ask for at once."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

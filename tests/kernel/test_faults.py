@@ -1,7 +1,5 @@
 """Faults of kernel and device: a clear error or right results, no leak, and life goes on."""
 
-from __future__ import annotations
-
 from tests.kernel.fault_table import MARK, PAGE, Result, measure, table
 
 DEVICES = ("rocket", "rknpu")

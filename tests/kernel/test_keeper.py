@@ -1,7 +1,5 @@
 """The process that keeps files of the driver rocket open beyond another one's death."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

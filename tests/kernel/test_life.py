@@ -1,7 +1,5 @@
 """Threads, cores, memory, processes: many users of one NPU, and users that die."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """LiteRT's dispatch library on the drivers' stand-ins: results, and programs of another chip."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Models on both kernel drivers: the same bytes as on the simulator, and no request too many."""
 
-from __future__ import annotations
-
 import pytest
 
 from delegate.compile.compiler import compile_model

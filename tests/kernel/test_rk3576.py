@@ -1,7 +1,5 @@
 """The second chip on both drivers: programs for either core, one chip's programs only, evidence."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

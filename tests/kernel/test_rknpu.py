@@ -1,7 +1,5 @@
 """Tests how the product meets what the vendor's driver was seen to do."""
 
-from __future__ import annotations
-
 import errno
 import json
 import time

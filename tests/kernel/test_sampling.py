@@ -1,7 +1,5 @@
 """verify=sample: a chip that computes something wrong is named while inferences go on."""
 
-from __future__ import annotations
-
 import json
 
 from tests.kernel.board import Board

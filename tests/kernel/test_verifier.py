@@ -2,8 +2,6 @@
 first submit.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

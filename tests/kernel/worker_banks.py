@@ -1,7 +1,5 @@
 """A program whose commands name the second core's banks: no device takes it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A process that has files of the NPU open, and what it finds of its keeper."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

@@ -1,7 +1,5 @@
 """A program that LiteRT's dispatch library runs on a driver, beside the simulator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

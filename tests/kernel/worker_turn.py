@@ -1,7 +1,5 @@
 """One inference while another process holds the node's lock for a while, and one after it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -12,8 +12,6 @@ same features need are compiled once: they are kept in a folder of programs as o
 has it, the board's record is not. ``--page FILE`` writes the page of deviations, and runs nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Graphs, runs and judges of the tests of ``numerics=auto``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """TensorFlow Lite's reference kernels as an oracle, and the whole partition of a small model."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from delegate._native import Executable

@@ -5,8 +5,6 @@ operator is the same. So any difference is a tensor in the wrong place, or one t
 by the padding of a neighbour.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

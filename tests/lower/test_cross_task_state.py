@@ -1,7 +1,5 @@
 """Programs that rely on nothing that the chip would have to keep between two kicks of a job."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Channels in which TensorFlow Lite's int32 wraps: constants where none gives another result."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

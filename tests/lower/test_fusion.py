@@ -4,8 +4,6 @@ The bound is the contract's: where the convolution alone gives k, a result lies 
 f(k + 1). Both k and f are TensorFlow Lite's, of models of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

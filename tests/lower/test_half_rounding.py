@@ -1,7 +1,5 @@
 """Weights of float32 as fp16, against all choices where they are few, and against properties."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

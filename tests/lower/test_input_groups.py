@@ -1,7 +1,5 @@
 """Input channels in groups: sums of int32 between passes, the same results as a single task."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -2,8 +2,6 @@
 kernels, and within a network as the runtime's from the same operands.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The check of memory refuses what would destroy or miss a tensor, and compilation goes on."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 

@@ -4,8 +4,6 @@ An operator alone has all memory to itself. So a difference, even of a single bi
 another task destroyed, a tensor in the wrong place, or one that was read before it was written.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

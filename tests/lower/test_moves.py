@@ -2,8 +2,6 @@
 Lite's copies give, at any border and with any strides.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -2,8 +2,6 @@
 of the conformance suite draw.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """PAD folded into the convolutions that read it, or written."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

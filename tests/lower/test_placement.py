@@ -1,7 +1,5 @@
 """Inner tensors by live range: never two in one place at a time, and little waste."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -2,8 +2,6 @@
 Lite puts it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Pairs of rows as channels: the reference kernels' results, bit for bit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Sections of images as channels: the reference kernels' results, bit for bit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Convolutions of one map joined to one: each result is the reference kernel's, as it was apart."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

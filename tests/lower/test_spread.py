@@ -2,8 +2,6 @@
 TensorFlow Lite puts it, and no task for them.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

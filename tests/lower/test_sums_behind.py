@@ -4,8 +4,6 @@ The bound is the contract's: where the convolution alone gives k, a sum lies bet
 less one, and that of k + 1, plus one. k and all sums are TensorFlow Lite's, of models of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

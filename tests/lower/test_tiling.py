@@ -1,7 +1,5 @@
 """Tiles cover the output exactly once, hold every input pixel they need, and fit CBUF."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st

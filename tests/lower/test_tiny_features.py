@@ -3,8 +3,6 @@
 Their multipliers are 2^-15, and the clamp lies within the range: int8 takes nothing off there.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

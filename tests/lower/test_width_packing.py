@@ -1,7 +1,5 @@
 """Maps of few channels as pairs of pixels: the reference kernels' results, bit for bit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

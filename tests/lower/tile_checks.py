@@ -1,7 +1,5 @@
 """Checks what every plan of tiles must satisfy, whatever chose it."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

@@ -4,8 +4,6 @@ Shared by the oracles that judge registers and the simulator from outside. Array
 shape; operands and shifts are numbers or broadcast. Nothing saturates but ``bs`` and ``bn``.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

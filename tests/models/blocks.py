@@ -1,7 +1,5 @@
 """Models that several tests read: the smallest residual block, and one function."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

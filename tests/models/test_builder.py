@@ -1,8 +1,6 @@
 """The in-memory models load in an interpreter, mean what was asked for, and use their output
 range."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

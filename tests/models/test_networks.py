@@ -1,7 +1,5 @@
 """Built networks: structure, determinism, and the delegate's answer beside TensorFlow Lite's."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

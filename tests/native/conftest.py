@@ -4,8 +4,6 @@ It claims the operators it is told to and gives programs that read and write the
 that the plugin's own behaviour is tested without register programs.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

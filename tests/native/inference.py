@@ -2,8 +2,6 @@
 model of three layers are convolutions.
 """
 
-from __future__ import annotations
-
 import ctypes
 import sys
 import threading

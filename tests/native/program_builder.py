@@ -1,7 +1,5 @@
 """Serialises Programs from the slot ids of delegate/npu/program.fbs, without the product's code."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 sealed memfd, which the simulator takes as a driver takes a dma-buf.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 from typing import Any

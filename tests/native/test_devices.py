@@ -1,7 +1,5 @@
 """Tests which device is opened, and the refusal to simulate where an NPU exists."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Results that the runtime makes dynamic although their shapes are known: slices of the whole batch
 of a slice."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from delegate.host.delegation import collect_delegations

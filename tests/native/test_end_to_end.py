@@ -1,7 +1,5 @@
 """Models on the simulator through a real runtime: results, faults, threads, forks, resizing."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 import sys

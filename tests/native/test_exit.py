@@ -1,7 +1,5 @@
 """Processes that end while a daemon thread is in the library."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

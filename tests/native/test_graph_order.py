@@ -1,8 +1,6 @@
 """Nodes that read or write tensors out of order: the runtime alone runs such files, and is never
 asked to partition them, which it cannot."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

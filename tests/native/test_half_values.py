@@ -1,7 +1,5 @@
 """float32 to and from fp16 on the host: to nearest even, the same bytes whatever does it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -2,8 +2,6 @@
 read or written beside the tensor.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

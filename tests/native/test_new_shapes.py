@@ -1,7 +1,5 @@
 """Inputs of another shape: nodes are compiled again, and what does not compile runs on the CPU."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Inputs of a model that are constants: a host that sets them gets what the runtime alone gives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

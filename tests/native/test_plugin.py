@@ -1,7 +1,5 @@
 """The plugin in a real runtime: create and destroy, options, snapshot, partitions, failures."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import gc

@@ -1,7 +1,5 @@
 """The program reader: what it accepts, every rule it enforces, and bytes of any kind."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -2,8 +2,6 @@
 that computes in float64, where products are exact and quotients round to float32 as if they were.
 """
 
-from __future__ import annotations
-
 import platform
 
 import numpy as np

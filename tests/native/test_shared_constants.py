@@ -1,7 +1,5 @@
 """Executables of one process share their constants, whatever devices they run on."""
 
-from __future__ import annotations
-
 import gc
 import re
 from pathlib import Path

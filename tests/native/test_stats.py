@@ -3,8 +3,6 @@
 Other tests of the process count too, so all claims are about differences.
 """
 
-from __future__ import annotations
-
 import gc
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Several interpreters: no one's conversion waits for another's device."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

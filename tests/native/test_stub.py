@@ -1,7 +1,5 @@
 """delegate/_native.pyi names what the module has."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Names of tensors that lie beyond the file: runtimes do not look at them, the snapshot does."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

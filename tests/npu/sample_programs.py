@@ -1,7 +1,5 @@
 """Small hand-made partitions: row tiles with shared weights, an addition, a chain of both."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small hand-made tasks: geometry by the layout rules, no tiling, no quantisation."""
 
-from __future__ import annotations
-
 from delegate.lower.numerics.pipeline import OutConvert
 from delegate.lower.task import (
     BsStage,

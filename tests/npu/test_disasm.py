@@ -1,7 +1,5 @@
 """Disassembly shows names, fields, layers and tiles, and assembles back to the same words."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Dumps: memory, relocations, layouts and checks as any reader of the format finds them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Tests how long programs take: each figure against arithmetic written out here."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Encoded words against those of correct programs."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Independent check: programs of a driver in use on silicon, decoded and encoded again by us."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pooling tasks as registers: those of the vendor's recorded ones, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

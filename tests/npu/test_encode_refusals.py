@@ -1,7 +1,5 @@
 """Tests what the encoder refuses, and how it says so."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that no task has what others saw hang or go wrong, see docs/hazards.md."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import re

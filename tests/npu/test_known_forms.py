@@ -3,8 +3,6 @@
 The judge is ../shared/forms, not the compiler's table of known forms.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Programs: segments and links, determinism, round trip, and refusal of everything odd."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import os

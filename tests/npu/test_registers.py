@@ -1,7 +1,5 @@
 """The register table is consistent, agrees with the reference; its generated files are fresh."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 the simulator of its registers, which is strict (tests/chip, the suite with ``chip=rk3576``).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

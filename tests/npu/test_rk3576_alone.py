@@ -1,7 +1,5 @@
 """RK3576's tasks without a convolution: their order, loads of tables, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The public functions: what they give, and that their page is not stale."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Properties that are computed once, and processes that fork meanwhile."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tests the way from output tensors to labels and scores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

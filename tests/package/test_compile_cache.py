@@ -1,7 +1,5 @@
 """Programs kept on disk: found again, never trusted."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

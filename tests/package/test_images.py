@@ -1,7 +1,5 @@
 """Tests the way from pictures to input tensors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gaps between runs become CPU spans; statistics against plain definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Logging stays within the "delegate" logger."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests what `make` does again after a change."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

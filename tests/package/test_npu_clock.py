@@ -1,7 +1,5 @@
 """The NPU's clock from whatever kernels show of it, and what doctor says of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of options: precedence, refusals and their texts."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

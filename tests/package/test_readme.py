@@ -1,7 +1,5 @@
 """The README is short, its links lead somewhere, and what runs is said on its page."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests what benchmarks and tools answer to ``--help``, to a missing and to a damaged file."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

@@ -4,8 +4,6 @@ one command.
 On small boards every module counts: neither the compiler nor the operators' records may be loaded.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

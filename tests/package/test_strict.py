@@ -1,7 +1,5 @@
 """``strict`` refuses what the CPU would do."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables, shares and the progress bar."""
 
-from __future__ import annotations
-
 import io
 import sys
 

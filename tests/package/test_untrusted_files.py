@@ -1,7 +1,5 @@
 """Every reader of files that others wrote, with mutated files: only errors of our own tree."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import io

@@ -1,7 +1,5 @@
 """Tests that packaging/upstream offers to other projects what this project has."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The source distribution is whole; `make check-wheels` builds the wheels from it and runs them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tarfile

@@ -1,7 +1,5 @@
 """Tests what `make wheels` and `make check-wheels` judge and write, without building anything."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tarfile

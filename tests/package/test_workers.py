@@ -1,7 +1,5 @@
 """Work spread over processes: every item once, errors as results, nobody left."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

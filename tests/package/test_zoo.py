@@ -1,7 +1,5 @@
 """Downloads: verified, atomic, with a clear error; the committed manifest and digits."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

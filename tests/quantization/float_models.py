@@ -1,7 +1,5 @@
 """Small float models as exporters write them, and pictures for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

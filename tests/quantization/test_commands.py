@@ -2,8 +2,6 @@
 quantiser would give is a stand-in here; test_with_the_package.py has the real one.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Float models are made ready for the quantiser without a change of what they compute."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Float operators between int8 tensors become int8, with the same results but for rounding."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

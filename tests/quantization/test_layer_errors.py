@@ -1,7 +1,5 @@
 """A model is compared with its float model layer by layer; the worst layer is found."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

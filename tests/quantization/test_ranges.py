@@ -1,7 +1,5 @@
 """Ranges of tensors: measured over all pictures, and what int8 demands of them."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 and computed on the simulator within the bound, for every element.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

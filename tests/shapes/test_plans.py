@@ -1,7 +1,5 @@
 """Plans of whole models: no worse than they were, and near the least that has to be moved."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -8,8 +8,6 @@ int8: the program runs on the simulator and must equal the suite's reference in 
 at the level of tiles.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import dataclass

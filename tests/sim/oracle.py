@@ -2,8 +2,6 @@
 values.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.machine.dpu_arithmetic import bn, bs, half_away, half_even, rounded, shift_by_sign

@@ -4,8 +4,6 @@ Everything follows the layouts of the hardware description: NC1HWC2 features, na
 BRDMA blocks; the oracle computes the same from the plain tensors.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

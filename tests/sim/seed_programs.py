@@ -1,7 +1,5 @@
 """Small programs of many features, the seeds of mutated streams."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

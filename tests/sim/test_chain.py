@@ -1,7 +1,5 @@
 """The program controller: segments, tails, links, register groups, reuse of CBUF."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The literal path against NumPy integers: convolution, stages, and what is written where."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.loops import for_each

@@ -1,7 +1,5 @@
 """Long chains of short tasks, as other compilers write them, and what such streams hold besides."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -2,8 +2,6 @@
 where there is one, else a formula.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Worse chips: each deviation breaks what it names, in tasks of its kind and in no others."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from pathlib import Path

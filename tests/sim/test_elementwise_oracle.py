@@ -1,7 +1,5 @@
 """Tasks of the DPU alone against NumPy integers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

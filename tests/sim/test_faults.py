@@ -1,7 +1,5 @@
 """Every class of fault has a program that provokes it; messages name task, layer and register."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

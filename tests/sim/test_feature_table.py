@@ -1,7 +1,5 @@
 """The tests that the table of docs/simulator.md names exist."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

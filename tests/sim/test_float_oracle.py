@@ -1,7 +1,5 @@
 """fp16 convolutions and element-wise tasks, and integer results of 32 bits, against NumPy."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

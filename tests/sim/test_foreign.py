@@ -1,7 +1,5 @@
 """Programs in forms that other compilers use and the project's own does not."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

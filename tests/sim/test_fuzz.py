@@ -1,7 +1,5 @@
 """Mutated streams end in a fault or in the same result on both paths, never in anything else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """fp16 tasks: the vectorised path gives the literal one's bytes, with every instruction set."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.loops import for_each

@@ -1,7 +1,5 @@
 """Packed pixels, the input converter, transposed convolution, unpooling and row notches."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

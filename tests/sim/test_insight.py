@@ -1,7 +1,5 @@
 """Counters of tasks and explanations of elements."""
 
-from __future__ import annotations
-
 import json
 import resource
 from dataclasses import replace

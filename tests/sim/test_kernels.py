@@ -1,7 +1,5 @@
 """Tests what the two kernel drivers do with a job."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The lenient mode lists what would be faults and computes the same; nothing wrong gets past it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

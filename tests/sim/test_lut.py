@@ -1,7 +1,5 @@
 """Lookup tables: upload, interpolation, what lies outside, fused behind a convolution."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

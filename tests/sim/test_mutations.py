@@ -1,7 +1,5 @@
 """The mutation run (tools/mutate_simulator.py) fits the source it mutates."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

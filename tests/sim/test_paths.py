@@ -1,7 +1,5 @@
 """The vectorised path equals the literal one, with every instruction set and number of threads."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pooling against NumPy: method, kernel, stride, padding, int8 and fp16."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -2,8 +2,6 @@
 writer's own sizes. Expected bytes come from slices of NumPy arrays.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -4,8 +4,6 @@ Register values come from the description of the hardware; the expected numbers 
 tests, in NumPy, from the plain tensors.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Random programs of one kind of task that together show everything that a worse chip can break."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Their results are compared with each other only, so that numbers need not mean a
 keep their bits: one of the stages, taken by chance, brings sums down to 8 bits.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import numpy as np

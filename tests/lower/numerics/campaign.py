@@ -7,8 +7,6 @@ Lite's reference kernels. Exits 1 where one differs by more than an LSB, or at a
 although it was proven equal, and says which seed of which generator gave it.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -5,8 +5,6 @@ above, dead channels, biases that saturate or lie near int32's ends, zero points
 activations. Inputs reach every accumulator (one input per output) or its extremes (several).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from delegate.model.graph import Activation, DType

@@ -3,8 +3,6 @@
 Knows nothing of how stages are chosen or proved: it loads a model twice and compares bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

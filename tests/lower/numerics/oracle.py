@@ -1,7 +1,5 @@
 """TensorFlow Lite's and the DPU's integer arithmetic in Python integers, one number at a time."""
 
-from __future__ import annotations
-
 import math
 import operator
 from fractions import Fraction

@@ -6,8 +6,6 @@ second rounding, or as near to one as float32 scales come, or at the edge of int
 Weights of -1, 0, 1 or 2 then walk the 256 accumulators around it one by one.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

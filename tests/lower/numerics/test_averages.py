@@ -1,7 +1,5 @@
 """Averages and means: their stages against the definition of the reference kernels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from math import floor

@@ -1,7 +1,5 @@
 """The small edition of ``campaign``: random and solved extreme channels against TensorFlow Lite."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Tests what stands for ties away from zero on a board whose OUT_CVT rounds ties to even."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

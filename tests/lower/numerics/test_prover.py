@@ -1,7 +1,5 @@
 """The prover against every accumulator one by one, and against tampered pipelines."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -2,8 +2,6 @@
 plain way, counted over all of them by TensorFlow Lite's own arithmetic in whole numbers.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 
