@@ -57,8 +57,7 @@ def stream_files() -> list[Path]:
 
 
 def whole_models() -> list[Path]:
-    """The public whole models; our own ones where there are none: a trained one, and random ones
-    of the shapes of real networks."""
+    """Public whole models; without them our own: a trained one, and random ones of real shapes."""
     return model_files(".") or [DIGITS, *_networks()]
 
 

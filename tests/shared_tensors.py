@@ -40,9 +40,7 @@ class Shared:
 
 
 class Host:
-    """An interpreter with the delegate, and without it for comparison. Raises DelegateError if the
-    runtime cannot share.
-    """
+    """Interpreters with the delegate and without. Raises DelegateError if none can share."""
 
     def __init__(self, runtime: ModuleType, model: bytes, **options: str) -> None:
         self.delegate = runtime.load_delegate(

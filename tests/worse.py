@@ -38,8 +38,6 @@ def everywhere(*ways: str) -> str:
 
 
 def chip_of(text: str) -> str:
-    """The chip of a list like "bs:ties_up,dense:task:hangs": what names no kind is meant in tasks
-    of every kind.
-    """
+    """The chip of a list like "bs:ties_up,dense:task:hangs": without a kind, for tasks of all."""
     parts = text.split(",")
     return ",".join(part if part.count(":") == 2 else everywhere(part) for part in parts)

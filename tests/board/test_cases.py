@@ -1,6 +1,4 @@
-"""The guest's own cases, run here in seconds: what they expect of the product's JSON and messages
-is what the product says.
-"""
+"""The guest's own cases, run here in seconds: they expect what the product says."""
 
 import json
 import os

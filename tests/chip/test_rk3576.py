@@ -34,9 +34,7 @@ ALONE = (
     *("PoolPyramids.Op", "ReducedMaxima.Op", "ResizeNearest.Op", "ResizeBilinear.Op"),
     *("TransposeConv.Op", "ConvShapes.Op", "DepthwiseShapes.Op", "ConvChannels.Op"),
 )
-"""Families in tasks of the DPU alone, in convolutions that move, in those that write apart, and in
-tiles of any sizes.
-"""
+"""Families of the DPU alone, of convolutions that move or write apart, and of tiles."""
 
 
 def _cases(family):

@@ -43,9 +43,7 @@ def test_a_stride_that_leads_nowhere_is_the_other_one(tmp_path):
 
 @for_each("channels", [3, 4, 8])
 def test_the_host_folds_inputs_only_to_forms_that_are_known(channels):
-    """Folding the columns alone is the cheapest for 4 and 8 channels, and makes 3 x 1 or 3 x 2 taps
-    of 3 x 3.
-    """
+    """Folded columns alone are cheapest for 4 and 8 channels: 3 x 1 or 3 x 2 taps of 3 x 3."""
     model = conv_model(np.random.default_rng(1), 40, 40, channels, 32, 3, 3)
     assert compile_model(model, FOR_RK3576).rejections == ()
 

@@ -28,9 +28,7 @@ def model(tmp_path: Path) -> Path:
 
 
 class StandIn(types.ModuleType):
-    """A stand-in for the part of OpenCV that is used. The "camera" 0 gives ``FRAMES`` pictures, or
-    is interrupted.
-    """
+    """A stand-in for OpenCV. The "camera" 0 gives ``FRAMES`` pictures, or is interrupted."""
 
     CAP_PROP_FPS = 5
     CAP_FFMPEG = 1900

@@ -1,6 +1,4 @@
-"""Tests the files that commands write: complete or not at all, through links, never in place of a
-device.
-"""
+"""Tests that files of commands are complete or absent, through links, never in a device's place."""
 
 import errno
 import os

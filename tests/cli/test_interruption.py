@@ -57,9 +57,7 @@ if not MODELS.is_dir():
 
 
 RUNTIMES_LINE = "INFO: Created TensorFlow Lite XNNPACK delegate for CPU."
-"""The line that ai-edge-litert itself writes to stderr for every interpreter; tflite-runtime is
-silent.
-"""
+"""A line of ai-edge-litert itself for every interpreter; tflite-runtime is silent."""
 
 
 def ours(text: str) -> list[str]:
@@ -86,9 +84,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def commands_hear_of_ctrl_c():
-    """Let children hear the signal: a shell that starts tests in the background ignores it for
-    them.
-    """
+    """Let children hear the signal: a shell that runs tests in the background ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,6 +1,4 @@
-"""Tests what the judge of random graphs calls a difference, and how much of one it lets a node
-have.
-"""
+"""Tests what the judge of random graphs calls a difference, and how much a node may have."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,4 @@
-"""Tests who is blamed for a graph's difference: what single steps can become, and no wrong value
-beside.
-"""
+"""Tests who is blamed for a graph's difference: what single steps become, and nothing else."""
 
 import numpy as np
 

@@ -11,9 +11,7 @@ BOX_TOLERANCE = 0.02
 def found_again(
     wanted: Detections, among: Detections, image_h: int, image_w: int
 ) -> tuple[int, int]:
-    """Return how many of ``wanted`` are in ``among`` with their class and box, and how many there
-    are.
-    """
+    """Return how many of ``wanted`` are in ``among`` by class and box, and how many there are."""
     tolerance = BOX_TOLERANCE * max(image_h, image_w)
     free = np.ones(len(among), dtype=bool)
     same = 0

@@ -274,9 +274,7 @@ def test_yolox_grids(first: bool, apart: bool) -> None:
 def test_parts_of_grids_are_told_apart_however_many_classes(
     others: tuple[int, ...], name: str, classes: int
 ) -> None:
-    """The likeliest class is the last one; where it has as many channels as another part, the
-    order of the outputs tells.
-    """
+    """The likeliest class is the last; with parts of as many channels, outputs' order tells."""
     arrays = []
     for h, w in ((H // stride, W // stride) for stride in STRIDES):
         arrays += [np.ones((1, h, w, channels)) for channels in others]

@@ -14,9 +14,7 @@ from tests.shared_folder import MODELS, needs_models
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(\w[\w.]*)` \| (.*) \|$", PAGE, re.MULTILINE)
 TOLERANCE = 0.05
-"""The share by which a number of the page may be off: a better tiling is no reason to write the
-page anew.
-"""
+"""The share by which a number of the page may be off: better tilings need no new page."""
 
 
 def numbers(cells: str) -> list[float]:

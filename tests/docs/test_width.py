@@ -1,6 +1,4 @@
-"""Paragraphs and items of all pages are wrapped at one width, so that a change of a sentence shows
-as one.
-"""
+"""Paragraphs and items of all pages have one width: a changed sentence shows as one."""
 
 import re
 from collections.abc import Iterator
@@ -9,9 +7,7 @@ from tests.docs.shown_commands import PAGES
 
 WIDTH = 100
 OTHERS = re.compile(r"\s*(\||#|<|\[[^\]]+\]:)|    ")
-"""Lines that no editor may break: tables, headings, HTML, addresses, code. Text of nested lists is
-left alone with code.
-"""
+"""Lines that no editor may break: tables, headings, HTML, addresses, code, nested lists."""
 PIECES = re.compile(r"(?:`[^`]*`|[^`\s])+")
 """Words, with the code spans in them whole."""
 

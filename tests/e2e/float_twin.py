@@ -36,9 +36,7 @@ def real_values(graph: Graph, index: int, kind: Weights, draw: int = 0) -> np.nd
 
 
 def float_twin(graph: Graph, weights: Weights, draw: int = 0) -> bytes:
-    """Return the float model of a graph of quantised tensors, up to the input of softmax. QUANTIZE
-    nodes vanish.
-    """
+    """Return the float model of a quantised graph up to the input of softmax, without QUANTIZE."""
     builder = ModelBuilder("float twin")
     made: dict[int, int] = {}
 

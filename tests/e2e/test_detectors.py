@@ -41,9 +41,7 @@ class Case:
     hundred thousand is a step off, and with it a score or a side of a box.
     """
     step: int = 16
-    """The step through the photographs of the default run; the reference kernels take seconds for
-    large models.
-    """
+    """The step through the photographs by default; reference kernels take seconds a model."""
 
 
 CASES = [
@@ -104,17 +102,14 @@ LEAST_FOUND = {
     "yolo_fastest_160_person_int8.tflite": 0.5,
     "yolo_lc_256_person_int8.tflite": 0.5,
 }
-"""The share of the large objects of 20 photographs to find, by the model's size; a wrong head finds
-next to none.
-"""
+"""The share of large objects to find, by the model's size; a wrong head finds hardly any."""
 LARGE = 0.1
 """The share of the photograph's area from which an object is large."""
 
 
 @pytest.mark.parametrize("file", LEAST_FOUND)
 def test_objects_of_photographs_are_found(file: str) -> None:
-    """By the labels beside the photographs: neither the CPU nor our own reading decides. The NPU's
-    part is the delegate's."""
+    """By the labels beside the photographs: neither the CPU nor our own reading decides."""
     path = MODELS / file
     plan = DetectorPlan.read(path, Hints())
     model = DelegatedModel.load(

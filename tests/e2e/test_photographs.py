@@ -73,9 +73,7 @@ def test_photograph_gets_its_label_in_one_submit_per_partition(entry: Entry, wei
 @pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
 def test_best_class_agrees_with_the_cpu(entry: Entry, every: int, weighs: None) -> None:
-    """At least 99 % over all photographs, and all but one of a tenth of them, against TensorFlow
-    Lite's default kernels.
-    """
+    """99 % of all photographs, all but one of a tenth, as TensorFlow Lite's default kernels."""
     images = find_images(PHOTOGRAPHS)
     assert len(images) == 250
     images = images[::every]

@@ -21,9 +21,7 @@ pytestmark = needs_models
 
 MODEL = FLOAT / "mediapipe_selfie_segmentation.tflite"
 ONCE = 1.001
-"""The ratio of a map's errors (root mean square) to those of one rounding; sums in fp32 have a
-2^-13 of them.
-"""
+"""A map's errors (root mean square) over those of one rounding; sums have a 2^-13 of them."""
 OTHERWISE = {"LOGISTIC": 1.25, "AVERAGE_POOL_2D": 1.1}
 """Half a unit of the index at the tables' steepest place, 4.7e-5, beside the rounding of numbers
 from 1/4 to 1/2, 7.0e-5: their root sum of squares is 1.2 of the latter. Means of 64 rows are means

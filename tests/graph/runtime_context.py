@@ -1,6 +1,4 @@
-"""Makes what the native plugin hands over for a model in a real interpreter, and the runtime's
-preview.
-"""
+"""Makes what the native plugin hands over for a model in an interpreter, and its preview."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping

@@ -1,5 +1,4 @@
-"""Inconsistent and hostile files: each a ModelError that names the place, in bounded time and
-memory."""
+"""Inconsistent and hostile files: each a ModelError that names the place, in bounded resources."""
 
 import struct
 import time
@@ -170,8 +169,7 @@ def test_subgraphs_sharing_one_operator_list_cost_little() -> None:
 
 
 def test_table_that_points_to_itself() -> None:
-    """Offsets in a cycle: the schema as it is read has no recursion, so a cycle cannot be
-    entered."""
+    """Offsets in a cycle: the schema that is read has no recursion, so none can be entered."""
     content = bytearray(builder_with_tensor().build())
     refused = 0
     for position in range(8, len(content) - 4, 4):

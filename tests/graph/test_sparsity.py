@@ -1,6 +1,4 @@
-"""Sparse constants, encoded from dense arrays, against those arrays, the runtime's own DENSIFY, and
-corrupt ones.
-"""
+"""Sparse constants from dense arrays, against these, the runtime's DENSIFY, and corrupt ones."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -70,9 +68,7 @@ def test_dense_arrays_come_back() -> None:
 
 
 def densify_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> bytes:
-    """DENSIFY, and behind it what adds its result to an input: the runtime refuses a graph without
-    one.
-    """
+    """DENSIFY, and what adds its result to an input: the runtime refuses a graph without one."""
     builder = ModelBuilder("densify")
     kind = {np.float32: DType.FLOAT32, np.float16: DType.FLOAT16}[dense.dtype.type]
     w = builder.constant(
@@ -260,9 +256,7 @@ def test_orders_of_blocks_that_the_runtime_reads_otherwise_are_refused() -> None
 
 
 def test_weights_in_the_buffer_of_a_dense_tensor_are_left_alone() -> None:
-    """A host that sets it, as an input, changes what the runtime's kernel reads, which keeps the
-    values of its first inference.
-    """
+    """A host that sets it changes what the kernel reads, which keeps its first values."""
     graph = read_graph(conv_model(*some_weights(np.float32)))
     assert len(compile_model(graph, OPTIONS).graph.folded) == 1
     sparse_one = next(tensor for tensor in graph.tensors if tensor.is_sparse)

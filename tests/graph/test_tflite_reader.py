@@ -1,6 +1,4 @@
-"""Tests what the reader gives for models built in memory, and the one clear error for everything
-else.
-"""
+"""Tests the reader of models built in memory, and the one clear error for everything else."""
 
 import os
 import struct

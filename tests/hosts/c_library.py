@@ -32,8 +32,7 @@ class UnavailableError(Exception):
 
 
 def library_folder() -> Path:
-    """The package's ``cc_deps``: headers and a library per architecture. Raises
-    UnavailableError."""
+    """The package's ``cc_deps``: headers and a library by architecture. Raises UnavailableError."""
     target = CACHE / PACKAGE
     if not target.is_dir():
         _fetch(target)

@@ -37,9 +37,7 @@ def clean_environment(**variables: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class HostRun:
-    """The outcome of a run of the host. ``report`` is its JSON, ``output`` the bytes of all
-    outputs.
-    """
+    """The outcome of a run of the host. ``report``: its JSON, ``output``: bytes of all outputs."""
 
     code: int
     report: dict[str, Any]

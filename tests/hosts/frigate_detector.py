@@ -102,8 +102,7 @@ def serve(library: str, model: str, names: dict[str, str], requests: Any, answer
 
 
 def detect_in_process(library: str, model: str, images: list[np.ndarray]) -> list[np.ndarray]:
-    """Detections of ``images`` by a detector in a process of its own. Raises ValueError with the
-    detector's words if it cannot start."""
+    """Detections of ``images`` in a process of its own. ValueError with its words if it fails."""
     context = multiprocessing.get_context("spawn")
     requests, answers = context.Queue(), context.Queue()
     image = SharedMemory(create=True, size=images[0].nbytes)

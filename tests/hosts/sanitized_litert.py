@@ -79,9 +79,7 @@ def operators() -> list[Operator]:
 
 
 def run(operator: Operator, program: bytes, rng: random.Random) -> tuple[str, list[bytes]]:
-    """Return what happened, and the outputs for inputs that are the same every time. ``rng``: what
-    the runtime does besides.
-    """
+    """Return what happened, and outputs for fixed inputs. ``rng``: other acts of the runtime."""
     dispatch = Dispatch(Runtime(opaque=b"device=simulator\nlog_level=error"))
     if dispatch.initialize() != OK:
         return "refused: the runtime", []
@@ -178,9 +176,7 @@ def dispatch_cases(count: int, seed: int) -> Iterator[tuple[str, Any]]:
 
 
 class Compiler:
-    """A runtime with the table that it hands over to compiler plugins: of models without
-    operators, whose other functions fail.
-    """
+    """A runtime with the table for compiler plugins; functions of operators fail in it."""
 
     def __init__(self, rng: random.Random) -> None:
         self.table = (ctypes.c_uint8 * CONTEXT_BYTES)()

@@ -31,9 +31,7 @@ REAL_MODELS = [path for path in whole_models() if path.stem in REAL] or whole_mo
 
 @pytest.mark.parametrize("path", REAL_MODELS, ids=lambda path: path.stem)
 def test_real_models_give_the_bytes_of_python(host, path):
-    """The first program's bytes are equal; the next ones read what the runtime's own kernels made
-    of it.
-    """
+    """The first program is equal; the next ones read what the runtime's kernels made of it."""
     model = outputs_of_first_program(compiled(path))
     content, expected = run_in_python(model)
     ran = host(model, content, device="simulator")

@@ -22,9 +22,7 @@ Image = pytest.importorskip("PIL.Image")
 
 
 class BaseDetectorConfig:
-    """A stand-in for Frigate's class, a pydantic model that keeps unknown fields; here the fields
-    alone.
-    """
+    """A stand-in for Frigate's pydantic model, which keeps unknown fields; its fields alone."""
 
     def __init__(self, **fields: Any) -> None:
         self.model = None

@@ -1,5 +1,4 @@
-"""FULLY_CONNECTED is what the reference kernel of the runtime at hand makes of it: kernels of
-runtimes differ."""
+"""FULLY_CONNECTED is what the runtime's own reference kernel makes of it: they differ."""
 
 import subprocess
 import sys
@@ -61,9 +60,7 @@ def run(content: bytes, dtype: DType, **arguments: object) -> np.ndarray:
 
 
 def of_outputs(wrong: np.ndarray) -> np.ndarray:
-    """[OUTPUTS]: of one channel for all, or of the sections of an image, which are channels in the
-    order surface, section, lane.
-    """
+    """[OUTPUTS]: of one channel, or of an image's sections in order surface, section, lane."""
     if wrong.size == 1:
         return np.broadcast_to(wrong, OUTPUTS)
     lanes = 16

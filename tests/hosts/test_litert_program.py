@@ -1,6 +1,4 @@
-"""The C program of docs/compiled_model.md, against the published library, in a process without
-Python.
-"""
+"""The C program of docs/compiled_model.md, with the published library and without Python."""
 
 import re
 import shutil

@@ -97,9 +97,7 @@ class Board:
         }
 
     def add_rocket(self, version: str = "0.0.0", batch_switch: int | None = None, **more: object):
-        """Sysfs as the mainline driver makes it: the node's device is `rknn`, which has no driver;
-        the cores have it.
-        """
+        """Sysfs of mainline: the node's device is `rknn`, without a driver; the cores have it."""
         node = add_class_device(self.root, "accel", ROCKET_NODE, "rknn")
         add_cores(self.root)
         (self.root / "sys/module/rocket").mkdir(parents=True)
@@ -166,9 +164,7 @@ class Board:
         )
 
     def work(self, worker: str, timeout: float = 300, **arguments: Any) -> Any:
-        """Return the JSON that a worker prints, which the stand-in must not object to. What is
-        "live" there must be nothing.
-        """
+        """Return a worker's JSON, to which the stand-in must not object; nothing is "live" then."""
         done = self.python(
             "-m", "tests.kernel.work", worker, json.dumps(arguments), timeout=timeout
         )

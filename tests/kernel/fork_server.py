@@ -25,9 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class ForkServers:
-    """As many servers as runs at the same time. They start in ``environment`` and end with this
-    process.
-    """
+    """As many servers as runs at once, started in ``environment``; they end with this process."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = dict(environment)

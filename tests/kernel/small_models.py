@@ -76,9 +76,7 @@ def parts_model() -> bytes:
 
 
 def functions_model() -> bytes:
-    """SiLU behind a convolution, a sum behind SiLU, LEAKY_RELU: tables, and with numerics=auto in
-    the tasks of convolutions.
-    """
+    """SiLU behind a convolution, a sum behind SiLU, LEAKY_RELU: tables, or joined by default."""
     builder = ModelBuilder("functions")
     quantization, unit = Quantization((0.05,), (3,)), Quantization((1 / 256,), (-128,))
     x = builder.input("x", (1, 5, 7, 32), DType.INT8, quantization)

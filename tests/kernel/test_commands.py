@@ -79,9 +79,7 @@ def test_another_driver_behind_a_path_is_named(board: Board):
 def test_a_driver_that_does_not_know_its_chip_gets_no_program(
     board: Board, driver: str, asked: str, chip: str, more: str, names_board: bool
 ):
-    """A chip without programs; and RK3576, whose cores a driver of RK3588 has taken by that name,
-    so that it handles other registers.
-    """
+    """A chip without programs; and RK3576, taken by RK3588's driver for one of its own."""
     getattr(board, f"add_{driver}")()
     board.of_chip(chip, "rknn-core" if driver == "rocket" else "rknpu", more)
     if names_board:

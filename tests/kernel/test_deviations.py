@@ -52,9 +52,7 @@ def test_bring_up_suspects_what_deviates(board: Board, way: str):
 
 
 def test_entries_of_tables_bear_the_reported_spikes(board: Board):
-    """Values that fall on entries do; ``numerics=auto`` looks between them, or adds to one, and so
-    do curves in fp16.
-    """
+    """Values on entries do; ``numerics=auto`` looks between them, and so do curves in fp16."""
     code, document = bring_up(board, "table:spikes")
     assert code == 1
     failed = {step["name"] for step in document["steps"] if not step["passed"]}

@@ -211,9 +211,7 @@ def test_shared_memory_is_read_and_written_by_the_npu_itself(board: Board):
 
 
 def test_memory_that_the_driver_refuses_is_converted(board: Board):
-    """The first pair of memories, which two of seven runs have, cannot be imported in either
-    interpreter. It is asked for once.
-    """
+    """The first pair of memories, of two of seven runs, cannot be imported; asked for once."""
     faults = "PRIME_FD_TO_HANDLE@1=EINVAL PRIME_FD_TO_HANDLE@12=ENOMEM"
     answer = board.add_rknpu().work("rknpu", what="shared", faults=faults)
     assert answer["in_place"] == [10, 10]

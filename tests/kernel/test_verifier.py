@@ -1,6 +1,4 @@
-"""Tests that only harmless streams reach an NPU, whatever the file: streams are read before the
-first submit.
-"""
+"""Tests that only harmless streams reach an NPU, whatever the file, read before a submit."""
 
 import os
 
@@ -31,9 +29,7 @@ def test_spoiled_programs_are_refused_or_harmless(board: Board, device: str):
     ("kernel", "inherits"), [("stock", "refused"), ("batched", "ran"), ("chain", "ran")]
 )
 def test_parts_of_a_chain_bring_all_their_registers(board: Board, kernel: str, inherits: str):
-    """Between two kicks of the vendor's driver another program may use the core, and whether
-    registers outlive a kick of rocket is not known.
-    """
+    """Between two kicks another program may use the core, and registers may not outlive one."""
     device, add = KERNELS[kernel]
     add(board)
     answer = board.work("kicks", device=device)

@@ -56,9 +56,7 @@ class Files:
         self.open.append(_native.Executable(self._program, device=self._device))
 
     def keepers(self) -> list[int]:
-        """Return the keepers that came with the files; a program that was just started has its name
-        soon.
-        """
+        """Return the keepers that came with the files; a new program has its name soon."""
         for _ in range(50):
             found = ours() - self._others
             if found:

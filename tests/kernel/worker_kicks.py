@@ -1,6 +1,4 @@
-"""Tasks that rely on registers of tasks before them: harmless ones, too large ones, and in a chain
-that is cut in two.
-"""
+"""Tasks that rely on earlier tasks' registers: harmless, too large, in a chain cut in two."""
 
 from __future__ import annotations
 

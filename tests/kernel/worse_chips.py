@@ -47,9 +47,7 @@ Facts = dict[str, Any]
 
 
 class Runs:
-    """The runs of one ``model`` on worse chips; ``folder`` keeps its programs and the reference's
-    results.
-    """
+    """Runs ``model`` on worse chips; ``folder`` keeps programs and the reference's results."""
 
     def __init__(self, folder: Path, device: str, model: str) -> None:
         self._library = build_standin() / "libstandin_kernel.so"

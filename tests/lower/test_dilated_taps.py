@@ -1,6 +1,4 @@
-"""Dilated convolutions by default: taps lie apart where others have run that, else zeros lie
-between them.
-"""
+"""Dilated convolutions: taps lie apart where others have run that, else zeros between them."""
 
 import numpy as np
 import pytest

@@ -162,9 +162,7 @@ Arrays = list[npt.NDArray[Any]]
 
 
 def results(model: bytes, *, chip: str = "rk3588") -> tuple[Arrays, Arrays]:
-    """Return ours, and the runtime's; of a chip that is not equal to it, its own where the runtime
-    moves elements.
-    """
+    """Return ours, and the runtime's; for a chip that rounds, its own with the runtime's moves."""
     plain = ReferenceModel.load(model, reference_kernels=True)
     rng = np.random.default_rng(5)
     arrays = []

@@ -59,9 +59,7 @@ def test_products_of_fp16_have_every_weight_in_its_place(
 @pytest.mark.parametrize("points", [(0, 0, 0), (-128, 5, -9), (60, -40, 33)], ids=str)
 @pytest.mark.parametrize(("rows", "width"), [(5, 16), (19, 33), (49, 40), (33, 64)])
 def test_attention_in_one_partition(rows: int, width: int, points: tuple[int, ...]) -> None:
-    """Operands that other tasks wrote, spare lanes and all: each product is that of the tensors
-    which the delegate gives for its operands.
-    """
+    """Operands other tasks wrote, spare lanes too: products of what the delegate gives."""
     builder, rng = ModelBuilder("attention"), np.random.default_rng(rows)
     x = builder.input("x", (2, rows, width), DType.INT8, Quantization((0.05,), (-3,)))
     q, k, v = (

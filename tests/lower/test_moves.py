@@ -1,6 +1,4 @@
-"""Concatenations and slices that are no parts of one another in memory: bit for bit what TensorFlow
-Lite's copies give, at any border and with any strides.
-"""
+"""Concatenations and slices that are no parts in memory: bit for bit TensorFlow Lite's copies."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,4 @@
-"""Operators on the simulator against TensorFlow Lite's reference kernels: beyond what the families
-of the conformance suite draw.
-"""
+"""Operators against the reference kernels, beyond what conformance families draw."""
 
 import itertools
 

@@ -1,6 +1,4 @@
-"""Transposes and reshapes that change channels, and chains of them: every element where TensorFlow
-Lite puts it.
-"""
+"""Transposes and reshapes of channels, and chains: each element where TensorFlow Lite puts it."""
 
 import math
 from dataclasses import replace
@@ -33,9 +31,7 @@ from tests.lower.test_aliases import Net, check
 
 @pytest.mark.parametrize("channels", [16, 37, 64])
 def test_what_a_head_does_is_one_layer(channels: int) -> None:
-    """TRANSPOSE and RESHAPE, as YOLO's heads have them, although the one in between is never
-    written.
-    """
+    """TRANSPOSE and RESHAPE, as in YOLO's heads, although the one in between is never written."""
     net = Net(11, 9, channels)
     y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
     y = reshape(net.builder, y, (1, channels, 99))
@@ -51,9 +47,7 @@ def test_a_chain_that_somebody_looks_into_is_two() -> None:
 
 
 def test_a_chain_whose_middle_a_partition_gives_is_two() -> None:
-    """A runtime does not tell delegates which tensors are outputs of the model, only those of each
-    partition.
-    """
+    """Runtimes tell delegates the outputs of each partition, not those of the model."""
     net = Net(2, 9, 16)
     between = transpose(net.builder, net.depthwise(net.input()), (0, 2, 1, 3))
     y = reshape(net.builder, between, (1, 1, 9, 32))

@@ -50,9 +50,7 @@ def layer(
     pads: tuple[int, int, int, int] | None = None,
     **numbers: object,
 ) -> bytes:
-    """A convolution of what another one makes, whose spare lanes hold anything, perhaps behind PAD
-    by rows above and below, columns left and right.
-    """
+    """A convolution of another's result, whose spare lanes hold anything, perhaps behind PAD."""
     rng = np.random.default_rng([seed, kernels, *shape])
     b = ModelBuilder("rows")
     x = b.input("x", (*shape[:3], 24), dtype, SAME)
@@ -169,9 +167,7 @@ def test_cycles_are_half() -> None:
 
 @for_each("seed", range(100))
 def test_random_layers(seed: int) -> None:
-    """Any sizes, kernels, scales, zero points and activations; every fourth one of several images,
-    every third one behind PAD, also by more than a kernel has.
-    """
+    """Any sizes and numbers; every fourth of several images, every third behind a PAD."""
     rng = np.random.default_rng([23, seed])
     images = int(rng.integers(2, 4)) if seed % 4 == 0 else 1
     shape = (images, *(int(n) for n in rng.integers(8, 40, 2)), int(rng.integers(1, 40)))

@@ -97,9 +97,7 @@ def test_random_layers(seed: int) -> None:
 
 
 def test_another_chip() -> None:
-    """The chip rounds once: at most one LSB from the reference kernels, and never as often as
-    not.
-    """
+    """The chip rounds once: one LSB from the reference kernels at most, and seldom."""
     for shape, kernels, gains in (
         ((1, 20, 26, 33), 48, True),
         ((1, 21, 27, 33), 48, False),
@@ -170,9 +168,7 @@ def test_readers_of_whole_groups_find_them_written(kernels: int, completes: bool
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
 @pytest.mark.parametrize("channels", [1, 17, 40])
 def test_padding_of_a_computed_source_counts_nothing(channels: int, dtype: DType) -> None:
-    """They hold what the task before them made of no kernel, and the zero point of weights is not
-    0.
-    """
+    """They hold what the last task made of no kernel, and weights have a zero point."""
     rng = np.random.default_rng([19, channels])
     b = ModelBuilder("padding")
     numbers = Numbers(output=SAME)

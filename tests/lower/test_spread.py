@@ -1,6 +1,4 @@
-"""Moves at the edges of a partition, which the host's conversion does: every element where
-TensorFlow Lite puts it, and no task for them.
-"""
+"""Moves at a partition's edges by the host's conversion: each element in place, no task."""
 
 import math
 from dataclasses import replace

@@ -19,9 +19,7 @@ MAX_ELEMENTS = 1 << 22
 
 @st.composite
 def axes(draw, largest):
-    """Yield the axes of a convolution, or of a transposed one, whose kernel always meets an
-    input.
-    """
+    """Yield axes of a convolution, also a transposed one, whose kernel always meets an input."""
     spread = draw(st.sampled_from([1, 1, 2, 4]))
     kernel, dilation = draw(st.integers(spread, 9)), draw(st.integers(1, 4 if spread == 1 else 1))
     reach = (kernel - 1) * dilation + 1

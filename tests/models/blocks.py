@@ -32,8 +32,7 @@ def conv_conv_add_model(
     input_zero_point: int | None = None,
     arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
 ) -> bytes:
-    """Two equal CONV_2D on the same input, then ADD (``activation``); ``is_swapped``: second +
-    first."""
+    """Two equal CONV_2D on one input, then ADD (``activation``); ``is_swapped``: second + first."""
     builder = ModelBuilder("conv_conv_add")
     quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
     x = builder.input("input", (1, h, w, ic), dtype, quantization)

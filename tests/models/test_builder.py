@@ -1,5 +1,4 @@
-"""The in-memory models load in an interpreter, mean what was asked for, and use their output
-range."""
+"""In-memory models load in an interpreter, mean what was asked for, and use their output range."""
 
 from collections.abc import Callable
 
@@ -81,8 +80,7 @@ def test_same_generator_gives_same_bytes() -> None:
 
 
 def test_conv_output_equals_a_direct_sum() -> None:
-    """1x1 convolution by NumPy: the builder's scales and bias reach the file as they were
-    derived."""
+    """1x1 convolution by NumPy: the builder's scales and bias reach the file as derived."""
     model = conv_model(
         np.random.default_rng(3),
         3,

@@ -1,6 +1,4 @@
-"""One inference, also beside a thread that keeps the GIL, and which nodes of the plugin's test
-model of three layers are convolutions.
-"""
+"""An inference, also beside a thread with the GIL, and the test model's convolutions."""
 
 import ctypes
 import sys
@@ -29,9 +27,7 @@ def invoke_on_cpu(runtime, model) -> np.ndarray:
 
 
 def seen_beside_invoke(interpreter: Any, microseconds: int, look: Callable[[], T]) -> T:
-    """Return what ``look`` finds after so long of an invoke by another thread, all the time holding
-    the GIL.
-    """
+    """Return what ``look`` finds so long into another thread's invoke, holding the GIL."""
     holder = ctypes.PyDLL(None)  # keeps the GIL during the call
     started = threading.Event()
 

@@ -184,9 +184,7 @@ def test_which_of_a_boards_names_counts(tmp_path, names, chip):
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("board", ["", "rk3588", "rk3576"])
 def test_one_core_of_another_chip_is_enough(tmp_path, place, board):
-    """The names of the board and of the other cores do not count, and no driver is believed
-    then.
-    """
+    """Names of the board and of the other cores do not count, and no driver is believed then."""
     for number in range(3):
         name = "rk3576" if number == place else "rk3588"
         add_core(tmp_path, f"{number}.npu", f"of:NnpuT(null)Crockchip,{name}-rknn-core")

@@ -1,5 +1,4 @@
-"""Results that the runtime makes dynamic although their shapes are known: slices of the whole batch
-of a slice."""
+"""Results of known shapes that the runtime makes dynamic: slices of a slice's whole batch."""
 
 import numpy as np
 

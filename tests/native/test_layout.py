@@ -1,6 +1,4 @@
-"""Layout conversion against NumPy: any channel count, both signs, strides with gaps, and no byte
-read or written beside the tensor.
-"""
+"""Layouts against NumPy: any channels, both signs, gaps, and no byte beside the tensor."""
 
 from collections.abc import Callable
 

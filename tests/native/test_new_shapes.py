@@ -51,9 +51,7 @@ RESOLVERS = ("BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
 def test_a_shape_that_does_not_compile_runs_on_the_cpu(
     runtime, load, compiler, model, caplog, ops, resolver
 ):
-    """With the kernels and the results of the runtime alone; shapes that compile run on the NPU
-    before and after.
-    """
+    """By the runtime's kernels alone; shapes that compile run on the NPU before and after."""
     compiler.ops = ops
     values = np.random.default_rng(3).integers(0, 256, (9, 7, 5, 3)).astype(np.uint8)
     arguments = kernels(runtime, resolver)

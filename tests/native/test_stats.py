@@ -108,8 +108,7 @@ LINE = re.compile(
 
 
 def test_text_is_what_prometheus_reads(runtime, load, compiler, model):
-    """Each metric once, with HELP and TYPE before its samples; names and units by convention; the
-    numbers are those of stats()."""
+    """Each metric once, HELP and TYPE first; names by convention; the numbers of stats()."""
     made = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
     made.allocate_tensors()
     made.invoke()

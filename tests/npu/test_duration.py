@@ -122,9 +122,7 @@ def test_loads_of_tables_are_tasks_too(weighs: None) -> None:
 @needs_models
 @pytest.mark.parametrize(("name", "ms"), [("v1_1.0_224_quant", 5.0), ("v2_1.0_224_quant", 6.8)])
 def test_rk3576_takes_what_others_measured_in_one_kick(name: str, ms: float) -> None:
-    """Both figures gave the rate of memory, so they agree with it, but for a tenth: the tasks that
-    wait for arithmetic.
-    """
+    """Both figures gave the rate of memory, so they agree but for a tenth, waits for arithmetic."""
     options = Options.from_mapping({"chip": "rk3576"}, {})
     result = compile_model(MODELS / f"mobilenet_{name}.tflite", options)
     works = [compiled.work for compiled in result.partitions]

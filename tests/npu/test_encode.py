@@ -105,9 +105,7 @@ MAXIMA = [path for path in stream_files() if path.stem == "max5_ew"]
 
 @for_each("number, height, width", [(0, 20, 20), (3, 20, 20), (5, 16, 16)])
 def test_maxima_are_those_of_a_stream_that_two_simulators_agree_on(number, height, width):
-    """The stream is for 20 x 28 pixels with a border; the last ones read rows of 20 pixels, 16 of
-    each.
-    """
+    """The stream has 20 x 28 pixels with a border; the last ones read rows of 20, 16 of each."""
     if not MAXIMA:
         pytest.skip("no folder of streams")
     words = list(streams(MAXIMA[0]))[number]

@@ -1,6 +1,4 @@
-"""Functions that several nodes make together: one table, where nobody else reads what lies between,
-and the same bytes as the reference kernels in any case.
-"""
+"""Functions of several nodes: one table if nobody else reads between, and the kernels' bytes."""
 
 from __future__ import annotations
 
@@ -104,9 +102,7 @@ def test_hard_swish_of_four_nodes_is_one_table(dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("other", ["itself", "constant"])
 def test_additions_of_one_value_are_equal_for_all_its_values(dtype: DType, other: str) -> None:
-    """Also where one of them lies between two results: no setting of the registers is equal to the
-    kernels' own roundings then.
-    """
+    """Also if one lies between two results: no registers equal the kernels' roundings then."""
     rng = np.random.default_rng(7)
     low, high = RANGES[dtype]
     for _ in range(40):

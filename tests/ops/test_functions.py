@@ -62,9 +62,7 @@ def quantizations(
 
 
 SCALES = 10.0 ** np.array([-30, -7, -2, 0, 4, 7.2, 12])
-"""The scales of inputs and outputs, each with each: multipliers shift by all that int32 bears, and
-by more.
-"""
+"""Scales of inputs and outputs, each with each: shifts by all that int32 bears, and more."""
 
 
 @pytest.mark.parametrize("op", [op for op in UNARY if op != "LOGISTIC"])
@@ -171,9 +169,7 @@ def prelu_model(
 def drawn(
     rng: np.random.Generator, dtype: DType, has_powers: bool = False
 ) -> tuple[bytes, np.ndarray]:
-    """A model, and all values in every channel. ``has_powers``: all ratios of scales are powers of
-    two.
-    """
+    """A model, and all values in every channel. ``has_powers``: scales' ratios are powers of 2."""
     channels = int(rng.choice((1, 3, 15, 16, 17, 32, 33, 63, 64, 65, 100, 130)))
     first = 10 ** rng.uniform(-3, 0)
     scales = first, 10 ** rng.uniform(-3.5, -1), first * 10 ** rng.uniform(-0.7, 0.7)
@@ -191,9 +187,7 @@ def drawn(
 
 @for_each("seed", range(20))
 def test_ties_of_the_first_rounding_make_one_step_seldom(seed: int) -> None:
-    """The kernels round ties of a product up, also where that is towards zero; the DPU to even. It
-    shows where the second rounding has a tie, too, with slopes of both signs.
-    """
+    """The kernels round ties of a product up, the DPU to even: seen at second ties, too."""
     model, values = drawn(np.random.default_rng(seed), DType.INT8, has_powers=True)
     off = np.abs(simulated(model, values).astype(int) - kernel_results(model, values))
     assert off.max() <= 1

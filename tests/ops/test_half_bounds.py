@@ -24,9 +24,7 @@ EACH = 12
 
 
 def excess(name: str, shrunk: float = 1.0) -> float | None:
-    """The largest error over the bound, times ``shrunk``; None: the case compares bits, or more
-    than one node.
-    """
+    """The largest error over the bound, times ``shrunk``; None: bits, or several nodes."""
     prepared = prepare(name, None)
     result = compile_model(prepared.model, OPTIONS)
     if prepared.case.outside is not outside_bound or len(result.partitions) != 1:

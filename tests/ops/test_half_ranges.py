@@ -1,6 +1,4 @@
-"""Ranges of float nodes that follow from constants: what is left to the CPU for them, and that
-values stay within.
-"""
+"""Ranges of float nodes by constants: what stays on the CPU for them, and that they hold."""
 
 from __future__ import annotations
 

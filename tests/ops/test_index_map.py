@@ -121,9 +121,7 @@ def random_steps(rng: random.Random, count: int) -> tuple[list[int], list[Made]]
 
 
 def chain(rng: random.Random, count: int) -> tuple[list[int], IndexMap, Values]:
-    """Return a shape, and what operators one after the other make of it. Few chains are so jumbled
-    that their map is refused.
-    """
+    """Return a shape, and what operators make of it; few chains' maps are refused."""
     for _ in range(3):
         shape, steps = random_steps(rng, count)
         found = identity(shape)
@@ -208,9 +206,7 @@ def test_too_many_pieces_are_an_error() -> None:
 
 
 def test_a_window_of_channels_stays_one_piece() -> None:
-    """The window is one piece whatever surrounds it: readers of memory look at pieces one by
-    one.
-    """
+    """The window is one piece whatever is around it: readers of memory look at single pieces."""
     shape = (1, 3, 6, 36)
     inner = maps.window(shape, (0, 0, 0, 16), (1, 3, 6, 4)).invert(0, math.prod(shape))
     assert inner is not None

@@ -67,9 +67,7 @@ def mean(
 @for_each("axis", (1, 2, 3))
 @for_each("is_behind", (False, True))
 def test_means_of_parts_and_parts_of_means(axis: int, is_behind: bool) -> None:
-    """Maps lie in a larger one, where surfaces are apart, or their means do: then tasks take one
-    surface after the other.
-    """
+    """Maps lie in a larger one, or their means do: tasks take one surface after the other."""
     builder = ModelBuilder("parts")
     x = builder.input("x", (1, 40, 36, 48), DType.INT8, Quantization((0.05,), (5,)))
     parts = [pool(builder, "MAX_POOL_2D", x, 3, size) for size in (1, 2)]

@@ -27,9 +27,7 @@ def compare(model: bytes, rng: np.random.Generator) -> None:
 
 
 def test_a_whole_image_takes_the_time_of_its_surfaces() -> None:
-    """80 surfaces of 49 pixels: 80 results of 16 channels instead of 20 groups of one, each of
-    which takes the time of 16 pixels.
-    """
+    """80 surfaces of 49 pixels: 80 results of 16 channels instead of 20 groups as long each."""
     builder = ModelBuilder("whole")
     x = builder.input("x", (1, 7, 7, 1280), DType.UINT8, Quantization((0.05,), (3,)))
     builder.output(pool(builder, "AVERAGE_POOL_2D", x, 7, 7, padding=Padding.VALID))

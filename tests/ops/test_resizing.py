@@ -65,9 +65,7 @@ def test_shares_are_what_the_kernels_mix(convention: tuple[bool, bool], dtype: D
 
 
 def farthest(side: Resizing, other: Resizing) -> npt.NDArray[np.int8]:
-    """Return images, one a channel, of which a row is as different as can be by both, and those
-    with the ends turned round.
-    """
+    """Return images, one a channel, with a row as different as can be, and their inverses."""
     shares, others = side.shares(), other.shares()
     assert shares is not None
     assert others is not None
@@ -184,9 +182,7 @@ def test_a_segmentation_is_enlarged_in_few_tasks() -> None:
 @for_each("size", [500, 513, 1023])
 @for_each("dtype", [DType.INT8, DType.UINT8])
 def test_large_images_are_only_nearly_twice_as_large(size: int, dtype: DType) -> None:
-    """With corners aligned: the fixed point of int8 takes half for it, float32 of uint8 does not,
-    whose nodes stay on the CPU.
-    """
+    """With corners aligned: int8's fixed point takes half for it, uint8's float32 does not."""
     exact = bilinear((1, 1, size, 1), 1, 2 * size - 1, dtype, True, False)
     nearly = bilinear((1, 1, size, 1), 1, 2 * size, dtype, True, False)
     rng = np.random.default_rng(size)

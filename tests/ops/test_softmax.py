@@ -1,6 +1,4 @@
-"""SOFTMAX against float64 and the reference kernels, through the simulator: rows that bring the
-errors of sums and factors together, for every kind of chain.
-"""
+"""SOFTMAX against float64 and the kernels: rows that add up errors, for every kind of chain."""
 
 from __future__ import annotations
 
@@ -148,9 +146,7 @@ def test_the_kernel_is_as_near_to_float64_as_the_proof_takes_it_to_be() -> None:
 
 
 def wrong(chain: Chain, rows: Rows) -> list[Chain]:
-    """Return chains with one thing changed: digits that are lost, a curve that begins late or falls
-    short, and a product that does.
-    """
+    """Return chains with one fault: lost digits, a late or short curve, a short product."""
     planes, reciprocal, out = chain.planes, chain.reciprocal, chain.product.out
     coarse, late = planes.coarse, int(rows.least_sum * planes.unit / 2)
     short = (reciprocal.entries - OFFSET * 256) // 2 + OFFSET * 256

@@ -1,6 +1,4 @@
-"""Operators of two feature maps against the reference kernels, through the simulator: all 65,536
-pairs of many quantisations.
-"""
+"""Operators of two maps on the simulator against the reference kernels: all 65,536 pairs."""
 
 from __future__ import annotations
 
@@ -71,9 +69,7 @@ def test_a_sum_with_a_value_per_pixel_is_not_fused() -> None:
 
 @pytest.mark.parametrize("zero_point", [-128, -3])
 def test_a_clamped_sum_with_a_value_per_channel(zero_point: int) -> None:
-    """A batch normalisation and its ReLU. Nobody has run EW's clamp of such a sum: the result's
-    type makes it, or the CPU.
-    """
+    """Nobody has run EW's clamp of such a sum: the result's type makes it, or the CPU."""
     rng = np.random.default_rng(4)
     builder = ModelBuilder("channels")
     x = builder.input("x", (1, 6, 5, 40), DType.INT8, Quantization((0.05,), (3,)))

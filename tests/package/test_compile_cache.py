@@ -263,9 +263,7 @@ def test_every_source_file_is_in_the_key(options, tmp_path, monkeypatch):
 
 
 def test_options_that_do_not_count_do_not_change_programs():
-    """Every value of the other options that is offered is tried on a model with several
-    partitions.
-    """
+    """All values of the other options are tried on a model with several partitions."""
     graph = graph_of()
     plain = compile_model(graph, Options(numerics="exact"))
     for option in OPTIONS:

@@ -1,6 +1,4 @@
-"""Generated files are what the modules say, and are written into folders that exist: no word
-becomes one.
-"""
+"""Generated files are what the modules say, and are written only into folders that exist."""
 
 import os
 import subprocess

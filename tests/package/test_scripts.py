@@ -150,9 +150,7 @@ OWN = ("benchmarks", "delegate", "models", "rk3588_conformance", "rk3588_vision"
 
 
 def test_what_functions_import_is_there() -> None:
-    """An import in a function fails only when the function runs: for a tool of the emulated board
-    that is after minutes.
-    """
+    """An import in a function fails only when that runs, in the emulated board after minutes."""
     wrong = []
     for path in sorted((ROOT / "tools").rglob("*.py")) + sorted((ROOT / "benchmarks").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

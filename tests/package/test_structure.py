@@ -206,9 +206,7 @@ def test_only_operators_files_decide_by_an_operators_name() -> None:
 
 
 def test_requantisation_is_read_in_one_file() -> None:
-    """The prover alone says what a node's requantisation computes, and why a pipeline may stand for
-    it.
-    """
+    """Only the prover says what a requantisation computes, and why a pipeline may stand for it."""
     text = (ROOT / "delegate/lower/numerics/prover.py").read_text(encoding="utf-8")
     assert "**Theorem.**" in text
     assert len(text.splitlines()) <= 160

@@ -1,5 +1,4 @@
-"""Random graphs for properties: chains, joins, several readers, several outputs, any kinds of
-node."""
+"""Random graphs for properties: chains, joins, several readers and outputs, any kinds of node."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ def tensor(index: int, **changes: object) -> Tensor:
 
 @st.composite
 def graphs(draw: st.DrawFn, most: int = 14) -> Graph:
-    """A graph in execution order: every node reads one to three earlier tensors, writes one or
-    two."""
+    """A graph in execution order: nodes read one to three earlier tensors, write one or two."""
     count = draw(st.integers(1, most))
     ends = draw(st.integers(1, 3))
     available = list(range(ends))

@@ -1,6 +1,4 @@
-"""Tests what the host converts at the edges of a partition: which nodes, and the partition
-inside.
-"""
+"""Tests what the host converts at the edges of a partition: which nodes, and what is inside."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Weights stored in another form: computed while compiling, part of the partition that reads them,
-gone from compiled models.
-"""
+"""Weights stored in another form: computed once, in their readers' partition, then gone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests what follows from shapes alone: constants while compiling, right in every batch, and
-claimed only where nobody else reads it.
-"""
+"""Tests what follows from shapes: constants, right in every batch, claimed if no one reads it."""
 
 from __future__ import annotations
 
@@ -79,9 +77,7 @@ def run(model: bytes, batch: int, tmp_path, **options: str) -> list[np.ndarray]:
 
 
 def dense_model() -> bytes:
-    """Dense of rank 3 as Keras 3 exports it: rows and columns of a matrix whose shape the file
-    leaves open.
-    """
+    """Dense of rank 3 as Keras 3 has it: sides of a matrix whose shape the file leaves open."""
     builder, rng = ModelBuilder("dense"), np.random.default_rng(3)
     x = builder.input("x", (1, 6, 32), DType.INT8, SCALE, shape_signature=(-1, 6, 32))
     y = function(builder, "RELU", (x,), SCALE)

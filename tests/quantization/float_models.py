@@ -68,9 +68,7 @@ def two_heads(*, half: bool = True, largest: float = 8.0) -> bytes:
 
 
 def chain(*, bias: np.ndarray | None = None, weights: np.ndarray | None = None) -> bytes:
-    """Three convolutions in a row: "first", "second", "third"; ``bias`` and ``weights`` (4, 3, 3,
-    4) of the second.
-    """
+    """Three convolutions: "first", "second", "third"; ``bias``, ``weights`` of the second."""
     builder = ModelBuilder("chain")
     x = builder.input("image", (1, SIDE, SIDE, 3), DType.FLOAT32)
     y = conv(builder, x, 4, "first", seed=1)

@@ -34,9 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 class StandIn:
-    """Gives a model with other weights in place of the quantised one, the float model with the
-    layers that are wanted in float.
-    """
+    """Gives a model with other weights, or the float model with the layers wanted in float."""
 
     def __init__(self) -> None:
         self.calls: list[set[int]] = []

@@ -17,9 +17,7 @@ SLOPES = np.array([[[0.5, -0.25, 0.1, 1.5]]], np.float32)
 
 
 def model(op: str, options: Options | None = None, *, reads_twice: bool = False) -> bytes:
-    """int8, DEQUANTIZE, the operator, QUANTIZE, int8; ``reads_twice``: its result is an output in
-    float too.
-    """
+    """int8, DEQUANTIZE, the operator, QUANTIZE; ``reads_twice``: its result is an output, too."""
     builder = ModelBuilder("island")
     x = builder.input("x", SHAPE, DType.INT8, SOURCE)
     real = builder.tensor("x_real", SHAPE, DType.FLOAT32)

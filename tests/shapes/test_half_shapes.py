@@ -26,9 +26,7 @@ QUICK_MACS = 2_000_000
 PRODUCT = 512
 VENDOR_TASKS, VENDOR_ROWS = 4, 128
 KERNELS, LANES = 16, 32
-"""The numbers of fp16 that the array takes at once: cycles of a row are the groups times the
-blocks.
-"""
+"""Numbers of fp16 that the array takes at once: cycles of a row are groups times blocks."""
 
 
 def macs(shape: Shape) -> int:

@@ -1,6 +1,4 @@
-"""Feature maps and kernels beyond a single task's fields, on the simulator against TensorFlow
-Lite.
-"""
+"""Feature maps and kernels beyond one task's fields, on the simulator against TensorFlow Lite."""
 
 import numpy as np
 import pytest

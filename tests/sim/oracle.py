@@ -1,6 +1,4 @@
-"""Computes what a task must compute, in NumPy integers, straight from tensors and register
-values.
-"""
+"""Computes what a task must compute, in NumPy integers, from tensors and register values alone."""
 
 import numpy as np
 

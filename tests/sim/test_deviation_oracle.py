@@ -1,6 +1,4 @@
-"""Tests what a worse chip computes, against NumPy: the right result of other registers or tensors
-where there is one, else a formula.
-"""
+"""Tests what worse chips compute, against NumPy: right results of other registers, or a formula."""
 
 import copy
 from collections.abc import Callable
@@ -150,9 +148,7 @@ def shape(**changes: int) -> Callable[[Case], None]:
 def from_channels(
     names: tuple[str, ...], source: Callable[[Int64, int], Int64]
 ) -> Callable[[Case], None]:
-    """Operands of channel c become those of ``source(c, channels of whole groups)``, 0 where there
-    is no channel.
-    """
+    """Operands of channel c become those of ``source(c, channels of groups)``, or 0."""
 
     def change(case: Case) -> None:
         real = len(case.data.alu)

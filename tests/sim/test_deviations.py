@@ -53,9 +53,7 @@ def test_each_breaks_something_of_its_kind(kind: str) -> None:
 
 
 def breaks(kind: str, name: str) -> bool:
-    """Return whether a chip with this deviation computes one of the programs wrong, or hangs where
-    the name says so.
-    """
+    """Return whether a chip that deviates computes a program wrong, or hangs if so named."""
     for seed in range(SEEDS):
         found = result(kind, seed, name)
         if isinstance(found, str):

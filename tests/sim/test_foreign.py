@@ -230,9 +230,7 @@ def test_tails_of_packed_rows_are_filled_in_place(width, plain):
 
 @pytest.mark.parametrize("how", [{"plain": True}, {"threads": 2}])
 def test_a_convolution_in_place(how):
-    """All rows are in CBUF before anything is computed (FEATURE_GRAINS): what is written where they
-    lay harms nothing.
-    """
+    """All rows are in CBUF before computing (FEATURE_GRAINS): writing there harms nothing."""
     t = Conv(c=64, oc=64, h=6, w=7, kh=1, kw=1, pad_top=0, pad_left=0, oh=6, ow=7)
     data = random_tensors(np.random.default_rng(5), t)
 
@@ -291,9 +289,7 @@ def test_a_single_row_is_repeated_as_surfaces(factor):
 
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_flat_cube_is_read_and_written_by_other_sizes(plain):
-    """A cube of height 1 of as many pixels as DPU_RDMA reads in rows with gaps: both readers and
-    the writer walk by their own sizes.
-    """
+    """A cube of height 1 of as many pixels as DPU_RDMA reads in rows: each by its own sizes."""
     h, w, full_w = 3, 5, 8
     shape = Elementwise(c=37, h=h, w=w, second="pixel")
     data = random_elementwise(np.random.default_rng(6), shape)

@@ -230,9 +230,7 @@ def test_the_last_writes_of_an_element_are_kept_and_the_others_counted(times: in
 
 
 def test_an_explanation_takes_bounded_memory() -> None:
-    """Each write has every register of its task: without a bound, that of many tasks fills memory,
-    and a capture may have a million.
-    """
+    """Each write has all registers of its task: without a bound that fills memory."""
 
     def peak_kilobytes(times: int) -> int:
         capture = repeated_capture(times)

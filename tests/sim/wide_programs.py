@@ -145,9 +145,7 @@ def half_operand(memory: s.Memory, other: Half) -> s.Registers:
 
 
 def half_dense_weights(weights: Half) -> Half:
-    """[O, I, kh, kw] (I a multiple of 8) to [O/16][I/32][kh][kw][16][32], a rest of input channels
-    in 8, 16 or 32 lanes.
-    """
+    """[O, I, kh, kw] (8 divides I) to [O/16][I/32][kh][kw][16][32], rests in 8, 16 or 32 lanes."""
     parts = []
     for o in range(0, weights.shape[0], 16):
         for i in range(0, weights.shape[1], 32):

@@ -105,9 +105,7 @@ class Maker:
 
 
 def x_stage(m: Maker, registers: tuple[int, int, int, int], cfg: int, bits: int) -> s.Registers:
-    """BS or BN: ``registers`` are its CFG, ALU_CFG, MUL_CFG and RELUX; ``bits``: of what it
-    multiplies with and takes away.
-    """
+    """BS or BN: ``registers``: CFG, ALU_CFG, MUL_CFG, RELUX; ``bits``: that it takes away."""
     at_cfg, at_alu, at_mul, at_relux = registers
     relu = m.pick(NO_RELU, RELU, RELUX)
     slope = m.pick(0, 0, 0x20) if cfg & 2 else 0

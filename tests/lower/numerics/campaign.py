@@ -24,9 +24,7 @@ AT_ONCE = 100
 
 
 def verdicts(generator: str, first: int, count: int) -> list[Verdict | str]:
-    """Return the verdicts of ``count`` seeds from ``first`` on; a text where something else
-    failed.
-    """
+    """Return the verdicts of ``count`` seeds from ``first`` on; a text for another error."""
     found: list[Verdict | str] = []
     for seed in range(first, first + count):
         try:

@@ -47,9 +47,7 @@ def tflite(accumulator: int, q: int, exponent: int, zero_point: int, outputs: tu
 
 
 def rounded_once(accumulator: int, ratio: float, zero_point: int, outputs: tuple) -> int:
-    """Return the result of a kernel that multiplies by a double: C's round, exact, half away from
-    zero.
-    """
+    """Return the result of a kernel with a double multiplier: C's round, half away from zero."""
     product = Fraction(float(accumulator) * ratio)
     scaled = math.floor(abs(product) + Fraction(1, 2))
     scaled = scaled if product >= 0 else -scaled

@@ -221,9 +221,7 @@ def mutations(pipeline: Pipeline):
 
 @pytest.mark.parametrize("name", PROVED)
 def test_a_changed_field_is_noticed(name):
-    """Every claim about the changed pipeline is true of sampled accumulators, and a change that
-    sampling sees is never called a proof.
-    """
+    """Claims about changed pipelines are true of samples; seen changes are never proven."""
     pipeline, target = proved(name)
     rng = np.random.default_rng(1)
     ties = target.firsts[:, ::9].clip(-200_000, 200_000)

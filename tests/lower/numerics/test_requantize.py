@@ -1,6 +1,4 @@
-"""Tests that accepted pipelines are right, those of real layers exact, and the rest refused by a
-rule.
-"""
+"""Tests that accepted pipelines are right, those of real layers exact, others refused by a rule."""
 
 import math
 
@@ -55,17 +53,13 @@ def requantized(
 
 
 def leaves_int32(accumulator, real):
-    """Return whether TensorFlow Lite's left shift leaves int32, or its result with any zero point
-    does.
-    """
+    """Return whether TensorFlow Lite's left shift, or its result with a zero point, wraps."""
     _, exponent = oracle.quantized(real)
     return exponent >= 0 and (abs(accumulator) << exponent) + 256 >= oracle.INT32
 
 
 def check_result(found, channel, accumulator, theirs):
-    """Check that the stages give the kernel's result, or are a step beside it where they are not
-    proven equal.
-    """
+    """Check that stages give the kernel's result, or a step beside it if not proven equal."""
     off = abs(oracle.device(found.pipeline, channel, accumulator) - theirs)
     assert off <= int(found.proof.wrong.any())
 

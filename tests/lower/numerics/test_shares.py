@@ -1,6 +1,4 @@
-"""Tests how many results differ where a chip multiplies once: the sample against all
-accumulators.
-"""
+"""Tests how many results differ where a chip multiplies once: a sample against all accumulators."""
 
 import numpy as np
 import pytest
