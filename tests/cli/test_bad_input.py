@@ -12,6 +12,7 @@ from delegate.host.runtimes import find_runtime
 from tests.cli.conftest import IMAGE, LABELS, MODEL, Run
 from tests.cli.odd_models import dynamic_image_model, float_classifier, two_input_model
 
+NAMES = ("zero", "one", "two", *"3456789abc")
 COMMANDS_WITH_MODEL = (("classify", IMAGE, "--model"), ("compile",), ("compare",))
 
 
@@ -42,70 +43,6 @@ def test_model_that_is_a_folder(run: Run, tmp_path: Path, command: tuple[object,
     run(*command, tmp_path).assert_refused(str(tmp_path), "directory")
 
 
-def test_missing_image(run: Run) -> None:
-    run("classify", "nothing.png", "--model", MODEL).assert_refused("nothing.png", "no such image")
-
-
-def test_image_that_is_no_image(run: Run) -> None:
-    run("classify", LABELS, "--model", MODEL).assert_refused(str(LABELS), "not an image")
-
-
-def test_folder_without_images(run: Run, tmp_path: Path) -> None:
-    run("classify", tmp_path, "--model", MODEL).assert_refused(str(tmp_path), "no image files")
-
-
-def test_image_cut_short(run: Run, tmp_path: Path) -> None:
-    cut = tmp_path / "cut.png"
-    cut.write_bytes(IMAGE.read_bytes()[:200])
-    run("classify", cut, "--model", MODEL).assert_refused(str(cut), "cannot be decoded")
-
-
-def test_label_file_too_short(run: Run, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.txt"
-    labels.write_text("zero\none\ntwo\n")
-    run("classify", IMAGE, "--model", MODEL, "--labels", labels).assert_refused(
-        str(labels), "too short", "3 labels for 10 classes"
-    )
-
-
-def test_label_file_without_the_background_line_is_too_short(run: Run, tmp_path: Path) -> None:
-    """A label less could be the first or the last: guessing would name every class wrongly."""
-    labels = tmp_path / "labels.txt"
-    labels.write_text("".join(f"{i}\n" for i in range(9)))
-    run("classify", IMAGE, "--model", MODEL, "--labels", labels).assert_refused("9 labels for 10")
-
-
-def test_label_file_too_long(run: Run, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.txt"
-    labels.write_text("".join(f"{i}\n" for i in range(12)))
-    run("classify", IMAGE, "--model", MODEL, "--labels", labels).assert_refused("too long")
-
-
-def test_label_file_missing_or_binary(run: Run) -> None:
-    run("classify", IMAGE, "--model", MODEL, "--labels", "no.txt").assert_refused("no.txt")
-    run("classify", IMAGE, "--model", MODEL, "--labels", IMAGE).assert_refused("no UTF-8 text")
-
-
-def test_unknown_arguments_point_to_the_help_of_their_command(run: Run) -> None:
-    refused = run("classify", IMAGE, "--model", MODEL, "--nowhere")
-    refused.assert_refused(
-        "unrecognized arguments: --nowhere (see rk3588-delegate classify --help)"
-    )
-
-
-@pytest.mark.parametrize("anchors", ["10x", "axb", "10x13x2", "10"])
-def test_anchors_that_are_none(run: Run, anchors: str) -> None:
-    refused = run("detect", IMAGE, "--model", MODEL, "--anchors", anchors)
-    refused.assert_refused(f"'{anchors}' is not WIDTHxHEIGHT")
-
-
-def test_text_that_is_no_program_is_named(run: Run, tmp_path: Path) -> None:
-    text = tmp_path / "stream.txt"
-    text.write_text("nonsense\n")
-    refused = run("disasm", text, "--assemble", tmp_path / "x")
-    refused.assert_refused(f"{text}: line 1: 'nonsense' is not")
-
-
 def test_runtime_that_needs_another_numpy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would print NumPy's traceback with its first model."""
     runtime = SimpleNamespace(__version__="2.14.0")
@@ -123,25 +60,6 @@ def test_runtime_that_needs_another_numpy(run: Run, monkeypatch: pytest.MonkeyPa
     assert find_runtime().module is runtime
 
 
-def test_unknown_option_lists_the_valid_ones(run: Run) -> None:
-    run("classify", IMAGE, "--model", MODEL, "-O", "devise=null").assert_refused(
-        "devise", "did you mean 'device'", "timeout_ms", "log_level"
-    )
-
-
-@pytest.mark.parametrize("pair", ["device", "timeout_ms=-1", "strict=perhaps", "cores=3"])
-def test_malformed_option(run: Run, pair: str) -> None:
-    run("compile", MODEL, "-O", pair).assert_refused(pair.split("=")[0])
-
-
-def test_option_given_twice(run: Run) -> None:
-    run("compile", MODEL, "--device", "null", "-O", "device=simulator").assert_refused("twice")
-
-
-def test_unknown_device(run: Run) -> None:
-    run("classify", IMAGE, "--model", MODEL, "--device", "gpu").assert_refused("'gpu'", "simulator")
-
-
 @pytest.mark.skipif(find_npu_node() != "", reason="this machine has an NPU")
 def test_driver_that_is_not_there(run: Run) -> None:
     run("classify", IMAGE, "--model", MODEL, "--device", "rocket").assert_refused(
@@ -154,41 +72,83 @@ def test_bad_environment_variable(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     run("compile", MODEL).assert_refused("RK3588_DELEGATE_DEVICE", "'gpu'")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("frobnicate",),
-        ("classify",),
-        ("classify", IMAGE),
-        ("classify", IMAGE, "--model", MODEL, "--top", "0"),
-        ("classify", IMAGE, "--model", MODEL, "--top", "many"),
-        ("classify", IMAGE, "--model", MODEL, "--std", "0"),
-        ("classify", IMAGE, "--model", MODEL, "--mean", "nan"),
-        ("compile", MODEL, "--frobnicate"),
-        ("compare", MODEL, "--jobs", "0"),
-        ("compare", MODEL, "--images", "a", "--input", "b"),
-        ("replay",),
-    ],
-)
-def test_usage_errors_are_one_line(run: Run, arguments: tuple[object, ...]) -> None:
-    run(*arguments).assert_refused("--help")
+CLASSIFY = "classify {image} --model {model}"
+REFUSED = [
+    ("classify nothing.png --model {model}", ("nothing.png", "no such image")),
+    ("classify {labels} --model {model}", ("{labels}", "not an image")),
+    ("classify {tmp}/none --model {model}", ("{tmp}/none", "no image files")),
+    ("classify {tmp}/cut.png --model {model}", ("{tmp}/cut.png", "cannot be decoded")),
+    (CLASSIFY + " --labels {tmp}/3", ("{tmp}/3", "too short", "3 labels for 10 classes")),
+    # A label less could be the first or the last: guessing would name every class wrongly.
+    (CLASSIFY + " --labels {tmp}/9", ("9 labels for 10",)),
+    (CLASSIFY + " --labels {tmp}/12", ("too long",)),
+    (CLASSIFY + " --labels no.txt", ("no.txt",)),
+    (CLASSIFY + " --labels {image}", ("no UTF-8 text",)),
+    (CLASSIFY + " --nowhere", ("arguments: --nowhere (see rk3588-delegate classify --help)",)),
+    (CLASSIFY + " -O devise=null", ("devise", "mean 'device'", "timeout_ms", "log_level")),
+    (CLASSIFY + " --device gpu", ("'gpu'", "simulator")),
+    *(
+        (
+            "detect {image} --model {model} --anchors " + anchors,
+            (f"'{anchors}' is not WIDTHxHEIGHT",),
+        )
+        for anchors in ("10x", "axb", "10x13x2", "10")
+    ),
+    *(
+        ("compile {model} -O " + pair, (pair.split("=")[0],))
+        for pair in ("device", "timeout_ms=-1", "strict=perhaps", "cores=3")
+    ),
+    ("compile {model} --device null -O device=simulator", ("twice",)),
+    ("compile {model} -o {tmp}/no/x.tflite", ("cannot write",)),
+    ("compile {model} --dump {tmp}/3", ("{tmp}/3",)),
+    ("compare {model} --images {tmp}/none", ("{tmp}/none", "no image files")),
+    ("compare {model} --images {tmp}/no", ("no such folder",)),
+    ("replay {tmp}/none.npz", ("none.npz",)),
+    ("replay {labels}", ("{labels}",)),
+    ("disasm {tmp}/no", ("no", "no such file")),
+    ("disasm {tmp}/odd", ("5 bytes",)),
+    ("disasm {tmp}/empty", ("empty",)),
+    ("disasm {tmp}/3 --assemble {tmp}/x", ("{tmp}/3: line 1: 'zero' is not",)),
+    ("disasm {tmp}/unknown --assemble {tmp}/x", ("line 1",)),
+    *(
+        (usage, ("--help",))
+        for usage in (
+            *(
+                "frobnicate",
+                "classify",
+                "classify {image}",
+                "replay",
+                "compile {model} --frobnicate",
+            ),
+            *(CLASSIFY + more for more in (" --top 0", " --top many", " --std 0", " --mean nan")),
+            *("compare {model} --jobs 0", "compare {model} --images a --input b"),
+        )
+    ),
+    ("bench {model} --runs x", ("'x' is not a whole number",)),
+    ("bench {model} --warmup 1.5", ("'1.5' is not a whole number",)),
+    ("detect {image} --model {model} --threshold half", ("'half' is not a number",)),
+    ("explain {image} --element 1,2,c", ("'c' is not a whole number",)),
+    ("models", ("are required: action (see",)),
+    ("disasm {package}", ("__init__.py: ",)),
+]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("bench", MODEL, "--runs", "x"), "'x' is not a whole number"),
-        (("bench", MODEL, "--warmup", "1.5"), "'1.5' is not a whole number"),
-        (("detect", IMAGE, "--model", MODEL, "--threshold", "half"), "'half' is not a number"),
-        (("explain", IMAGE, "--element", "1,2,c"), "'c' is not a whole number"),
-        (("models",), "are required: action (see"),
-        (("disasm", Path(__file__).parent / "__init__.py"), "__init__.py: "),
-    ],
-)
-def test_errors_are_in_words_of_the_user(
-    run: Run, arguments: tuple[object, ...], words: str
+@pytest.mark.parametrize(("command", "words"), REFUSED)
+def test_what_is_refused_in_words_of_the_user(
+    run: Run, tmp_path: Path, command: str, words: tuple[str, ...]
 ) -> None:
-    run(*arguments).assert_refused(words)
+    """Nothing is written, nor written over."""
+    files = {str(n): "".join(f"{word}\n" for word in NAMES[:n]).encode() for n in (3, 9, 12)}
+    files |= {"odd": b"12345", "empty": b"", "unknown": b"CNA.NO_SUCH = 0x1\n"}
+    for name, content in {**files, "cut.png": IMAGE.read_bytes()[:200]}.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "none").mkdir()
+    places = {"image": IMAGE, "model": MODEL, "labels": LABELS, "tmp": tmp_path}
+    places["package"] = Path(__file__).with_name("__init__.py")
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    outcome = run(*(word.format(**places) for word in command.split()))
+    outcome.assert_refused(*(word.format(**places) for word in words))
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
 
 
 @pytest.mark.parametrize("device", ["simulator", "auto"])
@@ -210,10 +170,6 @@ def test_compile_does_not_write_over_its_model(run: Run, tmp_path: Path) -> None
     for output in (model, link):
         run("compile", model, "-o", output).assert_refused("is the model itself")
     assert model.read_bytes() == MODEL.read_bytes()
-
-
-def test_compile_into_a_folder_that_is_absent(run: Run, tmp_path: Path) -> None:
-    run("compile", MODEL, "-o", tmp_path / "no" / "x.tflite").assert_refused("cannot write")
 
 
 def test_compile_refuses_a_model_that_is_compiled_already(run: Run, tmp_path: Path) -> None:
@@ -275,32 +231,3 @@ def test_compare_input_that_does_not_fit(run: Run, tmp_path: Path) -> None:
     path.write_bytes(b"\x93NUMPY")
     run("compare", MODEL, "--input", path).assert_refused(str(path))
     run("compare", MODEL, "--input", tmp_path / "none.npy").assert_refused("no such input")
-
-
-def test_compare_folder_without_images(run: Run, tmp_path: Path) -> None:
-    run("compare", MODEL, "--images", tmp_path).assert_refused(str(tmp_path), "no image files")
-    run("compare", MODEL, "--images", tmp_path / "no").assert_refused("no such folder")
-
-
-def test_replay_of_what_is_no_capture(run: Run, tmp_path: Path) -> None:
-    run("replay", tmp_path / "none.npz").assert_refused("none.npz")
-    run("replay", LABELS).assert_refused(str(LABELS))
-
-
-def test_disasm_of_what_is_no_stream(run: Run, tmp_path: Path) -> None:
-    run("disasm", tmp_path / "none").assert_refused("none", "no such file")
-    odd = tmp_path / "odd"
-    odd.write_bytes(b"12345")
-    run("disasm", odd).assert_refused("5 bytes")
-    odd.write_bytes(b"")
-    run("disasm", odd).assert_refused("empty")
-    odd.write_text("CNA.NO_SUCH = 0x1\n")
-    run("disasm", odd, "--assemble", tmp_path / "words").assert_refused("line 1")
-    assert not (tmp_path / "words").exists()
-
-
-def test_dump_to_a_path_that_is_a_file(run: Run, tmp_path: Path) -> None:
-    target = tmp_path / "file"
-    target.write_text("kept")
-    run("compile", MODEL, "--dump", target).assert_refused(str(target))
-    assert target.read_text() == "kept"

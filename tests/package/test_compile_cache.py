@@ -83,58 +83,51 @@ def test_another_graph_or_option_has_another_key(options):
     assert cache_key(graph_of(), options) in keys
 
 
-def damage_somewhere(content, rng):
-    position = int(rng.integers(0, len(content)))
-    content[position] ^= 1 << int(rng.integers(0, 8))
-    return content
+def entry_of(options) -> Path:
+    """Return the only file of the folder."""
+    (path,) = Path(options.cache_dir).iterdir()
+    return path
+
+
+def is_compiled_again(options, expected, graph=None) -> None:
+    """Check that what was compiled is not taken from the changed entry, but compiled as before."""
+    again, was_compiled = run(graph or graph_of(), options)
+    assert was_compiled
+    assert again.partitions == expected.partitions
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_damage_is_found_and_repaired(options, seed, caplog):
-    graph = graph_of()
-    expected, _ = run(graph, options)
-    (name,) = entries(options)
-    path = os.path.join(options.cache_dir, name)
+    expected, _ = run(graph_of(), options)
     rng = np.random.default_rng(seed)
-    with open(path, "rb") as file:
-        content = bytearray(file.read())
-    content = content[: len(content) // 2] if seed == 0 else damage_somewhere(content, rng)
-    with open(path, "wb") as file:
-        file.write(content)
-    again, was_compiled = run(graph, options)
-    assert was_compiled
-    assert again.partitions == expected.partitions
+    content = bytearray(entry_of(options).read_bytes())
+    if seed == 0:
+        del content[len(content) // 2 :]
+    else:
+        content[int(rng.integers(0, len(content)))] ^= 1 << int(rng.integers(0, 8))
+    entry_of(options).write_bytes(content)
+    is_compiled_again(options, expected)
     assert "is not used" in caplog.text
-    assert run(graph, options)[0].from_cache
+    assert run(graph_of(), options)[0].from_cache
 
 
 def test_a_changed_program_is_refused_by_the_verifier(options, caplog):
-    graph = graph_of()
-    expected, _ = run(graph, options)
-    (name,) = entries(options)
-    path = os.path.join(options.cache_dir, name)
-    with open(path, "rb") as file:
-        content = bytearray(file.read())
+    expected, _ = run(graph_of(), options)
+    content = bytearray(entry_of(options).read_bytes())
     content[-200] ^= 0xFF
-    with open(path, "wb") as file:
-        file.write(content)
-    again, was_compiled = run(graph, options)
-    assert was_compiled
-    assert again.partitions == expected.partitions
+    entry_of(options).write_bytes(content)
+    is_compiled_again(options, expected)
     assert "not the one it was written with" in caplog.text
 
 
 def test_an_entry_of_another_model_or_options_is_not_used(options, caplog):
     """Whole and ours, but under another's name."""
     run(graph_of(2), options)
-    (other,) = entries(options)
+    other = entry_of(options)
     expected, _ = run(graph_of(), options)
-    (name,) = set(entries(options)) - {other}
-    folder = options.cache_dir
-    os.replace(os.path.join(folder, other), os.path.join(folder, name))
-    again, was_compiled = run(graph_of(), options)
-    assert was_compiled
-    assert again.partitions == expected.partitions
+    (name,) = set(entries(options)) - {other.name}
+    other.replace(other.with_name(name))
+    is_compiled_again(options, expected)
     assert "made for another model" in caplog.text
 
 
@@ -159,43 +152,34 @@ FORGERIES = [
 @pytest.mark.parametrize("forgery", FORGERIES, ids=repr)
 def test_a_forged_description_is_not_used(options, forgery, caplog):
     """Whoever can write the folder knows how to make a digest, too."""
-    graph = graph_of()
-    first, _ = run(graph, options)
-    (path,) = Path(options.cache_dir).iterdir()
+    first, _ = run(graph_of(), options)
+    path = entry_of(options)
     change = lambda document: document["partitions"][0].update(forgery)  # noqa: E731
     path.write_bytes(forged(path.read_bytes(), change))
-    again, was_compiled = run(graph, options)
-    assert was_compiled
+    is_compiled_again(options, first)
     assert "not of this model" in caplog.text
-    assert again.partitions[0].partition == first.partitions[0].partition
 
 
 def test_forged_rejections_are_not_used(options):
-    graph = graph_of()
-    run(graph, options)
-    (path,) = Path(options.cache_dir).iterdir()
+    run(graph_of(), options)
+    path = entry_of(options)
     rejection = {"node": 7, "op": "ADD", "rule": "", "detail": ""}
     change = lambda document: document["rejections"].append(rejection)  # noqa: E731
     path.write_bytes(forged(path.read_bytes(), change))
-    assert run(graph, options)[1]
+    assert run(graph_of(), options)[1]
 
 
 def test_a_program_of_another_entry_is_not_used(options, caplog):
     """The program has the same size, is valid in itself, and stands in a whole entry."""
     first, _ = run(graph_of(1), options)
-    (name,) = entries(options)
+    path = entry_of(options)
     second, _ = run(graph_of(2), options)
     ours, theirs = (bytes(result.partitions[0].program) for result in (first, second))
+    content = path.read_bytes()
     assert len(ours) == len(theirs)
-    path = os.path.join(options.cache_dir, name)
-    with open(path, "rb") as file:
-        content = file.read()
     assert content.endswith(ours)
-    with open(path, "wb") as file:
-        file.write(content[: -len(ours)] + theirs)
-    again, was_compiled = run(graph_of(1), options)
-    assert was_compiled
-    assert again.partitions == first.partitions
+    path.write_bytes(content[: -len(ours)] + theirs)
+    is_compiled_again(options, first, graph_of(1))
     assert "not the one it was written with" in caplog.text
 
 
@@ -231,14 +215,29 @@ def test_a_folder_of_another_user_is_not_used(options, caplog):
     assert "belongs to another user" in caplog.text
 
 
-def test_pipes_in_the_folder_are_not_waited_for(options, caplog):
-    run(graph_of(), options)
-    (name,) = entries(options)
-    path = os.path.join(options.cache_dir, name)
-    os.unlink(path)
+def replaced_by_a_pipe(path, _):
+    path.unlink()
     os.mkfifo(path)
+
+
+def replaced_by_a_link(path, elsewhere):
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (replaced_by_a_pipe, "is a pipe"),
+        (replaced_by_a_link, "is not used"),
+        (lambda path, _: path.chmod(0o666), "others"),
+    ],
+)
+def test_what_is_no_file_of_the_user_alone_is_not_used(options, tmp_path, caplog, change, told):
+    run(graph_of(), options)
+    change(entry_of(options), tmp_path / "elsewhere")
     assert run(graph_of(), options)[1]
-    assert "is a pipe" in caplog.text
+    assert told in caplog.text
 
 
 def test_every_source_file_is_in_the_key(options, tmp_path, monkeypatch):
@@ -275,25 +274,6 @@ def test_options_that_do_not_count_do_not_change_programs():
             chosen = Options.from_mapping({"numerics": "exact", option.key: word}, {})
             programs = [item.program for item in compile_model(graph, chosen).partitions]
             assert programs == [item.program for item in plain.partitions], (option.key, word)
-
-
-def test_files_that_others_can_write_are_not_used(options, caplog):
-    graph = graph_of()
-    run(graph, options)
-    (name,) = entries(options)
-    os.chmod(os.path.join(options.cache_dir, name), 0o666)
-    assert run(graph, options)[1]
-    assert "others" in caplog.text
-
-
-def test_links_and_folders_are_not_followed(options, tmp_path):
-    graph = graph_of()
-    run(graph, options)
-    (name,) = entries(options)
-    path = os.path.join(options.cache_dir, name)
-    os.rename(path, tmp_path / "elsewhere")
-    os.symlink(tmp_path / "elsewhere", path)
-    assert run(graph, options)[1]
 
 
 def test_a_link_that_is_turned_after_the_check_leads_nowhere_else(options, tmp_path, monkeypatch):

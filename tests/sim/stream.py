@@ -168,3 +168,16 @@ def available_isas() -> list[str]:
             continue
         found.append(isa)
     return found
+
+
+def run_all_ways(memory: Memory, tasks: list[tuple[int, int, str]]) -> None:
+    """Run by the literal path; check that every instruction set, and threads, leave the same."""
+    copies = [memory.copy() for _ in (*ISAS, "threads")]
+    run(memory, tasks, plain=True)
+    for copy, how in zip(copies, (*({"isa": isa} for isa in ISAS), {"threads": 3}), strict=True):
+        run(copy, tasks, **how)
+        for (name, _, wanted), (_, _, found) in zip(memory.regions, copy.regions, strict=True):
+            np.testing.assert_array_equal(found, wanted, f"{name} {how}")
+
+
+ISAS = available_isas()

@@ -81,7 +81,7 @@ def test_literal_path_equals_numpy(name):
     registers = elementwise_registers(t, memory, data)
     program.add(registers, s.FLYING)
     background = memory.bytes("output").view(np.int8).copy()
-    s.run(memory, program.place(memory), plain=True)
+    s.run_all_ways(memory, program.place(memory))
     pend = oracle.signed(registers[s.OFFSET_PEND], 8)
     expected = oracle.image(oracle.elementwise(t, registers, data), t.cube, pend, background)
     np.testing.assert_array_equal(memory.bytes("output").view(np.int8), expected)

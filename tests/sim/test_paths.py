@@ -6,7 +6,6 @@ import numpy as np
 
 from tests.loops import for_each
 from tests.sim import stream as s
-from tests.sim import test_conv_oracle, test_elementwise_oracle, test_lut
 from tests.sim.programs import (
     Conv,
     Elementwise,
@@ -15,9 +14,7 @@ from tests.sim.programs import (
     random_elementwise,
     random_tensors,
 )
-from tests.sim.wide_programs import lut_registers
-
-ISAS = s.available_isas()
+from tests.sim.worse_programs import KINDS, worse_program
 
 
 def random_conv(rng: np.random.Generator) -> Conv:
@@ -84,17 +81,6 @@ def random_conv(rng: np.random.Generator) -> Conv:
     return dataclasses.replace(t, registers=registers)
 
 
-def outputs(memory: s.Memory, program: s.Program, **how: object) -> list[np.ndarray]:
-    copy = memory.copy()
-    s.run(copy, program.place(copy), **how)
-    return [copy.bytes(name) for name, _, _ in memory.regions if name.startswith("output")]
-
-
-def assert_same(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
-    for a, b in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def random_convolutions(seed: int) -> tuple[s.Memory, s.Program]:
     rng = np.random.default_rng(seed)
     memory, program = s.Memory(), s.Program()
@@ -105,19 +91,26 @@ def random_convolutions(seed: int) -> tuple[s.Memory, s.Program]:
 
 
 def test_random_convolutions_distinguish_results():
-    images = [
-        image for seed in range(20) for image in outputs(*random_convolutions(seed), plain=True)
-    ]
+    images = []
+    for seed in range(20):
+        memory, program = random_convolutions(seed)
+        s.run(memory, program.place(memory), plain=True)
+        images += [image for name, _, image in memory.regions if name.startswith("output")]
     assert sum(len(np.unique(image)) > 10 for image in images) > 0.5 * len(images)
 
 
 @for_each("seed", range(60))
 def test_random_convolutions(seed):
     memory, program = random_convolutions(seed)
-    wanted = outputs(memory, program, plain=True)
-    for isa in ISAS:
-        assert_same(outputs(memory, program, isa=isa), wanted)
-    assert_same(outputs(memory, program, threads=3), wanted)
+    s.run_all_ways(memory, program.place(memory))
+
+
+@for_each("seed", range(64))
+@for_each("kind", KINDS)
+def test_programs_of_every_stage(kind, seed):
+    """All stages, tables, wide results, operands of 16 bits and notches, of int8 and fp16."""
+    memory, tasks = worse_program(kind, seed)
+    s.run_all_ways(memory, tasks)
 
 
 @for_each("seed", range(20))
@@ -136,64 +129,7 @@ def test_random_elementwise(seed):
         )
         data = random_elementwise(rng, t)
         program.add(elementwise_registers(t, memory, data, tag=str(i)), s.FLYING)
-    wanted = outputs(memory, program, plain=True)
-    for isa in ISAS:
-        assert_same(outputs(memory, program, isa=isa), wanted)
-
-
-@for_each("seed", range(20))
-def test_random_tables(seed):
-    """Tasks of the DPU alone with tables, with operands per channel, gaps and notches."""
-    rng = np.random.default_rng(seed)
-    memory, program = s.Memory(), s.Program()
-    test_lut.upload(memory, program, *test_lut.random_tables(seed))
-    for i in range(3):
-        t = Elementwise(
-            c=int(rng.integers(1, 80)),
-            h=int(rng.integers(1, 40)),
-            w=int(rng.integers(1, 40)),
-            gap=int(rng.choice([0, 2])),
-            blocks=bool(rng.random() < 0.3),
-        )
-        data = random_elementwise(rng, t)
-        r = elementwise_registers(t, memory, data, tag=str(i)) | lut_registers()
-        r |= {
-            s.EW_CFG: int(rng.choice([0x302, 0x300, 0x20300])),
-            s.OFFSET_PEND: 0x85,
-            s.OUT_SHIFT: int(rng.choice([21, 23, 1 << 30 | 22])),
-            **{s.EW_OP_VALUE_0 + 4 * k: int(rng.choice([5, 5000])) for k in range(8)},
-        }
-        if not t.blocks:
-            r |= {s.BS_MUL_CFG: int(rng.integers(1, 300)) << 16, s.DATA_FORMAT: 0}
-        if rng.random() < 0.5:  # rows two pixels apart
-            pixels = t.h * (t.w + 2)
-            r |= {
-                s.CUBE_NOTCH: 2 << 16 | 2,
-                s.DST_BASE_ADDR: memory.add(f"output_rows{i}", t.cube * pixels),
-                s.DST_SURF_STRIDE: pixels * 16,
-                s.SURFACE_ADD: pixels * 16,
-            }
-        program.add(r, s.FLYING, pointer=s.CLEAR)
-    wanted = outputs(memory, program, plain=True)
-    for isa in ISAS:
-        assert_same(outputs(memory, program, isa=isa), wanted)
-    assert_same(outputs(memory, program, threads=3), wanted)
-
-
-@for_each("name", [*test_conv_oracle.CASES, *test_elementwise_oracle.CASES])
-def test_oracle_cases(name):
-    rng = np.random.default_rng(7)
-    memory, program = s.Memory(), s.Program()
-    if name in test_conv_oracle.CASES:
-        conv = test_conv_oracle.CASES[name]
-        program.add(conv_registers(conv, memory, random_tensors(rng, conv)))
-    else:
-        flying = test_elementwise_oracle.CASES[name]
-        data = random_elementwise(rng, flying)
-        program.add(elementwise_registers(flying, memory, data), s.FLYING)
-    wanted = outputs(memory, program, plain=True)
-    for isa in ISAS:
-        assert_same(outputs(memory, program, isa=isa), wanted)
+    s.run_all_ways(memory, program.place(memory))
 
 
 @for_each("threads", [1, 2, 3, 7])
@@ -204,10 +140,14 @@ def test_threads_do_not_change_results(threads):
         [Conv(c=64, oc=96, h=29, w=31, oh=29, ow=31), Conv(depthwise=True, c=99)]
     ):
         program.add(conv_registers(t, memory, random_tensors(rng, t), tag=str(i)))
-    wanted = outputs(memory, program, plain=True)
-    for _ in range(5):
-        assert_same(outputs(memory, program, threads=threads), wanted)
-        assert_same(outputs(memory, program, threads=threads, chained=True), wanted)
+    tasks, wanted = program.place(memory), memory.copy()
+    s.run(wanted, tasks, plain=True)
+    for chained in (False, True) * 5:
+        found = memory.copy()
+        s.run(found, tasks, threads=threads, chained=chained)
+        for number in range(2):
+            output = f"output{number}"
+            np.testing.assert_array_equal(found.bytes(output), wanted.bytes(output))
 
 
 def test_extreme_values_saturate_alike():
@@ -227,29 +167,4 @@ def test_extreme_values_saturate_alike():
         data.mul[:] = rng.choice([-(1 << 15), (1 << 15) - 1], data.mul.shape)
         data.ow[:] = rng.choice([-(1 << 15), (1 << 15) - 1, 0], data.ow.shape)
         program.add(conv_registers(t, memory, data, tag=str(i)))
-    wanted = outputs(memory, program, plain=True)
-    for isa in ISAS:
-        assert_same(outputs(memory, program, isa=isa), wanted)
-
-
-@for_each("cfg", [0x808203C0, 0x808202C0, 0x808003C4, 0x808002C4, 0x808003E4])
-def test_operands_of_16_bits_per_channel(cfg):
-    """Added, multiplied and as a slope, converted or not: vectorised as those of 8 bits are."""
-    rng = np.random.default_rng(cfg)
-    memory, program = s.Memory(), s.Program()
-    t = Elementwise(c=37, h=6, w=9, second="channel")
-    data = random_elementwise(rng, t)
-    wide = rng.integers(-(1 << 15), 1 << 15, t.c).astype(np.int16)
-    r = elementwise_registers(t, memory, data) | {
-        s.EW_CFG: cfg,
-        s.ERDMA_CFG: 0x8,
-        s.EW_BASE: memory.add("wide", wide),
-        s.EW_CVT_OFFSET: 19,
-        s.EW_CVT_SCALE: 6 << 22 | 9 << 16 | 0x155,
-        s.OUT_SHIFT: 24,
-    }
-    program.add(r, s.FLYING)
-    wanted = outputs(memory, program, plain=True)
-    assert len(np.unique(wanted[0])) > 20
-    for isa in ISAS:
-        assert_same(outputs(memory, program, isa=isa), wanted)
+    s.run_all_ways(memory, program.place(memory))
