@@ -121,7 +121,7 @@ def other_sizes(m: Maker) -> None:
         rows, columns = t.oh, t.ow
     else:
         r = m.task()
-        rows, columns = 5, 4
+        rows, columns = m.size
         r |= {s.CUBE_CHANNEL: (lanes - 1) << 16 | lanes - 1}
         r |= {s.WDMA_SIZE_0: lanes - 1, s.RDMA_CHANNEL: lanes - 1}
     surface = 2 * rows * columns * 16
@@ -176,8 +176,10 @@ def pure_program(kind: str, seed: int) -> tuple[s.Memory, list[tuple[int, int, s
     return m.memory, m.program.place(m.memory)
 
 
-def worse_program(kind: str, seed: int) -> tuple[s.Memory, list[tuple[int, int, str]]]:
-    """A program whose tasks, all or some, are of the kind."""
-    m = Maker(kind, np.random.default_rng(seed))
+def worse_program(
+    kind: str, seed: int, size: tuple[int, int] = (5, 4)
+) -> tuple[s.Memory, list[tuple[int, int, str]]]:
+    """A program whose tasks, all or some, are of the kind. ``size``: without convolution."""
+    m = Maker(kind, np.random.default_rng(seed), size=size)
     SCENES[seed % len(SCENES)](m)
     return m.memory, m.program.place(m.memory)

@@ -41,6 +41,7 @@ class Maker:
     program: s.Program = field(default_factory=s.Program)
     tasks: int = 0
     shape: Conv | None = None  # of all convolutions, instead of one by chance
+    size: tuple[int, int] = (5, 4)  # of tasks of the DPU alone
 
     @property
     def is_half(self) -> bool:
@@ -274,7 +275,7 @@ def write_gap(m: Maker, t: Conv | Elementwise, r: s.Registers, cube: int, tag: s
 
 def alone(m: Maker, tag: str) -> s.Registers:
     """An int8 task of the DPU alone."""
-    t = Elementwise(c=m.pick(70, 37), h=5, w=4)
+    t = Elementwise(m.pick(70, 37), *m.size)
     r = elementwise_registers(t, m.memory, random_elementwise(m.rng, t), tag)
     r[s.DATA_FORMAT] = 0
     # Surfaces in pairs.
@@ -284,13 +285,14 @@ def alone(m: Maker, tag: str) -> s.Registers:
 
 
 def operand_gap(m: Maker, r: s.Registers, surfaces: int, tag: str) -> s.Registers:
-    """Perhaps rows of the operands have gaps between them: 5 rows of 4 pixels in 6 of 7."""
+    """Perhaps rows of the operands have gaps between them, in a row more of 3 pixels more."""
     if m.rng.random() < 0.6:
         return r
-    rest = (6 - 5) * 7 * 16 + (7 - 4) * 16
+    height, width = m.size
+    surface, rest = (height + 1) * (width + 3), (width + 3 + 3) * 16
 
     def large(name: str) -> int:
-        count = surfaces * 6 * 7 * 8
+        count = surfaces * surface * 8
         numbers = m.rng.normal(size=count).astype(np.float16)
         bytes_ = m.rng.integers(-128, 128, 2 * count).astype(np.int8)
         return m.memory.add(f"{name}{tag}", numbers if m.is_half else bytes_)
@@ -298,8 +300,9 @@ def operand_gap(m: Maker, r: s.Registers, surfaces: int, tag: str) -> s.Register
     r = r | {s.RDMA_SRC_BASE: large("main"), s.RDMA_SRC_DMA: 3 << 19, s.SURF_NOTCH: rest}
     if r.get(s.ERDMA_CFG, 1) >> 30 & 1:
         r |= {
-            s.EW_BASE: large("other"), s.RDMA_HEIGHT: 3 << 16 | 4, s.EW_SURF_NOTCH: rest,
-            s.EW_SURF_STRIDE: 6 * 7 * 16,
+            s.EW_BASE: large("other"), s.RDMA_HEIGHT: 3 << 16 | height - 1,
+            s.EW_SURF_NOTCH: rest,
+            s.EW_SURF_STRIDE: surface * 16,
         }  # fmt: skip
     return r
 
@@ -329,7 +332,7 @@ def half_convolution(m: Maker, t: Conv) -> s.Registers:
 
 def half_alone(m: Maker, tag: str) -> s.Registers:
     """An fp16 task of the DPU alone."""
-    t = Elementwise(c=m.pick(70, 36), h=5, w=4)
+    t = Elementwise(m.pick(70, 36), *m.size)
     cube = align(t.c, 8)
     pixels = t.h * t.w
     r = elementwise_registers(t, m.memory, random_elementwise(m.rng, t), f"_unused{tag}") | {
