@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from delegate.cli import main
 from delegate.cli.table import WIDTH
 from delegate.insight.capture import load_capture
+from rk3588_conformance.builder import conv_model
 from tests.cli.conftest import MODEL, Run
 
 KEYS = {"macs", "feature_bytes", "weight_bytes", "operand_bytes", "written_bytes", "cbuf_fill",
@@ -128,3 +130,13 @@ def test_explain_refuses_what_is_no_capture(run: Run, tmp_path: Path) -> None:
     bad = tmp_path / "bad.npz"
     np.savez(bad, manifest=np.zeros(3, np.uint8))
     run("explain", bad, "--element", "0,0,0").assert_refused("bad")
+
+
+def test_compile_says_why_a_layer_is_tiled_as_it_is(tmp_path, capsys):
+    path = tmp_path / "model.tflite"
+    path.write_bytes(conv_model(np.random.default_rng(1), 32, 40, 3, 24, 3, 3, 2, 2))
+    assert main(["compile", str(path), "--explain"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "tiling (chosen by estimated time" in text
+    assert "folded by the host (2 x 2 x 3 as 12 channels)" in text
+    assert "banks" in text

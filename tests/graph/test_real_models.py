@@ -35,38 +35,6 @@ def test_constants_are_views_of_the_mapping(path: Path) -> None:
             constant.flags.writeable = True
 
 
-@for_each("path", WHOLE)
-def test_graph_equals_the_interpreters_view(path: Path) -> None:
-    runtime = pytest.importorskip("tflite_runtime.interpreter")
-    runner = runtime.Interpreter(model_path=str(path))
-    graph = read_model(path).subgraphs[0]
-    details = {d["index"]: d for d in runner.get_tensor_details()}
-    for tensor in graph.tensors:
-        if tensor.index not in details:  # the interpreter hides tensors without a name or type
-            continue
-        detail = details[tensor.index]
-        assert tensor.name == detail["name"]
-        assert tensor.shape == tuple(detail["shape"])
-        assert np.dtype(detail["dtype"]).name == tensor.dtype.name.lower()
-        parameters = detail["quantization_parameters"]
-        if tensor.quantization is None:
-            assert len(parameters["scales"]) == 0
-        else:
-            scales = np.array(tensor.quantization.scales, np.float32)
-            assert np.array_equal(scales, parameters["scales"])
-            assert np.array_equal(tensor.quantization.zero_points, parameters["zero_points"])
-            assert tensor.quantization.axis == parameters["quantized_dimension"]
-    assert [d["index"] for d in runner.get_input_details()] == list(graph.inputs)
-    assert [d["index"] for d in runner.get_output_details()] == list(graph.outputs)
-    operators = runner._get_ops_details()
-    assert len(operators) == len(graph.nodes)
-    for node, operator in zip(graph.nodes, operators, strict=True):
-        assert node.index == operator["index"]
-        assert node.op.removeprefix("CUSTOM:") == operator["op_name"]
-        assert node.inputs == tuple(operator["inputs"])
-        assert node.outputs == tuple(operator["outputs"])
-
-
 @needs_models
 def test_known_model_by_hand() -> None:
     """MobileNetV1's first convolution, as anyone can see it in a model viewer."""

@@ -20,7 +20,7 @@ from rk3588_conformance.builder import (
 )
 from rk3588_conformance.builder.moves import reshape
 from tests.graph.comparison import assert_same_graph
-from tests.graph.runtime_context import Preview, capture
+from tests.graph.runtime_context import Preview, capture, runtime_or_skip
 from tests.loops import for_each
 from tests.models.blocks import conv_conv_add_model
 from tests.shared_folder import whole_models
@@ -79,7 +79,11 @@ def test_real_model_in_the_runtime_equals_its_file(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, _ = capture(path, monkeypatch)
-    assert_same_graph(read_graph(path), without_temporaries(graph), has_ends=False)
+    read = read_graph(path)
+    assert_same_graph(read, without_temporaries(graph), has_ends=False)
+    runner = runtime_or_skip().Interpreter(model_path=str(path))
+    assert tuple(d["index"] for d in runner.get_input_details()) == read.inputs
+    assert tuple(d["index"] for d in runner.get_output_details()) == read.outputs
 
 
 @pytest.mark.parametrize("path", WHOLE, ids=lambda p: p.stem)

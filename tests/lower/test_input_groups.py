@@ -169,8 +169,3 @@ def test_sums_that_could_leave_int32_are_refused():
     graph = read_graph(fully_connected_model(RNG(11), (1, 25089), 40, arithmetic=arithmetic))
     (rejection,) = compile_model(graph, Options(numerics="exact")).rejections
     assert rejection.rule == "accumulator_fits_int32"
-
-
-def test_the_tasks_are_the_plans():
-    _, partition = compiled(fully_connected_model(RNG(12), (1, 40007), 90))
-    assert partition.tasks == plan_input_groups(dense_geometry(40007, 90), 90)[2]

@@ -5,6 +5,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from delegate.compile import compiler
 from delegate.compile.compiler import compile_model
@@ -12,6 +14,7 @@ from delegate.errors import EncodingError, LoweringError, ProgramError, Rule
 from delegate.lower import group_padding, lowering
 from delegate.lower.memory import placement
 from delegate.lower.memory.check import check_memory
+from delegate.lower.memory.placement import live_bytes, place_spans
 from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -251,3 +254,23 @@ def test_no_error_of_the_compiler_fails_the_model(monkeypatch, stage, error):
     if names_a_node:
         assert 1 in rejected
         assert delegated
+
+
+@st.composite
+def spans(draw):
+    first = draw(st.integers(0, 30))
+    return first, first + draw(st.integers(0, 12)), 64 * draw(st.integers(1, 40))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(spans(), max_size=30))
+def test_spans_that_meet_in_time_do_not_overlap(found):
+    offsets, peak = place_spans(found)
+    for i, (first, last, size) in enumerate(found):
+        assert offsets[i] >= 0
+        assert offsets[i] + size <= peak
+        for j, (other_first, other_last, other_size) in enumerate(found[:i]):
+            if first <= other_last and other_first <= last:
+                apart = offsets[i] + size <= offsets[j]
+                assert apart or offsets[j] + other_size <= offsets[i]
+    assert live_bytes(found) <= peak <= sum(size for _, _, size in found)

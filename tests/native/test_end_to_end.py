@@ -171,21 +171,6 @@ def test_results_have_the_shapes_that_the_runtime_gives_whatever_the_file_says(
     np.testing.assert_array_equal(result, run(reference(model_content=model), 5))
 
 
-def test_executable_gives_the_same_bytes_as_the_runtime(simulated, tmp_path):
-    path = tmp_path / "conv.tflite"
-    path.write_bytes(small_conv())
-    result = compile_model(path, Options.from_mapping({"numerics": "exact"}, {}))
-    (compiled,) = result.partitions
-    executable = _native.Executable(compiled.program, device="simulator")
-    interpreter = simulated(model_path=str(path))
-    expected = run(interpreter, 5)
-    rng = np.random.default_rng(5)
-    ((_, _, shape, dtype),) = executable.inputs
-    limits = np.iinfo(dtype)
-    (actual,) = executable.run([rng.integers(limits.min, limits.max + 1, shape, dtype=dtype)])
-    np.testing.assert_array_equal(actual, expected)
-
-
 def test_a_fault_names_its_place(monkeypatch, simulated, tmp_path):
     """A command of the serialised program is spoiled: error of run and of invoke."""
     path = tmp_path / "conv.tflite"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from delegate.chip.register_model import Access, block
+from delegate.chip.rk3576 import RK3576
 from delegate.chip.rk3588.registers import REGISTERS
 from tests.shared_folder import SHARED
 
@@ -23,25 +24,25 @@ OBSERVED_FIELDS = {
 }
 
 
-def test_names_and_addresses_are_unique():
-    count = sum(len(block.registers) for block in REGISTERS.blocks)
-    assert len(REGISTERS.by_name) == len(REGISTERS.by_address) == count
+TABLES = pytest.mark.parametrize("table", [REGISTERS, RK3576.registers], ids=["3588", "3576"])
 
 
-def test_fields_do_not_overlap_and_fit_32_bits():
-    for item in REGISTERS.by_name.values():
+@TABLES
+def test_names_and_addresses_are_unique(table):
+    count = sum(len(block.registers) for block in table.blocks)
+    assert len(table.by_name) == len(table.by_address) == count
+
+
+@TABLES
+def test_fields_do_not_overlap_fit_32_bits_and_say_what_they_mean(table):
+    for item in table.by_name.values():
+        assert item.meaning.endswith("."), item.full_name
         seen = 0
         for field in item.fields:
             assert 0 <= field.lo <= field.hi <= 31, (item.full_name, field.name)
             assert seen & field.mask == 0, (item.full_name, field.name)
-            seen |= field.mask
-
-
-def test_every_field_says_what_it_means():
-    for item in REGISTERS.by_name.values():
-        assert item.meaning.endswith("."), item.full_name
-        for field in item.fields:
             assert field.meaning, (item.full_name, field.name)
+            seen |= field.mask
 
 
 def test_field_decode_handles_sign_bias_and_unit():

@@ -14,11 +14,12 @@ from delegate.errors import EncodingError, LoweringError
 from delegate.lower.rules import RULES as LOWERING_RULES
 from delegate.model.graph import DType, Graph, Partition, Quantization
 from delegate.model.tflite_reader import read_graph
+from delegate.ops import OPERATORS
 from delegate.options import Options
 from delegate.partition.rules import RULES as PARTITION_RULES
 from delegate.partition.workload import workload_of
 from rk3588_conformance.builder import Arithmetic, ModelBuilder, fully_connected_model, layers
-from tools.generate.operators import page, sentence_of
+from tools.generate.operators import common_rules, page, sentence_of
 
 TESTS = Path(__file__).parents[1]
 SCALING = Quantization((0.5,), (3,))
@@ -108,3 +109,22 @@ def test_what_the_compiler_does_not_foresee_costs_nodes(monkeypatch, error, rule
     assert not result.partitions
     assert rule in {rejection.rule for rejection in result.rejections}
     assert dataclasses.asdict(result.rejections[0])["detail"]
+
+
+def test_page_has_every_rule_of_every_operator() -> None:
+    text = page()
+    common = text.split("## All operators")[1].split("\n## ")[0]
+    for op, operator in OPERATORS.items():
+        section = text.split(f"## `{op}`")[1].split("\n## ")[0]
+        for rule in operator.rules:
+            assert f"`{rule.name}`" in (common if rule in common_rules() else section)
+
+
+def test_sentences_are_sentences() -> None:
+    for operator in OPERATORS.values():
+        names = [rule.name for rule in operator.rules]
+        assert len(set(names)) == len(names)
+        for rule in operator.rules:
+            assert "{" not in sentence_of(rule)
+            assert not sentence_of(rule).endswith(".")
+            assert len(sentence_of(rule)) < 130
