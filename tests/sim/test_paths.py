@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.loops import for_each
 from tests.sim import stream as s
+from tests.sim import test_lut
 from tests.sim.programs import (
     Conv,
     Elementwise,
@@ -14,6 +15,7 @@ from tests.sim.programs import (
     random_elementwise,
     random_tensors,
 )
+from tests.sim.wide_programs import lut_registers
 from tests.sim.worse_programs import KINDS, worse_program
 
 
@@ -129,6 +131,30 @@ def test_random_elementwise(seed):
         )
         data = random_elementwise(rng, t)
         program.add(elementwise_registers(t, memory, data, tag=str(i)), s.FLYING)
+    s.run_all_ways(memory, program.place(memory))
+
+
+@for_each("seed", range(20))
+def test_random_tables(seed):
+    """Tasks of the DPU alone with tables and operands per channel, of many pixels."""
+    rng = np.random.default_rng(seed)
+    memory, program = s.Memory(), s.Program()
+    test_lut.upload(memory, program, *test_lut.random_tables(seed))
+    for i in range(3):
+        c, h, w = (int(rng.integers(1, most)) for most in (80, 40, 40))
+        t = Elementwise(c, h, w, gap=int(rng.choice([0, 2])), blocks=bool(rng.random() < 0.3))
+        data = random_elementwise(rng, t)
+        r = elementwise_registers(t, memory, data, tag=str(i)) | lut_registers()
+        r |= {s.EW_OP_VALUE_0 + 4 * k: int(rng.choice([5, 5000])) for k in range(8)}
+        r |= {s.EW_CFG: int(rng.choice([0x302, 0x300, 0x20300])), s.OFFSET_PEND: 0x85}
+        r |= {s.OUT_SHIFT: int(rng.choice([21, 23, 1 << 30 | 22]))}
+        if not t.blocks:
+            r |= {s.BS_MUL_CFG: int(rng.integers(1, 300)) << 16, s.DATA_FORMAT: 0}
+        if rng.random() < 0.5:  # rows two pixels apart
+            surface = h * (w + 2) * 16
+            r |= {s.CUBE_NOTCH: 2 << 16 | 2, s.DST_SURF_STRIDE: surface, s.SURFACE_ADD: surface}
+            r |= {s.DST_BASE_ADDR: memory.add(f"output_rows{i}", t.cube * surface // 16)}
+        program.add(r, s.FLYING, pointer=s.CLEAR)
     s.run_all_ways(memory, program.place(memory))
 
 
