@@ -152,10 +152,11 @@ def run(
 
 
 def run_one(memory: Memory, registers: Registers, mask: int = CONV, **how: Any) -> None:
-    """Run one task; ``how``: as ``run`` has it."""
+    """Run one task; ``how``: as ``run`` has it, by all ways without."""
     program = Program()
     program.add(registers, mask)
-    run(memory, program.place(memory), **how)
+    tasks = program.place(memory)
+    run(memory, tasks, **how) if how else run_all_ways(memory, tasks)
 
 
 def available_isas() -> list[str]:
@@ -170,14 +171,14 @@ def available_isas() -> list[str]:
     return found
 
 
-def run_all_ways(memory: Memory, tasks: list[tuple[int, int, str]]) -> None:
+def run_all_ways(memory: Memory, tasks: list[tuple[int, int, str]], **how: Any) -> None:
     """Run by the literal path; check that every instruction set, and threads, leave the same."""
     copies = [memory.copy() for _ in (*ISAS, "threads")]
-    run(memory, tasks, plain=True)
-    for copy, how in zip(copies, (*({"isa": isa} for isa in ISAS), {"threads": 3}), strict=True):
-        run(copy, tasks, **how)
+    run(memory, tasks, plain=True, **how)
+    for copy, way in zip(copies, (*({"isa": isa} for isa in ISAS), {"threads": 3}), strict=True):
+        run(copy, tasks, **way, **how)
         for (name, _, wanted), (_, _, found) in zip(memory.regions, copy.regions, strict=True):
-            np.testing.assert_array_equal(found, wanted, f"{name} {how}")
+            np.testing.assert_array_equal(found, wanted, f"{name} {way}")
 
 
 ISAS = available_isas()

@@ -140,14 +140,13 @@ CASES = {
 }  # fmt: skip
 
 
-@for_each("plain", [False, True])
 @for_each("spread", [2, 12])
 @pytest.mark.parametrize("name", CASES)
-def test_convolution(name, spread, plain):
+def test_convolution(name, spread):
     t = CASES[name]
     memory = s.Memory()
     r, x, w, bias = half_conv(t, memory, np.random.default_rng(spread), spread)
-    s.run_one(memory, r, plain=plain, threads=2)
+    s.run_one(memory, r)
     found = from_atoms(memory.bytes("output"), np.float16, t.real, t.oh, t.ow)
     expected = half_oracle(t, x, w, bias).astype(np.float16)
     np.testing.assert_array_equal(found, expected)
@@ -174,22 +173,20 @@ OPERATIONS = {
 }
 
 
-@pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("cfg", OPERATIONS)
-def test_elementwise(cfg, plain):
+def test_elementwise(cfg):
     c, h, w = 21, 5, 7
     rng = np.random.default_rng(cfg)
     a, b = (rng.normal(size=(24, h, w)).astype(np.float16) for _ in range(2))
     memory = s.Memory()
     r = half_alone(memory, a, c) | half_operand(memory, b) | {s.EW_CFG: cfg}
-    s.run_one(memory, r, s.FLYING, plain=plain)
+    s.run_one(memory, r, s.FLYING)
     found = from_atoms(memory.bytes("output"), np.float16, c, h, w)
     expected = OPERATIONS[cfg](a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
     np.testing.assert_array_equal(found, expected[:c])
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_bn_multiplies_then_adds(plain):
+def test_bn_multiplies_then_adds():
     """x * 3276 + 16380, as the vendor's exp spreads one side over both tables; out as fp32."""
     c, h, w = 16, 4, 7
     rng = np.random.default_rng(1)
@@ -203,14 +200,13 @@ def test_bn_multiplies_then_adds(plain):
         s.BN_MUL_CFG: int(np.float16(3276).view(np.uint16)) << 16,
         s.OUT_SCALE: 1,
     }
-    s.run_one(memory, r, s.FLYING, plain=plain)
+    s.run_one(memory, r, s.FLYING)
     found = from_atoms(memory.bytes("wide"), np.float32, c, h, w)
     expected = a.astype(np.float32) * np.float32(3276) + np.float32(16380)
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_raw_sums_of_an_int8_convolution(plain):
+def test_raw_sums_of_an_int8_convolution():
     """int32 out: eight surfaces of four channels per group, nothing rounded."""
     t = Conv(c=40, oc=37, h=6, w=5, oh=6, ow=5, pad=-7)
     data = random_tensors(np.random.default_rng(3), t)
@@ -225,15 +221,14 @@ def test_raw_sums_of_an_int8_convolution(plain):
         s.DST_BASE_ADDR: memory.add("raw", 64 * 30 * 4),
         s.SURFACE_ADD: 8 * 30 * 16,
     }
-    s.run_one(memory, r, plain=plain)
+    s.run_one(memory, r)
     acc, _ = oracle.accumulate(t, data)
     found = from_atoms(memory.bytes("raw"), np.int32, t.oc, t.oh, t.ow)
     np.testing.assert_array_equal(found, acc + data.alu[:, None, None])
 
 
 @for_each("bits", [16, 32])
-@for_each("plain", [False, True])
-def test_wide_integers_element_by_element(bits, plain):
+def test_wide_integers_element_by_element(bits):
     """Two operands of 16 or 32 bits added and saturated."""
     c, h, w = 9, 4, 5
     dtype = np.dtype(f"int{bits}").type
@@ -266,7 +261,7 @@ def test_wide_integers_element_by_element(bits, plain):
         s.ERDMA_CFG: 0x40000000 | (bits // 16 + 1) << 2,
         s.EW_SURF_STRIDE: h * w * 16,
     }
-    s.run_one(memory, r, s.FLYING, plain=plain)
+    s.run_one(memory, r, s.FLYING)
     found = from_atoms(memory.bytes("output"), dtype, c, h, w)
     expected = np.clip(a.astype(np.int64) + b, limits.min, limits.max)
     np.testing.assert_array_equal(found, expected[:c])
@@ -305,8 +300,7 @@ def half_sigmoid(memory: s.Memory, x: np.ndarray, channels: int) -> tuple[s.Regi
     return registers, factor
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_sigmoid_by_tables(plain):
+def test_sigmoid_by_tables():
     """Values times K index the tables, and what they hold becomes fp16 by MINUS_EXP."""
     c, h, w = 21, 5, 7
     x = np.random.default_rng(8).normal(size=(24, h, w), scale=4).astype(np.float16)
@@ -315,7 +309,7 @@ def test_sigmoid_by_tables(plain):
     upload(memory, program, le, lo)
     r, factor = half_sigmoid(memory, x, c)
     program.add(r, s.FLYING, pointer=s.CLEAR)
-    s.run(memory, program.place(memory), chained=True, plain=plain)
+    s.run_all_ways(memory, program.place(memory), chained=True)
     index = np.rint(x[:c].astype(np.float32) * np.float32(factor)).astype(np.int64)
     expected = (look_up(r, le, lo, index) / 32768).astype(np.float32).astype(np.float16)
     found = from_atoms(memory.bytes("output"), np.float16, c, h, w)

@@ -53,7 +53,6 @@ def table_values(
     return oracle.half_even(product, r[s.OUT_SHIFT] & 63) + oracle.signed(r[s.OUT_OFFSET], 32)
 
 
-@pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -61,7 +60,7 @@ def table_values(
         {s.OUT_SCALE: 0x14ABC, s.OUT_SHIFT: 12 << 12 | 14, s.OUT_OFFSET: -300 & 0xFFFFFFFF},
     ],
 )
-def test_tables_in_half_precision_with_shift_and_offset(changes, plain):
+def test_tables_in_half_precision_with_shift_and_offset(changes):
     """The result of a table is an integer, and is scaled, shifted and summed as one."""
     x = np.random.default_rng(1).normal(size=(16, 5, 7)).astype(np.float16) * np.float16(3)
     tables = random_tables(3)
@@ -69,7 +68,7 @@ def test_tables_in_half_precision_with_shift_and_offset(changes, plain):
     upload(memory, program, *tables)
     r = table_task(memory, x, 2, changes)
     program.add(r, s.FLYING, pointer=s.CLEAR)
-    s.run(memory, program.place(memory), chained=True, plain=plain)
+    s.run_all_ways(memory, program.place(memory), chained=True)
     found = from_atoms(memory.bytes("result"), np.float16, *x.shape)
     exponent = r[s.OUT_SHIFT] >> 12 & 0xFF
     expected = (table_values(r, x, tables) / 2.0**exponent).astype(np.float16)
@@ -77,8 +76,7 @@ def test_tables_in_half_precision_with_shift_and_offset(changes, plain):
     assert len(np.unique(expected)) > 50
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_unbounded_functions_take_a_second_task_over_fp32(plain):
+def test_unbounded_functions_take_a_second_task_over_fp32():
     """SiLU, ELU, hard swish: integers leave as fp32, four channels a surface; a second task, whose
     even surfaces MRDMA reads and whose odd ones ERDMA, multiplies twice by a root.
     """
@@ -118,7 +116,7 @@ def test_unbounded_functions_take_a_second_task_over_fp32(plain):
         s.OUT_OFFSET: 0,
     }  # fmt: skip
     program.add(second, s.FLYING)
-    s.run(memory, program.place(memory), chained=True, plain=plain)
+    s.run_all_ways(memory, program.place(memory), chained=True)
     integers = table_values(first, x, tables).astype(np.float32)
     np.testing.assert_array_equal(from_atoms(memory.bytes("result"), np.float32, c, h, w), integers)
     root32 = np.float32(root)
@@ -181,9 +179,8 @@ def test_the_writers_last_group_may_end_early(width, rows, columns, plain):
     np.testing.assert_array_equal(memory.bytes("target").view(np.int8).reshape(-1, 16), before)
 
 
-@for_each("plain", [False, True])
 @for_each("width", [9, 13, 30])
-def test_tails_of_packed_rows_are_filled_in_place(width, plain):
+def test_tails_of_packed_rows_are_filled_in_place(width):
     """Rows of packed pixels begin every 16 pixels: a task of the DPU alone first writes the padding
     behind the last pixel of each, (x - pad) times a mask plus pad, in the atoms of the tail, where
     they lie; then the convolution reads the whole rows.
@@ -214,7 +211,7 @@ def test_tails_of_packed_rows_are_filled_in_place(width, plain):
     program = s.Program()
     program.add(fill, s.FLYING)
     program.add(conv)
-    s.run(memory, program.place(memory, "both"), plain=plain)
+    s.run_all_ways(memory, program.place(memory, "both"))
     filled = memory.bytes("pixels").view(np.int8).reshape(t.h, stride, t.c)
     assert (filled[:, width:] == t.pad).all()
     np.testing.assert_array_equal(filled[:, :width].transpose(2, 0, 1), data.x[: t.c])
@@ -253,38 +250,6 @@ def test_a_convolution_in_place(how):
     memory, tasks, _ = program(t.h - 1)
     with pytest.raises(SimulatorFault, match="FEATURE_GRAINS"):
         s.run(memory, tasks, lenient=True)
-
-
-@pytest.mark.parametrize("factor", [2, 3])
-def test_a_single_row_is_repeated_as_surfaces(factor):
-    """Resizing by the DPU alone with a cube of height 1, of fewer channels than a surface has."""
-    w, c = 5, 11
-    x = np.random.default_rng(factor).integers(-128, 128, (16, 1, w)).astype(np.int8)
-    t = Elementwise(c=16, h=1, w=factor * w)
-    memory = s.Memory()
-    cube = 16 * factor
-    kernel = sum((factor - 1) << at for at in (0, 3, 6, 9))
-    r = elementwise_registers(t, memory, random_elementwise(np.random.default_rng(0), t)) | {
-        s.DATA_FORMAT: 1 << 26,
-        s.RDMA_FEATURE_MODE: 0x7801 | 1 << 15,
-        s.RDMA_SRC_BASE: memory.add("small", to_surfaces(x, w)),
-        s.RDMA_SRC_DMA: 1 << 12 | kernel,
-        s.RDMA_WIDTH: w - 1,
-        s.RDMA_HEIGHT: 0,
-        s.BS_CFG: 0x53,
-        s.BS_OW_CFG: 2 | sum((factor - 1) << at for at in (2, 5, 8)),
-        s.CUBE_CHANNEL: (cube - 1) << 16 | cube - 1,
-        s.WDMA_SIZE_0: cube - 1,
-        s.RDMA_CHANNEL: cube - 1,
-        s.DST_SURF_STRIDE: factor * w * 16,
-        s.SURFACE_ADD: factor * factor * w * 16,
-        s.DST_BASE_ADDR: memory.add("target", cube * factor * w),
-        s.OUT_SCALE: 1, s.OUT_SHIFT: 0, s.OUT_OFFSET: 0,
-    }  # fmt: skip
-    s.run_one(memory, r, s.FLYING)
-    found = from_surfaces(memory.bytes("target"), c, factor, factor * w, factor * factor * w)
-    expected = x[:c].repeat(factor, axis=1).repeat(factor, axis=2)
-    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("plain", [False, True])

@@ -52,25 +52,23 @@ def check_conv(t: Conv, memory: s.Memory, data: oracle.Tensors, r: s.Registers) 
     assert len(np.unique(expected)) > 20
 
 
-@for_each("plain", [False, True])
 @for_each("width", [9, 16, 17])
 @for_each("channels", [1, 2, 3, 4])
-def test_packed_pixels(channels, width, plain):
+def test_packed_pixels(channels, width):
     """LINE_STRIDE holds the real width; rows in memory begin every 16 pixels."""
     t = dataclasses.replace(PACKED, c=channels, w=width, ow=-(-width // 2))
     memory, tasks, data, r = packed_program(t, stride=-(-width // 16) * 16)
-    s.run(memory, tasks, plain=plain)
+    s.run_all_ways(memory, tasks)
     check_conv(t, memory, data, r)
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_the_tail_of_packed_pixels_is_their_padding_on_the_right(plain):
+def test_the_tail_of_packed_pixels_is_their_padding_on_the_right():
     """Not PAD_CON1, but what lies in memory behind the last pixel of a row."""
     t = dataclasses.replace(PACKED, pad_left=0, kw=3, sw=1, ow=9, pad=-11)
     memory, tasks, data, r = packed_program(t, stride=16)
     image = memory.bytes("pixels").view(np.int8).reshape(t.h, 16, t.c)
     image[:, t.w :] = np.random.default_rng(8).integers(-128, 128, (t.h, 7, t.c))
-    s.run(memory, tasks, plain=plain)
+    s.run_all_ways(memory, tasks)
     wide = dataclasses.replace(t, w=16)
     x = np.zeros((t.c_al, t.h, 16), np.int8)
     x[: t.c] = image.transpose(2, 0, 1)
@@ -171,9 +169,8 @@ def transposed(x: np.ndarray, weights: np.ndarray, stride: int, crop: int, zero:
     return full[:, crop : full.shape[1] - crop, crop : full.shape[2] - crop]
 
 
-@for_each("plain", [False, True])
 @for_each("stride, k, p", [(2, 4, 1), (2, 3, 1), (3, 5, 0)])
-def test_transposed_convolution(stride, k, p, plain):
+def test_transposed_convolution(stride, k, p):
     """PAD = k - 1 - p; the pixels between and around hold the input's zero point."""
     h, w, zero = 5, 7, -9
     oh, ow = (h - 1) * stride + k - 2 * p, (w - 1) * stride + k - 2 * p
@@ -187,7 +184,7 @@ def test_transposed_convolution(stride, k, p, plain):
     r = conv_registers(t, memory, data)
     r[s.CONV_CON1] = 0x10000
     r[s.CONV_CON3] = (stride - 1) << 11 | (stride - 1) << 8 | 9
-    s.run_one(memory, r, plain=plain)
+    s.run_one(memory, r)
     acc = transposed(data.x, data.weights[: t.oc], stride, p, zero) + bias[:, None, None]
     product = acc * oracle.signed(r[s.OUT_SCALE], 16)
     expected = np.clip(oracle.half_even(product, r[s.OUT_SHIFT]) + 5, -128, 127)
@@ -211,8 +208,7 @@ def test_depthwise_transposed_convolution():
 
 
 @for_each("source_size", [True, False])
-@for_each("plain", [False, True])
-def test_nearest_by_two(source_size, plain):
+def test_nearest_by_two(source_size):
     h, w, c = 5, 7, 16
     t = Elementwise(c=c, h=2 * h, w=2 * w)
     data = random_elementwise(np.random.default_rng(0), t)
@@ -222,45 +218,8 @@ def test_nearest_by_two(source_size, plain):
     r |= {s.RDMA_SRC_BASE: memory.add("small", to_surfaces(source, h * w)), s.RDMA_SRC_DMA: 0x1249}
     if source_size:
         r |= {s.RDMA_WIDTH: w - 1, s.RDMA_HEIGHT: h - 1}
-    s.run_one(memory, r, s.FLYING, plain=plain)
+    s.run_one(memory, r, s.FLYING)
     large = source.repeat(2, axis=1).repeat(2, axis=2)
     expected = oracle.elementwise(t, r, dataclasses.replace(data, x=large))
     found = from_surfaces(memory.bytes("output"), c, 2 * h, 2 * w, 4 * h * w)
     np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("plain", [False, True])
-def test_row_notches(plain):
-    """A window of a larger map, read by both readers and written with a notch."""
-    t = Elementwise(c=37, h=5, w=6, second="pixel")
-    data = random_elementwise(np.random.default_rng(4), t)
-    memory = s.Memory()
-    r = elementwise_registers(t, memory, data)
-    full_w, full_h = 9, 8
-
-    def window(name: str, x: np.ndarray, y0: int, x0: int) -> int:
-        large = np.full((48, full_h, full_w), 11, np.int8)
-        large[:, y0 : y0 + t.h, x0 : x0 + t.w] = x
-        address = memory.add(name, to_surfaces(large, full_h * full_w))
-        return address + (y0 * full_w + x0) * 16
-
-    # From the end of the last row's pixels to the next surface.
-    rest = (full_h - t.h) * full_w * 16 + (full_w - t.w) * 16
-    target = memory.add("target", 3 * full_h * full_w * 16)
-    r |= {
-        s.RDMA_SRC_BASE: window("left", data.x, 2, 1),
-        s.EW_BASE: window("right", data.ew, 1, 3),
-        s.RDMA_SRC_DMA: (full_w - t.w) << 19,
-        s.RDMA_HEIGHT: (full_w - t.w) << 16 | (t.h - 1),
-        s.SURF_NOTCH: rest,
-        s.EW_SURF_NOTCH: rest,
-        s.EW_SURF_STRIDE: full_h * full_w * 16,
-        s.DST_BASE_ADDR: target,
-        s.CUBE_NOTCH: (full_w - t.w) << 16 | (full_w - t.w),
-        s.SURFACE_ADD: full_w * full_h * 16,
-        s.DST_SURF_STRIDE: full_w * full_h * 16,
-    }
-    s.run_one(memory, r, s.FLYING, plain=plain)
-    found = from_surfaces(memory.bytes("target"), t.c, full_h, full_w, full_h * full_w)
-    np.testing.assert_array_equal(found[:, : t.h, : t.w], oracle.elementwise(t, r, data))
-    assert (found[:, :, t.w :] == np.int8(0xA5 - 256)).all(), "the notches are not written"

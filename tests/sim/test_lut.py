@@ -111,9 +111,8 @@ def test_table_behind_an_elementwise_task(name):
     assert len(np.unique(expected)) > 20
 
 
-@pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("operation", ["max", "minus"])
-def test_the_table_comes_before_the_operation_of_ew(operation, plain):
+def test_the_table_comes_before_the_operation_of_ew(operation):
     """EW_CFG 0x300 (MAX with register operand 0), as the vendor's stand-alone sigmoid has it."""
     le, lo = random_tables(21)
     memory, program = s.Memory(), s.Program()
@@ -130,7 +129,7 @@ def test_the_table_comes_before_the_operation_of_ew(operation, plain):
     else:
         r |= {s.EW_CFG: 0x300} | {s.EW_OP_VALUE_0 + 4 * i: 0 for i in range(8)}
     program.add(r, s.FLYING, pointer=s.CLEAR)
-    s.run(memory, program.place(memory), chained=True, plain=plain)
+    s.run_all_ways(memory, program.place(memory), chained=True)
     looked_up = look_up(r, le, lo, (data.x[: t.c].astype(np.int64) + 13) * 120)
     assert (looked_up < 0).any()
     operand = operands[:, None, None]
