@@ -16,24 +16,7 @@ from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.layers import Arithmetic
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.loops import for_each
-from tests.lower.fusion_graphs import (
-    AUTO,
-    EXACT,
-    FUNCTIONS,
-    LOWEST,
-    SHAPES,
-    TYPES,
-    arithmetic,
-    hard_swish,
-    inputs_of,
-    joined,
-    leaky,
-    off,
-    references,
-    run,
-    silu,
-    start,
-)
+from tests.lower import fusion_graphs as f
 from tests.lower.reference import tflite_outputs, whole_graph
 
 
@@ -49,9 +32,9 @@ def convolution(
 
 def model_of(name: str, shape: Sequence[int], given: Arithmetic, dtype: DType) -> bytes:
     """A convolution, and behind it the function ``name``; none if that is empty."""
-    builder, x = start(dtype, shape[:4])
+    builder, x = f.start(dtype, shape[:4])
     y = convolution(builder, x, shape, given, False)
-    return builder.build(FUNCTIONS[name](builder, y) if name else y)
+    return builder.build(f.FUNCTIONS[name](builder, y) if name else y)
 
 
 def function_alone(name: str, given: Arithmetic, dtype: DType) -> np.ndarray:
@@ -60,8 +43,8 @@ def function_alone(name: str, given: Arithmetic, dtype: DType) -> np.ndarray:
     assert given.output_scale is not None
     quantization = Quantization((given.output_scale,), (given.output_zero_point,))
     x = builder.input("x", (1, 16, 16, 1), dtype, quantization)
-    model = builder.build(FUNCTIONS[name](builder, x))
-    low = LOWEST[dtype]
+    model = builder.build(f.FUNCTIONS[name](builder, x))
+    low = f.LOWEST[dtype]
     values = np.arange(low, low + 256).reshape(1, 16, 16, 1)
     graph = read_graph(model)
     kind = np.int8 if low else np.uint8
@@ -72,61 +55,61 @@ def function_alone(name: str, given: Arithmetic, dtype: DType) -> np.ndarray:
 def assert_between_neighbours(
     ours: np.ndarray, k: np.ndarray, function: np.ndarray, dtype: DType
 ) -> None:
-    at = k.astype(np.int64) - LOWEST[dtype]
+    at = k.astype(np.int64) - f.LOWEST[dtype]
     near = np.stack([function[np.clip(at + step, 0, 255)] for step in (-1, 0, 1)])
     assert (ours >= near.min(axis=0)).all()
     assert (ours <= near.max(axis=0)).all()
 
 
-@for_each("dtype", TYPES)
-@for_each("shape", SHAPES)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_each("dtype", f.TYPES)
+@for_each("shape", f.SHAPES)
+@pytest.mark.parametrize("name", f.FUNCTIONS)
 def test_a_function_joins_the_convolution_before_it(
     name: str, shape: Sequence[int], dtype: DType
 ) -> None:
-    given = arithmetic(dtype)
+    given = f.arithmetic(dtype)
     model = model_of(name, shape, given, dtype)
-    arrays = inputs_of(model)
-    result, ours = run(model, AUTO, arrays)
-    (layer,) = joined(result)
+    arrays = f.inputs_of(model)
+    result, ours = f.run(model, f.AUTO, arrays)
+    (layer,) = f.joined(result)
     assert layer.nodes == tuple(range(len(result.graph.nodes)))
-    (k,) = references(model_of("", shape, given, dtype), arrays)
+    (k,) = f.references(model_of("", shape, given, dtype), arrays)
     assert_between_neighbours(ours[0], k, function_alone(name, given, dtype), dtype)
     assert layer.difference is not None
-    assert off(ours[0], references(model, arrays)[0]).max() <= layer.difference.most_lsb
+    assert f.off(ours[0], f.references(model, arrays)[0]).max() <= layer.difference.most_lsb
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("dtype", f.TYPES, ids=str)
 def test_a_depthwise_convolution_has_no_table(dtype: DType) -> None:
     """Nobody has run one."""
-    builder, x = start(dtype, SHAPES[0][:4])
-    y = convolution(builder, x, SHAPES[0], arithmetic(dtype), True)
-    builder.output(silu(builder, y))
-    assert joined(compile_model(builder.build(), AUTO)) == []
+    builder, x = f.start(dtype, f.SHAPES[0][:4])
+    y = convolution(builder, x, f.SHAPES[0], f.arithmetic(dtype), True)
+    builder.output(f.silu(builder, y))
+    assert f.joined(compile_model(builder.build(), f.AUTO)) == []
 
 
 def equal_and_apart(model: bytes) -> None:
-    arrays = inputs_of(model)
-    result, ours = run(model, EXACT, arrays)
-    assert not joined(result)
-    for mine, theirs in zip(ours, references(model, arrays), strict=True):
+    arrays = f.inputs_of(model)
+    result, ours = f.run(model, f.EXACT, arrays)
+    assert not f.joined(result)
+    for mine, theirs in zip(ours, f.references(model, arrays), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("dtype", f.TYPES, ids=str)
 def test_a_result_that_others_read_exists(dtype: DType) -> None:
     shape = (1, 7, 5, 24, 24, 3, 3)
-    builder, x = start(dtype, shape[:4])
-    y = convolution(builder, x, shape, arithmetic(dtype), False)
-    builder.output(silu(builder, y))
+    builder, x = f.start(dtype, shape[:4])
+    y = convolution(builder, x, shape, f.arithmetic(dtype), False)
+    builder.output(f.silu(builder, y))
     builder.output(y)
-    assert joined(compile_model(builder.build(), AUTO)) == []
+    assert f.joined(compile_model(builder.build(), f.AUTO)) == []
     equal_and_apart(builder.build())
-    builder, x = start(dtype, shape[:4])
-    y = convolution(builder, x, shape, arithmetic(dtype), False)
-    builder.output(hard_swish(builder, y))
-    builder.output(leaky(builder, y))
-    assert joined(compile_model(builder.build(), AUTO)) == []
+    builder, x = f.start(dtype, shape[:4])
+    y = convolution(builder, x, shape, f.arithmetic(dtype), False)
+    builder.output(f.hard_swish(builder, y))
+    builder.output(f.leaky(builder, y))
+    assert f.joined(compile_model(builder.build(), f.AUTO)) == []
     equal_and_apart(builder.build())
 
 
@@ -136,11 +119,11 @@ def test_coarse_and_saturated_channels_stay_within_the_bound(spread: float, bias
     shape = (1, 5, 7, 33, 40, 1, 1)
     biases = np.random.default_rng(3).integers(-5000, 5000, 40).astype(np.int32)
     biases[::7] = bias
-    given = arithmetic(DType.INT8, channel_spread=spread, bias=biases)
+    given = f.arithmetic(DType.INT8, channel_spread=spread, bias=biases)
     model = model_of("silu", shape, given, DType.INT8)
-    if compile_model(model, AUTO).rejections:
+    if compile_model(model, f.AUTO).rejections:
         return
-    arrays = inputs_of(model)
-    _, ours = run(model, AUTO, arrays)
-    (k,) = references(model_of("", shape, given, DType.INT8), arrays)
+    arrays = f.inputs_of(model)
+    _, ours = f.run(model, f.AUTO, arrays)
+    (k,) = f.references(model_of("", shape, given, DType.INT8), arrays)
     assert_between_neighbours(ours[0], k, function_alone("silu", given, DType.INT8), DType.INT8)

@@ -19,18 +19,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.random_layers import Numbers
 from tests.loops import for_each
 from tests.lower import fusion_graphs
-from tests.lower.fusion_graphs import (
-    AUTO,
-    AXES,
-    EXACT,
-    SAME,
-    beside,
-    inputs_of,
-    off,
-    references,
-    silu,
-    sliced,
-)
+from tests.lower import fusion_graphs as f
 
 EAGER = replace(DEFAULT, rates=replace(DEFAULT.rates, kick_cycles=0))
 """A chip on which pairs need not save a launch: small maps have them, too."""
@@ -53,15 +42,15 @@ def layer(
     """A convolution of another's result, whose spare lanes hold anything, perhaps behind PAD."""
     rng = np.random.default_rng([seed, kernels, *shape])
     b = ModelBuilder("rows")
-    x = b.input("x", (*shape[:3], 24), dtype, SAME)
-    x = conv(b, rng, x, shape[3], Window(), Numbers(output=SAME), name="before")
+    x = b.input("x", (*shape[:3], 24), dtype, f.SAME)
+    x = conv(b, rng, x, shape[3], Window(), Numbers(output=f.SAME), name="before")
     if pads is not None:
         (n, h, w, c), (top, bottom, left, right) = shape, pads
-        padded = b.tensor("padded", (n, h + top + bottom, w + left + right, c), dtype, SAME)
+        padded = b.tensor("padded", (n, h + top + bottom, w + left + right, c), dtype, f.SAME)
         amounts = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
         b.operator("PAD", (x, b.constant("amounts", amounts)), (padded,), None)
         x = padded
-    return b.build(conv(b, rng, x, kernels, window, Numbers(output=SAME, **numbers)))
+    return b.build(conv(b, rng, x, kernels, window, Numbers(output=f.SAME, **numbers)))
 
 
 is_exact = partial(fusion_graphs.is_exact, chip=EAGER)
@@ -121,11 +110,11 @@ def test_before_a_stride_of_two(kernels: int, dtype: DType) -> None:
     for seed, (height, channels) in enumerate(((20, 12), (32, 16), (21, 12), (20, 24))):
         rng = np.random.default_rng([seed, kernels])
         b = ModelBuilder("two")
-        numbers = Numbers(output=SAME, per_channel=dtype is DType.INT8)
+        numbers = Numbers(output=f.SAME, per_channel=dtype is DType.INT8)
         x = conv(
-            b, rng, b.input("x", (1, height, 28, 40), dtype, SAME), channels, Window(), numbers
+            b, rng, b.input("x", (1, height, 28, 40), dtype, f.SAME), channels, Window(), numbers
         )
-        y = silu(b, conv(b, rng, x, kernels, SQUARE, numbers, name="first"))
+        y = f.silu(b, conv(b, rng, x, kernels, SQUARE, numbers, name="first"))
         spec = b.spec(y)
         padded = b.tensor("padded", (1, height + 2, 30, kernels), dtype, spec.quantization)
         amounts = np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)
@@ -147,9 +136,9 @@ def test_of_a_picture(channels: int, kernel: int, dtype: DType, padding: Padding
     chosen = []
     for size in ((48, 33), (47, 40), (50, 31), (49, 38)):
         b = ModelBuilder("picture")
-        x = b.input("x", (1, *size, channels), dtype, SAME)
+        x = b.input("x", (1, *size, channels), dtype, f.SAME)
         window = Window(kernel, kernel, 2, 2, padding=padding)
-        numbers = Numbers(output=SAME, per_channel=dtype is DType.INT8)
+        numbers = Numbers(output=f.SAME, per_channel=dtype is DType.INT8)
         b.output(conv(b, np.random.default_rng(size), x, 16, window, numbers))
         exact, result = is_exact(b.build())
         assert exact
@@ -189,10 +178,10 @@ def test_random_layers(seed: int) -> None:
 def test_another_chip_has_none() -> None:
     """Its rows have no gaps. It rounds once: at most one LSB from the reference kernels."""
     model = layer((1, 20, 26, 16), 16, SQUARE)
-    arrays = inputs_of(model)
+    arrays = f.inputs_of(model)
     options = Options.from_mapping({"numerics": "exact", "chip": "rk3576"}, {})
     result, ours = fusion_graphs.run(model, options, arrays)
-    assert off(ours[0], references(model, arrays)[0]).max() <= 1
+    assert f.off(ours[0], f.references(model, arrays)[0]).max() <= 1
     assert not any("pairs" in choice for choice in choices(result))
 
 
@@ -200,7 +189,7 @@ def test_small_maps_have_none() -> None:
     """They would not save a launch, and fewer boards have run such tasks."""
     for size, is_paired in (((32, 48), False), ((80, 80), True)):
         graph = read_graph(layer((1, *size, 16), 16, SQUARE))
-        result = compile_model(graph, EXACT)
+        result = compile_model(graph, f.EXACT)
         assert ("pairs of rows" in choices(result)[-1]) is is_paired
 
 
@@ -209,17 +198,17 @@ def test_a_board_that_lacks_forms_is_given_rows_alone() -> None:
     for channels in (3, 16):
         graph = read_graph(layer((1, 20, 26, channels), 16, SQUARE))
         for missing, is_paired in (({}, True), ({"conv-0": "hangs"}, False)):
-            result = compile_model(graph, EXACT, EAGER.on_board(missing))
+            result = compile_model(graph, f.EXACT, EAGER.on_board(missing))
             assert not result.rejections
             assert ("pairs of rows" in choices(result)[-1]) is is_paired
 
 
-@pytest.mark.parametrize("name", AXES)
+@pytest.mark.parametrize("name", f.AXES)
 def test_beside_others_in_memory(name: str) -> None:
     """Every row is written once, and nothing of a neighbour, whatever lies around."""
     for first, second in ((16, 16), (16, 48), (7, 7)):
         kernels = (first, second if name == "channels" else first)
-        exact, result = is_exact(beside(name, kernels, SQUARE, 16))
+        exact, result = is_exact(f.beside(name, kernels, SQUARE, 16))
         assert exact
         assert RESULT in choices(result)[0]
 
@@ -232,7 +221,7 @@ def test_of_a_slice() -> None:
         ((0, 3, 0, 16), (1, 10, 22, 16)),
         ((0, 3, 5, 16), (1, 12, 16, 16)),
     ):
-        exact, result = is_exact(sliced(begin, size, SQUARE))
+        exact, result = is_exact(f.sliced(begin, size, SQUARE))
         assert exact
         assert "pairs of rows" in choices(result)[-1]
 
@@ -243,15 +232,15 @@ def test_with_a_function_in_the_same_task(inputs: int) -> None:
     for dtype in (DType.INT8, DType.UINT8):
         rng = np.random.default_rng(inputs)
         b = ModelBuilder("function")
-        numbers = Numbers(output=SAME, per_channel=dtype is DType.INT8)
-        x = b.input("x", (1, 22, 26, inputs), dtype, SAME)
+        numbers = Numbers(output=f.SAME, per_channel=dtype is DType.INT8)
+        x = b.input("x", (1, 22, 26, inputs), dtype, f.SAME)
         y = conv(b, rng, x, 13, SQUARE, numbers, name="first")
-        arrays = inputs_of(b.build(silu(b, y)))
-        result, ours = fusion_graphs.run(b.build(), AUTO, arrays, EAGER)
+        arrays = f.inputs_of(b.build(f.silu(b, y)))
+        result, ours = fusion_graphs.run(b.build(), f.AUTO, arrays, EAGER)
         assert "pairs of rows" in choices(result)[0]
         assert len(choices(result)) == 1
         worst = max(part.difference.most_lsb for part in result.partitions[0].layers)
-        assert off(ours[0], references(b.build(), arrays)[0]).max() <= worst
+        assert f.off(ours[0], f.references(b.build(), arrays)[0]).max() <= worst
 
 
 @for_each("has_table", [False, True])
@@ -260,18 +249,18 @@ def test_before_an_addition(has_table: bool) -> None:
     for kernels, size in ((16, (160, 160)), (16, (16, 20)), (12, (48, 31))):
         rng = np.random.default_rng(13)
         b = ModelBuilder("residual")
-        numbers = Numbers(output=SAME)
-        x = b.input("x", (1, *size, 24), DType.INT8, SAME)
+        numbers = Numbers(output=f.SAME)
+        x = b.input("x", (1, *size, 24), DType.INT8, f.SAME)
         other = conv(b, rng, x, kernels, SQUARE, numbers, name="other")
         y = conv(b, rng, other, kernels, SQUARE, numbers, name="inner")
         if has_table:
             y = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
         total = b.tensor("total", b.spec(y).shape, DType.INT8, Quantization((0.09,), (1,)))
         b.operator("ADD", (y, other), (total,), AddOptions())
-        arrays = inputs_of(b.build(total))
+        arrays = f.inputs_of(b.build(total))
         for chip in (EAGER, DEFAULT):
-            result, ours = fusion_graphs.run(b.build(), AUTO, arrays, chip)
+            result, ours = fusion_graphs.run(b.build(), f.AUTO, arrays, chip)
             joined = [part.difference for part in result.partitions[0].layers if part.difference]
             worst = 1 + max((difference.most_lsb for difference in joined), default=1)
-            assert off(ours[0], references(b.build(), arrays)[0]).max() <= worst
+            assert f.off(ours[0], f.references(b.build(), arrays)[0]).max() <= worst
         assert ("pairs of rows" in choices(result)[1]) == (size == (160, 160))

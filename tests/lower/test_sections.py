@@ -14,19 +14,8 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import concatenation
 from rk3588_conformance.random_layers import Numbers
 from tests.loops import for_each
-from tests.lower.fusion_graphs import (
-    AUTO,
-    AXES,
-    SAME,
-    beside,
-    inputs_of,
-    is_exact,
-    joined,
-    off,
-    references,
-    run,
-    sliced,
-)
+from tests.lower import fusion_graphs as f
+from tests.lower.fusion_graphs import beside
 
 POINT = Window(1, 1)
 TEXT = "sections of the image as channels"
@@ -36,8 +25,8 @@ def points(rng: np.random.Generator, shape: tuple[int, ...], kernels: int, **num
     """A 1 x 1 convolution of stride 1."""
     dtype = numbers.pop("dtype", DType.INT8)
     b = ModelBuilder("points")
-    x = b.input("x", shape, dtype, SAME)
-    return b.build(conv(b, rng, x, kernels, POINT, Numbers(output=SAME, **numbers)))
+    x = b.input("x", shape, dtype, f.SAME)
+    return b.build(conv(b, rng, x, kernels, POINT, Numbers(output=f.SAME, **numbers)))
 
 
 def in_sections(result: CompileResult) -> list[bool]:
@@ -64,7 +53,7 @@ def test_where_they_fill_what_is_idle(
     shape: tuple[int, int, int, int], kernels: int, gains: bool
 ) -> None:
     model = points(np.random.default_rng(shape), shape, kernels)
-    exact, result = is_exact(model)
+    exact, result = f.is_exact(model)
     assert exact
     assert in_sections(result) == [gains]
 
@@ -75,8 +64,8 @@ def test_where_they_fill_what_is_idle(
 def test_not_of_kernels_that_see_neighbours(window: Window) -> None:
     rng = np.random.default_rng(3)
     b = ModelBuilder("neighbours")
-    b.output(conv(b, rng, b.input("x", (1, 24, 24, 24), DType.INT8, SAME), 16, window, Numbers()))
-    exact, result = is_exact(b.build())
+    b.output(conv(b, rng, b.input("x", (1, 24, 24, 24), DType.INT8, f.SAME), 16, window, Numbers()))
+    exact, result = f.is_exact(b.build())
     assert exact
     assert not any(in_sections(result))
 
@@ -93,7 +82,7 @@ def test_random_layers(seed: int) -> None:
         per_channel=dtype is DType.INT8 and bool(rng.integers(2)),
         activation=Activation(int(rng.choice([0, 1, 3]))),
     )  # fmt: skip
-    assert is_exact(model, seed)[0]
+    assert f.is_exact(model, seed)[0]
 
 
 def test_another_chip() -> None:
@@ -104,11 +93,11 @@ def test_another_chip() -> None:
         ((2, 20, 14, 48), 16, True),
     ):
         model = points(np.random.default_rng(shape), shape, kernels)
-        arrays = inputs_of(model)
-        result, ours = run(
+        arrays = f.inputs_of(model)
+        result, ours = f.run(
             model, Options.from_mapping({"numerics": "exact", "chip": "rk3576"}, {}), arrays
         )
-        difference = off(ours[0], references(model, arrays)[0])
+        difference = f.off(ours[0], f.references(model, arrays)[0])
         assert difference.max() <= 1
         assert difference.mean() < 0.01
         assert in_sections(result) == [gains]
@@ -130,21 +119,21 @@ def test_another_chip_splits_scales_of_whole_images() -> None:
             output_scale=0.1,
             output_zero_point=-7,
         )
-        arrays = inputs_of(b.build(layers.conv(b, rng, x, 48, POINT, arithmetic=arithmetic)))
-        result, ours = run(
+        arrays = f.inputs_of(b.build(layers.conv(b, rng, x, 48, POINT, arithmetic=arithmetic)))
+        result, ours = f.run(
             b.build(), Options.from_mapping({"numerics": "exact", "chip": "rk3576"}, {}), arrays
         )
         (layer,) = result.partitions[0].layers
         assert ("parts by channels' scales" in layer.choice) is is_far
         assert (TEXT in layer.choice) is not is_far
-        assert off(ours[0], references(b.build(), arrays)[0]).max() <= 1
+        assert f.off(ours[0], f.references(b.build(), arrays)[0]).max() <= 1
 
 
-@pytest.mark.parametrize("name", AXES)
+@pytest.mark.parametrize("name", f.AXES)
 @pytest.mark.parametrize("kernels", [16, 48])
 def test_beside_others_in_memory(name: str, kernels: int) -> None:
     """Only where the neighbours' pixels do not lie between those of an image."""
-    exact, result = is_exact(beside(name, (kernels, kernels), POINT, 32))
+    exact, result = f.is_exact(beside(name, (kernels, kernels), POINT, 32))
     assert exact
     assert in_sections(result)[:2] == [name != "rows"] * 2
 
@@ -155,12 +144,14 @@ def test_readers_of_whole_groups_find_them_written(kernels: int, completes: bool
     rng = np.random.default_rng(9)
     for reads_groups in (False, True):
         b = ModelBuilder("groups")
-        numbers = Numbers(output=SAME)
-        x = b.input("x", (1, 16, 22, 24), DType.INT8, SAME)
+        numbers = Numbers(output=f.SAME)
+        x = b.input("x", (1, 16, 22, 24), DType.INT8, f.SAME)
         y = conv(b, rng, x, kernels, POINT, numbers, name="first")
         if reads_groups:
             y = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
-        exact, result = is_exact(b.build(conv(b, rng, y, 32, Window(3, 3), numbers, name="second")))
+        exact, result = f.is_exact(
+            b.build(conv(b, rng, y, 32, Window(3, 3), numbers, name="second"))
+        )
         assert exact
         assert in_sections(result)[0] is not (reads_groups and completes)
 
@@ -171,12 +162,12 @@ def test_padding_of_a_computed_source_counts_nothing(channels: int, dtype: DType
     """They hold what the last task made of no kernel, and weights have a zero point."""
     rng = np.random.default_rng([19, channels])
     b = ModelBuilder("padding")
-    numbers = Numbers(output=SAME)
-    x = b.input("x", (1, 16, 22, 24), dtype, SAME)
+    numbers = Numbers(output=f.SAME)
+    x = b.input("x", (1, 16, 22, 24), dtype, f.SAME)
     y = conv(b, rng, x, channels, Window(3, 3), numbers, name="first")
     for kernels in (16, 48):
         b.output(conv(b, rng, y, kernels, POINT, numbers, name=f"to{kernels}"))
-    exact, result = is_exact(b.build())
+    exact, result = f.is_exact(b.build())
     assert exact
     assert in_sections(result)[1:] == [True, True]
 
@@ -185,12 +176,14 @@ def test_readers_of_whole_groups_of_a_joined_tensor_find_them_written() -> None:
     """The last part completes its group, wherever that begins in the memory that all share."""
     rng = np.random.default_rng(21)
     b = ModelBuilder("joined groups")
-    numbers = Numbers(output=SAME)
-    x = b.input("x", (1, 16, 22, 24), DType.INT8, SAME)
+    numbers = Numbers(output=f.SAME)
+    x = b.input("x", (1, 16, 22, 24), DType.INT8, f.SAME)
     y, z = (conv(b, rng, x, n, POINT, numbers, name=f"to{n}") for n in (64, 48))
     both = concatenation(b, (y, z), 3)
     table = function(b, "LOGISTIC", (both,), Quantization((1 / 256,), (-128,)))
-    exact, result = is_exact(b.build(conv(b, rng, table, 32, Window(3, 3), numbers, name="reader")))
+    exact, result = f.is_exact(
+        b.build(conv(b, rng, table, 32, Window(3, 3), numbers, name="reader"))
+    )
     assert exact
     assert result.delegated_nodes == result.total_nodes
     assert not any(in_sections(result))  # copies of lanes would take tasks
@@ -203,7 +196,7 @@ def test_of_a_slice() -> None:
         ((0, 4, 0, 0), (1, 10, 22, 48), False),
         ((0, 0, 0, 0), (1, 10, 22, 48), False),
     ):
-        exact, result = is_exact(sliced(begin, size, POINT))
+        exact, result = f.is_exact(f.sliced(begin, size, POINT))
         assert exact
         assert in_sections(result)[-1] is gains
 
@@ -215,8 +208,8 @@ def test_with_an_addition_or_a_function_in_the_same_task(kernels: int, axis: int
     rng = np.random.default_rng(13)
     for has_table in (False, True):
         b = ModelBuilder("joined")
-        x = b.input("x", (1, 18, 26, 24), DType.INT8, SAME)
-        numbers = Numbers(output=SAME)
+        x = b.input("x", (1, 18, 26, 24), DType.INT8, f.SAME)
+        numbers = Numbers(output=f.SAME)
         other = conv(b, rng, x, kernels, Window(3, 3), numbers, name="other")
         y = conv(b, rng, x, kernels, POINT, numbers, name="points")
         if has_table:
@@ -229,10 +222,10 @@ def test_with_an_addition_or_a_function_in_the_same_task(kernels: int, axis: int
             total = concatenation(b, (total, third), axis)
             total = conv(b, rng, total, 32, POINT, numbers, name="reader")
         model = b.build(total)
-        arrays = inputs_of(model)
-        result, ours = run(model, AUTO, arrays)
-        layers_joined = joined(result)
+        arrays = f.inputs_of(model)
+        result, ours = f.run(model, f.AUTO, arrays)
+        layers_joined = f.joined(result)
         if axis is None or not layers_joined:
             # A sum of a joined result and another: each may be off besides.
             worst = 1 + max((layer.difference.most_lsb for layer in layers_joined), default=1)
-            assert off(ours[0], references(model, arrays)[0]).max() <= worst
+            assert f.off(ours[0], f.references(model, arrays)[0]).max() <= worst

@@ -16,22 +16,7 @@ from rk3588_conformance.builder import layers, moves
 from rk3588_conformance.builder.layers import Arithmetic
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.loops import for_each
-from tests.lower.fusion_graphs import (
-    AUTO,
-    EXACT,
-    LOWEST,
-    SHAPES,
-    TYPES,
-    arithmetic,
-    inputs_of,
-    joined,
-    middle,
-    more,
-    off,
-    references,
-    run,
-    start,
-)
+from tests.lower import fusion_graphs as f
 
 Shape = Sequence[int]
 
@@ -45,7 +30,7 @@ def add(
 ) -> int:
     kind = builder.spec(operands[0]).dtype
     return layers.add(
-        builder, *operands, output_scale=scale, output_zero_point=middle(kind, zero_point),
+        builder, *operands, output_scale=scale, output_zero_point=f.middle(kind, zero_point),
         activation=activation,
     )  # fmt: skip
 
@@ -62,8 +47,8 @@ def model_of(
 ) -> bytes:
     """A convolution and its sum with an input; without ``scales``, of input and sum, alone."""
     n, h, w, _, oc, kh, kw = shape
-    builder, x = start(dtype, shape[:4])
-    other = None if scales is None else more(builder, dtype, (n, h, w, oc), scales[0], "other")
+    builder, x = f.start(dtype, shape[:4])
+    other = None if scales is None else f.more(builder, dtype, (n, h, w, oc), scales[0], "other")
     y = layers.conv(
         builder, np.random.default_rng([*shape]), x, oc, layers.Window(kh, kw), arithmetic=given
     )
@@ -79,18 +64,20 @@ def sums_of(given: Arithmetic, dtype: DType, scales: tuple[float, float], **sum_
     builder = ModelBuilder("sums")
     own = Quantization((given.output_scale,), (given.output_zero_point,))
     k = builder.input("k", (1, 256, 256, 1), dtype, own)
-    other = more(builder, dtype, (1, 256, 256, 1), scales[0], "other")
+    other = f.more(builder, dtype, (1, 256, 256, 1), scales[0], "other")
     builder.output(add(builder, (k, other), scales[1], **sum_))  # type: ignore[arg-type]
-    values = np.arange(LOWEST[dtype], LOWEST[dtype] + 256)
+    values = np.arange(f.LOWEST[dtype], f.LOWEST[dtype] + 256)
     kind = np.uint8 if dtype is DType.UINT8 else np.int8
     pairs = [np.broadcast_to(v, (256, 256)) for v in (values[:, None], values)]
-    (found,) = references(builder.build(), [p.reshape(1, 256, 256, 1).astype(kind) for p in pairs])
+    (found,) = f.references(
+        builder.build(), [p.reshape(1, 256, 256, 1).astype(kind) for p in pairs]
+    )
     return found.reshape(256, 256).astype(np.int64)
 
 
 def assert_within(ours: np.ndarray, k: np.ndarray, other: np.ndarray, sums, dtype: DType) -> None:
     """``sums``: [k, other]."""
-    low = LOWEST[dtype]
+    low = f.LOWEST[dtype]
     at, with_ = (values.astype(np.int64) - low for values in (k, other))
     least = sums[np.maximum(at - 1, 0), with_] - 1
     most = sums[np.minimum(at + 1, 255), with_] + 1
@@ -103,14 +90,14 @@ def check(
 ) -> float:
     """Judge the elements; return the share that differs from the two kernels."""
     model = model_of(shape, given, dtype, scales, **ways)  # type: ignore[arg-type]
-    arrays = inputs_of(model)
-    result, ours = run(model, AUTO, arrays)
-    (layer,) = joined(result)
+    arrays = f.inputs_of(model)
+    result, ours = f.run(model, f.AUTO, arrays)
+    (layer,) = f.joined(result)
     assert layer.nodes == (0, 1)
-    (k,) = references(model_of(shape, given, dtype, None), arrays[:1])
+    (k,) = f.references(model_of(shape, given, dtype, None), arrays[:1])
     assert_within(ours[0], k, arrays[1], sums_of(given, dtype, scales), dtype)
     assert layer.difference is not None
-    difference = off(ours[0], references(model, arrays)[0])
+    difference = f.off(ours[0], f.references(model, arrays)[0])
     assert difference.max() <= layer.difference.most_lsb
     return float(np.mean(difference > 0))
 
@@ -118,24 +105,24 @@ def check(
 SCALES = ((0.06, 0.09), (0.11, 0.07), (0.01, 0.4), (0.5, 0.5), (0.0003, 0.01))
 
 
-@for_each("dtype", TYPES)
-@for_each("shape", SHAPES)
+@for_each("dtype", f.TYPES)
+@for_each("shape", f.SHAPES)
 @pytest.mark.parametrize("scales", SCALES, ids=str)
 def test_a_sum_joins_the_convolution_before_it(
     scales: tuple[float, float], shape: Shape, dtype: DType
 ) -> None:
     is_second = (shape[1] + SCALES.index(scales)) % 2 == 0
-    check(shape, arithmetic(dtype), dtype, scales, is_second=is_second)
+    check(shape, f.arithmetic(dtype), dtype, scales, is_second=is_second)
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("dtype", f.TYPES, ids=str)
 @pytest.mark.parametrize("output_scale", [0.5, 0.06, 0.004, 0.0005])
 def test_a_convolution_that_saturates_ends_where_int8_does(
     dtype: DType, output_scale: float
 ) -> None:
     """With a scale of 0.0005 nearly all results are -128 or 127; the sum must not go on beyond."""
     for zero_point in (-128, 5, 127):
-        given = arithmetic(dtype, output_scale, zero_point)
+        given = f.arithmetic(dtype, output_scale, zero_point)
         for scales in ((0.06, 0.2), (output_scale, 4 * output_scale)):
             check((1, 9, 7, 24, 40, 3, 3), given, dtype, scales)
 
@@ -147,10 +134,10 @@ def test_coarse_and_saturated_channels_stay_within_the_bound(spread: float, bias
     shape, scales = (1, 5, 7, 33, 40, 1, 1), (0.06, 0.1)
     biases = np.random.default_rng(3).integers(-5000, 5000, 40).astype(np.int32)
     biases[::7] = bias
-    given = arithmetic(DType.INT8, channel_spread=spread, bias=biases)
+    given = f.arithmetic(DType.INT8, channel_spread=spread, bias=biases)
     model = model_of(shape, given, DType.INT8, scales)
-    found = compile_model(model, AUTO)
-    if found.rejections or not joined(found):
+    found = compile_model(model, f.AUTO)
+    if found.rejections or not f.joined(found):
         return
     check(shape, given, DType.INT8, scales)
 
@@ -158,15 +145,15 @@ def test_coarse_and_saturated_channels_stay_within_the_bound(spread: float, bias
 def test_channels_that_differ_little_join() -> None:
     """So the test above judges something."""
     biases = np.random.default_rng(3).integers(-5000, 5000, 40).astype(np.int32)
-    given = arithmetic(DType.INT8, channel_spread=4.0, bias=biases)
+    given = f.arithmetic(DType.INT8, channel_spread=4.0, bias=biases)
     check((1, 5, 7, 33, 40, 1, 1), given, DType.INT8, (0.06, 0.1))
 
 
 def test_most_sums_are_those_of_the_kernels() -> None:
     """The middle of what is told, of a sum whose unit is the convolution's."""
-    shape, given = (1, 33, 31, 48, 64, 1, 1), arithmetic(DType.INT8)
+    shape, given = (1, 33, 31, 48, 64, 1, 1), f.arithmetic(DType.INT8)
     model = model_of(shape, given, DType.INT8, (0.06, 0.06))
-    (layer,) = joined(compile_model(model, AUTO))
+    (layer,) = f.joined(compile_model(model, f.AUTO))
     assert layer.difference is not None
     share = check(shape, given, DType.INT8, (0.06, 0.06))
     assert share < 0.3
@@ -174,83 +161,83 @@ def test_most_sums_are_those_of_the_kernels() -> None:
 
 
 def test_a_clamp_that_is_not_the_types_is_no_part_of_it() -> None:
-    shape, given = (1, 7, 5, 24, 24, 1, 1), arithmetic(DType.INT8)
+    shape, given = (1, 7, 5, 24, 24, 1, 1), f.arithmetic(DType.INT8)
     for zero_point, is_joined in ((-128, True), (-3, False)):
         model = model_of(
             shape, given, DType.INT8, (0.06, 0.1), zero_point=zero_point,
             activation=Activation.RELU,
         )  # fmt: skip
-        assert bool(joined(compile_model(model, AUTO))) == is_joined
+        assert bool(f.joined(compile_model(model, f.AUTO))) == is_joined
 
 
 def apart(model: bytes) -> None:
-    assert joined(compile_model(model, AUTO)) == []
+    assert f.joined(compile_model(model, f.AUTO)) == []
 
 
 def test_what_is_no_part_of_a_task() -> None:
-    shape, given = (1, 7, 5, 24, 24, 3, 3), arithmetic(DType.INT8)
+    shape, given = (1, 7, 5, 24, 24, 3, 3), f.arithmetic(DType.INT8)
     # With numerics=exact both operators are equal to the kernels.
     model = model_of(shape, given, DType.INT8, (0.06, 0.1))
-    arrays = inputs_of(model)
-    result, ours = run(model, EXACT, arrays)
-    assert not joined(result)
-    np.testing.assert_array_equal(ours[0], references(model, arrays)[0])
+    arrays = f.inputs_of(model)
+    result, ours = f.run(model, f.EXACT, arrays)
+    assert not f.joined(result)
+    np.testing.assert_array_equal(ours[0], f.references(model, arrays)[0])
     # A result that others read exists.
-    builder, x = start(DType.INT8, shape[:4])
-    other = more(builder, DType.INT8, shape[:4], 0.06, "other")
+    builder, x = f.start(DType.INT8, shape[:4])
+    other = f.more(builder, DType.INT8, shape[:4], 0.06, "other")
     rng = np.random.default_rng(1)
     y = layers.conv(builder, rng, x, 24, layers.Window(3, 3), arithmetic=given)
     apart(builder.build(y, add(builder, (y, other), 0.1)))
     # Nobody has run one behind a depthwise convolution: readers of surfaces go wrong there.
-    builder, x = start(DType.INT8, shape[:4])
-    other = more(builder, DType.INT8, shape[:4], 0.06, "other")
+    builder, x = f.start(DType.INT8, shape[:4])
+    other = f.more(builder, DType.INT8, shape[:4], 0.06, "other")
     y = layers.depthwise(builder, rng, x, layers.Window(3, 3), arithmetic=given)
     apart(builder.build(add(builder, (y, other), 0.1)))
     # A value with itself is a function.
-    builder, x = start(DType.INT8, shape[:4])
+    builder, x = f.start(DType.INT8, shape[:4])
     y = layers.conv(builder, rng, x, 24, layers.Window(3, 3), arithmetic=given)
     builder.output(add(builder, (y, y), 0.1))
-    for layer in joined(compile_model(builder.build(), AUTO)):
+    for layer in f.joined(compile_model(builder.build(), f.AUTO)):
         assert all(task.ew is None for task in layer.tasks)
     # The other chip adds in tasks of its own.
-    assert joined(compile_model(model, AUTO, chip=chip_named("rk3576"))) == []
+    assert f.joined(compile_model(model, f.AUTO, chip=chip_named("rk3576"))) == []
 
 
 @pytest.mark.parametrize("channels", [8, 16, 24, 48, 64, 80, 97])
 def test_chains_of_residual_blocks(channels: int) -> None:
     """Each sum is the next one's operand; images of two, tiles of several rows."""
-    given = arithmetic(DType.INT8, 0.06)
-    builder, x = start(DType.INT8, (2, 37, 23, channels))
+    given = f.arithmetic(DType.INT8, 0.06)
+    builder, x = f.start(DType.INT8, (2, 37, 23, channels))
     rng = np.random.default_rng(channels)
     for _ in range(3):
         y = layers.conv(builder, rng, x, channels, layers.Window(1, 1), arithmetic=given)
         x = add(builder, (x, y), 0.09)
     model = builder.build(x)
-    arrays = inputs_of(model)
-    result, ours = run(model, AUTO, arrays)
-    assert len(joined(result)) == 3
+    arrays = f.inputs_of(model)
+    result, ours = f.run(model, f.AUTO, arrays)
+    assert len(f.joined(result)) == 3
     # Of three sums in a row each is off by little: all together by no more than their bounds.
-    assert off(ours[0], references(model, arrays)[0]).max() <= 6
+    assert f.off(ours[0], f.references(model, arrays)[0]).max() <= 6
     exposed = ours[0]
-    again, same = run(model, AUTO, arrays)
+    again, same = f.run(model, f.AUTO, arrays)
     np.testing.assert_array_equal(exposed, same[0])
     assert len(again.partitions) == 1
 
 
 def test_both_operands_are_convolutions() -> None:
     """One joins: the one whose result is made last, here the second."""
-    given = arithmetic(DType.INT8)
-    builder, x = start(DType.INT8, (1, 9, 11, 40))
+    given = f.arithmetic(DType.INT8)
+    builder, x = f.start(DType.INT8, (1, 9, 11, 40))
     rng = np.random.default_rng(5)
     first, second = (
         layers.conv(builder, rng, x, 40, layers.Window(1, 1), arithmetic=given) for _ in range(2)
     )
     model = builder.build(add(builder, (first, second), 0.1))
-    result, ours = run(model, AUTO, inputs_of(model))
-    (layer,) = joined(result)
+    result, ours = f.run(model, f.AUTO, f.inputs_of(model))
+    (layer,) = f.joined(result)
     assert layer.nodes == (1, 2)
     most = layer.difference.most_lsb + 1
-    assert off(ours[0], references(model, inputs_of(model))[0]).max() <= most
+    assert f.off(ours[0], f.references(model, f.inputs_of(model))[0]).max() <= most
 
 
 @pytest.mark.parametrize("channels", [16, 32, 48])
@@ -258,8 +245,8 @@ def test_both_operands_are_convolutions() -> None:
 def test_sums_and_summands_beside_other_parts_of_a_concatenation(
     channels: int, is_turned: bool
 ) -> None:
-    given = arithmetic(DType.INT8)
-    builder, x = start(DType.INT8, (1, 7, 5, channels))
+    given = f.arithmetic(DType.INT8)
+    builder, x = f.start(DType.INT8, (1, 7, 5, channels))
     rng = np.random.default_rng(channels)
     one, two = (
         layers.conv(builder, rng, x, channels, layers.Window(side, side), arithmetic=given)
@@ -268,7 +255,7 @@ def test_sums_and_summands_beside_other_parts_of_a_concatenation(
     total = add(builder, (one, two), 0.06, 5)
     parts = (one, total) if is_turned else (total, one)
     model = builder.build(moves.concatenation(builder, parts, axis=3))
-    arrays = inputs_of(model)
-    result, ours = run(model, AUTO, arrays)
-    assert len(joined(result)) == 1
-    assert off(ours[0], references(model, arrays)[0]).max() <= 3
+    arrays = f.inputs_of(model)
+    result, ours = f.run(model, f.AUTO, arrays)
+    assert len(f.joined(result)) == 1
+    assert f.off(ours[0], f.references(model, arrays)[0]).max() <= 3

@@ -8,29 +8,12 @@ import pytest
 from delegate import _native
 from delegate.errors import DeviceError, ProgramError, UsageError
 from tests.loops import for_each
-from tests.native.program_builder import (
-    CONSTANTS,
-    FP16,
-    FP32,
-    INPUT,
-    INT8,
-    INT16,
-    INT32,
-    OUTPUT,
-    REGCMD,
-    SCRATCH,
-    UINT8,
-    Binding,
-    ProgramSpec,
-    checksum_place,
-    nhwc,
-    seal,
-)  # fmt: skip
+from tests.native import program_builder as b
 
 
-def small(**changes) -> ProgramSpec:
-    spec = ProgramSpec(
-        [nhwc(1, (1, 5, 3, 19), INPUT)], [nhwc(2, (1, 5, 3, 7), OUTPUT, element=INT8)]
+def small(**changes) -> b.ProgramSpec:
+    spec = b.ProgramSpec(
+        [b.nhwc(1, (1, 5, 3, 19), b.INPUT)], [b.nhwc(2, (1, 5, 3, 7), b.OUTPUT, element=b.INT8)]
     )
     for name, value in changes.items():
         setattr(spec, name, value)
@@ -49,7 +32,7 @@ def test_a_valid_program_runs_on_the_null_device():
 
 
 def test_uint8_outputs_of_zeroed_memory_are_128():
-    spec = ProgramSpec([nhwc(1, (2, 3, 4, 5), INPUT)], [nhwc(2, (2, 3, 4, 17), OUTPUT)])
+    spec = b.ProgramSpec([b.nhwc(1, (2, 3, 4, 5), b.INPUT)], [b.nhwc(2, (2, 3, 4, 17), b.OUTPUT)])
     (output,) = _native.Executable(spec.build(), "null").run([np.zeros((2, 3, 4, 5), np.uint8)])
     assert (output == 128).all()
 
@@ -74,7 +57,7 @@ def test_run_takes_arrays_with_strides():
 
 
 def in_binding(**changes):
-    return small(inputs=[nhwc(1, (1, 5, 3, 19), INPUT, **changes)])
+    return small(inputs=[b.nhwc(1, (1, 5, 3, 19), b.INPUT, **changes)])
 
 
 def spoiled_shape(shape):
@@ -86,9 +69,9 @@ def spoiled_shape(shape):
 def folded(fold, channels=12, height=5):
     """An input of 9 x 7 x 3 folded into 5 x 4 pixels."""
     pixels = {"height": height, "width": 4, "channels": channels}
-    return ProgramSpec(
-        [Binding(1, (1, 9, 7, 3), INPUT, fold=fold, **pixels)],
-        [nhwc(2, (1, 5, 3, 7), OUTPUT, element=INT8)],
+    return b.ProgramSpec(
+        [b.Binding(1, (1, 9, 7, 3), b.INPUT, fold=fold, **pixels)],
+        [b.nhwc(2, (1, 5, 3, 7), b.OUTPUT, element=b.INT8)],
     )
 
 
@@ -102,9 +85,9 @@ def test_a_folded_input_is_taken_in_its_own_shape():
 
 
 def test_float32_edges_are_taken_in_their_own_type():
-    edges = {"element": FP32, "affine": (0.5, 130, UINT8)}
-    spec = ProgramSpec(
-        [nhwc(1, (1, 5, 3, 19), INPUT, **edges)], [nhwc(2, (2, 3, 17), OUTPUT, **edges)]
+    edges = {"element": b.FP32, "affine": (0.5, 130, b.UINT8)}
+    spec = b.ProgramSpec(
+        [b.nhwc(1, (1, 5, 3, 19), b.INPUT, **edges)], [b.nhwc(2, (2, 3, 17), b.OUTPUT, **edges)]
     )
     (output,) = _native.Executable(spec.build(), "null").run([np.zeros((1, 5, 3, 19), np.float32)])
     assert output.dtype == np.float32
@@ -113,8 +96,8 @@ def test_float32_edges_are_taken_in_their_own_type():
 
 def spread(*boxes, shape=(1, 5, 3, 7)):
     """An output of boxes, each (spread, changes)."""
-    place = {"height": 5, "width": 3, "channels": 7, "element": INT8}
-    outputs = [Binding(2, shape, OUTPUT, spread=s, **{**place, **c}) for s, c in boxes]
+    place = {"height": 5, "width": 3, "channels": 7, "element": b.INT8}
+    outputs = [b.Binding(2, shape, b.OUTPUT, spread=s, **{**place, **c}) for s, c in boxes]
     return small(outputs=outputs)
 
 
@@ -138,38 +121,39 @@ VIOLATIONS = {
     "box twice": (spread((TURNED, {}), (TURNED, {})), "do not make it"),
     "boxes of two shapes": (
         small(outputs=[
-            Binding(2, shape, OUTPUT, spread=s, width=3, channels=7, element=INT8, **c)
+            b.Binding(2, shape, b.OUTPUT, spread=s, width=3, channels=7, element=b.INT8, **c)
             for shape, (s, c) in zip(((1, 5, 3, 7), (5, 3, 7)), BOTH, strict=True)
         ]), "bound twice"),
     "boxes of an input": (
         small(inputs=[
-            Binding(1, (1, 5, 3, 19), INPUT, spread=(0, 0, 57, 19, 1), height=5, width=3,
+            b.Binding(1, (1, 5, 3, 19), b.INPUT, spread=(0, 0, 57, 19, 1), height=5, width=3,
                     channels=19),
         ] * 2), "bound twice"),
     "box of wide elements": (
         small(inputs=[
-            Binding(1, (1, 5, 3, 8), INPUT, element=FP16, spread=(0, 0, 24, 8, 1), height=5,
+            b.Binding(1, (1, 5, 3, 8), b.INPUT, element=b.FP16, spread=(0, 0, 24, 8, 1), height=5,
                     width=3, channels=8),
         ]), "impossible spread"),
     "table short": (in_binding(table=bytes(255)), "impossible table"),
     "table of an output": (
-        small(outputs=[nhwc(2, (1, 5, 3, 7), OUTPUT, table=bytes(256))]), "impossible table"),
-    "table of wide elements": (in_binding(element=FP16, table=bytes(256)), "impossible table"),
+        small(outputs=[b.nhwc(2, (1, 5, 3, 7), b.OUTPUT, table=bytes(256))]), "impossible table"),
+    "table of wide elements": (in_binding(element=b.FP16, table=bytes(256)), "impossible table"),
     "table and scale": (
-        in_binding(element=FP32, affine=(0.5, 0, INT8), table=bytes(256)), "impossible table"),
-    "scale of bytes": (in_binding(affine=(0.5, 0, INT8)), "impossible quantisation"),
+        in_binding(element=b.FP32, affine=(0.5, 0, b.INT8), table=bytes(256)), "impossible table"),
+    "scale of bytes": (in_binding(affine=(0.5, 0, b.INT8)), "impossible quantisation"),
     "scale negative": (
-        in_binding(element=FP32, affine=(-0.5, 0, INT8)), "impossible quantisation"),
+        in_binding(element=b.FP32, affine=(-0.5, 0, b.INT8)), "impossible quantisation"),
     "scale infinite": (
-        in_binding(element=FP32, affine=(np.inf, 0, INT8)), "impossible quantisation"),
+        in_binding(element=b.FP32, affine=(np.inf, 0, b.INT8)), "impossible quantisation"),
     "scale no number": (
-        in_binding(element=FP32, affine=(np.nan, 0, INT8)), "impossible quantisation"),
+        in_binding(element=b.FP32, affine=(np.nan, 0, b.INT8)), "impossible quantisation"),
     "zero point of int8": (
-        in_binding(element=FP32, affine=(0.5, 128, INT8)), "impossible quantisation"),
+        in_binding(element=b.FP32, affine=(0.5, 128, b.INT8)), "impossible quantisation"),
     "zero point of uint8": (
-        in_binding(element=FP32, affine=(0.5, -1, UINT8)), "impossible quantisation"),
-    "wide levels": (in_binding(element=FP32, affine=(0.5, 0, INT16)), "impossible quantisation"),
-    "levels of no type": (in_binding(element=FP32, affine=(0.5, 0, 6)), "unknown element type"),
+        in_binding(element=b.FP32, affine=(0.5, -1, b.UINT8)), "impossible quantisation"),
+    "wide levels": (
+        in_binding(element=b.FP32, affine=(0.5, 0, b.INT16)), "impossible quantisation"),
+    "levels of no type": (in_binding(element=b.FP32, affine=(0.5, 0, 6)), "unknown element type"),
     "fold lanes": (folded((9, 7, 3, 2, 3, 2, 2, 1, 0)), "fold and channels differ"),
     "fold window 0": (folded((9, 7, 3, 0, 2, 2, 2, 1, 0)), "impossible fold"),
     "fold step 0": (folded((9, 7, 3, 2, 2, 0, 2, 1, 0)), "impossible fold"),
@@ -186,17 +170,17 @@ VIOLATIONS = {
     "checksum": (small(checksum=1), "checksum"),
     "buffers missing": (small(sizes=[64, 0, 64, 480]), "number of buffers"),
     "buffer huge": (small(sizes=[64, 0, 1 << 31, 480, 240]), "larger than 1 GiB"),
-    "content too long": (small(contents={CONSTANTS: b"x"}), "content is larger"),
-    "scratch content": (small(contents={SCRATCH: b"x"}), "that the device writes has content"),
-    "output content": (small(contents={OUTPUT: b"x"}), "that the device writes has content"),
+    "content too long": (small(contents={b.CONSTANTS: b"x"}), "content is larger"),
+    "scratch content": (small(contents={b.SCRATCH: b"x"}), "that the device writes has content"),
+    "output content": (small(contents={b.OUTPUT: b"x"}), "that the device writes has content"),
     "regcmd odd": (small(sizes=[65, 0, 64, 480, 240]), "whole 64-bit words"),
-    "reloc outside": (small(relocs=[(8, INPUT, 0)]), "relocation lies outside"),
-    "reloc unsorted": (small(relocs=[(1, INPUT, 0), (0, INPUT, 0)]), "not sorted"),
-    "reloc twice": (small(relocs=[(1, INPUT, 0), (1, INPUT, 0)]), "not sorted"),
+    "reloc outside": (small(relocs=[(8, b.INPUT, 0)]), "relocation lies outside"),
+    "reloc unsorted": (small(relocs=[(1, b.INPUT, 0), (0, b.INPUT, 0)]), "not sorted"),
+    "reloc twice": (small(relocs=[(1, b.INPUT, 0), (1, b.INPUT, 0)]), "not sorted"),
     "reloc buffer": (small(relocs=[(0, 5, 0)]), "unknown buffer"),
-    "reloc to empty": (small(relocs=[(0, CONSTANTS, 0)]), "points outside"),
-    "reloc addend": (small(relocs=[(0, INPUT, 480)]), "points outside"),
-    "reloc addend wraps": (small(relocs=[(0, INPUT, 2**64 - 16)]), "points outside"),
+    "reloc to empty": (small(relocs=[(0, b.CONSTANTS, 0)]), "points outside"),
+    "reloc addend": (small(relocs=[(0, b.INPUT, 480)]), "points outside"),
+    "reloc addend wraps": (small(relocs=[(0, b.INPUT, 2**64 - 16)]), "points outside"),
     "no tasks": (small(tasks=[]), "no tasks"),
     "task misaligned": (small(tasks=[{"regcmd_offset": 32, "regcmd_count": 4}]), "misaligned"),
     "task outside": (small(tasks=[{"regcmd_count": 9}]), "outside REGCMD"),
@@ -207,10 +191,10 @@ VIOLATIONS = {
     "jobs descend": (
         small(tasks=[{"job": 1}, {"job": 0}], sizes=[128, 0, 64, 480, 240]), "not ascending"),
     "no outputs": (small(outputs=[]), "no outputs"),
-    "wrong buffer": (small(inputs=[nhwc(1, (1, 1, 1, 1), OUTPUT)]),
+    "wrong buffer": (small(inputs=[b.nhwc(1, (1, 1, 1, 1), b.OUTPUT)]),
                      "wrong kind"),
-    "bound twice": (small(inputs=[nhwc(1, (1, 1, 1, 1), INPUT)] * 2), "bound twice"),
-    "negative tensor": (small(inputs=[nhwc(-1, (1, 1, 1, 1), INPUT)]), "negative"),
+    "bound twice": (small(inputs=[b.nhwc(1, (1, 1, 1, 1), b.INPUT)] * 2), "bound twice"),
+    "negative tensor": (small(inputs=[b.nhwc(-1, (1, 1, 1, 1), b.INPUT)]), "negative"),
     "too few surfaces": (in_binding(surfaces=1), "too few surfaces"),
     "stride overlaps": (in_binding(surface_stride=224), "overlap"),
     "stride unaligned": (in_binding(surface_stride=241, image_stride=480), "not aligned"),
@@ -220,7 +204,7 @@ VIOLATIONS = {
     "huge stride": (in_binding(surface_stride=2**63, image_stride=480), "exceeds its buffer"),
     "huge surfaces": (in_binding(surfaces=2**32 - 1, image_stride=480), "exceeds its buffer"),
     "images overlap": (
-        small(inputs=[nhwc(1, (2, 1, 1, 1), INPUT, image_stride=0)]), "images overlap"),
+        small(inputs=[b.nhwc(1, (2, 1, 1, 1), b.INPUT, image_stride=0)]), "images overlap"),
     "shape differs": (spoiled_shape((1, 5, 3, 18)), "differ"),
     "shape negative": (spoiled_shape((-1, 5, -3, 19)), "not positive"),
     "shape overflows": (spoiled_shape((2**31 - 1,) * 4), "too large"),
@@ -248,7 +232,7 @@ def test_names_must_be_utf8(name):
     spec = small(layers=["layer " + "y" * len(name)])
     spoiled = spec.build().replace(b"layer " + b"y" * len(name), b"layer " + name)
     with pytest.raises(ProgramError, match="not UTF-8"):
-        _native.Executable(seal(spoiled, place=checksum_place(spec)), "null")
+        _native.Executable(b.seal(spoiled, place=b.checksum_place(spec)), "null")
 
 
 def test_names_of_every_utf8_length_are_kept():
@@ -279,9 +263,9 @@ INTERESTING = (0, 1, 4, 16, 0x7F, 0x80, 0xFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF
 def test_mutations_with_a_correct_checksum_never_crash(seed):
     """Structure must hold on its own: an attacker can compute a checksum."""
     spec = small(
-        tasks=[{}, {"job": 1}], sizes=[128, 16, 64, 480, 240], contents={REGCMD: bytes(128)}
+        tasks=[{}, {"job": 1}], sizes=[128, 16, 64, 480, 240], contents={b.REGCMD: bytes(128)}
     )
-    place = checksum_place(spec)
+    place = b.checksum_place(spec)
     program = spec.build()
     rng = random.Random(seed)
     accepted = 0
@@ -294,7 +278,7 @@ def test_mutations_with_a_correct_checksum_never_crash(seed):
                 at = rng.randrange(len(spoiled) // 4) * 4
                 spoiled[at : at + 4] = rng.choice(INTERESTING).to_bytes(4, "little")
         try:
-            executable = _native.Executable(seal(bytes(spoiled), place=place), "null")
+            executable = _native.Executable(b.seal(bytes(spoiled), place=place), "null")
         except (ProgramError, DeviceError):
             continue
         accepted += 1
@@ -317,11 +301,11 @@ def test_a_program_for_an_unknown_chip_is_refused():
 
 
 def taking(element: int, **changes) -> bytes:
-    source = nhwc(1, (1, 5, 3, 19), INPUT, element=element, **changes)
-    return ProgramSpec([source], [nhwc(2, (1, 5, 3, 7), OUTPUT)]).build()
+    source = b.nhwc(1, (1, 5, 3, 19), b.INPUT, element=element, **changes)
+    return b.ProgramSpec([source], [b.nhwc(2, (1, 5, 3, 7), b.OUTPUT)]).build()
 
 
-@pytest.mark.parametrize(("element", "dtype"), [(FP16, np.float16), (INT32, np.int32)])
+@pytest.mark.parametrize(("element", "dtype"), [(b.FP16, np.float16), (b.INT32, np.int32)])
 def test_elements_of_several_bytes_fill_more_surfaces(element, dtype):
     surfaces = -(-19 * np.dtype(dtype).itemsize // 16)
     executable = _native.Executable(taking(element, surfaces=surfaces), device="null")
@@ -335,4 +319,4 @@ def test_unknown_elements_and_wide_fills_are_refused():
     with pytest.raises(ProgramError, match="unknown element"):
         _native.check_program(taking(6))
     with pytest.raises(ProgramError, match="wider than a byte"):
-        _native.check_program(taking(FP16, surfaces=3, fill=1))
+        _native.check_program(taking(b.FP16, surfaces=3, fill=1))

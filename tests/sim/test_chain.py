@@ -6,16 +6,8 @@ import pytest
 from delegate.errors import SimulatorFault
 from tests.loops import for_each
 from tests.sim import oracle
+from tests.sim import programs as p
 from tests.sim import stream as s
-from tests.sim.programs import (
-    Conv,
-    Elementwise,
-    conv_registers,
-    elementwise_registers,
-    from_surfaces,
-    random_elementwise,
-    random_tensors,
-)
 from tests.sim.test_faults import conv_memory, fault_of
 
 
@@ -24,9 +16,9 @@ def three_tasks() -> tuple[s.Memory, list[s.Registers], list[np.ndarray]]:
     memory = s.Memory()
     registers, expected = [], []
     for i in range(3):
-        t = Conv()
-        data = random_tensors(rng, t)
-        registers.append(conv_registers(t, memory, data, tag=str(i)))
+        t = p.Conv()
+        data = p.random_tensors(rng, t)
+        registers.append(p.conv_registers(t, memory, data, tag=str(i)))
         expected.append(oracle.conv(t, registers[i], data))
     return memory, registers, expected
 
@@ -40,7 +32,7 @@ def program_of(*tasks: s.Registers) -> s.Program:
 
 def assert_outputs(memory: s.Memory, expected: list[np.ndarray]) -> None:
     for i, wanted in enumerate(expected):
-        found = from_surfaces(memory.bytes(f"output{i}"), 32, 7, 5, 35)
+        found = p.from_surfaces(memory.bytes(f"output{i}"), 32, 7, 5, 35)
         np.testing.assert_array_equal(found, wanted)
 
 
@@ -78,7 +70,7 @@ def test_unwritten_registers_keep_the_value_of_the_task_two_before(chained):
     s.run(memory, program.place(memory), chained=chained)
     assert (memory.bytes("output1").view(np.int8) == 5).all()
     assert_outputs(memory, [expected[0]])
-    found = from_surfaces(memory.bytes("output2"), 32, 7, 5, 35)
+    found = p.from_surfaces(memory.bytes("output2"), 32, 7, 5, 35)
     np.testing.assert_array_equal(found, expected[2])
 
 
@@ -92,9 +84,9 @@ def test_the_second_task_has_a_register_group_of_its_own():
 def test_groups_advance_only_in_blocks_that_run():
     """An element-wise task in between does not move the groups of CNA and CORE."""
     memory, registers, expected = three_tasks()
-    t = Elementwise()
-    data = random_elementwise(np.random.default_rng(0), t)
-    flying = elementwise_registers(t, memory, data, "f")
+    t = p.Elementwise()
+    data = p.random_elementwise(np.random.default_rng(0), t)
+    flying = p.elementwise_registers(t, memory, data, "f")
     program = s.Program()
     program.add(registers[0])
     program.add(flying, s.FLYING)
@@ -103,7 +95,7 @@ def test_groups_advance_only_in_blocks_that_run():
     dpu = {k: v for k, v in registers[2].items() if k >= 0x4000 and v != registers[0][k]}
     program.add(cna | dpu)
     s.run(memory, program.place(memory), chained=True)
-    found = from_surfaces(memory.bytes("output2"), 32, 7, 5, 35)
+    found = p.from_surfaces(memory.bytes("output2"), 32, 7, 5, 35)
     np.testing.assert_array_equal(found, expected[2])
 
 
@@ -114,7 +106,7 @@ def stream_fault(words: list[int], **how: bool) -> SimulatorFault:
 
 
 def full_stream(mask: int = s.CONV) -> tuple[s.Memory, list[int]]:
-    memory, registers = conv_memory(Conv())
+    memory, registers = conv_memory(p.Conv())
     return memory, s.body(registers, mask) + s.tail(mask)
 
 
@@ -212,7 +204,7 @@ def test_a_chain_that_leaves_its_buffer():
 
 
 def test_segments_must_be_aligned_and_mapped():
-    memory, registers = conv_memory(Conv())
+    memory, registers = conv_memory(p.Conv())
     program = s.Program()
     program.add(registers)
     ((address, count, layer),) = program.place(memory)
@@ -227,10 +219,10 @@ def test_segments_must_be_aligned_and_mapped():
 
 def tiles(**second: int) -> tuple[s.Memory, s.Program]:
     """Two tasks over the same weights, the second one reusing what CBUF holds."""
-    t = Conv(kh=1, kw=1, pad_top=0, pad_left=0)
+    t = p.Conv(kh=1, kw=1, pad_top=0, pad_left=0)
     memory = s.Memory()
-    data = random_tensors(np.random.default_rng(0), t)
-    registers = conv_registers(t, memory, data)
+    data = p.random_tensors(np.random.default_rng(0), t)
+    registers = p.conv_registers(t, memory, data)
     program = s.Program()
     program.add(registers)
     output = memory.add("second", memory.bytes("output").size)
@@ -262,9 +254,9 @@ def test_reuse_of_something_else_faults(change):
 
 
 def test_weights_that_stream_cannot_be_reused():
-    t = Conv(c=512, oc=1024, kh=1, kw=1, pad_top=0, pad_left=0, oh=7, ow=5)
+    t = p.Conv(c=512, oc=1024, kh=1, kw=1, pad_top=0, pad_left=0, oh=7, ow=5)
     memory = s.Memory()
-    registers = conv_registers(t, memory, random_tensors(np.random.default_rng(0), t))
+    registers = p.conv_registers(t, memory, p.random_tensors(np.random.default_rng(0), t))
     registers[s.CBUF_CON0] = 1 << 4 | 11
     program = s.Program()
     program.add(registers)
@@ -285,9 +277,9 @@ def test_reuse_does_not_survive_the_run():
 def test_reuse_of_overwritten_weights_faults():
     memory, program = tiles()
     overwrite = program.bodies.pop(1)
-    t = Elementwise(c=16, h=1, w=8)
-    data = random_elementwise(np.random.default_rng(0), t)
-    flying = elementwise_registers(t, memory, data, "f")
+    t = p.Elementwise(c=16, h=1, w=8)
+    data = p.random_elementwise(np.random.default_rng(0), t)
+    flying = p.elementwise_registers(t, memory, data, "f")
     flying[s.DST_BASE_ADDR] = next(a for n, a, _ in memory.regions if n == "weights")
     program.masks.pop()
     program.add(flying, s.FLYING)

@@ -7,16 +7,8 @@ import pytest
 
 from delegate.errors import SimulatorFault
 from tests.sim import oracle
+from tests.sim import programs as p
 from tests.sim import stream as s
-from tests.sim.programs import (
-    Conv,
-    Elementwise,
-    conv_registers,
-    elementwise_registers,
-    from_surfaces,
-    random_elementwise,
-    random_tensors,
-)
 
 # Registers that short tasks write even where nothing changes.
 SKELETON = (s.CBUF_CON0, s.CONV_CON1, s.FC_DATA_SIZE0, s.FC_DATA_SIZE1, s.DCOMP_ADDR0,
@@ -36,16 +28,16 @@ def chain(count: int) -> tuple[s.Memory, list[tuple[int, int, str]], list[np.nda
     sizes = []
     for i in range(count):
         if i % 5 == 4:
-            t = Elementwise(c=32, h=7, w=5)
-            data = random_elementwise(rng, t)
-            now = elementwise_registers(t, memory, data, tag=str(i)) | {s.RDMA_SRC_DMA: 0}
+            t = p.Elementwise(c=32, h=7, w=5)
+            data = p.random_elementwise(rng, t)
+            now = p.elementwise_registers(t, memory, data, tag=str(i)) | {s.RDMA_SRC_DMA: 0}
             expected.append(oracle.elementwise(t, now, data))
             written = delta_of(now, dpu[i % 2], {})
             program.add(written, s.FLYING)
         else:
-            t = Conv(c=16 if i % 3 else 32, pad=int(rng.integers(-128, 128)))
-            data = random_tensors(rng, t)
-            now = conv_registers(t, memory, data, tag=str(i)) | ZEROS | {s.RDMA_SRC_DMA: 0}
+            t = p.Conv(c=16 if i % 3 else 32, pad=int(rng.integers(-128, 128)))
+            data = p.random_tensors(rng, t)
+            now = p.conv_registers(t, memory, data, tag=str(i)) | ZEROS | {s.RDMA_SRC_DMA: 0}
             expected.append(oracle.conv(t, now, data))
             written = delta_of(now, dpu[i % 2], cna[convs % 2])
             # CBUF_CON0 and CONV_CON1 come twice: first of all, and again in their place.
@@ -71,7 +63,7 @@ def test_long_chain_of_deltas(how):
     memory, tasks, expected = chain(23)
     s.run(memory, tasks, **how)
     for i, wanted in enumerate(expected):
-        found = from_surfaces(memory.bytes(f"output{i}"), 32, 7, 5, 35)
+        found = p.from_surfaces(memory.bytes(f"output{i}"), 32, 7, 5, 35)
         np.testing.assert_array_equal(found, wanted, err_msg=f"task {i}")
 
 
@@ -98,10 +90,10 @@ def test_a_chain_repeats_itself():
 def test_cleared_pointer():
     """S_POINTER = 0x30 goes back to the first group, whichever was next."""
     memory, program = s.Memory(), s.Program()
-    t = Elementwise(c=16, h=3, w=4)
+    t = p.Elementwise(c=16, h=3, w=4)
     rng = np.random.default_rng(0)
-    data = [random_elementwise(rng, t) for _ in range(4)]
-    r = [elementwise_registers(t, memory, d, tag=str(i)) for i, d in enumerate(data)]
+    data = [p.random_elementwise(rng, t) for _ in range(4)]
+    r = [p.elementwise_registers(t, memory, d, tag=str(i)) for i, d in enumerate(data)]
     r[1] |= {s.OUT_OFFSET: 77}
     program.add(r[0], s.FLYING)  # first group
     # The second group would be next, and is still empty: only addresses would not do.
@@ -113,7 +105,7 @@ def test_cleared_pointer():
     s.run(memory, program.place(memory), chained=True)
     r[2][s.OUT_OFFSET] = 77
     for i in range(4):
-        found = from_surfaces(memory.bytes(f"output{i}"), 16, 3, 4, 12)
+        found = p.from_surfaces(memory.bytes(f"output{i}"), 16, 3, 4, 12)
         np.testing.assert_array_equal(found, oracle.elementwise(t, r[i], data[i]), err_msg=str(i))
 
 
@@ -123,5 +115,5 @@ def test_tags_of_amounts():
     amounts = (words >> np.uint64(48) == 0x0101) & (words & np.uint64(0xFFFF) == 0x14)
     words[amounts] |= np.uint64(0x4000_0000 << 16)
     s.run(memory, tasks, chained=True)
-    found = from_surfaces(memory.bytes("output5"), 32, 7, 5, 35)
+    found = p.from_surfaces(memory.bytes("output5"), 32, 7, 5, 35)
     np.testing.assert_array_equal(found, expected[5])

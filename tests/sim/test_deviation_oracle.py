@@ -9,29 +9,17 @@ import numpy as np
 
 from tests.loops import for_each
 from tests.sim import oracle
+from tests.sim import programs as p
 from tests.sim import stream as s
-from tests.sim.programs import (
-    Conv,
-    Elementwise,
-    Int8,
-    Int64,
-    Tensors,
-    align,
-    conv_registers,
-    elementwise_registers,
-    from_surfaces,
-    random_elementwise,
-    random_tensors,
-)
 
 KINDS = ("dense", "depthwise", "transposed", "alone")
 CONVS = KINDS[:3]
-DENSE = Conv(c=16, oc=104, h=5, w=4, kh=2, kw=2, dh=2, dw=2, oh=4, ow=3, blocks=True, truncate=2)
-SHAPES: dict[str, Conv | Elementwise] = {
+DENSE = p.Conv(c=16, oc=104, h=5, w=4, kh=2, kw=2, dh=2, dw=2, oh=4, ow=3, blocks=True, truncate=2)
+SHAPES: dict[str, p.Conv | p.Elementwise] = {
     "dense": DENSE,
     "depthwise": replace(DENSE, c=142, depthwise=True),
     "transposed": replace(DENSE, h=3, w=2, oh=5, ow=3, c=142, depthwise=True, dh=1, dw=1),
-    "alone": Elementwise(c=104, h=4, w=3, blocks=True),
+    "alone": p.Elementwise(c=104, h=4, w=3, blocks=True),
 }
 
 
@@ -39,50 +27,50 @@ SHAPES: dict[str, Conv | Elementwise] = {
 class Case:
     """A task of a kind, and what the oracle needs of it."""
 
-    t: Conv | Elementwise
+    t: p.Conv | p.Elementwise
     r: s.Registers
-    data: Tensors
+    data: p.Tensors
 
-    def values(self) -> Int64:
+    def values(self) -> p.Int64:
         """Return what goes into the stages, [C, h, w]."""
-        if isinstance(self.t, Elementwise):
+        if isinstance(self.t, p.Elementwise):
             return self.data.x[: self.t.c].astype(np.int64)
         acc, sums = oracle.accumulate(self.t, self.data)
         total = acc + sums * self.data.ow[:, None, None]
         return oracle.sat32(oracle.half_away(total, self.t.truncate))
 
-    def expected(self) -> Int8:
+    def expected(self) -> p.Int8:
         """All stages; the operand of EW is one number per channel."""
         return oracle.stages(self.r, self.values(), self.data, self.data.ew[: len(self.data.alu)])
 
 
 def make(
     kind: str, registers: s.Registers, blocks: bool = True
-) -> tuple[Case, Callable[[str], Int8]]:
+) -> tuple[Case, Callable[[str], p.Int8]]:
     """A case, and what it gives on a chip with the named deviation."""
     rng = np.random.default_rng(len(kind))
     memory, program = s.Memory(), s.Program()
     t = replace(SHAPES[kind], blocks=blocks)
-    if isinstance(t, Elementwise):
-        data = random_elementwise(rng, t)
+    if isinstance(t, p.Elementwise):
+        data = p.random_elementwise(rng, t)
         data.bn_mul = rng.integers(-(1 << 15), 1 << 15, t.c)
         real, cube, h, w = t.c, t.cube, t.h, t.w
     else:
-        data = random_tensors(rng, t)
+        data = p.random_tensors(rng, t)
         if t.depthwise:
             data.alu //= 32
         real, cube, h, w = t.real, t.cube, t.oh, t.ow
     data.ew[:] = data.ew[:, :1, :1]
-    mask = s.FLYING if isinstance(t, Elementwise) else s.CONV
-    place = elementwise_registers if isinstance(t, Elementwise) else conv_registers
+    mask = s.FLYING if isinstance(t, p.Elementwise) else s.CONV
+    place = p.elementwise_registers if isinstance(t, p.Elementwise) else p.conv_registers
     r = place(t, memory, data)  # type: ignore[operator]
     r |= {s.ERDMA_CFG: 4, s.EW_SURF_STRIDE: 16, s.NRDMA_CFG: 8}
     r |= {s.EW_BASE: memory.add("ew", data.ew[:, 0, 0])}
     r |= {s.BN_BASE: memory.add("bn", data.bn_mul.astype("<i2"))}
     r |= registers
-    seen: Conv | Elementwise = t
+    seen: p.Conv | p.Elementwise = t
     if kind == "transposed":
-        assert isinstance(t, Conv)
+        assert isinstance(t, p.Conv)
         r |= {s.CONV_CON1: 0x10003, s.CONV_CON3: r[s.CONV_CON3] | 0x900}
         spread = np.full((t.c_al, 5, 3), t.pad, np.int8)
         spread[:, ::2, ::2] = data.x
@@ -91,10 +79,10 @@ def make(
     program.add(r, mask)
     tasks = program.place(memory)
 
-    def found(deviations: str) -> Int8:
+    def found(deviations: str) -> p.Int8:
         own = memory.copy()
         s.run(own, tasks, deviations=deviations)
-        return from_surfaces(own.bytes("output"), align(real, 16), h, w, h * w)[:real]
+        return p.from_surfaces(own.bytes("output"), p.align(real, 16), h, w, h * w)[:real]
 
     assert cube >= real
     return Case(seen, r, data), found
@@ -146,7 +134,7 @@ def shape(**changes: int) -> Callable[[Case], None]:
 
 
 def from_channels(
-    names: tuple[str, ...], source: Callable[[Int64, int], Int64]
+    names: tuple[str, ...], source: Callable[[p.Int64, int], p.Int64]
 ) -> Callable[[Case], None]:
     """Operands of channel c become those of ``source(c, channels of groups)``, or 0."""
 
@@ -267,7 +255,7 @@ def rounding(way: str) -> Callable[[Fraction], int]:
     return rounded
 
 
-def shifted(values: Int64, shift: int, way: str) -> Int64:
+def shifted(values: p.Int64, shift: int, way: str) -> p.Int64:
     round_it = rounding(way)
     flat = [round_it(Fraction(int(v), 1 << shift)) for v in values.reshape(-1)]
     return np.array(flat, np.int64).reshape(values.shape)
@@ -322,11 +310,11 @@ def test_roundings(kind: str, stage: str, way: str) -> None:
     assert own or (result != found("")).any()
 
 
-def clamped(values: Int64, limit: int) -> Int64:
+def clamped(values: p.Int64, limit: int) -> p.Int64:
     return np.minimum(np.maximum(values, 0), limit)
 
 
-ORDERS: dict[str, tuple[s.Registers, Callable[[Int64, int], Int64]]] = {
+ORDERS: dict[str, tuple[s.Registers, Callable[[p.Int64, int], p.Int64]]] = {
     "bs:other_order": (
         {s.BS_CFG: 0x20040, s.BS_ALU_CFG: 500, s.BS_MUL_CFG: 3 << 16},
         lambda v, n: shifted(v * 3 + 500, n, "ties_even"),

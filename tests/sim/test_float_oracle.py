@@ -7,16 +7,8 @@ import pytest
 
 from tests.loops import for_each
 from tests.sim import oracle
+from tests.sim import programs as p
 from tests.sim import stream as s
-from tests.sim.programs import (
-    Conv,
-    Elementwise,
-    align,
-    conv_registers,
-    elementwise_registers,
-    random_elementwise,
-    random_tensors,
-)
 from tests.sim.test_lut import SIGMOID_RANGE, look_up, sigmoid_tables, upload
 from tests.sim.wide_programs import (
     HALF_FORMAT,
@@ -33,13 +25,13 @@ RAW32 = 4 << 29
 
 def from_atoms(image: np.ndarray, dtype: type, c: int, h: int, w: int) -> np.ndarray:
     lanes = 16 // np.dtype(dtype).itemsize
-    cube = image.view(dtype)[: align(c, lanes) * h * w].reshape(-1, h * w, lanes)
+    cube = image.view(dtype)[: p.align(c, lanes) * h * w].reshape(-1, h * w, lanes)
     return cube.transpose(0, 2, 1).reshape(-1, h, w)[:c]
 
 
-def half_conv(t: Conv, memory: s.Memory, rng: np.random.Generator, spread: int):
+def half_conv(t: p.Conv, memory: s.Memory, rng: np.random.Generator, spread: int):
     """Registers of an fp16 task, and its tensors. ``spread``: powers of two between magnitudes."""
-    c_al = align(t.c, 8)
+    c_al = p.align(t.c, 8)
 
     def numbers(*shape: int) -> np.ndarray:
         scale = np.exp2(rng.integers(-spread, 1, shape))
@@ -50,14 +42,14 @@ def half_conv(t: Conv, memory: s.Memory, rng: np.random.Generator, spread: int):
     bias = rng.normal(size=t.real).astype(np.float32)
     native = half_depthwise_weights(w) if t.depthwise else half_dense_weights(w)
     group = 32 if t.depthwise else 16
-    cube = align(c_al if t.depthwise else t.oc, group)
+    cube = p.align(c_al if t.depthwise else t.oc, group)
     size_e = 3 if t.depthwise else 1
     mode = 3 if t.depthwise else 0
     entries = -(-t.w * c_al * 2 // 64)
     data_banks = min(11, max(1, -(-t.h * entries // 512)))
     pixels, out_pixels = t.h * t.w, t.oh * t.ow
     dims = (t.oh - 1) << 16 | (t.ow - 1)
-    r = conv_registers(t, memory, random_tensors(rng, t), tag="_unused") | {
+    r = p.conv_registers(t, memory, p.random_tensors(rng, t), tag="_unused") | {
         s.CBUF_CON0: (12 - data_banks) << 4 | data_banks,
         s.CONV_CON1: 0x120 | mode,
         s.DATA_SIZE1: (t.c - 1 & 63) << 16 | c_al,
@@ -105,7 +97,7 @@ def exact_group(values: np.ndarray, weights: np.ndarray) -> np.float32:
     return next((c for c in nearest if c.view(np.uint32) % 2 == 0), nearest[0])
 
 
-def half_oracle(t: Conv, x: np.ndarray, w: np.ndarray, bias: np.ndarray) -> np.ndarray:
+def half_oracle(t: p.Conv, x: np.ndarray, w: np.ndarray, bias: np.ndarray) -> np.ndarray:
     out = np.zeros((t.real, t.oh, t.ow), np.float32)
     padded = np.zeros((x.shape[0], 40, 40), np.float16)
     padded[:, t.pad_top : t.pad_top + t.h, t.pad_left : t.pad_left + t.w] = x
@@ -129,14 +121,14 @@ def half_oracle(t: Conv, x: np.ndarray, w: np.ndarray, bias: np.ndarray) -> np.n
 
 
 CASES = {
-    "dense": Conv(c=40, oc=21, h=5, w=4, kh=2, kw=3, pad_top=1, pad_left=1, oh=3, ow=4),
-    "dense, stride and dilation": Conv(c=24, oc=17, h=7, w=6, kh=2, kw=2, sh=2, dw=2, oh=3, ow=4),
-    "matrix product": Conv(c=70, oc=33, h=1, w=3, kh=1, kw=1, pad_top=0, pad_left=0, oh=1, ow=3),
-    "dense, a rest of 24 channels": Conv(c=56, oc=5, h=3, w=4, kh=2, kw=1, pad_top=0, pad_left=0,
+    "dense": p.Conv(c=40, oc=21, h=5, w=4, kh=2, kw=3, pad_top=1, pad_left=1, oh=3, ow=4),
+    "dense, stride and dilation": p.Conv(c=24, oc=17, h=7, w=6, kh=2, kw=2, sh=2, dw=2, oh=3, ow=4),
+    "matrix product": p.Conv(c=70, oc=33, h=1, w=3, kh=1, kw=1, pad_top=0, pad_left=0, oh=1, ow=3),
+    "dense, a rest of 24 channels": p.Conv(c=56, oc=5, h=3, w=4, kh=2, kw=1, pad_top=0, pad_left=0,
                                          oh=2, ow=4),
-    "depthwise, a rest of 24 channels": Conv(c=50, depthwise=True, h=4, w=3, kh=3, kw=2, oh=4,
+    "depthwise, a rest of 24 channels": p.Conv(c=50, depthwise=True, h=4, w=3, kh=3, kw=2, oh=4,
                                              ow=3),
-    "depthwise": Conv(c=37, depthwise=True, h=6, w=5, kh=3, kw=2, oh=6, ow=5),
+    "depthwise": p.Conv(c=37, depthwise=True, h=6, w=5, kh=3, kw=2, oh=6, ow=5),
 }  # fmt: skip
 
 
@@ -158,7 +150,7 @@ def test_fp32_output_and_relu():
     memory = s.Memory()
     r, x, w, bias = half_conv(t, memory, np.random.default_rng(1), 3)
     r |= {s.DATA_FORMAT: 5 << 29 | 2 << 26 | 2, s.BS_OW_CFG: 0x36E, s.OUT_SCALE: 1, s.BN_CFG: 0x12,
-          s.DST_BASE_ADDR: memory.add("wide", align(t.oc, 16) * 12 * 4),
+          s.DST_BASE_ADDR: memory.add("wide", p.align(t.oc, 16) * 12 * 4),
           s.SURFACE_ADD: 4 * 12 * 16}  # fmt: skip
     s.run_one(memory, r)
     found = from_atoms(memory.bytes("wide"), np.float32, t.oc, t.oh, t.ow)
@@ -208,10 +200,10 @@ def test_bn_multiplies_then_adds():
 
 def test_raw_sums_of_an_int8_convolution():
     """int32 out: eight surfaces of four channels per group, nothing rounded."""
-    t = Conv(c=40, oc=37, h=6, w=5, oh=6, ow=5, pad=-7)
-    data = random_tensors(np.random.default_rng(3), t)
+    t = p.Conv(c=40, oc=37, h=6, w=5, oh=6, ow=5, pad=-7)
+    data = p.random_tensors(np.random.default_rng(3), t)
     memory = s.Memory()
-    r = conv_registers(t, memory, data) | {
+    r = p.conv_registers(t, memory, data) | {
         s.CORE_MISC_CFG: 0,
         s.DATA_FORMAT: RAW32,
         s.BS_OW_CFG: 0x7FE,
@@ -235,7 +227,7 @@ def test_wide_integers_element_by_element(bits):
     limits = np.iinfo(dtype)
     rng = np.random.default_rng(bits)
     lanes = 128 // bits
-    cube = align(c, lanes)
+    cube = p.align(c, lanes)
     a, b = (rng.integers(limits.min, limits.max, (cube, h, w)).astype(dtype) for _ in range(2))
 
     def surfaces(x: np.ndarray) -> np.ndarray:
@@ -243,8 +235,8 @@ def test_wide_integers_element_by_element(bits):
 
     code = 1 if bits == 16 else 4
     memory = s.Memory()
-    t = Elementwise(c=c, h=h, w=w)
-    r = elementwise_registers(t, memory, random_elementwise(rng, t), "_unused") | {
+    t = p.Elementwise(c=c, h=h, w=w)
+    r = p.elementwise_registers(t, memory, p.random_elementwise(rng, t), "_unused") | {
         s.DATA_FORMAT: code << 29 | code << 26 | code,
         s.RDMA_SRC_BASE: memory.add("a", surfaces(a)),
         s.EW_BASE: memory.add("b", surfaces(b)),
@@ -270,11 +262,11 @@ def test_wide_integers_element_by_element(bits):
 def test_fp16_from_integers():
     """int8 through the integer stages, out as fp16 over 2^MINUS_EXP."""
     c, h, w = 16, 3, 5
-    t = Elementwise(c=c, h=h, w=w)
+    t = p.Elementwise(c=c, h=h, w=w)
     rng = np.random.default_rng(0)
-    data = random_elementwise(rng, t)
+    data = p.random_elementwise(rng, t)
     memory = s.Memory()
-    r = elementwise_registers(t, memory, data) | {
+    r = p.elementwise_registers(t, memory, data) | {
         s.DATA_FORMAT: 0x40000000 | 13 << 4,
         s.DST_BASE_ADDR: memory.add("half", c * h * w * 2),
         s.OUT_SHIFT: 7 << 12 | 14,

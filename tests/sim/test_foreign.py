@@ -8,17 +8,8 @@ import pytest
 from delegate.errors import SimulatorFault
 from tests.loops import for_each
 from tests.sim import oracle
+from tests.sim import programs as p
 from tests.sim import stream as s
-from tests.sim.programs import (
-    Conv,
-    Elementwise,
-    conv_registers,
-    elementwise_registers,
-    from_surfaces,
-    random_elementwise,
-    random_tensors,
-    to_surfaces,
-)
 from tests.sim.test_float_oracle import from_atoms
 from tests.sim.test_input_oracle import PACKED, packed_program
 from tests.sim.test_lut import look_up, random_tables, upload
@@ -142,15 +133,15 @@ def test_the_writers_last_group_may_end_early(width, rows, columns, plain):
     """A cube of height 1, as resizing has it, whose stream of atoms ends inside a group of the
     writer: what is there is laid out like the rest.
     """
-    t = Elementwise(c=16, h=1, w=width)
-    data = random_elementwise(np.random.default_rng(width), t)
+    t = p.Elementwise(c=16, h=1, w=width)
+    data = p.random_elementwise(np.random.default_rng(width), t)
     groups = -(-width // (rows * columns))
     line = columns + 2
     group = rows * line + 3
 
     def program() -> tuple[s.Memory, list[tuple[int, int, str]], s.Registers]:
         memory, stream = s.Memory(), s.Program()
-        r = elementwise_registers(t, memory, data) | {
+        r = p.elementwise_registers(t, memory, data) | {
             s.WDMA_SIZE_1: (rows - 1) << 16 | columns - 1,
             s.CUBE_NOTCH: 2 << 16 | 2,
             s.SURFACE_ADD: group * 16,
@@ -195,9 +186,9 @@ def test_tails_of_packed_rows_are_filled_in_place(width):
     columns = row_atoms - first
     mask = np.zeros((t.h, columns * 16), np.int8)
     mask[:, : width * t.c - first * 16] = 1
-    flying = Elementwise(c=16, h=t.h, w=columns, second="pixel")
-    fill = elementwise_registers(
-        flying, memory, random_elementwise(np.random.default_rng(0), flying), "_unused"
+    flying = p.Elementwise(c=16, h=t.h, w=columns, second="pixel")
+    fill = p.elementwise_registers(
+        flying, memory, p.random_elementwise(np.random.default_rng(0), flying), "_unused"
     )
     place = conv[s.FEATURE_DATA_ADDR] + first * 16
     fill |= {
@@ -221,19 +212,19 @@ def test_tails_of_packed_rows_are_filled_in_place(width):
     expected = oracle.conv(
         dataclasses.replace(t, w=stride), conv, dataclasses.replace(data, x=wide)
     )
-    found = from_surfaces(memory.bytes("output"), t.oc, t.oh, t.ow, t.oh * t.ow)
+    found = p.from_surfaces(memory.bytes("output"), t.oc, t.oh, t.ow, t.oh * t.ow)
     np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("how", [{"plain": True}, {"threads": 2}])
 def test_a_convolution_in_place(how):
     """All rows are in CBUF before computing (FEATURE_GRAINS): writing there harms nothing."""
-    t = Conv(c=64, oc=64, h=6, w=7, kh=1, kw=1, pad_top=0, pad_left=0, oh=6, ow=7)
-    data = random_tensors(np.random.default_rng(5), t)
+    t = p.Conv(c=64, oc=64, h=6, w=7, kh=1, kw=1, pad_top=0, pad_left=0, oh=6, ow=7)
+    data = p.random_tensors(np.random.default_rng(5), t)
 
     def program(grains: int) -> tuple[s.Memory, list[tuple[int, int, str]], s.Registers]:
         memory, stream = s.Memory(), s.Program()
-        r = conv_registers(t, memory, data)
+        r = p.conv_registers(t, memory, data)
         r |= {s.DST_BASE_ADDR: r[s.FEATURE_DATA_ADDR], s.CONV_CON2: grains << 4}
         stream.add(r)
         return memory, stream.place(memory), r
@@ -245,7 +236,7 @@ def test_a_convolution_in_place(how):
     memory, tasks, r = program(t.h + 1)
     complaints = s.run(memory, tasks, lenient=True, **how)["complaints"]
     assert any("OutputOverlap" in line for line in complaints)
-    found = from_surfaces(memory.bytes("input"), t.oc, t.oh, t.ow, t.oh * t.ow)
+    found = p.from_surfaces(memory.bytes("input"), t.oc, t.oh, t.ow, t.oh * t.ow)
     np.testing.assert_array_equal(found, oracle.conv(t, r, data))
     memory, tasks, _ = program(t.h - 1)
     with pytest.raises(SimulatorFault, match="FEATURE_GRAINS"):
@@ -256,8 +247,8 @@ def test_a_convolution_in_place(how):
 def test_a_flat_cube_is_read_and_written_by_other_sizes(plain):
     """A cube of height 1 of as many pixels as DPU_RDMA reads in rows: each by its own sizes."""
     h, w, full_w = 3, 5, 8
-    shape = Elementwise(c=37, h=h, w=w, second="pixel")
-    data = random_elementwise(np.random.default_rng(6), shape)
+    shape = p.Elementwise(c=37, h=h, w=w, second="pixel")
+    data = p.random_elementwise(np.random.default_rng(6), shape)
     gaps = {
         name: np.random.default_rng(i).integers(-128, 128, (48, h, full_w)).astype(np.int8)
         for i, name in enumerate(("left", "right"))
@@ -267,7 +258,7 @@ def test_a_flat_cube_is_read_and_written_by_other_sizes(plain):
     def program() -> tuple[s.Memory, list[tuple[int, int, str]], s.Registers]:
         memory, stream = s.Memory(), s.Program()
         notch = (full_w - w) * 16  # from the end of the last row's pixels
-        r = elementwise_registers(shape, memory, data) | {
+        r = p.elementwise_registers(shape, memory, data) | {
             s.CUBE_HEIGHT: 0,
             s.CUBE_WIDTH: h * w - 1,
             s.RDMA_SRC_DMA: (full_w - w) << 19,
@@ -277,7 +268,7 @@ def test_a_flat_cube_is_read_and_written_by_other_sizes(plain):
             s.EW_SURF_STRIDE: h * full_w * 16,
         }
         for register, name in ((s.RDMA_SRC_BASE, "left"), (s.EW_BASE, "right")):
-            r[register] = memory.add(name, to_surfaces(gaps[name], h * full_w))
+            r[register] = memory.add(name, p.to_surfaces(gaps[name], h * full_w))
         stream.add(r, s.FLYING)
         return memory, stream.place(memory), r
 
@@ -287,5 +278,5 @@ def test_a_flat_cube_is_read_and_written_by_other_sizes(plain):
     assert fault.value.kind == "InconsistentSizes"
     memory, tasks, r = program()
     s.run(memory, tasks, plain=plain, lenient=True)
-    found = from_surfaces(memory.bytes("output"), shape.c, h, w, h * w)
+    found = p.from_surfaces(memory.bytes("output"), shape.c, h, w, h * w)
     np.testing.assert_array_equal(found, oracle.elementwise(shape, r, data))

@@ -20,16 +20,8 @@ from delegate.options import Options
 from rk3588_conformance.generated.campaign import in_child
 from tests.loops import for_each
 from tests.sim import oracle
+from tests.sim import programs as p
 from tests.sim import stream as s
-from tests.sim.programs import (
-    Conv,
-    Elementwise,
-    conv_registers,
-    elementwise_registers,
-    random_elementwise,
-    random_tensors,
-    to_surfaces,
-)
 from tests.sim.test_float_oracle import half_sigmoid
 from tests.sim.test_lut import sigmoid_tables, upload
 from tests.sim.wide_programs import MAX, pool_registers
@@ -54,14 +46,14 @@ def capture_of(memory: s.Memory, tasks: list[tuple[int, int, str]], shape: tuple
     )
 
 
-CONV = Conv(c=40, oc=37, h=9, w=7, oh=9, ow=7, blocks=True, mul_shift=14, mul_shift_negative=14,
+CONV = p.Conv(c=40, oc=37, h=9, w=7, oh=9, ow=7, blocks=True, mul_shift=14, mul_shift_negative=14,
             fused=True, registers={s.BN_CFG: 0x12})  # fmt: skip
 
 
-def conv_capture(t: Conv = CONV) -> tuple[Capture, oracle.Tensors, s.Registers]:
+def conv_capture(t: p.Conv = CONV) -> tuple[Capture, oracle.Tensors, s.Registers]:
     memory, program = s.Memory(), s.Program()
-    data = random_tensors(np.random.default_rng(6), t)
-    r = conv_registers(t, memory, data)
+    data = p.random_tensors(np.random.default_rng(6), t)
+    r = p.conv_registers(t, memory, data)
     program.add(r)
     return capture_of(memory, program.place(memory), (t.oc, t.oh, t.ow)), data, r
 
@@ -103,7 +95,7 @@ def test_text_names_task_stage_and_registers():
 def test_pooling_shows_its_window():
     x = np.random.default_rng(0).integers(-128, 128, (16, 6, 5)).astype(np.int8)
     memory, program = s.Memory(), s.Program()
-    r = pool_registers(memory, to_surfaces(x, 30), (16, 6, 5), (3, 3), method=MAX, kernel=(2, 2),
+    r = pool_registers(memory, p.to_surfaces(x, 30), (16, 6, 5), (3, 3), method=MAX, kernel=(2, 2),
                        stride=(2, 2), pads=(0, 0, 0, 1))  # fmt: skip
     program.add(r, s.POOL)
     capture = capture_of(memory, program.place(memory), (16, 3, 3))
@@ -140,12 +132,12 @@ def test_counters_of_a_convolution():
 def test_counters_of_other_tasks():
     rng = np.random.default_rng(0)
     memory, program = s.Memory(), s.Program()
-    depthwise = Conv(c=70, depthwise=True, h=8, w=6, oh=8, ow=6)
-    program.add(conv_registers(depthwise, memory, random_tensors(rng, depthwise)))
-    flying = Elementwise(c=32, second="pixel")
-    data = random_elementwise(rng, flying)
-    program.add(elementwise_registers(flying, memory, data, "1"), s.FLYING)
-    x = to_surfaces(np.zeros((16, 6, 5), np.int8), 30)
+    depthwise = p.Conv(c=70, depthwise=True, h=8, w=6, oh=8, ow=6)
+    program.add(p.conv_registers(depthwise, memory, p.random_tensors(rng, depthwise)))
+    flying = p.Elementwise(c=32, second="pixel")
+    data = p.random_elementwise(rng, flying)
+    program.add(p.elementwise_registers(flying, memory, data, "1"), s.FLYING)
+    x = p.to_surfaces(np.zeros((16, 6, 5), np.int8), 30)
     pool = pool_registers(memory, x, (16, 6, 5), (3, 2), method=MAX, kernel=(2, 2),
                           stride=(2, 2), tag="2")  # fmt: skip
     program.add(pool, s.POOL)
@@ -216,7 +208,7 @@ def test_unknown_elements_of_tasks(task, element):
 
 def repeated_capture(times: int) -> Capture:
     """One small task that runs ``times`` times."""
-    capture, _, _ = conv_capture(Conv(c=16, oc=16, h=1, w=1, oh=1, ow=1))
+    capture, _, _ = conv_capture(p.Conv(c=16, oc=16, h=1, w=1, oh=1, ow=1))
     (job,) = capture.jobs
     return replace(capture, jobs=(CaptureJob(job.tasks * times),))
 

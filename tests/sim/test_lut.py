@@ -5,16 +5,8 @@ import pytest
 
 from delegate.errors import SimulatorFault
 from tests.sim import oracle
+from tests.sim import programs as p
 from tests.sim import stream as s
-from tests.sim.programs import (
-    Conv,
-    Elementwise,
-    conv_registers,
-    elementwise_registers,
-    from_surfaces,
-    random_elementwise,
-    random_tensors,
-)
 from tests.sim.wide_programs import LUT_ACCESS_DATA, LUT_CFG, LUT_LO_END, lut_registers, lut_words
 
 SIGMOID_RANGE, SIGMOID_SCALE = 6.31, 32767
@@ -74,9 +66,9 @@ def out_stage(r: s.Registers, v: np.ndarray) -> np.ndarray:
 
 def upload(memory: s.Memory, program: s.Program, le: np.ndarray, lo: np.ndarray) -> None:
     """The dummy task of one pixel that writes the tables."""
-    dummy = Elementwise(c=16, h=1, w=1)
-    data = random_elementwise(np.random.default_rng(0), dummy)
-    registers = elementwise_registers(dummy, memory, data, tag="_dummy")
+    dummy = p.Elementwise(c=16, h=1, w=1)
+    data = p.random_elementwise(np.random.default_rng(0), dummy)
+    registers = p.elementwise_registers(dummy, memory, data, tag="_dummy")
     program.add(registers, s.FLYING, extra=lut_words(le, lo))
 
 
@@ -95,18 +87,18 @@ def test_table_behind_an_elementwise_task(name):
     le, lo = random_tables(len(name))
     memory, program = s.Memory(), s.Program()
     upload(memory, program, le, lo)
-    t = Elementwise(c=37, h=5, w=11)
-    data = random_elementwise(np.random.default_rng(3), t)
+    t = p.Elementwise(c=37, h=5, w=11)
+    data = p.random_elementwise(np.random.default_rng(3), t)
     data.x[0, 0, 0] = -13  # becomes 0: both tables have it
     # 127 + 13 times 150 goes beyond the tables on either side.
     changes = {s.BS_MUL_CFG: 150 << 16, s.DATA_FORMAT: 0, s.OUT_SCALE: 0x4ABC, s.OUT_SHIFT: 22}
-    r = elementwise_registers(t, memory, data) | lut_registers(**CASES[name]) | changes
+    r = p.elementwise_registers(t, memory, data) | lut_registers(**CASES[name]) | changes
     program.add(r, s.FLYING, pointer=s.CLEAR)
     s.run(memory, program.place(memory), chained=True)
     v = (data.x[: t.c].astype(np.int64) + 13) * 150
     assert (v > 16384).any()
     expected = out_stage(r, look_up(r, le, lo, v))
-    found = from_surfaces(memory.bytes("output"), t.c, t.h, t.w, t.h * t.w)
+    found = p.from_surfaces(memory.bytes("output"), t.c, t.h, t.w, t.h * t.w)
     np.testing.assert_array_equal(found, expected)
     assert len(np.unique(expected)) > 20
 
@@ -117,10 +109,10 @@ def test_the_table_comes_before_the_operation_of_ew(operation):
     le, lo = random_tables(21)
     memory, program = s.Memory(), s.Program()
     upload(memory, program, le, lo)
-    t = Elementwise(c=37, h=5, w=11)
-    data = random_elementwise(np.random.default_rng(3), t)
+    t = p.Elementwise(c=37, h=5, w=11)
+    data = p.random_elementwise(np.random.default_rng(3), t)
     changes = {s.BS_MUL_CFG: 120 << 16, s.DATA_FORMAT: 0, s.OUT_SCALE: 0x4ABC, s.OUT_SHIFT: 22}
-    r = elementwise_registers(t, memory, data) | lut_registers() | changes
+    r = p.elementwise_registers(t, memory, data) | lut_registers() | changes
     operands = np.zeros(t.c, np.int64)
     if operation == "minus":
         operands = (np.arange(t.c) % 8 - 3) * 2000
@@ -134,16 +126,16 @@ def test_the_table_comes_before_the_operation_of_ew(operation):
     assert (looked_up < 0).any()
     operand = operands[:, None, None]
     v = np.maximum(looked_up, operand) if operation == "max" else looked_up - operand
-    found = from_surfaces(memory.bytes("output"), t.c, t.h, t.w, t.h * t.w)
+    found = p.from_surfaces(memory.bytes("output"), t.c, t.h, t.w, t.h * t.w)
     np.testing.assert_array_equal(found, out_stage(r, v))
 
 
 def test_entries_are_extended_by_their_sign_or_by_zeros():
     le, lo = random_tables(4)
     memory, program = s.Memory(), s.Program()
-    t = Elementwise(c=16, h=3, w=5)
-    data = random_elementwise(np.random.default_rng(0), t)
-    r = elementwise_registers(t, memory, data) | lut_registers()
+    t = p.Elementwise(c=16, h=3, w=5)
+    data = p.random_elementwise(np.random.default_rng(0), t)
+    r = p.elementwise_registers(t, memory, data) | lut_registers()
     results = []
     for words in (
         lut_words(le, lo),
@@ -165,10 +157,10 @@ def test_sigmoid_behind_a_convolution():
     le, lo = sigmoid_tables()
     memory, program = s.Memory(), s.Program()
     upload(memory, program, le, lo)
-    t = Conv(c=40, oc=37, h=9, w=7, oh=9, ow=7, blocks=True, mul_shift=14, mul_shift_negative=14)
-    data = random_tensors(np.random.default_rng(5), t)
+    t = p.Conv(c=40, oc=37, h=9, w=7, oh=9, ow=7, blocks=True, mul_shift=14, mul_shift_negative=14)
+    data = p.random_tensors(np.random.default_rng(5), t)
     index_bits = 14
-    r = conv_registers(t, memory, data) | lut_registers() | {
+    r = p.conv_registers(t, memory, data) | lut_registers() | {
         s.BN_CFG: 0x42,
         s.BN_MUL_CFG: 0x4000 << 16 | index_bits << 8,
         s.DATA_FORMAT: index_bits << 10 | 14 << 4,
@@ -187,7 +179,7 @@ def test_sigmoid_behind_a_convolution():
     v = oracle.bs_stage(v, r[s.BS_CFG], data.alu, data.mul, r[s.BS_MUL_CFG], 14, 0)
     v = oracle.half_even(v * 0x4000, index_bits)
     expected = out_stage(r, look_up(r, le, lo, v))
-    found = from_surfaces(memory.bytes("output"), t.oc, t.oh, t.ow, t.oh * t.ow)
+    found = p.from_surfaces(memory.bytes("output"), t.oc, t.oh, t.ow, t.oh * t.ow)
     np.testing.assert_array_equal(found, expected)
     real = 256 / (1 + np.exp(-np.clip(v / 16384, -1, 1) * SIGMOID_RANGE)) - 128
     assert np.abs(found - np.clip(np.round(real), -128, 127)).max() <= 1
@@ -197,27 +189,27 @@ def test_tables_outlive_the_tasks_between():
     le, lo = random_tables(9)
     memory, program = s.Memory(), s.Program()
     upload(memory, program, le, lo)
-    t = Elementwise(c=16, h=3, w=5)
+    t = p.Elementwise(c=16, h=3, w=5)
     expected = []
     for i in range(3):
-        data = random_elementwise(np.random.default_rng(i), t)
+        data = p.random_elementwise(np.random.default_rng(i), t)
         changes = {s.BS_MUL_CFG: 90 << 16, s.DATA_FORMAT: 0, s.OUT_SHIFT: 22}
-        r = elementwise_registers(t, memory, data, tag=str(i)) | lut_registers() | changes
+        r = p.elementwise_registers(t, memory, data, tag=str(i)) | lut_registers() | changes
         program.add(r, s.FLYING)
         v = (data.x.astype(np.int64) + 13) * 90
         expected.append(out_stage(r, look_up(r, le, lo, v)))
     s.run(memory, program.place(memory), chained=True)
     for i, image in enumerate(expected):
-        found = from_surfaces(memory.bytes(f"output{i}"), 16, 3, 5, 15)
+        found = p.from_surfaces(memory.bytes(f"output{i}"), 16, 3, 5, 15)
         np.testing.assert_array_equal(found, image)
 
 
 def one_lut_task(extra: list[int], **changes: int) -> SimulatorFault:
     memory, program = s.Memory(), s.Program()
-    t = Elementwise(c=16, h=1, w=3)
-    data = random_elementwise(np.random.default_rng(0), t)
+    t = p.Elementwise(c=16, h=1, w=3)
+    data = p.random_elementwise(np.random.default_rng(0), t)
     offsets = {"end": LUT_LO_END, "cfg": LUT_CFG, "ew": s.EW_CFG}
-    r = elementwise_registers(t, memory, data) | lut_registers()
+    r = p.elementwise_registers(t, memory, data) | lut_registers()
     r |= {offsets[name]: value for name, value in changes.items()}
     program.add(r, s.FLYING, extra=extra)
     with pytest.raises(SimulatorFault) as fault:

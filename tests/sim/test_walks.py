@@ -10,17 +10,8 @@ import pytest
 from delegate.errors import SimulatorFault
 from tests.loops import for_each
 from tests.sim import oracle
+from tests.sim import programs as p
 from tests.sim import stream as s
-from tests.sim.programs import (
-    Conv,
-    Elementwise,
-    conv_registers,
-    elementwise_registers,
-    from_surfaces,
-    random_elementwise,
-    random_tensors,
-    to_surfaces,
-)
 
 GROUP_LINE_OFF = 1 << 29
 UNTOUCHED = np.int8(0xA5 - 256)
@@ -33,16 +24,16 @@ def paths(memory: s.Memory, program: s.Program, name: str) -> np.ndarray:
 
 
 def window(
-    t: Conv, full: tuple[int, int], at: tuple[int, int], tag: str = ""
+    t: p.Conv, full: tuple[int, int], at: tuple[int, int], tag: str = ""
 ) -> tuple[s.Memory, s.Registers, oracle.Tensors]:
     """A convolution over a window of a larger map, that starts at a row and a column."""
     rng = np.random.default_rng(t.c)
     memory = s.Memory()
-    data = random_tensors(rng, t)
-    r = conv_registers(t, memory, data, tag)
+    data = p.random_tensors(rng, t)
+    r = p.conv_registers(t, memory, data, tag)
     large = rng.integers(-128, 128, (t.c_al, *full)).astype(np.int8)
     large[:, at[0] : at[0] + t.h, at[1] : at[1] + t.w] = data.x
-    place = memory.add(f"large{tag}", to_surfaces(large, full[0] * full[1]))
+    place = memory.add(f"large{tag}", p.to_surfaces(large, full[0] * full[1]))
     r[s.FEATURE_DATA_ADDR] = place + (at[0] * full[1] + at[1]) * 16
     return memory, r, data
 
@@ -51,15 +42,16 @@ def window(
     ("t", "full", "at"),
     [
         # As in a vendor's program of bilinear phases: line 26, surface 651.
-        (Conv(c=32, h=25, w=25, kh=2, kw=2, pad_top=0, pad_left=0, oh=24, ow=24), (26, 26), (0, 1)),
-        (Conv(c=64, depthwise=True, h=7, w=5, kh=2, kw=2, oh=7, ow=5), (9, 8), (2, 3)),
+        (p.Conv(c=32, h=25, w=25, kh=2, kw=2, pad_top=0, pad_left=0, oh=24, ow=24), (26, 26),
+         (0, 1)),
+        (p.Conv(c=64, depthwise=True, h=7, w=5, kh=2, kw=2, oh=7, ow=5), (9, 8), (2, 3)),
         # A stride that never reaches the last column.
-        (Conv(c=48, h=8, w=9, kh=1, kw=1, sh=2, sw=2, pad_top=0, pad_left=0, oh=4, ow=5), (8, 10),
+        (p.Conv(c=48, h=8, w=9, kh=1, kw=1, sh=2, sw=2, pad_top=0, pad_left=0, oh=4, ow=5), (8, 10),
          (0, 0)),
         # Rows of a matrix: height 1, SURF_STRIDE = M - tile.
-        (Conv(c=80, h=1, w=11, kh=1, kw=1, pad_top=0, pad_left=0, oh=1, ow=11), (1, 30), (0, 11)),
+        (p.Conv(c=80, h=1, w=11, kh=1, kw=1, pad_top=0, pad_left=0, oh=1, ow=11), (1, 30), (0, 11)),
         # The whole map, in the other units.
-        (Conv(c=32), (7, 5), (0, 0)),
+        (p.Conv(c=32), (7, 5), (0, 0)),
     ],
 )  # fmt: skip
 def test_group_line_off_counts_pixels(t, full, at):
@@ -69,13 +61,13 @@ def test_group_line_off_counts_pixels(t, full, at):
     r[s.DMA_CON2] = full[0] * full[1] - t.w
     program = s.Program()
     program.add(r)
-    found = from_surfaces(paths(memory, program, "output"), t.real, t.oh, t.ow, t.oh * t.ow)
+    found = p.from_surfaces(paths(memory, program, "output"), t.real, t.oh, t.ow, t.oh * t.ow)
     np.testing.assert_array_equal(found, oracle.conv(t, r, data))
 
 
 @pytest.mark.parametrize("line", [4 * 8, 8])
 def test_four_rows_at_once_are_whole_rows(line):
-    t = Conv(c=32)
+    t = p.Conv(c=32)
     memory, r, _ = window(t, (9, 8), (1, 2))
     r |= {s.DMA_CON1: line, s.DMA_CON2: 72 - line}
     program = s.Program()
@@ -89,12 +81,14 @@ def test_four_rows_at_once_are_whole_rows(line):
 def test_every_second_pixel():
     """A phase of a bilinear resize: the writer's groups are the rows of the output."""
     h, w = 5, 6
-    t = Conv(c=64, depthwise=True, h=h + 1, w=w + 1, kh=2, kw=2, pad_top=0, pad_left=0, oh=h, ow=w)
+    t = p.Conv(
+        c=64, depthwise=True, h=h + 1, w=w + 1, kh=2, kw=2, pad_top=0, pad_left=0, oh=h, ow=w
+    )
     rng = np.random.default_rng(0)
     memory, program = s.Memory(), s.Program()
-    data = random_tensors(rng, t)
+    data = p.random_tensors(rng, t)
     target = memory.add("target", 64 * 4 * h * w)
-    r = conv_registers(t, memory, data) | {
+    r = p.conv_registers(t, memory, data) | {
         s.DST_BASE_ADDR: target + (2 * w + 1) * 16,  # the lower right phase
         s.WDMA_SIZE_1: (w - 1) << 16 | 0,
         s.CUBE_NOTCH: 1 << 16 | 1,
@@ -102,7 +96,7 @@ def test_every_second_pixel():
         s.DST_SURF_STRIDE: 4 * h * w * 16,
     }
     program.add(r)
-    image = from_surfaces(paths(memory, program, "target"), 64, 2 * h, 2 * w, 4 * h * w)
+    image = p.from_surfaces(paths(memory, program, "target"), 64, 2 * h, 2 * w, 4 * h * w)
     np.testing.assert_array_equal(image[:, 1::2, 1::2], oracle.conv(t, r, data))
     assert (image[:, ::2] == UNTOUCHED).all()
     assert (image[:, :, ::2] == UNTOUCHED).all()
@@ -121,17 +115,17 @@ def test_the_writer_walks_with_its_own_sizes(seed):
     h, w = int(rng.integers(1, 7)), int(rng.integers(1, 9))
     c = int(rng.integers(1, 140))
     if kind in ("dense", "depthwise"):
-        t = Conv(c=c if kind == "depthwise" else 20, oc=c, depthwise=kind == "depthwise", h=h, w=w,
-                 oh=h, ow=w, registers={s.OFFSET_PEND: 0x77})  # fmt: skip
-        data = random_tensors(rng, t)
-        r = conv_registers(t, memory, data)
+        t = p.Conv(c=c if kind == "depthwise" else 20, oc=c, depthwise=kind == "depthwise", h=h,
+                   w=w, oh=h, ow=w, registers={s.OFFSET_PEND: 0x77})  # fmt: skip
+        data = p.random_tensors(rng, t)
+        r = p.conv_registers(t, memory, data)
         values, cube, k, mask = oracle.conv(t, r, data), t.cube, 2 + 2 * t.depthwise, s.CONV
     else:
         k = 2 if kind == "flying pairs" else 1
-        t = Elementwise(c=c, h=h, w=w, registers={s.OFFSET_PEND: 0x77})
+        t = p.Elementwise(c=c, h=h, w=w, registers={s.OFFSET_PEND: 0x77})
         cube = -(-c // (16 * k)) * 16 * k
-        data = random_elementwise(rng, t)
-        r = elementwise_registers(t, memory, data)
+        data = p.random_elementwise(rng, t)
+        r = p.elementwise_registers(t, memory, data)
         r |= {s.BS_OW_CFG: 2 | sum((k - 1) << bit for bit in (2, 5, 8))}
         r |= {s.CUBE_CHANNEL: (c - 1) << 16 | cube - 1, s.WDMA_SIZE_0: cube - 1}
         r |= {s.RDMA_CHANNEL: cube - 1}
@@ -176,9 +170,9 @@ def test_the_writer_walks_with_its_own_sizes(seed):
     ],
 )
 def test_writers_that_never_finish_or_overwrite_themselves(size, pitches, register):
-    t = Elementwise(c=32, h=4, w=6)
+    t = p.Elementwise(c=32, h=4, w=6)
     memory, program = s.Memory(), s.Program()
-    r = elementwise_registers(t, memory, random_elementwise(np.random.default_rng(0), t))
+    r = p.elementwise_registers(t, memory, p.random_elementwise(np.random.default_rng(0), t))
     program.add(r | {s.WDMA_SIZE_1: (size[0] - 1) << 16 | size[1] - 1} | pitches, s.FLYING)
     with pytest.raises(SimulatorFault) as fault:
         s.run(memory, program.place(memory))
@@ -193,17 +187,17 @@ def test_repeated_rows_leave_as_surfaces(times, h):
     int16 and pass.
     """
     w = 5
-    t = Elementwise(c=16, h=h, w=times * w)
+    t = p.Elementwise(c=16, h=h, w=times * w)
     rng = np.random.default_rng(times)
     x = rng.integers(-128, 128, (16, h, w)).astype(np.int8)
     memory, program = s.Memory(), s.Program()
     row = times * w * 16
     kernel = sum((times - 1) << bit for bit in (0, 3, 6, 9))
     rows = (times - 1) * times * w if h > 1 else 0
-    r = elementwise_registers(t, memory, random_elementwise(rng, t)) | {
+    r = p.elementwise_registers(t, memory, p.random_elementwise(rng, t)) | {
         s.DATA_FORMAT: 1 << 26,
         s.RDMA_FEATURE_MODE: 0x7801 | 1 << 15,
-        s.RDMA_SRC_BASE: memory.add("small", to_surfaces(x, h * w)),
+        s.RDMA_SRC_BASE: memory.add("small", p.to_surfaces(x, h * w)),
         s.RDMA_SRC_DMA: 1 << 12 | kernel,
         s.RDMA_WIDTH: w - 1,
         s.RDMA_HEIGHT: h - 1,
@@ -222,7 +216,7 @@ def test_repeated_rows_leave_as_surfaces(times, h):
     }
     program.add(r, s.FLYING)
     shape = 16, times * h, times * w, times * times * h * w
-    found = from_surfaces(paths(memory, program, "target"), *shape)
+    found = p.from_surfaces(paths(memory, program, "target"), *shape)
     np.testing.assert_array_equal(found, x.repeat(times, axis=1).repeat(times, axis=2))
 
 
@@ -233,14 +227,14 @@ def test_notches_lead_anywhere(second, pitch):
     ``pitch`` pixels further, from the first one's start.
     """
     surfaces, h, w, full_w = 3, 3, 4, 7
-    t = Elementwise(c=16 * surfaces, h=h, w=w, second="pixel" if second else "")
-    data = random_elementwise(np.random.default_rng(pitch & 63), t)
+    t = p.Elementwise(c=16 * surfaces, h=h, w=w, second="pixel" if second else "")
+    data = p.random_elementwise(np.random.default_rng(pitch & 63), t)
     memory, program = s.Memory(), s.Program()
     atoms = np.random.default_rng(1).integers(-128, 128, (150, 16)).astype(np.int8)
     start = 20
     place = memory.add("atoms", atoms) + start * 16
     notch = pitch - ((h - 1) * full_w + w)
-    r = elementwise_registers(t, memory, data)
+    r = p.elementwise_registers(t, memory, data)
     if second:
         r |= {s.EW_BASE: place, s.EW_SURF_NOTCH: notch * 16 & 0xFFFFFFFF}
         r |= {s.RDMA_HEIGHT: (full_w - w) << 16 | h - 1, s.EW_SURF_STRIDE: pitch * 16 & 0xFFFFFFFF}
@@ -254,7 +248,7 @@ def test_notches_lead_anywhere(second, pitch):
             first = start + surface * pitch + y * full_w
             read[16 * surface : 16 * surface + 16, y] = atoms[first : first + w].T
     data = dataclasses.replace(data, **{"ew" if second else "x": read})
-    found = from_surfaces(paths(memory, program, "output"), t.c, h, w, h * w)
+    found = p.from_surfaces(paths(memory, program, "output"), t.c, h, w, h * w)
     np.testing.assert_array_equal(found, oracle.elementwise(t, r, data))
 
 
@@ -262,13 +256,13 @@ def test_notches_lead_anywhere(second, pitch):
 def test_the_operands_pitch_is_given_twice(case):
     memory, program = s.Memory(), s.Program()
     if case == "fused":
-        conv = Conv(fused=True, oc=70, gap=2)
+        conv = p.Conv(fused=True, oc=70, gap=2)
         mask = s.CONV
-        r = conv_registers(conv, memory, random_tensors(np.random.default_rng(0), conv))
+        r = p.conv_registers(conv, memory, p.random_tensors(np.random.default_rng(0), conv))
     else:
-        t = Elementwise(c=40, gap=2, second=case)
+        t = p.Elementwise(c=40, gap=2, second=case)
         mask = s.FLYING
-        r = elementwise_registers(t, memory, random_elementwise(np.random.default_rng(0), t))
+        r = p.elementwise_registers(t, memory, p.random_elementwise(np.random.default_rng(0), t))
     program.add(r, mask)
     right = memory.copy()
     s.run(right, program.place(right))

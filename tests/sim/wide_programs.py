@@ -7,16 +7,8 @@ tests, in NumPy, from the plain tensors.
 import numpy as np
 import numpy.typing as npt
 
+from tests.sim import programs as p
 from tests.sim import stream as s
-from tests.sim.programs import (
-    Elementwise,
-    Int8,
-    align,
-    elementwise_registers,
-    padded,
-    random_elementwise,
-    stored_lanes,
-)
 
 LUT_ACCESS_CFG, LUT_ACCESS_DATA, LUT_CFG, LUT_INFO = 0x4100, 0x4104, 0x4108, 0x410C
 LUT_LE_START, LUT_LE_END, LUT_LO_START, LUT_LO_END = 0x4110, 0x4114, 0x4118, 0x411C
@@ -81,7 +73,7 @@ def pool_registers(
     top, left, bottom, right = pads
     source = memory.add(f"input{tag}", surfaces)
     lanes = 8 if fp16 else 16
-    target = memory.add(f"output{tag}", align(c, lanes) // lanes * oh * ow * 16)
+    target = memory.add(f"output{tag}", p.align(c, lanes) // lanes * oh * ow * 16)
     recip = [int(np.float16(65536 / k).view(np.uint16)) if fp16 else 65536 // k for k in kernel]
     strides = (stride[0] - 1) << 20 | (stride[1] - 1) << 16
     wide = pad_value & (1 << 35) - 1
@@ -102,7 +94,7 @@ def pool_registers(
 def half_surfaces(nchw: Half, pixels: int) -> Half:
     """[C, H, W] to NC1HWC2 with 8 channels of fp16 per atom."""
     c, h, w = nchw.shape
-    image = np.zeros((align(c, 8) // 8, pixels, 8), np.float16)
+    image = np.zeros((p.align(c, 8) // 8, pixels, 8), np.float16)
     for channel in range(c):
         image[channel // 8, : h * w, channel % 8] = nchw[channel].reshape(-1)
     return image
@@ -113,10 +105,10 @@ def half_alone(memory: s.Memory, x: Half, channels: int | None = None) -> s.Regi
     the first ``channels`` lanes count.
     """
     lanes, h, w = x.shape
-    real, cube = channels or lanes, align(lanes, 8)
-    t = Elementwise(c=real, h=h, w=w)
-    data = random_elementwise(np.random.default_rng(0), t)
-    return elementwise_registers(t, memory, data, "_unused") | {
+    real, cube = channels or lanes, p.align(lanes, 8)
+    t = p.Elementwise(c=real, h=h, w=w)
+    data = p.random_elementwise(np.random.default_rng(0), t)
+    return p.elementwise_registers(t, memory, data, "_unused") | {
         s.DATA_FORMAT: HALF_FORMAT,
         s.RDMA_SRC_BASE: memory.add("a", half_surfaces(x, h * w)),
         s.DST_BASE_ADDR: memory.add("output", cube * h * w * 2),
@@ -150,7 +142,7 @@ def half_dense_weights(weights: Half) -> Half:
     for o in range(0, weights.shape[0], 16):
         for i in range(0, weights.shape[1], 32):
             group = weights[o : o + 16, i : i + 32]
-            group = padded(group, 1, stored_lanes(group.shape[1], (8, 16, 32)))
+            group = p.padded(group, 1, p.stored_lanes(group.shape[1], (8, 16, 32)))
             parts.append(group.transpose(2, 3, 0, 1).reshape(-1))
     return np.concatenate(parts)
 
@@ -160,12 +152,12 @@ def half_depthwise_weights(weights: Half) -> Half:
     parts = []
     for c in range(0, weights.shape[0], 32):
         group = weights[c : c + 32]
-        group = padded(group, 0, stored_lanes(len(group), (8, 16, 32)))
+        group = p.padded(group, 0, p.stored_lanes(len(group), (8, 16, 32)))
         parts.append(group.transpose(1, 2, 0).reshape(-1))
     return np.concatenate(parts)
 
 
-def pack_pixels(nchw: Int8, stride: int, tail: int = 99) -> Int8:
+def pack_pixels(nchw: p.Int8, stride: int, tail: int = 99) -> p.Int8:
     """[C, H, W] to rows of ``stride`` pixels with C bytes each; ``tail`` behind the last one."""
     c, h, w = nchw.shape
     image = np.full((h, stride, c), tail, np.int8)

@@ -8,18 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tests.sim import programs as p
 from tests.sim import stream as s
-from tests.sim.programs import (
-    Conv,
-    Elementwise,
-    align,
-    conv_registers,
-    elementwise_registers,
-    operand_blocks,
-    random_elementwise,
-    random_tensors,
-    to_surfaces,
-)
 from tests.sim.test_float_oracle import HALF_FORMAT, half_conv
 from tests.sim.wide_programs import half_surfaces
 
@@ -40,7 +30,7 @@ class Maker:
     memory: s.Memory = field(default_factory=s.Memory)
     program: s.Program = field(default_factory=s.Program)
     tasks: int = 0
-    shape: Conv | None = None  # of all convolutions, instead of one by chance
+    shape: p.Conv | None = None  # of all convolutions, instead of one by chance
     size: tuple[int, int] = (5, 4)  # of tasks of the DPU alone
 
     @property
@@ -72,11 +62,13 @@ class Maker:
         """Bits of a number of fp32."""
         return int(np.float32(self.rng.uniform(low, high)).view(np.uint32))
 
-    def conv(self) -> Conv:
+    def conv(self) -> p.Conv:
         """A shape with a rest of channels behind whole groups and whole surfaces."""
         if self.shape is not None:
             return self.shape
-        t = Conv(c=16, oc=70, h=5, w=4, kh=2, kw=3, pad_top=1, oh=4, ow=3, pad=self.pick(0, -7, 4))
+        t = p.Conv(
+            c=16, oc=70, h=5, w=4, kh=2, kw=3, pad_top=1, oh=4, ow=3, pad=self.pick(0, -7, 4)
+        )
         if self.kind.endswith("depthwise"):
             t = replace(t, c=134, depthwise=True)
         if self.kind.endswith("transposed"):
@@ -99,9 +91,9 @@ class Maker:
 
     def neighbour(self) -> s.Registers:
         """A small int8 task of the DPU alone."""
-        t = Elementwise(c=16, h=1, w=2)
+        t = p.Elementwise(c=16, h=1, w=2)
         tag = self.tag()
-        r = elementwise_registers(t, self.memory, random_elementwise(self.rng, t), tag)
+        r = p.elementwise_registers(t, self.memory, p.random_elementwise(self.rng, t), tag)
         return r | {s.DST_BASE_ADDR: self.memory.add(f"room{tag}", 2 * 16 * 2)}
 
 
@@ -145,7 +137,7 @@ def add_stages(m: Maker, r: s.Registers, channels: int, pixels: int, tag: str) -
         sums = m.rng.integers(-99, 99, channels)
         r |= {
             s.BRDMA_CFG: 0xE,
-            s.BS_BASE: m.memory.add(f"bs{tag}", operand_blocks(numbers, sums, factors)),
+            s.BS_BASE: m.memory.add(f"bs{tag}", p.operand_blocks(numbers, sums, factors)),
         }
         r[s.BS_MUL_CFG] |= 1
         if m.is_conv:
@@ -218,7 +210,7 @@ def ew_stage(
             s.EW_BASE: m.memory.add(f"ew{tag}", content),
         }  # fmt: skip
     surface = pixels * 16
-    content = m.rng.integers(-100, 100, align(channels, 32) * pixels).astype(np.int8)
+    content = m.rng.integers(-100, 100, p.align(channels, 32) * pixels).astype(np.int8)
     if m.is_half:
         content = m.rng.normal(size=content.size).astype(np.float16)
     place = m.memory.add(f"ew{tag}", content)
@@ -236,37 +228,39 @@ def ew_stage(
     return found
 
 
-def convolution(m: Maker, t: Conv, tag: str) -> s.Registers:
+def convolution(m: Maker, t: p.Conv, tag: str) -> s.Registers:
     """An int8 task with the MAC array."""
     t = replace(t, truncate=m.pick(0, 0, 3), ow_operand=m.pick(0, 6))
-    r = conv_registers(t, m.memory, random_tensors(m.rng, t), tag)
+    r = p.conv_registers(t, m.memory, p.random_tensors(m.rng, t), tag)
     r[s.DATA_FORMAT] = 0
     r = window(m, t, r, tag)
     return write_gap(m, t, add_stages(m, r, t.real, t.oh * t.ow, tag), t.cube, tag)
 
 
-def window(m: Maker, t: Conv, r: s.Registers, tag: str) -> s.Registers:
+def window(m: Maker, t: p.Conv, r: s.Registers, tag: str) -> s.Registers:
     """Perhaps the input is a window of a larger map."""
     if m.rng.random() < 0.6:
         return r
     width, height = t.w + 2, t.h + 1
     large = m.rng.integers(-128, 128, (t.c_al, height, width)).astype(np.int8)
     return r | {
-        s.FEATURE_DATA_ADDR: m.memory.add(f"large{tag}", to_surfaces(large, height * width)),
+        s.FEATURE_DATA_ADDR: m.memory.add(f"large{tag}", p.to_surfaces(large, height * width)),
         s.CONV_CON1: r[s.CONV_CON1] | GROUP_LINE_OFF,
         s.DMA_CON1: width,
         s.DMA_CON2: height * width - t.w,
     }
 
 
-def write_gap(m: Maker, t: Conv | Elementwise, r: s.Registers, cube: int, tag: str) -> s.Registers:
+def write_gap(
+    m: Maker, t: p.Conv | p.Elementwise, r: s.Registers, cube: int, tag: str
+) -> s.Registers:
     """Perhaps rows of the output have gaps between them."""
-    h, w = (t.oh, t.ow) if isinstance(t, Conv) else (t.h, t.w)
+    h, w = (t.oh, t.ow) if isinstance(t, p.Conv) else (t.h, t.w)
     if m.rng.random() < 0.7:
         return r
     surface = h * (w + 2) * 16
     return r | {
-        s.DST_BASE_ADDR: m.memory.add(f"wide{tag}", align(cube, 32) // 16 * surface),
+        s.DST_BASE_ADDR: m.memory.add(f"wide{tag}", p.align(cube, 32) // 16 * surface),
         s.CUBE_NOTCH: 2 << 16 | 2,
         s.DST_SURF_STRIDE: surface,
         s.SURFACE_ADD: surface * (1 + (r[s.BS_OW_CFG] >> 2 & 7)),
@@ -275,13 +269,13 @@ def write_gap(m: Maker, t: Conv | Elementwise, r: s.Registers, cube: int, tag: s
 
 def alone(m: Maker, tag: str) -> s.Registers:
     """An int8 task of the DPU alone."""
-    t = Elementwise(m.pick(70, 37), *m.size)
-    r = elementwise_registers(t, m.memory, random_elementwise(m.rng, t), tag)
+    t = p.Elementwise(m.pick(70, 37), *m.size)
+    r = p.elementwise_registers(t, m.memory, p.random_elementwise(m.rng, t), tag)
     r[s.DATA_FORMAT] = 0
     # Surfaces in pairs.
-    r[s.DST_BASE_ADDR] = m.memory.add(f"room{tag}", align(t.cube, 32) * t.h * t.w)
+    r[s.DST_BASE_ADDR] = m.memory.add(f"room{tag}", p.align(t.cube, 32) * t.h * t.w)
     r = add_stages(m, r, t.c, t.h * t.w, tag)
-    return write_gap(m, t, operand_gap(m, r, align(t.c, 16) // 16, tag), t.cube, tag)
+    return write_gap(m, t, operand_gap(m, r, p.align(t.c, 16) // 16, tag), t.cube, tag)
 
 
 def operand_gap(m: Maker, r: s.Registers, surfaces: int, tag: str) -> s.Registers:
@@ -307,7 +301,7 @@ def operand_gap(m: Maker, r: s.Registers, surfaces: int, tag: str) -> s.Register
     return r
 
 
-def half_convolution(m: Maker, t: Conv) -> s.Registers:
+def half_convolution(m: Maker, t: p.Conv) -> s.Registers:
     """An fp16 task with the MAC array; its buffers have one name for all tasks."""
     inner = s.Memory(next_address=m.memory.next_address)
     r, *_ = half_conv(t, inner, m.rng, 2)
@@ -316,7 +310,7 @@ def half_convolution(m: Maker, t: Conv) -> s.Registers:
     m.memory.next_address = inner.next_address
     r[s.PAD_CON1] = m.half()
     if m.rng.random() < 0.4:
-        large = m.rng.normal(size=(align(t.c, 8), t.h + 1, t.w + 2)).astype(np.float16)
+        large = m.rng.normal(size=(p.align(t.c, 8), t.h + 1, t.w + 2)).astype(np.float16)
         r |= {
             s.FEATURE_DATA_ADDR: m.memory.add(
                 f"large{tag}", half_surfaces(large, (t.h + 1) * (t.w + 2))
@@ -332,15 +326,15 @@ def half_convolution(m: Maker, t: Conv) -> s.Registers:
 
 def half_alone(m: Maker, tag: str) -> s.Registers:
     """An fp16 task of the DPU alone."""
-    t = Elementwise(m.pick(70, 36), *m.size)
-    cube = align(t.c, 8)
+    t = p.Elementwise(m.pick(70, 36), *m.size)
+    cube = p.align(t.c, 8)
     pixels = t.h * t.w
-    r = elementwise_registers(t, m.memory, random_elementwise(m.rng, t), f"_unused{tag}") | {
+    r = p.elementwise_registers(t, m.memory, p.random_elementwise(m.rng, t), f"_unused{tag}") | {
         s.DATA_FORMAT: HALF_FORMAT,
         s.RDMA_SRC_BASE: m.memory.add(
-            f"a{tag}", m.rng.normal(size=align(cube, 16) * pixels).astype(np.float16)
+            f"a{tag}", m.rng.normal(size=p.align(cube, 16) * pixels).astype(np.float16)
         ),
-        s.DST_BASE_ADDR: m.memory.add(f"output{tag}", align(cube, 16) * pixels * 2),
+        s.DST_BASE_ADDR: m.memory.add(f"output{tag}", p.align(cube, 16) * pixels * 2),
         s.CUBE_CHANNEL: (t.c - 1) << 16 | cube - 1,
         s.WDMA_SIZE_0: cube - 1,
         s.RDMA_CHANNEL: cube - 1,
