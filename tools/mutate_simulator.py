@@ -33,6 +33,13 @@ COPIED = (
 )
 # Compares the mutations with the source, so that it would notice each of them by its text.
 NOT_RUN = "tests/sim/test_mutations.py"
+# An editable installation would be found before PYTHONPATH: its simulator is whole.
+OWN_PYTEST = """
+import sys
+sys.meta_path = [f for f in sys.meta_path if not type(f).__module__.startswith("_editable")]
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
+"""
 
 
 @dataclass(frozen=True)
@@ -151,7 +158,7 @@ def build(tree: Path, jobs: int) -> None:
 def first_failure(tree: Path, mutation: Mutation) -> str:
     """Return the first test that fails, or ""."""
     run = subprocess.run(  # a failing run is what is wanted
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider",
+        [sys.executable, "-c", OWN_PYTEST, "-x", "-q", "-p", "no:cacheprovider",
          f"--ignore={NOT_RUN}", mutation.tests],
         cwd=tree, check=False, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(tree)},
