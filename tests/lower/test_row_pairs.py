@@ -16,6 +16,7 @@ from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import pad
 from rk3588_conformance.random_layers import Numbers
 from tests.loops import for_each
 from tests.lower import fusion_graphs
@@ -45,11 +46,7 @@ def layer(
     x = b.input("x", (*shape[:3], 24), dtype, f.SAME)
     x = conv(b, rng, x, shape[3], Window(), Numbers(output=f.SAME), name="before")
     if pads is not None:
-        (n, h, w, c), (top, bottom, left, right) = shape, pads
-        padded = b.tensor("padded", (n, h + top + bottom, w + left + right, c), dtype, f.SAME)
-        amounts = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
-        b.operator("PAD", (x, b.constant("amounts", amounts)), (padded,), None)
-        x = padded
+        x = pad(b, x, ((0, 0), pads[:2], pads[2:], (0, 0)), name="padded")
     return b.build(conv(b, rng, x, kernels, window, Numbers(output=f.SAME, **numbers)))
 
 
@@ -115,10 +112,7 @@ def test_before_a_stride_of_two(kernels: int, dtype: DType) -> None:
             b, rng, b.input("x", (1, height, 28, 40), dtype, f.SAME), channels, Window(), numbers
         )
         y = f.silu(b, conv(b, rng, x, kernels, SQUARE, numbers, name="first"))
-        spec = b.spec(y)
-        padded = b.tensor("padded", (1, height + 2, 30, kernels), dtype, spec.quantization)
-        amounts = np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)
-        b.operator("PAD", (y, b.constant("amounts", amounts)), (padded,), None)
+        padded = pad(b, y, ((0, 0), (1, 1), (1, 1), (0, 0)), name="padded")
         second = Window(3, 3, 2, 2, padding=Padding.VALID)
         b.output(conv(b, rng, padded, 21, second, numbers, name="second"))
         exact, result = is_exact(b.build(), seed)

@@ -17,6 +17,7 @@ from delegate.partition.workload import workload_of
 from rk3588_conformance.builder import ModelBuilder
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.builder.moves import pad
 from rk3588_conformance.random_layers import Numbers
 from tests.lower.reference import differences, whole_graph
 
@@ -58,12 +59,7 @@ def two_convolutions(
         b.operator("MUL", (y, gate), (product,), MulOptions())
         y = product
     if pads is not None:
-        (top, bottom), (left, right) = pads
-        n, h, w, c = b.spec(y).shape
-        padded = b.tensor("padded", (n, h + top + bottom, w + left + right, c), dtype, SAME)
-        amounts = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
-        b.operator("PAD", (y, b.constant("amounts", amounts)), (padded,), None)
-        y = padded
+        y = pad(b, y, ((0, 0), *pads, (0, 0)), name="padded")
     return b.build(conv(b, rng, y, kernels[1], second, numbers, name="second"))
 
 

@@ -19,6 +19,7 @@ from delegate.options import Options
 from delegate.partition.rules import RULES as PARTITION_RULES
 from delegate.partition.workload import workload_of
 from rk3588_conformance.builder import Arithmetic, ModelBuilder, fully_connected_model, layers
+from tests.partition.rule_graphs import padding
 from tools.generate.operators import common_rules, page, sentence_of
 
 TESTS = Path(__file__).parents[1]
@@ -71,23 +72,8 @@ def test_rows_that_the_first_kernel_leaves_out_are_computed() -> None:
     assert compile_model(later, Options()).rejections == ()
 
 
-def padded() -> Graph:
-    """PAD, read by a convolution."""
-    b = ModelBuilder()
-    x = b.input("x", (1, 5, 6, 4), DType.INT8, SCALING)
-    amounts = np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)
-    y = b.tensor("y", (1, 7, 8, 4), DType.INT8, SCALING)
-    b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), None)
-    b.output(
-        layers.conv(
-            b, np.random.default_rng(0), y, 4, layers.Window(3, 3, padding=layers.Padding.VALID)
-        )
-    )
-    return read_graph(b.build())
-
-
 def test_results_are_read() -> None:
-    graph = padded()
+    graph = padding()
     with pytest.raises(LoweringError) as caught:
         workload_of(graph, Partition((0, 1), graph.inputs, ()))
     assert caught.value.rule == "result_used"
@@ -105,7 +91,7 @@ def test_what_the_compiler_does_not_foresee_costs_nodes(monkeypatch, error, rule
         raise error
 
     monkeypatch.setattr(delegate.compile.compiler, "build_program", fails)
-    result = compile_model(padded(), Options(numerics="exact"))
+    result = compile_model(padding(), Options(numerics="exact"))
     assert not result.partitions
     assert rule in {rejection.rule for rejection in result.rejections}
     assert dataclasses.asdict(result.rejections[0])["detail"]
