@@ -6,27 +6,23 @@ from delegate.model.graph import DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
-from delegate.ops.shared.reductions import ReducerOptions
-from rk3588_conformance.builder import options
+from rk3588_conformance.builder import functions, moves, pooling
 from rk3588_conformance.builder.model_builder import ModelBuilder
+
+
+def float_dense(builder: ModelBuilder, x: int, outputs: int) -> int:
+    inputs = builder.spec(x).shape[-1]
+    values = np.random.default_rng(3).normal(size=(outputs, inputs)).astype(np.float32)
+    operands = (x, builder.constant("weights", values), -1)
+    table = FullyConnectedOptions()
+    return builder.result("FULLY_CONNECTED", operands, "dense", (1, outputs), options=table)
 
 
 def float_classifier(classes: int = 4) -> bytes:
     """Pictures of 5x7 in grey to ``classes`` scores, all in float32: nothing for the NPU."""
     builder = ModelBuilder("float")
     x = builder.input("image", (1, 5, 7, 1), DType.FLOAT32)
-    flat = builder.tensor("flat", (1, 35), DType.FLOAT32)
-    shape = builder.constant("shape", np.array([1, 35], np.int32))
-    builder.operator("RESHAPE", [x, shape], [flat], options.reshape([1, 35]))
-    weights = np.random.default_rng(3).normal(size=(classes, 35)).astype(np.float32)
-    scores = builder.tensor("scores", (1, classes), DType.FLOAT32)
-    builder.operator(
-        "FULLY_CONNECTED",
-        [flat, builder.constant("weights", weights), -1],
-        [scores],
-        FullyConnectedOptions(),
-    )
-    return builder.build(scores)
+    return builder.build(float_dense(builder, moves.reshape(builder, x, (1, 35)), classes))
 
 
 def dynamic_image_model() -> bytes:
@@ -47,30 +43,21 @@ def dynamic_image_model() -> bytes:
 
 def sum_and_float_layer() -> bytes:
     """An addition for the NPU, and behind it sums of floats, which kernels make in any order."""
-    quantization = Quantization((0.05,), (3,))
     builder = ModelBuilder("sum_and_float_layer")
-    x = builder.input("x", (1, 256), DType.INT8, quantization)
-    y = builder.tensor("y", (1, 256), DType.INT8, quantization)
-    builder.operator("ADD", [x, x], [y], AddOptions())
+    x = builder.input("x", (1, 256), DType.INT8, Quantization((0.05,), (3,)))
+    y = builder.result("ADD", (x, x), "y", options=AddOptions())
     wide = builder.tensor("wide", (1, 256), DType.FLOAT32)
     builder.operator("DEQUANTIZE", [y], [wide])
-    weights = np.random.default_rng(3).normal(size=(40, 256)).astype(np.float32)
-    z = builder.tensor("z", (1, 40), DType.FLOAT32)
-    inputs = [wide, builder.constant("weights", weights), -1]
-    builder.operator("FULLY_CONNECTED", inputs, [z], FullyConnectedOptions())
-    return builder.build(z)
+    return builder.build(float_dense(builder, wide, 40))
 
 
 def two_input_model() -> bytes:
     """An addition of two inputs: no classifier."""
-    quantization = Quantization((0.5,), (3,))
     builder = ModelBuilder("two inputs")
-    shape = (1, 3, 5, 4)
-    a = builder.input("a", shape, DType.INT8, quantization)
-    b = builder.input("b", shape, DType.INT8, quantization)
-    y = builder.tensor("sum", shape, DType.INT8, Quantization((1.0,), (0,)))
-    builder.operator("ADD", [a, b], [y], AddOptions())
-    return builder.build(y)
+    inputs = [builder.input(n, (1, 3, 5, 4), DType.INT8, Quantization((0.5,), (3,))) for n in "ab"]
+    return builder.build(
+        functions.function(builder, "ADD", inputs, Quantization((1.0,), (0,)), AddOptions())
+    )
 
 
 def constant_detector(*, channels_first: bool = False, classes: int = 3) -> bytes:
@@ -78,31 +65,22 @@ def constant_detector(*, channels_first: bool = False, classes: int = 3) -> byte
     comes from the bias of a fully connected layer. With 4 classes it may be one of key points.
     """
     size, cells = 64, 8 * 8 + 4 * 4 + 2 * 2
+    rows, scale = 4 + classes, Quantization((1 / 255,), (0,))
     builder = ModelBuilder("constant detector")
     form = (1, 3, size, size) if channels_first else (1, size, size, 3)
-    x = builder.input("image", form, DType.UINT8, Quantization((1 / 255,), (0,)))
-    pool = builder.tensor("mean", (1, 3), DType.UINT8, Quantization((1 / 255,), (0,)))
-    axes = builder.constant("axes", np.array([2, 3] if channels_first else [1, 2], np.int32))
-    builder.operator("MEAN", [x, axes], [pool], ReducerOptions(keep_dims=False), version=2)
-    scale = 1 / 255
-    weights = builder.constant(
-        "weights",
-        np.full(((4 + classes) * cells, 3), 128, np.uint8),
-        Quantization((scale,), (128,)),
-    )
-    answer = np.zeros((4 + classes, cells))
+    x = builder.input("image", form, DType.UINT8, scale)
+    axes = (2, 3) if channels_first else (1, 2)
+    mean = pooling.reduced(builder, "MEAN", x, scale, keep_dims=False, axes=axes)
+    values = np.full((rows * cells, 3), 128, np.uint8)
+    weights = builder.constant("weights", values, Quantization((1 / 255,), (128,)))
+    answer = np.zeros((rows, cells))
     answer[:4, 0] = [0.5, 0.25, 0.5, 0.25]
     answer[4 + 1, 0] = 0.75
-    bias = builder.constant(
-        "bias",
-        np.rint(answer.reshape(-1) / (scale * scale)).astype(np.int32),
-        Quantization((scale * scale,), (0,)),
+    numbers = np.rint(answer.reshape(-1) * 255 * 255).astype(np.int32)
+    bias = builder.constant("bias", numbers, Quantization((1 / 255 / 255,), (0,)))
+    table = FullyConnectedOptions()
+    flat = builder.result(
+        "FULLY_CONNECTED", (mean, weights, bias), "flat", (1, rows * cells), options=table
     )
-    flat = builder.tensor(
-        "flat", (1, (4 + classes) * cells), DType.UINT8, Quantization((scale,), (0,))
-    )
-    builder.operator("FULLY_CONNECTED", [pool, weights, bias], [flat], FullyConnectedOptions())
-    y = builder.tensor("boxes", (1, 4 + classes, cells), DType.UINT8, Quantization((scale,), (0,)))
-    shape = builder.constant("shape", np.array([1, 4 + classes, cells], np.int32))
-    builder.operator("RESHAPE", [flat, shape], [y], options.reshape((1, 4 + classes, cells)))
+    y = moves.reshape(builder, flat, (1, rows, cells), "boxes")
     return builder.build(y)

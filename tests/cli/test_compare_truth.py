@@ -9,26 +9,18 @@ from delegate.host.delegated import ReferenceModel
 from delegate.host.samples import random_sample
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
-from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.shared.functions import table_rows
 from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.cli.conftest import Run
+from tests.ops.half_models import conv_model
 from tests.shared_folder import SHARED
 
 
 def in_half() -> bytes:
-    rng = np.random.default_rng(2)
-    builder = ModelBuilder("half")
-    x = builder.input("x", (1, 5, 6, 8), DType.FLOAT32)
-    given = builder.constant("half", rng.normal(size=(24, 1, 1, 8)).astype(np.float16))
-    weights = builder.tensor("weights", (24, 1, 1, 8), DType.FLOAT32)
-    builder.operator("DEQUANTIZE", (given,), (weights,))
-    bias = builder.constant("bias", np.zeros(24, np.float32))
-    y = builder.tensor("y", (1, 5, 6, 24), DType.FLOAT32)
-    builder.operator("CONV_2D", (x, weights, bias), (y,), ConvOptions())
-    return builder.build(y)
+    weights = np.random.default_rng(2).normal(size=(24, 1, 1, 8)).astype(np.float16)
+    return conv_model(weights, shape=(1, 5, 6, 8))
 
 
 def one_layer() -> bytes:

@@ -3,6 +3,7 @@
 import struct
 import time
 import tracemalloc
+from collections.abc import Callable
 
 import flatbuffers
 import numpy as np
@@ -25,37 +26,29 @@ def expect(b: ModelBuilder, message: str) -> None:
         read_model(b.build())
 
 
-def test_indices_out_of_range() -> None:
-    b = builder_with_tensor()
-    b.operator("ADD", (0, 1), (0,))
-    expect(b, "subgraph 0 operator 0: refers to tensor 1; the subgraph has 1")
-    b = builder_with_tensor()
-    b.operator("ADD", (0, -2), (0,))
-    expect(b, "refers to tensor -2")
-    b = builder_with_tensor()
-    b.output(-1)
-    expect(b, "subgraph 0: refers to tensor -1")
-    b = builder_with_tensor()
-    b.signature("s", {"a": 9}, {})
-    expect(b, "argument 0: refers to tensor 9")
-    b = builder_with_tensor()
-    b.signature("s", {}, {}, subgraph=3)
-    expect(b, "signature 0: refers to subgraph 3")
+Add = Callable[[ModelBuilder], object]
+ODD: list[tuple[Add, str]] = [
+    (lambda b: b.operator("ADD", (0, 1), (0,)),
+     "subgraph 0 operator 0: refers to tensor 1; the subgraph has 1"),
+    (lambda b: b.operator("ADD", (0, -2), (0,)), "refers to tensor -2"),
+    (lambda b: b.output(-1), "subgraph 0: refers to tensor -1"),
+    (lambda b: b.signature("s", {"a": 9}, {}), "argument 0: refers to tensor 9"),
+    (lambda b: b.signature("s", {}, {}, subgraph=3), "signature 0: refers to subgraph 3"),
+    (lambda b: b.constant("c", np.zeros(5, np.int8), shape=(2, 3)),
+     r"constant of shape \[2, 3\] and type INT8 takes 6 bytes, its buffer holds 5"),
+    (lambda b: b.constant("c", np.zeros(6, np.int8), shape=(-2, -3)), "its buffer holds 6"),
+    (lambda b: b.constant("c", np.zeros(1, np.int8), shape=(1,) * 33), "rank 33; the limit is 32"),
+    (lambda b: b.constant("c", np.zeros(1, np.int8), shape=(2**31 - 1,) * 32),
+     "its buffer holds 1"),
+    (lambda b: b.operator(32, (0,), (0,)), "operator code 0: a custom operator without a name"),
+]  # fmt: skip
 
 
-def test_constant_of_the_wrong_size() -> None:
-    b = ModelBuilder()
-    b.constant("c", np.zeros(5, np.int8), shape=(2, 3))
-    expect(b, r"constant of shape \[2, 3\] and type INT8 takes 6 bytes, its buffer holds 5")
-    b = ModelBuilder()
-    b.constant("c", np.zeros(6, np.int8), shape=(-2, -3))
-    expect(b, "its buffer holds 6")
-    b = ModelBuilder()
-    b.constant("c", np.zeros(1, np.int8), shape=(1,) * 33)
-    expect(b, "rank 33; the limit is 32")
-    b = ModelBuilder()
-    b.constant("c", np.zeros(1, np.int8), shape=(2**31 - 1,) * 32)
-    expect(b, "its buffer holds 1")
+@pytest.mark.parametrize(("add", "message"), ODD)
+def test_what_is_inconsistent_is_named(add: Add, message: str) -> None:
+    b = builder_with_tensor()
+    add(b)
+    expect(b, message)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +79,6 @@ def test_name_that_is_not_utf8() -> None:
     content = b.build().replace(b"plain-name", b"plain\xff\xfename"[:10])
     with pytest.raises(ModelError, match="tensor 0: text in field 3 is not UTF-8"):
         read_graph(content)
-
-
-def test_custom_operator_without_a_name_and_negative_code() -> None:
-    b = builder_with_tensor()
-    b.operator(32, (0,), (0,))
-    expect(b, "operator code 0: a custom operator without a name")
 
 
 def test_other_schema_version() -> None:

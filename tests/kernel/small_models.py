@@ -32,64 +32,58 @@ from tests.models.blocks import conv_conv_add_model
 DIGITS = Path(__file__).parents[2] / "models/digits/digits_int8.tflite"
 
 
+SAME = Quantization((0.05,), (3,))
+
+
 def _rng() -> np.random.Generator:
     return np.random.default_rng(3)
 
 
+def _begun(name: str, height: int = 5, width: int = 7) -> tuple[ModelBuilder, int]:
+    builder = ModelBuilder(name)
+    return builder, builder.input("x", (1, height, width, 32), DType.INT8, SAME)
+
+
+def _points(builder: ModelBuilder, x: int, channels: int, name: str) -> int:
+    """A 1 x 1 convolution."""
+    point = Window(kh=1, kw=1, sh=1, sw=1)
+    return conv(builder, _rng(), x, channels, point, Numbers(output=SAME), name=name)
+
+
 def joined_model() -> bytes:
     """A result that lies beside the input, in its memory."""
-    builder = ModelBuilder("joined")
-    quantization = Quantization((0.05,), (3,))
-    x = builder.input("x", (1, 5, 7, 32), DType.INT8, quantization)
-    numbers = Numbers(output=quantization)
-    point = Window(kh=1, kw=1, sh=1, sw=1)
-    first = conv(builder, _rng(), x, 24, point, numbers, name="first")
-    whole = concatenation(builder, (x, first), 3)
-    return builder.build(conv(builder, _rng(), whole, 9, point, numbers, name="second"))
+    builder, x = _begun("joined")
+    whole = concatenation(builder, (x, _points(builder, x, 24, "first")), 3)
+    return builder.build(_points(builder, whole, 9, "second"))
 
 
 def pooled_model() -> bytes:
     """Maxima behind a convolution, and one before the next: the vendor's driver takes the PPU."""
-    builder = ModelBuilder("pooled")
-    quantization = Quantization((0.05,), (3,))
-    x = builder.input("x", (1, 9, 21, 32), DType.INT8, quantization)
-    numbers = Numbers(output=quantization)
-    point = Window(kh=1, kw=1, sh=1, sw=1)
-    first = conv(builder, _rng(), x, 24, point, numbers, name="first")
+    builder, x = _begun("pooled", 9, 21)
+    first = _points(builder, x, 24, "first")
     maxima = pool(builder, "MAX_POOL_2D", first, 5, 5, 1, 1, Padding.SAME)
-    second = conv(builder, _rng(), maxima, 9, point, numbers, name="second")
+    second = _points(builder, maxima, 9, "second")
     return builder.build(pool(builder, "MAX_POOL_2D", second, 2, 2, 2, 2, Padding.VALID))
 
 
 def parts_model() -> bytes:
     """A result of two parts: the first one's last group has lanes that the second one fills."""
-    builder = ModelBuilder("parts")
-    quantization = Quantization((0.05,), (3,))
-    x = builder.input("x", (1, 5, 7, 32), DType.INT8, quantization)
-    numbers = Numbers(output=quantization)
-    point = Window(kh=1, kw=1, sh=1, sw=1)
-    parts = [
-        conv(builder, _rng(), x, channels, point, numbers, name=f"part of {channels}")
-        for channels in (16, 8)
-    ]
+    builder, x = _begun("parts")
+    parts = [_points(builder, x, channels, f"part of {channels}") for channels in (16, 8)]
     return builder.build(concatenation(builder, parts, 3))
 
 
 def functions_model() -> bytes:
     """SiLU behind a convolution, a sum behind SiLU, LEAKY_RELU: tables, or joined by default."""
-    builder = ModelBuilder("functions")
-    quantization, unit = Quantization((0.05,), (3,)), Quantization((1 / 256,), (-128,))
-    x = builder.input("x", (1, 5, 7, 32), DType.INT8, quantization)
-    numbers = Numbers(output=quantization)
-    point = Window(kh=1, kw=1, sh=1, sw=1)
-    y = conv(builder, _rng(), x, 32, point, numbers, name="first")
-    gate = function(builder, "LOGISTIC", (y,), unit)
-    silu = function(builder, "MUL", (y, gate), quantization, MulOptions())
+    builder, x = _begun("functions")
+    y = _points(builder, x, 32, "first")
+    gate = function(builder, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
+    silu = function(builder, "MUL", (y, gate), SAME, MulOptions())
     total = function(builder, "ADD", (silu, x), Quantization((0.08,), (-2,)), AddOptions())
-    z = conv(builder, _rng(), total, 9, point, numbers, name="second")
+    z = _points(builder, total, 9, "second")
     leaky = options.of(LeakyReluOptions(alpha=0.1))
-    builder.output(function(builder, "LEAKY_RELU", (z,), Quantization((0.04,), (-70,)), leaky))
-    return builder.build()
+    result = Quantization((0.04,), (-70,))
+    return builder.build(function(builder, "LEAKY_RELU", (z,), result, leaky))
 
 
 def product_model() -> bytes:
