@@ -68,6 +68,15 @@ def assert_equal(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(a, b)
 
 
+def check(ours: Any, theirs: Any, *values: np.ndarray) -> list[np.ndarray]:
+    """Both allocated, for the same inputs; returns the results, which are equal."""
+    for made in (ours, theirs):
+        made.allocate_tensors()
+    expected = run(theirs, *values)
+    assert_equal(run(ours, *values), expected)
+    return expected
+
+
 def conv_model(*, signature: bool = False) -> bytes:
     rng = np.random.default_rng(21)
     builder = ModelBuilder("conv")
@@ -87,8 +96,7 @@ def test_resize_before_and_after_allocating():
         x = image(rng, batch, 6, 5, 4)
         for made in (ours, theirs):
             made.resize_tensor_input(made.get_input_details()[0]["index"], x.shape)
-            made.allocate_tensors()
-        assert_equal(run(ours, x), run(theirs, x))
+        check(ours, theirs, x)
 
 
 def test_signature_runner_with_batches():
@@ -149,21 +157,18 @@ def test_a_result_of_a_compiled_model_that_nobody_reads():
         builder.output(layers.conv(builder, rng, x, channels, layers.Window(3, 3)))
     both = compiled(builder.build())
     values = image(rng, 1, 6, 5, 4)
-    results = []
-    for content in (both, outputs_of_first_program(both, most=1)):
-        made = interpreter(content)
+    two, one = (interpreter(c) for c in (both, outputs_of_first_program(both, most=1)))
+    for made in (two, one):
         made.allocate_tensors()
-        results.append(run(made, values))
-    np.testing.assert_array_equal(results[1][0], results[0][0])
+    np.testing.assert_array_equal(run(one, values)[0], run(two, values)[0])
 
 
 @as_it_is_and_compiled
 def test_dynamic_shapes_inside_the_graph(prepared: Prepared):
     rng = np.random.default_rng(5)
     ours, theirs = interpreter(prepared(dynamic_model())), reference(dynamic_model())
-    for made in (ours, theirs):
-        made.allocate_tensors()
-    for h, w in ((4, 6), (12, 2), (4, 6)):
+    check(ours, theirs, image(rng, 1, 24, 1, 4), np.array([1, 4, 6, 4], np.int32))
+    for h, w in ((12, 2), (4, 6)):
         values = (image(rng, 1, 24, 1, 4), np.array([1, h, w, 4], np.int32))
         assert_equal(run(ours, *values), run(theirs, *values))
 
@@ -208,13 +213,9 @@ def loop_model() -> bytes:
 @as_it_is_and_compiled
 def test_control_flow(prepared: Prepared):
     rng = np.random.default_rng(6)
-    ours, theirs = interpreter(prepared(loop_model())), reference(loop_model())
     values = (np.array([0], np.int32), image(rng, 1, 5, 4, 6))
-    for made in (ours, theirs):
-        made.allocate_tensors()
-    expected = run(theirs, *values)
-    assert expected[0] == 3
-    assert_equal(run(ours, *values), expected)
+    found = check(interpreter(prepared(loop_model())), reference(loop_model()), *values)
+    assert found[0] == 3
 
 
 @as_it_is_and_compiled
@@ -235,10 +236,7 @@ def test_several_interpreters_share_a_delegate(prepared: Prepared):
 def test_all_tensors_preserved(prepared: Prepared):
     x = image(np.random.default_rng(8), 1, 7, 5, 3)
     made = interpreter(prepared(rich_model()), experimental_preserve_all_tensors=True)
-    plain = interpreter(prepared(rich_model()))
-    for item in (made, plain):
-        item.allocate_tensors()
-    assert_equal(run(made, x), run(plain, x))
+    check(made, interpreter(prepared(rich_model())), x)
 
 
 @as_it_is_and_compiled
@@ -248,10 +246,7 @@ def test_every_choice_of_kernels(prepared: Prepared, resolver: str):
     x = image(np.random.default_rng(9), 1, 7, 5, 3)
     kind = getattr(RUNTIME.module.OpResolverType, resolver)
     made = interpreter(prepared(rich_model()), experimental_op_resolver_type=kind)
-    theirs = reference(rich_model())
-    for item in (made, theirs):
-        item.allocate_tensors()
-    assert_equal(run(made, x), run(theirs, x))
+    check(made, reference(rich_model()), x)
 
 
 def test_xnnpack_before_the_delegate():
@@ -263,10 +258,7 @@ def test_xnnpack_before_the_delegate():
         made = interpreter(rich_model(), **first)
     except TypeError:
         pytest.skip(f"{RUNTIME.name} {RUNTIME.version} applies no delegate before ours")
-    theirs = interpreter(rich_model(), experimental_delegates=[], **first)
-    for item in (made, theirs):
-        item.allocate_tensors()
-    assert_equal(run(made, x), run(theirs, x))
+    check(made, interpreter(rich_model(), experimental_delegates=[], **first), x)
 
 
 @as_it_is_and_compiled
@@ -296,9 +288,7 @@ def test_copied_delegate(prepared: Prepared):
     later, alone = (
         interpreter(rich_model(), experimental_delegates=given) for given in ([twin], [])
     )
-    for each in (later, alone):
-        each.allocate_tensors()
-    assert_equal(run(later, x), run(alone, x))
+    check(later, alone, x)
     del twin, later
     gc.collect()
     assert_equal(run(made, x), expected)

@@ -29,6 +29,7 @@ from tests.shared_folder import DIGITS
 
 INT8 = 9
 FLOAT32 = 1
+SIMULATOR = b"device=simulator\nlog_level=error"
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,28 @@ class Loaded:
         return invocation
 
 
-@pytest.fixture
-def loaded() -> Iterator[Loaded]:
-    program, *shapes = compiled_digits()
-    dispatch = Dispatch(Runtime(opaque=b"device=simulator\nlog_level=error"))
+def with_device(runtime: Runtime) -> tuple[Dispatch, int]:
+    dispatch = Dispatch(runtime)
     assert dispatch.initialize() == OK
     status, device = dispatch.create_device()
     assert status == OK
     assert device
+    return dispatch, device
+
+
+@pytest.fixture
+def loaded() -> Iterator[Loaded]:
+    program, *shapes = compiled_digits()
+    dispatch, device = with_device(Runtime(opaque=SIMULATOR))
     yield Loaded(program, (shapes[0], shapes[1]), dispatch, device)
     assert dispatch.status("device_destroy", POINTER(device)) == OK
+
+
+@pytest.fixture
+def invocation(loaded: Loaded) -> Iterator[int]:
+    created = loaded.invocation()
+    yield created
+    assert loaded.dispatch.status("invocation_destroy", POINTER(created)) == OK
 
 
 def test_it_names_the_version_that_litert_2_3_compares_with() -> None:
@@ -102,8 +115,8 @@ def test_other_versions_of_the_interface_are_refused(loaded: Loaded) -> None:
     assert check(0, 2) == standin.UNSUPPORTED_RUNTIME
 
 
-def test_a_program_gives_what_it_gives_elsewhere(loaded: Loaded) -> None:
-    dispatch, invocation = loaded.dispatch, loaded.invocation()
+def test_a_program_gives_what_it_gives_elsewhere(loaded: Loaded, invocation: int) -> None:
+    dispatch = loaded.dispatch
     executable = Executable(loaded.program, "simulator")
     (_, _, shape, kind) = executable.inputs[0]
     picture = np.random.default_rng(3).integers(-128, 127, shape).astype(kind)
@@ -119,26 +132,20 @@ def test_a_program_gives_what_it_gives_elsewhere(loaded: Loaded) -> None:
         assert dispatch.runtime.buffers[1].tobytes() == expected.tobytes()
         dispatch.runtime.buffers[1][:] = 0
     assert not dispatch.runtime.locked
-    assert dispatch.status("invocation_destroy", POINTER(invocation)) == OK
 
 
 def test_a_tensor_without_a_buffer_is_an_error(
-    loaded: Loaded, capfd: pytest.CaptureFixture[str]
+    loaded: Loaded, invocation: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    invocation = loaded.invocation()
     assert loaded.dispatch.status("invoke", POINTER(invocation)) == standin.INVALID
     assert "no buffer attached" in capfd.readouterr().err
     assert not loaded.dispatch.runtime.locked
-    loaded.dispatch.status("invocation_destroy", POINTER(invocation))
 
 
 def test_a_device_may_be_destroyed_before_what_runs_on_it() -> None:
     """In which order LiteRT takes a model down is its own affair."""
     program, shape, _ = compiled_digits()
-    dispatch = Dispatch(Runtime(opaque=b"device=simulator\nlog_level=error"))
-    assert dispatch.initialize() == OK
-    _, device = dispatch.create_device()
-    assert device
+    dispatch, device = with_device(Runtime(opaque=SIMULATOR))
     _, invocation = dispatch.create_invocation(device, program, 1, 1)
     assert invocation
     handle = dispatch.register(device, np.zeros(int(np.prod(shape)), np.int8))
@@ -154,8 +161,7 @@ def test_a_device_may_be_destroyed_before_what_runs_on_it() -> None:
     assert dispatch.status("device_destroy", POINTER(another)) == OK
 
 
-def test_detached_buffers_are_used_no_more(loaded: Loaded) -> None:
-    invocation = loaded.invocation()
+def test_detached_buffers_are_used_no_more(loaded: Loaded, invocation: int) -> None:
     content = np.zeros(int(np.prod(loaded.shapes[0])), np.int8)
     handle = loaded.dispatch.register(loaded.device, content)
     assert loaded.dispatch.attach("input", invocation, 0, handle) == OK
@@ -166,14 +172,12 @@ def test_detached_buffers_are_used_no_more(loaded: Loaded) -> None:
     assert loaded.dispatch.status("unregister_buffer", *unregister) == OK
     assert loaded.dispatch.status("unregister_buffer", *unregister) == standin.NOT_FOUND
     assert loaded.dispatch.attach("input", invocation, 0, handle) == standin.NOT_FOUND
-    loaded.dispatch.status("invocation_destroy", POINTER(invocation))
 
 
 def test_buffers_of_other_sizes_or_that_begin_elsewhere_are_refused(
-    loaded: Loaded, capfd: pytest.CaptureFixture[str]
+    loaded: Loaded, invocation: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Also larger ones: those of a model that was resized, whose second image would be nobody's."""
-    invocation = loaded.invocation()
     right = np.zeros(int(np.prod(loaded.shapes[0])), np.int8)
     runtime = loaded.dispatch.runtime
     for size in (3, 2 * right.size):
@@ -187,19 +191,16 @@ def test_buffers_of_other_sizes_or_that_begin_elsewhere_are_refused(
     assert loaded.dispatch.attach("input", invocation, 0, small) == standin.INVALID
     runtime.offset = 16
     assert loaded.dispatch.attach("input", invocation, 0, padded) == standin.UNSUPPORTED
-    loaded.dispatch.status("invocation_destroy", POINTER(invocation))
 
 
 def test_other_types_and_shapes_than_the_compiled_ones_are_refused(
-    loaded: Loaded, capfd: pytest.CaptureFixture[str]
+    loaded: Loaded, invocation: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    invocation, (shape, _) = loaded.invocation(), loaded.shapes
-    require = loaded.dispatch.require
+    shape, require = loaded.shapes[0], loaded.dispatch.require
     assert require("input", invocation, 0, FLOAT32, shape) == standin.INVALID
     assert require("input", invocation, 0, INT8, (2, *shape[1:])) == standin.INVALID
     assert require("input", invocation, 1, INT8, shape) == standin.INVALID
     assert "was compiled as int8 [1," in capfd.readouterr().err
-    loaded.dispatch.status("invocation_destroy", POINTER(invocation))
 
 
 def test_an_input_that_the_program_does_not_read_needs_no_buffer(loaded: Loaded) -> None:
@@ -237,11 +238,7 @@ def test_options_come_from_the_folder_unless_the_model_brings_its_own(
     file.write_text("# of this folder\n\n device = null \nlog_level=error\n")
     program, *_ = compiled_digits()
     for opaque, name in ((None, "null"), (b"device=simulator\nlog_level=info", "simulator")):
-        dispatch = Dispatch(Runtime(folder=str(tmp_path), opaque=opaque))
-        assert dispatch.initialize() == OK
-        status, device = dispatch.create_device()
-        assert status == OK
-        assert device
+        dispatch, device = with_device(Runtime(folder=str(tmp_path), opaque=opaque))
         status, invocation = dispatch.create_invocation(device, program, 1, 1)
         assert status == OK
         said = capfd.readouterr().err
