@@ -39,6 +39,18 @@ def load(runtime) -> Callable[..., Any]:
     )
 
 
+@pytest.fixture
+def delegated(runtime, load, compiler) -> Callable[..., Any]:
+    """An allocated interpreter with the library, whose compiler is the stand-in."""
+
+    def make(model: bytes, **options: str) -> Any:
+        made = runtime.Interpreter(model_content=model, experimental_delegates=[load(**options)])
+        made.allocate_tensors()
+        return made
+
+    return make
+
+
 def program_for(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
     """A program that binds the tensors and does nothing."""
 

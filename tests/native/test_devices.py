@@ -82,6 +82,13 @@ def test_without_sysfs_a_node_that_may_not_be_opened_may_be_an_npu(tmp_path):
     assert states(tmp_path) == [("accel0", "", "denied")]
 
 
+def add_board(root: Path, compatible: str) -> Path:
+    path = root / "proc/device-tree/compatible"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(compatible)
+    return path
+
+
 def add_core(root: Path, name: str, modalias: str) -> None:
     folder = root / "sys/bus/platform/devices" / name
     folder.mkdir(parents=True)
@@ -130,8 +137,7 @@ def test_chips_by_the_names_of_their_cores(tmp_path, modalias, chip):
 def test_chips_by_the_names_of_their_boards(tmp_path, names, chip):
     """The board decides, as its core may have another chip's name, so that a driver takes it."""
     add_core(tmp_path, "27700000.npu", "of:NnpuT(null)Crockchip,rk3588-rknn-core")
-    (tmp_path / "proc/device-tree").mkdir(parents=True)
-    (tmp_path / "proc/device-tree/compatible").write_text(names)
+    add_board(tmp_path, names)
     assert _native.npu_chip(str(tmp_path)) == chip
     # Without a core there is the board alone.
     (tmp_path / "sys/bus/platform/devices/27700000.npu/modalias").unlink()
@@ -152,10 +158,8 @@ FAMILIES = {
 @pytest.mark.parametrize(("name", "chip"), FAMILIES.items())
 def test_families_are_known_by_their_boards_and_cores(tmp_path, name, chip):
     """Variants with letters behind their name, too."""
-    (tmp_path / "proc/device-tree").mkdir(parents=True)
-    compatible = tmp_path / "proc/device-tree/compatible"
     for variant in (name, f"{name}s"):
-        compatible.write_text(f"some,board\0rockchip,{variant}\0")
+        compatible = add_board(tmp_path, f"some,board\0rockchip,{variant}\0")
         assert _native.npu_chip(str(tmp_path)) == (chip or name, chip != "", False)
     compatible.unlink()
     for kind in ("rknn-core", "rknpu"):
@@ -176,29 +180,21 @@ def test_families_are_known_by_their_boards_and_cores(tmp_path, name, chip):
 )
 def test_which_of_a_boards_names_counts(tmp_path, names, chip):
     """Only Rockchip's own; RK3588's before others, then the last, which is the most general."""
-    (tmp_path / "proc/device-tree").mkdir(parents=True)
-    (tmp_path / "proc/device-tree/compatible").write_text(names)
+    add_board(tmp_path, names)
     assert _native.npu_chip(str(tmp_path))[0] == chip
 
 
-@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize(("place", "cores"), [(0, 1), (0, 3), (1, 3), (2, 3)])
 @pytest.mark.parametrize("board", ["", "rk3588", "rk3576"])
-def test_one_core_of_another_chip_is_enough(tmp_path, place, board):
+def test_one_core_of_another_chip_is_enough(tmp_path, place, cores, board):
     """Names of the board and of the other cores do not count, and no driver is believed then."""
-    for number in range(3):
+    for number in range(cores):
         name = "rk3576" if number == place else "rk3588"
         add_core(tmp_path, f"{number}.npu", f"of:NnpuT(null)Crockchip,{name}-rknn-core")
     if board:
-        (tmp_path / "proc/device-tree").mkdir(parents=True)
-        (tmp_path / "proc/device-tree/compatible").write_text(f"rockchip,{board}\0")
-    assert _native.npu_chip(str(tmp_path)) == ("rk3576", True, False)
-
-
-def test_a_core_of_another_chip_than_the_boards_is_not_believed(tmp_path):
-    add_core(tmp_path, "27700000.npu", "of:NnpuT(null)Crockchip,rk3576-rknn-core")
-    (tmp_path / "proc/device-tree").mkdir(parents=True)
-    (tmp_path / "proc/device-tree/compatible").write_text("rockchip,rk3588\0")
-    assert _native.npu_chip(str(tmp_path)) == ("rk3576", True, False)
+        add_board(tmp_path, f"rockchip,{board}\0")
+    believed = cores == 1 and board != "rk3588"
+    assert _native.npu_chip(str(tmp_path)) == ("rk3576", True, believed)
 
 
 def test_names():

@@ -24,26 +24,24 @@ def test_create_and_destroy_with_no_options(runtime, monkeypatch):
     gc.collect()
 
 
-def test_unknown_option_is_named_with_the_valid_ones(load):
-    with pytest.raises(ValueError, match=r"unknown option 'devise'.*valid: device, cores"):
-        load(devise="null")
+without_npu = pytest.mark.skipif(_native.find_npu_node() != "", reason="this machine has an NPU")
 
 
-def test_malformed_value_is_named(load):
-    with pytest.raises(ValueError, match=r"'timeout_ms' is 'soon'"):
-        load(timeout_ms="soon")
-
-
-@pytest.mark.skipif(_native.find_npu_node() != "", reason="this machine has an NPU")
-def test_device_that_is_not_there(load):
-    with pytest.raises(ValueError, match="device rocket: no node of this driver was found"):
-        load(device="rocket")
-
-
-@pytest.mark.skipif(_native.find_npu_node() != "", reason="this machine has an NPU")
-def test_strict_refuses_the_simulator_in_place_of_an_npu(load):
-    with pytest.raises(ValueError, match="strict: no NPU was found"):
-        load(device="auto", strict="true")
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"devise": "null"}, r"unknown option 'devise'.*valid: device, cores"),
+        ({"timeout_ms": "soon"}, "'timeout_ms' is 'soon'"),
+        pytest.param({"device": "rocket"}, "device rocket: no node of this driver was found",
+                     marks=without_npu),
+        # The simulator does not take the place of an NPU.
+        pytest.param({"device": "auto", "strict": "true"}, "strict: no NPU was found",
+                     marks=without_npu),
+    ],
+)  # fmt: skip
+def test_options_that_are_refused(load, options, text):
+    with pytest.raises(ValueError, match=text):
+        load(**options)
 
 
 def test_unknown_option_from_a_host_without_a_reporter():
@@ -71,9 +69,8 @@ def test_only_the_low_half_of_the_number_of_options_counts():
     library.tflite_plugin_destroy_delegate(None)
 
 
-def test_partitions_run_with_one_submit_each(runtime, load, compiler, model):
-    interpreter = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
-    interpreter.allocate_tensors()
+def test_partitions_run_with_one_submit_each(delegated, model):
+    interpreter = delegated(model)
     before = _native.submit_count()
     output = invoke(interpreter)
     assert _native.submit_count() == before + len(CONV_NODES)
@@ -116,10 +113,9 @@ def test_memory_that_runs_out_is_called_that(runtime, load, compiler, model, fai
 
 
 @pytest.mark.parametrize("ops", [(), ("CONV_2D", "DEPTHWISE_CONV_2D"), ("DEPTHWISE_CONV_2D",)])
-def test_any_choice_of_nodes(runtime, load, compiler, model, ops):
+def test_any_choice_of_nodes(delegated, compiler, model, ops):
     compiler.ops = ops
-    interpreter = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
-    interpreter.allocate_tensors()
+    interpreter = delegated(model)
     before = _native.submit_count()
     invoke(interpreter)
     assert _native.submit_count() == before + (1 if ops else 0)
@@ -129,13 +125,12 @@ def test_any_choice_of_nodes(runtime, load, compiler, model, ops):
     "failure", [LoweringError(0, Rule("rule", "It must fit"), "too wide"), ZeroDivisionError("bug")]
 )
 def test_a_failing_compiler_means_cpu_and_a_logged_reason(
-    runtime, load, compiler, model, failure, caplog
+    runtime, delegated, compiler, model, failure, caplog
 ):
     expected = invoke_on_cpu(runtime, model)
     compiler.fail = failure
     with caplog.at_level(logging.WARNING, "delegate"):
-        interpreter = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
-    interpreter.allocate_tensors()
+        interpreter = delegated(model)
     np.testing.assert_array_equal(invoke(interpreter), expected)
     assert "nothing delegated" in caplog.text
     assert str(failure) in caplog.text
@@ -159,35 +154,36 @@ def test_strict_makes_it_an_error(runtime, load, compiler, model, failure, text)
     assert text in str(caught.value)
 
 
-def test_a_program_that_misses_a_tensor_is_an_error(runtime, load, compiler, model):
-    def swap_programs(partitions):
-        partitions[0].program, partitions[1].program = (
-            partitions[1].program, partitions[0].program)  # fmt: skip
-        return partitions
-
-    compiler.spoil = swap_programs
-    with pytest.raises(RuntimeError, match="does not read tensor"):
-        runtime.Interpreter(model_content=model, experimental_delegates=[load()])
+def swapped(partitions):
+    """Programs that miss a tensor."""
+    first, second = partitions
+    first.program, second.program = second.program, first.program
+    return partitions
 
 
-def test_a_corrupt_program_is_an_error(runtime, load, compiler, model):
-    def truncate(partitions):
-        partitions[0].program = partitions[0].program[:-1]
-        return partitions
-
-    compiler.spoil = truncate
-    with pytest.raises(RuntimeError, match="rk3588 delegate: program: "):
-        runtime.Interpreter(model_content=model, experimental_delegates=[load()])
+def truncated(partitions):
+    partitions[0].program = partitions[0].program[:-1]
+    return partitions
 
 
-def test_partitions_that_were_not_previewed_are_an_error(runtime, load, compiler, model):
-    def merge(partitions):
-        partitions[0].partition = replace(partitions[0].partition, nodes=(0, 2))
-        return partitions[:1]
+def merged(partitions):
+    """What was not previewed."""
+    partitions[0].partition = replace(partitions[0].partition, nodes=(0, 2))
+    return partitions[:1]
 
-    compiler.spoil = merge
-    with pytest.raises(RuntimeError, match="had not previewed"):
-        runtime.Interpreter(model_content=model, experimental_delegates=[load()])
+
+@pytest.mark.parametrize(
+    ("spoil", "text"),
+    [
+        (swapped, "does not read tensor"),
+        (truncated, "rk3588 delegate: program: "),
+        (merged, "had not previewed"),
+    ],
+)
+def test_partitions_that_are_wrong_are_an_error(delegated, compiler, model, spoil, text):
+    compiler.spoil = spoil
+    with pytest.raises(RuntimeError, match=text):
+        delegated(model)
 
 
 def test_nodes_taken_by_another_delegate_are_reported(runtime, load, compiler, model, caplog):

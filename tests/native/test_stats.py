@@ -25,10 +25,9 @@ def grown(before: Stats, after: Stats) -> dict[str, float]:
     return {name: getattr(after, name) - getattr(before, name) for name in names}
 
 
-def test_every_inference_and_run_counts(runtime, load, compiler, model):
+def test_every_inference_and_run_counts(delegated, model):
     """Two partitions with a node of the CPU between them."""
-    made = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
-    made.allocate_tensors()
+    made = delegated(model)
     before, start = delegate.stats(), time.monotonic()
     for _ in range(7):
         invoke(made)
@@ -42,11 +41,8 @@ def test_every_inference_and_run_counts(runtime, load, compiler, model):
     assert sum(times) < passed
 
 
-def test_between_is_the_node_on_the_cpu_and_not_the_pause_of_the_caller(
-    runtime, load, compiler, model
-):
-    made = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
-    made.allocate_tensors()
+def test_between_is_the_node_on_the_cpu_and_not_the_pause_of_the_caller(delegated, model):
+    made = delegated(model)
     before = delegate.stats()
     for _ in range(2):
         invoke(made)
@@ -54,14 +50,9 @@ def test_between_is_the_node_on_the_cpu_and_not_the_pause_of_the_caller(
     assert grown(before, delegate.stats())["between_s"] < 0.3
 
 
-def test_threads_lose_no_count(runtime, load, compiler, model):
+def test_threads_lose_no_count(delegated, model):
     threads, runs = 4, 200
-    made = [
-        runtime.Interpreter(model_content=model, experimental_delegates=[load()])
-        for _ in range(threads)
-    ]
-    for each in made:
-        each.allocate_tensors()
+    made = [delegated(model) for _ in range(threads)]
     before = delegate.stats()
 
     def work(interpreter):
@@ -78,9 +69,8 @@ def test_threads_lose_no_count(runtime, load, compiler, model):
     assert growth["runs"] == threads * runs * len(CONV_NODES)
 
 
-def test_counts_outlive_interpreters_and_delegates(runtime, load, compiler, model):
-    made = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
-    made.allocate_tensors()
+def test_counts_outlive_interpreters_and_delegates(delegated, model):
+    made = delegated(model)
     made.invoke()
     before = delegate.stats()
     del made
@@ -107,10 +97,9 @@ LINE = re.compile(
 )
 
 
-def test_text_is_what_prometheus_reads(runtime, load, compiler, model):
+def test_text_is_what_prometheus_reads(delegated, model):
     """Each metric once, HELP and TYPE first; names by convention; the numbers of stats()."""
-    made = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
-    made.allocate_tensors()
+    made = delegated(model)
     made.invoke()
     text, stats = delegate.prometheus_text(), delegate.stats()
     assert text.endswith("\n")
