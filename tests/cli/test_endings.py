@@ -13,6 +13,7 @@ from typing import IO
 import pytest
 
 from tests.cli.conftest import IMAGE, MODEL, Run
+from tests.processes import python
 
 
 def run_limited(*arguments: object, file_bytes: int) -> subprocess.CompletedProcess[str]:
@@ -22,15 +23,8 @@ def run_limited(*arguments: object, file_bytes: int) -> subprocess.CompletedProc
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
 
-    return subprocess.run(
-        [sys.executable, "-m", "delegate", *map(str, arguments)],
-        preexec_fn=limit,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).resolve().parents[2],
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-    )
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    return python("-m", "delegate", *arguments, preexec_fn=limit, env=environment)
 
 
 @pytest.mark.parametrize("existed", [False, True])
@@ -55,11 +49,8 @@ def test_disk_full_while_dumping_leaves_nothing(tmp_path: Path, existed: bool) -
 def supported_ops_into(stdout: IO[str] | int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "delegate", "supported-ops"],
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+        stdout=stdout, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
 
 
 def test_full_output_device_is_one_line() -> None:

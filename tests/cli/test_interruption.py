@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from rk3588_conformance.builder import conv_model
+from tests.processes import python
 from tests.shared_folder import MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -230,8 +231,5 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_while_python_tells_of_an_earlier_one() -> None:
     """A destructor is interrupted, and so is the hook that Python calls then; a module warns."""
-    done = subprocess.run(
-        [sys.executable, "-c", TWICE], cwd=ROOT, capture_output=True, text=True, check=False,
-        timeout=PATIENCE_S,
-    )  # fmt: skip
+    done = python("-c", TWICE, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")

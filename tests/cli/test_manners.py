@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import python
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -43,9 +45,8 @@ def test_colour_can_be_refused(variable: dict[str, str]) -> None:
 
 
 def test_no_colour_into_a_file() -> None:
-    outcome = subprocess.run(
-        [sys.executable, "-m", "delegate", "compile", "none.tflite"], cwd=ROOT,
-        capture_output=True, text=True, check=False, env={**os.environ, "TERM": "xterm"},
-    )  # fmt: skip
+    outcome = python(
+        "-m", "delegate", "compile", "none.tflite", env={**os.environ, "TERM": "xterm"}
+    )
     assert outcome.returncode == 2
     assert "\x1b" not in outcome.stderr

@@ -11,8 +11,6 @@ import itertools
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +29,7 @@ from tests.docs.shown_commands import (
     words_of,
 )
 from tests.loops import for_each
+from tests.processes import python
 from tests.shared_folder import MODELS, SHARED, needs_models
 
 __all__ = ["run"]  # the fixture
@@ -220,10 +219,9 @@ def test_python_in_the_readme_runs(tmp_path: Path) -> None:
     for block in blocks:
         program = tmp_path / "program.py"
         program.write_text(block.replace("tflite_runtime.interpreter", runtime))
-        outcome = subprocess.run(
-            [sys.executable, str(program)], cwd=folder, capture_output=True, text=True,
-            timeout=120, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        outcome = python(
+            program, cwd=folder, timeout=120, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        )
         assert outcome.returncode == 0, outcome.stderr
         printed += outcome.stdout.splitlines()
     assert re.fullmatch(r"0\.\d{3}  7", printed[0])

@@ -1,6 +1,5 @@
 """Tests how much memory and how many threads a process with the delegate takes."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from delegate.insight.benchmark import ALLOWANCE_BYTES, measure
 from delegate.options import Options
+from tests.processes import python
 from tests.shared_folder import MODELS, needs_models
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,10 +51,7 @@ def test_what_compiling_took_is_given_back() -> None:
 
 @pytest.mark.parametrize(("threads", "more"), [(1, 0), (3, 2)])
 def test_the_simulator_takes_the_threads_of_the_interpreter(threads: int, more: int) -> None:
-    outcome = subprocess.run(
-        [sys.executable, "-c", THREADS, str(DIGITS), str(threads)],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    outcome = python("-c", THREADS, DIGITS, threads, check=True)
     assert int(outcome.stdout.splitlines()[-1]) == more
 
 

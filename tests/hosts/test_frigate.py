@@ -3,8 +3,6 @@
 import itertools
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from tests.hosts.frigate_detector import (
     read_image,
     runtime,
 )
+from tests.processes import python
 from tests.shared_folder import MODELS, SHARED, needs_models
 
 pytest.importorskip("PIL")
@@ -104,11 +103,9 @@ def test_library_alone_runs_a_compiled_model(tmp_path):
     script = tmp_path / "detector.py"
     shutil.copy(Path(__file__).with_name("frigate_detector.py"), script)
     picture = SHARED / "images" / "cat.bmp"
-    ran = subprocess.run(
-        [sys.executable, str(script), str(library), str(model), str(picture)],
-        cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
+    ran = python(
+        script, library, model, picture, cwd=tmp_path, env=clean_environment(), timeout=120
+    )
     assert ran.returncode == 0, ran.stderr
     cpu = Detector(None, str(MODEL), reference_kernels=True)
     expected = cpu.detect(read_image(picture, cpu.input_shape))

@@ -1,7 +1,5 @@
 """FULLY_CONNECTED is what the runtime's own reference kernel makes of it: they differ."""
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -17,6 +15,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from rk3588_conformance.builder import Arithmetic, conv_model, fully_connected_model
 from tests.lower.numerics.judge import recorded_proofs
+from tests.processes import python
 
 OUTPUTS = 33
 ROWS = np.arange(256).reshape(256, 1)
@@ -110,9 +109,7 @@ def test_a_process_without_a_runtime_asks_and_loads_none():
         "from delegate.host.runtimes import loaded_runtime\n"
         "print(loaded_runtime(), [n for n in sys.modules if n.endswith('.interpreter')])"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    result = python("-c", code, check=True, timeout=60)
     assert result.stdout == "None []\n"
     graph = read_graph(model(0, DType.INT8, False))
     assert not for_runtime(graph, None).rounds_once

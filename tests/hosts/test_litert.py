@@ -4,8 +4,6 @@ import ctypes
 import importlib.metadata
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.options import Options
 from tests.aot.models import rich_model, two_subgraphs
+from tests.processes import python
 from tests.shared_folder import DIGITS, model_files, whole_models
 
 _problem = litert_problem()
@@ -267,10 +266,7 @@ def test_a_bad_option_is_an_error_before_anything_is_loaded() -> None:
 
 
 def command(*words: object) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "delegate", *map(str, words)], capture_output=True, text=True,
-        timeout=SECONDS, check=False,
-    )  # fmt: skip
+    done = python("-m", "delegate", *words)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -370,10 +366,7 @@ def test_two_environments_have_options_of_their_own(capfd: pytest.CaptureFixture
 
 def run_code(code: str, *arguments: str, **variables: str) -> tuple[int, str, str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RK3588_")}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=SECONDS,
-        env={**environment, **variables}, check=False,
-    )  # fmt: skip
+    done = python("-c", code, *arguments, env={**environment, **variables})
     return done.returncode, done.stdout, done.stderr
 
 

@@ -2,14 +2,15 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import delegate
+from delegate.host.runtimes import find_runtime
 from tests.aot.models import rich_model
 from tests.hosts.conftest import clean_environment, compiled
+from tests.processes import python
 
 LOADS = """
 import sys
@@ -23,16 +24,14 @@ print("delegate._native" in sys.modules, len(interpreter._get_ops_details()))
 """
 
 
-def run_loading(library: Path, model: bytes, folder: Path) -> subprocess.CompletedProcess[str]:
-    from delegate.host.runtimes import find_runtime
-
-    (folder / "model.tflite").write_bytes(model)
-    return subprocess.run(
-        [sys.executable, "-c", LOADS, find_runtime().module.__name__, str(library),
-         str(folder / "model.tflite")],
-        cwd=folder, env=clean_environment(RK3588_DELEGATE_DEVICE="null"), capture_output=True,
-        text=True, timeout=60, check=False,
-    )  # fmt: skip
+def run_loading(
+    library: Path, model: bytes, folder: Path, before: str = ""
+) -> subprocess.CompletedProcess[str]:
+    path = folder / "model.tflite"
+    path.write_bytes(model)
+    environment = clean_environment(RK3588_DELEGATE_DEVICE="null")
+    words = ("-c", before + LOADS, find_runtime().module.__name__, library, path)
+    return python(*words, cwd=folder, env=environment, timeout=60)
 
 
 def symbols(*arguments: str) -> set[str]:
@@ -79,22 +78,18 @@ sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__modu
 """
 
 
-def test_copy_runs_compiled_models_where_the_package_is_absent(tmp_path):
-    """A copy finds no package beside itself; in a Python without one it works as in C hosts."""
-    copy = tmp_path / "librk3588_delegate.so"
+def run_copy(folder: Path, model: bytes, failure: str) -> subprocess.CompletedProcess[str]:
+    """A copy of the library, which finds no package beside itself but one that fails."""
+    copy = folder / "librk3588_delegate.so"
     shutil.copy(delegate.library_path(), copy)
-    (tmp_path / "delegate").mkdir()
-    (tmp_path / "delegate" / "__init__.py").write_text("raise ImportError('not this one')\n")
-    model = tmp_path / "model.tflite"
-    model.write_bytes(compiled(rich_model()))
-    from delegate.host.runtimes import find_runtime
+    (folder / "delegate").mkdir()
+    (folder / "delegate" / "__init__.py").write_text(f"raise {failure}\n")
+    return run_loading(copy, model, folder, WITHOUT_PACKAGE.format(folder=str(folder)))
 
-    script = WITHOUT_PACKAGE.format(folder=str(tmp_path)) + LOADS
-    ran = subprocess.run(
-        [sys.executable, "-c", script, find_runtime().module.__name__, str(copy), str(model)],
-        cwd=tmp_path, env=clean_environment(RK3588_DELEGATE_DEVICE="null"), capture_output=True,
-        text=True, timeout=60, check=False,
-    )  # fmt: skip
+
+def test_copy_runs_compiled_models_where_the_package_is_absent(tmp_path):
+    """In a Python without the package it works as in C hosts."""
+    ran = run_copy(tmp_path, compiled(rich_model()), "ImportError('not this one')")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("False ")
 
@@ -111,20 +106,7 @@ def test_copy_runs_compiled_models_where_the_package_is_absent(tmp_path):
     ],
 )
 def test_missing_compiler_is_explained(tmp_path, failure, told):
-    copy = tmp_path / "librk3588_delegate.so"
-    shutil.copy(delegate.library_path(), copy)
-    (tmp_path / "delegate").mkdir()
-    (tmp_path / "delegate" / "__init__.py").write_text(f"raise {failure}\n")
-    (tmp_path / "model.tflite").write_bytes(rich_model())
-    from delegate.host.runtimes import find_runtime
-
-    script = WITHOUT_PACKAGE.format(folder=str(tmp_path)) + LOADS
-    ran = subprocess.run(
-        [sys.executable, "-c", script, find_runtime().module.__name__, str(copy),
-         str(tmp_path / "model.tflite")],
-        cwd=tmp_path, env=clean_environment(RK3588_DELEGATE_DEVICE="null"), capture_output=True,
-        text=True, timeout=60, check=False,
-    )  # fmt: skip
+    ran = run_copy(tmp_path, rich_model(), failure)
     assert ran.returncode == 1, "a device was asked for by name"
     assert f"{told}: " in ran.stderr
     assert "not compiled ahead of time" not in ran.stderr

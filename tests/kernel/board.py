@@ -11,12 +11,12 @@ import functools
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.kernel.fork_server import ROOT, ForkServers
+from tests.processes import python
 
 ROCKET_NODE = "dev/accel/accel0"
 RKNPU_NODE = "dev/dri/renderD128"
@@ -153,15 +153,7 @@ class Board:
         environment = {**self.environment, "RK3588_STANDIN_FAULTS": faults, **environ}
         if arguments[0] == "-m" and arguments[1].startswith(("tests.", "delegate")):
             return _servers(self.library).run(arguments[1], arguments[2:], environment, timeout)
-        return subprocess.run(
-            [sys.executable, *arguments],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            cwd=ROOT,
-            env=environment,
-        )
+        return python(*arguments, timeout=timeout, env=environment)
 
     def work(self, worker: str, timeout: float = 300, **arguments: Any) -> Any:
         """Return a worker's JSON, to which the stand-in must not object; nothing is "live" then."""

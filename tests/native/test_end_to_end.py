@@ -1,12 +1,9 @@
 """Models on the simulator through a real runtime: results, faults, threads, forks, resizing."""
 
 import struct
-import subprocess
-import sys
 import threading
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +25,7 @@ from rk3588_conformance.builder.ranges import random_quantization
 from rk3588_conformance.cut_model import parse
 from tests.models.blocks import conv_conv_add_model
 from tests.native.inference import seen_beside_invoke
+from tests.processes import python
 
 
 @pytest.fixture
@@ -248,14 +246,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 def test_a_forked_child_invokes_and_exits(tmp_path):
     path = tmp_path / "conv.tflite"
     path.write_bytes(small_conv())
-    result = subprocess.run(
-        [sys.executable, "-c", FORK_SCRIPT, str(path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=Path(delegate.__file__).parents[1],
-    )
+    result = python("-c", FORK_SCRIPT, path, timeout=60)
     assert result.returncode == 0, result.stderr
 
 

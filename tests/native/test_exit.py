@@ -1,11 +1,8 @@
 """Processes that end while a daemon thread is in the library."""
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.kernel.board import ROOT
+from tests.processes import python
 
 SCRIPT = """
 import sys, threading, time
@@ -38,8 +35,5 @@ time.sleep(float(sys.argv[1]))
 @pytest.mark.parametrize("delay_s", [0.3, 0.47])
 def test_python_ends_while_a_daemon_thread_is_busy(what: str, delay_s: float):
     """Python ends such a thread where it next wants the lock, and nothing may come of that."""
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.replace("WHAT", what), str(delay_s)],
-        capture_output=True, text=True, check=False, timeout=300, cwd=ROOT,
-    )  # fmt: skip
+    done = python("-c", SCRIPT.replace("WHAT", what), delay_s)
     assert done.returncode == 0, done.stderr[-2000:]

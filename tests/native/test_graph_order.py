@@ -1,8 +1,6 @@
 """Nodes that read or write tensors out of order: the runtime alone runs such files, and is never
 asked to partition them, which it cannot."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from delegate.model.graph import DType, Quantization
 from delegate.ops.add import AddOptions
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from tests.processes import python
 
 SHAPE = (1, 4, 4, 16)
 
@@ -70,10 +69,7 @@ def test_a_graph_out_of_order_is_left_to_the_runtime(name: str, cache: str, tmp_
     path.write_bytes(model(GRAPHS[name]))
     folder = "off" if cache == "off" else str(tmp_path / "cache")
     kind = "undefined" if name in ("cycle", "too_early") else "defined"
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path), folder, kind],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = python("-c", CHILD, path, folder, kind, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
 
 

@@ -4,8 +4,6 @@ import ctypes
 import errno
 import gc
 import logging
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +13,7 @@ import delegate
 from delegate import _native
 from delegate.errors import DelegateError, LoweringError, Rule
 from tests.native.inference import CONV_NODES, invoke, invoke_on_cpu
+from tests.processes import python
 
 
 def test_create_and_destroy_with_no_options(runtime, monkeypatch):
@@ -209,13 +208,6 @@ def test_loading_by_path_finds_the_package_itself(runtime, tmp_path):
         "import delegate\n"
         "print(delegate.__file__)\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-I", "-c", script],
-        cwd=tmp_path,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    result = python("-I", "-c", script, cwd=tmp_path, timeout=60)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == delegate.__file__

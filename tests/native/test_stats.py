@@ -17,6 +17,7 @@ from delegate.host.statistics import Stats
 from delegate.insight.published_stats import published
 from tests.native.inference import CONV_NODES, invoke
 from tests.native.test_end_to_end import small_conv
+from tests.processes import python
 
 
 def grown(before: Stats, after: Stats) -> dict[str, float]:
@@ -144,10 +145,7 @@ print(stats.verified, stats.differences, stats.programs[0].device)
 @pytest.mark.parametrize(("level", "is_told"), [("info", True), ("warning", False)])
 def test_the_log_tells_at_the_end(level, is_told):
     """Also where the process ends with its interpreter open."""
-    done = subprocess.run(
-        [sys.executable, "-c", _CHILD, level, "sim"],
-        capture_output=True, text=True, timeout=300, check=True,
-    )  # fmt: skip
+    done = python("-c", _CHILD, level, "sim", check=True)
     assert done.stdout.split() == ["3", "0", "simulator"]
     told = "so far: 3 inferences, 3 runs of partitions: " in done.stderr
     assert told == is_told

@@ -4,8 +4,6 @@ import dataclasses
 import hashlib
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +21,7 @@ from delegate.npu.program_reader import open_program
 from delegate.npu.regcmd import unpack_word
 from tests.npu.sample_programs import chain_partition
 from tests.npu.sample_tasks import conv_task
+from tests.processes import python
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILER = "rk3588-delegate 0.1.0"
@@ -107,14 +106,7 @@ def test_bytes_do_not_depend_on_the_run(data):
     digest = hashlib.sha256(data).hexdigest()
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        result = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        result = python("-c", code, env=environment, check=True)
         assert result.stdout.strip() == digest
 
 

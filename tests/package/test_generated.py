@@ -2,22 +2,19 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.processes import python
 from tools.generate.__main__ import FILES
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def generate(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tools.generate", *arguments],
-        cwd=folder, capture_output=True, text=True, check=False, timeout=120,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return python("-m", "tools.generate", *arguments, cwd=folder, timeout=120, env=environment)
 
 
 @pytest.mark.parametrize("path", FILES)

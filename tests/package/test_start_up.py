@@ -5,8 +5,6 @@ On small boards every module counts: neither the compiler nor the operators' rec
 """
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from delegate.ops.shared.shape_arithmetic import NUMBERS_OPTIONS
 from delegate.options import Options
 from tests.aot.models import rich_model
 from tests.hosts.conftest import compiled
+from tests.processes import python
 
 ROOT = Path(__file__).resolve().parents[2]
 # Of the package; a hit reads the interpreter's tensors and nodes as a graph, for the entry's key.
@@ -65,10 +64,7 @@ def loaded(tmp_path):
         model = tmp_path / "model.tflite"
         model.write_bytes(content)
         source = LOADING.format(module=find_runtime().module.__name__)
-        done = subprocess.run(
-            [sys.executable, "-c", source, str(model), cache],
-            capture_output=True, text=True, check=False, cwd=ROOT, timeout=300,
-        )  # fmt: skip
+        done = python("-c", source, model, cache)
         assert done.returncode == 0, done.stderr
         assert "rk3588-delegate" not in done.stderr
         return set(json.loads(done.stdout))
@@ -134,7 +130,7 @@ with contextlib.redirect_stdout(None), contextlib.suppress(SystemExit):
     main(["{command}", "--help"])
 print(json.dumps([name for name in sys.modules if name.startswith("delegate.")]))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python("-c", code, check=True)
     loaded = set(json.loads(done.stdout))
     others = {f"delegate.cli.{name.replace('-', '_')}" for name in COMMANDS if name != command}
     assert not loaded & others
@@ -160,5 +156,5 @@ compile_model(builder.build(), Options(numerics="exact"))
 loaded = set(sys.modules) - before
 print([op for op in ("tanh", "gelu", "batch_matmul") if f"delegate.ops.{op}" in loaded])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python("-c", code, check=True)
     assert done.stdout == "['tanh']\n"

@@ -1,7 +1,5 @@
 """``strict`` refuses what the CPU would do."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ from delegate.errors import Rejection, UnsupportedError
 from delegate.host.delegation import require_all
 from delegate.options import Options
 from tests.cli.conftest import IMAGE, MODEL, Run, run
+from tests.processes import python
 
 __all__ = ["run"]  # the fixture
 
@@ -52,8 +51,5 @@ def test_the_simulator_is_announced_once_per_process() -> None:
         " delegates = [delegate.load_delegate()]\n"
         " Interpreter(sys.argv[1], experimental_delegates=delegates).allocate_tensors()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(MODEL)],
-        capture_output=True, text=True, timeout=120, check=True, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+    done = python("-c", code, MODEL, timeout=120, check=True)
     assert done.stderr.count("embedded simulator") == 1, done.stderr

@@ -8,8 +8,6 @@ import os
 import random
 import re
 import struct
-import subprocess
-import sys
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -30,6 +28,7 @@ from rk3588_vision.evaluation.state import StateFile
 from rk3588_vision.images import ImageInput, open_image
 from rk3588_vision.placement import LABEL_IMAGE, place
 from tests.captures.test_files import make_capture
+from tests.processes import python
 
 RUNS = int(os.environ.get("RK3588_TEST_MUTATIONS", "200"))
 """Mutations of each seed; more find more."""
@@ -352,10 +351,5 @@ def test_a_small_file_takes_little_memory_whatever_its_bound(tmp_path):
     """Reading asks for the file's size, not for 4 GiB, which a small board does not have."""
     path = tmp_path / "model"
     path.write_bytes(bytes(5000))
-    done = subprocess.run(
-        [sys.executable, "-c", LITTLE_MEMORY, str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-c", LITTLE_MEMORY, path)
     assert done.stdout.split() == ["5000", "True"], done.stderr
