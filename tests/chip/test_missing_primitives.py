@@ -114,10 +114,8 @@ def test_what_a_chip_lacks_becomes_something_else(primitive, model, tasks, tmp_p
     assert (result.partitions == ()) == (primitive in TO_THE_CPU)
 
 
-def test_an_encoder_refuses_what_its_chip_lacks(tasks, tmp_path):
-    path = tmp_path / "model.tflite"
-    path.write_bytes(maximum())
-    compiled(path, DEFAULT)
+def test_an_encoder_refuses_what_its_chip_lacks(tasks):
+    compiled(maximum(), DEFAULT)
     encode_task(DEFAULT, "layer", tasks[0])
     with pytest.raises(EncodingError, match="no known maxima and minima"):
         encode_task(without(Primitive.EXTREMA), "layer", tasks[0])

@@ -74,11 +74,8 @@ def test_rates_are_found_again(seed: int) -> None:
 def test_estimates_take_the_rates_of_a_file(tmp_path: Path) -> None:
     """1 us for every run of every class: as many as there are nodes."""
     model = conv_model(np.random.default_rng(1), 7, 5, 3, 11, 3, 3)
-    path = tmp_path / "model.tflite"
-    path.write_bytes(model)
-    result = compile_model(
-        path, Options.from_mapping({"numerics": "exact", "deny_ops": "CONV_2D"}, {})
-    )
+    options = Options.from_mapping({"numerics": "exact", "deny_ops": "CONV_2D"}, {})
+    result = compile_model(model, options)
     one = [1.0, 0, 0, 0, 0]
     rates = load_rates(write(tmp_path / "r.json", rates={"CONV_2D windows INT8": one}))
     document = compile_document(result, cpu=rates)

@@ -161,11 +161,13 @@ def hostile_model() -> bytes:
     return builder.build(z)
 
 
-def test_names_of_a_model_cannot_become_markup(tmp_path: Path) -> None:
-    path = tmp_path / "hostile.tflite"
-    path.write_bytes(hostile_model())
-    result = compile_model(path, Options.from_mapping({"numerics": "exact"}, {}))
-    page = render_page(page_document(result, HOSTILE))
+def hostile_page() -> str:
+    result = compile_model(hostile_model(), Options.from_mapping({"numerics": "exact"}, {}))
+    return render_page(page_document(result, HOSTILE))
+
+
+def test_names_of_a_model_cannot_become_markup() -> None:
+    page = hostile_page()
     assert "onerror" in page
     assert "<img" not in page
     assert page.count("</script>") == 2
@@ -175,11 +177,8 @@ def test_names_of_a_model_cannot_become_markup(tmp_path: Path) -> None:
 
 @needs_browser
 def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
-    path = tmp_path / "hostile.tflite"
-    path.write_bytes(hostile_model())
-    result = compile_model(path, Options.from_mapping({"numerics": "exact"}, {}))
     page = tmp_path / "page.html"
-    page.write_text(render_page(page_document(result, HOSTILE)), encoding="utf-8")
+    page.write_text(hostile_page(), encoding="utf-8")
     dom, said = rendered(page, tmp_path, width=400)
     assert "CONSOLE" not in said, said
     assert "data-ready-ms" in dom

@@ -169,11 +169,9 @@ def test_results_have_the_shapes_that_the_runtime_gives_whatever_the_file_says(
     np.testing.assert_array_equal(result, run(reference(model_content=model), 5))
 
 
-def test_a_fault_names_its_place(monkeypatch, simulated, tmp_path):
+def test_a_fault_names_its_place(monkeypatch, simulated):
     """A command of the serialised program is spoiled: error of run and of invoke."""
-    path = tmp_path / "conv.tflite"
-    path.write_bytes(small_conv())
-    (compiled,) = compile_model(path, Options.from_mapping({"numerics": "exact"}, {})).partitions
+    (compiled,) = compile_model(small_conv(), Options(numerics="exact")).partitions
     enable = (0x0081 << 48 | 0x1D << 16 | 0x0008).to_bytes(8, "little")
     assert compiled.program.count(enable) == 1
     data = resealed(bytearray(compiled.program.replace(enable, bytes(8))))
@@ -188,7 +186,7 @@ def test_a_fault_names_its_place(monkeypatch, simulated, tmp_path):
     import delegate.compile.compiler
 
     monkeypatch.setattr(delegate.compile.compiler, "serialized", lambda program: data)
-    interpreter = simulated(model_path=str(path))
+    interpreter = simulated(model_content=small_conv())
     with pytest.raises(RuntimeError, match=r"rk3588 delegate: simulator: .*CONV_2D"):
         run(interpreter, 0)
 
@@ -251,11 +249,9 @@ def test_a_forked_child_invokes_and_exits(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_hostile_programs_fault_and_never_crash(tmp_path, seed):
+def test_hostile_programs_fault_and_never_crash(seed):
     """Commands and tables of a real program, spoiled, with a correct checksum."""
-    path = tmp_path / "conv.tflite"
-    path.write_bytes(small_conv())
-    (compiled,) = compile_model(path, Options.from_mapping({"numerics": "exact"}, {})).partitions
+    (compiled,) = compile_model(small_conv(), Options(numerics="exact")).partitions
     rng = np.random.default_rng(seed)
     faults = 0
     for _ in range(100):

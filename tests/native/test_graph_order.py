@@ -73,7 +73,7 @@ def test_a_graph_out_of_order_is_left_to_the_runtime(name: str, cache: str, tmp_
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_a_compiled_operator_out_of_order_is_refused(tmp_path: Path) -> None:
+def test_a_compiled_operator_out_of_order_is_refused() -> None:
     """Only in the live interpreter: the plan is checked where the runtime would replace nodes."""
     import delegate
     from delegate.compile.aot.rewrite import compile_ahead_of_time
@@ -97,8 +97,6 @@ def test_a_compiled_operator_out_of_order_is_refused(tmp_path: Path) -> None:
     root = read_table(FlatbufferReader(memoryview(compiled), "m").root(b"TFL3", ".tflite"), MODEL)
     _, middle, last = root.children(ModelSlot.SUBGRAPHS)[0].children(SubGraphSlot.OPERATORS)
     middle.set_integers(OperatorSlot.INPUTS, 2 * last.integers(OperatorSlot.OUTPUTS))
-    path = tmp_path / "cycle.tflite"
-    path.write_bytes(write_file(root, b"TFL3"))
     plugin = find_runtime().load_delegate(delegate.library_path(), {"device": "simulator"})
     with pytest.raises(DelegateError, match="out of order: node 1 reads too early tensor"):
-        find_runtime().interpreter(path, [plugin])
+        find_runtime().interpreter(write_file(root, b"TFL3"), [plugin])

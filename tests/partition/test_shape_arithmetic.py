@@ -65,13 +65,11 @@ def reshaped_model(*, shape_is_output: bool = False) -> bytes:
     return builder.build()
 
 
-def run(model: bytes, batch: int, tmp_path, **options: str) -> list[np.ndarray]:
+def run(model: bytes, batch: int, **options: str) -> list[np.ndarray]:
     """All outputs at ``batch`` images; without options on the CPU."""
-    path = tmp_path / "model.tflite"
-    path.write_bytes(model)
     if options:
         options = {"device": "simulator", "numerics": "exact", **options}
-    interpreter = interpreter_of(path, **options)
+    interpreter = interpreter_of(model, **options)
     (details,) = interpreter.get_input_details()
     return invoke(interpreter, drawn_int8((batch, *details["shape"][1:]), batch))
 
@@ -107,29 +105,29 @@ def dense_model() -> bytes:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
-def test_shapes_that_a_file_leaves_open_follow(batch: int, tmp_path, caplog) -> None:
+def test_shapes_that_a_file_leaves_open_follow(batch: int, caplog) -> None:
     model = dense_model()
-    ours = run(model, batch, tmp_path, strict="false", deny_ops="NONE", log_level="info")
-    np.testing.assert_array_equal(ours[0], run(model, batch, tmp_path)[0])
+    ours = run(model, batch, strict="false", deny_ops="NONE", log_level="info")
+    np.testing.assert_array_equal(ours[0], run(model, batch)[0])
     assert ours[0].shape == (batch, 6, 16)
     assert "14 of 14 nodes delegated in 1 partition" in caplog.text
     assert "run on the CPU" not in caplog.text
 
 
-def test_an_open_shape_may_be_a_result_of_the_delegate(tmp_path) -> None:
+def test_an_open_shape_may_be_a_result_of_the_delegate() -> None:
     """The runtime makes room for what a kernel on the CPU reads."""
     model = dense_model()
     given = {"deny_ops": "FULLY_CONNECTED", "log_level": "error"}
     for batch in (1, 3):
-        ours = run(model, batch, tmp_path, **given)
-        np.testing.assert_array_equal(ours[0], run(model, batch, tmp_path)[0])
+        ours = run(model, batch, **given)
+        np.testing.assert_array_equal(ours[0], run(model, batch)[0])
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
-def test_every_batch_is_the_reference_kernels(batch: int, tmp_path, caplog) -> None:
+def test_every_batch_is_the_reference_kernels(batch: int, caplog) -> None:
     model = reshaped_model()
-    ours = run(model, batch, tmp_path, strict="false", log_level="info")
-    theirs = run(model, batch, tmp_path)
+    ours = run(model, batch, strict="false", log_level="info")
+    theirs = run(model, batch)
     assert [out.shape for out in ours] == [(batch, 2, 16, 32)]
     np.testing.assert_array_equal(ours[0], theirs[0])
     said = caplog.text
@@ -137,18 +135,18 @@ def test_every_batch_is_the_reference_kernels(batch: int, tmp_path, caplog) -> N
     assert "run on the CPU" not in said
 
 
-def test_a_shape_that_somebody_else_reads_stays_with_the_runtime(tmp_path) -> None:
+def test_a_shape_that_somebody_else_reads_stays_with_the_runtime() -> None:
     model = reshaped_model(shape_is_output=True)
     result = compile_model(model, Options())
     assert {n for c in result.partitions for n in c.partition.delegated} == {0, 5}
     assert {one.rule for one in result.rejections if one.op == "RESHAPE"} == {"readers_taken"}
-    ours = run(model, 2, tmp_path, log_level="error")
-    theirs = run(model, 2, tmp_path)
+    ours = run(model, 2, log_level="error")
+    theirs = run(model, 2)
     for mine, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(mine, other)
 
 
-def test_what_is_denied_stays_with_the_runtime(tmp_path) -> None:
+def test_what_is_denied_stays_with_the_runtime() -> None:
     options = Options.from_mapping({"deny_ops": "PACK"}, {})
     result = compile_model(reshaped_model(), options)
     rules = {r.op: r.rule for r in result.rejections}
@@ -156,19 +154,19 @@ def test_what_is_denied_stays_with_the_runtime(tmp_path) -> None:
     assert rules["SHAPE"] == rules["STRIDED_SLICE"] == "readers_taken"
 
 
-def test_compiled_ahead_of_time_nothing_of_it_is_left(tmp_path) -> None:
+def test_compiled_ahead_of_time_nothing_of_it_is_left() -> None:
     result = compile_model(reshaped_model(), Options(numerics="exact"))
     assert [c.partition.computed for c in result.partitions] == [(1, 2, 3)]
     compiled = compile_ahead_of_time(reshaped_model(), Options(numerics="exact")).content
     assert len(read_graph(compiled).nodes) == 1
-    ours = run(compiled, 1, tmp_path, log_level="error")
-    np.testing.assert_array_equal(ours[0], run(reshaped_model(), 1, tmp_path)[0])
+    ours = run(compiled, 1, log_level="error")
+    np.testing.assert_array_equal(ours[0], run(reshaped_model(), 1)[0])
 
 
 def test_a_cached_program_claims_the_same_nodes(tmp_path, caplog) -> None:
     (tmp_path / "cache").mkdir(mode=0o700)
     for _ in range(2):
-        run(reshaped_model(), 1, tmp_path, cache_dir=str(tmp_path / "cache"), log_level="info")
+        run(reshaped_model(), 1, cache_dir=str(tmp_path / "cache"), log_level="info")
         assert "6 of 6 nodes delegated in 1 partition" in caplog.text
         caplog.clear()
     assert len(list((tmp_path / "cache").glob("*.rkc"))) == 1
@@ -222,11 +220,9 @@ def arithmetic_model(seed: int) -> bytes:
 
 
 @for_each("seed", range(60))
-def test_arithmetic_is_the_runtimes(seed: int, tmp_path) -> None:
+def test_arithmetic_is_the_runtimes(seed: int) -> None:
     model = arithmetic_model(seed)
-    path = tmp_path / "model.tflite"
-    path.write_bytes(model)
-    interpreter = interpreter_of(path)
+    interpreter = interpreter_of(model)
     interpreter.invoke()
     graph = with_shape_constants(read_graph(model))
     for details in interpreter.get_output_details():
