@@ -1,7 +1,5 @@
 """Commands on boards: doctor, bring-up, replay, and which device is chosen."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Results of the reference kernels and of the simulator for models of one result."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 from tflite_runtime.interpreter import Interpreter, OpResolverType

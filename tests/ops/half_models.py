@@ -1,7 +1,5 @@
 """Models of a float convolution, what the compiler makes of them, and what the simulator gives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Functions of several nodes: one table if nobody else reads between, and the kernels' bytes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -2,8 +2,6 @@
 the program on the simulator; DIV of uint8 by a constant; PRELU with several slopes.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

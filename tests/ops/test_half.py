@@ -1,7 +1,5 @@
 """Option ``float``: what runs in fp16, within which bound, and what is left to the CPU."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ small magnitudes, and the ends of the format, for every kind of node that it tak
 The suite's judge has bounds of its own; here the compiler's are held, those that users read.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

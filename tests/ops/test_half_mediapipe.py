@@ -1,7 +1,5 @@
 """MediaPipe's models in fp16, and their transposed convolution, which no runtime has."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Ranges of float nodes by constants: what stays on the CPU for them, and that they hold."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from delegate.model.graph import Activation, DType

@@ -1,7 +1,5 @@
 """int8 weights of float features: where they are taken."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """QUANTIZE and DEQUANTIZE in the host's conversion, against the reference kernels, bit for bit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

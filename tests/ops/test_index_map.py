@@ -1,7 +1,5 @@
 """Index maps against NumPy: what operators, chains of them, windows, inverses and layouts move."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import random

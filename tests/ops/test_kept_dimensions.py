@@ -3,8 +3,6 @@
 The oracle is TensorFlow Lite's reference kernels; functions of 8 bits and means are equal to them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

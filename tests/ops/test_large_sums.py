@@ -1,7 +1,5 @@
 """MEAN and SUM of images larger than a window: equal to the reference kernels, and at what cost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

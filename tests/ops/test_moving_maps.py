@@ -1,7 +1,5 @@
 """Maps of operators that only move values, against TensorFlow Lite's reference kernels."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Pooling and borders: whole images, pools of pools, what stays on the CPU."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from delegate.compile.compiler import compile_model

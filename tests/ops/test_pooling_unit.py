@@ -1,7 +1,5 @@
 """Maxima by the PPU, which the vendor's driver waits for: against the reference kernels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests which sizes the kernels mix and repeat alike, against the reference kernels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """SOFTMAX against float64 and the kernels: rows that add up errors, for every kind of chain."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

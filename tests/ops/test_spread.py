@@ -1,7 +1,5 @@
 """TRANSPOSE_CONV on the simulator against the reference kernels: large maps, activations."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

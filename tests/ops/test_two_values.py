@@ -1,7 +1,5 @@
 """Operators of two maps on the simulator against the reference kernels: all 65,536 pairs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tflite_runtime.interpreter import Interpreter, OpResolverType

@@ -3,8 +3,6 @@
 What stands here is docs/architecture.md's picture. Imports inside functions count like others.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

@@ -1,7 +1,5 @@
 """Cases of rules of what moves data, and of what is computed under windows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random graphs for properties: chains, joins, several readers and outputs, any kinds of node."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from delegate.model.graph import DType, Graph, Node, Quantization, Tensor

@@ -1,7 +1,5 @@
 """For each rule graphs that obey all but that one, and the value that its message names."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

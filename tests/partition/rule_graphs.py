@@ -1,7 +1,5 @@
 """Small graphs of each operator, and ways to change one thing of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence

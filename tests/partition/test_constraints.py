@@ -1,7 +1,5 @@
 """One case per rule: a node that obeys all but that one, and the value named in the message."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Partitions by cost: never slower than the CPU alone, by the estimate that ``compile`` shows."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from itertools import combinations
 

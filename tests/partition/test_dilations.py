@@ -1,7 +1,5 @@
 """Dilated convolutions stored as SPACE_TO_BATCH_ND, convolution, BATCH_TO_SPACE_ND."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

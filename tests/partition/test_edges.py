@@ -1,7 +1,5 @@
 """Tests what the host converts at the edges of a partition: which nodes, and what is inside."""
 
-from __future__ import annotations
-
 import pytest
 
 from delegate.compile.compiler import compile_model

@@ -1,7 +1,5 @@
 """Weights stored in another form: computed once, in their readers' partition, then gone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

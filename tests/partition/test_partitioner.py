@@ -1,7 +1,5 @@
 """Partitions are convex, complete, in order, and the ones that the runtime itself would make."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import replace

@@ -2,8 +2,6 @@
 partition, and the runtime's wherever not.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rules that show while partitions are made and lowered: each is on the page, each has a test."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests what follows from shapes: constants, right in every batch, claimed if no one reads it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

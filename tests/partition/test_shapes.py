@@ -1,7 +1,5 @@
 """Shapes that follow from those of a partition's inputs: the runtime's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
