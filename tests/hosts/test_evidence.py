@@ -49,7 +49,7 @@ def states(board: Board) -> dict[str, str]:
 
 @pytest.mark.parametrize("kernel", ["rocket", "rknpu"])
 def test_a_host_compares_its_programs_once(host, board, model, expected, kernel: str):
-    getattr(board, f"add_{kernel}")()
+    board.add(kernel)
     content, outputs = expected
     first = host(model, content, device=kernel, environment=environment(board))
     assert first.code == 0, first.err

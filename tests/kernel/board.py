@@ -109,6 +109,9 @@ class Board:
             switch.write_text(f"{batch_switch}\n")
         return self
 
+    def add(self, driver: str, **more: Any) -> Board:
+        return self.add_rocket(**more) if driver == "rocket" else self.add_rknpu(**more)
+
     def of_chip(self, chip: str, kind: str, more: str = "") -> Board:
         """Calls the cores after another chip; with ``more`` also after a second one."""
         folder = self.root / "sys/bus/platform/devices"
@@ -121,8 +124,7 @@ class Board:
 
     def add_rk3576(self, driver: str, **more: object) -> Board:
         """An RK3576 whose NPU the driver knows."""
-        add = self.add_rocket if driver == "rocket" else self.add_rknpu
-        add(chip="rk3576", cores=2, **more)
+        self.add(driver, chip="rk3576", cores=2, **more)
         return self.of_chip("rk3576", "rknn-core" if driver == "rocket" else "rknpu")
 
     def add_second_rocket(self) -> Board:

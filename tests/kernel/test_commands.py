@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import zipfile
+from typing import Any
 
 import pytest
 
@@ -21,18 +22,22 @@ def command(board: Board, *arguments: str, **more: str):
     return board.python("-m", "delegate", *arguments, **more)
 
 
+def facts_of(board: Board, *arguments: str, code: int | None = None, **more: str) -> dict[str, Any]:
+    """A command's JSON; ``code`` is what it ends with, if that is said."""
+    done = command(board, *arguments, "--json", **more)
+    assert code in (None, done.returncode), done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
 def test_an_npu_is_used_where_there_is_one(board: Board):
-    done = command(board.add_rocket(), *CLASSIFY, "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["device"].startswith("rocket")
+    assert facts_of(board.add_rocket(), *CLASSIFY, code=0)["device"].startswith("rocket")
 
 
 @pytest.mark.parametrize("driver", ["rocket", "rknpu"])
 def test_conformance_counts_no_submits_of_the_verifier(board: Board, driver: str):
     """The simulator runs behind the first inference of each program, which is no submit."""
-    made = board.add_rocket() if driver == "rocket" else board.add_rknpu()
     case = "Conv2D.PerChannel/input_size_3_weight_size_1_input_channels_32_output_channels_32_*"
-    done = command(made, "conformance", "--device", driver, "--jobs", "1",
+    done = command(board.add(driver), "conformance", "--device", driver, "--jobs", "1",
                    f"--gtest_filter={case}", RK3588_DELEGATE_VERIFY="auto")  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[  PASSED  ]" in done.stdout
@@ -78,8 +83,7 @@ def test_a_driver_that_does_not_know_its_chip_gets_no_program(
     board: Board, driver: str, asked: str, chip: str, more: str, names_board: bool
 ):
     """A chip without programs; and RK3576, taken by RK3588's driver for one of its own."""
-    getattr(board, f"add_{driver}")()
-    board.of_chip(chip, "rknn-core" if driver == "rocket" else "rknpu", more)
+    board.add(driver).of_chip(chip, "rknn-core" if driver == "rocket" else "rknpu", more)
     if names_board:
         (board.root / "proc/device-tree").mkdir(parents=True)
         (board.root / "proc/device-tree/compatible").write_text("radxa,rock-4d\0rockchip,rk3576\0")
@@ -93,14 +97,14 @@ def test_a_driver_that_does_not_know_its_chip_gets_no_program(
     assert f"this NPU is {chip}'s" in line
     assert ("28673 tasks" in line) == (driver == "rocket" and chip == "rk3576")
     assert "device=simulator" in line
-    facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)
+    facts = facts_of(board, "doctor", "--no-self-test")
     assert f"this NPU is {chip}'s" in facts["verdict"]
     assert "device=simulator" in facts["next_step"]
 
 
 def test_doctor_names_another_chip_without_a_driver(board: Board):
     add_cores(board.root, ("27700000.npu",), bound=0, kind="rk3576-rknn-core")
-    facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)
+    facts = facts_of(board, "doctor", "--no-self-test")
     assert any("NPU of this machine is rk3576's" in f["text"] for f in facts["findings"])
     assert "modprobe" not in facts["next_step"]
 
@@ -114,7 +118,7 @@ def test_programs_for_another_chip_are_refused_before_a_submit(
     if own == "rk3576":
         board.add_rk3576(driver)
     else:
-        getattr(board, f"add_{driver}")()
+        board.add(driver)
     chip = ("-O", f"chip={other}")
     assert command(board, *CLASSIFY, *chip, "--device", "simulator").returncode == 0
     done = command(board, *CLASSIFY, *chip, "--device", driver)
@@ -139,11 +143,9 @@ def test_an_unknown_vendor_version_is_refused(board: Board):
 
 @pytest.mark.parametrize("driver", ["rocket", "rknpu"])
 def test_doctor_finds_a_healthy_board(board: Board, driver: str, tmp_path):
-    getattr(board, f"add_{driver}")()
     report = tmp_path / "report.zip"
-    done = command(board, "doctor", "--json", "--report", str(report), "-O", "timeout_ms=9000")
-    assert done.returncode == 0, done.stdout + done.stderr
-    facts = json.loads(done.stdout)
+    options = ("--report", str(report), "-O", "timeout_ms=9000")
+    facts = facts_of(board.add(driver), "doctor", *options, code=0)
     assert facts["verdict"] == "the NPU works"
     assert facts["nodes"][0]["driver"] == driver
     assert facts["self_test"]["passed"]
@@ -163,9 +165,7 @@ def test_doctor_finds_a_healthy_board(board: Board, driver: str, tmp_path):
     ],
 )
 def test_doctor_names_what_is_wrong(board: Board, faults: str, verdict: str):
-    done = command(board.add_rocket(hang_ms=50), "doctor", "--json", faults=faults)
-    assert done.returncode == 1
-    facts = json.loads(done.stdout)
+    facts = facts_of(board.add_rocket(hang_ms=50), "doctor", faults=faults, code=1)
     assert verdict in facts["verdict"]
     assert facts["next_step"]
 
@@ -173,27 +173,25 @@ def test_doctor_names_what_is_wrong(board: Board, faults: str, verdict: str):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may open everything")
 def test_doctor_knows_the_group(board: Board):
     (board.add_rocket().root / ROCKET_NODE).chmod(0)
-    facts = json.loads(command(board, "doctor", "--json").stdout)
+    facts = facts_of(board, "doctor")
     assert "no permission" in facts["verdict"]
     assert "usermod -aG" in facts["next_step"]
 
 
 def test_doctor_without_an_npu_says_that_the_simulator_runs(board: Board):
-    done = command(board, "doctor", "--json")
-    assert done.returncode == 0
-    assert "embedded simulator" in json.loads(done.stdout)["verdict"]
+    assert "embedded simulator" in facts_of(board, "doctor", code=0)["verdict"]
 
 
 def test_doctor_sees_a_driver_without_a_node(board: Board):
     (board.add_rocket().root / ROCKET_NODE).unlink()
-    facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)
+    facts = facts_of(board, "doctor", "--no-self-test")
     assert "does not exist" in facts["verdict"]
     assert "--device" in facts["next_step"]
 
 
 @pytest.mark.parametrize("driver", ["rocket", "rknpu"])
 def test_bench_reads_the_clock_and_warns_of_a_slow_one(board: Board, driver: str):
-    getattr(board, f"add_{driver}")()
+    board.add(driver)
     clock = board.root / "sys/kernel/debug/clk/scmi_clk_npu/clk_rate"
     clock.parent.mkdir(parents=True)
     clock.write_text("200000000\n")
@@ -219,9 +217,8 @@ def test_bring_up_goes_from_safe_to_risky_and_stops_at_the_first_that_hangs(boar
     assert not [f["form"] for f in healthy["forms"] if f["here"] == "suspect"]
     assert healthy["system"]["nodes"][0]["driver"] == "rocket"
 
-    done = command(board, "bring-up", "--device", "rocket", "--json", faults="SUBMIT@4=hang:0")
-    assert done.returncode == 1
-    stopped = json.loads(done.stdout)
+    hangs = {"faults": "SUBMIT@4=hang:0"}
+    stopped = facts_of(board, "bring-up", "--device", "rocket", code=1, **hangs)
     assert [step["passed"] for step in stopped["steps"]] == [True, False]
     assert stopped["not_tried"] == len(CASES) - 2
     here = {row["form"].rpartition("-")[0]: row["here"] for row in stopped["forms"]}
@@ -253,24 +250,17 @@ def test_captures_are_ordered_by_what_they_ask_for():
 
 @pytest.mark.parametrize("driver", ["rocket", "rknpu"])
 def test_recorded_programs_replay_on_both_drivers(board: Board, driver: str):
-    getattr(board, f"add_{driver}")()
-    captures = capture_files()
-    done = command(board, "replay", *map(str, captures), "--device", driver, "--json")
-    results = json.loads(done.stdout)["captures"]
+    captures = [str(path) for path in capture_files()]
+    results = facts_of(board.add(driver), "replay", *captures, "--device", driver)["captures"]
     assert [r["error"] for r in results if not r["passed"]] == []
     assert len(results) == len(captures) > 0
 
 
 def test_replay_sees_a_job_that_the_kernel_dropped(board: Board, tmp_path):
     dump = tmp_path / "dump"
-    model = str(DIGITS / "digits_int8.tflite")
-    assert command(board, "compile", model, "--dump", str(dump)).returncode == 0
-    board.add_rocket()
-    done = command(
-        board, "replay", str(dump / "partition_0.npz"), "--device", "rocket", "--json",
-        faults="SUBMIT@1=lost",
-    )  # fmt: skip
-    (result,) = json.loads(done.stdout)["captures"]
+    assert command(board, "compile", CLASSIFY[3], "--dump", str(dump)).returncode == 0
+    words = ("replay", str(dump / "partition_0.npz"), "--device", "rocket")
+    (result,) = facts_of(board.add_rocket(), *words, faults="SUBMIT@1=lost")["captures"]
     assert not result["passed"]
     assert "nothing was written" in result["error"]
 
@@ -278,14 +268,9 @@ def test_replay_sees_a_job_that_the_kernel_dropped(board: Board, tmp_path):
 @pytest.mark.parametrize("driver", ["rocket", "rknpu"])
 def test_bench_tells_submit_from_wait(board: Board, driver: str):
     """Rocket: two requests. The vendor's driver says how long the hardware took."""
-    getattr(board, f"add_{driver}")()
-    model = str(DIGITS / "digits_int8.tflite")
-    done = command(
-        board, "bench", model, "--runs", "3", "--warmup", "1", "--no-cpu", "--json",
-        "-O", f"device={driver}",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["delegate"]["partitions"]
+    words = ("bench", CLASSIFY[3], "--runs", "3", "--warmup", "1", "--no-cpu")
+    found = facts_of(board.add(driver), *words, "-O", f"device={driver}", code=0)
+    rows = found["delegate"]["partitions"]
     assert rows
     for row in rows:
         times = row["measured"]
@@ -296,10 +281,9 @@ def test_bench_tells_submit_from_wait(board: Board, driver: str):
 
 
 def test_trace_shows_submit_and_wait(board: Board, tmp_path):
-    board.add_rocket()
     output = tmp_path / "trace.json"
-    model = str(DIGITS / "digits_int8.tflite")
-    done = command(board, "trace", model, "-o", str(output), "-O", "device=rocket")
+    words = ("trace", CLASSIFY[3], "-o", str(output), "-O", "device=rocket")
+    done = command(board.add_rocket(), *words)
     assert done.returncode == 0, done.stderr
     names = [event["name"] for event in json.loads(output.read_text())["traceEvents"]]
     assert "submit" in names
@@ -312,11 +296,11 @@ def test_every_way_of_asking_uses_one_search(board: Board):
     (board.root / ROCKET_NODE).write_text("driver=intel_vpu\nversion=1.0.0\n")
     board.add_second_rocket()
     for device in ("auto", "rocket"):
-        done = command(board, *CLASSIFY, "--json", "--device", device)
-        assert json.loads(done.stdout)["device"] == "rocket /dev/accel/accel1", done.stderr
+        found = facts_of(board, *CLASSIFY, "--device", device)
+        assert found["device"] == "rocket /dev/accel/accel1"
     done = board.python("-c", "import delegate; print([d.name for d in delegate.devices()])")
     assert done.stdout.strip() == "['/dev/accel/accel1', 'simulator', 'null']"
-    facts = json.loads(command(board, "doctor", "--json").stdout)
+    facts = facts_of(board, "doctor")
     assert facts["verdict"] == "the NPU works"
     assert [(n["path"], n["state"]) for n in facts["nodes"]] == [
         ("/dev/accel/accel0", "foreign"), ("/dev/accel/accel1", "usable"),
@@ -325,18 +309,15 @@ def test_every_way_of_asking_uses_one_search(board: Board):
 
 @pytest.mark.parametrize("driver", ["rocket", "rknpu"])
 def test_a_container_may_have_nodes_without_sysfs(board: Board, driver: str):
-    getattr(board, f"add_{driver}")()
+    board.add(driver)
     shutil.rmtree(board.root / "sys")
-    done = command(board, *CLASSIFY, "--json")
-    assert json.loads(done.stdout)["device"].startswith(driver), done.stderr
-    assert json.loads(command(board, "doctor", "--json").stdout)["verdict"] == "the NPU works"
+    assert facts_of(board, *CLASSIFY)["device"].startswith(driver)
+    assert facts_of(board, "doctor")["verdict"] == "the NPU works"
 
 
 def test_doctor_says_why_there_is_no_node(board: Board):
     def verdict() -> tuple[str, str]:
-        done = command(board, "doctor", "--json", "--no-self-test", "--device", "rocket")
-        assert done.returncode == 3, done.stdout
-        facts = json.loads(done.stdout)
+        facts = facts_of(board, "doctor", "--no-self-test", "--device", "rocket", code=3)
         return facts["verdict"], facts["next_step"]
 
     add_cores(board.root, bound=0)
@@ -371,7 +352,7 @@ def test_who_simulates_beside_a_bound_driver_is_told_why(board: Board, shown: st
     assert done.returncode == 0, done.stderr
     assert "no NPU in use: programs run on the embedded simulator; " in done.stderr
     assert wanted in done.stderr
-    facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)
+    facts = facts_of(board, "doctor", "--no-self-test")
     assert wanted.removesuffix(";") in facts["next_step"]
 
 

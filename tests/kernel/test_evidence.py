@@ -21,54 +21,33 @@ DENSE_HANGS = "dense:task:hangs"
 DEPTHWISE_HANGS = "depthwise:task:hangs"
 NO_ADDITION = everywhere("ew:addition_zeros")
 WORSE = (
-    *(
-        everywhere(*ways)
-        for ways in (
-            ("task:zeros",),
-            ("task:hangs",),
-            ("bs:multiplier_ignored",),
-            ("bn:multiplier_per_channel_hangs",),
-            ("table:lost",),
-            ("cbuf:kept_weights_lost",),
-            ("ew:shift_ignored",),
-            ("out:ties_even",),
-            ("write:surfaces_in_pairs",),
-            ("registers:of_the_one_before",),
-        )
-    ),
+    *map(everywhere, (
+        "task:zeros", "task:hangs", "bs:multiplier_ignored", "bn:multiplier_per_channel_hangs",
+        "table:lost", "cbuf:kept_weights_lost", "ew:shift_ignored", "out:ties_even",
+        "write:surfaces_in_pairs", "registers:of_the_one_before",
+    )),
     "dense:bn:operands_of_next_32",
     "all:cores:disturb",
     "pooling:task:hangs",
-)
+)  # fmt: skip
 MORE = (
-    *(
-        everywhere(*ways)
-        for ways in (
-            ("bs:multiplier_per_channel_zeros",),
-            ("out:rounding_away_zeros",),
-            ("core:input_sums_per_channel_zeros",),
-            ("ew:addition_hangs",),
-            ("bn:multiplier_ignored",),
-            ("ew:operands_low_byte",),
-            ("core:input_sums_ignored",),
-            ("cna:rows_packed",),
-            ("table:spikes",),
-            ("out:ties_up",),
-            ("bs:ties_up", "bn:ties_up"),
-            ("ew:conversion_ties_up",),
-            ("ew:ties_up",),
-            ("registers:of_the_one_before_behind_alone",),
-        )
-    ),
+    *map(everywhere, (
+        "bs:multiplier_per_channel_zeros", "out:rounding_away_zeros",
+        "core:input_sums_per_channel_zeros", "ew:addition_hangs", "bn:multiplier_ignored",
+        "ew:operands_low_byte", "core:input_sums_ignored", "cna:rows_packed", "table:spikes",
+        "out:ties_up", "ew:conversion_ties_up", "ew:ties_up",
+        "registers:of_the_one_before_behind_alone",
+    )),
+    everywhere("bs:ties_up", "bn:ties_up"),
     "depthwise:bs:multiplier_ignored",
     "dense:bn:clamp_before_shift",
-)
+)  # fmt: skip
 """Chips with these deviations of the simulator: one of each stage and kind of task, and more."""
 
 
 @pytest.mark.parametrize("kernel", ["rocket", "rknpu"])
 def test_a_healthy_board_runs_each_program_once_more(board: Board, kernel: str):
-    getattr(board, f"add_{kernel}")()
+    board.add(kernel)
     first = run(board, "residual", device=kernel, count_invoke=True, verify="auto")["residual"]
     assert first["error"] == ""
     assert first["rules"] == []
@@ -84,7 +63,7 @@ def test_a_healthy_board_runs_each_program_once_more(board: Board, kernel: str):
 
 @pytest.mark.parametrize("kernel", ["rocket", "rknpu"])
 def test_nothing_is_noticed_in_vain(board: Board, kernel: str):
-    getattr(board, f"add_{kernel}")()
+    board.add(kernel)
     found = run(board, *MODELS, device=kernel, verify="auto")
     assert off(board) == {}
     assert set(programs(board)) == {"verified"}
@@ -158,7 +137,7 @@ def test_what_one_form_gets_wrong_leaves_the_others_on_the_board(board: Board):
 
 @pytest.mark.parametrize("kernel", ["rocket", "rknpu"])
 def test_a_wrong_first_inference_is_replaced_and_compiled_around(board: Board, kernel: str):
-    getattr(board, f"add_{kernel}")()
+    board.add(kernel)
     found = run(board, "residual", device=kernel, break_in_use=NO_ADDITION, count_invoke=True)
     facts = found["residual"]
     assert facts["error"] == ""
@@ -371,7 +350,7 @@ def test_bring_up_keeps_what_a_board_has_shown(board: Board):
 
 @pytest.mark.parametrize("kernel", ["rocket", "rknpu"])
 def test_what_bring_up_proves_is_used_from_then_on(board: Board, kernel: str):
-    getattr(board, f"add_{kernel}")()
+    board.add(kernel)
 
     def product(**more: str) -> dict[str, Any]:
         return run(board, "product", device=kernel, verify="auto", **more)["product"]

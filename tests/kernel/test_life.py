@@ -127,6 +127,12 @@ def alive(board: Board, device: str, what: str) -> Iterator[None]:
             process.kill()
 
 
+def running(board: Board, device: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Another process, which may not be let in."""
+    given = json.dumps({"device": device, "what": "run"})
+    return board.python("-m", "tests.kernel.work", "life", given, **more)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_process_killed_in_mid_submit_leaves_nothing_behind(board, device):
     both(board, hang_ms=30_000)
@@ -153,20 +159,14 @@ def test_a_file_outlives_a_job_that_hangs(board):
 
 def test_a_wait_that_is_told_busy_goes_on(board):
     """EBUSY: the deadline had passed when the driver looked. Any other time it is not done yet."""
-    done = board.add_rocket().python(
-        "-m", "tests.kernel.work", "life", json.dumps({"device": "rocket", "what": "run"}),
-        faults="PREP_BO@1=EBUSY*3",
-    )  # fmt: skip
+    done = running(board.add_rocket(), "rocket", faults="PREP_BO@1=EBUSY*3")
     assert json.loads(done.stdout) == {"right": True, "violations": []}
 
 
 def test_two_processes_never_drive_the_vendor_kernel_at_once(board):
     both(board)
     with alive(board, "rknpu", "hold"):
-        other = board.python(
-            "-m", "tests.kernel.work", "life", json.dumps({"device": "rknpu", "what": "run"})
-        )
-        assert "another process uses the NPU" in other.stderr
+        assert "another process uses the NPU" in running(board, "rknpu").stderr
         # The mainline kernel takes any number.
         assert board.work("life", device="rocket", what="run") == {"right": True}
     assert board.work("life", device="rknpu", what="run") == {"right": True}
@@ -177,7 +177,4 @@ def test_two_processes_without_sysfs_share_the_lock_of_the_node(board):
     board.add_rknpu()
     shutil.rmtree(board.root / "sys")
     with alive(board, "rknpu", "hold"):
-        other = board.python(
-            "-m", "tests.kernel.work", "life", json.dumps({"device": "rknpu", "what": "run"})
-        )
-        assert "another process uses the NPU" in other.stderr
+        assert "another process uses the NPU" in running(board, "rknpu").stderr

@@ -9,8 +9,8 @@ import pytest
 from delegate.host.npu_presence import Cores as FoundCores
 from delegate.host.npu_presence import Node, presence_findings
 from tests.kernel.board import RKNPU_CARD, RKNPU_DELAY, RKNPU_NODE, Board
-from tests.kernel.test_commands import CLASSIFY, command
-from tests.kernel.test_life import alive
+from tests.kernel.test_commands import CLASSIFY, command, facts_of
+from tests.kernel.test_life import alive, running
 
 HANG = "no result after 300 ms"
 RESET = "because another one passed its time-out and the NPU was reset"
@@ -58,12 +58,8 @@ def test_a_reset_that_nobody_saw_is_tried_once_again(board: Board):
 def test_without_the_drivers_own_figure_the_rest_is_three_seconds(board: Board):
     board.add_rknpu(rest_ms=3000, reset_ms=10, hang_ms=60_000)
     (board.root / RKNPU_DELAY).unlink()
-    answer = board.work(
-        "rknpu",
-        what="streams",
-        timeouts_ms=[300, 20_000],
-        faults="SUBMIT@1=hang:0 SUBMIT@2=long:400",
-    )
+    faults = "SUBMIT@1=hang:0 SUBMIT@2=long:400"
+    answer = board.work("rknpu", what="streams", timeouts_ms=[300, 20_000], faults=faults)
     assert HANG in answer["outcomes"][0]
     assert answer["outcomes"][1] == "right"
     assert 3 < answer["seconds"] < 60
@@ -167,7 +163,7 @@ def test_a_kernel_built_for_dma_heaps_is_explained(board: Board, device: str):
 
 def test_doctor_explains_a_kernel_built_for_dma_heaps(board: Board):
     add_misc_node(board)
-    facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)
+    facts = facts_of(board, "doctor", "--no-self-test")
     assert "built for DMA heaps" in facts["verdict"]
     assert "CONFIG_ROCKCHIP_RKNPU_DRM_GEM" in facts["next_step"]
 
@@ -193,10 +189,7 @@ def test_both_nodes_of_the_device_are_one(board: Board):
     assert answer["runs"] == ["right", "right"]
     assert answer["files"] == 1
     with alive(board, "/dev/dri/card0", "hold"):
-        done = board.python(
-            "-m", "tests.kernel.work", "life", json.dumps({"device": "rknpu", "what": "run"})
-        )
-        assert "another process uses the NPU" in done.stderr
+        assert "another process uses the NPU" in running(board, "rknpu").stderr
 
 
 def test_shared_memory_is_read_and_written_by_the_npu_itself(board: Board):
@@ -230,10 +223,10 @@ def test_rocket_converts_what_is_in_shared_memory(board: Board):
 
 def test_doctor_lists_the_device_once(board: Board):
     board.add_rknpu()
-    facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)
+    facts = facts_of(board, "doctor", "--no-self-test")
     assert [node["path"] for node in facts["nodes"]] == ["/" + RKNPU_NODE]
     (board.root / RKNPU_NODE).unlink()
-    facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)
+    facts = facts_of(board, "doctor", "--no-self-test")
     assert [node["path"] for node in facts["nodes"]] == ["/" + RKNPU_CARD]
 
 
