@@ -1,9 +1,9 @@
 """Models on the simulator through a real runtime: results, faults, threads, forks, resizing."""
 
 import struct
-import threading
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -195,21 +195,13 @@ def test_threads_with_their_own_interpreters_agree(simulated):
     model = small_conv()
     expected = [run(simulated(model_content=model), seed) for seed in range(8)]
     interpreters = [simulated(model_content=model) for _ in range(4)]
-    failures: list[BaseException] = []
 
     def work(interpreter: Any) -> None:
-        try:
-            for seed in range(8):
-                np.testing.assert_array_equal(run(interpreter, seed), expected[seed])
-        except BaseException as error:
-            failures.append(error)
+        for seed in range(8):
+            np.testing.assert_array_equal(run(interpreter, seed), expected[seed])
 
-    threads = [threading.Thread(target=work, args=(each,)) for each in interpreters]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, interpreters))
 
 
 def test_invoke_on_the_simulator_needs_no_gil(simulated):

@@ -1,8 +1,8 @@
 """Several interpreters: no one's conversion waits for another's device."""
 
 import itertools
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from delegate._native import start_run_log, take_run_log
 from tests.native.inference import invoke
@@ -20,15 +20,16 @@ def overlap(runs: list[tuple[str, int, int, int, int, int]]) -> int:
     )
 
 
+def simulated(runtime, load, model):
+    plugin = load(device="simulator")
+    made = runtime.Interpreter(model_content=model, experimental_delegates=[plugin])
+    made.allocate_tensors()
+    invoke(made)
+    return made
+
+
 def test_tensors_are_converted_while_another_stream_is_on_the_device(runtime, load, model):
-    streams = []
-    for _ in range(2):
-        made = runtime.Interpreter(
-            model_content=model, experimental_delegates=[load(device="simulator")]
-        )
-        made.allocate_tensors()
-        invoke(made)
-        streams.append(made)
+    streams = [simulated(runtime, load, model) for _ in range(2)]
 
     def work(made) -> None:
         for _ in range(50):
@@ -37,20 +38,14 @@ def test_tensors_are_converted_while_another_stream_is_on_the_device(runtime, lo
     found, end = 0, time.monotonic() + SECONDS
     while not found and time.monotonic() < end:
         start_run_log(1000)
-        threads = [threading.Thread(target=work, args=(made,)) for made in streams]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(work, streams))
         found = overlap(take_run_log())
     assert found
 
 
 def test_runs_one_after_the_other_do_not_overlap(runtime, load, model):
-    made = runtime.Interpreter(
-        model_content=model, experimental_delegates=[load(device="simulator")]
-    )
-    made.allocate_tensors()
+    made = simulated(runtime, load, model)
     start_run_log(100)
     for _ in range(10):
         invoke(made)

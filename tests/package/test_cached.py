@@ -1,13 +1,12 @@
 """Properties that are computed once, and processes that fork meanwhile."""
 
 import os
-import subprocess
-import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import delegate
 from delegate.model.cached import cached_property
+from tests.processes import python
 
 FORK = """
 import os, sys, threading
@@ -59,19 +58,13 @@ def test_threads_agree_on_a_value() -> None:
         def value(self) -> str:
             return "value"
 
-    one, found = Named(), []
-    threads = [threading.Thread(target=lambda: found.append(one.value)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == ["value"] * 8
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda one: one.value, [Named()] * 8)) == ["value"] * 8
 
 
 def test_a_child_of_a_fork_computes_while_its_parent_does() -> None:
     """``functools.cached_property`` of Python 3.10 and 3.11 never returns there."""
-    done = subprocess.run([sys.executable, "-c", FORK], timeout=60, check=False)
-    assert done.returncode == 5
+    assert python("-c", FORK, timeout=60).returncode == 5
 
 
 def test_no_module_takes_the_property_with_a_lock() -> None:

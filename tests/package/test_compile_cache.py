@@ -5,9 +5,9 @@ import json
 import logging
 import os
 import shutil
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -310,14 +310,8 @@ def test_a_folder_that_cannot_be_made_costs_a_warning_only(tmp_path, caplog, pla
 
 def test_concurrent_writers_leave_one_whole_entry(options):
     graph = graph_of()
-    results = []
-    threads = [
-        threading.Thread(target=lambda: results.append(run(graph, options)[0])) for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        results = [result for result, _ in pool.map(run, [graph] * 8, [options] * 8)]
     assert len({bytes(result.partitions[0].program) for result in results}) == 1
     assert len(entries(options)) == 1
     assert run(graph, options)[0].from_cache
