@@ -150,9 +150,11 @@ def test_random_tables(seed):
         r |= {s.OUT_SHIFT: int(rng.choice([21, 23, 1 << 30 | 22]))}
         if not t.blocks:
             r |= {s.BS_MUL_CFG: int(rng.integers(1, 300)) << 16, s.DATA_FORMAT: 0}
-        if rng.random() < 0.5:  # rows two pixels apart
-            surface = h * (w + 2) * 16
+        if rng.random() < 0.5:  # rows two pixels apart, those of another size in every second task
+            rows, columns = (h, w) if i % 2 else (w, h)
+            surface = rows * (columns + 2) * 16
             r |= {s.CUBE_NOTCH: 2 << 16 | 2, s.DST_SURF_STRIDE: surface, s.SURFACE_ADD: surface}
+            r |= {s.WDMA_SIZE_1: (rows - 1) << 16 | columns - 1}
             r |= {s.DST_BASE_ADDR: memory.add(f"output_rows{i}", t.cube * surface // 16)}
         program.add(r, s.FLYING, pointer=s.CLEAR)
     s.run_all_ways(memory, program.place(memory))
