@@ -102,7 +102,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "no_variables": [
         (lambda: with_input(conv(), X, is_variable=True), "'input' is"),
         (lambda: with_input(conv(), B, is_variable=True), "is"),
-        (lambda: with_input(padding(), 1, is_variable=True), "'amounts' is"),
+        (lambda: with_input(padding(), 1, is_variable=True), "'padded/amounts' is"),
     ],
     "constants_unchanged": [
         (lambda: with_output(addition(), constant=np.zeros(1, np.int8)), "may be written"),

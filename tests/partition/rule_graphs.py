@@ -38,6 +38,7 @@ from tests.models.blocks import function_model
 X, W, B = 0, 1, 2
 HALF = Quantization((0.5,), (3,))
 MAP = (1, 9, 7, 5)
+Shape = tuple[int, ...]
 
 
 def conv(**kwargs: object) -> Graph:
@@ -51,19 +52,18 @@ def depthwise(**kwargs: object) -> Graph:
     return read_graph(depthwise_model(np.random.default_rng(0), **{**shape, **kwargs}))
 
 
-def fc(shape: tuple[int, ...] = (2, 12), outputs: int = 5, **kwargs: object) -> Graph:
+def fc(shape: Shape = (2, 12), outputs: int = 5, **kwargs: object) -> Graph:
     return read_graph(fully_connected_model(np.random.default_rng(0), shape, outputs, **kwargs))
 
 
-def addition(shape: tuple[int, ...] = (1, 3, 2, 4), **kwargs: object) -> Graph:
+def addition(shape: Shape = (1, 3, 2, 4), **kwargs: object) -> Graph:
     return read_graph(add_model(np.random.default_rng(0), shape, **kwargs))
 
 
-def of_one(
-    make: Callable[[ModelBuilder, int], int],
-    shape: tuple[int, ...] = (1, 3, 2, 32),
-    dtype: DType = DType.INT8,
-) -> Graph:
+Make = Callable[[ModelBuilder, int], int]
+
+
+def of_one(make: Make, shape: Shape = (1, 3, 2, 32), dtype: DType = DType.INT8) -> Graph:
     """Return the graph of what ``make`` puts behind an input of ``shape``."""
     b = ModelBuilder()
     return read_graph(b.build(make(b, b.input("x", shape, dtype, HALF))))
@@ -100,10 +100,7 @@ def with_node(graph: Graph, **changes: object) -> Graph:
 
 def with_options(graph: Graph, **changes: object) -> Graph:
     node = graph.nodes[0]
-    kind = OPERATORS[node.op].options
-    assert kind is not None
-    options = node.options_as(kind)
-    assert options is not None
+    options = node.options_as(OPERATORS[node.op].options)
     return with_node(graph, options=dataclasses.replace(options, **changes))
 
 
@@ -113,9 +110,7 @@ def padding(
     """PAD of a [1, 9, 7, 5] image, read by a 3x3 convolution or an output itself."""
     b = ModelBuilder()
     x = b.input("x", (1, 9, 7, 5), DType.INT8, HALF)
-    amounts = np.array([[0, 0], [top, 1], [1, 1], [0, channels]], np.int32)
-    y = b.tensor("y", (1, 10 + top, 9, 5 + channels), DType.INT8, HALF)
-    b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), None)
+    y = pad(b, x, [[0, 0], [top, 1], [1, 1], [0, channels]])
     if reader:
         y = layers.conv(b, np.random.default_rng(0), y, 4, layers.Window(3, 3, padding=scheme))
     return read_graph(b.build(y))
@@ -140,7 +135,7 @@ def interpolated(rows: int, columns: int, shape: tuple[int, ...] = (1, 3, 2, 5))
 
 
 def joined(
-    axis: int = 3, parts: tuple[int, ...] = (16, 5), dtype: DType = DType.INT8, **changes: object
+    axis: int = 3, parts: Shape = (16, 5), dtype: DType = DType.INT8, **changes: object
 ) -> Graph:
     """A concatenation of [1, 3, 2, parts] along the channels, or of what ``parts`` says."""
     b = ModelBuilder()
@@ -150,8 +145,8 @@ def joined(
 
 
 def cut(
-    begin: tuple[int, ...] = (0, 0, 0, 16),
-    size: tuple[int, ...] = (1, 3, 2, 9),
+    begin: Shape = (0, 0, 0, 16),
+    size: Shape = (1, 3, 2, 9),
     *,
     strided: bool = False,
     width: int = 2,
@@ -161,7 +156,7 @@ def cut(
     return of_one(make, (1, 3, width, 32))
 
 
-def blocks(block: int = 2, after: tuple[int, ...] = (1, 2, 3, 20)) -> Graph:
+def blocks(block: int = 2, after: Shape = (1, 2, 3, 20)) -> Graph:
     """SPACE_TO_DEPTH of [1, 4, 6, 5]."""
     table = options.of(SpaceToDepthOptions(block))
     return of_one(
@@ -169,7 +164,7 @@ def blocks(block: int = 2, after: tuple[int, ...] = (1, 2, 3, 20)) -> Graph:
     )
 
 
-def transposed(size: tuple[int, ...] = (1, 8, 12, 3), stride: int = 2, kernel: int = 3) -> Graph:
+def transposed(size: Shape = (1, 8, 12, 3), stride: int = 2, kernel: int = 3) -> Graph:
     """TRANSPOSE_CONV of [1, 4, 6, 5]."""
     b = ModelBuilder()
     shape = b.constant("shape", np.array(size, np.int32))
@@ -182,7 +177,7 @@ def transposed(size: tuple[int, ...] = (1, 8, 12, 3), stride: int = 2, kernel: i
     return read_graph(b.build(y))
 
 
-def reshaped(shape: tuple[int, ...] = (1, 6, 32)) -> Graph:
+def reshaped(shape: Shape = (1, 6, 32)) -> Graph:
     """Return a graph with a reshape of [1, 3, 2, 32] between other nodes."""
 
     def make(b: ModelBuilder, x: int) -> int:
@@ -197,12 +192,12 @@ def flattened() -> Graph:
     return of_one(lambda b, x: moves.reshape(b, x, (1, 192)))
 
 
-def turned(axes: tuple[int, ...]) -> Graph:
+def turned(axes: Shape) -> Graph:
     """TRANSPOSE of [1, 3, 2, 32]."""
     return of_one(lambda b, x: moves.transpose(b, x, axes))
 
 
-def tiled(times: tuple[int, ...]) -> Graph:
+def tiled(times: Shape) -> Graph:
     """TILE of [1, 3, 2, 32]."""
     return of_one(lambda b, x: moves.tile(b, x, times))
 
@@ -225,8 +220,7 @@ def shape_computed() -> Graph:
 def side_by_side(dtype: DType, quantization: Quantization) -> Graph:
     """A concatenation of columns, the first of which have another quantisation."""
     b = ModelBuilder()
-    inputs = [b.input("a", (1, 3, 2, 16), dtype, quantization)]
-    inputs.append(b.input("b", (1, 3, 2, 16), dtype, HALF))
+    inputs = [b.input(n, (1, 3, 2, 16), dtype, q) for n, q in (("a", quantization), ("b", HALF))]
     y = b.tensor("joined", (1, 3, 4, 16), dtype, HALF)
     b.operator("CONCATENATION", tuple(inputs), (y,), ConcatenationOptions(2))
     return read_graph(b.build(y))
@@ -282,7 +276,7 @@ def ADD(first: int, second: int, target: int) -> Node:  # noqa: N802  the operat
 
 def function(
     op: str,
-    shape: tuple[int, ...] = (1, 2, 3, 4),
+    shape: Shape = (1, 2, 3, 4),
     dtype: DType = DType.INT8,
     options: BuiltinOptions | None = None,
     target: Quantization | None = None,
@@ -297,7 +291,7 @@ def leaky() -> Graph:
     return function("LEAKY_RELU", options=options.of(LeakyReluOptions(0.1)))
 
 
-def softmax(shape: tuple[int, ...] = (2, 5), beta: float = 1.0) -> Graph:
+def softmax(shape: Shape = (2, 5), beta: float = 1.0) -> Graph:
     return function(
         "SOFTMAX", shape, options=options.softmax(beta), target=per_tensor(1 / 256, -128)
     )
@@ -311,7 +305,7 @@ def slopes() -> Graph:
     return read_graph(b.build(function_of(b, "PRELU", inputs, scale)))
 
 
-def slopes_of(shape: tuple[int, ...]) -> Graph:
+def slopes_of(shape: Shape) -> Graph:
     """PRELU of [1, 3, 2, 4] with constants."""
     values = np.arange(np.prod(shape), dtype=np.int8).reshape(shape)
 
@@ -321,7 +315,7 @@ def slopes_of(shape: tuple[int, ...]) -> Graph:
     return of_one(make, (1, 3, 2, 4))
 
 
-def pooled(shape: tuple[int, ...] = (1, 9, 7, 5), size: int = 3) -> Graph:
+def pooled(shape: Shape = (1, 9, 7, 5), size: int = 3) -> Graph:
     return of_one(lambda b, x: pool(b, "MAX_POOL_2D", x, size, size), shape)
 
 
@@ -330,9 +324,7 @@ def tall_average() -> Graph:
     return of_one(lambda b, x: pool(b, "AVERAGE_POOL_2D", x, 32, 1, **given), (1, 40, 2, 1))
 
 
-def averaged(
-    shape: tuple[int, ...] = (1, 9, 7, 5), axes: tuple[int, ...] = (1, 2), op: str = "MEAN"
-) -> Graph:
+def averaged(shape: Shape = MAP, axes: Shape = (1, 2), op: str = "MEAN") -> Graph:
     given = {"keep_dims": False, "axes": axes}
     return of_one(lambda b, x: reduced(b, op, x, per_tensor(0.25, 3), **given), shape)
 
@@ -341,33 +333,28 @@ def summed() -> Graph:
     return of_one(lambda b, x: reduced(b, "SUM", x, per_tensor(8.0, 3), keep_dims=True), MAP)
 
 
-def product(
-    shape: tuple[int, ...] = (2, 3, 5), matrix: tuple[int, ...] = (5, 4), **changes: object
-) -> Graph:
+def product(shape: Shape = (2, 3, 5), matrix: Shape = (5, 4), **changes: object) -> Graph:
     """BATCH_MATMUL with a constant."""
     values = np.random.default_rng(0).integers(-127, 128, matrix).astype(np.int8)
     return of_one(lambda b, x: matrix_product(b, x, values, HALF, **changes), shape)
 
 
-def product_of_two(
-    x: tuple[int, ...] = (2, 3, 5), y: tuple[int, ...] = (2, 7, 5), zero_point: int = 3
-) -> Graph:
+def product_of_two(x: Shape = (2, 3, 5), y: Shape = (2, 7, 5), zero_point: int = 3) -> Graph:
     """BATCH_MATMUL of two computed matrices, the second one's rows the outputs."""
     b = ModelBuilder()
-    inputs = [
-        b.input(n, s, DType.INT8, per_tensor(0.5, zero_point)) for n, s in (("x", x), ("y", y))
-    ]
+    scale = per_tensor(0.5, zero_point)
+    inputs = [b.input(n, s, DType.INT8, scale) for n, s in (("x", x), ("y", y))]
     z = b.tensor("z", (2, 3, 7), DType.INT8, per_tensor(90.0, 3))
     table = options.of(BatchMatMulOptions(False, True, False))
     b.operator("BATCH_MATMUL", inputs, (z,), table, version=2)
     return read_graph(b.build(z))
 
 
-def enlarged(shape: tuple[int, ...] = (1, 3, 2, 5), factor: int = 2) -> Graph:
+def enlarged(shape: Shape = (1, 3, 2, 5), factor: int = 2) -> Graph:
     return enlarged_to(shape[1] * factor, shape[2] * factor, shape)
 
 
-def enlarged_to(rows: int, columns: int, shape: tuple[int, ...] = (1, 3, 2, 5)) -> Graph:
+def enlarged_to(rows: int, columns: int, shape: Shape = (1, 3, 2, 5)) -> Graph:
     table = ResizeNearestOptions()
     return of_one(lambda b, x: resize(b, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table), shape)
 

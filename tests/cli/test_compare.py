@@ -1,19 +1,26 @@
-"""Tests what ``compare`` says where fp16, or the runtime itself, is why results differ."""
+"""``compare``: keys, verdicts, and what it says where fp16 or the runtime is why results differ."""
+
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import rk3588_conformance.comparison as comparison
 from delegate.cli import main
-from delegate.host.delegated import ReferenceModel
+from delegate.host.delegated import DelegatedModel, ReferenceModel
 from delegate.host.samples import random_sample
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.shared.functions import table_rows
+from delegate.options import Options
 from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from tests.cli.conftest import Run
+from rk3588_conformance.comparison import Comparer
+from tests.cli.conftest import DIGITS, MODEL, Run
+from tests.cli.odd_models import sum_and_float_layer
+from tests.cli.test_commands import DELEGATED
 from tests.ops.half_models import conv_model
 from tests.shared_folder import SHARED
 
@@ -29,6 +36,113 @@ def one_layer() -> bytes:
     return builder.build(layers.conv(builder, np.random.default_rng(0), x, 16, layers.Window(3, 3)))
 
 
+@pytest.fixture
+def path(tmp_path) -> Path:
+    """A model of one layer."""
+    path = tmp_path / "layer.tflite"
+    path.write_bytes(one_layer())
+    return path
+
+
+def test_compare_json_has_the_keys_of_the_design(run: Run) -> None:
+    outcome = run("compare", MODEL, "--per-op", "--images", DIGITS / "images", "--json")
+    assert outcome.code == 0, outcome
+    document = outcome.json
+    assert set(document) == {
+        "outputs", "ops", "top1_agreement", "images", "verdict", "violations", "runtime_wrong",
+        "fp16",
+    }  # fmt: skip
+    assert (document["verdict"], document["violations"]) == ("equal", [])
+    assert document["images"] == 10
+    assert document["top1_agreement"] == 1.0
+    assert set(document["outputs"][0]) == {"name", "max_abs_diff", "equal", "elements"}
+    assert document["outputs"][0]["elements"] == 100
+    assert len(document["ops"]) == DELEGATED
+    assert all(
+        set(op) == {"node", "op", "max_abs_diff", "equal", "elements"} for op in document["ops"]
+    )
+    assert max(op["max_abs_diff"] for op in document["ops"]) == 0
+
+
+def test_compare_does_not_depend_on_the_number_of_processes(run: Run) -> None:
+    arguments = ("compare", MODEL, "--per-op", "--random", 3, "--json")
+    alone, shared = run(*arguments, "--jobs", 1), run(*arguments, "--jobs", 2)
+    assert alone.json == shared.json
+    assert alone.json["images"] == 3
+
+
+def test_compare_accepts_npy_and_npz(run: Run, tmp_path: Path) -> None:
+    array = np.arange(-128, -128 + 32 * 32, dtype=np.int16).astype(np.int8).reshape(1, 32, 32, 1)
+    np.save(tmp_path / "x.npy", array)
+    np.savez(tmp_path / "x.npz", digit=array)
+    one = run("compare", MODEL, "--input", tmp_path / "x.npy", "--json")
+    two = run("compare", MODEL, "--input", tmp_path / "x.npz", "--json")
+    assert one.json == two.json
+    assert one.json["ops"] == []
+
+
+def test_compare_fails_where_the_contract_is_broken(run: Run) -> None:
+    """The null device computes nothing, so every operator differs."""
+    for arguments in ((), ("--per-op",)):
+        outcome = run("compare", MODEL, *arguments, "--device", "null")
+        assert outcome.code == 1
+        assert "BROKEN: node 0 (CONV_2D)" in outcome.out
+        assert outcome.out.endswith("verdict  beyond the contract\n")
+        outcome = run("compare", MODEL, *arguments, "--device", "null", "--json")
+        assert outcome.code == 1
+        assert outcome.json["verdict"] == "beyond the contract"
+        assert any("node 0 (CONV_2D)" in text for text in outcome.json["violations"])
+        assert bool(outcome.json["ops"]) == bool(arguments)
+
+
+def test_compare_sees_a_program_that_is_wrong_as_a_whole(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every operator alone is right; what the whole model gives is off by one step."""
+    whole = DelegatedModel.run
+
+    def off(self: DelegatedModel, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [np.bitwise_xor(output, 1) for output in whole(self, inputs)]
+
+    monkeypatch.setattr(DelegatedModel, "run", off)
+    for arguments in ((), ("--per-op",)):
+        outcome = run("compare", MODEL, *arguments, "--random", 2, "--jobs", 1)
+        assert outcome.code == 1
+        assert "BROKEN: outputs differ for 2 of 2 inputs" in outcome.out
+
+
+def test_compare_blames_no_difference_between_kernels_on_the_delegate(
+    run: Run, tmp_path: Path
+) -> None:
+    """Sums of floats, which stay on the CPU, depend on the order in which a kernel makes them."""
+    model = tmp_path / "model.tflite"
+    model.write_bytes(sum_and_float_layer())
+    reference = ReferenceModel.load(model, reference_kernels=True)
+    sample = random_sample(reference.inputs, 0)
+    fast = DelegatedModel.load(model, Options.from_mapping({"numerics": "exact"}, {})).run(sample)
+    assert (fast[0] != reference.run(sample)[0]).any(), "this runtime's kernels do not differ"
+    for arguments in ((), ("--reference", "builtin")):
+        outcome = run("compare", model, "--json", *arguments)
+        assert outcome.json["verdict"] == "equal"
+        assert outcome.json["outputs"][0]["equal"] == outcome.json["outputs"][0]["elements"]
+        assert outcome.code == 0
+
+
+def test_compare_with_the_default_kernels(run: Run) -> None:
+    outcome = run(
+        "compare", MODEL, "--images", DIGITS / "images", "--limit", 3, "--reference", "builtin"
+    )
+    assert outcome.code == 0
+    assert "best class agrees  3 of 3" in outcome.out
+
+
+def test_reference_tensors_are_not_overwritten_by_operators_in_place(run: Run) -> None:
+    """ADD works in place on an input: read afterwards, that input would be the sum."""
+    comparer = Comparer(MODEL, Options.from_mapping({"numerics": "exact"}, {}), per_op=True)
+    result = comparer.compare_one(random_sample(comparer.inputs, 5))
+    assert [op.max_abs_diff for op in result.ops if op.op == "ADD"] == [0]
+
+
 def test_fp16_is_said_to_round_and_not_to_be_broken(tmp_path, capsys) -> None:
     path = tmp_path / "half.tflite"
     path.write_bytes(in_half())
@@ -38,9 +152,7 @@ def test_fp16_is_said_to_round_and_not_to_be_broken(tmp_path, capsys) -> None:
     assert "in fp16, which rounds" in out
 
 
-def test_a_wrong_kernel_of_the_runtime_is_named_as_such(tmp_path, capsys, monkeypatch) -> None:
-    path = tmp_path / "layer.tflite"
-    path.write_bytes(one_layer())
+def test_a_wrong_kernel_of_the_runtime_is_named_as_such(path, capsys, monkeypatch) -> None:
     (output,) = read_graph(path).outputs
     right = ReferenceModel.tensor
 
@@ -84,16 +196,14 @@ def test_a_wrong_kernel_before_a_function_in_its_task_is_named_too(
 
 
 @pytest.mark.parametrize(("numerics", "share"), [("auto", "75 %"), ("exact", "99.5 %")])
-def test_the_bound_is_that_of_the_mode(numerics: str, share: str, tmp_path, capsys) -> None:
-    path = tmp_path / "layer.tflite"
-    path.write_bytes(one_layer())
+def test_the_bound_is_that_of_the_mode(numerics: str, share: str, path, capsys) -> None:
     assert main(["compare", str(path), "--per-op", "-O", f"numerics={numerics}"]) == 0
     assert f"contract of numerics={numerics}: max diff 1, at least {share}" in (
         capsys.readouterr().out
     )
 
 
-def test_operators_are_compiled_for_the_runtimes_rounding(tmp_path, monkeypatch) -> None:
+def test_operators_are_compiled_for_the_runtimes_rounding(path, monkeypatch) -> None:
     seen = []
 
     def for_runtime(graph, runtime):
@@ -101,8 +211,6 @@ def test_operators_are_compiled_for_the_runtimes_rounding(tmp_path, monkeypatch)
         return graph
 
     monkeypatch.setattr(comparison, "for_runtime", for_runtime)
-    path = tmp_path / "layer.tflite"
-    path.write_bytes(one_layer())
     assert main(["compare", str(path), "--per-op", "--jobs", "1"]) == 0
     assert seen == [comparison.find_runtime()]
 
