@@ -20,12 +20,7 @@ from rk3588_conformance.generated.campaign import (
 )
 from rk3588_conformance.generated.judge import BrokenContractError, judge_model
 from rk3588_conformance.generated.model_mutations import MUTATIONS, mutant
-from rk3588_conformance.generated.random_graphs import (
-    MAKERS,
-    fused_graph,
-    inferences,
-    random_graph,
-)
+from rk3588_conformance.generated.random_graphs import MAKERS, fused_graph, inferences, random_graph
 from rk3588_conformance.generated.run import Run
 
 Judge = Callable[..., Outcome]

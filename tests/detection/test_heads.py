@@ -34,24 +34,14 @@ def logit(p: float) -> float:
 
 def details(array: np.ndarray, quantised: bool = False) -> tuple[np.ndarray, dict[str, Any]]:
     """The tensor and its description; quantised to int8 over its own range if asked for."""
-    if not quantised:
-        array = array.astype(np.float32)
-        return array, {
-            "name": "out",
-            "shape": array.shape,
-            "dtype": np.float32,
-            "quantization": (0.0, 0),
-        }
-    low, high = float(array.min()), float(array.max())
-    scale = (high - low) / 255
-    zero_point = round(-128 - low / scale)
-    stored = np.clip(np.rint(array / scale) + zero_point, -128, 127).astype(np.int8)
-    return stored, {
-        "name": "out",
-        "shape": array.shape,
-        "dtype": np.int8,
-        "quantization": (scale, zero_point),
-    }
+    quantization, stored = (0.0, 0), array.astype(np.float32)
+    if quantised:
+        low, high = float(array.min()), float(array.max())
+        scale = (high - low) / 255
+        quantization = scale, round(-128 - low / scale)
+        stored = np.clip(np.rint(array / scale) + quantization[1], -128, 127).astype(np.int8)
+    kind = {"dtype": stored.dtype.type, "quantization": quantization}
+    return stored, {"name": "out", "shape": array.shape, **kind}
 
 
 def decoded(
@@ -161,11 +151,8 @@ def test_yolov5_grids(first: bool, activated: bool, quantised: bool) -> None:
             aw, ah = YOLOV5_ANCHORS[3 * number + 1]
             x, y = int(CX // stride), int(CY // stride)
             cell = grid[y, x, 1]
-            cell[0] = (CX / stride - x + 0.5) / 2
-            cell[1] = (CY / stride - y + 0.5) / 2
-            cell[2] = np.sqrt(BW / aw) / 2
-            cell[3] = np.sqrt(BH / ah) / 2
-            cell[4] = 0.995
+            cell[:2] = (CX / stride - x + 0.5) / 2, (CY / stride - y + 0.5) / 2
+            cell[2:5] = np.sqrt(BW / aw) / 2, np.sqrt(BH / ah) / 2, 0.995
             cell[5 + CLASS] = SCORE
         else:
             grid[0, 0, 0, 5] = 0.99  # the same range in every grid

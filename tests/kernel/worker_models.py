@@ -11,12 +11,7 @@ import delegate
 from delegate.host.runtimes import Runtime, find_runtime
 from tests.kernel.model_results import inputs_of, outputs_of
 from tests.kernel.small_models import MODELS
-from tests.kernel.standin_calls import (
-    allocations,
-    calls,
-    live,
-    set_faults,
-)
+from tests.kernel.standin_calls import allocations, calls, live, set_faults
 
 
 def allocations_of_the_runtime(runtime: Runtime) -> int:

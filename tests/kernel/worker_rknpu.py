@@ -21,13 +21,7 @@ from delegate.host.runtimes import find_runtime
 from delegate.npu.program import build_program, serialize
 from rk3588_conformance.builder.single_op import conv_model
 from tests.kernel.small_models import MODELS, random_inputs
-from tests.kernel.standin_calls import (
-    calls,
-    live,
-    set_faults,
-    submits_by_mask,
-    take_violations,
-)
+from tests.kernel.standin_calls import calls, live, set_faults, submits_by_mask, take_violations
 from tests.npu.sample_programs import chain_partition
 from tests.shared_tensors import Host, take_turns
 

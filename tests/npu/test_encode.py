@@ -7,12 +7,7 @@ import pytest
 from delegate.chip.rk3588 import RK3588
 from delegate.lower.numerics.pipeline import EwOperation, OutConvert
 from delegate.lower.task import BsStage, BufferId, EwStage, Ref
-from delegate.npu.regcmd import (
-    encode_task,
-    fetch_amount,
-    segment_stride_words,
-    unpack_word,
-)
+from delegate.npu.regcmd import encode_task, fetch_amount, segment_stride_words, unpack_word
 from delegate.npu.rk3588.encoder import feature_grains
 from tests.loops import for_each
 from tests.npu.sample_tasks import add_task, conv_task

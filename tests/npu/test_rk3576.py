@@ -12,16 +12,7 @@ from delegate.chip.rk3576 import RK3576
 from delegate.chip.rk3588 import RK3588
 from delegate.errors import EncodingError
 from delegate.lower.numerics.pipeline import EwOperation, OutConvert
-from delegate.lower.task import (
-    BnStage,
-    BsStage,
-    BufferId,
-    CbufPlan,
-    ConvTask,
-    EwStage,
-    Ref,
-    Source,
-)
+from delegate.lower.task import BnStage, BsStage, BufferId, CbufPlan, ConvTask, EwStage, Ref, Source
 from delegate.lower.tiling.geometry import entries_per_row
 from delegate.npu.regcmd import encode_task
 from tests.npu import sample_tasks

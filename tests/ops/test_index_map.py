@@ -8,14 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.model.index_map import (
-    FAR,
-    MOST_PIECES,
-    IndexMap,
-    MapError,
-    coordinates,
-    identity,
-)
+from delegate.model.index_map import FAR, MOST_PIECES, IndexMap, MapError, coordinates, identity
 from delegate.ops.shared import maps
 from tests.index_maps import NOWHERE, Values, numbers
 

@@ -119,19 +119,17 @@ COCO = {
 }  # fmt: skip
 
 
-def png() -> bytes:
-    from PIL import Image
-
-    out = io.BytesIO()
-    Image.fromarray(np.arange(8 * 9 * 3, dtype=np.uint8).reshape(8, 9, 3)).save(out, "PNG")
-    return out.getvalue()
-
-
 def picture(form: str) -> bytes:
     from PIL import Image
 
     out = io.BytesIO()
-    Image.open(io.BytesIO(png())).save(out, form)
+    Image.fromarray(np.arange(8 * 9 * 3, dtype=np.uint8).reshape(8, 9, 3)).save(out, form)
+    return out.getvalue()
+
+
+def npy(array: np.ndarray) -> bytes:
+    out = io.BytesIO()
+    np.save(out, array)
     return out.getvalue()
 
 
@@ -146,33 +144,35 @@ def capture_bytes(folder: Path) -> bytes:
     return (folder / "seed.npz").read_bytes()
 
 
-def with_manifest(rng: random.Random, content: bytes) -> bytes:
-    """A capture whose manifest is mutated and stored again, well packed."""
+def stored_again(content: bytes, change: Callable[[str, bytes], bytes]) -> bytes:
+    """An archive whose members are changed and stored again, well packed."""
     source = zipfile.ZipFile(io.BytesIO(content))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as target:
         for name in source.namelist():
-            data = source.read(name)
-            if name == "manifest.npy":
-                text = mutate_json(rng, json.loads(np.load(io.BytesIO(data)).tobytes()))
-                packed = io.BytesIO()
-                np.save(packed, np.frombuffer(text.encode("utf-8", "replace"), np.uint8))
-                data = packed.getvalue()
-            target.writestr(name, data)
+            target.writestr(name, change(name, source.read(name)))
     return out.getvalue()
+
+
+def with_manifest(rng: random.Random, content: bytes) -> bytes:
+    """A capture whose manifest is mutated."""
+
+    def change(name: str, data: bytes) -> bytes:
+        if name != "manifest.npy":
+            return data
+        text = mutate_json(rng, json.loads(np.load(io.BytesIO(data)).tobytes()))
+        return npy(np.frombuffer(text.encode("utf-8", "replace"), np.uint8))
+
+    return stored_again(content, change)
 
 
 def with_member(rng: random.Random, content: bytes) -> bytes:
-    """An archive one of whose arrays is mutated and stored again, well packed."""
-    source = zipfile.ZipFile(io.BytesIO(content))
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as target:
-        for name in source.namelist():
-            data = source.read(name)
-            if rng.random() < 0.5:
-                data = mutate_bytes(rng, data[:200]) + data[200:]
-            target.writestr(name, data)
-    return out.getvalue()
+    """An archive some of whose arrays are mutated."""
+
+    def change(_: str, data: bytes) -> bytes:
+        return mutate_bytes(rng, data[:200]) + data[200:] if rng.random() < 0.5 else data
+
+    return stored_again(content, change)
 
 
 def read_state(path: Path) -> None:
@@ -197,13 +197,7 @@ def state_file(rng: random.Random, record: object) -> bytes:
 
 
 CLASSES = {"image": "a.png", "ours": [1, 2], "theirs": [2, 1]}
-BOXES = {
-    "image": "a.png",
-    "width": 20,
-    "height": 10,
-    "ours": [[1, 0.5, 0, 0, 5, 5.5]],
-    "theirs": [],
-}
+BOXES = CLASSES | {"width": 20, "height": 10, "ours": [[1, 0.5, 0, 0, 5, 5.5]], "theirs": []}
 
 TIMES = {"p50_ms": 1.0, "p90_ms": 1.0, "p99_ms": 1.0, "mean_ms": 1.0, "min_ms": 1.0, "max_ms": 1.0}
 MEASURED = {
@@ -257,19 +251,14 @@ READERS: dict[str, tuple[str, Mutate, Callable[[Path], object]]] = {
     "npz": ("x.npz", lambda r, _: r.choice([mutate_bytes, with_member])(r, archive(
         x=np.zeros((1, 3, 4, 2), np.int8), y=np.ones(2, np.float32))),
             lambda p: load_sample(p, INPUTS)),
-    "npy": ("x.npy", lambda r, _: mutate_bytes(r, _npy()), lambda p: load_sample(p, INPUTS[:1])),
+    "npy": ("x.npy", lambda r, _: mutate_bytes(r, npy(np.zeros((1, 3, 4, 2), np.int8))),
+            lambda p: load_sample(p, INPUTS[:1])),
     "capture": ("c.npz", lambda r, f: r.choice([mutate_bytes, with_member, with_manifest])(
         r, capture_bytes(f)), run_capture),
     **{form: (f"p.{form.lower()}", lambda r, _, form=form: mutate_bytes(r, picture(form)),
               lambda p: place(open_image(p), TARGET, LABEL_IMAGE))
        for form in ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")},
 }  # fmt: skip
-
-
-def _npy() -> bytes:
-    out = io.BytesIO()
-    np.save(out, np.zeros((1, 3, 4, 2), np.int8))
-    return out.getvalue()
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -61,9 +61,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
             "[1, 1, 1, 1, 3, 2, 32]",
         ),
     ],
-    "padded_rank": [
-        (lambda: with_input(padding(), X, shape=(1, 1, 9, 7, 5)), "[1, 1, 9, 7, 5]"),
-    ],
+    "padded_rank": [(lambda: with_input(padding(), X, shape=(1, 1, 9, 7, 5)), "[1, 1, 9, 7, 5]")],
     "pad_amounts_known": [
         (lambda: padding(top=-1), "[-1, 1]"),
         (lambda: with_input(padding(), 1, constant=None), "does not hold two constants"),
