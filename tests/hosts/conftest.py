@@ -15,11 +15,11 @@ import pytest
 import delegate
 from delegate.compile.aot.rewrite import OPERATOR_NAME, compile_ahead_of_time
 from delegate.host.runtimes import find_runtime
-from delegate.model.flatbuffer_reader import FlatbufferReader
-from delegate.model.flatbuffer_tables import read_table, write_file
+from delegate.model.flatbuffer_tables import write_file
 from delegate.model.tflite_reader import read_graph
-from delegate.model.tflite_schema import MODEL, ModelSlot, SubGraphSlot
+from delegate.model.tflite_schema import ModelSlot, SubGraphSlot
 from delegate.options import Options
+from rk3588_conformance.cut_model import parse
 from tests.hosts.c_library import UnavailableError, build_host
 
 HOST_SECONDS = 120
@@ -95,7 +95,7 @@ def compiled(model: bytes | Path) -> bytes:
 
 def outputs_of_first_program(model: bytes, most: int | None = None) -> bytes:
     """A compiled model whose outputs are the first ``most`` of its first compiled operator."""
-    root = read_table(FlatbufferReader(memoryview(model), "model").root(b"TFL3", ".tflite"), MODEL)
+    root = parse(model)
     (graph,) = root.children(ModelSlot.SUBGRAPHS)
     first = next(n for n in read_graph(model).nodes if n.op == f"CUSTOM:{OPERATOR_NAME}")
     graph.set_integers(SubGraphSlot.OUTPUTS, first.outputs[:most])

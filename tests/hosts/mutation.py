@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegate.model.flatbuffer_reader import FlatbufferReader
-from delegate.model.flatbuffer_tables import Items, TableValue, read_table, write_file
-from delegate.model.tflite_schema import MODEL, ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
+from delegate.model.flatbuffer_tables import Items, TableValue, write_file
+from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
 from delegate.npu.program import checksum_position
+from rk3588_conformance.cut_model import parse
 from tests.aot.models import single_operator_model, two_programs_model
 from tests.hosts.conftest import clean_environment, compiled
 
@@ -36,12 +36,6 @@ BATCH = 500
 SECONDS_PER_BATCH = 300
 
 EXTREMES = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
-
-
-def parse(model: bytes) -> TableValue:
-    return read_table(
-        FlatbufferReader(memoryview(model), "model").root(b"TFL3", ".tflite"), MODEL
-    )  # fmt: skip
 
 
 def operators(root: TableValue) -> list[TableValue]:
@@ -155,14 +149,9 @@ def change_a_tensor(rng: random.Random, root: TableValue) -> None:
 
 
 MUTATIONS: tuple[tuple[int, Mutation], ...] = (
-    (8, flip_bytes),
-    (4, put_extremes),
-    (2, change_length),
-    (2, move_block),
-    (1, exchange_programs),
-    (2, change_tensors),
-    (1, change_a_tensor),
-)
+    (8, flip_bytes), (4, put_extremes), (2, change_length), (2, move_block),
+    (1, exchange_programs), (2, change_tensors), (1, change_a_tensor),
+)  # fmt: skip
 
 
 def mutants(model: bytes, seed: int, count: int) -> Iterator[bytes]:

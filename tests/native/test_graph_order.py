@@ -79,10 +79,10 @@ def test_a_compiled_operator_out_of_order_is_refused() -> None:
     from delegate.compile.aot.rewrite import compile_ahead_of_time
     from delegate.errors import DelegateError
     from delegate.host.runtimes import find_runtime
-    from delegate.model.flatbuffer_reader import FlatbufferReader
-    from delegate.model.flatbuffer_tables import read_table, write_file
-    from delegate.model.tflite_schema import MODEL, ModelSlot, OperatorSlot, SubGraphSlot
+    from delegate.model.flatbuffer_tables import write_file
+    from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot
     from delegate.options import Options
+    from rk3588_conformance.cut_model import parse
 
     builder = ModelBuilder()
     quantization = Quantization((0.1,), (0,))
@@ -94,7 +94,7 @@ def test_a_compiled_operator_out_of_order_is_refused() -> None:
     builder.output(w)
     cpu_keeps = Options(deny_ops=("MAXIMUM",))
     compiled = compile_ahead_of_time(builder.build(), cpu_keeps).content
-    root = read_table(FlatbufferReader(memoryview(compiled), "m").root(b"TFL3", ".tflite"), MODEL)
+    root = parse(compiled)
     _, middle, last = root.children(ModelSlot.SUBGRAPHS)[0].children(SubGraphSlot.OPERATORS)
     middle.set_integers(OperatorSlot.INPUTS, 2 * last.integers(OperatorSlot.OUTPUTS))
     plugin = find_runtime().load_delegate(delegate.library_path(), {"device": "simulator"})

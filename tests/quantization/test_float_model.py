@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from delegate.errors import ModelError
-from delegate.model.flatbuffer_reader import FlatbufferReader
-from delegate.model.flatbuffer_tables import read_table, write_file
+from delegate.model.flatbuffer_tables import write_file
 from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_model
-from delegate.model.tflite_schema import FILE_IDENTIFIER, MODEL, ModelSlot, OperatorCodeSlot
+from delegate.model.tflite_schema import FILE_IDENTIFIER, ModelSlot, OperatorCodeSlot
 from delegate.ops.conv_2d import ConvOptions
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.sparse import Tree, encoded
+from rk3588_conformance.cut_model import parse
 from rk3588_vision.quantization.float_model import SIGNATURE, FloatModel
 from tests.cli.conftest import MODEL as QUANTISED
 from tests.inferences import outputs
@@ -103,16 +103,11 @@ def test_every_tensor_gets_a_name_of_its_own(path: Path) -> None:
 
 
 def test_operator_codes_of_old_files_are_filled(path: Path) -> None:
-    content = two_heads()
-    root = read_table(FlatbufferReader(memoryview(content), "old").root(FILE_IDENTIFIER, ""), MODEL)
+    root = parse(two_heads())
     for code in root.children(ModelSlot.OPERATOR_CODES):
         del code.fields[OperatorCodeSlot.BUILTIN_CODE]
     path.write_bytes(write_file(root, FILE_IDENTIFIER))
-    model = same_results(path)
-    prepared = read_table(
-        FlatbufferReader(memoryview(model.content), "new").root(FILE_IDENTIFIER, ""), MODEL
-    )
-    for code in prepared.children(ModelSlot.OPERATOR_CODES):
+    for code in parse(same_results(path).content).children(ModelSlot.OPERATOR_CODES):
         old = code.number(OperatorCodeSlot.DEPRECATED_BUILTIN_CODE)
         assert code.number(OperatorCodeSlot.BUILTIN_CODE) == old > 0
 
