@@ -86,10 +86,9 @@ def test_bench_without_cpu_and_on_null(run: Run) -> None:
 
 
 def test_tables_fit_a_page(run: Run) -> None:
-    for arguments in (("bench", MODEL, "--runs", 2),):
-        outcome = run(*arguments)
-        assert outcome.code == 0
-        assert max(len(line) for line in outcome.out.splitlines()) <= WIDTH
+    outcome = run("bench", MODEL, "--runs", 2)
+    assert outcome.code == 0
+    assert max(len(line) for line in outcome.out.splitlines()) <= WIDTH
 
 
 def test_saved_measurements_are_compared(run: Run, tmp_path: Path) -> None:

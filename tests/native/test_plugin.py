@@ -166,7 +166,7 @@ def truncated(partitions):
 
 
 def merged(partitions):
-    """What was not previewed."""
+    """A partition that was not previewed."""
     partitions[0].partition = replace(partitions[0].partition, nodes=(0, 2))
     return partitions[:1]
 
