@@ -1,14 +1,12 @@
 """The second chip on both drivers: programs for either core, one chip's programs only, evidence."""
 
-import json
-
 import pytest
 
 from delegate.chip.rk3576 import RK3576
 from tests.kernel.board import Board
 from tests.kernel.evidence_runs import off, programs, run
 from tests.kernel.small_models import MODELS
-from tests.kernel.test_commands import CLASSIFY, command
+from tests.kernel.test_commands import CLASSIFY, command, facts_of
 from tests.worse import everywhere
 
 DRIVERS = ("rocket", "rknpu")
@@ -78,9 +76,8 @@ def test_dumps_replay_on_the_chip_that_they_are_for(board: Board, driver: str):
     for chip, path in files.items():
         done = command(board, "compile", CLASSIFY[3], "--chip", chip, "--dump", str(path.parent))
         assert done.returncode == 0, done.stderr
-    board.add_rk3576(driver)
-    done = command(board, "replay", *map(str, files.values()), "--device", driver, "--json")
-    other, own = json.loads(done.stdout)["captures"]
+    words = ("replay", *map(str, files.values()), "--device", driver)
+    other, own = facts_of(board.add_rk3576(driver), *words)["captures"]
     assert own["passed"], own["error"]
     assert "commands for chip rk3588" in other["error"]
 
@@ -120,13 +117,9 @@ def test_cores_that_spoil_each_other_are_found_and_one_is_enough(board: Board):
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_bring_up_and_doctor_know_the_chip(board: Board, driver: str):
-    board.add_rk3576(driver)
-    done = command(board, "bring-up", "--json", "--device", driver)
-    assert done.returncode == 0, done.stdout + done.stderr
-    document = json.loads(done.stdout)
+    document = facts_of(board.add_rk3576(driver), "bring-up", "--device", driver, code=0)
     assert document["chip"] == "rk3576"
     assert {row["here"] for row in document["forms"]} == {"agreed"}
-    done = command(board, "doctor", "--json", "--device", driver)
-    facts = json.loads(done.stdout)
+    facts = facts_of(board, "doctor", "--device", driver)
     assert facts["self_test"]["passed"], facts["self_test"]
     assert facts["cores"]["chip"] == "rk3576"
