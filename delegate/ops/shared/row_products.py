@@ -9,8 +9,8 @@ the rows of what it writes, and the second product makes columns of the result l
 turns the map back.
 
 Weights of 7 bits are too coarse for positions in fixed point of 10. Where they are, each row is
-followed by one with an eighth of its values: it takes the last 3 bits of a weight, and its own
-rounding, half, counts 8 / 128 of a step at most.
+followed by one with an eighth of its values, which takes the last 3 bits of a weight. The rounding
+of eighths counts a 32nd of a step at most: half of one, 8 times of 128.
 
 Few rows of the image are in a row of the result, so kernels of neighbours read the rows that they
 meet: products are made in blocks, as many as take the least time.
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -45,6 +44,7 @@ from delegate.lower.selection import (
 from delegate.lower.task import Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.tiling.geometry import ceil_div, ddr_cycles, dense_cycles
+from delegate.model.cached import cached_property
 from delegate.ops.shared.blends import divided
 from delegate.ops.shared.moving import move_plan
 
@@ -89,7 +89,7 @@ class Mixture:
         """Return whether a row is of more than one."""
         return bool((self.parts.max(axis=1) < PARTS).any())
 
-    @property
+    @cached_property
     def is_fine(self) -> bool:
         """Return whether 7 bits are too few for a weight."""
         return bool((self.parts % (PARTS // _WHOLE)).any())
@@ -99,7 +99,7 @@ class Mixture:
         """Return the sum of a row's weights, eighths not counted."""
         return _FINE_WHOLE if self.is_fine else _WHOLE
 
-    @property
+    @cached_property
     def weights(self) -> npt.NDArray[np.int8]:
         """Return the weights, [rows of the result, rows of the image with those of eighths]."""
         if not self.is_fine:
