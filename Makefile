@@ -33,7 +33,7 @@ LITERT_TESTS := $(patsubst %,tests/native/test_%.py,dynamic_outputs end_to_end e
 	$(patsubst %,tests/package/test_%.py,api cached classification inferences start_up strict workers) \
 	$(patsubst %,tests/e2e/test_%.py,float_classifier mediapipe memory photographs selfie) \
 	$(patsubst %,tests/hosts/test_%.py,behaviour compiled_model embedding frigate kernels litert \
-		litert_dispatch litert_program loader) \
+		litert_dispatch litert_processes litert_program loader) \
 	tests/aot/test_rewrite.py
 
 help:
