@@ -25,6 +25,7 @@ from delegate.model.index_map import IndexMap, MapError
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import half_records, reshaping
+from delegate.ops.shared.interpolation import MOST_ROWS
 from delegate.ops.shared.maps import factor_of, resized
 from delegate.ops.shared.moving import move_plan
 from delegate.ops.shared.parts import rearrangement_of
@@ -91,6 +92,8 @@ def _products(chip: Chip, graph: Graph, node: Node) -> Products | None:
     """Return the products that take one row, and one column, for each of the result."""
     before = graph.tensor(node.inputs[0])
     images, height, width, _ = before.shape
+    if max(height, width) > MOST_ROWS:
+        return None
     rows, columns = _sources(graph, node)
     shares = np.eye(height)[rows], np.eye(width)[columns]
     return products_of(chip, *shares, images, whole_channels(before))

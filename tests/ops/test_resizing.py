@@ -162,6 +162,17 @@ def test_nearest_to_any_size_is_equal(
     compare(nearest(shape, *to, *convention), np.random.default_rng(to[0]))
 
 
+@pytest.mark.parametrize("op", ["nearest", "bilinear"])
+def test_an_image_of_a_million_rows_costs_no_memory(op: str) -> None:
+    """Shares of its rows would take 33 GB."""
+    shape = (1, 1_000_003, 1, 1)
+    if op == "nearest":
+        model = nearest(shape, 4093, 2)
+    else:
+        model = bilinear(shape, 4093, 2, DType.INT8, False, False)
+    assert not compile_model(model, Options(numerics="auto", deny_ops=())).partitions
+
+
 def test_products_are_not_for_equal_results() -> None:
     model = bilinear((1, 28, 28, 21), 224, 224, DType.INT8, False, True)
     (rejection,) = compile_model(model, Options(numerics="exact")).rejections

@@ -1,5 +1,7 @@
 """Dilated convolutions stored as SPACE_TO_BATCH_ND, convolution, BATCH_TO_SPACE_ND."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -140,6 +142,14 @@ def test_a_long_dilation_of_a_line_has_no_more_taps() -> None:
     graph = with_dilations(read_graph(line_model()))
     (weights,) = (graph.tensor(n.inputs[1]).shape for n in graph.nodes if n.op == "CONV_2D")
     assert weights == (8, 3, 1, 16)
+
+
+@pytest.mark.parametrize("changes", [{"inputs": ()}, {"inputs": (-1, 1, 2)}, {"outputs": ()}])
+@pytest.mark.parametrize("op", ["SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"])
+def test_a_damaged_node_is_none_of_a_dilation(op: str, changes: dict) -> None:
+    graph = read_graph(other_model())
+    nodes = tuple(replace(n, **changes) if n.op == op else n for n in graph.nodes)
+    assert not with_dilations(replace(graph, nodes=nodes)).together
 
 
 def test_compiled_ahead_of_time_it_is_one_operator() -> None:

@@ -169,6 +169,8 @@ def _chains(
     in between.
     """
     ranks = {4: (_CONVOLUTIONS, (_JOINS,)), 3: (_RESHAPES, _CONVOLUTIONS, _RESHAPES, (_JOINS,))}
+    if not _has_three_operands(first) or len(first.outputs) != 1:
+        return None
     found: list[tuple[Node, ...]] = [(first,)]
     for kinds in ranks.get(len(graph.tensor(first.inputs[0]).shape), ((),)):
         longer = []
@@ -182,9 +184,11 @@ def _chains(
             if result in graph.outputs:
                 return None
         found = longer
-    ends = [node for nodes in found for node in (nodes[0], nodes[-1])]
-    are_whole = all(len(node.inputs) == 3 and min(node.inputs) >= 0 for node in ends)
-    return found if are_whole else None
+    return found if all(_has_three_operands(nodes[-1]) for nodes in found) else None
+
+
+def _has_three_operands(node: Node) -> bool:
+    return len(node.inputs) == 3 and min(node.inputs) >= 0
 
 
 def _options(conv: Node) -> ConvolutionOptions | None:

@@ -30,6 +30,9 @@ _PRODUCTS: Final = 8
 _DIVISION: Final = 2.0**-4
 """The most that ``divided`` is off by, of results of 8 bits."""
 
+MOST_ROWS: Final = 4096
+"""The most rows, or columns, of an image: as many as a task writes. Shares of more fill memory."""
+
 Shares = npt.NDArray[np.float64]
 
 
@@ -51,8 +54,11 @@ class Resizing:
 
     def shares(self) -> Shares | None:
         """Return how much of every row of the image is in each of the result, in fixed point as the
-        kernel has it, or of the very positions; None: a row would be of none.
+        kernel has it, or of the very positions; None: a row would be of none, or there are too
+        many.
         """
+        if max(self.size, self.output) > MOST_ROWS:
+            return None
         above, below = self.ratio
         whole, step = 2 * below, 2 * above
         if self.is_fixed:
