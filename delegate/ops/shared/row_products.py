@@ -46,9 +46,8 @@ from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.tiling.geometry import ceil_div, ddr_cycles, dense_cycles
 from delegate.model.cached import cached_property
 from delegate.ops.shared.blends import divided
+from delegate.ops.shared.interpolation import Shares
 from delegate.ops.shared.moving import move_plan
-
-Shares = npt.NDArray[np.float64]
 
 _FINE_BITS: Final = 3
 _FINE: Final = 1 << _FINE_BITS
@@ -303,18 +302,13 @@ def plan_products(planning: Planning, operation: Operation, products: Products) 
     source = planning.tensor(operation.operands[0])
     offset = planning.graph.tensor(operation.result).dtype.element.offset
 
-    def image(
-        moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
-    ) -> Iterator[Task]:
-        yield from _Image(moving, products, offset).tasks(source, target, work)
-
     turned = source.view.width * _with_room(products.rows)
     wide = 2 * max(
         source.view.pixels if products.rows.is_fine else 0,
         turned if products.columns.is_fine else 0,
     )
     move = Move(
-        image,
+        lambda moving, *ends: _Image(moving, products, offset).tasks(*ends),
         surfaces_of(channels),
         max(surfaces_of(channels), surfaces_touched(chip, channels)),
         sum(map_bytes(chip, pixels, channels) for pixels in (turned, wide)),
