@@ -45,7 +45,7 @@ from delegate.lower.task import (
     Task,
     TaskKind,
 )
-from delegate.lower.weights import pack_scalars
+from delegate.lower.weights import pack_scalars, widen_multiplier
 
 
 def legal_convolution(conv: Convolution) -> Convolution:
@@ -134,10 +134,7 @@ def with_known_taps(conv: Convolution) -> Convolution:
 
 def _as_dense(conv: Convolution) -> Convolution:
     """Return a depthwise convolution as a dense one: zeros for all channels but a result's own."""
-    kh, kw, channels = conv.weights.shape
-    weights = np.full((channels, kh, kw, channels), conv.weight_zero_point, np.int8)
-    each = np.arange(channels)
-    weights[each, :, :, each] = conv.weights.transpose(2, 0, 1)
+    weights = widen_multiplier(conv.weights, conv.weights.shape[2], conv.weight_zero_point)
     return replace(conv, weights=weights, is_depthwise=False)
 
 
