@@ -27,6 +27,7 @@ from delegate.ops.operator import GraphFacts, Movement, Values
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.fixed_point import UndefinedResultError
 from delegate.ops.shared.parts import ORIGIN, Position, extent, is_free, shifts
+from delegate.ops.shared.reshaping import swallowed
 from delegate.partition.rules import ALIAS_IS_FREE, RESULTS_DEFINED, Refusal, facts_of
 
 # More tensors in one piece of memory than any network has; their pairs are compared.
@@ -75,9 +76,12 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
     if len(moving) == len(partition.nodes) > 0:
         reason = "no operator of its partition computes anything"
         return AliasPlan({}, tuple(Refusal(node, ALIAS_IS_FREE, reason) for node in moving))
-    copied: set[int] = {
-        node.index for node in moving if _can_copy(facts, node) and not is_free(facts, node)
-    }
+    apart = [node for node in moving if _can_copy(facts, node) and not is_free(facts, node)]
+    copied: set[int] = {node.index for node in apart}
+    members = {node.index for node in moving}
+    for node in apart:
+        if facts.movement(node) is Movement.KEEP:
+            copied.update(swallowed(facts, node, members, partition.outputs))
     while True:
         planner = _Planner(facts, partition, copied)
         refusals, more = [], set()

@@ -9,7 +9,7 @@ Rules of operators that resize images.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ def chain_of(
     members: Collection[int] | None = None,
     kept: Collection[int] = (),
 ) -> tuple[Node, ...]:
-    """``node``, and nodes before and behind it that need tasks, too, each of which is the only
+    """``node``, and nodes before and behind it that move data, too, each of which is the only
     reader of the one before; of ``members``, by index, if given. ``kept``: tensors that somebody
     else needs, too, beside the graph's outputs (which a runtime does not tell a delegate).
     """
@@ -114,23 +114,35 @@ def _is_link(
     members: Collection[int] | None,
     kept: Collection[int],
 ) -> bool:
-    """Return whether ``behind`` alone needs what ``before`` gives, and both need tasks."""
+    """Return whether ``behind`` alone needs what ``before`` gives, and both move data."""
     result = before.outputs[0]
     if facts.readers.get(result) != (behind,) or result in (*facts.graph.outputs, *kept):
         return False
     return all(
-        (members is None or node.index in members) and _needs_tasks(facts, node)
+        (members is None or node.index in members) and _moves(facts, node)
         for node in (before, behind)
     )
 
 
-def _needs_tasks(facts: GraphFacts, node: Node) -> bool:
+def _moves(facts: GraphFacts, node: Node) -> bool:
     operator = facts.operators.get(node.op)
     if operator is None or operator.movement is not Movement.KEEP:
         return False
     first = next(rule for rule in operator.rules if rule is order_possible)
     rules = operator.rules[: operator.rules.index(first)]
-    return all(rule.check(facts, node) is None for rule in rules) and not is_free(facts, node)
+    return all(rule.check(facts, node) is None for rule in rules)
+
+
+def swallowed(
+    facts: GraphFacts, node: Node, members: Collection[int], kept: Collection[int]
+) -> Iterator[int]:
+    """Yield the free nodes of ``members`` that are part of one move with ``node``, which is not
+    free: free reshapes between the transpositions of a channel shuffle, which is one permutation.
+    """
+    chain = chain_of(facts, node, members, kept)
+    for step in _steps(facts, chain, is_known=True, is_alias=is_free) or ():
+        if node in step:
+            yield from (found.index for found in step if is_free(facts, found))
 
 
 @constraint()
@@ -170,7 +182,7 @@ def order_possible(facts: GraphFacts, node: Node) -> str | None:
         return None
     if _is_first(facts, node) or _is_last(facts, node):
         return None
-    if _steps(facts, chain_of(facts, node), is_known=False) is not None:
+    if _steps(facts, chain_of(facts, node), is_known=False, is_alias=is_free) is not None:
         return None
     if _is_turned_by_product(facts, node):
         return None
@@ -209,22 +221,40 @@ def reorder_operations(
     return found
 
 
+def _is_no_alias(facts: GraphFacts, node: Node) -> bool:
+    return False
+
+
 def _steps(
-    facts: GraphFacts, chain: tuple[Node, ...], *, is_known: bool
+    facts: GraphFacts,
+    chain: tuple[Node, ...],
+    *,
+    is_known: bool,
+    is_alias: Callable[[GraphFacts, Node], bool] = _is_no_alias,
 ) -> list[tuple[Node, ...]] | None:
-    """Return ``chain`` in the fewest moves that there can be; None: some node is in none."""
+    """Return ``chain`` in the fewest moves that there can be, where a node that ``is_alias`` needs
+    none by itself; None: some node is in none.
+    """
     if reorder_of(facts, chain, is_known=is_known) is not None:
         return [chain]
-    steps: list[list[tuple[Node, ...]] | None] = [[]]  # by how many nodes they are
+
+    def needs_none(step: tuple[Node, ...]) -> bool:
+        return len(step) == 1 and is_alias(facts, step[0])
+
+    def moves_and_steps(steps: Sequence[tuple[Node, ...]]) -> tuple[int, int]:
+        return sum(not needs_none(step) for step in steps), -len(steps)
+
+    found: list[list[tuple[Node, ...]] | None] = [[]]  # by how many nodes they are
     for end in range(1, len(chain) + 1):
-        made = [
-            [*before, chain[begin:end]]
-            for begin, before in enumerate(steps)
-            if before is not None
-            and reorder_of(facts, chain[begin:end], is_known=is_known) is not None
-        ]
-        steps.append(min(made, key=len, default=None))
-    return steps[-1]
+        made = []
+        for begin, before in enumerate(found):
+            step = chain[begin:end]
+            if before is not None and (
+                needs_none(step) or reorder_of(facts, step, is_known=is_known) is not None
+            ):
+                made.append([*before, step])
+        found.append(min(made, key=moves_and_steps, default=None))
+    return found[-1]
 
 
 def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
