@@ -283,6 +283,11 @@ def _weights(chip: Chip, graph: Graph, node: Node) -> tuple[DeviceWeights, bool]
     ), False
 
 
+def _of_constants(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
+    activation = node.known_options(ConvOptions).activation
+    return convolution.convolved_zeros(graph, node, activation)
+
+
 OPERATOR = Operator(
     name="CONV_2D",
     options=ConvOptions,
@@ -292,6 +297,7 @@ OPERATOR = Operator(
     macs=macs,
     plan=plan,
     fold=fold,
+    of_constants=_of_constants,
     pads_input=True,
     half=half_records.sums((convolution.convolution_rank,), GEOMETRY),
     rules=(*common.FIRST, convolution.convolution_rank, *common.WITH_WEIGHTS, *_INTEGER_GEOMETRY),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
@@ -15,7 +18,13 @@ from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint
 from delegate.ops.shared import common, half_records
 from delegate.ops.shared.common import other_rank, weights_of
-from delegate.ops.shared.convolution import AS_IT_IS, ConvolutionOptions, plan_convolution, resolved
+from delegate.ops.shared.convolution import (
+    AS_IT_IS,
+    ConvolutionOptions,
+    plan_convolution,
+    requantized_sums,
+    resolved,
+)
 from delegate.ops.shared.image_rules import feature_rank
 
 WEIGHTS_RANK = 2
@@ -141,6 +150,21 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return plan_convolution(planning, operation, conv)
 
 
+def _of_constants(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
+    x, given = (graph.tensor(t) for t in node.inputs[:2])
+    assert x.constant is not None
+    assert x.quantization is not None
+    outputs, columns = given.shape
+    weights = device_weights(graph, node, outputs, given.shape)
+    rows = x.constant.reshape(-1, columns).astype(np.int64) - x.quantization.zero_point
+    sums = rows @ (weights.values.astype(np.int64) - weights.zero_point).T + weights.bias
+    return requantized_sums(
+        *(graph, node, sums, node.known_options(FullyConnectedOptions).activation),
+        scales_in_float32=not graph.rounds_once,
+        rounds_once=graph.rounds_once,
+    )
+
+
 OPERATOR = Operator(
     name="FULLY_CONNECTED",
     options=FullyConnectedOptions,
@@ -149,6 +173,7 @@ OPERATOR = Operator(
     shapes=shapes,
     macs=macs,
     plan=plan,
+    of_constants=_of_constants,
     follows_runtime=True,
     half=half_records.sums(_RANKS, (rows_divide_input,)),
     rules=(

@@ -273,7 +273,8 @@ class Operator:
     ``half``: makes of this record the one for float32 tensors that are computed in fp16,
     ``computed`` the one for weights that are no constant, which are feature maps there; see ``of``.
     ``folds``: its result where that follows from constants alone; None: not known. ``folds_once``:
-    the runtime's kernel keeps that result from the first inference on. ``ranges``: the ends of its
+    the runtime's kernel keeps that result from the first inference on. ``of_constants``: the result
+    of a node that keeps the rules, but for its constant feature map. ``ranges``: the ends of its
     float32 results by those of its inputs; None: anything. ``is_real``: its node computes float32
     between 8-bit tensors, see ``shared.real_functions``. ``turn``: how a product beside it does a
     part of it; ``exchange``: the product that takes the operand at a place, or gives its
@@ -306,6 +307,7 @@ class Operator:
     computed: Callable[[Operator], Operator] | None = None
     folds: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
     folds_once: bool = False
+    of_constants: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
     ranges: Ranges | None = None
     is_dear: bool = False
     is_real: bool = False

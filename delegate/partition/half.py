@@ -12,11 +12,13 @@ import numpy as np
 
 from delegate.model.graph import DType, Graph, Node, Tensor, read_only
 from delegate.ops import OPERATORS
+from delegate.ops.shared.constant_results import constant_results
 from delegate.ops.shared.dilations import SPLITS, with_dilations
 from delegate.ops.shared.kept_dimensions import SUMS, with_kept_dimensions
 from delegate.ops.shared.shape_arithmetic import INTEGERS
 from delegate.ops.transpose_conv import doubling
 from delegate.options import Options
+from delegate.partition.rules import facts_of
 from delegate.partition.shapes import with_following_shapes
 
 _FLOATS = (DType.FLOAT16, DType.FLOAT32)
@@ -66,28 +68,39 @@ def _folded(graph: Graph) -> dict[int, Tensor]:
     changing = {*graph.inputs, *(t for node in graph.nodes for t in node.outputs)}
     changing.update(tensor.index for tensor in graph.tensors if tensor.is_variable)
     found = {index: graph.tensor(index) for index in graph.folded}
-    whole = [n for n in graph.nodes if len(n.outputs) == 1 and min((*n.inputs, *n.outputs)) >= 0]
-    records = {n.index: OPERATORS.get(n.op) for n in whole if n.outputs[0] not in found}
-    left = [n for n in whole if (record := records.get(n.index)) and record.folds is not None]
+    left = [n for n in graph.nodes if n.outputs and n.inputs and n.outputs[0] not in found]
     while left:
-        known = _with(graph, found)
-        before = len(found)
+        ready: list[Node] = []
+        others: list[Node] = []
         for node in left:
-            if changing.isdisjoint(t for t in node.inputs if t not in found):
-                found.update(_result(known, node))
+            is_known = changing.isdisjoint(t for t in node.inputs if t not in found)
+            (ready if is_known else others).append(node)
+        known = replace(_with(graph, found), folded=frozenset(found)) if ready else graph
+        before = len(found)
+        for node in ready:
+            found.update(_results(known, node))
         if len(found) == before:
             return found
-        left = [node for node in left if node.outputs[0] not in found]
+        left = others
     return found
 
 
-def _result(graph: Graph, node: Node) -> dict[int, Tensor]:
-    folds = OPERATORS[node.op].folds
-    result = graph.tensor(node.outputs[0])
-    constant = None if folds is None else folds(graph, node)
-    if constant is None or constant.shape != result.shape:
+def _results(graph: Graph, node: Node) -> dict[int, Tensor]:
+    record = OPERATORS.get(node.op)
+    if record is None:
         return {}
-    return {result.index: replace(result, constant=constant)}
+    if record.folds is None:
+        results = constant_results(facts_of(graph), node)
+    else:
+        is_whole = len(node.outputs) == 1 and min((*node.inputs, *node.outputs)) >= 0
+        constant = record.folds(graph, node) if is_whole else None
+        results = {} if constant is None else {node.outputs[0]: constant}
+    found = {}
+    for index, constant in results.items():
+        result = graph.tensor(index)
+        if constant.shape == result.shape:
+            found[index] = replace(result, constant=constant)
+    return found
 
 
 def _real_weights(graph: Graph) -> dict[int, Tensor]:

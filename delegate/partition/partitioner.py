@@ -25,7 +25,7 @@ from delegate.chip.chips import DEFAULT
 from delegate.errors import DelegateError, Rejection
 from delegate.model.graph import DType, Graph, Node, Partition
 from delegate.ops import OPERATORS
-from delegate.ops.shared.shape_arithmetic import is_shape_arithmetic
+from delegate.ops.shared.shape_arithmetic import following_from_shapes
 from delegate.partition.epochs import inner_part
 from delegate.partition.rules import (
     DILATION_IS_WHOLE,
@@ -99,6 +99,7 @@ class Computed:
         denied = {r.node for r in rejections if r.rule == NOT_DENIED.name}
         self._graph = graph
         self._facts = facts_of(graph)
+        self._shapes = following_from_shapes(graph)
         inner = graph.folded.difference(graph.outputs)
         self._nodes = [
             node
@@ -135,8 +136,7 @@ class Computed:
         that could be computed, with that reason.
         """
         done = {node for partition in partitions for node in partition.computed}
-        shapes = [node for node in self._nodes if is_shape_arithmetic(self._graph, node)]
-        mine = {node.index: node for node in shapes}
+        mine = {node.index: node for node in self._nodes if node.index in self._shapes}
         found = [
             refused(mine[one.node], READERS_TAKEN, "others do") if one.node in mine else one
             for one in rejections
@@ -155,7 +155,8 @@ class Computed:
 
     def _reaching_out(self, one: Partition) -> list[int]:
         """Return the nodes computed for ``one`` whose results are read elsewhere, or that read what
-        the others do not, so that the runtime would have another idea of its edges.
+        the others do not, so that the runtime would have another idea of its edges; or that read
+        what follows from shapes elsewhere, which may be those of another batch.
         """
         if not one.nodes:
             return list(one.computed)
@@ -163,10 +164,15 @@ class Computed:
         given.update(one.inputs)
         found = []
         for node in map(self._graph.node, one.computed):
-            read = (t for t in node.inputs if t >= 0 and self._graph.tensor(t).constant is None)
+            read = (t for t in node.inputs if t >= 0 and self._varies(t))
             if not given.issuperset(read) or not set(one.outputs).isdisjoint(node.outputs):
                 found.append(node.index)
         return found
+
+    def _varies(self, tensor: int) -> bool:
+        maker = self._facts.makers.get(tensor)
+        is_shaped = maker is not None and maker.index in self._shapes
+        return is_shaped or self._graph.tensor(tensor).constant is None
 
 
 def read_while_running(graph: Graph, partition: Partition) -> list[Rejection]:
@@ -174,13 +180,14 @@ def read_while_running(graph: Graph, partition: Partition) -> list[Rejection]:
     partition, computes: the runtime then knows what they write while it runs, and not before.
     """
     makers = {t: node for node in graph.nodes for t in node.outputs}
+    shapes = following_from_shapes(graph)
     found = []
     for node in map(graph.node, partition.nodes):
         for tensor in graph.folded.intersection(node.inputs):
             maker = makers.get(tensor)
             if maker is None or maker.index in partition.delegated:
                 continue
-            if is_shape_arithmetic(graph, maker):
+            if maker.index in shapes:
                 maker_text = f"node {maker.index} ({maker.stored_op}), which gives its shape,"
                 problem = f"{maker_text} is in no partition with it"
                 found.append(refused(node, READERS_TAKEN, problem))

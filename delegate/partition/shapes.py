@@ -13,7 +13,11 @@ from dataclasses import replace
 from delegate.model.graph import Graph, Node, Partition
 from delegate.ops import known_record
 from delegate.ops.operator import ABSENT, Shape
-from delegate.ops.shared.shape_arithmetic import is_shape_arithmetic, with_shape_constants
+from delegate.ops.shared.shape_arithmetic import (
+    INTEGERS,
+    may_follow_from_shapes,
+    with_shape_constants,
+)
 
 
 def following_shapes(graph: Graph, partition: Partition) -> Mapping[int, Shape]:
@@ -24,20 +28,28 @@ def following_shapes(graph: Graph, partition: Partition) -> Mapping[int, Shape]:
 
     graph = with_dilations(graph)
     known = {index: graph.tensor(index).shape for index in partition.inputs}
-    computed = {t for index in partition.computed for t in graph.node(index).outputs}
     changed = graph
+    shapes: tuple[Shape, ...] | None
     for node in map(graph.node, partition.delegated):
         changed = with_shapes(changed, {t: known[t] for t in node.inputs if t in known})
         if node.index in partition.computed:
-            shapes: tuple[Shape, ...] | None = tuple(graph.tensor(t).shape for t in node.outputs)
-        else:
             # What was made of old shapes is none of the new ones.
-            reads = not computed.isdisjoint(node.inputs)
-            shapes = _shapes(with_shape_constants(changed) if reads else changed, node)
+            changed = with_shape_constants(changed, (node,))
+            shapes = _computed_shapes(changed, node)
+        else:
+            shapes = _shapes(changed, node)
         if shapes is None:
             break
         known.update(zip(node.outputs, shapes, strict=True))
     return known
+
+
+def _computed_shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    """Return the shapes of results that are constants: numbers have theirs in any batch."""
+    results = [graph.tensor(t) for t in node.outputs]
+    is_number = all(tensor.dtype in INTEGERS for tensor in results)
+    found = None if is_number else _shapes(graph, node)
+    return found or tuple(tensor.shape for tensor in results)
 
 
 def _shapes(graph: Graph, node: Node) -> tuple[Shape, ...] | None:
@@ -57,12 +69,13 @@ def with_following_shapes(graph: Graph) -> Graph:
     computes its matrix's shape.
     """
     changed = with_shape_constants(graph)
-    found: set[int] = set()
+    found = {t for t in changed.folded if changed.tensor(t).shape != graph.tensor(t).shape}
     for node in changed.nodes:
         results = [changed.tensor(t) for t in node.outputs if t != ABSENT]
-        if is_shape_arithmetic(changed, node) and any(one.constant is None for one in results):
+        if may_follow_from_shapes(changed, node) and any(t.constant is None for t in results):
             before, changed = changed, with_shape_constants(changed, (node,))
             if changed is not before:
+                found.update(t.index for t in results if t.shape != changed.tensor(t.index).shape)
                 continue
         is_open = not all(tensor.has_fixed_image for tensor in results)
         if not is_open and found.isdisjoint(node.inputs):

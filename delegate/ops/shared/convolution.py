@@ -6,6 +6,7 @@ feature sizes, channels. Splitting a node that exceeds one is left to lowering, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -24,10 +25,12 @@ from delegate.lower.legalize import rounds_twice
 from delegate.lower.lowering import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.one_rounding import MOST_DIFFERING
+from delegate.lower.numerics.requantize import leaves_int32, target_of
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.weights import DeviceWeights, leading_padding, real_ratios
-from delegate.model.graph import Activation, Graph, Node, Padding, Tensor
+from delegate.lower.weights import DeviceWeights, device_weights, leading_padding, real_ratios
+from delegate.model.graph import Activation, Graph, Node, Padding, Tensor, read_only
 from delegate.model.operator_options import Options
+from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared.common import other_rank, weights_of
 from delegate.ops.shared.image_rules import RANK
@@ -173,6 +176,50 @@ def paddings(
     top = leading_padding(scheme, h, target.height, kh, options.stride_h, options.dilation_h)
     left = leading_padding(scheme, w, target.width, kw, options.stride_w, options.dilation_w)
     return top, left
+
+
+def requantized_sums(
+    graph: Graph,
+    node: Node,
+    sums: npt.NDArray[np.int64],
+    activation: Activation,
+    *,
+    scales_in_float32: bool | None = None,
+    rounds_once: bool = False,
+) -> npt.NDArray[np.generic] | None:
+    """Return what a kernel makes of constant ``sums``, [rows, output channels]; None: they leave
+    int32. See ``resolved``.
+    """
+    x, given, y = (graph.tensor(t) for t in (*node.inputs[:2], node.outputs[0]))
+    assert y.quantization is not None
+    offset = y.dtype.element.offset
+    target = target_of(
+        real_ratios(x, given, y, sums.shape[1], in_float32=scales_in_float32),
+        (sums.min(axis=0), sums.max(axis=0)),
+        y.quantization.scale,
+        y.quantization.zero_point - offset,
+        activation,
+        rounds_once=rounds_once,
+    )
+    if leaves_int32(target).any():
+        return None
+    found = np.clip(target.results(sums.T).T + target.zero_point, *target.outputs) + offset
+    return read_only(found.astype(NUMPY_TYPES[y.dtype]).reshape(y.shape))
+
+
+def convolved_zeros(
+    graph: Graph, node: Node, activation: Activation
+) -> npt.NDArray[np.generic] | None:
+    """Return what a convolution makes of a constant map of zeros, whose every sum is the bias;
+    None: it is another one.
+    """
+    x, given, y = (graph.tensor(t) for t in (*node.inputs[:2], node.outputs[0]))
+    assert x.quantization is not None
+    if x.constant is None or (x.constant != x.quantization.zero_point).any():
+        return None
+    bias = device_weights(graph, node, y.shape[-1], given.shape).bias
+    sums = np.broadcast_to(bias, (math.prod(y.shape[:-1]), y.shape[-1]))
+    return requantized_sums(graph, node, sums, activation)
 
 
 def convolution_of(

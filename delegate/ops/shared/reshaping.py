@@ -330,16 +330,21 @@ def moved_constant(graph: Graph, node: Node, maps: Maps, shapes: Shapes) -> Valu
             return read_only(values.reshape(shape))
     except ValueError:
         return None
-    flat, moved = np.ascontiguousarray(values).reshape(-1), np.empty(found.size, values.dtype)
-    for piece in found.pieces:
+    return read_only(moved(values, found).reshape(shape))
+
+
+def moved(values: Values, by: IndexMap) -> Values:
+    """Return the elements that ``by`` takes of ``values``, one behind the other."""
+    flat, result = np.ascontiguousarray(values).reshape(-1), np.empty(by.size, values.dtype)
+    for piece in by.pieces:
         sizes, *strides = zip(*(piece.digits or (Digit(1, 1, 1),)), strict=True)
-        ends = ((flat, piece.first_source), (moved, piece.first_result))
+        ends = ((flat, piece.first_source), (result, piece.first_result))
         given, made = (
             as_strided(array[first:], sizes, np.multiply(apart, array.itemsize))
             for (array, first), apart in zip(ends, strides, strict=True)
         )
         made[...] = given
-    return read_only(moved.reshape(shape))
+    return result
 
 
 SIZES = 1

@@ -1,11 +1,13 @@
 """Compute what a graph computes from the shapes of its tensors alone, at the batch that is loaded.
 
 Converters write the shape of a RESHAPE as SHAPE, STRIDED_SLICE and PACK where the batch is not
-fixed. With the shapes of the loaded graph these are constants. Numbers are int32 or int64.
+fixed. With the shapes of the loaded graph these are constants. Numbers are int32 or int64. So are
+maps of one value or one constant of such a shape, the first states of recurrent layers.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -30,6 +32,9 @@ Numbers = npt.NDArray[Any]
 MOST_NUMBERS: Final = 64
 """A result of more numbers is no shape: TensorFlow Lite's tensors have up to eight dimensions."""
 
+MOST_VALUES: Final = 1 << 24
+"""The most elements of a map that a graph computes from its shapes: states have far fewer."""
+
 INTEGERS = (DType.INT32, DType.INT64)
 """The types of shapes: a graph whose nodes give neither computes none."""
 
@@ -38,7 +43,7 @@ def with_shape_constants(graph: Graph, among: Iterable[Node] | None = None) -> G
     """Return ``graph`` with the results of shape arithmetic as constants, named in ``folded``: of
     all its nodes, or of those ``among`` them.
     """
-    nodes = [node for node in among or graph.nodes if node.op in _RULES]
+    nodes = [node for node in among or graph.nodes if node.op in _RULES or node.op in _MAPS]
     if not nodes:
         return graph
     found: dict[int, Tensor] = {}
@@ -47,6 +52,10 @@ def with_shape_constants(graph: Graph, among: Iterable[Node] | None = None) -> G
         if len(node.outputs) != 1 or node.outputs[0] < 0:
             continue
         result = graph.tensor(node.outputs[0])
+        if node.op in _MAPS:
+            if (made := _map(graph, node, known)) is not None:
+                found[result.index] = made
+            continue
         numbers = _value(graph, node, known)
         if numbers is None or result.dtype not in INTEGERS or result.index in known:
             continue
@@ -64,6 +73,25 @@ def is_shape_arithmetic(graph: Graph, node: Node) -> bool:
     """Return whether ``node`` gives numbers that ``with_shape_constants`` found."""
     kinds = [graph.tensor(t).dtype for t in node.outputs]
     return node.op in _RULES and all(kind in INTEGERS for kind in kinds)
+
+
+def may_follow_from_shapes(graph: Graph, node: Node) -> bool:
+    """Return whether ``with_shape_constants`` can find the results of ``node``."""
+    return node.op in _MAPS or is_shape_arithmetic(graph, node)
+
+
+def following_from_shapes(graph: Graph) -> frozenset[int]:
+    """Return the nodes whose results are folded and follow from shapes, by index: shape arithmetic,
+    and what is computed from its results.
+    """
+    tensors: set[int] = set()
+    nodes: set[int] = set()
+    for node in graph.nodes if graph.folded else ():
+        is_folded = graph.folded.issuperset(node.outputs)
+        if is_folded and (is_shape_arithmetic(graph, node) or not tensors.isdisjoint(node.inputs)):
+            tensors.update(node.outputs)
+            nodes.add(node.index)
+    return frozenset(nodes)
 
 
 def _constants(graph: Graph) -> dict[int, Numbers]:
@@ -95,6 +123,35 @@ def _value(graph: Graph, node: Node, known: Mapping[int, Numbers]) -> Numbers | 
         return _RULES[node.op](node, [known[t] for t in node.inputs])
     except (ValueError, IndexError, OverflowError):  # what the runtime refuses, too
         return None
+
+
+def _map(graph: Graph, node: Node, known: Mapping[int, Numbers]) -> Tensor | None:
+    """Return a map of a constant that is repeated, which takes no memory; None: it is none."""
+    if len(node.inputs) != 2:  # as a file may have it
+        return None
+    try:
+        shape, source = (node.inputs[place] for place in _MAPS[node.op])
+        result, sizes = graph.tensor(node.outputs[0]), known.get(shape)
+        given = graph.tensor(source)
+        if sizes is None or given.constant is None or given.dtype not in NUMPY_TYPES:
+            return None
+        is_same = given.dtype is result.dtype and given.quantization == result.quantization
+        whole = tuple(int(size) for size in sizes.reshape(-1))
+        if not is_same or given.constant.shape != given.shape or _may_change(graph, given):
+            return None
+        if min(whole, default=1) < 0 or math.prod(whole) > MOST_VALUES:
+            return None
+        if node.op == "FILL" and given.shape not in ((), (1,)):
+            return None
+        made = np.broadcast_to(given.constant, whole)
+    except ValueError:  # what the runtime refuses, too
+        return None
+    return replace(result, shape=whole, shape_signature=(), constant=made)
+
+
+def _may_change(graph: Graph, tensor: Tensor) -> bool:
+    is_given = tensor.is_variable or tensor.is_sparse or tensor.index in graph.inputs
+    return is_given or any(tensor.index in node.outputs for node in graph.nodes)
 
 
 def _stack(node: Node, parts: Sequence[Numbers]) -> Numbers | None:
@@ -182,6 +239,9 @@ _RULES: Mapping[str, Callable[[Node, Sequence[Numbers]], Numbers | None]] = {
     "REDUCE_PROD": _product,
 }
 """Computes each operator's result from numbers; None: it is left to the runtime."""
+
+_MAPS: Mapping[str, tuple[int, int]] = {"FILL": (0, 1), "BROADCAST_TO": (1, 0)}
+"""The inputs of operators that repeat a constant: the new shape, and the constant."""
 
 NUMBERS_OPTIONS: Mapping[str, type[Options] | None] = {
     "SHAPE": None,
