@@ -11,7 +11,7 @@ channel.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from itertools import pairwise
 
 import numpy as np
@@ -92,7 +92,26 @@ def pair_operands(
         if tensors[second].view.pixels == 1 < output.pixels:
             require_dense(node, tensors[second])
         return tensors[first], tensors[second]
-    return tensors[first], constant_operand(chip, graph.tensor(second), output, constants)
+    constant = whole_constant(graph.tensor(second), graph.tensor(node.outputs[0]))
+    return tensors[first], constant_operand(chip, constant, output, constants)
+
+
+def whole_constant(tensor: Tensor, result: Tensor) -> Tensor:
+    """Return ``tensor``, or a constant with every element of ``result`` where it is repeated along
+    some of several dimensions that are one to the device, as the heads that share a mask are.
+    """
+    if tensor.constant is None:
+        return tensor
+    wide = (1,) * (len(result.shape) - len(tensor.shape)) + tuple(tensor.shape)
+    view, whole = view_of(tensor.shape), view_of(result.shape)
+    sizes = zip(astuple(view), astuple(whole), strict=True)
+    if view == view_of(wide) and all(own in (1, most) for own, most in sizes):
+        return tensor
+    try:
+        values = np.broadcast_to(tensor.constant, result.shape)
+    except ValueError:
+        return tensor
+    return replace(tensor, constant=values, shape=result.shape)
 
 
 def _stages(other: DeviceTensor, pipeline: Pipeline, *, per_channel: bool) -> Stages:

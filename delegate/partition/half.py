@@ -87,9 +87,7 @@ def _folded(graph: Graph) -> dict[int, Tensor]:
 
 def _results(graph: Graph, node: Node) -> dict[int, Tensor]:
     record = OPERATORS.get(node.op)
-    if record is None:
-        return {}
-    if record.folds is None:
+    if record is None or record.folds is None:
         results = constant_results(facts_of(graph), node)
     else:
         is_whole = len(node.outputs) == 1 and min((*node.inputs, *node.outputs)) >= 0

@@ -22,7 +22,7 @@ from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
 from delegate.lower.selection import Move
 from delegate.model.graph import Graph, Node, read_only
-from delegate.model.index_map import Digit, IndexMap, MapError, identity
+from delegate.model.index_map import Digit, Fill, IndexMap, MapError, identity
 from delegate.model.operator_options import Options
 from delegate.ops.operator import (
     Constraint,
@@ -330,15 +330,20 @@ def moved_constant(graph: Graph, node: Node, maps: Maps, shapes: Shapes) -> Valu
             return read_only(values.reshape(shape))
     except ValueError:
         return None
-    return read_only(moved(values, found).reshape(shape))
+    return read_only(moved(found, values).reshape(shape))
 
 
-def moved(values: Values, by: IndexMap) -> Values:
-    """Return the elements that ``by`` takes of ``values``, one behind the other."""
-    flat, result = np.ascontiguousarray(values).reshape(-1), np.empty(by.size, values.dtype)
+def moved(by: IndexMap, *sources: Values) -> Values:
+    """Return the elements that ``by`` takes of ``sources``, one behind the other."""
+    flat = [np.ascontiguousarray(values).reshape(-1) for values in sources]
+    result = np.empty(by.size, sources[0].dtype)
     for piece in by.pieces:
         sizes, *strides = zip(*(piece.digits or (Digit(1, 1, 1),)), strict=True)
-        ends = ((flat, piece.first_source), (result, piece.first_result))
+        if isinstance(piece.source, Fill):
+            source = np.array([piece.source.value], result.dtype)
+        else:
+            source = flat[piece.source]
+        ends = ((source, piece.first_source), (result, piece.first_result))
         given, made = (
             as_strided(array[first:], sizes, np.multiply(apart, array.itemsize))
             for (array, first), apart in zip(ends, strides, strict=True)

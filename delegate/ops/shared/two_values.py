@@ -20,6 +20,7 @@ from delegate.lower.binary_elementwise import (
     pair_tasks,
     repeats,
     surfaces_read,
+    whole_constant,
     with_broadcast,
 )
 from delegate.lower.legalize import is_known, pair, ties_away
@@ -62,7 +63,8 @@ def operands_broadcast(facts: GraphFacts, node: Node) -> str | None:
     """Operands must broadcast to the output's shape, computed pixels by at most {most}
     convolutions.
     """
-    operands, output = facts.inputs(node), facts.outputs(node)[0]
+    output = facts.outputs(node)[0]
+    operands = [whole_constant(tensor, output) for tensor in facts.inputs(node)]
     if not _broadcast_as_seen(operands, output):
         return ", ".join(str(list(tensor.shape)) for tensor in (*operands, output))
     computed = [t for t in operands if t.constant is None]
