@@ -48,6 +48,47 @@ def _transposes(net: Net, v: Values) -> int:
     return moved_at(net, v.place, move)
 
 
+_TO_FIRST, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+
+
+def _channels_first(net: Net, x: int, parts: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    """Add ``axes`` of channels and pixels in ``parts``, channels first, as PyTorch has them."""
+    _, height, width, channels = net.spec(x).shape
+    first = moves.transpose(net, x, _TO_FIRST)
+    y = moves.transpose(net, moves.reshape(net, first, (1, *parts, height, width)), axes)
+    rows = height * 2 if len(parts) == 3 else height
+    size = (1, channels * height // rows // (rows // height), rows, width * rows // height)
+    return moves.transpose(net, moves.reshape(net, y, size), _TO_LAST)
+
+
+def _shuffled(net: Net, x: int, groups: int) -> int:
+    parts = (groups, net.spec(x).shape[3] // groups)
+    return _channels_first(net, x, parts, (0, 2, 1, 3, 4))
+
+
+_SHUFFLES: dict[str, Callable[[Net, int], int]] = {
+    "of_2": lambda net, x: _shuffled(net, x, 2),
+    "of_3": lambda net, x: _shuffled(net, x, 3),
+    "back": lambda net, x: _shuffled(net, x, net.spec(x).shape[3] // 2),
+    "pixels": lambda net, x: _channels_first(
+        net, x, (net.spec(x).shape[3] // 4, 2, 2), (0, 1, 4, 2, 5, 3)
+    ),
+}
+
+
+@layer_grid(
+    "Shuffles.Op/",
+    input_shape=lambda v: v.input_shape,
+    is_in=lambda v: v.input_shape[3] % (12 if v.by == "pixels" else 6) == 0,
+    shape=("1x5x7x12", "1x1x9x24", "1x6x4x66", "1x3x2x132"),
+    by=tuple(_SHUFFLES),
+    place=("inside", "end"),
+)
+def _shuffles(net: Net, v: Values) -> int:
+    """Shuffle channels, or pixels with channels."""
+    return moved_at(net, v.place, lambda x: _SHUFFLES[v.by](net, x))
+
+
 def _halves(net: Net, x: int, axis: int) -> int:
     return moves.concatenation(net, moves.split(net, x, 2, axis)[::-1], axis)
 
