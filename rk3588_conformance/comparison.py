@@ -269,7 +269,8 @@ class _Operator:
         that SPACE_TO_BATCH_ND makes.
         """
         shapes = {index: array.shape for index, array in arrays.items()}
-        if any(self._graph.tensor(index).shape != shape for index, shape in shapes.items()):
+        tensors = {index: self._graph.tensor(index) for index in shapes}
+        if any((t.stored_shape or t.shape) != shapes[i] for i, t in tensors.items()):
             given = with_shapes(self._graph, shapes)
             self._compile(with_shapes(given, following_shapes(given, self._partition)))
 

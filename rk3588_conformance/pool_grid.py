@@ -14,9 +14,10 @@ import numpy as np
 
 from delegate.model.graph import Quantization
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
+from delegate.ops.sub import SubOptions
 from rk3588_conformance.builder import options
 from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.moves import concatenation, pad
+from rk3588_conformance.builder.moves import concatenation, pad, reshape
 from rk3588_conformance.builder.pooling import pool, reduced
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.grid import (
@@ -227,6 +228,25 @@ def _channel_reductions(net: Net, v: Values) -> int:
     """Means and sums of the last axis, as layer normalisation has them."""
     result = net.rescaled(net.x, number(v.ratio) * (v.channels if v.reduction == "sum" else 1))
     return reduced(net, _REDUCTIONS[v.reduction], net.x, result, keep_dims=True, axes=(-1,))
+
+
+@layer_grid(
+    "GroupMeans.Op/",
+    input_shape=lambda v: (v.images, *pair(v.size), v.groups * v.members),
+    size=("2x2", "7x5", "16x16", "33x40"),
+    groups=(1, 2, 3, 8),
+    members=(1, 4, 16, 48),
+    images=(1, 2),
+    ratio=("0_02", "0_7"),
+)
+def _group_means(net: Net, v: Values) -> int:
+    """Less the means of groups of channels, as group normalisation has them."""
+    shape = net.spec(net.x).shape
+    wide = reshape(net, net.x, (*shape[:-1], v.groups, v.members))
+    result = net.rescaled(net.x, number(v.ratio))
+    mean = reduced(net, "MEAN", wide, result, keep_dims=True, axes=(1, 2, 4))
+    less = function(net, "SUB", (wide, mean), net.rescaled(net.x, 2.0), SubOptions())
+    return reshape(net, less, shape, "back")
 
 
 _ROWS = (5, 6)

@@ -42,6 +42,7 @@ from delegate.partition.partitioner import (
     PartitionCost,
     SlowerError,
     incomplete,
+    parted,
     read_while_running,
     select_nodes,
     slower,
@@ -282,7 +283,7 @@ class _Attempts:
         if partition in self.compiled:
             return []
         reading = read_while_running(self._graph, partition) if self._graph.folded else []
-        if reading:
+        if reading or (reading := parted(self._graph, partition)):
             return reading
         numerics, plan, weigher = self._options.numerics, self._plans[partition], self._weigher
         weigh: CheckLayers = (

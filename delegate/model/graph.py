@@ -17,6 +17,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
@@ -153,7 +154,8 @@ class Tensor:
 
     ``shape_signature`` holds -1 where a dimension is dynamic (empty when the file has none).
     ``sparsity``: of a sparse tensor; None: it has none that this version knows. ``stored_shape``:
-    what a host sees, where the compiler computes with another shape of the same elements.
+    what a host sees, where the compiler computes with another shape of the same elements, or of
+    others, see ``is_inner``.
     """
 
     index: int
@@ -167,6 +169,11 @@ class Tensor:
     is_sparse: bool = False
     sparsity: Sparsity | None = None
     stored_shape: tuple[int, ...] | None = None
+
+    @property
+    def is_inner(self) -> bool:
+        """Return whether a host cannot have it, as its elements are not those of the model's."""
+        return self.stored_shape is not None and prod(self.stored_shape) != prod(self.shape)
 
     @property
     def has_fixed_image(self) -> bool:
@@ -247,8 +254,8 @@ class Graph:
     nobody knows: False. ``reduced_precision``: what the model's metadata says that it bears, as
     "fp16accfp32"; empty: nothing. ``half``: the NPU computes its float32 feature maps in fp16;
     ``folded``: tensors that nodes compute from constants alone, whose ``constant`` has their
-    values, perhaps as float16. ``together``: nodes that say a dilated convolution, all of which run
-    on the NPU or none, see ``ops.shared.dilations``.
+    values, perhaps as float16. ``together``: nodes said in other terms, all of which run on
+    the NPU or none, see ``ops.shared.dilations`` and ``group_means``.
     """
 
     tensors: tuple[Tensor, ...]

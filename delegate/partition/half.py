@@ -14,6 +14,7 @@ from delegate.model.graph import DType, Graph, Node, Tensor, read_only
 from delegate.ops import OPERATORS
 from delegate.ops.shared.constant_results import constant_results
 from delegate.ops.shared.dilations import SPLITS, with_dilations
+from delegate.ops.shared.group_means import with_group_means
 from delegate.ops.shared.kept_dimensions import SUMS, with_kept_dimensions
 from delegate.ops.shared.shape_arithmetic import INTEGERS
 from delegate.ops.transpose_conv import doubling
@@ -32,7 +33,7 @@ def as_computed(graph: Graph, options: Options) -> Graph:
     if SPLITS in names:
         graph = with_dilations(graph, options.deny_ops)
     if not names.isdisjoint(SUMS):
-        graph = with_kept_dimensions(graph)
+        graph = with_group_means(with_kept_dimensions(graph))
     return in_half(graph, options.float)
 
 

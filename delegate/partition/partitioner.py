@@ -28,10 +28,10 @@ from delegate.ops import OPERATORS
 from delegate.ops.shared.shape_arithmetic import following_from_shapes
 from delegate.partition.epochs import inner_part
 from delegate.partition.rules import (
-    DILATION_IS_WHOLE,
     NOT_DENIED,
     PARTITION_FASTER_ON_NPU,
     READERS_TAKEN,
+    SAID_TOGETHER,
     check_node,
     facts_of,
     refused,
@@ -77,7 +77,7 @@ def node_macs(graph: Graph, node: Node) -> int:
 
 
 def incomplete(graph: Graph, supported: Collection[int]) -> list[Rejection]:
-    """Return the rejections of ``supported`` nodes of convolutions that are not all supported."""
+    """Return the rejections of ``supported`` nodes that belong to others, not all supported."""
     found = []
     for group in graph.together:
         missing = group.difference(supported)
@@ -85,7 +85,7 @@ def incomplete(graph: Graph, supported: Collection[int]) -> list[Rejection]:
             other = graph.node(min(missing))
             problem = f"node {other.index} ({other.stored_op}) stays on the CPU"
             nodes = map(graph.node, sorted(group.intersection(supported)))
-            found += [refused(node, DILATION_IS_WHOLE, problem) for node in nodes]
+            found += [refused(node, SAID_TOGETHER, problem) for node in nodes]
     return found
 
 
@@ -192,6 +192,19 @@ def read_while_running(graph: Graph, partition: Partition) -> list[Rejection]:
                 problem = f"{maker_text} is in no partition with it"
                 found.append(refused(node, READERS_TAKEN, problem))
     return found
+
+
+def parted(graph: Graph, partition: Partition) -> list[Rejection]:
+    """Return the rejections of nodes whose tensors only the NPU can have, where the runtime reads
+    one, or gives it.
+    """
+    edges = {t for t in (*partition.inputs, *partition.outputs) if graph.tensor(t).is_inner}
+    if not edges:
+        return []
+    nodes = [node for node in map(graph.node, partition.nodes)
+             if not edges.isdisjoint((*node.inputs, *node.outputs))]  # fmt: skip
+    problem = f"tensor {min(edges)} is read elsewhere"
+    return [refused(node, SAID_TOGETHER, problem) for node in nodes]
 
 
 # TensorFlow Lite's int8 kernels on one Cortex-A76: about 20 multiply-accumulates per ns and a

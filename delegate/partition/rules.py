@@ -30,10 +30,10 @@ READERS_TAKEN = Rule(
     "What follows from shapes alone is computed while the model is compiled, where only nodes of "
     "one partition read it",
 )
-DILATION_IS_WHOLE = Rule(
-    "dilation_is_whole",
-    "SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND around a convolution say a dilated one, of which the "
-    "NPU takes all nodes or none",
+SAID_TOGETHER = Rule(
+    "said_together",
+    "Nodes that the compiler says in other terms, a dilated convolution or means of groups of "
+    "channels, run on the NPU together, or none does",
 )
 ALIAS_IS_FREE = Rule(
     "alias_is_free",
@@ -68,7 +68,7 @@ RULES = (
     NOT_TAKEN_ALREADY,
     NOT_DENIED,
     READERS_TAKEN,
-    DILATION_IS_WHOLE,
+    SAID_TOGETHER,
     ALIAS_IS_FREE,
     HOST_CONVERTS,
     RESULT_USED,

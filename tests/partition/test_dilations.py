@@ -176,7 +176,7 @@ def test_none_of_it_is_delegated_where_a_part_is_denied(denied: str) -> None:
     else:
         assert delegated == {0, 4}
         assert [left[n] for n in (1, 2, 3)] == ["SPACE_TO_BATCH_ND", "CONV_2D", "BATCH_TO_SPACE_ND"]
-        assert {r.rule for r in result.rejections} == {"not_denied", "dilation_is_whole"}
+        assert {r.rule for r in result.rejections} == {"not_denied", "said_together"}
     ours = run(image_model(), **OURS | {"deny_ops": denied})
     np.testing.assert_array_equal(ours, run(image_model()))
 

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from delegate.lower.rules import EQUAL_IF_EXACT, FORM_IS_KNOWN
-from delegate.ops.shared.not_taken import DILATION, NOT_TAKEN, SHAPES, Cause
+from delegate.ops.shared.not_taken import NOT_TAKEN, SHAPES, Cause
 from delegate.partition.rules import (
-    DILATION_IS_WHOLE,
     NOT_DENIED,
     OPERATOR_SUPPORTED,
     PARTITION_FASTER_ON_NPU,
     READERS_TAKEN,
+    SAID_TOGETHER,
 )
 
 BY_CHOICE: Final = Cause(
@@ -113,7 +113,10 @@ _BY_RULE: Final = {
         "A softmax of more than 511 classes, of which the kernels leave sums open.",
         "End the model before the softmax: the largest logit is the same class.",
     ),
-    DILATION_IS_WHOLE.name: DILATION,
+    SAID_TOGETHER.name: Cause(
+        "Parts of a dilated convolution, or functions of means of groups of channels, beside nodes "
+        "that the CPU keeps."
+    ),
     READERS_TAKEN.name: Cause("They compute shapes for nodes that stay on the CPU."),
     NOT_DENIED.name: Cause("The option deny_ops keeps them on the CPU.", "Leave deny_ops out."),
     "kernel_stays_inside": Cause(

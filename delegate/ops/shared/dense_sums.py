@@ -31,6 +31,7 @@ from delegate.chip.element import (
     align,
     surfaces_of,
 )
+from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import packed_operands, requantizing_stages
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
@@ -48,6 +49,7 @@ from delegate.lower.numerics.pipeline import (
     Pipeline,
 )
 from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, plan_of
+from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, surfaces_written
 from delegate.lower.task import BnStage, ConvTask, Pair, Ref, Stages, Task, TaskKind
 from delegate.ops.shared.pooling import require_rows_together
@@ -122,6 +124,17 @@ def strips_of(chip: Chip, pixels: int) -> Strips | None:
     return min(found, key=lambda one: one.costs(chip), default=None)
 
 
+def takes_groups(chip: Chip, strips: Strips, members: int) -> bool:
+    """Return whether so many channels are summed with an image: groups are parts of surfaces, or
+    surfaces whose strips a kernel has one below the other.
+    """
+    surfaces, rest = divmod(members, CHANNELS_PER_SURFACE)
+    if surfaces == 0:
+        return CHANNELS_PER_SURFACE % members == 0
+    is_near = surfaces * strips.last[0] <= chip.limits.kernel_size
+    return rest == 0 and is_near and surfaces * strips.count <= most_strips(chip)
+
+
 def _sides(chip: Chip, pixels: int) -> Pair | None:
     """Return the rows and columns of a kernel of so many taps, the fewest rows."""
     most = chip.limits.kernel_size
@@ -130,10 +143,14 @@ def _sides(chip: Chip, pixels: int) -> Pair | None:
 
 
 def plan_large_sum(
-    planning: Planning, operation: Operation, strips: Strips, stages: tuple[int, Pipeline]
+    planning: Planning,
+    operation: Operation,
+    strips: Strips,
+    stages: tuple[int, Pipeline],
+    members: int = 1,
 ) -> Plan:
     """Plan the sum of every image. ``stages``: of the sum, to which they add a number in BS first.
-    Raises LoweringError.
+    ``members``: of groups of channels, each of which gets the sum of all. Raises LoweringError.
     """
     operand, node = operation.operands[0], operation.node
     count = surfaces_of(planning.tensor(operand).view.channels)
@@ -152,11 +169,15 @@ def plan_large_sum(
             require_rows_together(node, given)
             strides = given.surface_stride_bytes, made.surface_stride_bytes
             together = count if strides == (given.view.pixels * ATOM_BYTES, ATOM_BYTES) else 1
+            if members > CHANNELS_PER_SURFACE * together:
+                problem = "surfaces of a group do not follow each other"
+                raise LoweringError(node.index, TASKS_KEEP_MEMORY, problem)
             for first in range(0, count, together):
                 channels = first * CHANNELS_PER_SURFACE, CHANNELS_PER_SURFACE
                 ends = given.surfaces_from(*channels), made.surfaces_from(*channels)
                 work = memory.work.moved(first * area)
-                yield from _Stack(moving, strips, together, *ends, work).tasks(*stages)
+                stack = _Stack(moving, strips, together, *ends, work, members)
+                yield from stack.tasks(*stages)
 
     return plan_of(planning, operation, footprint, tasks)
 
@@ -206,6 +227,7 @@ def _quotient_area(chip: Chip, strips: Strips) -> int:
 class _Stack:
     """``surfaces`` of an image one behind the other, from ``source`` on, whose sums are pixels one
     behind the other, from ``target`` on; ``work``: where quotients and excesses lie.
+    ``members``: of groups of channels.
     """
 
     moving: Moving
@@ -214,6 +236,7 @@ class _Stack:
     source: DeviceTensor
     target: DeviceTensor
     work: Ref
+    members: int = 1
 
     def tasks(self, bias: int, pipeline: Pipeline) -> Iterator[Task]:
         """Yield the tasks of both steps. Raises LoweringError."""
@@ -264,20 +287,23 @@ class _Stack:
 
     def _sums(self, bias: int, pipeline: Pipeline) -> Iterator[Task]:
         """Yield the last step: all surfaces one below the other, or one by one."""
-        moving, (rows, columns) = self.moving, self.strips.last
-        weights = np.zeros((CHANNELS_PER_SURFACE, rows, columns, 2 * CHANNELS_PER_SURFACE), np.int8)
-        for channel in range(CHANNELS_PER_SURFACE):
-            weights[channel, :, :, channel] = self.strips.pixels
-            weights[channel, :, :, CHANNELS_PER_SURFACE + channel] = -1
-        together = self.surfaces if self.strips.are_together(moving.chip) else 1
+        moving, (rows, columns), size = self.moving, self.strips.last, CHANNELS_PER_SURFACE
+        summed = max(self.members // size, 1)
+        mine = np.arange(size) // min(self.members, size)
+        is_mine = mine[:, np.newaxis] == mine
+        kernel = np.concatenate([is_mine * self.strips.pixels, -1 * is_mine], axis=1)
+        wanted = (size, summed * rows, columns, 2 * size)
+        weights = np.broadcast_to(kernel[:, np.newaxis, np.newaxis], wanted).astype(np.int8)
+        are_apart = summed > 1 or not self.strips.are_together(moving.chip)
+        together = 1 if are_apart else self.surfaces
         for first in range(0, self.surfaces, together):
-            place = self.work.moved(first * self.strips.count * ATOM_BYTES)
-            view = View(1, together * rows, columns, 2 * CHANNELS_PER_SURFACE)
+            place = self.work.moved((first - first % summed) * self.strips.count * ATOM_BYTES)
+            view = View(1, together * summed * rows, columns, 2 * size)
             source = _map(self.source, place, view, self._apart)
             place = self.target.location.moved(first * ATOM_BYTES)
             # What is written beyond a surface is the place of the next one's sums.
             apart = together * ATOM_BYTES if together > 1 else self.target.surface_stride_bytes
-            target = _map(self.target, place, View(1, together, 1, CHANNELS_PER_SURFACE), apart)
+            target = _map(self.target, place, View(1, together, 1, size), apart)
             window = Selection(strides=(rows if together > 1 else 1, 1))
             conv = moving.convolution(source, target, weights, window, is_depthwise=False)
             stages = whole_number_stages(conv, pipeline, bias, moving.constants)

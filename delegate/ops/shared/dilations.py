@@ -223,7 +223,10 @@ def _written(found: _Dilation, tensors: list[Tensor]) -> list[Node]:
     for node, shape in zip(found.nodes, found.shapes, strict=True):
         (result,) = node.outputs
         if node is not found.nodes[-1]:
-            tensors[result] = replace(tensors[result], shape=shape, shape_signature=())
+            given = tensors[result]
+            tensors[result] = replace(
+                given, shape=shape, stored_shape=given.shape, shape_signature=()
+            )
         if node.op in _CONVOLUTIONS:
             options = _options(node)
             assert options is not None

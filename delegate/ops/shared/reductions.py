@@ -44,6 +44,18 @@ class ReducerOptions(Options):
     keep_dims: bool = option(FieldKind.BOOL, slot=0, offset=0)
 
 
+@dataclass(frozen=True, slots=True)
+class GroupOptions(ReducerOptions):
+    """Say that a sum over pixels is that of ``members`` channels, which each of them gets."""
+
+    members: int = 1
+
+
+def members_of(node: Node) -> int | None:
+    """Return the channels of a group that are summed together; None: each is by itself."""
+    return node.options.members if isinstance(node.options, GroupOptions) else None
+
+
 @constraint(least=_LINE_RANK)
 def reduced_over_pixels(facts: GraphFacts, node: Node) -> str | None:
     """The input must have rank {least} or more, and the axes must be constant: all between images
@@ -65,7 +77,7 @@ def _other_pixels(graph: Graph, node: Node) -> str | None:
     shape, axes = graph.tensor(node.inputs[0]).shape, graph.tensor(node.inputs[AXES]).constant
     if axes is None:
         return "the axes are computed"
-    reduced, rank = _reduced(graph, node), len(shape)
+    reduced, rank = reduced_axes(graph, node), len(shape)
     # A line of several images would be rows of one.
     is_image = rank >= RANK or (rank == _LINE_RANK and shape[0] == 1)
     if reduced is not None and is_image:
@@ -80,14 +92,14 @@ def sums_channels(graph: Graph, node: Node) -> bool:
     """Return whether the last axis is reduced to one element that is kept, and no other one but
     those of one element.
     """
-    shape, reduced = graph.tensor(node.inputs[0]).shape, _reduced(graph, node)
+    shape, reduced = graph.tensor(node.inputs[0]).shape, reduced_axes(graph, node)
     if reduced is None or not node.known_options(ReducerOptions).keep_dims:
         return False
     last = len(shape) - 1
     return last in reduced and all(shape[axis] == 1 for axis in reduced - {last})
 
 
-def _reduced(graph: Graph, node: Node) -> set[int] | None:
+def reduced_axes(graph: Graph, node: Node) -> set[int] | None:
     """Return the axes, counted from the first one; None: they are computed, or there is no such
     one.
     """
@@ -99,7 +111,7 @@ def _reduced(graph: Graph, node: Node) -> set[int] | None:
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     """Return the shape: reduced dimensions become one, or vanish. Raises MapError."""
-    shape, reduced = graph.tensor(node.inputs[0]).shape, _reduced(graph, node)
+    shape, reduced = graph.tensor(node.inputs[0]).shape, reduced_axes(graph, node)
     if reduced is None:
         raise MapError(f"the axes are not known in {list(shape)}")
     if node.known_options(ReducerOptions).keep_dims:
@@ -144,7 +156,8 @@ def reduced_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     chip, image = facts.chip, view_of(facts.features(node)[0].shape)
     if sums_channels(facts.graph, node):
         return None
-    if summed_image(chip, image) or strips_of(chip, image.pixels):
+    is_grouped = members_of(node) is not None
+    if (summed_image(chip, image) and not is_grouped) or strips_of(chip, image.pixels):
         return None
     known = "" if has_strips(chip) else ", and no tasks for strips are known"
     return f"they are {image.height} x {image.width}{known}"
@@ -167,8 +180,10 @@ def plan_sum(planning: Planning, operation: Operation, target_of: TargetOf) -> P
     """Plan MEAN or SUM: the sum of an image, requantised. Raises LoweringError."""
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
     of_channels = sums_channels(planning.graph, operation.node)
-    count = source.view.channels if of_channels else source.view.pixels
-    image = None if of_channels else summed_image(planning.chip, source.view)
+    members = members_of(operation.node)
+    count = source.view.channels if of_channels else source.view.pixels * (members or 1)
+    is_window = not of_channels and members is None
+    image = summed_image(planning.chip, source.view) if is_window else None
     kind = TaskKind.DENSE if image is None else TaskKind.DEPTHWISE
     zero_points = source.zero_point, target.zero_point
     pipeline = requantize_image(
@@ -181,8 +196,8 @@ def plan_sum(planning: Planning, operation: Operation, target_of: TargetOf) -> P
     if of_channels:
         return plan_channel_sum(planning, operation, stages)
     if image is None:
-        strips = strips_of(planning.chip, count)
+        strips = strips_of(planning.chip, source.view.pixels)
         assert strips is not None  # the rules ran before
-        return plan_large_sum(planning, operation, strips, stages)
+        return plan_large_sum(planning, operation, strips, stages, members or 1)
     sums = WindowSums(pooled_image(image), {count: stages})
     return plan_window_sums(planning, operation, sums)
