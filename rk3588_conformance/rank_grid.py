@@ -51,7 +51,7 @@ def _transposes(net: Net, v: Values) -> int:
 _TO_FIRST, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
-def _channels_first(net: Net, x: int, parts: tuple[int, ...], axes: tuple[int, ...]) -> int:
+def _in_parts(net: Net, x: int, parts: tuple[int, ...], axes: tuple[int, ...]) -> int:
     """Add ``axes`` of channels and pixels in ``parts``, channels first, as PyTorch has them."""
     _, height, width, channels = net.spec(x).shape
     first = moves.transpose(net, x, _TO_FIRST)
@@ -63,14 +63,14 @@ def _channels_first(net: Net, x: int, parts: tuple[int, ...], axes: tuple[int, .
 
 def _shuffled(net: Net, x: int, groups: int) -> int:
     parts = (groups, net.spec(x).shape[3] // groups)
-    return _channels_first(net, x, parts, (0, 2, 1, 3, 4))
+    return _in_parts(net, x, parts, (0, 2, 1, 3, 4))
 
 
 _SHUFFLES: dict[str, Callable[[Net, int], int]] = {
     "of_2": lambda net, x: _shuffled(net, x, 2),
     "of_3": lambda net, x: _shuffled(net, x, 3),
     "back": lambda net, x: _shuffled(net, x, net.spec(x).shape[3] // 2),
-    "pixels": lambda net, x: _channels_first(
+    "pixels": lambda net, x: _in_parts(
         net, x, (net.spec(x).shape[3] // 4, 2, 2), (0, 1, 4, 2, 5, 3)
     ),
 }
@@ -182,6 +182,34 @@ def _functions(net: Net, v: Values) -> int:
         net.random_constant(size, v.dtype, result) for size in (v.input_shape, v.input_shape[-1:])
     )
     return _LAYERS[v.by](net, net.x, _Drawn(result, whole, channels))
+
+
+_FIRST_LAYERS: dict[str, Callable[[Net, int, _Drawn], int]] = {
+    "pixels": lambda net, x, drawn: reduced(
+        net, "MEAN", x, drawn.result, keep_dims=True, axes=(2, 3)
+    ),
+    "channels": lambda net, x, drawn: reduced(
+        net, "MEAN", x, drawn.result, keep_dims=True, axes=(1,)
+    ),
+    "largest": lambda net, x, _: reduced(net, "REDUCE_MAX", x, axes=(2, 3), keep_dims=True),
+}
+
+
+@layer_grid(
+    "ChannelsFirst.Op/",
+    differing=SUM_ALONE,
+    shape=("1x5x7x33", "1x12x10x16", "1x1x9x20", "2x3x4x8", "1x36x40x5"),
+    by=tuple(_FIRST_LAYERS),
+    joined=(False, True),
+)
+def _channels_first(net: Net, v: Values) -> int:
+    """Reduce pixels or channels of a map, channels first, and perhaps add the map."""
+    result = net.rescaled(net.x, 1.3)
+    x = moves.transpose(net, net.computed(net.x), _TO_FIRST)
+    y = _FIRST_LAYERS[v.by](net, x, _Drawn(result, 0, 0))
+    if v.joined:
+        y = function(net, "ADD", (x, y), result, AddOptions())
+    return net.computed(moves.transpose(net, y, _TO_LAST))
 
 
 @layer_grid(

@@ -17,7 +17,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import prod
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
@@ -154,8 +153,8 @@ class Tensor:
 
     ``shape_signature`` holds -1 where a dimension is dynamic (empty when the file has none).
     ``sparsity``: of a sparse tensor; None: it has none that this version knows. ``stored_shape``:
-    what a host sees, where the compiler computes with another shape of the same elements, or of
-    others, see ``is_inner``.
+    what a host sees, where the compiler computes with another shape. ``is_inner``: a host cannot
+    have it, as its elements are others then, or lie in another order.
     """
 
     index: int
@@ -169,11 +168,7 @@ class Tensor:
     is_sparse: bool = False
     sparsity: Sparsity | None = None
     stored_shape: tuple[int, ...] | None = None
-
-    @property
-    def is_inner(self) -> bool:
-        """Return whether a host cannot have it, as its elements are not those of the model's."""
-        return self.stored_shape is not None and prod(self.stored_shape) != prod(self.shape)
+    is_inner: bool = False
 
     @property
     def has_fixed_image(self) -> bool:

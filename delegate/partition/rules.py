@@ -32,8 +32,8 @@ READERS_TAKEN = Rule(
 )
 SAID_TOGETHER = Rule(
     "said_together",
-    "Nodes that the compiler says in other terms, a dilated convolution or means of groups of "
-    "channels, run on the NPU together, or none does",
+    "Nodes that the compiler says in other terms, such as dilated convolutions, means of groups "
+    "and of channels first, run on the NPU together, or none does",
 )
 ALIAS_IS_FREE = Rule(
     "alias_is_free",

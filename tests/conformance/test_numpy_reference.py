@@ -18,7 +18,7 @@ COMMON = Filter.parse(
     "DenseShapes*keep_num_dims_1*per_channel:*weight_size_5*padding_same_0*:"
     "Function*:Edges*body_values:Edges.Float*:Edges.Bytes*:"
     "Joins*:Cuts*:EdgeMoves*:Splits*:UnevenSplits*:Packs*:Reorders*:Reshapes*:Half*:"
-    "Sparse*:Shuffles*:TransposesOfRank*:PartsOfRank*:FunctionsOfRank*curve*:FunctionsOfRank*clamp*:"
+    "Sparse*:Shuffles*:ChannelsFirst*:TransposesOfRank*:PartsOfRank*:FunctionsOfRank*curve*:FunctionsOfRank*clamp*:"
     "JoinedConstants*:TurnedProduct*:RealFunctions*"
 )
 SIZE_LIMIT_MACS = 300_000_000

@@ -225,7 +225,7 @@ def _written(found: _Dilation, tensors: list[Tensor]) -> list[Node]:
         if node is not found.nodes[-1]:
             given = tensors[result]
             tensors[result] = replace(
-                given, shape=shape, stored_shape=given.shape, shape_signature=()
+                given, shape=shape, stored_shape=given.shape, shape_signature=(), is_inner=True
             )
         if node.op in _CONVOLUTIONS:
             options = _options(node)

@@ -65,8 +65,13 @@ def with_group_means(graph: Graph) -> Graph:
         for index in region.tensors:
             given = tensors[index]
             shape = _joined(given.shape, region)
+            is_inner = _is_mean(graph.tensor(index), region.members)
             tensors[index] = replace(
-                given, shape=shape, stored_shape=given.shape, shape_signature=()
+                given,
+                shape=shape,
+                stored_shape=given.shape,
+                shape_signature=(),
+                is_inner=is_inner,
             )
         for one in region.nodes:
             changed[one.index] = _said(graph, one, region, tensors)

@@ -1,0 +1,109 @@
+"""Compare what is computed channels first, as exports of PyTorch reduce pixels and channels.
+
+The oracle is TensorFlow Lite's reference kernels, for whoever reads whatever of it.
+"""
+
+import numpy as np
+import pytest
+
+from delegate.compile.compiler import compile_model
+from delegate.model.graph import Activation, DType, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.ops.add import AddOptions
+from delegate.ops.shared.channels_first import with_channels_last
+from delegate.ops.sub import SubOptions
+from delegate.options import Options
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import reshape, transpose
+from rk3588_conformance.builder.pooling import reduced
+from tests.inferences import outputs
+
+AUTO = Options(deny_ops=())
+SCALE = Quantization((0.05,), (3,))
+MEANS = Quantization((0.01,), (-7,))
+CURVE = Quantization((1 / 128,), (0,))
+FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+SHAPES = [(1, 5, 7, 33), (1, 12, 10, 16), (2, 3, 4, 8), (1, 1, 9, 20), (1, 36, 40, 5)]
+
+
+class Normalised:
+    """A convolution, its means, channels first, and what is less them; ``axes`` of the means."""
+
+    def __init__(self, shape: tuple[int, ...], axes: tuple[int, ...] = (2, 3)) -> None:
+        self.builder = builder = ModelBuilder("channels first")
+        rng = np.random.default_rng(4)
+        x = builder.input("x", shape, DType.INT8, SCALE)
+        self.maps = conv(builder, rng, x, shape[3], Window(1, 1))
+        self.given = builder.spec(self.maps).quantization
+        self.first = transpose(builder, self.maps, FIRST)
+        self.means = reduced(builder, "MEAN", self.first, MEANS, keep_dims=True, axes=axes)
+        self.less = builder.tensor("less", builder.spec(self.first).shape, DType.INT8, SCALE)
+        builder.operator("SUB", (self.first, self.means), (self.less,), SubOptions(Activation.NONE))
+        channels = rng.integers(-128, 128, (1, shape[3], 1, 1)).astype(np.int8)
+        shift = builder.constant("shift", channels, SCALE)
+        self.moved = function(builder, "ADD", (self.less, shift), SCALE, AddOptions())
+        self.last = transpose(builder, self.moved, LAST)
+
+    def model(self, *results: int) -> bytes:
+        for result in results:
+            self.builder.output(result)
+        return self.builder.build()
+
+
+def assert_near(model: bytes, deny_ops: str = "NONE") -> None:
+    graph = read_graph(model)
+    rng = np.random.default_rng(3)
+    arrays = [rng.integers(-128, 128, graph.tensor(t).shape).astype(np.int8) for t in graph.inputs]
+    made = outputs(model, *arrays, device="simulator", deny_ops=deny_ops, log_level="error")
+    for ours, theirs in zip(made, outputs(model, *arrays), strict=True):
+        assert ours.shape == theirs.shape
+        difference = np.abs(ours.astype(int) - theirs)
+        assert difference.max() <= 3  # three operators behind one another, each within one step
+        assert (difference > 1).mean() < 0.02
+
+
+@pytest.mark.parametrize("axes", [(2, 3), (1,), (0, 2, 3)], ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_they_are_one_partition(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    if 0 in axes and shape[0] > 1:
+        return
+    given = Normalised(shape, axes)
+    model = given.model(conv(given.builder, np.random.default_rng(5), given.last, 6, Window(1, 1)))
+    result = compile_model(model, AUTO)
+    assert not result.rejections
+    assert len(result.partitions) == 1
+    assert_near(model)
+
+
+@pytest.mark.parametrize("result", ["first", "means", "less", "moved", "maps"])
+def test_whoever_reads_them_sees_what_the_model_says(result: str) -> None:
+    """Also the host, while the model runs, which has channels first."""
+    given = Normalised((1, 5, 7, 33))
+    assert_near(given.model(given.last, getattr(given, result)))
+
+
+@pytest.mark.parametrize("denied", ["TRANSPOSE", "MEAN", "SUB", "ADD", "1", "5"])
+def test_the_cpu_sees_what_the_model_says(denied: str) -> None:
+    given = Normalised((1, 5, 7, 33))
+    assert_near(given.model(given.last), denied)
+
+
+@pytest.mark.parametrize("op", ["MEAN", "REDUCE_MAX"])
+@pytest.mark.parametrize("shape", SHAPES[:2], ids=str)
+def test_pixels_that_vanish_leave_channels(op: str, shape: tuple[int, ...]) -> None:
+    given = Normalised(shape)
+    scale = MEANS if op == "MEAN" else SCALE
+    pooled = reduced(given.builder, op, given.less, scale, keep_dims=False, axes=(2, 3))
+    model = given.model(reshape(given.builder, pooled, (1, 1, 1, shape[3])), given.last)
+    assert not compile_model(model, AUTO).rejections
+    assert_near(model)
+
+
+def test_other_orders_stay() -> None:
+    """An output channels first, and a node that cannot be said otherwise."""
+    given = Normalised((1, 5, 7, 33))
+    flat = reshape(given.builder, given.less, (1, 33, 35))
+    graph = read_graph(given.model(flat, given.last))
+    assert with_channels_last(graph) is graph
