@@ -43,12 +43,18 @@ _SPANS = {
     54: (),  # PRELU
     55: (),  # MAXIMUM
     57: (),  # MINIMUM
+    58: (),  # LESS
     59: (),  # NEG
     60: (),  # PADV2
+    61: (),  # GREATER
+    62: (),  # GREATER_EQUAL
+    63: (),  # LESS_EQUAL
+    64: (),  # SELECT
     65: (),  # SLICE
     67: ((0, 4), (4, 4), (8, 4), (12, 4)),  # TRANSPOSE_CONV
     69: (),  # TILE
     70: (),  # EXPAND_DIMS
+    73: (),  # LOG
     74: ((0, 1),),  # SUM
     75: (),  # SQRT
     76: (),  # RSQRT
@@ -67,6 +73,7 @@ _SPANS = {
     111: (),  # ELU
     114: (),  # QUANTIZE
     117: (),  # HARD_SWISH
+    123: (),  # SELECT_V2
     124: (),  # DENSIFY
     126: ((0, 1), (1, 1), (2, 1)),  # BATCH_MATMUL
     150: ((0, 1),),  # GELU

@@ -1,4 +1,4 @@
-"""ABS of int8: a table."""
+"""ABS of int8, or of float32 between 8-bit tensors: a table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from delegate.ops.operator import Operator, Role, Values
 from delegate.ops.shared.common import int8_features
 from delegate.ops.shared.fixed_point import multiplier_of, multiply
 from delegate.ops.shared.functions import RULES, scales_of
+from delegate.ops.shared.real_functions import in_float
 
 
 def absolute(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
@@ -23,5 +24,9 @@ def absolute(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
 
 
 OPERATOR = Operator(
-    name="ABS", inputs=(Role.FEATURE,), function=absolute, rules=(*RULES, int8_features)
+    name="ABS",
+    inputs=(Role.FEATURE,),
+    function=absolute,
+    rules=(*RULES, int8_features),
+    real_form=in_float(lambda _, given: np.abs(given[0])),
 )

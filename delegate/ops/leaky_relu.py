@@ -1,10 +1,11 @@
-"""LEAKY_RELU: a table."""
+"""LEAKY_RELU, also of float32 between 8-bit tensors: a table."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint
 from delegate.ops.shared.fixed_point import float32_product, multiplier_of, multiply
 from delegate.ops.shared.functions import RULES, requantized, scales_of
+from delegate.ops.shared.real_functions import in_float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,10 @@ def leaky(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     return np.where(values >= 0, requantized(graph, node, np.maximum(values, 0)), below)
 
 
+def _of_reals(node: Node, given: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return np.where(given[0] > 0, given[0], given[0] * np.float32(_alpha(node)))
+
+
 @constraint(most=65504)
 def half_slope(facts: GraphFacts, node: Node) -> str | None:
     """The slope in fp16 must be from -{most} to {most}."""
@@ -67,4 +73,5 @@ OPERATOR = Operator(
     function=leaky,
     rules=(*RULES, slope_not_negative),
     half=half,
+    real_form=in_float(_of_reals),
 )

@@ -6,4 +6,4 @@ import numpy as np
 
 from delegate.ops.shared.real_functions import real_function
 
-OPERATOR = real_function("NEG", np.negative)
+OPERATOR = real_function("NEG", lambda _, given: np.negative(given[0]))

@@ -12,7 +12,7 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -139,6 +139,8 @@ RangeOf = Callable[[int], tuple[float, float]]
 Ranges = Callable[[Graph, Node, RangeOf], Ends]
 
 Values = npt.NDArray[np.int64]
+Real = Callable[[Node, Sequence[npt.NDArray[Any]]], npt.NDArray[Any]]
+"""The results of elements of float32, raw values or truth values."""
 Function = Callable[[Graph, Node, Sequence[Values]], Values]
 
 
@@ -233,6 +235,11 @@ def is_in_half(graph: Graph, node: Node) -> bool:
     return [given, *results] == [DType.FLOAT32] * 2
 
 
+def is_real(graph: Graph, node: Node) -> bool:
+    """Return whether ``node`` gives float32."""
+    return any(t >= 0 and graph.tensor(t).dtype is DType.FLOAT32 for t in node.outputs)
+
+
 RESULT: Final = -1
 
 
@@ -275,8 +282,9 @@ class Operator:
     ``folds``: its result where that follows from constants alone; None: not known. ``folds_once``:
     the runtime's kernel keeps that result from the first inference on. ``of_constants``: the result
     of a node that keeps the rules, but for its constant feature map. ``ranges``: the ends of its
-    float32 results by those of its inputs; None: anything. ``is_real``: its node computes float32
-    between 8-bit tensors, see ``shared.real_functions``. ``turn``: how a product beside it does a
+    float32 results by those of its inputs; None: anything. ``real``: the results of
+    elements in a function of 8 bits that is computed in float32, see ``shared.real_functions``;
+    ``real_form``: makes of this record the one for that. ``turn``: how a product beside it does a
     part of it; ``exchange``: the product that takes the operand at a place, or gives its
     result, with rows and columns exchanged. ``is_dear``: its tasks are many for what
     they compute, so that the CPU keeps it wherever that is faster, by however little.
@@ -310,7 +318,8 @@ class Operator:
     of_constants: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
     ranges: Ranges | None = None
     is_dear: bool = False
-    is_real: bool = False
+    real: Real | None = None
+    real_form: Callable[[Operator], Operator] | None = None
     turn: Callable[[GraphFacts, Node], Turn | None] | None = None
     exchange: Callable[[Node, int], Node] | None = None
 
@@ -318,8 +327,11 @@ class Operator:
         """Return the record that counts for ``node`` of this operator: its record in fp16 where it
         is computed so, and that for computed weights where it has some.
         """
-        has_half = graph.half and self.half is not None
-        found = self.in_half if has_half and is_in_half(graph, node) else self
+        found = self
+        if graph.half and self.half is not None and is_in_half(graph, node):
+            found = self.in_half
+        elif not graph.half and self.real_form is not None and is_real(graph, node):
+            found = _form(self, self.real_form)
         if found.computed is None or not found._computes_weights(graph, node):
             return found
         return found.of_computed

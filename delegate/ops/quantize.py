@@ -19,10 +19,13 @@ from delegate.ops.shared.host_values import (
     quantised_or_float32_input,
     quantised_output,
 )
+from delegate.ops.shared.real_functions import RealChain, chain_results
 
 
 def quantize(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
-    """The scales are divided as float64."""
+    """The scales are divided as float64. See ``real_functions`` for what begins before."""
+    if isinstance(node.options, RealChain):
+        return chain_results(graph, node, operands)
     (source, source_zero), (target, target_zero) = scales_of(graph, node)
     return multiply(operands[0] - source_zero, multiplier_of(source / target)) + target_zero
 
@@ -32,6 +35,8 @@ def _host_values(graph: Graph, node: Node, side: Side) -> HostValues | None:
     else the DPU's table, which may have other functions in it, costs less than the host's.
     """
     source, target = (graph.tensor(t) for t in (node.inputs[0], node.outputs[0]))
+    if len(node.inputs) > 1:
+        return None
     if source.dtype is DType.FLOAT32:
         return HostValues(affine=affine_of(target)) if side is Side.INPUT else None
     low, high = TYPE_RANGES[source.dtype]

@@ -6,4 +6,4 @@ import numpy as np
 
 from delegate.ops.shared.real_functions import real_function
 
-OPERATOR = real_function("SQRT", np.sqrt)
+OPERATOR = real_function("SQRT", lambda _, given: np.sqrt(given[0]))

@@ -6,4 +6,4 @@ import numpy as np
 
 from delegate.ops.shared.real_functions import real_function
 
-OPERATOR = real_function("SQUARE", np.square)
+OPERATOR = real_function("SQUARE", lambda _, given: np.square(given[0]))

@@ -28,7 +28,13 @@ from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.fixed_point import UndefinedResultError
 from delegate.ops.shared.parts import ORIGIN, Position, extent, is_free, shifts
 from delegate.ops.shared.reshaping import swallowed
-from delegate.partition.rules import ALIAS_IS_FREE, RESULTS_DEFINED, Refusal, facts_of
+from delegate.partition.rules import (
+    ALIAS_IS_FREE,
+    OF_ONE_VALUE,
+    RESULTS_DEFINED,
+    Refusal,
+    facts_of,
+)
 
 # More tensors in one piece of memory than any network has; their pairs are compared.
 MAX_GROUP = 256
@@ -262,6 +268,12 @@ def plan_functions(
         except UndefinedResultError as error:
             for found in map(graph.node, chain.nodes):
                 refusals[found.index] = Refusal(found, RESULTS_DEFINED, str(error))
+    for index in partition.nodes:
+        node = graph.node(index)
+        record = record_of(graph, node)
+        if record.function and record.plan is None and index not in joiner.chains:
+            sources = f"it reads tensors {', '.join(map(str, _computed(graph, node)))}"
+            refusals[index] = Refusal(node, OF_ONE_VALUE, sources)
     within = frozenset(index for chain in joiner.chains.values() for index in chain.nodes)
     return FunctionPlan(chains, tables, within, tuple(refusals.values()))
 

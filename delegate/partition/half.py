@@ -12,7 +12,7 @@ import numpy as np
 
 from delegate.model.graph import DType, Graph, Node, Tensor, read_only
 from delegate.ops import OPERATORS
-from delegate.ops.shared.channels_first import REDUCERS, with_channels_last
+from delegate.ops.shared.channels_first import TRANSPOSE, with_channels_last
 from delegate.ops.shared.constant_results import constant_results
 from delegate.ops.shared.dilations import SPLITS, with_dilations
 from delegate.ops.shared.group_means import with_group_means
@@ -33,7 +33,7 @@ def as_computed(graph: Graph, options: Options) -> Graph:
     names = {node.op for node in graph.nodes}
     if SPLITS in names:
         graph = with_dilations(graph, options.deny_ops)
-    if not names.isdisjoint(REDUCERS):
+    if TRANSPOSE in names:
         graph = with_channels_last(graph)
     if not names.isdisjoint(SUMS):
         graph = with_group_means(with_kept_dimensions(graph))

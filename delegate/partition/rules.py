@@ -50,6 +50,10 @@ RESULT_USED = Rule("result_used", "Something must read the results of a partitio
 RESULTS_DEFINED = Rule(
     "results_defined", "TensorFlow Lite must define the results of all 256 values of a function"
 )
+OF_ONE_VALUE = Rule(
+    "of_one_value",
+    "What a function between 8-bit tensors reads must follow from one value of its partition",
+)
 PARTITION_FASTER_ON_NPU = Rule(
     SLOWER,
     "By estimate a partition must be faster on the NPU than on the CPU, and no part of it much "
@@ -73,6 +77,7 @@ RULES = (
     HOST_CONVERTS,
     RESULT_USED,
     RESULTS_DEFINED,
+    OF_ONE_VALUE,
     PARTITION_FASTER_ON_NPU,
     PARTITION_COMPILES,
     REGISTERS_HOLD_VALUES,

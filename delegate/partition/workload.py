@@ -97,7 +97,8 @@ def _operations(facts: GraphFacts, plan: PartitionPlan) -> Iterator[Operation]:
         operator = record_of(graph, node)
         if node.index in functions.chains:
             chain, table = functions.chains[node.index], functions.tables[node.index]
-            members = tuple(n for i in chain.nodes for n in plan.before.get(i, (i,)))
+            parts = (n for i in chain.nodes for n in plan.before.get(i, (i,)))
+            members = tuple(dict.fromkeys(parts))
             yield _table(node, members, chain.source, node.outputs[0], table)
         elif operator.movement is Movement.KEEP:
             if node.index in reordered:
@@ -176,7 +177,7 @@ def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionP
     """
     found = Rewritten(graph, partition, {})
     operators = [record_of(graph, graph.node(index)) for index in partition.nodes]
-    if any(operator.is_real for operator in operators):
+    if any(operator.real is not None for operator in operators):
         found = join_real_functions(found, chip)
     joined = found
     convolutions = operators.count(CONVOLUTION)

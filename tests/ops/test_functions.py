@@ -28,7 +28,7 @@ from tests.ops.function_oracle import RANGES, all_values, kernel_results, quanti
 UNARY = sorted(
     op
     for op, found in OPERATORS.items()
-    if found.function and len(found.inputs) == 1 and not found.is_real
+    if found.function and len(found.inputs) == 1 and not found.real
 )
 
 

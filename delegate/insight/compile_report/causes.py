@@ -84,6 +84,7 @@ _BY_RULE: Final = {
     "not_behind_dynamic_shapes": SHAPES,
     "host_converts": _EDGES,
     "between_eight_bits": _EDGES,
+    "of_one_value": _EDGES,
     "resized_by_power_of_two": _RESIZE,
     "resize_possible": _RESIZE,
     "feature_rank": _RANK,

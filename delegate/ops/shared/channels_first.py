@@ -1,5 +1,5 @@
-"""Say what is computed channels first as channels last, where exports of PyTorch reduce pixels: a
-TRANSPOSE to [N, C, H, W], means over H and W, functions of both, and perhaps a TRANSPOSE back.
+"""Say what exports of PyTorch compute channels first as channels last: a TRANSPOSE to [N, C, H, W],
+functions, means over H and W, and perhaps a TRANSPOSE back.
 
 To the device the channels are rows then, and a mean over pixels is none of its. The nodes between
 the transpositions compute the same of channels last, and the transpositions move nothing. Their
@@ -30,9 +30,10 @@ _LAST: Final = (0, 2, 3, 1)
 _FIRST: Final = (0, 3, 1, 2)
 """The other way round."""
 _CHANNELS, _PIXELS = {1}, {2, 3}
-REDUCERS: Final = SUMS | {"REDUCE_MAX"}
-"""The operators for which it is done: graphs without them stay as they are."""
-_RESHAPE, _TRANSPOSE = "RESHAPE", "TRANSPOSE"
+_REDUCERS: Final = SUMS | {"REDUCE_MAX"}
+_RESHAPE: Final = "RESHAPE"
+TRANSPOSE: Final = "TRANSPOSE"
+"""The operator that enters and leaves: graphs without it stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,10 @@ class _Region:
 
 
 def with_channels_last(graph: Graph) -> Graph:
-    """Return ``graph`` whose reductions of pixels, or channels, have channels last, where
-    transpositions, functions and such reductions alone make what they read, and read what they
-    give.
+    """Return ``graph`` with channels last where transpositions, functions, and reductions of pixels
+    or channels alone make and read what is channels first.
     """
-    first = [node for node in graph.nodes if _reduced(graph, node)]
+    first = [n for n in graph.nodes if n.op == TRANSPOSE and _axes(graph, n) == _FIRST]
     if not first:
         return graph
     near: dict[int, list[Node]] = {}
@@ -59,7 +59,7 @@ def with_channels_last(graph: Graph) -> Graph:
     changed: dict[int, Node] = {}
     together = list(graph.together)
     for node in first:
-        region = None if node.index in changed else _region(graph, node, near)
+        region = None if node.index in changed else _region(graph, node.outputs[0], near)
         if region is None:
             continue
         for index in region.tensors:
@@ -86,7 +86,7 @@ def _reduced(graph: Graph, node: Node) -> set[int]:
     """Return the axes, channels first, if ``node`` reduces all pixels, or all channels; none: it
     reduces something else.
     """
-    if node.op not in REDUCERS or len(node.inputs) != 2 or len(node.outputs) != 1:
+    if node.op not in _REDUCERS or len(node.inputs) != 2 or len(node.outputs) != 1:
         return set()
     source = graph.tensor(node.inputs[0])
     if node.options_as(ReducerOptions) is None or source.dtype not in FEATURE_TYPES:
@@ -104,19 +104,22 @@ def _is_alike(shape: Shape) -> bool:
     return shape[1] == 1 or shape[2] * shape[3] == 1
 
 
-def _region(graph: Graph, first: Node, near: Mapping[int, Sequence[Node]]) -> _Region | None:
-    """Return all that has to change if the mean ``first`` does; None: a node among it cannot."""
+def _region(graph: Graph, first: int, near: Mapping[int, Sequence[Node]]) -> _Region | None:
+    """Return all that has to change if tensor ``first`` does; None: a node among it cannot, or
+    nothing in the graph reads a tensor that has another order then.
+    """
     tensors: set[int] = set()
     nodes: dict[int, Node] = {}
-    waiting = [first.inputs[0]]
+    waiting = [first]
     while waiting:
         index = waiting.pop()
         tensor = graph.tensor(index)
         if index in tensors:
             continue
         has_maker = any(index in node.outputs for node in near[index])
-        is_moved = not _is_alike(tensor.shape)
-        if tensor.is_variable or (is_moved and (index in graph.outputs or not has_maker)):
+        is_read = any(index in node.inputs for node in near[index])
+        is_inner = has_maker and is_read and index not in graph.outputs
+        if tensor.is_variable or not (is_inner or _is_alike(tensor.shape)):
             return None
         tensors.add(index)
         for node in near[index]:
@@ -134,7 +137,7 @@ def _beside(graph: Graph, node: Node, tensor: int) -> list[int] | None:
     """
     if ABSENT in (*node.inputs, *node.outputs):
         return None
-    if node.op == _TRANSPOSE:
+    if node.op == TRANSPOSE:
         wanted = _FIRST if tensor in node.outputs else _LAST
         return [] if _axes(graph, node) == wanted else None
     if node.op == _RESHAPE:
@@ -143,9 +146,10 @@ def _beside(graph: Graph, node: Node, tensor: int) -> list[int] | None:
         keeps = node.known_options(ReducerOptions).keep_dims
         return [node.inputs[0], *(node.outputs if keeps else ())]
     operator = OPERATORS.get(node.op)
-    if operator is None or not (
-        operator.shapes is same_shape or (operator.function is not None and operator.shapes is None)
-    ):
+    if operator is None:
+        return None
+    is_function = operator.function is not None or operator.real is not None
+    if operator.shapes is not same_shape and not (is_function and operator.shapes is None):
         return None
     if any(operator.role(at) not in (Role.FEATURE, Role.OPERAND) for at in range(len(node.inputs))):
         return None
@@ -168,7 +172,7 @@ def _axes(graph: Graph, node: Node) -> Shape | None:
 def _said(graph: Graph, node: Node, region: _Region, tensors: list[Tensor]) -> Node:
     """Return ``node`` as it is now; ``tensors`` get its constants."""
     (result, *_) = node.outputs
-    if node.op in (_RESHAPE, _TRANSPOSE):
+    if node.op in (_RESHAPE, TRANSPOSE):
         size = np.array([-1, *tensors[result].shape[1:]])
         return with_constant(node, _RESHAPE, size, tensors)
     if reduced := _reduced(graph, node):

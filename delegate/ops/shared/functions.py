@@ -17,9 +17,10 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
@@ -185,6 +186,17 @@ def _function(name: str) -> Callable[[float], float]:
 def exp(value: float) -> float:
     """Return e to a power, infinite where no float32 holds the result."""
     return _function("expf")(value)
+
+
+def log(value: float) -> float:
+    """Return the natural logarithm; of 0 and less what C says, which is no number of float32."""
+    return _function("logf")(value)
+
+
+def each(function: Callable[[float], float], values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return ``function`` of every element, in float32."""
+    found = [function(float(value)) for value in values.ravel()]
+    return np.array(found, np.float32).reshape(values.shape)
 
 
 def expm1(value: float) -> float:
