@@ -42,9 +42,11 @@ def rearrangement(
         if part is None:
             return None
         parts[moved] = part
-    if sum(parts[moved][0] for _, _, moved in places) > MOST_TASKS:
+    count = sum(parts[moved][0] for _, _, moved in places)
+    if count > MOST_TASKS:
         return None
-    return _in_turn([(given, made, parts[moved]) for given, made, moved in places])
+    move = _in_turn([(given, made, parts[moved]) for given, made, moved in places])
+    return move._replace(launches=count)
 
 
 _Part = tuple[int, Sequence[Move], Sequence[Move]]

@@ -120,7 +120,8 @@ def kernels(taps: npt.NDArray[Any], channels: int, *, depthwise: bool) -> npt.ND
 
 class Move(NamedTuple):
     """``tasks`` that bring elements from one map to another, the last argument being where memory
-    of their own begins; and what they touch, see ``Footprint``.
+    of their own begins; and what they touch, see ``Footprint``. ``launches``: how many tasks they
+    are before they are tiled; 0: nobody asks.
     """
 
     tasks: Callable[[Moving, DeviceTensor, DeviceTensor, Ref], Iterable[Task]]
@@ -128,6 +129,7 @@ class Move(NamedTuple):
     writes: int
     work_bytes: int = 0
     surface_pixels: int = 1
+    launches: int = 0
 
 
 _AS_IT_IS: Final = Selection()

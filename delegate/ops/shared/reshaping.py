@@ -232,29 +232,33 @@ def _steps(
     is_known: bool,
     is_alias: Callable[[GraphFacts, Node], bool] = _is_no_alias,
 ) -> list[tuple[Node, ...]] | None:
-    """Return ``chain`` in the fewest moves that there can be, where a node that ``is_alias`` needs
-    none by itself; None: some node is in none.
+    """Return ``chain`` in the moves that take the fewest tasks, and of those in the fewest, where a
+    node that ``is_alias`` needs none by itself; None: some node is in none.
     """
-    if reorder_of(facts, chain, is_known=is_known) is not None:
-        return [chain]
-
-    def needs_none(step: tuple[Node, ...]) -> bool:
-        return len(step) == 1 and is_alias(facts, step[0])
-
-    def moves_and_steps(steps: Sequence[tuple[Node, ...]]) -> tuple[int, int]:
-        return sum(not needs_none(step) for step in steps), -len(steps)
-
-    found: list[list[tuple[Node, ...]] | None] = [[]]  # by how many nodes they are
+    found: list[tuple[tuple[int, int], list[tuple[Node, ...]]] | None] = [((0, 0), [])]
     for end in range(1, len(chain) + 1):
         made = []
         for begin, before in enumerate(found):
             step = chain[begin:end]
-            if before is not None and (
-                needs_none(step) or reorder_of(facts, step, is_known=is_known) is not None
-            ):
-                made.append([*before, step])
-        found.append(min(made, key=moves_and_steps, default=None))
-    return found[-1]
+            count = None if before is None else _count(facts, step, is_known, is_alias)
+            if before is not None and count is not None:
+                tasks, moves = before[0]
+                made.append(((tasks + count, moves + (count > 0)), [*before[1], step]))
+        found.append(min(made, key=lambda one: one[0], default=None))
+    return None if found[-1] is None else found[-1][1]
+
+
+def _count(
+    facts: GraphFacts,
+    step: tuple[Node, ...],
+    is_known: bool,
+    is_alias: Callable[[GraphFacts, Node], bool],
+) -> int | None:
+    """Return how many tasks make a move; None: it is none."""
+    if len(step) == 1 and is_alias(facts, step[0]):
+        return 0
+    move = reorder_of(facts, step, is_known=is_known)
+    return None if move is None else max(move.launches, 1)
 
 
 def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
