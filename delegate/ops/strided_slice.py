@@ -1,5 +1,5 @@
 """STRIDED_SLICE: a box of its input, from a constant position on, of which rows and columns
-may be skipped.
+may be skipped, and dimensions of one element dropped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    return (tuple(_box(graph, node)[1]),)
+    dropped = node.known_options(StridedSliceOptions).shrink_axis_mask
+    sizes = _box(graph, node)[1]
+    return (tuple(size for axis, size in enumerate(sizes) if not dropped >> axis & 1),)
 
 
 def _box(graph: Graph, node: Node) -> tuple[list[int], list[int], tuple[int, ...]]:
@@ -41,8 +43,8 @@ def _box(graph: Graph, node: Node) -> tuple[list[int], list[int], tuple[int, ...
     options = node.known_options(StridedSliceOptions)
     begin = list(integers(graph, node.inputs[1], len(shape)))
     sizes = list(integers(graph, node.inputs[2], len(shape)))
-    if options.ellipsis_mask or options.new_axis_mask or options.shrink_axis_mask:
-        raise MapError("it changes the rank")
+    if options.ellipsis_mask or options.new_axis_mask:
+        raise MapError("it adds dimensions")
     strides = integers(graph, node.inputs[3], len(shape))
     if any(stride < 1 for stride in strides):
         raise MapError(f"the strides are {list(strides)}")
@@ -52,7 +54,9 @@ def _box(graph: Graph, node: Node) -> tuple[list[int], list[int], tuple[int, ...
         elif begin[axis] < 0:
             begin[axis] = max(begin[axis] + size, 0)
         end = sizes[axis] + size if sizes[axis] < 0 else sizes[axis]
-        if options.end_mask >> axis & 1:
+        if options.shrink_axis_mask >> axis & 1:  # wherever the file ends
+            end = begin[axis] + 1
+        elif options.end_mask >> axis & 1:
             end = size
         sizes[axis] = -((begin[axis] - min(end, size)) // strides[axis])
     return begin, sizes, strides

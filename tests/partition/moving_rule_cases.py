@@ -86,7 +86,7 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(cut(), 1, constant=None), "does not hold 4 constants"),
         (lambda: with_input(cut(), 1, constant=np.zeros(4)), "is INT32"),
         (lambda: cut(begin=(0, 1, 0, 0)), "do not lie in [1, 3, 2, 32]"),
-        (lambda: with_options(cut(strided=True), shrink_axis_mask=1), "changes the rank"),
+        (lambda: with_options(cut(strided=True), new_axis_mask=1), "adds dimensions"),
         (lambda: with_output(cut(), shape=(1, 3, 2, 8)), "it gives [1, 3, 2, 9]"),
         (lambda: with_output(cut(strided=True), shape=(1, 3, 2, 8)), "it gives [1, 3, 2, 9]"),
         (lambda: with_input(halves(), 0, constant=np.array([3, 3], np.int32)), "1 constants"),

@@ -203,8 +203,8 @@ def int8_parts_keep_quantization(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def alias_position_known(facts: GraphFacts, node: Node) -> str | None:
-    """Axis, begin, sizes and strides must be constant and inside the tensor, the rank kept, and the
-    shapes follow.
+    """Axis, begin, sizes and strides must be constant and inside the tensor, no dimension added,
+    and the shapes follow.
     """
     graph, operator = facts.graph, facts.operator(node)
     try:
