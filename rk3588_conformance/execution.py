@@ -176,7 +176,10 @@ class _Judge:
         """Judge by steps: the largest distance to the oracle, how many differ, and what was
         delegated.
         """
-        oracle, theirs = expected(self.prepared)
+        try:
+            oracle, theirs = expected(self.prepared)
+        except ModelError as error:
+            return _skipped(self.case, str(error), skips.RUNTIME_REFUSES)
         tally, model = Tally(), self.prepared.model
         for mine, other in zip(ours, theirs, strict=True):
             tally.add(mine, other)

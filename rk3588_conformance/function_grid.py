@@ -74,7 +74,7 @@ _ALL = (
     _Function("GELU", options=lambda rng: GeluOptions(bool(rng.integers(2)))),
     _Function("QUANTIZE"),
     _Function("PRELU", has_slope=True),
-    *(_Function(name, types=("int8",)) for name in ("ABS", "EXP", "RELU_0_TO_1")),
+    *(_Function(name, types=("int8",)) for name in ("ABS", "EXP", "LOG", "RELU_0_TO_1")),
 )
 _FUNCTIONS = {function.name: function for function in _ALL}
 _OPS = tuple(_FUNCTIONS)

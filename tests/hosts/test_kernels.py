@@ -7,14 +7,17 @@ import pytest
 
 import delegate
 from delegate.compile.compiler import compile_model
+from delegate.errors import DelegateError
 from delegate.host.delegation import collect_delegations
 from delegate.host.kernels import for_runtime, half_step_model
 from delegate.host.runtimes import find_runtime
-from delegate.model.graph import DType
+from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from rk3588_conformance.builder import Arithmetic, conv_model, fully_connected_model
+from tests.inferences import outputs
 from tests.lower.numerics.judge import recorded_proofs
+from tests.models.blocks import function_model
 from tests.processes import python
 
 OUTPUTS = 33
@@ -129,3 +132,25 @@ def test_the_question_is_half_an_output_step_below_zero():
 def test_graphs_without_the_operator_are_the_same_for_all_runtimes():
     graph = read_graph(conv_model(np.random.default_rng(1), 4, 4, 3, 5, 1, 1))
     assert for_runtime(graph, find_runtime()) is graph
+
+
+def test_logarithms_are_the_kernels() -> None:
+    """All values, where the runtime has such a kernel."""
+    values = np.arange(-128, 128).astype(np.int8)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        scales = 10 ** rng.uniform((-3, -2), (1, 0))
+        points = (int(rng.choice((-128, 0, 127, 31))), int(rng.integers(-128, 128)))
+        given, result = (
+            Quantization((float(np.float32(scale)),), (point,))
+            for scale, point in zip(scales, points, strict=True)
+        )
+        content = function_model(
+            "LOG", (DType.INT8, given), (DType.INT8, result), None, values.shape
+        )
+        try:
+            (theirs,) = outputs(content, values)
+        except DelegateError as error:
+            pytest.skip(str(error))
+        (ours,) = outputs(content, values, device="simulator", deny_ops="NONE")
+        np.testing.assert_array_equal(ours, theirs)
