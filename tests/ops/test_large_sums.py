@@ -142,3 +142,28 @@ def test_other_means_stay_on_the_cpu(chip: str, shape: tuple[int, ...], problem:
     (rejection,) = compiled(mean(shape), chip=chip).rejections
     assert rejection.rule == "reduced_sides_in_range"
     assert rejection.detail.endswith(problem)
+
+
+@for_each("shape", ((1, 1, 40, 64), (1, 7, 5, 33), (1, 48, 64, 17)))
+@for_each("point", (-128, 0, 127))
+def test_means_of_nearly_nothing_are_at_an_end_or_at_the_zero_point(shape, point: int) -> None:
+    """Quantisers give scales of 1e-8 to means that are 0 but for rounding."""
+    rng = np.random.default_rng(shape[3])
+    builder = ModelBuilder("nothing")
+    x = builder.input("x", shape, DType.INT8, Quantization((0.0276,), (4,)))
+    axes = (3,) if shape[1] == 1 else (1, 2)
+    result = Quantization((3e-8 if shape[1] == 48 else 8.1e-9,), (point,))
+    model = builder.build(reduced(builder, "MEAN", x, result, keep_dims=True, axes=axes))
+    made = compiled(model, numerics="auto")
+    assert not made.rejections
+    executable = Executable(made.partitions[0].program, "simulator")
+    met = set()
+    for reach in (0, 1, 1, 2, 127):
+        signs = rng.permuted(np.resize((1, -1), shape), axis=3)
+        near = (4 + reach * signs).astype(np.int8)
+        near[..., 0] += rng.integers(-1, 2, shape[:3]).astype(np.int8)
+        (ours,) = executable.run([near])
+        np.testing.assert_array_equal(ours, kernel_results(model, near))
+        met.update(np.unique(ours))
+    assert met <= {-128, point, 127}
+    assert point in met

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 
 import numpy as np
 
@@ -44,6 +45,8 @@ _TRIES = 64
 """Values of C; the first one does, for nearly all n, and 1 for powers of two."""
 _MOST_SHIFT = 32
 _LEAST_EXPONENT = -31
+_FAR_BITS = 8
+"""The power of two that brings every sum but 0 to an end of the results, wherever 0 lies."""
 
 
 def average_target(count: int, offset: int, outputs: tuple[int, int]) -> Target:
@@ -141,10 +144,20 @@ def requantize_image(
     """
     check_int32(node, target)
     candidates = _candidates(target) if rounds_in_bn else _without_bn(target)
+    candidates = chain(candidates, _at_ends(target))
     found = nearest(candidates, target, has_ties_away=has_ties_away)
     if found is None or not found.proof.is_within_one_lsb:
         raise LoweringError(node, WITHIN_ONE_LSB, "no stages could be found")
     return found.pipeline
+
+
+def _at_ends(target: Target) -> Iterator[Pipeline]:
+    """Yield the stages of results that are the zero point or an end: of what is zero but for
+    rounding, to which quantisers give a scale of 1e-8.
+    """
+    if float(target.real[0]) > INT8_MAX - INT8_MIN:
+        out = OutConvert(UNIT_SCALE, UNIT_SHIFT - _FAR_BITS, target.zero_point, ties_away=True)
+        yield Pipeline(MultiplyStage(), MultiplyStage(), None, out)
 
 
 def _candidates(target: Target) -> Iterator[Pipeline]:
