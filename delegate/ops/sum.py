@@ -12,8 +12,8 @@ from delegate.ops.shared.common import other_type
 
 @constraint()
 def summed_type(facts: GraphFacts, node: Node) -> str | None:
-    """Input and output must be uint8: tflite-runtime 2.14's reference kernel takes int8 for uint8,
-    later ones do not.
+    """Input and output must be uint8: reference kernels, of ai-edge-litert 2.3 as of tflite-runtime
+    2.14, take int8 for uint8.
     """
     return other_type(facts.features(node), DType.UINT8)
 
