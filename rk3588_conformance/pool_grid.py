@@ -245,7 +245,7 @@ def _group_means(net: Net, v: Values) -> int:
     wide = reshape(net, net.x, (*shape[:-1], v.groups, v.members))
     result = net.rescaled(net.x, number(v.ratio))
     mean = reduced(net, "MEAN", wide, result, keep_dims=True, axes=(1, 2, 4))
-    less = function(net, "SUB", (wide, mean), net.rescaled(net.x, 2.0), SubOptions())
+    less = function(net, "SUB", (wide, mean), net.rescaled(net.x, 1.7), SubOptions())
     return reshape(net, less, shape, "back")
 
 

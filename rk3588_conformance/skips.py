@@ -42,6 +42,7 @@ CHIP_SKIPS = {
         RUNTIME_REFUSES: "the runtime has no kernel for a node that stays on the CPU",
         "tasks_keep_memory": "an input has no room for whole groups of channels",
         "host_converts": "the node on the other side stays on the CPU",
+        "said_together": "another node of theirs stays on the CPU",
         "quantised_input": "the weights' DEQUANTIZE belongs to a node in fp16",
     }
 }
@@ -52,6 +53,7 @@ AUTO_SKIPS = {
     "multipliers_keep_bits": "channels share a shift of one multiplier of 15 bits",
     "alias_is_free": "the nodes around the parts stay on the CPU",
     "host_converts": "the node on the other side stays on the CPU",
+    "said_together": "another node of theirs stays on the CPU",
     RUNTIME_REFUSES: "the runtime has no kernel for a node that stays on the CPU",
 }
 """Rules whose rejections are accepted with ``numerics=auto``, and why."""
