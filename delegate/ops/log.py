@@ -1,5 +1,5 @@
-"""LOG of int8, or of float32 between 8-bit tensors: a table. Of int8, what has no logarithm gives the
-least result.
+"""LOG of int8, or of float32 between 8-bit tensors: a table. Of int8 what has no logarithm gives
+the least result.
 """
 
 from __future__ import annotations
