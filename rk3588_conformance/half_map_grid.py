@@ -13,6 +13,7 @@ import numpy as np
 from delegate.model.graph import Activation, Padding
 from delegate.model.operator_options import Options
 from delegate.ops.add import AddOptions
+from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
@@ -121,6 +122,16 @@ def _operands(v: Values, _: np.random.Generator) -> HalfLayer:
         ),
         arrange=lambda x, y: (y, x) if v.place == "first" else (x, y),
     )  # fmt: skip
+
+
+@half_grid(
+    "Half.Gelu/",
+    shape=("1x7x5x3", "2x3x11x33", "1x9x4x130"),
+    form=("exact", "tanh"),
+    spread=SPREADS,
+)
+def _gelu(v: Values, _: np.random.Generator) -> HalfLayer:
+    return HalfLayer("GELU", [v.input_shape], v.input_shape, GeluOptions(v.form == "tanh"))
 
 
 _ALPHAS = {"0p3": 0.3, "0": 0.0, "minus2p7": -2.7, "0p0001": 0.0001}

@@ -12,6 +12,7 @@ import numpy as np
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.mul import MulOptions
@@ -24,7 +25,7 @@ from rk3588_conformance.grid import Outputs
 if TYPE_CHECKING:
     from rk3588_conformance.generated.random_graphs import FloatGenerator
 
-_UNARY = ("RELU", "RELU6", "HARD_SWISH", "LOGISTIC", "TANH", "LEAKY_RELU", "ABS", "PRELU")
+_UNARY = ("RELU", "RELU6", "HARD_SWISH", "LOGISTIC", "TANH", "LEAKY_RELU", "ABS", "PRELU", "GELU")
 
 
 def _conv(g: FloatGenerator, x: int) -> Outputs:
@@ -62,7 +63,9 @@ def _pair(g: FloatGenerator, x: int) -> Outputs:
 def _function(g: FloatGenerator, x: int) -> Outputs:
     op = g.choose(_UNARY)
     slopes = (g.numbers_of((1, 1, g.shape(x)[3]), 0.3),) if op == "PRELU" else ()
-    table = LeakyReluOptions(0.1) if op == "LEAKY_RELU" else None
+    table: Any = LeakyReluOptions(0.1) if op == "LEAKY_RELU" else None
+    if op == "GELU":
+        table = GeluOptions(g.chance(0.5))
     return g.result(op, (x, *slopes), op.lower(), options=table)
 
 

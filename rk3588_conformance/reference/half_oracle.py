@@ -8,6 +8,7 @@ the bias. Weights of float32 may have become either fp16 beside them; those that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from delegate.model.graph import Activation
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
@@ -38,6 +40,7 @@ FP32 = 2.0**-24
 FP16 = 2.0**-11
 """The share of a number by which rounding may move it."""
 
+_MOST = 65504.0
 _PRODUCTS = 32
 _TABLE = 0.25 * 0.504 / 1536 + 0.0963 / 48**2 / 8 + 2 * 2.0**-15
 """The error of the logistic function's table: half an index at the steepest place, chords instead
@@ -45,6 +48,8 @@ of the curve, and a unit each of an entry and of what lies between two.
 """
 _TANH_TABLE = 0.504 / 3456 + 0.7699 * (32 / 3456) ** 2 / 8 + 2 * 2.0**-15
 """The same of TANH, which is four times as steep."""
+_GELU_TABLE = 0.5 * 0.504 / 3800 + 0.799 * (32 / 3800) ** 2 / 8 + 2 * 2.0**-17
+"""The same of what GELU is below RELU, in finer units."""
 _MOST_ROWS = 31
 """The most rows of a window."""
 _MOST_PARTS = 7
@@ -215,6 +220,20 @@ def _curve(function: Callable[[Array], Array], error: float) -> Exact:
     return judge
 
 
+def _gelu(call: Call) -> Terms:
+    """GELU: RELU less what a table gives, which is rounded to fp16 and never above the result."""
+    x = call.value()
+    size = np.abs(x)
+    if call.options(GeluOptions).approximate:
+        inner = math.sqrt(2 / math.pi) * (size + 0.044715 * size**3)
+        share = (1 - np.tanh(inner)) / 2
+    else:
+        share = np.vectorize(math.erfc, otypes=[np.float64])(size / math.sqrt(2)) / 2
+    result = np.maximum(x, 0) - np.where(share == 0, 0.0, np.minimum(size, _MOST) * share)
+    off = np.full_like(result, _GELU_TABLE)
+    return result, np.abs(result), 2 + round(FP16 / FP32), off
+
+
 def _product(call: Call) -> Terms:
     """MUL. Constants are fp16."""
     x, y = (
@@ -252,6 +271,7 @@ EXACT: dict[str, Exact] = {
     "HARD_SWISH": _hard_swish,
     "LOGISTIC": _curve(lambda x: 1 / (1 + np.exp(-np.clip(x, -700, 700))), _TABLE),
     "TANH": _curve(np.tanh, _TANH_TABLE),
+    "GELU": _gelu,
     "MAX_POOL_2D": lambda call: _chosen(np.nanmax(pooled(call), (4, 5))),
     "AVERAGE_POOL_2D": lambda call: _mean(pooled(call)),  # of the pixels of the image alone
     "MEAN": _mean_of_image,

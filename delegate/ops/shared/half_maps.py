@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from delegate.chip.element import Element
 from delegate.lower.half.bound import ROUNDED, hard_swish_bound, moved_bound
-from delegate.lower.half.curves import Curve, plan_half_map
+from delegate.lower.half.curves import Curve, half_map_tasks, plan_half_map
 from delegate.lower.half.stages import (
     HALF_MOST,
     factors_of,
@@ -19,11 +19,12 @@ from delegate.lower.half.stages import (
     half_bits,
     half_clamp,
 )
-from delegate.lower.lowered import EXACT
+from delegate.lower.lowered import EXACT, HalfBound
+from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.operation import ConstantPool, Operation, Plan, Planning
-from delegate.lower.task import BnStage, BsStage, EwStage, Source, Stages
+from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, plan_of
+from delegate.lower.task import BnStage, BsStage, EwStage, Source, Stages, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.weights import pack_half_bias, pack_slopes
 from delegate.model.graph import Activation, Graph, Node, Tensor
@@ -38,6 +39,7 @@ from delegate.ops.operator import (
     named,
 )
 from delegate.ops.shared import common, half, half_ranges
+from delegate.ops.shared.moving import map_between
 
 _SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
 _PER_CHANNEL: Final = (EwOperation.ADD, EwOperation.SUBTRACT, EwOperation.MULTIPLY)
@@ -121,6 +123,39 @@ def curve_record(operator: Operator, curve: Curve) -> Operator:
         return plan_half_map(planning, operation, lambda _: stages, bound)
 
     return half.half_record(operator, plan, RULES, half_ranges.within(*sorted(curve.ends)))
+
+
+def below_relu_record(operator: Operator, curve_of: Callable[[Node], Curve]) -> Operator:
+    """Return the record of a function that is RELU less a curve, which is looked up into a work
+    area first.
+    """
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        chip, curve = planning.chip, curve_of(operation.node)
+        ew = EwStage(operand_bytes=Element.FP16.bytes, operation=EwOperation.SUBTRACT)
+        stages = Stages(bn=BnStage(relu=True), ew=ew)
+        (operand,), result = operation.operands, planning.tensor(operation.result)
+        touched = surfaces_touched(chip, result.view.channels)
+        room = map_between(chip, result, result.location).size_bytes
+        footprint = Footprint(
+            *(operation.node, ((operand, touched),), operation.result, touched), work_bytes=room
+        )
+
+        def tasks(memory: Memory) -> Iterator[Task]:
+            given, target = memory.tensors[operand], memory.tensors[operation.result]
+            gap = map_between(chip, target, memory.work)
+            yield from half_map_tasks(chip, curve.stages, [given], gap)
+            yield from half_map_tasks(chip, stages, [given, gap], target)
+
+        # The gap is at most as large as the result.
+        off = curve.bound
+        bound = HalfBound(
+            (1 + off.relative) * (1 + ROUNDED.relative) - 1,
+            absolute=(off.absolute + ROUNDED.absolute) * (1 + ROUNDED.relative),
+        )
+        return plan_of(planning, operation, footprint, tasks).within(bound)
+
+    return half.half_record(operator, plan, RULES, half_ranges.of_gelu)
 
 
 def hard_swish_record(operator: Operator) -> Operator:

@@ -32,6 +32,7 @@ Range = tuple[float, float]
 ANYTHING: Final = (-np.inf, np.inf)
 
 _LOWEST_HARD_SWISH: Final = -0.375
+_LOWEST_GELU: Final = -0.171
 
 _RELATIVE: Final = 2.0**-9
 _ABSOLUTE: Final = 2.0**-24
@@ -184,6 +185,11 @@ def within(low: float, high: float) -> Ranges:
 def of_hard_swish(_: Graph, node: Node, range_of: RangeOf) -> Ends:
     """Return the range of HARD_SWISH, from its lowest point, at -1.5."""
     return _ends(_LOWEST_HARD_SWISH, _with_zero(range_of(node.inputs[0]))[1])
+
+
+def of_gelu(_: Graph, node: Node, range_of: RangeOf) -> Ends:
+    """Return the range of GELU, from its lowest point, near -0.75."""
+    return _ends(_LOWEST_GELU, _with_zero(range_of(node.inputs[0]))[1])
 
 
 def of_slopes(slopes: Sequence[float], values: Range) -> Ends:
