@@ -47,15 +47,12 @@ def _slopes(shape: Shape) -> Constants:
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """An operator of one map, or of two; ``options``: its table, for an activation. ``takes_any``:
-    either operand may be broadcast, computed too.
-    """
+    """An operator of one map, or of two; ``options``: its table, for an activation."""
 
     name: str
     maps: int = 2
     has_slopes: bool = False
     options: Callable[[Activation], Options | None] = _none
-    takes_any: bool = False
 
 
 _MAPS = {
@@ -63,9 +60,12 @@ _MAPS = {
     for item in (
         _Map("ADD", options=AddOptions),
         _Map("SUB", options=SubOptions),
-        _Map("MUL", options=MulOptions, takes_any=True),
+        _Map("MUL", options=MulOptions),
+        _Map("SQUARED_DIFFERENCE"),
         _Map("MAXIMUM"),
         _Map("MINIMUM"),
+        _Map("NEG", 1),
+        _Map("SQUARE", 1),
         _Map("RELU", 1),
         _Map("RELU6", 1),
         _Map("PRELU", 1, has_slopes=True),
@@ -95,25 +95,34 @@ _OPERANDS: dict[str, Callable[[Shape], Shape]] = {
     "channels": lambda shape: shape[-1:],
     "pixel": lambda shape: (1, 1, 1, shape[-1]),
     "pixels": lambda shape: (shape[0], 1, 1, shape[-1]),
+    "rows": lambda shape: (*shape[:-1], 1),
 }
-"""Shapes that meet a map's. Pixels are computed, others constant."""
+"""Shapes that meet a map's. Pixels, and one channel of each, are computed, others constant."""
+_COMPUTED = ("pixel", "pixels", "rows")
+
+
+def _meets(v: Values) -> bool:
+    """Return whether the operator takes such an operand in such a place."""
+    if v.op == "SQUARED_DIFFERENCE":
+        return v.other == "rows" and v.activation == "NONE"
+    if v.op == "MUL" or v.other == "rows":
+        return True
+    return v.other not in _COMPUTED and (v.place == "second" or v.op == "ADD")
 
 
 @half_grid(
     "Half.Operand/",
-    op=("ADD", "SUB", "MUL"),
+    op=("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE"),
     shape=("1x7x5x3", "1x13x17x16", "2x3x11x33", "1x9x4x130"),
     other=tuple(_OPERANDS),
     place=("first", "second"),
     activation=("NONE", "RELU6"),
     spread=SPREADS,
-    is_in=lambda v: (
-        _MAPS[v.op].takes_any or (v.place == "second" and not v.other.startswith("pixel"))
-    ),
+    is_in=_meets,
 )
 def _operands(v: Values, _: np.random.Generator) -> HalfLayer:
     """Operators of a map and of what is broadcast to it."""
-    size, is_computed = v.input_shape, v.other.startswith("pixel")
+    size, is_computed = v.input_shape, v.other in _COMPUTED
     smaller = _OPERANDS[v.other](size)
     return HalfLayer(
         v.op, [size, smaller] if is_computed else [size], size, _MAPS[v.op].options(v.clamp),
@@ -132,6 +141,23 @@ def _operands(v: Values, _: np.random.Generator) -> HalfLayer:
 )
 def _gelu(v: Values, _: np.random.Generator) -> HalfLayer:
     return HalfLayer("GELU", [v.input_shape], v.input_shape, GeluOptions(v.form == "tanh"))
+
+
+@half_grid(
+    "Half.Outer/",
+    shape=("1x7x5x3", "2x3x11x33", "1x9x4x130"),
+    activation=("NONE", "RELU6"),
+    place=("first", "second"),
+    spread=SPREADS,
+)
+def _outer(v: Values, _: np.random.Generator) -> HalfLayer:
+    """A product of one channel with a constant of several."""
+    size = v.input_shape
+    return HalfLayer(
+        "MUL", [(*size[:-1], 1)], size, MulOptions(v.clamp),
+        lambda net: (net.constant("y", numbers(net.rng, size[-1:], "plain")),),
+        arrange=lambda x, y: (y, x) if v.place == "first" else (x, y),
+    )  # fmt: skip
 
 
 _ALPHAS = {"0p3": 0.3, "0": 0.0, "minus2p7": -2.7, "0p0001": 0.0001}
@@ -160,6 +186,10 @@ def _padded(shape: Shape, rng: np.random.Generator) -> HalfLayer:
 
 def _reduced(op: str, shape: Shape, _: np.random.Generator) -> HalfLayer:
     return _with_numbers(op, shape, [1, 2], (shape[0], 1, 1, shape[3]), ReducerOptions(True))
+
+
+def _row_mean(shape: Shape, _: np.random.Generator) -> HalfLayer:
+    return _with_numbers("MEAN", shape, [-1], (*shape[:-1], 1), ReducerOptions(True))
 
 
 def _pooled(
@@ -199,6 +229,7 @@ def _doubled(aligned: bool, centres: bool, shape: Shape, _: np.random.Generator)
 _POOLS: tuple[tuple[str, Callable[[Shape, np.random.Generator], HalfLayer]], ...] = (
     ("PAD", _padded),
     ("MEAN", partial(_reduced, "MEAN")),
+    ("row_mean", _row_mean),
     ("REDUCE_MAX", partial(_reduced, "REDUCE_MAX")),
     ("MAX_POOL_2D", _maxima),
     ("AVERAGE_POOL_2D", _averages),

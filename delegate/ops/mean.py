@@ -18,9 +18,13 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 @constraint(most=most_kernel, parts=most_stride)
 def half_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Height and width in fp16 must be at most {most}, but for factors up to {parts}."""
+    """Height and width in fp16 must be at most {most}, but for factors up to {parts}, unless the
+    channels are what is reduced.
+    """
     from delegate.ops.shared.half_means import steps
 
+    if reductions.sums_channels(facts.graph, node):
+        return None
     image = view_of(facts.features(node)[0].shape)
     windows = reductions.pooled_image(image)
     if all(steps(facts.chip, side) is not None for side in (windows.rows, windows.columns)):
@@ -30,13 +34,16 @@ def half_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
 
 def half(operator: Operator) -> Operator:
     """The same in fp16."""
-    from delegate.ops.shared import half, half_means, half_ranges
+    from delegate.ops.shared import half, half_means, half_ranges, half_rows
 
     def plan(planning: Planning, operation: Operation) -> Plan:
+        if reductions.sums_channels(planning.graph, operation.node):
+            return half_rows.plan_row_mean(planning, operation)
         windows = reductions.pooled_image(planning.tensor(operation.operands[0]).elements)
         return half_means.plan_mean(planning, operation, windows, Activation.NONE)
 
-    rules = (*half.FIRST, *reductions.GEOMETRY, half_sides_in_range)
+    reduced = reductions.summed_over_pixels_or_channels, reductions.reduced_shape_follows
+    rules = (*half.FIRST, *reduced, half_sides_in_range)
     return half.half_record(operator, plan, rules, half_ranges.of_means)
 
 

@@ -254,6 +254,16 @@ class Turn(NamedTuple):
     axes: tuple[int, ...]
 
 
+class Whole(NamedTuple):
+    """``nodes`` that are computed as one, which reads ``inputs`` and writes ``outputs``; nobody
+    else reads what they hand to one another.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator:
     """An operator that the NPU takes.
@@ -284,9 +294,10 @@ class Operator:
     of a node that keeps the rules, but for its constant feature map. ``ranges``: the ends of its
     float32 results by those of its inputs; None: anything. ``real``: the results of
     elements in a function of 8 bits that is computed in float32, see ``shared.real_functions``;
-    ``real_form``: makes of this record the one for that. ``turn``: how a product beside it does a
-    part of it; ``exchange``: the product that takes the operand at a place, or gives its
-    result, with rows and columns exchanged. ``is_dear``: its tasks are many for what
+    ``real_form``: makes of this record the one for that. ``whole``: the nodes that its
+    node is computed with, if it never is alone; None: they are not there. ``turn``: how a product
+    beside it does a part of it; ``exchange``: the product that takes the operand at a place, or
+    gives its result, with rows and columns exchanged. ``is_dear``: its tasks are many for what
     they compute, so that the CPU keeps it wherever that is faster, by however little.
     """
 
@@ -320,6 +331,7 @@ class Operator:
     is_dear: bool = False
     real: Real | None = None
     real_form: Callable[[Operator], Operator] | None = None
+    whole: Callable[[GraphFacts, Node], Whole | None] | None = None
     turn: Callable[[GraphFacts, Node], Turn | None] | None = None
     exchange: Callable[[Node, int], Node] | None = None
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Values
+from delegate.ops.shared import half_records
 from delegate.ops.shared.common import TYPE_RANGES, int8_features
 from delegate.ops.shared.fixed_point import (
     INT32_MAX,
@@ -81,5 +82,9 @@ def reciprocal_root(graph: Graph, node: Node, operands: Sequence[Values]) -> Val
 
 
 OPERATOR = Operator(
-    name="RSQRT", inputs=(Role.FEATURE,), function=reciprocal_root, rules=(*RULES, int8_features)
+    name="RSQRT",
+    inputs=(Role.FEATURE,),
+    function=reciprocal_root,
+    rules=(*RULES, int8_features),
+    half=half_records.root,
 )

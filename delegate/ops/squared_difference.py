@@ -1,5 +1,5 @@
 """SQUARED_DIFFERENCE of int8: of two feature maps, or one and a constant, distances whose squares
-are a table; a function of one value is a table alone.
+are a table; a function of one value is a table alone. In fp16 a difference and a product.
 
 How SQUARED_DIFFERENCE of two values becomes tasks: see ``delegate.lower.numerics.squares``.
 
@@ -31,7 +31,7 @@ from delegate.lower.tables import table_tasks
 from delegate.lower.task import TaskKind
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Values
-from delegate.ops.shared import two_values
+from delegate.ops.shared import half_records, two_values
 from delegate.ops.shared.common import int8_features
 from delegate.ops.shared.fixed_point import UndefinedResultError
 from delegate.ops.shared.functions import quantizations_of
@@ -80,6 +80,7 @@ OPERATOR = Operator(
     plan=plan,
     function=squared_difference,
     rules=(*two_values.RULES, int8_features),
+    half=half_records.squares,
 )
 
 

@@ -42,6 +42,7 @@ from delegate.partition.aliases import (
 )
 from delegate.partition.heads import unfold_heads
 from delegate.partition.host_layout import Applied, Placed, host_layout_of
+from delegate.partition.joined_nodes import join_nodes
 from delegate.partition.real_functions import join_real_functions
 from delegate.partition.rewriting import Rewritten
 from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal, facts_of
@@ -179,6 +180,8 @@ def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionP
     operators = [record_of(graph, graph.node(index)) for index in partition.nodes]
     if any(operator.real is not None for operator in operators):
         found = join_real_functions(found, chip)
+    if any(operator.whole is not None for operator in operators):
+        found = join_nodes(found, chip)
     joined = found
     convolutions = operators.count(CONVOLUTION)
     if any(operator.turn is not None for operator in operators):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delegate.ops.add import AddOptions
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
@@ -16,6 +17,8 @@ from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.mul import MulOptions
+from delegate.ops.shared.reductions import ReducerOptions
+from delegate.ops.sub import SubOptions
 from rk3588_conformance.builder import moves, pooling
 from rk3588_conformance.generated import move_steps, steps
 from rk3588_conformance.generated.generator import CHANNELS, CLAMPED, Step
@@ -25,7 +28,8 @@ from rk3588_conformance.grid import Outputs
 if TYPE_CHECKING:
     from rk3588_conformance.generated.random_graphs import FloatGenerator
 
-_UNARY = ("RELU", "RELU6", "HARD_SWISH", "LOGISTIC", "TANH", "LEAKY_RELU", "ABS", "PRELU", "GELU")
+_UNARY = ("RELU", "RELU6", "HARD_SWISH", "LOGISTIC", "TANH", "LEAKY_RELU", "ABS", "PRELU", "GELU",
+          "NEG")  # fmt: skip
 
 
 def _conv(g: FloatGenerator, x: int) -> Outputs:
@@ -110,11 +114,33 @@ def _product(g: FloatGenerator, x: int) -> Outputs:
     return [y, g.result("MUL", (y, scale), "scaled", options=MulOptions())]
 
 
+def _normalised(g: FloatGenerator, x: int) -> Outputs:
+    """Add distances from the mean of a pixel's channels, mostly over their deviation."""
+    shape = g.shape(x)
+    rows = (*shape[:3], 1)
+    axis = g.constant("axis", np.array([-1], np.int32))
+    keep = ReducerOptions(True)
+    mean = g.result("MEAN", (x, axis), "mean", rows, options=keep)
+    distances = g.result("SUB", (x, mean), "distances", shape, options=SubOptions())
+    if g.chance(0.3):
+        return [mean, distances]
+    squares = g.result("SQUARED_DIFFERENCE", (x, mean), "squares", shape)
+    variance = g.result("MEAN", (squares, axis), "variance", rows, options=keep)
+    # What is below it comes out no larger, and neither do its errors.
+    one = g.constant("one", np.array([1], np.float32))
+    added = g.result("ADD", (variance, one), "added", rows, options=AddOptions())
+    root = g.result("RSQRT", (added,), "root", rows)
+    if g.chance(0.5):  # as Keras 3 has it: the factor first
+        factors = g.constant("factors", g.rng.normal(size=shape[3:]).astype(np.float32))
+        root = g.result("MUL", (root, factors), "scale", shape, options=MulOptions())
+    return [mean, g.result("MUL", (distances, root), "normalised", shape, options=MulOptions())]
+
+
 _SHARED = ("split", "slice", "pooled", "resized", "blocks", "transposed", "reshaped", "uneven",
            "repeated", "gathered")  # fmt: skip
 MAKERS: dict[str, Step] = {
     make.__name__.strip("_"): make
-    for make in (_conv, _pair, _function, _concat, _mean, _padded, _product)
+    for make in (_conv, _pair, _function, _concat, _mean, _padded, _product, _normalised)
 } | {name: (steps.MAKERS | move_steps.MAKERS)[name] for name in _SHARED}
 STEPS = (*5 * ("conv",), *4 * ("pair",), *3 * ("function",), *2 * ("concat",), *2 * ("pooled",),
-         *2 * ("product",), "mean", "padded", *_SHARED)  # fmt: skip
+         *2 * ("product",), "mean", "padded", "normalised", *_SHARED)  # fmt: skip

@@ -148,9 +148,19 @@ def _mean(every: Array) -> Terms:
     return np.nanmean(every, (4, 5)), np.nanmean(np.abs(every), (4, 5)), roundings
 
 
+def _mean_of_channels(x: Array) -> Terms:
+    """Return the means, of weights that are either fp16 beside one over their number."""
+    count = x.shape[-1]
+    exact, size = (part.mean(-1, keepdims=True) for part in (x, np.abs(x)))
+    moved = size * count * _gaps(np.array(1 / count))
+    return exact, size + moved, 2 * -(-count // _PRODUCTS) + 1, moved
+
+
 def _mean_of_image(call: Call) -> Terms:
-    """MEAN of rows and columns, or of a line, as a row."""
+    """MEAN of rows and columns, or of a line, as a row, or of channels."""
     x = call.value()
+    if x.ndim - 1 in call.constant(1) % x.ndim:
+        return _mean_of_channels(x)
     x = x if x.ndim > 3 else x[:, np.newaxis]
     return _mean(windows(x, x.shape[1:3], x.shape[1:3]))
 
@@ -243,6 +253,11 @@ def _product(call: Call) -> Terms:
     return _rounded(x * y)
 
 
+def _squared_distance(call: Call) -> Terms:
+    """SQUARED_DIFFERENCE: a rounding of the distance counts twice."""
+    return _rounded((call.value(0) - call.value(1)) ** 2, 3 + 2 * round(FP16 / FP32))
+
+
 def _sum_of_two(sign: int) -> Exact:
     def judge(call: Call) -> Terms:
         x, y = call.value(0), call.value(1)  # constants are fp32
@@ -260,6 +275,9 @@ EXACT: dict[str, Exact] = {
     "ADD": _sum_of_two(1),
     "SUB": _sum_of_two(-1),
     "MUL": _product,
+    "NEG": lambda call: _chosen(-call.value()),
+    "SQUARE": lambda call: _rounded(call.value() ** 2),
+    "SQUARED_DIFFERENCE": _squared_distance,
     "MAXIMUM": lambda call: _chosen(np.maximum(call.value(0), call.value(1))),
     "MINIMUM": lambda call: _chosen(np.minimum(call.value(0), call.value(1))),
     "RELU": lambda call: _chosen(call.value()),

@@ -97,8 +97,11 @@ def half_map_tasks(
     target: DeviceTensor,
     *,
     has_factors: bool = False,
+    element: Element = Element.FP16,
 ) -> Iterator[Task]:
-    """Yield the tasks of ``given`` stages, see ``plan_half_map``."""
+    """Yield the tasks of ``given`` stages, see ``plan_half_map``. ``element``: as which they take
+    the numbers.
+    """
     main, *others = operands
     for part in map_parts(chip, target.view):
         bs, bn, ew = given.bs, given.bn, given.ew
@@ -116,7 +119,7 @@ def half_map_tasks(
             stride = other.surface_stride_bytes
             ew = replace(ew, operand=part.place(other), surface_stride_bytes=stride)
         own = given._replace(bs=bs, bn=bn, ew=ew)
-        yield part.task(main, target, own, Element.FP16)
+        yield part.task(main, target, own, element)
 
 
 def plan_half_map(

@@ -66,12 +66,12 @@ def element_wise_cube(
     target: DeviceTensor,
     element: Element = Element.INT8,
 ) -> OutputCube:
-    """``size`` of ``surfaces`` of ``target``, from ``place`` on. Of fp16 the padding of the
-    last surface have a value: they are read.
+    """``size`` of ``surfaces`` of ``target``, from ``place`` on. Of fp16, which may be taken as
+    int16, the padding of the last surface have a value: they are read.
     """
     channels = len(surfaces) * element.lanes
     left = target.view.channels // element.bytes - surfaces.start * element.lanes
-    if element is Element.FP16:
+    if element.bytes > 1:
         left = align(left, element.lanes)
     return OutputCube(
         target=place,

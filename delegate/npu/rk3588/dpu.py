@@ -40,7 +40,11 @@ from delegate.lower.task import (
 )
 from delegate.npu.regcmd import RegCmdWriter, Table, cube, joined
 
-PRECISIONS = {Element.INT8: DpuPrecision.INT8, Element.FP16: DpuPrecision.FP16}
+PRECISIONS = {
+    Element.INT8: DpuPrecision.INT8,
+    Element.INT16: DpuPrecision.INT16,
+    Element.FP16: DpuPrecision.FP16,
+}
 """Element types of tasks, as the DPU and its readers name them."""
 
 OUT_CVT_SHIFT_MAX = 63
@@ -295,7 +299,7 @@ def _cube_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
             f"= {output.channels_real} exceeds the limit {limits}",
         )
     precision = "DPU.DATA_FORMAT.OUT_PRECISION"
-    if output.element_bytes not in ((2,) if task.element is Element.FP16 else (1, INT32_BYTES)):
+    if output.element_bytes not in ((1, INT32_BYTES) if task.element is Element.INT8 else (2,)):
         yield precision, f"for elements of {output.element_bytes} bytes is used by no known program"
     is_dense = isinstance(task, ConvTask) and not task.is_depthwise
     if output.element_bytes == INT32_BYTES and not (is_dense and task.bs.ow is Source.OFF):

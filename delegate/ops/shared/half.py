@@ -117,6 +117,8 @@ def half_record(
         fold=None,
         maps=None,
         host_values=None,
+        whole=None,
+        real=None,
         half=None,
         shapes=operator.shapes or operator.broadcast_shapes,
     )

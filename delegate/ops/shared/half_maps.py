@@ -38,7 +38,7 @@ from delegate.ops.operator import (
     constraint,
     named,
 )
-from delegate.ops.shared import common, half, half_ranges
+from delegate.ops.shared import common, half, half_ranges, half_rows
 from delegate.ops.shared.moving import map_between
 
 _SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
@@ -55,6 +55,22 @@ def _is_per_channel(constant: Tensor, shape: Shape) -> bool:
     return size == 1 or (len(shape) > 0 and constant.shape[-1:] == shape[-1:] == (size,))
 
 
+def is_narrow(tensor: Tensor, shape: Shape) -> bool:
+    """Return whether ``tensor`` has one channel instead of those of ``shape``."""
+    return tensor.constant is None and tensor.shape == (*shape[:-1], 1) != shape
+
+
+@constraint()
+def meets(facts: GraphFacts, node: Node) -> str | None:
+    """Operands in fp16 must be computed and have the output's shape, or one of them one channel."""
+    shape = facts.outputs(node)[0].shape
+    operands = facts.inputs(node)
+    others = [t for t in operands if t.shape != shape or t.constant is not None]
+    if not others or (len(others) == 1 and is_narrow(others[0], shape)):
+        return None
+    return f"{named(others[-1])} is {list(others[-1].shape)}, the output {list(shape)}"
+
+
 def _operands_meet(operation: EwOperation) -> Constraint:
     """Return the rule of operators of two operands."""
     takes_constants = operation in _PER_CHANNEL
@@ -62,20 +78,22 @@ def _operands_meet(operation: EwOperation) -> Constraint:
 
     @constraint(most=int(HALF_MOST))
     def half_operands(facts: GraphFacts, node: Node) -> str | None:
-        """Operands in fp16 must have the output's shape; the second of ADD and SUB, and either of
-        MUL, may be a constant of one value, or of one per channel, from -{most} to {most}; one of
-        MUL may be one pixel per image.
+        """Operands in fp16 must have the output's shape; one, of SUB the second, may be a constant
+        of one value, or of one per channel, from -{most} to {most}; one of MUL may be one pixel
+        per image; one computed may have one channel, beside a constant in MUL.
         """
         shape = facts.outputs(node)[0].shape
         operands = facts.inputs(node)
         constants = [t for t in operands if t.constant is not None]
         for tensor in constants:
-            is_second = tensor is operands[-1] or takes_pixels
+            is_second = tensor is operands[-1] or operation is not EwOperation.SUBTRACT
             fits = half.fits_half(tensor.constant) and _is_per_channel(tensor, shape)
             if not (takes_constants and is_second and fits and len(constants) == 1):
                 return f"{named(tensor)} is a constant of shape {list(tensor.shape)}, or has others"
         computed = [t for t in operands if t.constant is None]
         others = [t for t in computed if t.shape != shape]
+        if len(others) == 1 and is_narrow(others[0], shape) and (takes_pixels or not constants):
+            return None
         whole = view_of(shape)
         for tensor in others:
             pixel = view_of(tensor.shape)
@@ -268,17 +286,23 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         clamp = half_clamp(common.activation_of(operator, planned.node))
         result = graph.tensor(planned.result).shape
         main, other = planned.node.inputs
-        if graph.tensor(main).constant is not None or graph.tensor(main).shape != result:
+        given = graph.tensor(main)
+        is_smaller = given.shape != result and graph.tensor(other).constant is None
+        if given.constant is not None or is_smaller:
             main, other = other, main
         constant = graph.tensor(other).constant
         alone = replace(planned, operands=(main,))
+        if constant is not None and is_narrow(graph.tensor(main), result):
+            activation = common.activation_of(operator, planned.node)
+            return half_rows.plan_outer(planning, alone, constant, activation)
         if constant is not None and operation is EwOperation.MULTIPLY:
             return _multiplied(planning, alone, constant, replace(clamp, mul=Source.MEMORY))
         if constant is not None:
             sign = -1 if operation is EwOperation.SUBTRACT else 1
             return _added(planning, alone, sign * constant.astype(np.float32), clamp)
         both = replace(planned, operands=(main, other))
-        if graph.tensor(other).shape != result:
+        is_spread = any(is_narrow(graph.tensor(t), result) for t in planned.operands)
+        if graph.tensor(other).shape != result and not is_spread:
             per_channel = Stages(bn=replace(clamp, mul=Source.MEMORY))
             return plan_half_map(planning, both, lambda _: per_channel, bound, has_factors=True)
         ew = EwStage(
@@ -287,6 +311,8 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
             relu=clamp.relu,
             relux_max=clamp.relux_max,
         )
+        if is_spread:
+            return half_rows.plan_spread_pair(planning, planned, (Stages(ew=ew),)).within(bound)
         return plan_half_map(planning, both, lambda _: Stages(ew=ew), bound)
 
     rules = (*half.FIRST, common.rank_in_range, _operands_meet(operation))

@@ -63,6 +63,27 @@ def curve(made: Callable[[], Curve]) -> Record:
     return record
 
 
+def negative(operator: Operator) -> Operator:
+    """Return the record of NEG."""
+    from delegate.ops.shared.half_norms import negative_record
+
+    return negative_record(operator)
+
+
+def squares(operator: Operator) -> Operator:
+    """Return the record of SQUARE and SQUARED_DIFFERENCE."""
+    from delegate.ops.shared.half_norms import squares_record
+
+    return squares_record(operator)
+
+
+def root(operator: Operator) -> Operator:
+    """Return the record of RSQRT."""
+    from delegate.ops.shared.half_norms import root_record
+
+    return root_record(operator)
+
+
 def moving(rules: tuple[Constraint, ...]) -> Record:
     """Return the record of an operator that brings bytes elsewhere."""
 
