@@ -107,7 +107,7 @@ def _meets(v: Values) -> bool:
         return v.other == "rows" and v.activation == "NONE"
     if v.op == "MUL" or v.other == "rows":
         return True
-    return v.other not in _COMPUTED and (v.place == "second" or v.op == "ADD")
+    return v.other not in _COMPUTED
 
 
 @half_grid(

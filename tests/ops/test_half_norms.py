@@ -18,7 +18,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.inferences import interpreter_of, invoke
 from tests.ops.half_models import compiled
 
-SQUARES = ("SQUARED_DIFFERENCE", "SQUARE", "MUL")
+SQUARES = ("SQUARED_DIFFERENCE", "turned", "SQUARE", "MUL")
 
 
 class Norm:
@@ -29,8 +29,9 @@ class Norm:
         rows = (*shape[:-1], 1)
         x, m = (builder.input(n, s, DType.FLOAT32) for n, s in (("x", shape), ("m", rows)))
         self.tensors = {}
-        if squares == "SQUARED_DIFFERENCE":
-            self.put("SQUARED_DIFFERENCE", (x, m), "squares", shape)
+        if squares in SQUARES[:2]:
+            pair = (m, x) if squares == "turned" else (x, m)
+            self.put("SQUARED_DIFFERENCE", pair, "squares", shape)
         else:
             d = self.put("SUB", (x, m), "distances", shape, SubOptions())
             twice = {"SQUARE": ((d,), None), "MUL": ((d, d), MulOptions())}[squares]
@@ -86,7 +87,7 @@ def test_deviations_of_any_magnitude_are_within_the_bound(squares, channels, eps
     x = rows_of(rng, 150, channels)
     m = x.mean(-1, keepdims=True).astype(np.float16).astype(np.float32)
     m[:, ::7] = x[:, ::7, :, :1]  # whatever it is, it need not be the mean
-    if squares != "SQUARED_DIFFERENCE":
+    if squares not in SQUARES[:2]:
         x, m = (x - m).astype(np.float16).astype(np.float32), np.zeros_like(m)
     norm = Norm(x.shape, epsilon, squares)
     (partition,) = compiled(norm.model, float="fp16", deny_ops="NONE").partitions

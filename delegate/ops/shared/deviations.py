@@ -96,6 +96,8 @@ def _squared(facts: GraphFacts, node: Node) -> tuple[int, int] | None:
     graph = facts.graph
     shape = graph.tensor(node.outputs[0]).shape
     first, second = (node.inputs * 2)[:2]
+    if first >= 0 and graph.tensor(first).shape != shape:
+        first, second = second, first
     if first < 0 or graph.tensor(first).constant is not None or graph.tensor(first).shape != shape:
         return None
     if node.op == "SQUARED_DIFFERENCE":

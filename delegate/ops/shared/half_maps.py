@@ -78,17 +78,16 @@ def _operands_meet(operation: EwOperation) -> Constraint:
 
     @constraint(most=int(HALF_MOST))
     def half_operands(facts: GraphFacts, node: Node) -> str | None:
-        """Operands in fp16 must have the output's shape; one, of SUB the second, may be a constant
-        of one value, or of one per channel, from -{most} to {most}; one of MUL may be one pixel
-        per image; one computed may have one channel, beside a constant in MUL.
+        """Operands in fp16 must have the output's shape; one, not of MAXIMUM and MINIMUM, may be a
+        constant of one value, or of one per channel, from -{most} to {most}; one of MUL may be one
+        pixel per image; one computed may have one channel, beside a constant in MUL.
         """
         shape = facts.outputs(node)[0].shape
         operands = facts.inputs(node)
         constants = [t for t in operands if t.constant is not None]
         for tensor in constants:
-            is_second = tensor is operands[-1] or operation is not EwOperation.SUBTRACT
             fits = half.fits_half(tensor.constant) and _is_per_channel(tensor, shape)
-            if not (takes_constants and is_second and fits and len(constants) == 1):
+            if not (takes_constants and fits and len(constants) == 1):
                 return f"{named(tensor)} is a constant of shape {list(tensor.shape)}, or has others"
         computed = [t for t in operands if t.constant is None]
         others = [t for t in computed if t.shape != shape]
@@ -254,12 +253,23 @@ def _multiplied(
     return plan_half_map(planning, operation, stages, moved_bound(exact))
 
 
-def _added(planning: Planning, operation: Operation, exact: npt.NDArray[Any], bn: BnStage) -> Plan:
-    """Return the plan of a sum with constants, in BS: fp32 as they are."""
+def _added(
+    planning: Planning,
+    operation: Operation,
+    exact: npt.NDArray[Any],
+    bn: BnStage,
+    *,
+    is_negated: bool = False,
+) -> Plan:
+    """Return the plan of a sum with constants, in BS: fp32 as they are. ``is_negated``: it is
+    multiplied by -1.
+    """
     packed = pack_half_bias(*_per_lane(planning, operation, exact.astype(np.float32)))
 
     def stages(constants: ConstantPool) -> Stages:
         bs = BsStage(alu=Source.MEMORY, operands=constants.add(packed))
+        if is_negated:
+            bs = replace(bs, mul=Source.REGISTER, mul_operand=half_bits(-1.0))
         return Stages(bs=bs, bn=bn)
 
     return plan_half_map(planning, operation, stages, ROUNDED)
@@ -299,7 +309,9 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
             return _multiplied(planning, alone, constant, replace(clamp, mul=Source.MEMORY))
         if constant is not None:
             sign = -1 if operation is EwOperation.SUBTRACT else 1
-            return _added(planning, alone, sign * constant.astype(np.float32), clamp)
+            is_first = sign < 0 and other == planned.node.inputs[0]
+            summand = sign * constant.astype(np.float32)
+            return _added(planning, alone, summand, clamp, is_negated=is_first)
         both = replace(planned, operands=(main, other))
         is_spread = any(is_narrow(graph.tensor(t), result) for t in planned.operands)
         if graph.tensor(other).shape != result and not is_spread:
