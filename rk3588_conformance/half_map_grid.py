@@ -47,21 +47,25 @@ def _slopes(shape: Shape) -> Constants:
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """An operator of one map, or of two; ``options``: its table, for an activation."""
+    """An operator of one map, or of two; ``options``: its table, for an activation;
+    ``others``: operands of other shapes that it takes.
+    """
 
     name: str
     maps: int = 2
     has_slopes: bool = False
     options: Callable[[Activation], Options | None] = _none
+    others: tuple[str, ...] = ()
 
 
+_SUMMANDS = ("number", "channels", "rows")
 _MAPS = {
     item.name: item
     for item in (
-        _Map("ADD", options=AddOptions),
-        _Map("SUB", options=SubOptions),
-        _Map("MUL", options=MulOptions),
-        _Map("SQUARED_DIFFERENCE"),
+        _Map("ADD", options=AddOptions, others=_SUMMANDS),
+        _Map("SUB", options=SubOptions, others=_SUMMANDS),
+        _Map("MUL", options=MulOptions, others=(*_SUMMANDS, "pixel", "pixels")),
+        _Map("SQUARED_DIFFERENCE", others=("rows",)),
         _Map("MAXIMUM"),
         _Map("MINIMUM"),
         _Map("NEG", 1),
@@ -102,12 +106,9 @@ _COMPUTED = ("pixel", "pixels", "rows")
 
 
 def _meets(v: Values) -> bool:
-    """Return whether the operator takes such an operand in such a place."""
-    if v.op == "SQUARED_DIFFERENCE":
-        return v.other == "rows" and v.activation == "NONE"
-    if v.op == "MUL" or v.other == "rows":
-        return True
-    return v.other not in _COMPUTED
+    """Return whether the operator takes such an operand, and the activation."""
+    item = _MAPS[v.op]
+    return v.other in item.others and (v.activation == "NONE" or item.options is not _none)
 
 
 @half_grid(

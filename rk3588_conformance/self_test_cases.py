@@ -24,6 +24,7 @@ from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
+from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
 from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.functions import function
@@ -139,6 +140,23 @@ def _half() -> _HalfNet:
     net.node("SUB", other=first, options=SubOptions())
     net.node("PRELU", (1, 1, channels))
     return net.node("MUL", (channels,), options=MulOptions())
+
+
+def _deviation() -> _HalfNet:
+    """One over the deviation of each pixel's channels."""
+    net = _HalfNet()
+    images, rows, columns, _ = net.spec(net.last).shape
+    axis = net.constant("axis", np.array([-1], np.int32))
+    small = net.constant("epsilon", np.array(1e-5, np.float32))
+    squares = net.node("SQUARE").last
+
+    def of_pixels(op: str, *operands: int, options: Options | None = None) -> int:
+        shape = (images, rows, columns, 1)
+        return net.result(op, operands, op.lower(), shape, options=options)
+
+    mean = of_pixels("MEAN", squares, axis, options=ReducerOptions(True))
+    net.last = of_pixels("RSQRT", of_pixels("ADD", mean, small, options=AddOptions()))
+    return net
 
 
 def _sum(activation: Activation = Activation.NONE) -> _Net:
@@ -279,13 +297,15 @@ CASES = (
     Case("fp16", "convolutions and maps in fp16", _half, float="fp16"),
     Case("fp16_curve", "a function in fp16, by tables", lambda: _HalfNet().node("LOGISTIC"),
          float="fp16"),
+    Case("fp16_deviation", "tables of powers, which take fp16 for int16", _deviation,
+         float="fp16"),
 )  # fmt: skip
 """All cases, from the safest to the riskiest."""
 
 _ON_CPU = {
     "rk3576": (
         "clamped sum", "clamped conv", "columns", "input groups", "computed product", "fp16",
-        "fp16_curve",
+        "fp16_curve", "fp16_deviation",
     ),
 }  # fmt: skip
 """The cases, by chip, that its rules leave to the CPU (a test holds them to that)."""

@@ -60,7 +60,7 @@ _HALF_BEND = 0.799
 _MOST_EXPONENT = 700.0
 """exp of more is no float64."""
 _HALF_BITS = 17
-"""What GELU is below RELU is 0.171 at most: entries of 2^17 times that are int16."""
+"""GELU is at most 0.171 below RELU: entries of 2^17 times that are int16."""
 
 
 def half_curve(*, approximate: bool) -> Curve:

@@ -39,7 +39,6 @@ from delegate.ops.operator import (
     named,
 )
 from delegate.ops.shared import common, half, half_ranges, half_rows
-from delegate.ops.shared.moving import map_between
 
 _SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
 _PER_CHANNEL: Final = (EwOperation.ADD, EwOperation.SUBTRACT, EwOperation.MULTIPLY)
@@ -153,14 +152,14 @@ def below_relu_record(operator: Operator, curve_of: Callable[[Node], Curve]) -> 
         stages = Stages(bn=BnStage(relu=True), ew=ew)
         (operand,), result = operation.operands, planning.tensor(operation.result)
         touched = surfaces_touched(chip, result.view.channels)
-        room = map_between(chip, result, result.location).size_bytes
+        room = half_rows.map_of(chip, result, result.elements.channels).size_bytes
         footprint = Footprint(
             *(operation.node, ((operand, touched),), operation.result, touched), work_bytes=room
         )
 
         def tasks(memory: Memory) -> Iterator[Task]:
             given, target = memory.tensors[operand], memory.tensors[operation.result]
-            gap = map_between(chip, target, memory.work)
+            gap = half_rows.map_of(chip, target, target.elements.channels, memory.work)
             yield from half_map_tasks(chip, curve.stages, [given], gap)
             yield from half_map_tasks(chip, stages, [given, gap], target)
 
