@@ -59,8 +59,6 @@ _HALF_BEND = 0.799
 """2 / sqrt(2 pi), rounded up: the largest second derivative, at 0; the approximation's is equal."""
 _MOST_EXPONENT = 700.0
 """exp of more is no float64."""
-_HALF_BITS = 17
-"""GELU is at most 0.171 below RELU: entries of 2^17 times that are int16."""
 
 
 def half_curve(*, approximate: bool) -> Curve:
@@ -75,7 +73,7 @@ def half_curve(*, approximate: bool) -> Curve:
         half = np.array([math.erfc(value * math.sqrt(0.5)) / 2 for value in size.ravel()])
         return np.asarray(size * half.reshape(size.shape))
 
-    return Curve(gap, _HALF_SLOPE, _HALF_BEND, (0.0, 0.0), _HALF_UNITS, _HALF_BITS)
+    return Curve(gap, _HALF_SLOPE, _HALF_BEND, (0.0, 0.0), _HALF_UNITS)
 
 
 def half(operator: Operator) -> Operator:

@@ -48,8 +48,8 @@ of the curve, and a unit each of an entry and of what lies between two.
 """
 _TANH_TABLE = 0.504 / 3456 + 0.7699 * (32 / 3456) ** 2 / 8 + 2 * 2.0**-15
 """The same of TANH, which is four times as steep."""
-_GELU_TABLE = 0.5 * 0.504 / 3800 + 0.799 * (32 / 3800) ** 2 / 8 + 2 * 2.0**-17
-"""The same of what GELU is below RELU, in finer units."""
+_GELU_TABLE = 0.5 * 0.504 / 3800 + 0.799 * (32 / 3800) ** 2 / 8 + 2 * 2.0**-15
+"""The same of what GELU is below RELU."""
 _MOST_ROWS = 31
 """The most rows of a window."""
 _MOST_PARTS = 7

@@ -2,7 +2,7 @@
 between entries.
 
 The tables reach over 2^15 units of the index around 0, with an entry every 32; beyond them their
-ends hold. What leaves them is an integer over a power of two.
+ends hold. What leaves them is an integer over 2^15.
 
 Operators on fp16 maps, element by element, as tasks of the DPU alone.
 """
@@ -28,16 +28,17 @@ from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Plan
 from delegate.lower.task import CURVE_ENTRIES, BnStage, Source, Stages, TableUse, Task
 from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 
-_MOST_ENTRY = (1 << 15) - 1
+RESULT_BITS = 15
+_MOST_ENTRY = (1 << RESULT_BITS) - 1
 _REACH = CURVE_ENTRIES // 2 * INDEX_STEP
 """Units of the index from 0 to the tables' ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """``function``, of slopes up to ``slope`` and second derivatives up to ``bend``, perhaps with
-    an edge at 0, and ``ends`` at infinity. ``units``: of the index per unit of the number, an fp16.
-    ``bits``: of entries behind the point; the function times 2^bits stays within int16.
+    """``function`` within -1 to 1, of slopes up to ``slope`` and second derivatives up to ``bend``,
+    perhaps with an edge at 0, and ``ends`` at infinity. ``units``: of the index per unit of the
+    number, an fp16.
     """
 
     function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
@@ -45,7 +46,6 @@ class Curve:
     bend: float
     ends: tuple[float, float]
     units: float
-    bits: int = 15
 
     @property
     def entries(self) -> npt.NDArray[np.int64]:
@@ -55,7 +55,7 @@ class Curve:
         index = np.arange(-_REACH, _REACH + 1, INDEX_STEP)
         values = self.function(index / self.units)
         values[[0, -1]] = (values[[0, -1]] + np.array(self.ends)) / 2
-        found = np.rint(values * 2.0**self.bits).astype(np.int64)
+        found = np.rint(values * 2.0**RESULT_BITS).astype(np.int64)
         return np.asarray(np.minimum(found, _MOST_ENTRY))
 
     @property
@@ -65,7 +65,7 @@ class Curve:
         return Stages(
             bn=BnStage(mul=Source.REGISTER, mul_operand=half_bits(self.units)),
             table=use,
-            out_convert=OutConvert(exponent=self.bits),
+            out_convert=OutConvert(exponent=RESULT_BITS),
         )
 
     @property
@@ -80,7 +80,7 @@ class Curve:
         chord = self.bend * (INDEX_STEP / units) ** 2 / 8
         reach = np.array([-_REACH, _REACH]) / units
         tails = float(np.abs(self.function(reach) - np.array(self.ends)).max())
-        absolute = max(index + chord, tails) + 2 * 2.0**-self.bits
+        absolute = max(index + chord, tails) + 2 * 2.0**-RESULT_BITS
         return HalfBound(
             ROUNDED.relative, absolute=absolute * (1 + ROUNDED.relative) + ROUNDED.absolute
         )

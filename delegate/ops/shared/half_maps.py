@@ -149,7 +149,7 @@ def below_relu_record(operator: Operator, curve_of: Callable[[Node], Curve]) -> 
     def plan(planning: Planning, operation: Operation) -> Plan:
         chip, curve = planning.chip, curve_of(operation.node)
         ew = EwStage(operand_bytes=Element.FP16.bytes, operation=EwOperation.SUBTRACT)
-        stages = Stages(bn=BnStage(relu=True), ew=ew)
+        stages = Stages(BsStage(relu=True), ew=ew)
         (operand,), result = operation.operands, planning.tensor(operation.result)
         touched = surfaces_touched(chip, result.view.channels)
         room = half_rows.map_of(chip, result, result.elements.channels).size_bytes
