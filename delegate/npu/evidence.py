@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from delegate.chip.chip import COMPUTED_WEIGHTS, PROVED, Chip, Form, Registers, Standing
 from delegate.chip.chips import chip_named, part_of
@@ -139,10 +138,10 @@ class FormEvidence:
         """Return how well ``stages`` are known in tasks of ``kind``. ``keeps_weights``: of the task
         before.
         """
-        key = kind, element, _without_numbers(stages), keeps_weights
-        if key in self._memory:
+        key = kind, element, stages, keeps_weights
+        if key in self._memory:  # lowering asks for few, again and again
             return self._memory[key]
-        task = _task(self.chip, kind, element, key[2])
+        task = _task(self.chip, kind, element, stages)
         if keeps_weights and isinstance(task, ConvTask):
             task = replace(task, cbuf=replace(task.cbuf, weight_reuse=True))
         form, found = self._form_of(task), Standing.WHOLE
@@ -231,71 +230,13 @@ def proofs(chip: Chip, program: Program) -> dict[str, str]:
     return found
 
 
-@lru_cache(maxsize=256)  # lowering asks for few, again and again
-def _without_numbers(stages: Stages) -> Stages:
-    """Stages that are equal for stages of one form, as far as that is simple."""
-    bs, bn, ew, out = stages.bs, stages.bn, stages.ew, stages.out_convert
-    if ew is not None:
-        ew = replace(
-            ew,
-            operand=None if ew.operand is None else _PLACE if ew.per_channel else _MAP,
-            truncate=min(ew.truncate, 1),
-            surface_stride_bytes=0 if ew.operand is None else _SIDE * _SIDE * ATOM_BYTES,
-            line_stride_bytes=None,
-            offset=0,
-            scale=1,
-            shift=0,
-            register_operand=0,
-            relux_max=_if_there(ew.relux_max, 1),
-        )
-    return Stages(
-        replace(
-            bs,
-            alu_operand=0,
-            mul_operand=0,
-            ow_operand=0,
-            shift=0,
-            shift_negative=0,
-            relux_max=_if_there(bs.relux_max, 1),
-            operands=_if_there(bs.operands, _PLACE),
-            scalars=_if_there(bs.scalars, _PLACE),
-            operands_used=None,
-        ),
-        replace(
-            bn,
-            alu_operand=_if_there(bn.alu_operand, 1),
-            mul_operand=0,
-            shift=0,
-            shift_negative=0,
-            relux_max=_if_there(bn.relux_max, 1),
-            operands=_if_there(bn.operands, _PLACE),
-        ),
-        ew,
-        replace(
-            out,
-            scale=1,
-            shift=min(out.shift, 1),
-            offset=0,
-            exponent=min(out.exponent, 1),
-        ),
-        None
-        if stages.table is None
-        else replace(stages.table, functions=_FUNCTION, slot=0, is_loaded_here=False),
-    )
-
-
-_FUNCTION: Final = (bytes(256),)
-Some = TypeVar("Some")
-
-
-def _if_there(value: Some | None, instead: Some) -> Some | None:
-    return None if value is None else instead
-
-
 def _task(chip: Chip, kind: TaskKind, element: Element, stages: Stages) -> Task:
-    """Return a small task of ``kind`` that has ``stages``."""
+    """Return a small task of ``kind`` that has ``stages``, a map of EW's of its own size."""
     is_depthwise = kind in (TaskKind.DEPTHWISE, TaskKind.SPREAD)
-    lanes, surface = element.lanes, _SIDE * _SIDE * ATOM_BYTES
+    lanes, surface, ew = element.lanes, _SIDE * _SIDE * ATOM_BYTES, stages.ew
+    if ew is not None and ew.operand is not None:
+        ew = replace(ew, surface_stride_bytes=surface, line_stride_bytes=None)
+        stages = stages._replace(ew=ew)
     if kind is TaskKind.ALONE:
         cube = OutputCube(_MAP, _SIDE, _SIDE, lanes, lanes, surface, 1, None, element.bytes)
         return ElementwiseTask("", _MAP, surface, cube, *stages, element=element)
