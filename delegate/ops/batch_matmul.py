@@ -262,7 +262,7 @@ def _computed(operator: Operator) -> Operator:
         half=None,
         computed=None,
         exchange=exchange,
-        rules=(*common.FIRST, common.int8_features, *_COMPUTED, *common.QUANTIZATION),
+        rules=(*common.FIRST, common.int8_features, *_COMPUTED, common.quantization_in_range),
     )
 
 
@@ -315,7 +315,7 @@ OPERATOR = Operator(
         common.int8_features,
         *_PRODUCT,
         common.weights_type,
-        *common.QUANTIZATION,
+        common.quantization_in_range,
         matrix_has_one_scale,
     ),
 )

@@ -40,7 +40,7 @@ OPERATOR = Operator(
         quantised_input,
         float32_output,
         *common.BEHIND_TYPES,
-        *common.QUANTIZATION,
+        common.quantization_in_range,
         common.rank_in_range,
         same_shapes,
     ),

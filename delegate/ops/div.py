@@ -105,7 +105,7 @@ OPERATOR = Operator(
     function=quotient,
     rules=(
         *common.FIRST,
-        *common.QUANTIZATION,
+        common.quantization_in_range,
         common.rank_in_range,
         uint8_features,
         divisor_constant,

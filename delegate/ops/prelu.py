@@ -110,7 +110,7 @@ OPERATOR = Operator(
     inputs=(Role.OPERAND, Role.OPERAND),
     plan=plan,
     function=prelu,
-    rules=(*common.FIRST, *common.QUANTIZATION, common.rank_in_range, slopes_constant),
+    rules=(*common.FIRST, common.quantization_in_range, common.rank_in_range, slopes_constant),
     half=half,
 )
 

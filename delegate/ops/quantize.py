@@ -67,7 +67,7 @@ OPERATOR = Operator(
         quantised_or_float32_input,
         quantised_output,
         *common.BEHIND_TYPES,
-        *common.QUANTIZATION,
+        common.quantization_in_range,
         common.rank_in_range,
         same_shapes,
     ),

@@ -321,7 +321,7 @@ OPERATOR = Operator(
     shapes=common.same_shape,
     rules=(
         *common.FIRST,
-        *common.QUANTIZATION,
+        common.quantization_in_range,
         feature_rank,
         same_shapes,
         probability_scale,

@@ -81,8 +81,8 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "static_shapes": [
         (lambda: with_input(conv(), X, shape_signature=(-1, -1, 7, 5)), "[-1, -1, 7, 5]"),
         (lambda: with_output(fc(), shape=(-1, 5)), "[-1, 5]"),
+        (behind_dynamic, "'input' is computed from"),
     ],
-    "not_behind_dynamic_shapes": [(behind_dynamic, "'input' is")],
     "no_empty_tensors": [
         (lambda: with_input(conv(), X, shape=(1, 0, 7, 5)), "[1, 0, 7, 5]"),
         (lambda: with_input(fc(), W, shape=(5, 0), constant=None), "[5, 0]"),
@@ -133,13 +133,11 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
             "a constant",
         )
     ],
-    "scales_positive": [
+    "quantization_in_range": [
         (lambda: with_input(conv(), X, quantization=per_tensor(0.0, 0)), "the scale 0.0"),
         (lambda: with_output(conv(), quantization=per_tensor(math.inf, 0)), "the scale inf"),
         (lambda: with_input(fc(), W, quantization=per_tensor(math.nan, 0)), "the scale nan"),
         (lambda: with_input(addition(), 1, quantization=per_tensor(-1.0, 0)), "scale -1.0"),
-    ],
-    "zero_points_in_range": [
         (lambda: with_input(conv(), X, quantization=per_tensor(1.0, 128)), "zero point 128"),
         (
             lambda: with_output(conv(dtype=DType.UINT8), quantization=per_tensor(1.0, -1)),
@@ -161,15 +159,13 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(conv(), W, dtype=DType.UINT8), "is UINT8, the input INT8"),
         (lambda: with_input(depthwise(), W, quantization=None), "no quantisation parameters"),
     ],
-    "per_channel_weights_are_int8": [
+    "per_channel_weights": [
         (
             lambda: with_input(
                 conv(dtype=DType.UINT8), W, quantization=Quantization((0.5,) * 4, (7,) * 4, 0)
             ),
             "is UINT8",
-        )
-    ],
-    "per_channel_axis_is_output": [
+        ),
         (lambda: per_channel_along(3, 5), "5 scales along axis 3"),
         (lambda: per_channel_along(0, 5), "5 scales along axis 0"),
     ],

@@ -81,7 +81,6 @@ _BY_RULE: Final = {
     "new_size_known": SHAPES,
     "cast_constant": SHAPES,
     "static_shapes": SHAPES,
-    "not_behind_dynamic_shapes": SHAPES,
     "host_converts": _EDGES,
     "between_eight_bits": _EDGES,
     "of_one_value": _EDGES,

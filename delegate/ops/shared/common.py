@@ -82,20 +82,15 @@ def no_activation(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def static_shapes(facts: GraphFacts, node: Node) -> str | None:
-    """All shapes must be fixed, but for the batch; convert the model with fixed input shapes."""
+    """All shapes, of nodes before it too, must be fixed, but for the batch; convert the model with
+    fixed input shapes.
+    """
     for tensor in (*facts.inputs(node), *facts.outputs(node)):
         if not tensor.has_fixed_image:
             shape = list(tensor.shape_signature or tensor.shape)
             return f"{named(tensor)} has the shape {shape}"
-    return None
-
-
-@constraint()
-def not_behind_dynamic_shapes(facts: GraphFacts, node: Node) -> str | None:
-    """No input may be computed from a tensor whose shape is known only while running."""
-    for tensor in facts.inputs(node):
         if tensor.index in facts.behind_dynamic:
-            return f"{named(tensor)} is"
+            return f"{named(tensor)} is computed from a tensor of another shape in each run"
     return None
 
 
@@ -201,32 +196,23 @@ def per_tensor_features(facts: GraphFacts, node: Node) -> str | None:
 
 
 @constraint()
-def scales_positive(facts: GraphFacts, node: Node) -> str | None:
-    """Scales must be finite and greater than zero."""
-    for tensor in _quantized(facts, node):
-        for scale in () if tensor.quantization is None else tensor.quantization.scales:
+def quantization_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Scales must be finite and greater than zero, zero points in the range of the tensor's
+    type.
+    """
+    weights = facts.operator(node).weights(node)
+    tensors = facts.features(node) + ([] if weights is None else [facts.graph.tensor(weights)])
+    for tensor in tensors:
+        if tensor.quantization is None:
+            continue
+        low, high = TYPE_RANGES.get(tensor.dtype, (0, 0))
+        for scale in tensor.quantization.scales:
             if not (math.isfinite(scale) and scale > 0):
                 return f"{named(tensor)} has the scale {scale}"
-    return None
-
-
-@constraint()
-def zero_points_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Zero points must lie in the range of the tensor's type."""
-    for tensor in _quantized(facts, node):
-        low, high = TYPE_RANGES.get(tensor.dtype, (0, 0))
-        quantization = tensor.quantization
-        for zero_point in () if quantization is None else quantization.zero_points:
+        for zero_point in tensor.quantization.zero_points:
             if not low <= zero_point <= high:
                 return f"{named(tensor)} is {tensor.dtype.name} with the zero point {zero_point}"
     return None
-
-
-def _quantized(facts: GraphFacts, node: Node) -> list[Tensor]:
-    """Feature maps and weights."""
-    weights = facts.operator(node).weights(node)
-    tensors = facts.features(node)
-    return tensors if weights is None else [*tensors, facts.graph.tensor(weights)]
 
 
 @constraint()
@@ -262,22 +248,14 @@ def weights_type(facts: GraphFacts, node: Node) -> str | None:
 
 
 @constraint()
-def per_channel_weights_are_int8(facts: GraphFacts, node: Node) -> str | None:
-    """Weights with one scale per channel must be int8."""
-    weights = weights_of(facts, node)
-    quantization = weights.quantization
-    if quantization is None or not quantization.is_per_channel or weights.dtype is DType.INT8:
-        return None
-    return f"{named(weights)} is {weights.dtype.name}"
-
-
-@constraint()
-def per_channel_axis_is_output(facts: GraphFacts, node: Node) -> str | None:
-    """Scales per channel must lie along the output channels."""
+def per_channel_weights(facts: GraphFacts, node: Node) -> str | None:
+    """Weights with one scale per channel must be int8, and the scales those of output channels."""
     weights, axis = weights_of(facts, node), facts.operator(node).weights_axis
     quantization, shape = weights.quantization, weights.shape
     if quantization is None or not quantization.is_per_channel:
         return None
+    if weights.dtype is not DType.INT8:
+        return f"{named(weights)} is {weights.dtype.name}"
     if quantization.axis != axis or shape[axis] != len(quantization.scales):
         return f"{len(quantization.scales)} scales along axis {quantization.axis}"
     return None
@@ -316,7 +294,6 @@ FIRST = (
     options_known,
     activation_supported,
     static_shapes,
-    not_behind_dynamic_shapes,
     no_empty_tensors,
     no_variables,
     constants_unchanged,
@@ -332,15 +309,12 @@ BEHIND_TYPES = tuple(
 )
 """The rules of ``FIRST`` behind an operator's own rules for tensors of different types."""
 
-QUANTIZATION = (scales_positive, zero_points_in_range)
-
 # After the ranks are known, since they index the weights' shape.
 WITH_WEIGHTS = (
     weights_constant,
     weights_type,
-    *QUANTIZATION,
-    per_channel_weights_are_int8,
-    per_channel_axis_is_output,
+    quantization_in_range,
+    per_channel_weights,
     int8_weights_symmetric,
     bias_int32_constant,
 )

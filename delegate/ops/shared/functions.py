@@ -149,7 +149,7 @@ def clamped_function(low: float, high: float | None) -> Function:
     return results
 
 
-RULES = (*common.FIRST, *common.QUANTIZATION, common.rank_in_range, same_shapes)
+RULES = (*common.FIRST, common.quantization_in_range, common.rank_in_range, same_shapes)
 """The rules of an operator with one feature map."""
 
 

@@ -73,4 +73,4 @@ def probability_scale(facts: GraphFacts, node: Node) -> str | None:
 
 def of_kept_values(rank: Constraint, *geometry: Constraint) -> tuple[Constraint, ...]:
     """Return the rules of operators whose results are among their input's values."""
-    return (*common.FIRST, *common.QUANTIZATION, rank, keeps_quantization, *geometry)
+    return (*common.FIRST, common.quantization_in_range, rank, keeps_quantization, *geometry)

@@ -302,7 +302,7 @@ OF_UINT8_PARTS = (int8_parts_keep_quantization, parts_defined)
 """The rules of joins that requantise parts of uint8."""
 
 JOINS = (
-    *common.QUANTIZATION,
+    common.quantization_in_range,
     feature_rank,
     int8_parts_keep_quantization,
     alias_position_known,
@@ -310,7 +310,7 @@ JOINS = (
     parts_are_reached,
 )
 CUTS = (
-    *common.QUANTIZATION,
+    common.quantization_in_range,
     feature_rank,
     keeps_quantization,
     alias_position_known,

@@ -133,7 +133,7 @@ def pooled_image(image: View) -> Pooling:
 
 GEOMETRY = (reduced_over_pixels, reduced_shape_follows)
 
-RULES = (*common.FIRST, *common.QUANTIZATION, *GEOMETRY)
+RULES = (*common.FIRST, common.quantization_in_range, *GEOMETRY)
 
 
 def summed_image(chip: Chip, image: View) -> View | None:
@@ -165,7 +165,7 @@ def reduced_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
 
 SUM_RULES = (
     *common.FIRST,
-    *common.QUANTIZATION,
+    common.quantization_in_range,
     summed_over_pixels_or_channels,
     reduced_shape_follows,
     reduced_sides_in_range,

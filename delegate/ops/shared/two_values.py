@@ -99,7 +99,7 @@ def _broadcast_as_seen(operands: Iterable[Tensor], output: Tensor) -> bool:
 
 RULES = (
     *common.FIRST,
-    *common.QUANTIZATION,
+    common.quantization_in_range,
     common.rank_in_range,
     one_operand_computed,
     operands_broadcast,
