@@ -231,22 +231,26 @@ def _compile(
         chip = replace(chip, evidence=evidence_for(chip, is_exact=options.numerics == "exact"))
     supported, rejections = select_nodes(graph, options.deny_ops, chip)
     attempts = _Attempts(graph, options, chip)
-    known = Computed(graph, rejections)
+    known = Computed(graph, rejections) if graph.folded else None
     while True:
         if graph.together:
             parts = incomplete(graph, supported)
             supported, rejections = supported - {one.node for one in parts}, (*rejections, *parts)
-        partitions: Sequence[Partition] = known.split(partitions_of, supported)
+        partitions = (
+            known.split(partitions_of, supported) if known else list(partitions_of(supported))
+        )
         failed = attempts.compile(partitions)
         if not failed:
             break
         supported = supported - {rejection.node for rejection in failed}
         rejections = (*rejections, *failed)
+    if known:
+        rejections = known.explained(rejections, partitions)
     return CompileResult(
         chip=chip,
         graph=graph,
         partitions=tuple(attempts.compiled[partition] for partition in partitions),
-        rejections=known.explained(rejections, partitions),
+        rejections=tuple(sorted(rejections, key=lambda one: one.node)),
         compile_seconds=time.perf_counter() - start,
         slower=tuple(attempts.slower),
     )

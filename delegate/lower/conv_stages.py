@@ -16,11 +16,11 @@ from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.legalize import (
     RECORD,
+    REGISTER,
     SUMMAND,
     bn_stage,
     is_known,
     may_add_behind,
-    multiplies_by_register,
     rounds_twice,
     table_behind,
     ties_away,
@@ -99,14 +99,9 @@ def record_multipliers(conv: Convolution, pipeline: Pipeline) -> Int64Array | No
     multiply = pipeline.bs.multiply
     if isinstance(multiply, np.ndarray):
         return multiply
-    if _is_plain(pipeline.bs) or multiplies_by_register(conv.chip, conv.kind):
+    if pipeline.bs.is_plain or is_known(conv.chip, conv.kind, REGISTER):
         return None
     return np.full(conv.output_view.channels, multiply, np.int64)
-
-
-def _is_plain(bs: MultiplyStage) -> bool:
-    """Return whether BS multiplies by nothing."""
-    return isinstance(bs.multiply, int) and bs.multiply == 1 and bs.shift == 0
 
 
 def adding_stage(
@@ -177,13 +172,6 @@ def stages_with_sum(conv: Convolution, other: DeviceTensor, result: DeviceTensor
     return found if may_add_behind(conv.chip, conv.kind, bn) else None
 
 
-def share_differing(conv: Convolution) -> float:
-    """Return about how many results differ from TensorFlow Lite's. Raises LoweringError where no
-    stages are near enough.
-    """
-    return _requantized(conv, conv.wanted).share
-
-
 def summands(conv: Convolution, pipeline: Pipeline) -> Int64Array:
     """Return what BS adds to the array's sums per channel, of inputs with their zero point, for the
     stages of TensorFlow Lite's accumulator.
@@ -196,7 +184,7 @@ def requantization(conv: Convolution, target: Target, *, is_in_parts: bool = Fal
     within one LSB, or more results differ than the contract allows. A chip that can only scale, as
     Mesa's driver has it, gives what that driver gives.
     """
-    chosen = _requantized(conv, target, is_in_parts=is_in_parts)
+    chosen = requantized(conv, target, is_in_parts=is_in_parts)
     if not chosen.is_near and _multiplies(conv):
         raise LoweringError(
             conv.node,
@@ -207,8 +195,10 @@ def requantization(conv: Convolution, target: Target, *, is_in_parts: bool = Fal
     return chosen.pipeline
 
 
-def _requantized(conv: Convolution, target: Target, *, is_in_parts: bool = False) -> Requantization:
-    """Requantise by the ways that are known for tasks of this kind."""
+def requantized(conv: Convolution, target: Target, *, is_in_parts: bool = False) -> Requantization:
+    """Requantise by the ways that are known for tasks of this kind. Raises LoweringError where no
+    stages are within one LSB.
+    """
     chip, kind = conv.chip, conv.kind
     twice = rounds_twice(chip, kind, per_channel=conv.per_channel)
     ways = Ways(
@@ -228,10 +218,9 @@ def _requantized(conv: Convolution, target: Target, *, is_in_parts: bool = False
 
 def _multiplies(conv: Convolution) -> bool:
     """Return whether BS may multiply, by whatever."""
-    chip, kind = conv.chip, conv.kind
-    if Primitive.REGISTER_NUMBERS in chip.lacks:
+    if Primitive.REGISTER_NUMBERS in conv.chip.lacks:
         return True
-    return is_known(chip, kind, RECORD) or multiplies_by_register(chip, kind)
+    return any(is_known(conv.chip, conv.kind, stages) for stages in (RECORD, REGISTER))
 
 
 def bs_multipliers(pipeline: Pipeline) -> Int64Array:
@@ -308,7 +297,7 @@ def _bs_stage(
     assert isinstance(bs.multiply, int)
     return replace(
         stage,
-        mul=Source.OFF if _is_plain(bs) else Source.REGISTER,
+        mul=Source.OFF if bs.is_plain else Source.REGISTER,
         mul_operand=bs.multiply,
         ow=Source.REGISTER,
         ow_operand=-conv.weight_zero_point,

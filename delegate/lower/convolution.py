@@ -34,7 +34,7 @@ from delegate.lower.conv_spec import (
 from delegate.lower.conv_stages import (
     conv_stages,
     joined_stages,
-    share_differing,
+    requantized,
     stages_with_sum,
 )
 from delegate.lower.conv_tasks import operand_channels, pack_weights, tasks_of_plan
@@ -309,7 +309,7 @@ def _parts(conv: Convolution) -> tuple[Convolution, ...]:
 def _share(conv: Convolution) -> float:
     """1 where no stages are near enough."""
     try:
-        return share_differing(conv)
+        return requantized(conv, conv.wanted).share
     except LoweringError:
         return 1.0
 

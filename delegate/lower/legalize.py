@@ -224,8 +224,9 @@ RECORD: Final = Stages(
 )
 """Convolutions: BS takes summand, multiplier and sum of inputs per channel from a record, as the
 vendor's programs have them."""
-_REGISTER: Final = SUMMAND._replace(bs=replace(SUMMAND.bs, mul=Source.REGISTER))
-_TWO_REGISTERS: Final = _REGISTER._replace(bn=BnStage(mul=Source.REGISTER))
+REGISTER: Final = SUMMAND._replace(bs=replace(SUMMAND.bs, mul=Source.REGISTER))
+"""Convolutions: BS multiplies all channels by a register."""
+_TWO_REGISTERS: Final = REGISTER._replace(bn=BnStage(mul=Source.REGISTER))
 _TWO_PER_CHANNEL: Final = RECORD._replace(
     bn=BnStage(mul=Source.MEMORY, operands=_PLACE),
     ew=EwStage(operand=_PLACE, per_channel=True, operation=EwOperation.MULTIPLY),
@@ -279,11 +280,6 @@ def rounds_twice(chip: Chip, kind: TaskKind, *, per_channel: bool) -> bool:
     convolution.
     """
     return is_known(chip, kind, _TWO_PER_CHANNEL if per_channel else _TWO_REGISTERS)
-
-
-def multiplies_by_register(chip: Chip, kind: TaskKind) -> bool:
-    """Return whether BS may multiply all channels of a convolution by a register."""
-    return is_known(chip, kind, _REGISTER)
 
 
 def ties_away(chip: Chip, kind: TaskKind, stages: Stages) -> bool:
@@ -357,8 +353,7 @@ def bn_stage(bn: MultiplyStage, operands: Ref | None = None) -> BnStage:
     assert isinstance(bn.add, int)
     mul, multiply = Source.MEMORY, 0
     if isinstance(bn.multiply, int):
-        is_plain = bn.multiply == 1 and bn.shift == 0
-        mul, multiply = (Source.OFF, 0) if is_plain else (Source.REGISTER, bn.multiply)
+        mul, multiply = (Source.OFF, 0) if bn.is_plain else (Source.REGISTER, bn.multiply)
     return BnStage(
         alu_operand=bn.add or None,
         mul=mul,

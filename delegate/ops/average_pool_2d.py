@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from delegate.errors import LoweringError
-from delegate.lower.legalize import RECORD, multiplies_by_register, ties_away
+from delegate.lower.legalize import RECORD, REGISTER, is_known, ties_away
 from delegate.lower.numerics.image_sums import average
 from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.numerics.tflite import activation_range
@@ -36,7 +36,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     windows = pooling.pooling_of(graph, node)
     stages: dict[int, tuple[int, Pipeline]] = {}
     chip, kind = planning.chip, TaskKind.DEPTHWISE
-    has_register = multiplies_by_register(chip, kind)
+    has_register = is_known(chip, kind, REGISTER)
     known = has_register and ties_away(chip, kind, RECORD), not has_register
     for count in sorted(counts(windows)):
         found = average(count, offset, clamp, *known)

@@ -115,8 +115,6 @@ class Computed:
         """Return the partitions of ``supported`` nodes, each with those that are computed for it
         alone. ``partitions_of`` groups nodes as the runtime does.
         """
-        if not self._nodes:
-            return list(partitions_of(frozenset(supported)))
         left: set[int] = set()
         while True:
             computed = self._read_by(supported, left)
@@ -132,17 +130,16 @@ class Computed:
     def explained(
         self, rejections: Sequence[Rejection], partitions: Sequence[Partition]
     ) -> tuple[Rejection, ...]:
-        """Return ``rejections`` of the nodes that are in none of ``partitions``, by node; of those
-        that could be computed, with that reason.
+        """Return ``rejections`` of the nodes that are in none of ``partitions``; of those that
+        could be computed, with that reason.
         """
         done = {node for partition in partitions for node in partition.computed}
         mine = {node.index: node for node in self._nodes if node.index in self._shapes}
-        found = [
+        return tuple(
             refused(mine[one.node], READERS_TAKEN, "others do") if one.node in mine else one
             for one in rejections
             if one.node not in done
-        ]
-        return tuple(sorted(found, key=lambda one: one.node))
+        )
 
     def _read_by(self, supported: Collection[int], left: set[int]) -> frozenset[int]:
         """Return those whose results only ``supported`` nodes, or one another, read."""

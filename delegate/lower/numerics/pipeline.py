@@ -63,6 +63,11 @@ class MultiplyStage:
     relu: bool = False
     relux: int | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Return whether it multiplies by nothing."""
+        return isinstance(self.multiply, int) and self.multiply == 1 and self.shift == 0
+
     def of(self, channels: slice) -> MultiplyStage:
         """Return the stage of some channels."""
         add, multiply = _part(self.add, channels), _part(self.multiply, channels)
@@ -250,7 +255,7 @@ def _column(operand: Operand) -> FloatArray | float:
 
 def _multiplied(values: FloatArray, stage: MultiplyStage) -> FloatArray:
     """Return whole numbers times what ``stage`` multiplies by, shifted and rounded."""
-    if stage.shift == 0 and isinstance(stage.multiply, int) and stage.multiply == 1:
+    if stage.is_plain:
         return values
     return np.asarray(np.rint(values * (_column(stage.multiply) * 2.0**-stage.shift)))
 

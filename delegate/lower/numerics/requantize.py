@@ -147,7 +147,7 @@ def _nearest(
     several = (last_roundings(one, has_ties_away=has_ties_away) for one in pipelines)
     first = None
     for one in sorted(chain.from_iterable(several), key=share_of):
-        found = proven(one, target)
+        found = Requantization(one, target)
         if found.is_within_one_lsb:
             return found
         first = first or found
@@ -208,12 +208,10 @@ _MOST_SHIFT = 63
 
 @dataclass(frozen=True, eq=False)
 class Requantization:
-    """Stages of a node; one for all channels of a per-tensor node. ``given``: their proof, or what
-    they stand for, where mostly a bound tells enough.
-    """
+    """Stages of a node, which stand for ``target``; one for all channels of a per-tensor node."""
 
     pipeline: Pipeline
-    given: Proof | Target
+    target: Target | PairTarget
     share: float = 0.0
     """About which share of the results differs from TensorFlow Lite's: 0 where two roundings make
     them, whose differences the proof counts.
@@ -224,21 +222,16 @@ class Requantization:
     @cached_property
     def proof(self) -> Proof:
         """Return how far every result is off."""
-        return self.given if isinstance(self.given, Proof) else prove(self.pipeline, self.given)
+        if isinstance(self.target, PairTarget):
+            return prove_pairs(self.pipeline, self.target)
+        return prove(self.pipeline, self.target)
 
     @cached_property
     def is_within_one_lsb(self) -> bool:
-        """Return whether every result is."""
-        if isinstance(self.given, Target) and bounds.is_within_one_lsb(self.pipeline, self.given):
-            return True
-        return self.proof.is_within_one_lsb
-
-
-def proven(pipeline: Pipeline, target: Target | PairTarget) -> Requantization:
-    """Return ``pipeline`` with its proof, or with what that is made of."""
-    if isinstance(target, PairTarget):
-        return Requantization(pipeline, prove_pairs(pipeline, target))
-    return Requantization(pipeline, target)
+        """Return whether every result is: mostly a bound tells enough."""
+        pipeline, target = self.pipeline, self.target
+        has_bound = isinstance(target, Target) and bounds.is_within_one_lsb(pipeline, target)
+        return has_bound or self.proof.is_within_one_lsb
 
 
 def nearest(
@@ -250,7 +243,7 @@ def nearest(
     best: Requantization | None = None
     for pipeline in pipelines:
         for one in last_roundings(pipeline, has_ties_away=has_ties_away):
-            found = proven(one, target)
+            found = Requantization(one, target)
             if found.proof.is_equal:
                 return found
             if best is None or found.proof.rank < best.proof.rank:

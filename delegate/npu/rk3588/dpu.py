@@ -87,8 +87,7 @@ above (settings of the vendor's programs)."""
 
 
 def dpu_values(writer: RegCmdWriter, task: DpuTask) -> Table:
-    """Return the values of the DPU. Raises EncodingError."""
-    writer.refuse(problems(task))
+    """Return the values of the DPU, of a task without ``problems``. Raises EncodingError."""
     # Data from memory has whole surfaces: its cube may not end earlier than what is read.
     is_flying, output = isinstance(task, ElementwiseTask), task.output
     writes_sums = output.element_bytes == INT32_BYTES  # as the stages give them, instead of int8
@@ -263,7 +262,7 @@ WIDE_OPERAND_BYTES = 2
 INT32_BYTES = 4
 
 
-def problems(task: DpuTask) -> Iterator[tuple[str, str]]:
+def problems(limits: Limits, task: DpuTask) -> Iterator[tuple[str, str]]:
     """Combinations that no known program has: BLOCK.REGISTER.FIELD, and what is wrong there."""
     if task.element is Element.FP16:
         yield from _half_problems(task)
@@ -274,30 +273,23 @@ def problems(task: DpuTask) -> Iterator[tuple[str, str]]:
     elif task.bn.mul_operand < 0:
         problem = f"= {task.bn.mul_operand} is above 0 to the chip, whose multiplier has no sign"
         yield "DPU.BN_MUL_CFG.BN_MUL_OPERAND", problem
-    yield from _cube_problems(task)
+    yield from _cube_problems(limits, task)
     yield from _stage_problems(task)
     yield from _element_wise_problems(task)
 
 
-def size_problems(limits: Limits, task: DpuTask) -> Iterator[tuple[str, str]]:
-    """Cubes that fields hold and others saw fail (docs/hazards.md)."""
+def _cube_problems(limits: Limits, task: DpuTask) -> Iterator[tuple[str, str]]:
+    """Also cubes that fields hold and others saw fail (docs/hazards.md)."""
     output = task.output
     sides = {"WIDTH": output.width, "HEIGHT": output.height, "CHANNEL": output.channels}
     for name, size in sides.items():
         if size > limits.cube_size:
             problem = f"= {size} exceeds the limit {limits.cube_size}"
             yield f"DPU.DATA_CUBE_{name}.{name}", problem
-
-
-def _cube_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
-    output = task.output
     least = 0 if isinstance(task, ElementwiseTask) else 1
     if not least <= output.channels_real <= output.channels:
-        limits = f"{least}..{output.channels}"
-        yield (
-            "DPU.DATA_CUBE_CHANNEL.ORIG_CHANNEL",
-            f"= {output.channels_real} exceeds the limit {limits}",
-        )
+        problem = f"= {output.channels_real} exceeds the limit {least}..{output.channels}"
+        yield "DPU.DATA_CUBE_CHANNEL.ORIG_CHANNEL", problem
     precision = "DPU.DATA_FORMAT.OUT_PRECISION"
     if output.element_bytes not in ((1, INT32_BYTES) if task.element is Element.INT8 else (2,)):
         yield precision, f"for elements of {output.element_bytes} bytes is used by no known program"

@@ -40,7 +40,7 @@ from delegate.npu.regcmd import (
     joined,
     pointers,
 )
-from delegate.npu.rk3588.dpu import conv_mode, dpu_values, size_problems
+from delegate.npu.rk3588.dpu import conv_mode, dpu_values, problems
 from delegate.npu.rk3588.pool import encode_pool
 from delegate.npu.rk3588.rdma import rdma_values
 
@@ -91,7 +91,6 @@ def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
     """Yield problems that no field sees alone: BLOCK.REGISTER.FIELD, and what is wrong there."""
     yield from _cbuf_problems(chip, task)
     yield from _size_problems(chip, task)
-    yield from size_problems(chip.limits, task)
     feature, weights, output = task.feature, task.weights, task.output
     channels, real, lanes = feature.channels, feature.channels_real, task.element.lanes
     if channels % lanes or channels < 1:
@@ -124,6 +123,7 @@ def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
     if not task.is_depthwise and kernels > output.channels:
         problem = f"= {kernels} exceeds the {output.channels} channels of the output"
         yield "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS", problem
+    yield from problems(chip.limits, task)
 
 
 def _size_problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
@@ -298,7 +298,7 @@ LOAD_WORDS = _ELEMENTWISE_WORDS + TABLE_WORDS + TAIL_WORDS
 def encode_elementwise(chip: Chip, layer: str, task: ElementwiseTask) -> Segment:
     """Return the segment of ``task``. Raises EncodingError."""
     writer = RegCmdWriter(layer, task.tile)
-    writer.refuse(size_problems(chip.limits, task))
+    writer.refuse(problems(chip.limits, task))
     write_elementwise(writer, task)
     _write_own_tables(writer, task)
     return writer.finish(ALONE_ENABLE_MASK, INT_MASK)

@@ -19,7 +19,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
-from delegate.lower.conv_stages import share_differing
+from delegate.lower.conv_stages import requantized
 from delegate.lower.convolution import split_by_scale, tiled_convolution
 from delegate.lower.legalize import rounds_twice
 from delegate.lower.lowering import fold_convolution, host_tensor
@@ -331,7 +331,7 @@ def cost_whole(planning: Planning, operation: Operation, conv: Convolution) -> i
     """
     try:
         found = tiled_convolution(planning, operation, conv, has_parts=True)
-        share = share_differing(found.conv)
+        share = requantized(found.conv, found.conv.wanted).share
     except LoweringError:
         return None
     is_near = rounds_twice(conv.chip, conv.kind, per_channel=True) or share <= MOST_DIFFERING
