@@ -147,13 +147,13 @@ def joined_stages(conv: Convolution, function: Int64Array) -> Joined | None:
     """Return the stages with ``function`` of the result, for -128 to 127. None where no known
     stages are near enough.
     """
-    target = conv.wanted
+    target, results = conv.wanted, tuple(function.tolist())
     for multiplies in (False, True):
         if multiplies != conv.per_channel and not multiplies:
             continue
         if not is_known(conv.chip, conv.kind, table_behind(multiplies)):
             continue
-        found = looked_up(target, function, per_channel=conv.per_channel, multiplies=multiplies)
+        found = looked_up(target, results, per_channel=conv.per_channel, multiplies=multiplies)
         if found is not None:
             return found
     return None

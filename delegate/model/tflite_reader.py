@@ -96,32 +96,10 @@ class Model:
 def read_model(model: PathOrBytes) -> Model:
     """Reads a file (``str`` or path) or its content (bytes). Raises ModelError."""
     if isinstance(model, (bytes, bytearray, memoryview)):
-        return _read(FlatbufferReader(memoryview(model).cast("B").toreadonly(), "<memory>"))
-    path = os.fspath(model)
-    return _read(FlatbufferReader(_map_file(path), path))
-
-
-def read_graph(model: PathOrBytes, subgraph: int = 0) -> Graph:
-    """One subgraph of a file or of its content. Raises ModelError, also for an index it lacks."""
-    read = read_model(model)
-    if not 0 <= subgraph < len(read.subgraphs):
-        raise ModelError(
-            f"{read.source}: no subgraph {subgraph}; the model has {len(read.subgraphs)}"
-        )
-    return read.subgraphs[subgraph]
-
-
-def _map_file(path: str) -> memoryview:
-    with open_plain(path, error=ModelError) as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            raise ModelError(f"{path}: the file is empty")
-        try:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        except (OSError, ValueError) as error:
-            raise ModelError(f"{path}: the file cannot be read: {error}") from None
-
-
-def _read(reader: FlatbufferReader) -> Model:
+        reader = FlatbufferReader(memoryview(model).cast("B").toreadonly(), "<memory>")
+    else:
+        path = os.fspath(model)
+        reader = FlatbufferReader(_map_file(path), path)
     root = reader.root(FILE_IDENTIFIER, ".tflite")
     version = root.number(ModelSlot.VERSION, _UINT32)
     if version != SCHEMA_VERSION:
@@ -145,6 +123,26 @@ def _read(reader: FlatbufferReader) -> Model:
         signatures=_read_signatures(root, graphs),
         content=reader.data,
     )
+
+
+def read_graph(model: PathOrBytes, subgraph: int = 0) -> Graph:
+    """One subgraph of a file or of its content. Raises ModelError, also for an index it lacks."""
+    read = read_model(model)
+    if not 0 <= subgraph < len(read.subgraphs):
+        raise ModelError(
+            f"{read.source}: no subgraph {subgraph}; the model has {len(read.subgraphs)}"
+        )
+    return read.subgraphs[subgraph]
+
+
+def _map_file(path: str) -> memoryview:
+    with open_plain(path, error=ModelError) as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise ModelError(f"{path}: the file is empty")
+        try:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{path}: the file cannot be read: {error}") from None
 
 
 _Bytes = npt.NDArray[np.uint8]

@@ -37,9 +37,8 @@ from delegate.ops.operator import (
     named,
 )
 from delegate.ops.shared import common
-from delegate.ops.shared.common import weights_of
+from delegate.ops.shared.common import other_shape, weights_of
 from delegate.ops.shared.convolution import AS_IT_IS, convolution_of, plan_convolution, resolved
-from delegate.ops.shared.image_rules import other_shape
 
 LEAST_RANK, MOST_RANK = 2, 4
 

@@ -17,7 +17,7 @@ from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint
 from delegate.ops.shared import common, half_records
-from delegate.ops.shared.common import other_rank, weights_of
+from delegate.ops.shared.common import feature_rank, other_rank, weights_of
 from delegate.ops.shared.convolution import (
     AS_IT_IS,
     ConvolutionOptions,
@@ -25,7 +25,6 @@ from delegate.ops.shared.convolution import (
     requantized_sums,
     resolved,
 )
-from delegate.ops.shared.image_rules import feature_rank
 
 WEIGHTS_RANK = 2
 WEIGHTS_FORMAT_DEFAULT = 0

@@ -9,7 +9,7 @@ from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Shape
 from delegate.ops.shared import parts
-from delegate.ops.shared.image_rules import keeps_quantization
+from delegate.ops.shared.common import keeps_quantization
 from delegate.ops.shared.maps import axis_of, joined
 from delegate.ops.shared.moving import joining
 

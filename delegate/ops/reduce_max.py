@@ -6,7 +6,7 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.ops.max_pool_2d import plan_max_pool
 from delegate.ops.operator import Operator, Role
 from delegate.ops.shared import half_records, reductions
-from delegate.ops.shared.image_rules import keeps_quantization
+from delegate.ops.shared.common import keeps_quantization
 from delegate.ops.shared.pooling import pooled_sides_in_range
 
 

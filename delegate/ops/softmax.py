@@ -65,9 +65,10 @@ from delegate.model.graph import Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import common
+from delegate.ops.shared.common import feature_rank
 from delegate.ops.shared.dense_sums import whole_number_stages
 from delegate.ops.shared.functions import same_shapes
-from delegate.ops.shared.image_rules import feature_rank, probability_scale
+from delegate.ops.shared.image_rules import probability_scale
 
 _LEAST_STEP: Final = 2.0**-26
 """A step of the input times beta has 26 bits below the unit in the kernels."""

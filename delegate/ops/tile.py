@@ -5,7 +5,7 @@ from __future__ import annotations
 from delegate.model.graph import Graph, Node
 from delegate.model.index_map import IndexMap, MapError, tiled
 from delegate.ops.operator import GraphFacts, Role, Shape, constraint
-from delegate.ops.shared.image_rules import other_shape
+from delegate.ops.shared.common import other_shape
 from delegate.ops.shared.maps import integers
 from delegate.ops.shared.reshaping import reshaping
 

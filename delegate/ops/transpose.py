@@ -7,7 +7,7 @@ from dataclasses import replace
 from delegate.model.graph import Graph, Node
 from delegate.model.index_map import IndexMap, MapError
 from delegate.ops.operator import RESULT, GraphFacts, Role, Shape, Turn, constraint
-from delegate.ops.shared.image_rules import other_shape
+from delegate.ops.shared.common import other_shape
 from delegate.ops.shared.maps import integers, transposed
 from delegate.ops.shared.reshaping import reshaping
 

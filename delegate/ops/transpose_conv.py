@@ -21,8 +21,8 @@ from delegate.model.graph import Activation, DType, Graph, Node, Padding, Tensor
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint
 from delegate.ops.shared import common, convolution, half_records
-from delegate.ops.shared.common import weights_of
-from delegate.ops.shared.image_rules import RANK, other_shape
+from delegate.ops.shared.common import other_shape, weights_of
+from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.maps import integers
 
 OUTPUT_SHAPE, FEATURE = 0, 2

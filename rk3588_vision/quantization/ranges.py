@@ -28,7 +28,7 @@ from delegate.errors import ModelError
 from delegate.host.delegated import ReferenceModel
 from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.ops import OPERATORS
-from delegate.ops.shared.image_rules import keeps_quantization
+from delegate.ops.shared.common import keeps_quantization
 from delegate.ops.shared.parts import int8_parts_keep_quantization
 from rk3588_vision.quantization.float_model import FloatModel
 

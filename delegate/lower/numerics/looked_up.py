@@ -28,6 +28,7 @@ units of what OUT_CVT takes for one LSB.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -57,7 +58,6 @@ from delegate.lower.numerics.pipeline import (
     Pipeline,
 )
 from delegate.lower.numerics.prover import index_is_near, prove_results
-from delegate.lower.numerics.remembered import remembered
 from delegate.lower.numerics.tflite import PairTarget, Target
 from delegate.lower.rules import WITHIN_ONE_LSB
 
@@ -73,9 +73,9 @@ _SAMPLES, _CHANNELS = 16, 8
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-@remembered
+@functools.lru_cache(maxsize=1024)  # rounds of refusals ask the same of a node
 def looked_up(
-    target: Target, function: Int64Array, *, per_channel: bool, multiplies: bool
+    target: Target, function: tuple[int, ...], *, per_channel: bool, multiplies: bool
 ) -> Joined | None:
     """Look a function up behind a convolution. ``target``: the convolution alone. ``function``: its
     results for -128 to 127. ``multiplies``: BS does, per channel; else BN has the only multiplier,
@@ -83,15 +83,15 @@ def looked_up(
     """
     near = target if per_channel else target.widest()
     steps = near.outputs[0], near.outputs[1], near.zero_point
-    entries = _entries(function, *steps)
+    results = np.array(function)
+    entries = _entries(results, *steps)
     for bs, bn in _by_record(near, per_channel) if multiplies else _by_index(near):
         pipeline = Pipeline(
             bs, bn, out=OutConvert(1, ENTRY_SCALE.bit_length() - 1, ties_away=False)
         )
         if bounds.index_is_near(pipeline, near) or index_is_near(pipeline, near):
-            return Joined(
-                pipeline, entries, partial(_differences, pipeline, near, function, entries)
-            )
+            differs = partial(_differences, pipeline, near, results, entries)
+            return Joined(pipeline, entries, differs)
     return None
 
 

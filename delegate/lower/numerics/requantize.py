@@ -10,6 +10,7 @@ then the results are the same. Elsewhere the plain scale may be nearer.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -22,7 +23,6 @@ from delegate.lower.numerics import bounds, one_rounding, two_roundings
 from delegate.lower.numerics.factors import Factors, pipeline_of, settled
 from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
 from delegate.lower.numerics.prover import Proof, prove, prove_pairs
-from delegate.lower.numerics.remembered import remembered
 from delegate.lower.numerics.tflite import (
     AccumulatorBounds,
     PairTarget,
@@ -84,7 +84,7 @@ def requantize(
     )
 
 
-@remembered
+@functools.lru_cache(maxsize=1024)  # planning, splitting and lowering ask the same of a node
 def _chosen(target: Target, per_channel: bool, ways: Ways) -> Requantization | str:
     """Return what ``requantize`` gives; a text says why there is nothing."""
     near, moved = settled(target)

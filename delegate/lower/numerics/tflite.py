@@ -312,10 +312,17 @@ class Target:
             return rounded_products(accumulators, self.ratios[each])
         return scaled(accumulators, self.q[each], self.exponent[each])
 
-    @property
-    def numbers(self) -> tuple[object, ...]:
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
         """Return all that the function follows from."""
-        return tuple(getattr(self, field.name) for field in fields(self))
+        values = (getattr(self, field.name) for field in fields(self))
+        return tuple(v.tobytes() if isinstance(v, np.ndarray) else v for v in values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
     def of(self, channels: npt.NDArray[np.intp] | slice) -> Target:
         """Return the specification of some channels."""

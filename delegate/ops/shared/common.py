@@ -173,6 +173,12 @@ def rank_in_range(facts: GraphFacts, node: Node) -> str | None:
     return other_rank(facts.features(node), 0, MOST_RANK)
 
 
+@constraint(most=MOST_RANK)
+def feature_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Inputs and outputs must have rank 1 to {most}."""
+    return other_rank(facts.features(node), 1, MOST_RANK)
+
+
 @constraint()
 def int8_features(facts: GraphFacts, node: Node) -> str | None:
     """Input and output must be int8: the runtime takes no uint8."""
@@ -213,6 +219,27 @@ def quantization_in_range(facts: GraphFacts, node: Node) -> str | None:
             if not low <= zero_point <= high:
                 return f"{named(tensor)} is {tensor.dtype.name} with the zero point {zero_point}"
     return None
+
+
+def other_shape(facts: GraphFacts, node: Node) -> str | None:
+    """Return how an output's shape is not the one that follows from the inputs; None: all are."""
+    try:
+        shapes = facts.operator(node).output_shapes(facts.graph, node)
+    except ValueError as error:
+        return str(error)
+    assert shapes is not None, node.op
+    for output, shape in zip(facts.outputs(node), map(tuple, shapes), strict=True):
+        if output.shape != shape:
+            return f"{named(output)} is {list(output.shape)}, not {list(shape)}"
+    return None
+
+
+@constraint()
+def keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
+    """Inputs and outputs must have the same scale and zero point."""
+    first, *others = facts.features(node)
+    other = next((t for t in others if t.quantization != first.quantization), None)
+    return None if other is None else f"{named(first)} and {named(other)} differ"
 
 
 @constraint()

@@ -1,4 +1,4 @@
-"""Rules of shapes and scales that operators of several kinds share: ranks, sides, quantisation."""
+"""Rules of images, and of scales that the runtime demands: of operators of several kinds."""
 
 from __future__ import annotations
 
@@ -6,43 +6,17 @@ from delegate.chip.chip import Chip
 from delegate.model.graph import Node
 from delegate.ops.operator import Constraint, GraphFacts, constraint, named
 from delegate.ops.shared import common
-from delegate.ops.shared.common import MOST_RANK
+from delegate.ops.shared.common import keeps_quantization
 
 RANK = 4
 """The rank of an image: batch, height, width and channels. The NPU has no more dimensions."""
 PROBABILITY_SCALE = 1 / 256
 
 
-@constraint(most=MOST_RANK)
-def feature_rank(facts: GraphFacts, node: Node) -> str | None:
-    """Inputs and outputs must have rank 1 to {most}."""
-    return common.other_rank(facts.features(node), 1, MOST_RANK)
-
-
 @constraint(rank=RANK)
 def image_rank(facts: GraphFacts, node: Node) -> str | None:
     """Input and output must have rank {rank}."""
     return common.other_rank(facts.features(node), RANK, RANK)
-
-
-def other_shape(facts: GraphFacts, node: Node) -> str | None:
-    """Return how the output's shape is not the one that follows from the inputs; None: it is."""
-    try:
-        shapes = facts.operator(node).output_shapes(facts.graph, node)
-    except ValueError as error:
-        return str(error)
-    assert shapes is not None, node.op
-    output, shape = facts.outputs(node)[0], tuple(shapes[0])
-    is_equal = output.shape == shape
-    return None if is_equal else f"{named(output)} is {list(output.shape)}, not {list(shape)}"
-
-
-@constraint()
-def keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
-    """Inputs and outputs must have the same scale and zero point."""
-    first, *others = facts.features(node)
-    other = next((t for t in others if t.quantization != first.quantization), None)
-    return None if other is None else f"{named(first)} and {named(other)} differ"
 
 
 def _most_side(chip: Chip) -> int:

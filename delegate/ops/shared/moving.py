@@ -40,9 +40,9 @@ from delegate.ops.operator import (
     constraint,
 )
 from delegate.ops.shared import half_records, parts
-from delegate.ops.shared.common import MOST_TENSORS
+from delegate.ops.shared.common import MOST_TENSORS, other_shape
 from delegate.ops.shared.convolution import most_stride
-from delegate.ops.shared.image_rules import image_rank, of_kept_values, other_shape
+from delegate.ops.shared.image_rules import image_rank, of_kept_values
 from delegate.ops.shared.parts import part_requantized
 
 

@@ -8,13 +8,8 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.padding import Side, border
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
-from delegate.ops.shared.common import other_rank
-from delegate.ops.shared.image_rules import (
-    RANK,
-    of_kept_values,
-    other_shape,
-    output_sides_in_range,
-)
+from delegate.ops.shared.common import other_rank, other_shape
+from delegate.ops.shared.image_rules import RANK, of_kept_values, output_sides_in_range
 from delegate.ops.shared.moving import move_plan
 
 AMOUNTS = 1

@@ -34,10 +34,9 @@ from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.model.index_map import IndexMap, MapError, coordinates
 from delegate.ops.operator import GraphFacts, Movement, Operator, constraint, named
 from delegate.ops.shared import common
-from delegate.ops.shared.common import TYPE_RANGES
+from delegate.ops.shared.common import TYPE_RANGES, feature_rank, keeps_quantization, other_shape
 from delegate.ops.shared.convolution import most_kernel, most_stride
 from delegate.ops.shared.fixed_point import UndefinedResultError, in_units
-from delegate.ops.shared.image_rules import feature_rank, keeps_quantization
 
 Position = tuple[int, int, int]
 """Image, pixel of it, counted row by row, and channel of one byte."""
@@ -113,18 +112,13 @@ def is_spread(tensor: Tensor) -> bool:
 
 
 def parts_of(graph: Graph, operator: Operator, node: Node) -> tuple[Part, ...]:
-    """Return the operands as parts of the result of a join, or the results as parts of the operand.
-    Raises MapError where one is no box there, or a shape is not known.
+    """Return the operands as parts of the result of a join, or the results as parts of the operand,
+    of a node of which ``alias_position_known`` holds. Raises MapError where one is no box there.
     """
-    maps, shapes = operator.maps, operator.output_shapes(graph, node)
-    assert maps is not None, node.op
-    assert shapes is not None, node.op
+    assert operator.maps is not None, node.op
     results = [graph.tensor(result) for result in node.outputs]
-    for result, shape in zip(results, shapes, strict=True):
-        if result.shape != tuple(shape):
-            raise MapError(f"it gives {list(shape)}, the output is {list(result.shape)}")
     operands = [graph.tensor(operand) for operand in operator.feature_inputs(node)]
-    found = maps(graph, node)
+    found = operator.maps(graph, node)
     if operator.movement is Movement.JOIN:
         back = [found[0].invert(n, math.prod(t.shape)) for n, t in enumerate(operands)]
         return tuple(_part(moved, t, results[0]) for moved, t in zip(back, operands, strict=True))
@@ -206,17 +200,11 @@ def alias_position_known(facts: GraphFacts, node: Node) -> str | None:
     """Axis, begin, sizes and strides must be constant and inside the tensor, no dimension added,
     and the shapes follow.
     """
-    graph, operator = facts.graph, facts.operator(node)
     try:
         facts.maps(node)
-        shapes = operator.output_shapes(graph, node)
-    except ValueError as error:
+    except MapError as error:
         return str(error)
-    assert shapes is not None, node.op
-    for result, shape in zip(facts.outputs(node), shapes, strict=True):
-        if result.shape != tuple(shape):
-            return f"it gives {list(shape)}, the output is {list(result.shape)}"
-    return None
+    return other_shape(facts, node)
 
 
 def _most_columns(chip: Chip) -> int:

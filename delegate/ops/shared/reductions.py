@@ -21,6 +21,7 @@ from delegate.model.index_map import MapError
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Shape, constraint
 from delegate.ops.shared import common
+from delegate.ops.shared.common import other_shape
 from delegate.ops.shared.convolution import most_kernel
 from delegate.ops.shared.dense_sums import (
     has_strips,
@@ -30,7 +31,7 @@ from delegate.ops.shared.dense_sums import (
     plan_large_sum,
     strips_of,
 )
-from delegate.ops.shared.image_rules import RANK, other_shape
+from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.pooling import WindowSums, plan_window_sums
 
 AXES = 1

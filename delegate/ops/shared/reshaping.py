@@ -39,12 +39,8 @@ from delegate.ops.operator import (
     named,
 )
 from delegate.ops.shared import half_records
-from delegate.ops.shared.image_rules import (
-    feature_rank,
-    of_kept_values,
-    other_shape,
-    output_sides_in_range,
-)
+from delegate.ops.shared.common import feature_rank, other_shape
+from delegate.ops.shared.image_rules import of_kept_values, output_sides_in_range
 from delegate.ops.shared.maps import integers
 from delegate.ops.shared.moving import move_plan
 from delegate.ops.shared.parts import is_free, is_spread, rearrangement_of
