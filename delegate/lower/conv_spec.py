@@ -132,6 +132,13 @@ def programmed_kernels(conv: Convolution) -> int:
     return conv.chip.groups.padded_kernels(outputs)
 
 
+def operand_channels(conv: Convolution) -> int:
+    """Channels that operands of the stages are packed for: parts of the kernels may end a surface
+    after the cube of all of them.
+    """
+    return align(conv.output_view.channels, group_of(conv)) + conv.element.lanes
+
+
 def geometry_of(conv: Convolution) -> ConvGeometry:
     """Return the geometry of ``conv`` that the tiler works on."""
     view, out = conv.input_view, conv.output_view

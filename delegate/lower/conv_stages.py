@@ -1,6 +1,6 @@
 """The DPU stages of a convolution: a requantisation's pipeline with its operands in memory.
 
-In: a ``Convolution`` and the channels that operands are packed for. Out: BS, BN, EW and OUT_CVT
+In: a ``Convolution``. Out: BS, BN, EW and OUT_CVT
 with their constants in the pool.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from delegate.chip.chip import Primitive
 from delegate.chip.element import Element
 from delegate.errors import LoweringError
-from delegate.lower.conv_spec import Convolution
+from delegate.lower.conv_spec import Convolution, operand_channels
 from delegate.lower.legalize import (
     RECORD,
     REGISTER,
@@ -53,21 +53,14 @@ from delegate.lower.weights import (
 )
 
 
-def conv_stages(
-    conv: Convolution,
-    cube_channels: int,
-    constants: ConstantPool,
-    joined: Joined | None = None,
-) -> Stages:
+def conv_stages(conv: Convolution, constants: ConstantPool, joined: Joined | None = None) -> Stages:
     """Return the DPU stages, ``joined`` if a function is. Raises LoweringError."""
     if conv.element is Element.FP16:
         from delegate.lower.half.stages import half_conv_stages
 
-        return half_conv_stages(conv, cube_channels, constants)
+        return half_conv_stages(conv, constants)
     pipeline = requantization(conv, conv.wanted) if joined is None else joined.pipeline
-    bias = summands(conv, pipeline)
-    operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
-    stages = requantizing_stages(conv, pipeline, operands, cube_channels, constants)
+    stages = stages_of(conv, pipeline, summands(conv, pipeline), constants)
     if joined is None or joined.entries is None:
         return stages
     # BN takes part even where it adds 0 and multiplies by 1: known tasks have it so.
@@ -78,10 +71,17 @@ def conv_stages(
     return stages._replace(bn=index, table=table)
 
 
-def packed_operands(
-    conv: Convolution, pipeline: Pipeline, bias: Int64Array, cube_channels: int
-) -> bytes:
+def stages_of(
+    conv: Convolution, pipeline: Pipeline, bias: Int64Array, constants: ConstantPool
+) -> Stages:
+    """Return the stages of ``pipeline``, of which BS adds ``bias`` per channel."""
+    operands = constants.add(_packed_operands(conv, pipeline, bias))
+    return requantizing_stages(conv, pipeline, operands, operand_channels(conv), constants)
+
+
+def _packed_operands(conv: Convolution, pipeline: Pipeline, bias: Int64Array) -> bytes:
     """Pack the summands of BS, and its multipliers per channel, as memory has them."""
+    cube_channels = operand_channels(conv)
     if Primitive.REGISTER_NUMBERS in conv.chip.lacks:
         return _operand_blocks(conv, pipeline, bias, cube_channels)
     multipliers = record_multipliers(conv, pipeline)
@@ -104,9 +104,7 @@ def record_multipliers(conv: Convolution, pipeline: Pipeline) -> Int64Array | No
     return np.full(conv.output_view.channels, multiply, np.int64)
 
 
-def adding_stage(
-    conv: Convolution, bias: Int64Array, cube_channels: int, constants: ConstantPool
-) -> BsStage:
+def adding_stage(conv: Convolution, bias: Int64Array, constants: ConstantPool) -> BsStage:
     """Return BS that adds ``bias`` and nothing else; by a record whose multipliers, shifted, are 1
     where nothing else is known.
     """
@@ -115,7 +113,7 @@ def adding_stage(
         pipeline = Pipeline(
             MultiplyStage(multiply=np.full(bias.size, UNIT_SCALE), shift=UNIT_SHIFT)
         )
-    operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
+    operands = constants.add(_packed_operands(conv, pipeline, bias))
     has_record = Primitive.REGISTER_NUMBERS in conv.chip.lacks
     if has_record or record_multipliers(conv, pipeline) is not None:
         return _bs_stage(conv, pipeline, operands, constants)

@@ -36,13 +36,6 @@ from delegate.lower.weights import (
 )
 
 
-def operand_channels(conv: Convolution) -> int:
-    """Channels that operands of the stages are packed for: parts of the kernels may end a surface
-    after the cube of all of them.
-    """
-    return align(conv.output_view.channels, group_of(conv)) + conv.element.lanes
-
-
 def tile_tasks(
     conv: Convolution,
     stages: Stages,

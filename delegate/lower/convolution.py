@@ -37,7 +37,7 @@ from delegate.lower.conv_stages import (
     requantized,
     stages_with_sum,
 )
-from delegate.lower.conv_tasks import operand_channels, pack_weights, tasks_of_plan
+from delegate.lower.conv_tasks import pack_weights, tasks_of_plan
 from delegate.lower.image_parts import in_parts, plan_rows, row_pairs_of, sections_of, seen_text
 from delegate.lower.legalize import legal_convolution, rounds_twice
 from delegate.lower.lowered import Layer
@@ -180,7 +180,7 @@ class TiledConvolution:
             tasks, choice = lower_input_groups(conv, self.tiles, constants, memory.work)
         else:
             weights = pack_weights(conv, constants)
-            stages = conv_stages(conv, operand_channels(conv), constants, self.joined)
+            stages = conv_stages(conv, constants, self.joined)
             summand = None if self.summand is None else memory.tensors[self.summand]
             tasks = tasks_of_plan(conv, self.tiles, weights, stages, summand)
             choice = seen_text(conv) + self.tiles.choice

@@ -28,11 +28,12 @@ from delegate.lower.conv_spec import (
     Convolution,
     geometry_of,
     group_of,
+    operand_channels,
     programmed_channels,
     target_within,
 )
-from delegate.lower.conv_stages import packed_operands, requantization, requantizing_stages
-from delegate.lower.conv_tasks import operand_channels, tasks_of_plan
+from delegate.lower.conv_stages import requantization, requantizing_stages, stages_of
+from delegate.lower.conv_tasks import tasks_of_plan
 from delegate.lower.dynamic_weights import AtomOrder, copied, map_order, turned
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
@@ -209,19 +210,17 @@ class _Product:
     def _stages(self, constants: ConstantPool, work: Ref) -> tuple[Int64Array, Stages]:
         """Return the start value of the sums, and the stages behind the product."""
         conv = self.conv
-        channels = operand_channels(conv)
         if conv.element is Element.FP16:
             from delegate.lower.half.stages import half_conv_stages
 
-            return np.zeros(0, np.int64), half_conv_stages(conv, channels, constants)
+            return np.zeros(0, np.int64), half_conv_stages(conv, constants)
         pipeline = _pipeline(conv)
         products = self._inputs * conv.source.zero_point * conv.weight_zero_point
         add = np.zeros(conv.output_view.channels, np.int64) + pipeline.bs.add
         if not self._addends:
-            operands = constants.add(packed_operands(conv, pipeline, add, channels))
-        else:
-            operands = self._vector(work, len(self._addends) - 1)
-        return add + products, requantizing_stages(conv, pipeline, operands, channels, constants)
+            return add + products, stages_of(conv, pipeline, add, constants)
+        given = self._vector(work, len(self._addends) - 1), operand_channels(conv)
+        return add + products, requantizing_stages(conv, pipeline, *given, constants)
 
     def _vector(self, work: Ref, number: int) -> Ref:
         return work.moved(self._sums_start + number * self._vector_bytes)

@@ -20,7 +20,7 @@ from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import adding_stage
-from delegate.lower.conv_tasks import operand_channels, tile_tasks
+from delegate.lower.conv_tasks import tile_tasks
 from delegate.lower.legalize import with_equal_sides
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, OutConvert
@@ -186,7 +186,7 @@ class Moving:
         bias = np.full(target.view.channels, -low if is_clamped else 0, np.int64)
         if summands is not None:
             bias = bias + summands
-        bs = adding_stage(conv, bias, operand_channels(conv), self.constants)
+        bs = adding_stage(conv, bias, self.constants)
         # Both clamps: BN with the lower one alone is known of dense convolutions only.
         bn = BnStage(relu=is_clamped, relux_max=high - low if is_clamped else None)
         plain = OutConvert(offset=low if is_clamped else 0)

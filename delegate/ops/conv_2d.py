@@ -20,13 +20,8 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE
 from delegate.lower.conv_spec import Convolution
-from delegate.lower.conv_stages import (
-    packed_operands,
-    requantization,
-    requantizing_stages,
-    summands,
-)
-from delegate.lower.conv_tasks import operand_channels, tile_tasks
+from delegate.lower.conv_stages import conv_stages
+from delegate.lower.conv_tasks import tile_tasks
 from delegate.lower.lowered import Fold
 from delegate.lower.lowering import choose_fold
 from delegate.lower.memory.footprint import Footprint
@@ -75,15 +70,11 @@ def plan_patches(
 ) -> Plan:
     """``weights``: OHWI. Raises LoweringError."""
     conv = _of_a_column(planning, operation, options, weights)
-    pipeline = requantization(conv, conv.wanted)
-    bias = summands(conv, pipeline)
     source, target = (planning.tensor(t).view for t in (operation.operands[0], operation.result))
-    channels = operand_channels(conv)
 
     def tasks(memory: Memory, moving: Moving) -> Iterator[Task]:
         constants = moving.constants
-        operands = constants.add(packed_operands(conv, pipeline, bias, channels))
-        stages = requantizing_stages(conv, pipeline, operands, channels, constants)
+        stages = conv_stages(conv, constants)
         given, made = (memory.tensors[t] for t in (operation.operands[0], operation.result))
         for image in range(source.images):
             for column in range(target.width):

@@ -28,7 +28,7 @@ from delegate.chip.element import (
 from delegate.errors import LoweringError
 from delegate.lower.binary_elementwise import pair_tasks
 from delegate.lower.conv_stages import conv_stages
-from delegate.lower.conv_tasks import operand_channels, tile_tasks
+from delegate.lower.conv_tasks import tile_tasks
 from delegate.lower.legalize import (
     allows_steps,
     exact_product,
@@ -293,7 +293,7 @@ class _Rows:
             index = replace(index, bs=replace(index.bs, multiply=multiply))
         joined = Joined(index, reciprocal.entries, lambda: Difference(1, 0.0))
         constants = self.moving.constants
-        stages = conv_stages(conv, operand_channels(conv), constants, joined)
+        stages = conv_stages(conv, constants, joined)
         yield from tile_tasks(conv, stages, constants)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from delegate.lower.conv_spec import Convolution
+from delegate.lower.conv_spec import Convolution, operand_channels
 from delegate.lower.operation import ConstantPool
 from delegate.lower.task import BnStage, BsStage, Source, Stages
 from delegate.lower.weights import pack_half_bias
@@ -48,11 +48,11 @@ def half_clamp(activation: Activation) -> BnStage:
     return BnStage(relu=True, relux_max=float_bits(most))
 
 
-def half_conv_stages(conv: Convolution, cube_channels: int, constants: ConstantPool) -> Stages:
+def half_conv_stages(conv: Convolution, constants: ConstantPool) -> Stages:
     """Return the stages: BS adds the bias in fp32, BN clamps; each multiplies by one of the factors
     before. OUT_CVT rounds to the nearest fp16, ties to even.
     """
-    operands = constants.add(pack_half_bias(conv.bias, cube_channels))
+    operands = constants.add(pack_half_bias(conv.bias, operand_channels(conv)))
     bs, bn = BsStage(alu=Source.MEMORY, operands=operands), half_clamp(conv.activation)
     if conv.factors != (1.0, 1.0):
         first, second = map(half_bits, conv.factors)

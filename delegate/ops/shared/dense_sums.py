@@ -33,8 +33,8 @@ from delegate.chip.element import (
 )
 from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
-from delegate.lower.conv_stages import packed_operands, requantizing_stages
-from delegate.lower.conv_tasks import operand_channels, tile_tasks
+from delegate.lower.conv_stages import stages_of
+from delegate.lower.conv_tasks import tile_tasks
 from delegate.lower.legalize import may_add_behind
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
@@ -326,8 +326,6 @@ def whole_number_stages(
     conv: Convolution, pipeline: Pipeline, bias: int, constants: ConstantPool
 ) -> Stages:
     """Return the stages of ``conv``, a convolution of whole numbers; they add ``bias`` first."""
-    channels = operand_channels(conv)
     assert isinstance(pipeline.bs.add, int)
     summands = np.full(conv.output_view.channels, bias + pipeline.bs.add, np.int64)
-    operands = constants.add(packed_operands(conv, pipeline, summands, channels))
-    return requantizing_stages(conv, pipeline, operands, channels, constants)
+    return stages_of(conv, pipeline, summands, constants)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from delegate.lower.conv_tasks import operand_channels, tile_tasks
+from delegate.lower.conv_tasks import tile_tasks
 from delegate.lower.half.stages import HALF_MOST, half_conv_stages
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import ConstantPool, Operation, Plan, Planning
@@ -164,4 +164,4 @@ def spread_tasks(
         spread=spread,
     )
     conv = replace(whole, source=source, target=target, input_view=source.elements)
-    return tile_tasks(conv, half_conv_stages(conv, operand_channels(conv), constants), constants)
+    return tile_tasks(conv, half_conv_stages(conv, constants), constants)

@@ -14,7 +14,7 @@ import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.lower.conv_spec import Convolution
-from delegate.lower.conv_tasks import operand_channels, tile_tasks
+from delegate.lower.conv_tasks import tile_tasks
 from delegate.lower.convolution import TiledConvolution, tiled_convolution
 from delegate.lower.half.bound import mean_bound
 from delegate.lower.half.stages import factors_of, half_conv_stages
@@ -155,7 +155,7 @@ def _bordered(
         )
         for (row, high), (column, wide) in inside:
             part = replace(conv, factors=factors_of(high * wide))
-            stages = half_conv_stages(part, operand_channels(part), moving.constants)
+            stages = half_conv_stages(part, moving.constants)
             yield from tile_tasks(part, stages, moving.constants, (row, column))
 
     touched = summing_footprint(planning, operation)

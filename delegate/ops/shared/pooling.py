@@ -21,8 +21,8 @@ import numpy as np
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, surfaces_of
 from delegate.errors import LoweringError
-from delegate.lower.conv_stages import packed_operands, requantizing_stages
-from delegate.lower.conv_tasks import operand_channels, tile_tasks
+from delegate.lower.conv_stages import stages_of
+from delegate.lower.conv_tasks import tile_tasks
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.numerics.pipeline import Pipeline
@@ -259,14 +259,12 @@ class WindowSums:
         window = Selection(padding=(rows.pad, columns.pad), strides=(rows.stride, columns.stride))
         ones = np.ones(shape, np.int8)
         conv = moving.convolution(source, target, ones, window, is_depthwise=True)
-        channels, constants = operand_channels(conv), moving.constants
         for (row, high), (column, wide) in product(regions(rows), regions(columns)):
             bias, pipeline = self.stages[high * wide]
             assert isinstance(pipeline.bs.add, int)
             summand = np.full(source.view.channels, bias + pipeline.bs.add, np.int64)
-            operands = constants.add(packed_operands(conv, pipeline, summand, channels))
-            found = requantizing_stages(conv, pipeline, operands, channels, constants)
-            yield from tile_tasks(conv, found, constants, (row, column))
+            found = stages_of(conv, pipeline, summand, moving.constants)
+            yield from tile_tasks(conv, found, moving.constants, (row, column))
 
 
 def regions(axis: Axis) -> Iterator[tuple[range, int]]:
