@@ -213,17 +213,7 @@ class Table:
     def vector(self, slot: int, dtype: np.dtype[np.generic]) -> npt.NDArray[np.generic]:
         """A vector of numbers as a read-only view of the file; empty if absent."""
         start, count = self._vector(slot, dtype.itemsize)
-        return self.reader_view(start, count, dtype)
-
-    def reader_view(
-        self, start: int, count: int, dtype: np.dtype[np.generic]
-    ) -> npt.NDArray[np.generic]:
-        if count == 0:
-            view = np.empty(0, dtype)
-        else:
-            view = np.frombuffer(self.reader.data, dtype, count, start)
-        view.flags.writeable = False
-        return view
+        return np.asarray(self.reader.data[start : start + count * dtype.itemsize]).view(dtype)
 
     def values(self, slot: int, dtype: np.dtype[np.generic]) -> tuple[Any, ...]:
         """A vector of numbers as Python numbers; booked against the file's size."""

@@ -156,10 +156,9 @@ def _read_buffers(root: Table) -> list[_Bytes]:
         if offset > PLACEHOLDER_OFFSET:
             size = table.number(BufferSlot.SIZE, _UINT64)
             table.reader.check(offset, size, table.where)
-            view = table.reader_view(offset, size, _BYTES)
+            buffers.append(np.asarray(table.reader.data[offset : offset + size]))
         else:
-            view = table.vector(BufferSlot.DATA, _BYTES)
-        buffers.append(view.view(np.uint8))
+            buffers.append(table.vector(BufferSlot.DATA, _BYTES).view(np.uint8))
     return buffers
 
 

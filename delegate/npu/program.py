@@ -297,10 +297,7 @@ def _tables(builder: flatbuffers.Builder, fields: Fields, items: Sequence[object
     """Return a vector of tables, one for each of ``items``."""
     offsets = []
     for item in items:
-        values = [
-            _value(item, name) if kind in _NUMBERS else _content(builder, kind, getattr(item, name))
-            for name, kind in fields.items()
-        ]
+        values = [_value(builder, kind, item, name) for name, kind in fields.items()]
         builder.StartObject(len(fields))
         for slot, (kind, value) in enumerate(zip(fields.values(), values, strict=True)):
             prepend = _NUMBERS.get(kind, flatbuffers.Builder.PrependUOffsetTRelativeSlot)
@@ -322,25 +319,23 @@ _NUMBERS = {
 }
 
 
-def _value(item: object, name: str) -> int | float:
-    """0 in a part that is not there."""
+def _value(builder: flatbuffers.Builder, kind: Kind, item: Any, name: str) -> Any:
+    """Return a number, 0 in a part that is not there; or where what a field refers to begins in the
+    file, 0 if it is left out.
+    """
     for part in name.split("."):
         item = 0 if item is None else getattr(item, part)
-    assert isinstance(item, int | float)
-    return item
-
-
-def _content(builder: flatbuffers.Builder, kind: Kind, value: Any) -> int:
-    """Return where ``value`` begins in the file; 0 if it is left out."""
     match kind:
         case Kind.TEXT:
-            return int(builder.CreateString(value))
+            return builder.CreateString(item)
         case Kind.INT32S:
-            return int(builder.CreateNumpyVector(np.array(value, dtype="<i4")))
-        case Kind.BYTES_IF_ANY if not value:
+            return builder.CreateNumpyVector(np.array(item, dtype="<i4"))
+        case Kind.BYTES_IF_ANY if not item:
             return 0
+        case Kind.BYTES | Kind.BYTES_IF_ANY:
+            return _byte_vector(builder, item)
         case _:
-            return _byte_vector(builder, value)
+            return item
 
 
 def _byte_vector(

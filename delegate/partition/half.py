@@ -27,27 +27,22 @@ _FLOATS = (DType.FLOAT16, DType.FLOAT32)
 
 
 def as_computed(graph: Graph, options: Options) -> Graph:
-    """Return ``graph`` with its nodes in the NPU's terms, see ``in_half``; what no node of it
-    needs is not looked for.
+    """Return ``graph`` with its nodes in the NPU's terms; what no node of it needs is not looked
+    for.
+
+    Results of nodes that compute from constants are constants. As option ``float`` says, float32
+    tensors are as they are, or in fp16: with auto, if the metadata say that the model bears fp16,
+    or it has weights of float16 or of int8 (dynamic range): who made it took that precision to be
+    enough, and fp16 is nearer to the numbers that int8 weights stand for than the runtime's
+    kernels, which round features to int8 too. Floats are constants only where they are in fp16.
     """
-    names = {node.op for node in graph.nodes}
+    names, wanted = {node.op for node in graph.nodes}, options.float
     if SPLITS in names:
         graph = with_dilations(graph, options.deny_ops)
     if TRANSPOSE in names:
         graph = with_channels_last(graph)
     if not names.isdisjoint(SUMS):
         graph = with_group_means(with_kept_dimensions(graph))
-    return in_half(graph, options.float)
-
-
-def in_half(graph: Graph, wanted: str) -> Graph:
-    """Return ``graph`` as option ``float`` has it: as it is, or with its float32 tensors in fp16;
-    with the results of nodes that compute from constants as constants, floats only where they are
-    in fp16. ``wanted`` auto: if its metadata say that it bears fp16, or it has weights of float16
-    or of int8 (dynamic range): who made it took that precision to be enough, and fp16 is nearer to
-    the numbers that int8 weights stand for than the runtime's kernels, which round features to int8
-    too.
-    """
     written = (graph.tensor(t).dtype for node in graph.nodes for t in node.outputs if t >= 0)
     if any(kind in INTEGERS for kind in written):
         graph = with_following_shapes(graph)

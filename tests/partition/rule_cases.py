@@ -56,6 +56,8 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(fc(), dtype=DType.INT16), "is INT16"),
         (lambda: with_input(addition(), 1, dtype=DType.INT32), "is INT32"),
         (lambda: with_input(conv(), X, quantization=None), "INT8 without quantisation"),
+        (lambda: with_output(conv(), dtype=DType.UINT8), "they are INT8, UINT8"),
+        (lambda: with_input(addition(), 1, dtype=DType.UINT8), "they are INT8, UINT8"),
     ],
     "quantised_or_float32_input": [
         (lambda: with_input(function("QUANTIZE"), X, dtype=DType.INT16), "is INT16"),
@@ -116,10 +118,6 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: as_input(cut(), 1), "may be written"),
         (bias_shared, "may be written"),
         (bias_written, "may be written"),
-    ],
-    "same_feature_types": [
-        (lambda: with_output(conv(), dtype=DType.UINT8), "INT8, UINT8"),
-        (lambda: with_input(addition(), 1, dtype=DType.UINT8), "INT8, UINT8, INT8"),
     ],
     "per_tensor_features": [
         (

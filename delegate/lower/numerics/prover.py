@@ -73,8 +73,12 @@ class Proof:
         return not self.is_sound, int(self.worst.max()), int(self.wrong.sum())
 
 
-def prove(pipeline: Pipeline, target: Target) -> Proof:
-    """Compare ``pipeline`` with ``target`` for every accumulator; see the theorem above."""
+def prove(pipeline: Pipeline, target: Target | PairTarget) -> Proof:
+    """Compare ``pipeline`` with ``target`` for every accumulator, see the theorem above; or for
+    every pair, the second operand in EW.
+    """
+    if isinstance(target, PairTarget):
+        return prove_results(*pipeline.checked(*target.operands), target)
     worst, wrong = np.zeros_like(target.low), np.zeros_like(target.low)
     outputs = np.arange(target.outputs[0], target.outputs[1] + 1, dtype=np.float64)
     for part in target.parts:
@@ -85,11 +89,6 @@ def prove(pipeline: Pipeline, target: Target) -> Proof:
         worst[part] = off.max(axis=1)
         wrong[part] = np.count_nonzero(off, axis=1)
     return Proof(pipeline.fits_int32(target.ends), worst, wrong)
-
-
-def prove_pairs(pipeline: Pipeline, target: PairTarget) -> Proof:
-    """Compare ``pipeline`` with ``target`` for every pair, the second operand in EW."""
-    return prove_results(*pipeline.checked(*target.operands), target)
 
 
 def prove_results(results: FloatArray, is_sound: bool, target: PairTarget) -> Proof:

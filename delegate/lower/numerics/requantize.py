@@ -22,7 +22,7 @@ from delegate.errors import LoweringError
 from delegate.lower.numerics import bounds, one_rounding, two_roundings
 from delegate.lower.numerics.factors import Factors, pipeline_of, settled
 from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
-from delegate.lower.numerics.prover import Proof, prove, prove_pairs
+from delegate.lower.numerics.prover import Proof, prove
 from delegate.lower.numerics.tflite import (
     AccumulatorBounds,
     PairTarget,
@@ -222,8 +222,6 @@ class Requantization:
     @cached_property
     def proof(self) -> Proof:
         """Return how far every result is off."""
-        if isinstance(self.target, PairTarget):
-            return prove_pairs(self.pipeline, self.target)
         return prove(self.pipeline, self.target)
 
     @cached_property

@@ -119,7 +119,7 @@ def surface_ranges(chip: Chip, channels: int) -> Iterator[range]:
 
     That is whole surfaces, and one more where a depthwise convolution would widen its last group.
     """
-    count = chip.groups.depthwise_lanes(channels) // CHANNELS_PER_SURFACE
+    count = surfaces_touched(chip, channels)
     most = chip.limits.cube_size // CHANNELS_PER_SURFACE
     for first in range(0, count, most):
         yield range(first, min(first + most, count))
@@ -127,4 +127,4 @@ def surface_ranges(chip: Chip, channels: int) -> Iterator[range]:
 
 def surfaces_touched(chip: Chip, channels: int) -> int:
     """Surfaces of operands and result that the tasks read and write."""
-    return max(surfaces.stop for surfaces in surface_ranges(chip, channels))
+    return chip.groups.depthwise_lanes(channels) // CHANNELS_PER_SURFACE

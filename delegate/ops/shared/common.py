@@ -134,10 +134,13 @@ def constants_unchanged(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def eight_bit_features(facts: GraphFacts, node: Node) -> str | None:
-    """Inputs and outputs must be quantised to int8 or uint8; convert the model with full integer
-    quantisation.
+    """Inputs and outputs must be quantised, all to int8 or all to uint8; convert the model with
+    full integer quantisation.
     """
-    return next(filter(None, map(no_eight_bits, facts.features(node))), None)
+    features = facts.features(node)
+    types = dict.fromkeys(tensor.dtype.name for tensor in features)
+    others = f"they are {', '.join(types)}" if len(types) > 1 else None
+    return next(filter(None, map(no_eight_bits, features)), others)
 
 
 def no_eight_bits(tensor: Tensor) -> str | None:
@@ -183,13 +186,6 @@ def feature_rank(facts: GraphFacts, node: Node) -> str | None:
 def int8_features(facts: GraphFacts, node: Node) -> str | None:
     """Input and output must be int8: the runtime takes no uint8."""
     return other_type(facts.features(node), DType.INT8)
-
-
-@constraint()
-def same_feature_types(facts: GraphFacts, node: Node) -> str | None:
-    """Inputs and output must have the same type."""
-    types = [tensor.dtype.name for tensor in facts.features(node)]
-    return f"they are {', '.join(types)}" if len(set(types)) > 1 else None
 
 
 @constraint()
@@ -324,15 +320,12 @@ FIRST = (
     no_empty_tensors,
     no_variables,
     constants_unchanged,
-    same_feature_types,
     per_tensor_features,
     features_computed,
 )
 
 BEHIND_TYPES = tuple(
-    rule
-    for rule in FIRST
-    if rule not in (tensors_as_defined, nodes_in_order, eight_bit_features, same_feature_types)
+    rule for rule in FIRST if rule not in (tensors_as_defined, nodes_in_order, eight_bit_features)
 )
 """The rules of ``FIRST`` behind an operator's own rules for tensors of different types."""
 

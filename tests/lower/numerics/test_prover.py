@@ -9,7 +9,7 @@ from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.addition import requantize_sum, sum_target
 from delegate.lower.numerics.factors import pipeline_of
 from delegate.lower.numerics.pipeline import Ew, EwOperation, MultiplyStage, OutConvert, Pipeline
-from delegate.lower.numerics.prover import prove, prove_pairs
+from delegate.lower.numerics.prover import prove
 from delegate.lower.numerics.tflite import (
     Target,
     first_accumulators,
@@ -289,15 +289,15 @@ def test_a_sums_proof_holds_for_pairs_and_notices_changes(scales, zero_points, a
         outputs = max(-128, low), min(127, zero_points[2] + reach)
     target = sum_target(scales, zero_points, (1, 1), outputs)
     given = scales, zero_points, outputs
-    assert prove_pairs(chosen.pipeline, target).is_within_one_lsb
+    assert prove(chosen.pipeline, target).is_within_one_lsb
     assert not chosen.proof.wrong.any()
     rng = np.random.default_rng(1)
     pairs = rng.integers(-128, 128, (600, 2)).tolist()
     for field, changed in [("", chosen.pipeline), *mutations(chosen.pipeline)]:
-        proof = prove_pairs(changed, target)
+        proof = prove(changed, target)
         worst = max(
             abs(oracle.device(changed, 0, a, b) - tflite_sum(*given, a, b)) for a, b in pairs
         )
         assert not proof.is_sound or worst <= int(proof.worst[0]), field
-    silent = [f for f, p in mutations(chosen.pipeline) if prove_pairs(p, target).is_within_one_lsb]
+    silent = [f for f, p in mutations(chosen.pipeline) if prove(p, target).is_within_one_lsb]
     assert set(silent) <= {"bs.relu", "bn.relu", "ew.relu"}, silent
