@@ -107,7 +107,7 @@ _CASES: dict[str, tuple[Build, str]] = {
     "int4_weights": (partial(_dense, weights="int4"), "weights_type"),
     "sparse_weights": (partial(_dense, weights="sparse"), "constants_unchanged"),
     "dynamic_shape": (_dynamic_conv, "static_shapes"),
-    "sum_of_constants": (_constant_sum, "one_operand_computed"),
+    "sum_of_constants": (_constant_sum, "features_computed"),
     "uint8_per_channel": (_per_channel_uint8, "per_channel_weights"),
     "int8_weight_zero_point": (
         partial(_conv, arithmetic=Arithmetic(weight_zero_point=5)), "int8_weights_symmetric",

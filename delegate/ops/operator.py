@@ -383,18 +383,19 @@ class Operator:
 
     def feature_inputs(self, node: Node) -> tuple[int, ...]:
         """The tensors of ``node`` that it reads as feature maps."""
-        return self._inputs_of(node, Role.FEATURE, Role.OPERAND)
+        return self.inputs_of(node, Role.FEATURE, Role.OPERAND)
 
     def weights(self, node: Node) -> int | None:
         """The tensor that holds the weights, if the operator has any."""
-        return next(iter(self._inputs_of(node, Role.WEIGHTS)), None)
+        return next(iter(self.inputs_of(node, Role.WEIGHTS)), None)
 
     def bias(self, node: Node) -> int | None:
         """The tensor that holds the bias, if there is one."""
-        found = next(iter(self._inputs_of(node, Role.BIAS)), ABSENT)
+        found = next(iter(self.inputs_of(node, Role.BIAS)), ABSENT)
         return None if found == ABSENT else found
 
-    def _inputs_of(self, node: Node, *roles: Role) -> tuple[int, ...]:
+    def inputs_of(self, node: Node, *roles: Role) -> tuple[int, ...]:
+        """The tensors of ``node`` in these roles."""
         return tuple(t for i, t in enumerate(node.inputs) if self.role(i) in roles)
 
 

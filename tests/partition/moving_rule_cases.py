@@ -12,7 +12,6 @@ from tests.partition.rule_graphs import (
     averaged,
     blocks,
     bordered,
-    constants_joined,
     cut,
     enlarged,
     enlarged_to,
@@ -91,7 +90,6 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(cut(strided=True), shape=(1, 3, 2, 8)), "not [1, 3, 2, 9]"),
         (lambda: with_input(halves(), 0, constant=np.array([3, 3], np.int32)), "1 constants"),
     ],
-    "part_computed": [(constants_joined, "all are constants")],
     "parts_defined": [
         (
             lambda: with_input(joined(dtype=DType.UINT8), 1, quantization=per_tensor(1e9, 0)),

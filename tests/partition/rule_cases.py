@@ -18,6 +18,7 @@ from tests.partition.rule_graphs import (
     behind_dynamic,
     bias_shared,
     bias_written,
+    constants_joined,
     conv,
     cut,
     depthwise,
@@ -129,7 +130,14 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (
             lambda: without_inputs(with_input(conv(), X, constant=np.zeros((1, 9, 7, 5), np.int8))),
             "a constant",
-        )
+        ),
+        (
+            lambda: without_inputs(
+                with_input(addition(is_constant=True), 0, constant=np.zeros((1, 3, 2, 4), np.int8))
+            ),
+            "all are constants",
+        ),
+        (constants_joined, "all are constants"),
     ],
     "quantization_in_range": [
         (lambda: with_input(conv(), X, quantization=per_tensor(0.0, 0)), "the scale 0.0"),
@@ -216,14 +224,6 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
             lambda: fc((1, 6, 12), keep_num_dims=True, arithmetic=Arithmetic(per_channel=True)),
             "it is [1, 6, 5], with 5 outputs",
         ),
-    ],
-    "one_operand_computed": [
-        (
-            lambda: without_inputs(
-                with_input(addition(is_constant=True), 0, constant=np.zeros((1, 3, 2, 4), np.int8))
-            ),
-            "both are constants",
-        )
     ],
     "operands_broadcast": [
         (lambda: addition((1, 300, 300, 4), other_shape=(1, 300, 1, 4)), "is [1, 300, 1, 4]"),

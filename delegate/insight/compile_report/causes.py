@@ -96,7 +96,6 @@ _BY_RULE: Final = {
     "tasks_keep_memory": _MOVES,
     "parts_are_reached": _MOVES,
     "features_computed": _MOVES,
-    "part_computed": _MOVES,
     "reduced_over_pixels": _REDUCED,
     "summed_over_pixels_or_channels": _REDUCED,
     "reduced_sides_in_range": _LARGE_MEAN,

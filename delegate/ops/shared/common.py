@@ -240,15 +240,16 @@ def keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def features_computed(facts: GraphFacts, node: Node) -> str | None:
-    """The input must be computed or be an input of the model, not a constant."""
-    operator = facts.operator(node)
-    for position, index in enumerate(node.inputs):
-        if operator.role(position) is not Role.FEATURE:
-            continue
-        tensor = facts.graph.tensor(index)
-        if tensor.constant is not None:
-            return f"{named(tensor)} is a constant"
-    return None
+    """The input, or one of several operands, must be computed or be an input of the model, not a
+    constant.
+    """
+    operator, graph = facts.operator(node), facts.graph
+    found = operator.feature_inputs(node)
+    constants = [t for t in found if graph.tensor(t).constant is not None]
+    wrong = next((t for t in operator.inputs_of(node, Role.FEATURE) if t in constants), None)
+    if wrong is not None:
+        return f"{named(graph.tensor(wrong))} is a constant"
+    return "all are constants" if constants and len(constants) == len(found) else None
 
 
 @constraint()

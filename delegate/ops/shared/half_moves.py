@@ -44,14 +44,13 @@ def alias_record(operator: Operator, rules: tuple[Constraint, ...]) -> Operator:
 
     def ranges(_: Graph, node: Node, range_of: RangeOf) -> Ends:
         """Return the range of values of all features."""
-        roles = (operator.role(position) for position in range(len(node.inputs)))
-        given = zip(node.inputs, roles, strict=True)
-        ends = [range_of(tensor) for tensor, role in given if role is Role.FEATURE]
-        low, high = np.transpose(ends)
+        low, high = np.transpose([range_of(tensor) for tensor in operator.feature_inputs(node)])
         return np.array([low.min()]), np.array([high.max()])
 
     return replace(
         operator,
+        # Constants beside computed parts are packed as int8 alone.
+        inputs=tuple(Role.FEATURE if r is Role.OPERAND else r for r in operator.inputs),
         rules=(*FIRST, *rules),
         ranges=ranges,
         plan=None if operator.plan is None else exactly(operator.plan),

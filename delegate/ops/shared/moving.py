@@ -69,7 +69,7 @@ def joining(
     record = Operator(
         name=name,
         options=options,
-        inputs=(Role.FEATURE,),
+        inputs=(Role.OPERAND,),
         repeats=True,
         needed=1,
         lowering=Lowering.ALIAS,
@@ -77,7 +77,7 @@ def joining(
         maps=maps,
         plan=plan,
         shapes=shapes,
-        rules=(*parts.FIRST_OF_JOINS, *rules),
+        rules=(*parts.FIRST, *rules),
         half=half_records.alias(parts.HALF),
     )
     return record

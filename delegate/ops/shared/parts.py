@@ -167,13 +167,6 @@ def part_requantized(part: Tensor, whole: Tensor) -> bytes | None:
 
 
 @constraint()
-def part_computed(facts: GraphFacts, node: Node) -> str | None:
-    """A part must be computed or an input of the model, not all of them constants."""
-    parts = (facts.graph.tensor(t) for t in facts.operator(node).feature_inputs(node))
-    return "all are constants" if all(part.constant is not None for part in parts) else None
-
-
-@constraint()
 def parts_defined(facts: GraphFacts, node: Node) -> str | None:
     """Requantised parts must be int32 in units of the output's scale: the kernels leave open what
     others become.
@@ -309,7 +302,4 @@ HALF = (feature_rank, alias_position_known, parts_are_reached)
 
 FIRST = tuple(
     common.no_activation if rule is common.activation_supported else rule for rule in common.FIRST
-)
-FIRST_OF_JOINS = tuple(
-    part_computed if rule is common.features_computed else rule for rule in FIRST
 )

@@ -51,13 +51,6 @@ class SumOptions(Options):
     activation: Activation = option(FieldKind.ACTIVATION, slot=0, offset=0)
 
 
-@constraint()
-def one_operand_computed(facts: GraphFacts, node: Node) -> str | None:
-    """At least one operand must be computed by the model, not constant."""
-    constant = all(tensor.constant is not None for tensor in facts.inputs(node))
-    return "both are constants" if constant else None
-
-
 @constraint(most=MOST_TASKS)
 def operands_broadcast(facts: GraphFacts, node: Node) -> str | None:
     """Operands must broadcast to the output's shape, computed pixels by at most {most}
@@ -101,7 +94,6 @@ RULES = (
     *common.FIRST,
     common.quantization_in_range,
     common.rank_in_range,
-    one_operand_computed,
     operands_broadcast,
 )
 
