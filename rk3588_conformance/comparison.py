@@ -32,7 +32,6 @@ from delegate.model.cached import cached_property
 from delegate.model.graph import Graph, Node
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
-from delegate.ops.operator import Lowering
 from delegate.ops.shared.host_values import is_float32
 from delegate.options import Options
 from delegate.partition.aliases import partition_of, smallest_partition
@@ -329,7 +328,7 @@ _FUNCTIONS = {
 
 def _computes(graph: Graph, node: Node) -> bool:
     """Return whether ``node`` has tasks; a node that has none is compared with what reads it."""
-    return OPERATORS[node.op].lowering is Lowering.TASKS and not is_float32(graph, node)
+    return OPERATORS[node.op].has_tasks and not is_float32(graph, node)
 
 
 class _Operators:

@@ -19,7 +19,6 @@ from delegate.host.tally import Tally
 from delegate.lower.lowered import Layer
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
-from delegate.ops.operator import Lowering
 from delegate.options import Options
 from rk3588_conformance import reference
 from rk3588_conformance.comparison import MAX_ABS_DIFF
@@ -60,7 +59,7 @@ def tolerance(graph: Graph, node: Node) -> int:
     operator = OPERATORS.get(node.op)
     if reference.selects(node):
         return 0
-    has_tasks = operator is not None and operator.lowering is Lowering.TASKS
+    has_tasks = operator is not None and operator.has_tasks
     return MAX_ABS_DIFF if has_tasks and _single_value(graph, node) is None else 0
 
 
@@ -150,7 +149,7 @@ def _single_value(graph: Graph, node: Node) -> int | None:
 def _moves(node: Node) -> bool:
     """Return whether the result of ``node`` has values of its operands, in other places."""
     operator = OPERATORS.get(node.op)
-    is_alias = operator is not None and operator.lowering is Lowering.ALIAS
+    is_alias = operator is not None and operator.movement is not None
     return is_alias or reference.selects(node)
 
 

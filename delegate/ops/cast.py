@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from delegate.model.graph import DType, Graph, Node, read_only
 from delegate.model.tensor_content import NUMPY_TYPES
-from delegate.ops.operator import GraphFacts, Lowering, Operator, Role, constraint, named
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
 from delegate.ops.shared import common
 
 _KINDS: Final = (DType.FLOAT16, DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32, DType.INT64)
@@ -46,7 +46,6 @@ def _folds(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
 OPERATOR = Operator(
     name="CAST",
     inputs=(Role.NUMBERS,),
-    lowering=Lowering.HOST,
     shapes=common.same_shape,
     folds=_folds,
     rules=(common.tensors_as_defined, common.nodes_in_order, cast_constant),

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.tensor_content import NUMPY_TYPES
-from delegate.ops.operator import GraphFacts, Lowering, Operator, Role, constraint, named
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
 from delegate.ops.shared import common
 
 
@@ -63,7 +63,6 @@ def _folds(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
 OPERATOR = Operator(
     name="DENSIFY",
     inputs=(Role.NUMBERS,),
-    lowering=Lowering.HOST,
     shapes=common.same_shape,
     folds=_folds,
     folds_once=True,

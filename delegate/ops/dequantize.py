@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.model.graph import DType, Graph, Node
-from delegate.ops.operator import HostValues, Lowering, Operator, Role, Side
+from delegate.ops.operator import HostValues, Operator, Role, Side
 from delegate.ops.shared import common
 from delegate.ops.shared.functions import same_shapes
 from delegate.ops.shared.host_values import affine_of, float32_output, quantised_input
@@ -29,7 +29,6 @@ def _folds(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
 OPERATOR = Operator(
     name="DEQUANTIZE",
     inputs=(Role.FEATURE,),
-    lowering=Lowering.HOST,
     host_values=_host_values,
     shapes=common.same_shape,
     folds=_folds,

@@ -187,14 +187,6 @@ class Role(enum.Enum):
     NUMBERS = "axis, positions, sizes or amounts"
 
 
-class Lowering(enum.Enum):
-    """The way in which a node runs on the NPU."""
-
-    TASKS = "tasks of its own"
-    ALIAS = "nothing: its tensors lie inside one another in memory"
-    HOST = "a part of the host's conversion"
-
-
 class Side(enum.Enum):
     """An edge of a partition, where the host converts."""
 
@@ -311,7 +303,6 @@ class Operator:
     weights_axis: int = 0
     pads_input: bool = False
     macs: Callable[[Graph, Node], int] = no_macs
-    lowering: Lowering = Lowering.TASKS
     movement: Movement | None = None
     plan: Callable[[Planning, Operation], Plan] | None = None
     function: Function | None = None
@@ -347,6 +338,14 @@ class Operator:
         if found.computed is None or not found._computes_weights(graph, node):
             return found
         return found.of_computed
+
+    @property
+    def has_tasks(self) -> bool:
+        """Return whether nodes become tasks, or a part of a function's. Others are aliases, which
+        have a ``movement``, or a part of the host's conversion.
+        """
+        is_computed = self.plan is not None or self.function is not None
+        return is_computed and self.movement is None
 
     @property
     def in_half(self) -> Operator:

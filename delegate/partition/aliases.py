@@ -75,14 +75,14 @@ def _difference(a: Sequence[int], b: Sequence[int]) -> Position:
 
 def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
     """Joins the tensors of every alias in turn. A node that contradicts the ones before it becomes
-    tasks if it can, else it is refused, as is one that is not worth it.
+    tasks, or is refused where it is not worth them.
     """
     facts = facts_of(graph)
     moving = [graph.node(i) for i in partition.nodes if facts.movement(graph.node(i)) is not None]
     if len(moving) == len(partition.nodes) > 0:
         reason = "no operator of its partition computes anything"
         return AliasPlan({}, tuple(Refusal(node, ALIAS_IS_FREE, reason) for node in moving))
-    apart = [node for node in moving if _can_copy(facts, node) and not is_free(facts, node)]
+    apart = [node for node in moving if not is_free(facts, node)]
     copied: set[int] = {node.index for node in apart}
     members = {node.index for node in moving}
     for node in apart:
@@ -95,21 +95,16 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
             problem = None if node.index in copied else planner.join(node)
             if problem is None:
                 continue
-            if _can_copy(facts, node) and not planner.is_at_edges(node):
+            if planner.is_at_edges(node):
+                refusals.append(Refusal(node, ALIAS_IS_FREE, problem))
+            else:
                 more.add(node.index)
-                continue
-            refusals.append(Refusal(node, ALIAS_IS_FREE, problem))
         if not more:
             break
         copied |= more
     refusals += planner.wasteful_slices()
     aliases = tuple(node for node in moving if node.index not in copied)
     return AliasPlan(planner.places(), tuple(refusals), aliases)
-
-
-def _can_copy(facts: GraphFacts, node: Node) -> bool:
-    operator = facts.operator(node)
-    return operator.plan is not None or operator.movement is Movement.KEEP
 
 
 class _Planner:

@@ -23,7 +23,7 @@ from delegate.model.cached import cached_property
 from delegate.model.graph import Graph, Node, Partition, Tensor
 from delegate.model.index_map import IndexMap, MapError, identity
 from delegate.ops import OPERATORS
-from delegate.ops.operator import GraphFacts, Lowering, Movement
+from delegate.ops.operator import GraphFacts, Movement
 from delegate.ops.shared.fixed_point import UndefinedResultError
 from delegate.ops.shared.parts import RANK, is_free, is_spread, part_requantized
 from delegate.partition.aliases import Chain, chains_of, table_of
@@ -93,7 +93,7 @@ def host_layout_of(facts: GraphFacts, partition: Partition) -> HostLayout:
     inputs = search.inputs()
     outputs = search.outputs([placed.tensor for placed in inputs.values()])
     left = tuple(index for index in partition.nodes if index not in search.taken)
-    if not any(OPERATORS[graph.node(i).op].lowering is Lowering.TASKS for i in left):
+    if not any(OPERATORS[graph.node(index).op].has_tasks for index in left):
         return HostLayout(graph, partition)
     first = [inputs[t].tensor if t in inputs else t for t in partition.inputs]
     last = [

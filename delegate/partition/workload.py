@@ -27,7 +27,7 @@ from delegate.lower.operation import Edge, Operation, Workload
 from delegate.model.graph import Graph, Node, Partition
 from delegate.ops import record_of
 from delegate.ops.conv_2d import OPERATOR as CONVOLUTION
-from delegate.ops.operator import GraphFacts, Lowering, Movement, Side
+from delegate.ops.operator import GraphFacts, Movement, Side
 from delegate.ops.shared.functions import plan_table
 from delegate.ops.shared.host_values import is_float32
 from delegate.ops.shared.parts import is_free
@@ -104,7 +104,7 @@ def _operations(facts: GraphFacts, plan: PartitionPlan) -> Iterator[Operation]:
         elif operator.movement is Movement.KEEP:
             if node.index in reordered:
                 yield reordered[node.index]
-        elif operator.lowering is not Lowering.HOST and node.index not in without_tasks:
+        elif (operator.has_tasks or operator.movement) and node.index not in without_tasks:
             others = plan.before.get(node.index, ())
             for result in node.outputs:
                 one = _operation(graph, node, neighbours, result)
@@ -332,10 +332,8 @@ def _converted(graph: Graph, partition: Partition) -> dict[int, Edge]:
 def _has_tasks(graph: Graph, partition: Partition, found: Collection[int]) -> bool:
     """Return whether anything is left to compute beside what the host does, ``found``."""
     left = (graph.node(index) for index in partition.nodes if index not in found)
-    return any(
-        record_of(graph, node).lowering is Lowering.TASKS and not _is_needed(graph, node.index)
-        for node in left
-    )
+    operators = (record_of(graph, node) for node in left if not _is_needed(graph, node.index))
+    return any(operator.has_tasks for operator in operators)
 
 
 def _is_needed(graph: Graph, index: int) -> bool:

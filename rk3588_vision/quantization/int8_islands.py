@@ -17,7 +17,6 @@ from delegate.model.flatbuffer_tables import Items, TableValue, write_file
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
-from delegate.ops.operator import Lowering
 from rk3588_vision.quantization.float_model import drop_unused_tensors, new_buffer, open_tables
 
 _STEPS = 127
@@ -61,7 +60,9 @@ def with_int8_islands(content: bytes, floats: Collection[str] = ()) -> bytes:
 def _island(graph: Graph, node: Node, floats: Collection[str]) -> _Island | None:
     """Return what a float node between int8 tensors becomes; None: it is none, or stays."""
     operator = OPERATORS.get(node.op)
-    if operator is None or operator.lowering is Lowering.HOST or len(node.outputs) != 1:
+    if operator is None or len(node.outputs) != 1:
+        return None
+    if not operator.has_tasks and operator.movement is None:
         return None
     result = graph.tensor(node.outputs[0])
     readers = [n for n in graph.nodes if result.index in n.inputs]

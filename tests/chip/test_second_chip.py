@@ -24,7 +24,6 @@ from delegate.model.tflite_reader import read_graph
 from delegate.npu.program_reader import parse
 from delegate.npu.tensor_layout import load
 from delegate.ops import OPERATORS
-from delegate.ops.operator import Lowering
 from delegate.option_kinds import Cores
 from delegate.options import Options
 from rk3588_conformance.builder import conv_model
@@ -125,7 +124,7 @@ def check_operators(path, chip, tmp_path):
             except (LoweringError, EncodingError):
                 # Parts of others are no programs alone; on RK3576 nor are convolutions that a PAD
                 # before them, which is another node, lets read whole rows.
-                assert chip is RK3576 or OPERATORS[node.op].lowering is not Lowering.TASKS
+                assert chip is RK3576 or not OPERATORS[node.op].has_tasks
                 continue
             given = [values[b.tensor].reshape(b.shape) for b in program.inputs]
             (found,) = simulate(program, given, chip)

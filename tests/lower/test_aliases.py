@@ -14,7 +14,6 @@ from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.conv_2d import ConvOptions
-from delegate.ops.operator import Lowering
 from delegate.options import Options
 from delegate.partition.aliases import place_aliases
 from rk3588_conformance.builder import ModelBuilder, layers
@@ -24,7 +23,7 @@ from rk3588_conformance.random_layers import Numbers
 from tests.inferences import interpreter_of, invoke, outputs
 from tests.lower.reference import whole_graph
 
-VIEW_OPS = [name for name, op in OPERATORS.items() if op.lowering is Lowering.ALIAS]
+VIEW_OPS = [name for name, op in OPERATORS.items() if op.movement is not None]
 
 
 SAME = Quantization((0.05,), (3,))

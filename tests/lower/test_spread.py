@@ -15,7 +15,6 @@ from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
 from delegate.ops import OPERATORS
 from delegate.ops.concatenation import ConcatenationOptions
-from delegate.ops.operator import Lowering
 from delegate.ops.shared.maps import transposed, window
 from delegate.partition.host_boxes import boxes_of
 from delegate.partition.partitioner import select_nodes
@@ -34,7 +33,7 @@ CHANNELS_FIRST = (0, 3, 1, 2)
 def moves(result: CompileResult) -> list[str]:
     """Operators of layers that only move data."""
     (compiled,) = result.partitions
-    return [layer.op for layer in compiled.layers if OPERATORS[layer.op].lowering is Lowering.ALIAS]
+    return [layer.op for layer in compiled.layers if OPERATORS[layer.op].movement is not None]
 
 
 def spreads(result: CompileResult) -> list[Spread | None]:

@@ -31,7 +31,6 @@ from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import (
     Constraint,
     GraphFacts,
-    Lowering,
     Maps,
     Movement,
     Operator,
@@ -72,7 +71,6 @@ def joining(
         inputs=(Role.OPERAND,),
         repeats=True,
         needed=1,
-        lowering=Lowering.ALIAS,
         movement=Movement.JOIN,
         maps=maps,
         plan=plan,
@@ -107,7 +105,6 @@ def cutting(
         options=options,
         inputs=inputs,
         most_outputs=most_outputs,
-        lowering=Lowering.ALIAS,
         movement=Movement.CUT,
         maps=maps,
         plan=plan,

@@ -27,7 +27,6 @@ from delegate.model.operator_options import Options
 from delegate.ops.operator import (
     Constraint,
     GraphFacts,
-    Lowering,
     Maps,
     Movement,
     Operator,
@@ -301,7 +300,6 @@ def reshaping(
         options=options,
         inputs=(Role.FEATURE, *numbers),
         needed=1 if maps is as_it_is else None,
-        lowering=Lowering.ALIAS,
         movement=Movement.KEEP,
         shapes=shapes,
         maps=maps,
