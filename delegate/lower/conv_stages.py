@@ -45,11 +45,11 @@ from delegate.lower.operation import ConstantPool
 from delegate.lower.rules import FORM_IS_KNOWN, MULTIPLIERS_KEEP_BITS
 from delegate.lower.task import BnStage, BsStage, EwStage, Ref, Source, Stages, TableUse
 from delegate.lower.weights import (
-    pack_bias,
     pack_bn_multipliers,
     pack_ew_multipliers,
     pack_operand_blocks,
     pack_shifts,
+    padded_operands,
 )
 
 
@@ -86,7 +86,7 @@ def _packed_operands(conv: Convolution, pipeline: Pipeline, bias: Int64Array) ->
         return _operand_blocks(conv, pipeline, bias, cube_channels)
     multipliers = record_multipliers(conv, pipeline)
     if multipliers is None:
-        return pack_bias(bias, cube_channels)
+        return padded_operands(bias, cube_channels, "<i4").tobytes()
     ow = -conv.weight_zero_point
     return pack_operand_blocks(bias, multipliers, cube_channels, ow=ow)
 

@@ -55,7 +55,7 @@ from delegate.lower.task import (
 from delegate.lower.tiling.choices import SUM_BYTES
 from delegate.lower.tiling.geometry import ConvGeometry
 from delegate.lower.tiling.tiles import TilePlan, plan_tiles
-from delegate.lower.weights import pack_bias
+from delegate.lower.weights import padded_operands
 
 HALF_OF_128 = 64
 
@@ -230,7 +230,8 @@ class _Product:
         conv, inputs = self.conv, self._inputs
         outputs, lanes = conv.output_view.channels, programmed_channels(conv)
         kernels = align(outputs, conv.chip.groups.dense_kernels)
-        before = constants.add(pack_bias(add, kernels)) if self._addends else work
+        given = padded_operands(add, kernels, "<i4").tobytes()
+        before = constants.add(given) if self._addends else work
         cbuf = conv.chip.cbuf
         for number, value in enumerate(self._addends):
             pixel = np.zeros(lanes, np.int8)

@@ -55,7 +55,7 @@ from delegate.lower.tiling.sum_passes import (
     sorted_channels,
     sum_passes,
 )
-from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_bias, pack_operand_blocks
+from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_operand_blocks, padded_operands
 
 
 def cube_of_sums(
@@ -146,9 +146,8 @@ class _Builder:
         sorted_bias = np.zeros(self._kernels, np.int64)
         is_real = order < len(bias)
         sorted_bias[is_real] = bias[order[is_real]]
-        self._bias = constants.add(
-            pack_bias(sorted_bias, align(len(order), conv.chip.groups.dense_kernels))
-        )
+        kernels = align(len(order), conv.chip.groups.dense_kernels)
+        self._bias = constants.add(padded_operands(sorted_bias, kernels, "<i4").tobytes())
         self._pixels = range(conv.output_view.images * conv.output_view.pixels)
         # Of which operands are read; those behind them only make two halves of whole groups.
         self._operand_channels = align(conv.output_view.channels, conv.chip.groups.dense_kernels)

@@ -120,13 +120,10 @@ def _pack_depthwise_pairs(weights: Int8Array, zero_point: int, groups: Groups) -
     return b"".join(ordered[:, :, i : i + size].tobytes() for i in range(0, 2 * lanes, size))
 
 
-def pack_bias(bias: Int64Array, channels: int) -> bytes:
-    """Pack dense int32 for BRDMA DATA_USE = 1, zero up to ``channels``."""
-    return padded_operands(bias, channels, "<i4").tobytes()
-
-
 def padded_operands(values: npt.NDArray[Any], channels: int, element: str) -> npt.NDArray[Any]:
-    """Return one value for each channel, zero up to ``channels``."""
+    """Return one value for each channel, zero up to ``channels``: dense "<i4" or "<f4" as BRDMA
+    reads summands (DATA_USE = 1), "<i2" or "<f2" as NRDMA reads factors (DATA_USE = 4).
+    """
     padded = np.zeros(channels, element)
     padded[: len(values)] = values
     return padded
@@ -180,9 +177,7 @@ def pack_scalars(summand: int, multiplier: int | None, shift: int = 0) -> bytes:
 
 
 def pack_bn_multipliers(multipliers: Int64Array, channels: int) -> bytes:
-    """Pack dense int16 for NRDMA DATA_USE = 4, zero up to ``channels``; BN takes them without a
-    sign.
-    """
+    """Pack the factors of BN, which takes them without a sign; zero up to ``channels``."""
     if multipliers.min() < 0:
         raise ValueError("BN has no multipliers below 0")
     return padded_operands(multipliers, channels, "<i2").tobytes()
@@ -197,7 +192,6 @@ def pack_ew_multipliers(multipliers: Int64Array, channels: int) -> tuple[bytes, 
 
 
 HalfArray = npt.NDArray[np.float16]
-FloatArray = npt.NDArray[np.float32]
 
 _BYTES = Element.FP16.bytes
 
@@ -239,16 +233,6 @@ def pack_depthwise_half(weights: HalfArray, groups: Groups) -> bytes:
     padded[:, :, :channels] = weights
     size = groups.depthwise_channels // _BYTES
     return b"".join(padded[:, :, first : first + size].tobytes() for first in range(0, lanes, size))
-
-
-def pack_half_bias(bias: FloatArray, channels: int) -> bytes:
-    """Pack dense fp32 for BRDMA DATA_USE = 1, zero up to ``channels``."""
-    return padded_operands(bias, channels, "<f4").tobytes()
-
-
-def pack_slopes(slopes: HalfArray, channels: int) -> bytes:
-    """Pack dense fp16 for NRDMA DATA_USE = 4, zero up to ``channels``."""
-    return padded_operands(slopes, channels, "<f2").tobytes()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

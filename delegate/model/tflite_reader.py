@@ -162,10 +162,8 @@ def _read_buffers(root: Table) -> list[_Bytes]:
     return buffers
 
 
-@dataclass(frozen=True, slots=True)
-class _OperatorCode:
-    name: str
-    version: int
+_OperatorCode = tuple[str, int]
+"""An operator's name and its version."""
 
 
 def _read_code(table: Table) -> _OperatorCode:
@@ -179,7 +177,7 @@ def _read_code(table: Table) -> _OperatorCode:
     if code == CUSTOM and not custom:
         raise table.reader.corrupt(table.where, "a custom operator without a name")
     version = table.number(OperatorCodeSlot.VERSION, _INT32, default=1)
-    return _OperatorCode(operator_name(code, custom), version)
+    return operator_name(code, custom), version
 
 
 def _read_subgraph(table: Table, buffers: list[_Bytes], codes: list[_OperatorCode]) -> Graph:
@@ -219,16 +217,16 @@ def _read_node(index: int, table: Table, codes: list[_OperatorCode], tensors: in
         raise table.reader.corrupt(
             table.where, f"refers to operator code {opcode}; the model has {len(codes)}"
         )
-    code = codes[opcode]
+    op, version = codes[opcode]
     options = table.table(OperatorSlot.BUILTIN_OPTIONS, "options")
     union_type = table.number(OperatorSlot.BUILTIN_OPTIONS_TYPE, _UINT8)
     return Node(
         index=index,
-        op=code.name,
+        op=op,
         inputs=_tensor_indices(table, OperatorSlot.INPUTS, tensors, ABSENT),
         outputs=_tensor_indices(table, OperatorSlot.OUTPUTS, tensors, ABSENT),
         options=FileOptions(union_type, options),
-        version=code.version,
+        version=version,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from delegate.lower.conv_spec import Convolution, operand_channels
 from delegate.lower.operation import ConstantPool
 from delegate.lower.task import BnStage, BsStage, Source, Stages
-from delegate.lower.weights import pack_half_bias
+from delegate.lower.weights import padded_operands
 from delegate.model.graph import Activation
 
 RELU6_MOST = 6.0
@@ -52,7 +52,8 @@ def half_conv_stages(conv: Convolution, constants: ConstantPool) -> Stages:
     """Return the stages: BS adds the bias in fp32, BN clamps; each multiplies by one of the factors
     before. OUT_CVT rounds to the nearest fp16, ties to even.
     """
-    operands = constants.add(pack_half_bias(conv.bias, operand_channels(conv)))
+    bias = padded_operands(conv.bias, operand_channels(conv), "<f4")
+    operands = constants.add(bias.tobytes())
     bs, bn = BsStage(alu=Source.MEMORY, operands=operands), half_clamp(conv.activation)
     if conv.factors != (1.0, 1.0):
         first, second = map(half_bits, conv.factors)

@@ -26,7 +26,7 @@ from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.task import BnStage, BsStage, EwStage, Source, Stages, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.lower.weights import pack_half_bias, pack_slopes
+from delegate.lower.weights import padded_operands
 from delegate.model.graph import Activation, Graph, Node, Tensor
 from delegate.ops.operator import (
     Constraint,
@@ -244,7 +244,8 @@ def _multiplied(
     planning: Planning, operation: Operation, exact: npt.NDArray[Any], bn: BnStage
 ) -> Plan:
     """Return the plan of a product with constants, in BN."""
-    packed = pack_slopes(*_per_lane(planning, operation, exact.astype(np.float16)))
+    given = _per_lane(planning, operation, exact.astype(np.float16))
+    packed = padded_operands(*given, "<f2").tobytes()
 
     def stages(constants: ConstantPool) -> Stages:
         return Stages(bn=replace(bn, operands=constants.add(packed)))
@@ -263,7 +264,8 @@ def _added(
     """Return the plan of a sum with constants, in BS: fp32 as they are. ``is_negated``: it is
     multiplied by -1.
     """
-    packed = pack_half_bias(*_per_lane(planning, operation, exact.astype(np.float32)))
+    given = _per_lane(planning, operation, exact.astype(np.float32))
+    packed = padded_operands(*given, "<f4").tobytes()
 
     def stages(constants: ConstantPool) -> Stages:
         bs = BsStage(alu=Source.MEMORY, operands=constants.add(packed))
