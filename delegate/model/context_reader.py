@@ -14,9 +14,6 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from delegate.model.graph import (
     DType,
     Graph,
@@ -29,7 +26,7 @@ from delegate.model.graph import (
     operator_name,
 )
 from delegate.model.operator_options import RuntimeOptions
-from delegate.model.tensor_content import dense_bytes, view_content
+from delegate.model.tensor_content import view_content
 
 # TfLiteAllocationType: what makes a tensor a constant, and what makes its shape unknown.
 ALLOCATION_MMAP_RO = 1
@@ -80,7 +77,7 @@ def _tensor(entry: Mapping[str, Any]) -> Tensor:
     is_sparse = bool(entry["is_sparse"])
     constant = None
     if entry["allocation_type"] in CONSTANT_ALLOCATIONS:
-        constant = _constant(entry["data"], dtype, shape, is_sparse)
+        constant = view_content(entry["data"], dtype, shape, is_sparse)
     return Tensor(
         index=int(entry["index"]),
         name=entry["name"] or "",
@@ -109,17 +106,6 @@ def _sparsity(entry: Mapping[str, Any] | None) -> Sparsity | None:
             for kind, size, segments, indices in levels
         ),
     )
-
-
-def _constant(
-    content: npt.NDArray[np.uint8] | None, dtype: DType, shape: tuple[int, ...], is_sparse: bool
-) -> npt.NDArray[np.generic] | None:
-    if content is None or content.size == 0:
-        return None
-    expected = dense_bytes(dtype, shape)
-    if expected is not None and not is_sparse and expected != content.size:
-        return None
-    return view_content(content, dtype, shape, is_sparse)
 
 
 def _quantization(entry: Mapping[str, Any] | None) -> Quantization | None:

@@ -70,14 +70,16 @@ def dense_bytes(dtype: DType, shape: tuple[int, ...]) -> int | None:
 
 
 def view_content(
-    raw: npt.NDArray[np.uint8], dtype: DType, shape: tuple[int, ...], is_sparse: bool
-) -> npt.NDArray[np.generic]:
-    """``raw`` as an array of ``shape``; flat bytes where NumPy has no such array.
-
-    Flat bytes stay for sparse tensors, int4, bfloat16 and strings. The caller has compared the size
-    with ``dense_bytes``.
+    raw: npt.NDArray[np.uint8] | None, dtype: DType, shape: tuple[int, ...], is_sparse: bool
+) -> npt.NDArray[np.generic] | None:
+    """``raw`` as an array of ``shape``; flat bytes where NumPy has no such array: sparse tensors,
+    int4, bfloat16 and strings. None: there are no bytes, or not as many as ``dense_bytes``.
     """
-    kind = NUMPY_TYPES.get(dtype)
+    if raw is None or raw.size == 0:
+        return None
+    size, kind = dense_bytes(dtype, shape), NUMPY_TYPES.get(dtype)
+    if not is_sparse and size is not None and (size != raw.size or any(d < 0 for d in shape)):
+        return None
     if kind is None or is_sparse:
         return read_only(raw)
     return read_only(raw.view(kind).reshape(shape))

@@ -243,38 +243,25 @@ def _read_tensor(index: int, table: Table, buffers: list[_Bytes]) -> Tensor:
             table.where, f"refers to buffer {buffer}; the model has {len(buffers)}"
         )
     content = buffers[buffer] if buffers else None
+    constant = view_content(content, dtype, shape, is_sparse)
+    if constant is None and content is not None and content.size:
+        raise table.reader.corrupt(
+            table.where,
+            f"a constant of shape {list(shape)} and type {dtype.name} takes "
+            f"{dense_bytes(dtype, shape)} bytes, its buffer holds {content.size}",
+        )
     return Tensor(
         index=index,
         name=table.string(TensorSlot.NAME),
         shape=shape,
         dtype=dtype,
         quantization=_read_quantization(table, shape),
-        constant=_constant(table, content, dtype, shape, is_sparse),
+        constant=constant,
         shape_signature=table.values(TensorSlot.SHAPE_SIGNATURE, _INT32S),
         is_variable=table.number(TensorSlot.IS_VARIABLE, _INT8) != 0,
         is_sparse=is_sparse,
         sparsity=read_sparsity(table) if is_sparse else None,
     )
-
-
-def _constant(
-    table: Table,
-    content: _Bytes | None,
-    dtype: DType,
-    shape: tuple[int, ...],
-    is_sparse: bool,
-) -> npt.NDArray[np.generic] | None:
-    if content is None or content.size == 0:
-        return None
-    expected = dense_bytes(dtype, shape)
-    is_size_fixed = expected is not None and not is_sparse
-    if is_size_fixed and (expected != content.size or any(d < 0 for d in shape)):
-        raise table.reader.corrupt(
-            table.where,
-            f"a constant of shape {list(shape)} and type {dtype.name} takes {expected} bytes, "
-            f"its buffer holds {content.size}",
-        )
-    return view_content(content, dtype, shape, is_sparse)
 
 
 def _read_quantization(tensor: Table, shape: tuple[int, ...]) -> Quantization | None:
