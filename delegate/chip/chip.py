@@ -94,9 +94,10 @@ class Groups:
     depthwise_weight_bytes: int = 1
     depthwise_surface_pixels: int = 1
 
-    def outputs(self, is_depthwise: bool) -> int:
-        """Channels of an int8 result that are computed, and written, together."""
-        return self.depthwise_channels if is_depthwise else self.dense_kernels
+    def outputs(self, is_depthwise: bool, element_bytes: int = 1) -> int:
+        """Channels of a result that are computed, and written, together."""
+        channels = self.depthwise_channels if is_depthwise else self.dense_kernels
+        return channels // element_bytes
 
     def surfaces_written(self, channels: int, *, is_depthwise: bool) -> int:
         """Surfaces of an int8 result of ``channels``: whole groups."""

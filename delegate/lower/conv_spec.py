@@ -110,7 +110,7 @@ class Convolution:
 
 def group_of(conv: Convolution) -> int:
     """Output channels that are written together."""
-    return conv.chip.groups.outputs(conv.is_depthwise) // conv.element.bytes
+    return conv.chip.groups.outputs(conv.is_depthwise, conv.element.bytes)
 
 
 def programmed_channels(conv: Convolution) -> int:

@@ -240,7 +240,7 @@ def _task(chip: Chip, kind: TaskKind, element: Element, stages: Stages) -> Task:
     if kind is TaskKind.ALONE:
         cube = OutputCube(_MAP, _SIDE, _SIDE, lanes, lanes, surface, 1, None, element.bytes)
         return ElementwiseTask("", _MAP, surface, cube, *stages, element=element)
-    channels = chip.groups.outputs(is_depthwise) // element.bytes
+    channels = chip.groups.outputs(is_depthwise, element.bytes)
     cube = OutputCube(
         _MAP, _SIDE, _SIDE, channels, channels, surface, channels // lanes, None, element.bytes
     )

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.lower.numerics.tflite import quantize_multiplier
+from delegate.lower.numerics.tflite import quantize_multipliers
 from delegate.lower.operation import Operation, Planning
 from delegate.model.graph import (
     Activation,
@@ -185,7 +185,8 @@ class _Joining:
             made = given * (first.quantization.scale / result.quantization.scale)
             ratios = source.quantization.scale * given / result.quantization.scale
             again = source.quantization.scale * made / first.quantization.scale
-            if any(map(_differ, ratios.tolist(), again.tolist())):
+            multipliers = map(quantize_multipliers, (ratios, again))
+            if not all(map(np.array_equal, *multipliers)):
                 return None
             scales += made.tolist()
         return Quantization(tuple(scales), (0,) * len(scales))
@@ -222,10 +223,6 @@ class _Joining:
             self.graph.tensor(node.outputs[0] if place < 0 else node.inputs[place])
             for node in self.pair
         ]
-
-
-def _differ(ratio: float, again: float) -> bool:
-    return quantize_multiplier(ratio) != quantize_multiplier(again)
 
 
 def _constant(tensor: Tensor) -> npt.NDArray[np.generic]:

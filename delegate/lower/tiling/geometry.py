@@ -156,7 +156,7 @@ class ConvGeometry:
     @property
     def group(self) -> int:
         """Output channels that are computed, and written, together."""
-        return self.chip.groups.outputs(self.is_depthwise) // self.element_bytes
+        return self.chip.groups.outputs(self.is_depthwise, self.element_bytes)
 
     @property
     def atom_channels(self) -> int:

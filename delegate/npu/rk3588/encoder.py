@@ -115,7 +115,7 @@ def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
         )
         yield "DPU.BS_CFG.BS_ALU_SRC", problem
     # The writer works in whole groups; partial ones hang (observed).
-    group = chip.groups.outputs(task.is_depthwise) // task.element.bytes
+    group = chip.groups.outputs(task.is_depthwise, task.element.bytes)
     group_bytes = output.surfaces_per_group * ATOM_BYTES
     if output.channels % group or group_bytes != group * output.element_bytes:
         problem = f"= {output.channels} is not whole groups of {group}"
@@ -173,7 +173,7 @@ def _cbuf_problems(of: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
     if cbuf.weight_reuse and weight_bytes > room:
         problem = f"needs {weight_bytes} bytes of weights in {cbuf.weight_banks} banks"
         yield "CNA.CBUF_CON0.WEIGHT_REUSE", problem
-    at_once = of.groups.outputs(task.is_depthwise) // task.element.bytes
+    at_once = of.groups.outputs(task.is_depthwise, task.element.bytes)
     group_bytes = min(at_once, weights.kernels) * weights.bytes_per_kernel
     # The array waits for ever if less is there while weights stream.
     if room < min(weight_bytes, 2 * group_bytes):
