@@ -26,7 +26,8 @@ from delegate.cli.script import ScriptParser, existing_file, run_script  # noqa:
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.model.graph import Graph  # noqa: E402
 from delegate.model.tflite_reader import read_graph  # noqa: E402
-from delegate.partition.half import in_half  # noqa: E402
+from delegate.options import Options  # noqa: E402
+from delegate.partition.half import as_computed  # noqa: E402
 from rk3588_conformance.reference.exact_graph import Rounded, exact_values  # noqa: E402
 from rk3588_conformance.reference.half_oracle import to_half  # noqa: E402
 from tests.e2e.test_mediapipe import FLOAT, LEAST_COSINE, cosine, photographs, pixels  # noqa: E402
@@ -88,7 +89,7 @@ def main() -> int:
     parser.add_argument("--least", type=float, default=0.0, metavar="NUMBER")
     parser.add_argument("--last", type=int, default=21, metavar="N")
     arguments = parser.parse_args()
-    graph = in_half(read_graph(arguments.model), "fp16")
+    graph = as_computed(read_graph(arguments.model), Options(float="fp16"))
     kinds = roundings(graph, arguments.last)
     pictures = photographs(arguments.photographs)
     rows = list(deviations(graph, pictures, arguments.least, kinds))

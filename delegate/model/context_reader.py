@@ -75,9 +75,9 @@ def _tensor(entry: Mapping[str, Any]) -> Tensor:
         signature = (-1,) * max(len(shape), 1)
     dtype = _DTYPES.get(int(entry["type"]), DType.OTHER)
     is_sparse = bool(entry["is_sparse"])
-    constant = None
-    if entry["allocation_type"] in CONSTANT_ALLOCATIONS:
-        constant = view_content(entry["data"], dtype, shape, is_sparse)
+    constant, content = None, entry["data"]
+    if entry["allocation_type"] in CONSTANT_ALLOCATIONS and content is not None and content.size:
+        constant = view_content(content, dtype, shape, is_sparse)
     return Tensor(
         index=int(entry["index"]),
         name=entry["name"] or "",

@@ -70,13 +70,11 @@ def dense_bytes(dtype: DType, shape: tuple[int, ...]) -> int | None:
 
 
 def view_content(
-    raw: npt.NDArray[np.uint8] | None, dtype: DType, shape: tuple[int, ...], is_sparse: bool
+    raw: npt.NDArray[np.uint8], dtype: DType, shape: tuple[int, ...], is_sparse: bool
 ) -> npt.NDArray[np.generic] | None:
     """``raw`` as an array of ``shape``; flat bytes where NumPy has no such array: sparse tensors,
-    int4, bfloat16 and strings. None: there are no bytes, or not as many as ``dense_bytes``.
+    int4, bfloat16 and strings. None: there are more or fewer bytes than ``dense_bytes``.
     """
-    if raw is None or raw.size == 0:
-        return None
     size, kind = dense_bytes(dtype, shape), NUMPY_TYPES.get(dtype)
     if not is_sparse and size is not None and (size != raw.size or any(d < 0 for d in shape)):
         return None

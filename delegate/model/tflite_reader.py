@@ -242,14 +242,15 @@ def _read_tensor(index: int, table: Table, buffers: list[_Bytes]) -> Tensor:
         raise table.reader.corrupt(
             table.where, f"refers to buffer {buffer}; the model has {len(buffers)}"
         )
-    content = buffers[buffer] if buffers else None
-    constant = view_content(content, dtype, shape, is_sparse)
-    if constant is None and content is not None and content.size:
-        raise table.reader.corrupt(
-            table.where,
-            f"a constant of shape {list(shape)} and type {dtype.name} takes "
-            f"{dense_bytes(dtype, shape)} bytes, its buffer holds {content.size}",
-        )
+    constant = None
+    if buffers and buffers[buffer].size:
+        constant = view_content(buffers[buffer], dtype, shape, is_sparse)
+        if constant is None:
+            raise table.reader.corrupt(
+                table.where,
+                f"a constant of shape {list(shape)} and type {dtype.name} takes "
+                f"{dense_bytes(dtype, shape)} bytes, its buffer holds {buffers[buffer].size}",
+            )
     return Tensor(
         index=index,
         name=table.string(TensorSlot.NAME),
