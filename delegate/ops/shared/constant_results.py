@@ -25,7 +25,7 @@ _MOST_VALUES: Final = 1 << 22
 """The most elements of a result: masks and states have far fewer, and files may ask for any."""
 _BITS_BELOW: Final = 8
 """The bits below the unit with which the kernels compare."""
-_OF_TASKS: Final = ("features_computed", "one_operand_computed", "operands_broadcast")
+_OF_TASKS: Final = ("features_computed", "operands_broadcast")
 """Rules that only tasks need."""
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.lower.conv_spec import Convolution
-from delegate.lower.conv_tasks import operand_channels, tile_tasks
+from delegate.lower.conv_tasks import tile_tasks
 from delegate.lower.half.bound import convolution_bound, moved_bound
 from delegate.lower.half.curves import half_map_tasks
 from delegate.lower.half.stages import half_conv_stages
@@ -73,7 +73,7 @@ def dense(
 
 def dense_tasks(conv: Convolution, constants: ConstantPool) -> Iterator[Task]:
     """Yield its tasks. Raises LoweringError."""
-    stages = half_conv_stages(conv, operand_channels(conv), constants)
+    stages = half_conv_stages(conv, constants)
     yield from tile_tasks(conv, stages, constants)
 
 
