@@ -1,5 +1,4 @@
-"""A model taken apart: every operator reads inputs of its own, and every result is an output; or
-only those at some tensors.
+"""A model taken apart: every operator reads inputs of its own, and every result is an output.
 
 Comes from: the bytes of a .tflite file. Goes to: the bytes of another, with the same operators, in
 which nothing that one operator writes reaches another. So the reference kernels say what each
@@ -18,15 +17,13 @@ from delegate.model.tflite_schema import MODEL, ModelSlot, OperatorSlot, SubGrap
 
 @dataclass(frozen=True)
 class CutModel:
-    """``inputs``: (tensor of the whole model, its clone here) in the order of the file's inputs;
-    ``readers``: the operators that read them. ``outputs``: (operator, tensor). Numbers are those of
-    the whole model.
+    """``inputs``: (tensor of the whole model, its clone here) in the order of the file's inputs.
+    ``outputs``: (operator, tensor). Numbers are those of the whole model.
     """
 
     content: bytes
     inputs: tuple[tuple[int, int], ...]
     outputs: tuple[tuple[int, int], ...]
-    readers: tuple[int, ...]
 
 
 def parse(content: bytes) -> TableValue:
@@ -35,14 +32,8 @@ def parse(content: bytes) -> TableValue:
     )  # fmt: skip
 
 
-def cut_model(
-    content: bytes,
-    shapes: Mapping[int, tuple[int, ...]] | None = None,
-    *,
-    at: Collection[int] | None = None,
-) -> CutModel:
-    """Takes the first subgraph apart, everywhere or ``at`` these tensors only; then they and the
-    model's own outputs are the outputs. ``shapes``: of the tensors that are read, else the file's.
+def cut_model(content: bytes, shapes: Mapping[int, tuple[int, ...]] | None = None) -> CutModel:
+    """Takes the first subgraph apart. ``shapes``: of the tensors that are read, else the file's.
     Raises ModelError for a file that cannot be copied.
     """
     root = parse(content)
@@ -50,12 +41,9 @@ def cut_model(
     tensors = graph.children(SubGraphSlot.TENSORS)
     operators = graph.children(SubGraphSlot.OPERATORS)
     changing = set(graph.integers(SubGraphSlot.INPUTS))
-    written = {t for operator in operators for t in operator.integers(OperatorSlot.OUTPUTS)}
-    changing |= written if at is None else written.intersection(at)
-    shown = changing | set(graph.integers(SubGraphSlot.OUTPUTS))
+    changing |= {t for operator in operators for t in operator.integers(OperatorSlot.OUTPUTS)}
     inputs: list[tuple[int, int]] = []
     outputs: list[tuple[int, int]] = []
-    readers: list[int] = []
     for number, operator in enumerate(operators):
         clones: dict[int, int] = {}
         read = operator.integers(OperatorSlot.INPUTS)
@@ -67,17 +55,12 @@ def cut_model(
             clones[tensor] = len(tensors)
             tensors.append(clone)
         inputs += clones.items()
-        readers += [number] * len(clones)
         operator.set_integers(OperatorSlot.INPUTS, [clones.get(t, t) for t in read])
-        outputs += (
-            (number, tensor)
-            for tensor in operator.integers(OperatorSlot.OUTPUTS)
-            if at is None or tensor in shown
-        )
+        outputs += ((number, tensor) for tensor in operator.integers(OperatorSlot.OUTPUTS))
     graph.set_integers(SubGraphSlot.INPUTS, [clone for _, clone in inputs])
     graph.set_integers(SubGraphSlot.OUTPUTS, [tensor for _, tensor in outputs])
     root.fields.pop(ModelSlot.SIGNATURE_DEFS, None)
-    return CutModel(write_file(root, b"TFL3"), tuple(inputs), tuple(outputs), tuple(readers))
+    return CutModel(write_file(root, b"TFL3"), tuple(inputs), tuple(outputs))
 
 
 def exposed_model(content: bytes, tensors: Collection[int] | None = None) -> bytes:

@@ -41,6 +41,12 @@ from __future__ import annotations
 
 import math
 
+from delegate.model.graph import Graph, Node
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Lowering
+from rk3588_conformance import reference
+from rk3588_conformance.builder.ranges import LIMITS
+
 NONE = 0.0
 LARGE_SUMS = 1e-5
 PER_CHANNEL = 1e-6
@@ -62,6 +68,23 @@ _CHANCE = 1e-7
 def share_of(chip: str, numerics: str) -> float:
     """Return the share that may differ of operators whose results are rounded once."""
     return 0.0 if numerics == "exact" and chip == "rk3588" else ONE_ROUNDING
+
+
+def is_inexact(graph: Graph, node: Node) -> bool:
+    """Return whether results of ``node`` may be a step off: not where it moves, selects or looks
+    up what one value of 8 bits gives.
+    """
+    operator = OPERATORS.get(node.op)
+    if operator is None or operator.lowering is not Lowering.TASKS or reference.selects(node):
+        return False
+    read = [graph.tensor(index) for index in operator.feature_inputs(node)]
+    written = [graph.tensor(index) for index in node.outputs]
+    changing = {tensor.index for tensor in read if tensor.constant is None}
+    is_of_one_value = len(changing) == 1 and all(
+        tensor.constant is None or tensor.constant.size == 1 for tensor in read
+    )
+    has_a_table = operator.of(graph, node).function is not None and is_of_one_value
+    return not (has_a_table and all(tensor.dtype in LIMITS for tensor in (*read, *written)))
 
 
 def most_differing(share: float, elements: int) -> int:

@@ -54,6 +54,10 @@ ROUNDED = (
 """Operators whose ties go to the even side in auto; all others move data or look it up."""
 
 
+COMPARED = "inferences_with_outputs_compared"
+"""The count of inferences whose outputs follow from operators that were all judged."""
+
+
 class BrokenContractError(AssertionError):
     """A result beyond the contract."""
 
@@ -132,6 +136,7 @@ def judge_model(
         same_kernels = ours.is_on_npu and exposed.is_on_npu and has_same_homes
         counts["inferences_with_nodes_left_to_the_cpu"] += not same_kernels and has_same_homes
         counts["inferences_with_nodes_that_outputs_move"] += not has_same_homes
+        counts[COMPARED] += same_kernels
         if same_kernels:
             judge.outputs(results, values)
         is_equal = judge.nodes(feeds, known, values.keys())

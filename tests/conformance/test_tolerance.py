@@ -4,8 +4,13 @@ import math
 
 import pytest
 
+from delegate.ops.shared import functions
+from delegate.options import Options
 from rk3588_conformance import tolerance
 from rk3588_conformance.comparison import Comparison, OpTally
+from rk3588_conformance.execution import run_case
+from rk3588_conformance.generated import judge
+from rk3588_conformance.outcome import Outcome, Status
 from rk3588_conformance.tolerance import most_differing
 from tests.loops import for_each
 
@@ -42,3 +47,40 @@ def test_rows_of_equal_values_may_be_a_step_off_together(op: str, off: int, brea
     """SOFTMAX has no share of equal elements, but the same distance as all others."""
     comparison = Comparison(ops=[OpTally(elements=111, equal=0, max_abs_diff=off, node=3, op=op)])
     assert len(comparison.violations(tolerance.ONE_ROUNDING)) == breaks
+
+
+ENDS = "EdgeMoves.Ends/move_{}_shape_1x3x17x80_type_uint8_task_{}_behind_logistic"
+STEEP = ENDS.format("channels_first", "conv")
+"""A convolution, whose steps the function behind it doubles."""
+
+
+def outcome_of(name: str) -> Outcome:
+    chosen = {"device": "simulator", "chip": "rk3576", "deny_ops": ""}
+    return run_case(name, None, Options.from_mapping(chosen, {}))
+
+
+def spoil_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one value of functions give a step more."""
+    made = functions.float_table
+    monkeypatch.setattr(functions, "float_table", lambda x, *n: made(x, *n) + (x == 130))
+
+
+def test_a_function_doubles_a_step_but_no_wrong_entry_of_it_passes(monkeypatch):
+    outcome = outcome_of(STEEP)
+    assert (outcome.status, outcome.max_abs_diff) == (Status.OK, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(judge, "judge_model", lambda *_, **__: {})
+        assert "other layers are computed" in outcome_of(STEEP).message
+    spoil_a_function(monkeypatch)
+    outcome = outcome_of(STEEP)
+    assert outcome.status is Status.FAILED
+    assert "(LOGISTIC) is off by 1.0, more than 0" in outcome.message
+
+
+def test_functions_alone_have_no_share_of_the_chip(monkeypatch):
+    name = ENDS.format("anchors", "values")
+    assert outcome_of(name).status is Status.OK
+    spoil_a_function(monkeypatch)
+    outcome = outcome_of(name)
+    assert outcome.status is Status.FAILED
+    assert "elements differ; at most 0 may" in outcome.message
