@@ -1,7 +1,5 @@
 """Numbers beyond Teflon's grid: activations, zero points, multipliers, biases of convolutions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A family's case for a name: the model, its inputs' range, and what must become of it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Convolutions beyond Teflon's grid: dense, depthwise, and dilated as converters store them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ which nothing that one operator writes reaches another. So the reference kernels
 operator gives for any values at its inputs, all in one run. Moves tables only: knows no operator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 

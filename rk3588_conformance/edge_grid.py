@@ -5,8 +5,6 @@ channels first; alone and with functions behind them.
 Values are moved, looked up or rounded once by rule, so all of them have to be equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """All families of the suite, and a case by its name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module

@@ -3,8 +3,6 @@
 The DPU looks results up, so all of them have to be equal.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Every element must still be within one step. Where the errors of operators can a
 are such that a step of an inner tensor weighs no more than a step of the output.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

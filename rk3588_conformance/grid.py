@@ -4,8 +4,6 @@ Names spell out a product of values: "input_size_3_stride_2_...". They are enume
 Combine does when the name starts with the last parameter: the first axis runs fastest.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

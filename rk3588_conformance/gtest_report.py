@@ -2,8 +2,6 @@
 as extra properties.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ all families of one operator in fp16 share, with their values: ordinary and extr
 ends of the format.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial

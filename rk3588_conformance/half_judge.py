@@ -2,8 +2,6 @@
 ones that ``half_oracle`` gives. It shares no code with the compiler.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ Behind a move stands nothing, or a convolution with the unit matrix, which also 
 spare behind the last channel: they must not be NaN.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Find which nodes only together are as they are in the model, to compare them so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from delegate.lower.lowered import Layer

@@ -4,8 +4,6 @@ Files that hold none of the suite's operators are not in the list. Beside them s
 Mesa's test_teflon gives to its layers and models, all of them: those without a file are skipped.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

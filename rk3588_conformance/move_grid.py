@@ -2,8 +2,6 @@
 borders, and transposed convolutions, which bring pixels apart. All but these have to be equal.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Sequence
 from math import prod

@@ -1,7 +1,5 @@
 """A model in the making with the generator that its numbers come from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

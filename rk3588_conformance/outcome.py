@@ -1,7 +1,5 @@
 """The outcome of one case."""
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ rk3588-delegate conformance --summary docs/conformance.json
 python -m rk3588_conformance.page docs/conformance.json > docs/conformance.md
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Mapping

@@ -2,8 +2,6 @@
 shapes, scales, broadcast of one or of both, and for ADD every origin that an operand can have.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Every process loads the model once and takes samples as it gets free; results do
 number. Errors of a process come back as the error they were, in one line.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -6,8 +6,6 @@ rows whose values are anything, near one another, the same, or but one. There ev
 a step; how many are equal depends on how many tasks are worth it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

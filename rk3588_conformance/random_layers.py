@@ -12,8 +12,6 @@ Weights are uniform over 0..254 (int8: -127..127), biases over -20000..19999, in
 - Per channel: the scales spread by a factor of 8 around that.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

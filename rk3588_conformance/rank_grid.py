@@ -2,8 +2,6 @@
 windows of transformers have them, and of moves from images to images.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Most of them TensorFlow Lite does not run either, so only the compiler is asked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

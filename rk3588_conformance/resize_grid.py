@@ -1,7 +1,5 @@
 """Resizing: factors, conventions, channels around the surfaces."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

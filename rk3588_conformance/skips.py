@@ -12,8 +12,6 @@ have the rules whose rejections are accepted of every case then, and what else f
 OF_EXACT has those that no other mode has.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

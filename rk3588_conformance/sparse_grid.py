@@ -2,8 +2,6 @@
 in fp16, whose weights are float32, float16 behind DEQUANTIZE too, or int8 with a scale per channel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -4,8 +4,6 @@ Its names carry ``is_signed``; there only 0 is instantiated. Here 1 runs too, an
 weights (int8) under a test of their own, ``PerChannel``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

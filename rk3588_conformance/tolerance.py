@@ -37,8 +37,6 @@ A multiplier that is off by one moves 2e-3 of the elements of a layer, a shift o
 nearly all.
 """
 
-from __future__ import annotations
-
 import math
 
 from delegate.model.graph import Graph, Node

@@ -2,8 +2,6 @@
 or takes too long fails with what happened, and the others go on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ TensorFlow's metadata library appends label files, Ultralytics its settings with
 that is damaged or not understood has no names; it is no error.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import zipfile

@@ -1,7 +1,5 @@
 """Classification of pictures: from pictures to ranked classes, through the delegate."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

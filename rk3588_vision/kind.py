@@ -1,7 +1,5 @@
 """Find what kind of model a file is, for who gave it to the wrong command."""
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

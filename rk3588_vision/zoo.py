@@ -6,8 +6,6 @@ repository, the cache ($XDG_CACHE_HOME/rk3588-delegate/models), the sources. A d
 temporary file that is renamed only after verification, so a broken one is never seen.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import http.client

@@ -2,8 +2,6 @@
 models whose edges are float32, or another 8-bit type, around quantised layers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ loads. The same calls give the same bytes. Nothing is checked against the operat
 also need models that break them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any

@@ -4,8 +4,6 @@ Comes from: a builder and tensors of it, all of one quantisation. Goes to: the i
 tensors, whose quantisation is the first input's, as the kernels demand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ to: ``ModelBuilder.operator``. A field that equals the schema's default is left 
 the converter does, so that readers meet their own default paths.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Comes from: a builder and a tensor of it. Goes to: the index of the result, whos
 the input's, as the kernels of pooling demand. Version 2 is the first with int8.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from delegate.model.graph import Activation, Padding, Quantization

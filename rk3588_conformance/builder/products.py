@@ -1,7 +1,5 @@
 """BATCH_MATMUL."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -6,8 +6,6 @@ saturated at either end. A layer whose output is constant or clipped throughout 
 arithmetic.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ an interpreter. ``Arithmetic`` (see ``layers``) fixes what shall not be drawn: a
 points, scales, weights, bias.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ What a tree is stands in the public schema (SparsityParameters): levels of posit
 dimension, then one for each dimension of blocks; dense, or compressed (CSR).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

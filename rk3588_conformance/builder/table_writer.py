@@ -4,8 +4,6 @@ Comes from: the specifications below. Goes to: ``TableValue``. What equals the s
 left out, as the converter does; the same calls give the same bytes.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ Graphs run with numerics=exact where no option says auto; "fused" is auto always
 seed: ``--seed N --count 1 --keep FOLDER`` repeats one and keeps its file.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import os

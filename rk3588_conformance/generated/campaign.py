@@ -5,8 +5,6 @@ A case is its seed: what failed is repeated by running that seed alone. A case p
 (there is nothing to compare), is refused with an error, breaks the contract, crashes or hangs.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import faulthandler

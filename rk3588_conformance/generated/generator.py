@@ -1,7 +1,5 @@
 """A random graph in the making: what its steps have drawn, and what they draw from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """One random graph per seed, through the delegate, against the reference kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -14,8 +14,6 @@ same layers, and the reference kernels compute node by node what lies between th
 layer, from its inputs, the tensors that vanish, and then its result.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

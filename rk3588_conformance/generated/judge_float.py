@@ -17,8 +17,6 @@ not be (0 times infinity), and all that the next convolution makes of them. Outs
 they are 0.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable, Mapping, Sequence
 

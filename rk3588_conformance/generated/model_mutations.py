@@ -4,8 +4,6 @@ One seed, one file. The bases are small random graphs, layers with sparse weight
 every construct of the schema; some files are damaged in their bytes as well (``mutate``).
 """
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 borders, repetitions; where nothing else is said, of any type.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 import numpy as np

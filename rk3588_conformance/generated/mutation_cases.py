@@ -1,8 +1,6 @@
 """One changed model per seed: through the compiler, and where the runtime alone survives it,
 through the delegate."""
 
-from __future__ import annotations
-
 import ctypes
 import resource
 from collections.abc import Mapping

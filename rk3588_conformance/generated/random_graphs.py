@@ -11,8 +11,6 @@ every position of operands. One seed, one model.
 * ``float_graph``: float operators, for ``float=fp16``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any

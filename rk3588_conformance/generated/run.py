@@ -2,8 +2,6 @@
 where the judges need them.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 Tensors are images of 8 bits, but where a step says otherwise.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import prod
 

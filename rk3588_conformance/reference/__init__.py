@@ -5,8 +5,6 @@ Written from the definition of the reference kernels, independently of ``lower``
 the suite proves it equal to the kernels themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -5,8 +5,6 @@ Accumulators are sums of integers below 2^53 in float64 (exact, whatever the ord
 then by the right shift.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """References of operators that average pixels: pools, reductions, values in between."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

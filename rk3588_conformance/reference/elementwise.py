@@ -1,7 +1,5 @@
 """References of sums, differences and products of two tensors, and of conversions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from delegate.model.graph import DType

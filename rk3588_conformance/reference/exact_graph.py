@@ -3,8 +3,6 @@ are held to. What nodes compute is ``half_oracle``'s; what they move is moved he
 code with the compiler.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

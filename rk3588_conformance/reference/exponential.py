@@ -5,8 +5,6 @@ Numbers of 32 bits with so many above the unit: 5 of distances from the row's la
 exponentials, 12 of their sum, 2 while the reciprocal is iterated.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -6,8 +6,6 @@ roundings to fp32 it took: one for every 32 products of a tap, one for adding ea
 the bias. Weights of float32 may have become either fp16 beside them; those that are fp16 stay.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """References of operators whose results are values of their operands, or constants around them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from delegate.ops.depth_to_space import DepthToSpaceOptions

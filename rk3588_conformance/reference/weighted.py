@@ -1,7 +1,5 @@
 """References of operators that multiply with weights, or with another matrix."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

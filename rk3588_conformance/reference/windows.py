@@ -1,7 +1,5 @@
 """Windows, and which inputs a position of a convolution's kernel meets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ The shape of a detector's output fits several heads; which tensors went into it 
 v8 head joins a box with the classes, a pose head also with the key points, and so on).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

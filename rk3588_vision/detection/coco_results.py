@@ -5,8 +5,6 @@ points "keypoints" [x, y, v, ...], with masks "segmentation" as run lengths of t
 See "Results format" of cocodataset.org.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

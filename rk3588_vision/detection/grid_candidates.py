@@ -1,7 +1,5 @@
 """Heads with one or several tensors per grid of cells, by the shapes of their outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from delegate.host.delegation import plural

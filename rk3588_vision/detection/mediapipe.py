@@ -6,8 +6,6 @@ The anchors are those of MediaPipe's SsdAnchorsCalculator with the options of it
 size 1, at the centres of the cells of some grids, several per cell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

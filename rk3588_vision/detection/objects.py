@@ -1,7 +1,5 @@
 """Detection of objects: from pictures to named objects, through the delegate."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Key points of people: MoveNet, one or several people, and PoseNet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final

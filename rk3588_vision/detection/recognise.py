@@ -6,8 +6,6 @@ outputs cannot tell (cut heads do not hold their anchors), the error lists them,
 chooses. A wrong head gives boxes that look right.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

@@ -3,8 +3,6 @@ those whose rows come in several tensors: boxes, classes and mask weights apart,
 cut the last concatenation off.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, permutations, product

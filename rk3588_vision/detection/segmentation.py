@@ -3,8 +3,6 @@
 What a class covers becomes one object: its mask, the box around it, and its mean probability.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final

@@ -1,7 +1,5 @@
 """SSD: the outputs of TFLite_Detection_PostProcess, and the two tensors that go into it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

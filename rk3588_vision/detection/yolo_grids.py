@@ -3,8 +3,6 @@
 NHWC or NCHW, quantised or float, with or without the sigmoid at the end.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

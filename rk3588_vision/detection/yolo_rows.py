@@ -3,8 +3,6 @@
 share: boxes in pixels of the model's input, where exporters write pixels or shares of it.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

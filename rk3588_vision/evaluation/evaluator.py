@@ -1,7 +1,5 @@
 """One picture through a model, by the delegate and by the CPU: a record that JSON can hold."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -5,8 +5,6 @@ a CSV file of image names and classes. Objects: YOLO's text files beside the pic
 and size as shares of the picture), or COCO's JSON.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -2,8 +2,6 @@
 are the same however many workers made them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ The first line names what is evaluated; a file of something else is refused. A l
 cut off by a crash is dropped.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import AbstractContextManager

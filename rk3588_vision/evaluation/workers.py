@@ -4,8 +4,6 @@ A worker that dies loses nothing: its pictures are given to another. Results com
 is made of them does not depend on it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator, Sequence

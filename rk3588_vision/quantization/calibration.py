@@ -5,8 +5,6 @@ extreme ones. One odd picture can stretch all ranges and so coarsen every other 
 for other models each extreme counts. Both kinds are made and measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

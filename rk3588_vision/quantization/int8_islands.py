@@ -5,8 +5,6 @@ SQUEEZE, ...) stands in float between DEQUANTIZE and QUANTIZE. Out: the same mod
 operators among them read and write the int8 tensors; their constants become int8, with one scale.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ input of the same picture; results of layers are compared by their tensors' name
 layer the signal to noise, the cosine, and the noise that the layer adds to what its inputs bring.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Sequence

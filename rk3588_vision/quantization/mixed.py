@@ -9,8 +9,6 @@ alone tells what its noise does to the outputs. Then they are joined, the best f
 the outputs gain by it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -4,8 +4,6 @@ In: a prepared float model, ranges of its tensors, and operators that stay in fl
 of a model with int8 weights (one scale per channel) and int8 tensors.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import io

@@ -12,8 +12,6 @@ the quantiser saturates it, and TensorFlow Lite's sums wrap. Such channels get a
 costs them nothing: next to the bias the weights are nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
