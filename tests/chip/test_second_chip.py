@@ -30,6 +30,7 @@ from rk3588_conformance.builder import conv_model
 from rk3588_conformance.builder.moves import reshape, transpose
 from tests.chip.second_chip import SECOND
 from tests.loops import for_each
+from tests.lower.reference import random_inputs
 from tests.lower.test_aliases import Net
 from tests.shared_folder import DIGITS, model_files, small_first
 
@@ -60,16 +61,12 @@ def simulate(program, inputs, chip, *, plain=False):
 
 def reference(path, graph, tmp_path):
     """Every tensor by the reference kernels, for random inputs."""
-    rng = np.random.default_rng(7)
     written = [t for node in graph.nodes for t in node.outputs]
     interpreter = find_runtime().interpreter(expose_tensors(path, written), reference_kernels=True)
-    values = {}
-    for index in graph.inputs:
-        tensor = graph.tensor(index)
-        dtype = tensor.dtype.element.dtype
-        limits = np.iinfo(dtype)
-        values[index] = rng.integers(limits.min, limits.max + 1, tensor.shape).astype(dtype)
-        interpreter.set_tensor(index, values[index])
+    arrays = random_inputs(graph, graph.inputs, np.random.default_rng(7))
+    values = dict(zip(graph.inputs, arrays, strict=True))
+    for index, given in values.items():
+        interpreter.set_tensor(index, given)
     interpreter.invoke()
     return {**values, **{t: interpreter.get_tensor(t) for t in written}}
 

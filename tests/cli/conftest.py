@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from delegate.cli import main
+from tests.cli.odd_models import constant_detector
 
 DIGITS = Path(__file__).resolve().parents[2] / "models" / "digits"
 MODEL = DIGITS / "digits_int8.tflite"
@@ -47,6 +48,14 @@ class Outcome:
 
 
 Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A detector that finds the same in every picture."""
+    path = tmp_path / "constant.tflite"
+    path.write_bytes(constant_detector())
+    return path
 
 
 @pytest.fixture

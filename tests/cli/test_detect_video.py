@@ -12,19 +12,11 @@ import pytest
 from delegate.cli.table import WIDTH
 from rk3588_vision.video import CONTAINERS, FILE_OPTIONS, OPTIONS_VARIABLE
 from tests.cli.conftest import Run
-from tests.cli.odd_models import constant_detector
 
 Image = pytest.importorskip("PIL.Image")
 
 H, W, FRAMES, RATE = 100, 200, 7, 10.0
 GREY = 90
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    path = tmp_path / "constant.tflite"
-    path.write_bytes(constant_detector())
-    return path
 
 
 class StandIn(types.ModuleType):

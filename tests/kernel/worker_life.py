@@ -40,19 +40,18 @@ class Life:
         self.inputs = random_inputs(simulator, 0)
         (self.expected,) = simulator.run(self.inputs)
 
-    def load(self, **more: Any) -> _native.Executable:
-        return _native.Executable(self.program, device=self.device, **more)
+    def load(self, device: str = "", **more: Any) -> _native.Executable:
+        return _native.Executable(self.program, device=device or self.device, **more)
 
     def is_right(self, executable: _native.Executable) -> bool:
         return np.array_equal(executable.run(self.inputs)[0], self.expected)
 
-    def words(self, executable: _native.Executable) -> str:
-        """Return what an inference that should not work says."""
+    def run(self, executable: _native.Executable) -> str:
+        """Return what came of an inference: right, wrong, or the error's words."""
         try:
-            self.is_right(executable)
+            return "right" if self.is_right(executable) else "wrong"
         except DeviceError as error:
             return str(error)
-        return "it ran"
 
 
 def cycles(own: Life, cycles: int, warm_up: int = WARM_UP) -> dict[str, Any]:
@@ -74,7 +73,7 @@ def fork(own: Life) -> dict[str, Any]:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.write(writer, own.words(executable).encode())
+        os.write(writer, own.run(executable).encode())
         del executable
         gc.collect()
         os.write(writer, f"|{take_violations()}".encode())
@@ -123,7 +122,7 @@ def abandon(own: Life, submit: int, hang_ms: int) -> dict[str, Any]:
     """A job that outlasts its interpreter: nothing that it uses may be closed meanwhile."""
     executable = own.load(timeout_ms=30)
     set_faults(f"SUBMIT@{submit}=hang:0")
-    text = own.words(executable)
+    text = own.run(executable)
     del executable
     kept = live()
     time.sleep(hang_ms / 1000)
@@ -136,7 +135,7 @@ def share(own: Life, stays: bool) -> dict[str, Any]:
     other = own.load(cores="0", timeout_ms=60_000)
     executable = own.load(cores="0", timeout_ms=30)
     set_faults("SUBMIT@1=hang:0")
-    text = own.words(executable)
+    text = own.run(executable)
     if not stays:
         del executable
     start = time.monotonic()

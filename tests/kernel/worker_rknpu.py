@@ -15,14 +15,11 @@ from typing import Any
 import numpy as np
 
 import delegate
-from delegate import _native
-from delegate.errors import DeviceError
 from delegate.host.runtimes import find_runtime
-from delegate.npu.program import build_program, serialize
 from rk3588_conformance.builder.single_op import conv_model
-from tests.kernel.small_models import MODELS, random_inputs
+from tests.kernel.small_models import MODELS
 from tests.kernel.standin_calls import calls, live, set_faults, submits_by_mask, take_violations
-from tests.npu.sample_programs import chain_partition
+from tests.kernel.worker_life import Life
 from tests.shared_tensors import Host, take_turns
 
 ACTION, MEM_CREATE, MEM_MAP, MEM_DESTROY, MEM_SYNC = (
@@ -33,32 +30,11 @@ CACHED, COMBINED = 0x403, 0x405
 PAGE = 4096
 
 
-class Program:
-    """One program, its inputs and what it must give."""
-
-    def __init__(self) -> None:
-        self.content = serialize(build_program(chain_partition(), "test"))
-        simulator = _native.Executable(self.content, device="simulator")
-        self.inputs = random_inputs(simulator, 0)
-        (self.expected,) = simulator.run(self.inputs)
-
-    def load(self, device: str = "rknpu", **more: Any) -> _native.Executable:
-        return _native.Executable(self.content, device=device, **more)
-
-    def run(self, executable: _native.Executable) -> str:
-        """Return what came of a run: right, wrong, or the error's words."""
-        try:
-            (output,) = executable.run(self.inputs)
-        except DeviceError as error:
-            return str(error)
-        return "right" if np.array_equal(output, self.expected) else "wrong"
-
-
 def streams(given: dict[str, Any]) -> dict[str, Any]:
     """Runs in threads of their own, ``pause_s`` seconds apart, with faults by number of the submit;
     then others run until the last of the first is done.
     """
-    program = Program()
+    program = Life("rknpu")
     cores = given.get("cores", "auto")
     own = [program.load(timeout_ms=limit, cores=cores) for limit in given["timeouts_ms"]]
     others = [program.load(timeout_ms=20_000, cores=cores) for _ in range(given.get("others", 0))]
@@ -160,13 +136,13 @@ def answers(node: str) -> dict[str, Any]:
 
 def two_nodes() -> dict[str, Any]:
     """Both nodes of the device in one process: one file, one address space."""
-    program = Program()
+    program = Life("rknpu")
     loaded = [program.load(f"/dev/dri/{name}") for name in ("renderD128", "card0")]
     return {"runs": [program.run(each) for each in loaded], "files": live()[0]}
 
 
 def several_runs(given: dict[str, Any]) -> dict[str, Any]:
-    program = Program()
+    program = Life("rknpu")
     executable = program.load(cores=given.get("cores", "auto"))
     set_faults(given.get("faults", ""))
     outcomes = [program.run(executable) for _ in range(given.get("runs", 3))]
@@ -190,7 +166,7 @@ def reopened(given: dict[str, Any]) -> dict[str, Any]:
     """A hang, the device closed right after it, opened again and run by another thread at once.
     With ``exits`` the process ends after the hang instead, by exit handlers only.
     """
-    program = Program()
+    program = Life("rknpu")
     executable = program.load(timeout_ms=300)
     set_faults("SUBMIT@1=hang:0")
     outcomes = [program.run(executable)]
@@ -212,7 +188,7 @@ def reopened(given: dict[str, Any]) -> dict[str, Any]:
 
 def powered(given: dict[str, Any]) -> dict[str, Any]:
     """A hang, then a run; the power is off so many seconds after the hang."""
-    program = Program()
+    program = Life("rknpu")
     executable = program.load(timeout_ms=300)
     set_faults("SUBMIT@1=hang:0")
     outcomes = [program.run(executable)]

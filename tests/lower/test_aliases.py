@@ -21,7 +21,7 @@ from rk3588_conformance.builder.layers import Window, conv, depthwise
 from rk3588_conformance.builder.moves import concatenation, gather, reshape, slice_of, split
 from rk3588_conformance.random_layers import Numbers
 from tests.inferences import interpreter_of, invoke, outputs
-from tests.lower.reference import whole_graph
+from tests.lower.reference import random_inputs, whole_graph
 
 VIEW_OPS = [name for name, op in OPERATORS.items() if op.movement is not None]
 
@@ -91,13 +91,7 @@ def run(model, arrays, deny_ops=""):
 def check(model, *, refused=()):
     """Equal outputs; all view nodes delegated but the ``refused`` ones, given as (node, rule)."""
     graph = read_graph(model)
-    rng = np.random.default_rng(7)
-    arrays = []
-    for index in graph.inputs:
-        tensor = graph.tensor(index)
-        limits = np.iinfo(tensor.dtype.name.lower())
-        values = rng.integers(limits.min, limits.max + 1, tensor.shape)
-        arrays.append(values.astype(limits.dtype))
+    arrays = random_inputs(graph, graph.inputs, np.random.default_rng(7))
     result = compile_model(graph, Options(numerics="exact"))
     found = [(r.node, r.rule) for r in result.rejections if r.op in VIEW_OPS]
     assert found == list(refused)

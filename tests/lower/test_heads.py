@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 
 from delegate.compile.compiler import CompileResult, compile_model
-from delegate.host.delegated import ReferenceModel
 from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.model.tflite_reader import read_graph
 from delegate.ops.mul import MulOptions
 from delegate.options import Options
 from rk3588_conformance.builder.functions import function
@@ -22,6 +22,8 @@ from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.layers import conv as convolution
 from rk3588_conformance.builder.moves import reshape
 from rk3588_conformance.random_layers import Numbers
+from tests.inferences import outputs
+from tests.lower.reference import random_inputs
 from tests.lower.test_aliases import SAME, VIEW_OPS, Net, run
 
 PLAIN = Numbers(output=SAME)
@@ -163,14 +165,11 @@ Arrays = list[npt.NDArray[Any]]
 
 def results(model: bytes, *, chip: str = "rk3588") -> tuple[Arrays, Arrays]:
     """Return ours, and the runtime's; for a chip that rounds, its own with the runtime's moves."""
-    plain = ReferenceModel.load(model, reference_kernels=True)
-    rng = np.random.default_rng(5)
-    arrays = []
-    for item in plain.inputs:
-        ends = np.iinfo(item["dtype"])
-        arrays.append(rng.integers(ends.min, ends.max + 1, item["shape"], item["dtype"]))
-    ours = run(model, arrays)
-    return ours, plain.run(arrays) if chip == "rk3588" else run(model, arrays, ",".join(VIEW_OPS))
+    graph = read_graph(model)
+    arrays = random_inputs(graph, graph.inputs, np.random.default_rng(5))
+    is_exact = chip == "rk3588"
+    theirs = outputs(model, *arrays) if is_exact else run(model, arrays, ",".join(VIEW_OPS))
+    return run(model, arrays), theirs
 
 
 def moving_layers(result: CompileResult) -> list[str]:

@@ -14,6 +14,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.options import Options
 from tests.index_maps import moved
+from tests.lower.reference import random_inputs
 from tests.memory_graphs import graph_count, memory_graph
 
 CHUNK = 25
@@ -47,12 +48,9 @@ def check(number: int) -> int:
 
 
 def programs_equal_operators_alone(graph, result, number):
-    rng = np.random.default_rng(number)
     (index,) = graph.inputs
-    dtype = np.dtype(graph.tensor(index).dtype.name.lower())
-    limits = np.iinfo(dtype)
-    shape = graph.tensor(index).shape
-    values = {index: rng.integers(limits.min, limits.max + 1, shape, dtype=dtype)}
+    (given,) = random_inputs(graph, graph.inputs, np.random.default_rng(number))
+    values = {index: given}
     for node in graph.nodes:
         computed_alone(graph, node, values)
     for compiled in result.partitions:

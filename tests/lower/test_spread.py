@@ -21,6 +21,7 @@ from delegate.partition.partitioner import select_nodes
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.moves import reshape, transpose
 from tests.index_maps import NOWHERE, numbers
+from tests.lower.reference import random_inputs
 from tests.lower.test_aliases import SAME, TYPES, VIEW_OPS, Net, check, run
 
 SIGMOID = {
@@ -196,11 +197,8 @@ TYPED = st.sampled_from(TYPES)
 def check_equal(model: bytes) -> None:
     """As ``check``, whatever stays on the CPU."""
     graph = read_graph(model)
-    source = graph.tensor(graph.inputs[0])
-    limits = np.iinfo(source.dtype.element.dtype)
-    rng = np.random.default_rng(5)
-    x = rng.integers(limits.min, limits.max + 1, source.shape).astype(limits.dtype)
-    ours, theirs = (run(model, [x], deny)[0] for deny in ("", ",".join(VIEW_OPS)))
+    arrays = random_inputs(graph, graph.inputs, np.random.default_rng(5))
+    ours, theirs = (run(model, arrays, deny)[0] for deny in ("", ",".join(VIEW_OPS)))
     np.testing.assert_array_equal(ours, theirs)
 
 

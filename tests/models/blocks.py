@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.model.graph import DType, Quantization
 from rk3588_conformance.builder import layers
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
@@ -21,28 +21,17 @@ def conv_conv_add_model(
     oc: int,
     kh: int,
     kw: int,
-    sh: int = 1,
-    sw: int = 1,
-    padding: Padding = Padding.SAME,
     dtype: DType = DType.INT8,
-    *,
-    activation: Activation = Activation.NONE,
-    is_swapped: bool = False,
-    input_scale: float | None = None,
-    input_zero_point: int | None = None,
     arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
 ) -> bytes:
-    """Two equal CONV_2D on one input, then ADD (``activation``); ``is_swapped``: second + first."""
+    """Two equal CONV_2D on one input, then ADD."""
     builder = ModelBuilder("conv_conv_add")
-    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
-    x = builder.input("input", (1, h, w, ic), dtype, quantization)
-    window = Window(kh, kw, sh, sw, padding=padding)
-    first, second = (
-        layers.conv(builder, rng, x, oc, window, arithmetic=arithmetic, name=name)
+    x = builder.input("input", (1, h, w, ic), dtype, random_quantization(rng, dtype))
+    pair = (
+        layers.conv(builder, rng, x, oc, Window(kh, kw), arithmetic, name=name)
         for name in ("first", "second")
     )
-    a, b = (second, first) if is_swapped else (first, second)
-    return builder.build(layers.add(builder, a, b, activation=activation))
+    return builder.build(layers.add(builder, *pair))
 
 
 def function_model(

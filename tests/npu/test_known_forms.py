@@ -3,11 +3,11 @@
 The judge is ../shared/forms, not the compiler's table of known forms.
 """
 
-import importlib.util
+import runpy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -46,13 +46,8 @@ WHOLE, PARTS = 0.9, 0.9
 Judged = tuple[Mapping[str, Mapping[str, set[str]]], Mapping[str, Mapping[Any, set[str]]]]
 
 
-def shared_tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("shared_forms", FORMS)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def shared_tool() -> SimpleNamespace:
+    return SimpleNamespace(**runpy.run_path(str(FORMS)))
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from rk3588_conformance.builder.moves import expand_dims, squeeze
 from rk3588_conformance.builder.pooling import reduced
 from rk3588_conformance.random_layers import Numbers
 from tests.inferences import outputs
+from tests.lower.reference import random_inputs
 from tests.lower.test_aliases import run
 
 EXACT = Options(numerics="exact", deny_ops=())
@@ -56,10 +57,7 @@ class Normalised:
 def assert_equal(model: bytes, deny_ops: str = "NONE", compiled: bytes | None = None) -> None:
     """Compare ``compiled``, or the model itself, with the reference kernels."""
     graph = read_graph(model)
-    rng = np.random.default_rng(3)
-    arrays = [
-        rng.integers(-128, 128, graph.tensor(index).shape).astype(np.int8) for index in graph.inputs
-    ]
+    arrays = random_inputs(graph, graph.inputs, np.random.default_rng(3))
     expected = outputs(model, *arrays)
     for ours, theirs in zip(run(compiled or model, arrays, deny_ops), expected, strict=True):
         assert ours.shape == theirs.shape

@@ -1,26 +1,15 @@
 """The mutation run (tools/mutate_simulator.py) fits the source it mutates."""
 
-import importlib.util
-import sys
+import runpy
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "tools" / "mutate_simulator.py"
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mutate_simulator", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-SCRIPT_MODULE = load()
+SCRIPT_MODULE = SimpleNamespace(**runpy.run_path(str(SCRIPT)))
 
 
 @pytest.mark.parametrize("mutation", SCRIPT_MODULE.MUTATIONS, ids=lambda m: m.name)
