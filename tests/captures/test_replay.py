@@ -1,6 +1,9 @@
-"""Programs that another driver compiled, in use on silicon, give the numbers recorded with them."""
+"""Programs that another driver compiled, in use on silicon, give the numbers recorded with them,
+and are counted and explained.
+"""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import pytest
 from delegate import _native
 from delegate.errors import UsageError
 from delegate.insight.capture import Capture, load_capture, read_tensor, replay
+from delegate.insight.simulated_run import count, explain
 from tests.loops import for_each
 from tests.shared_folder import capture_files, stream_files
 from tests.sim.stream import available_isas
@@ -86,3 +90,33 @@ def test_read_tensor_is_the_inverse_of_the_documented_formula():
     for c, h, w in ((0, 0, 0), (channels - 1, height - 1, width - 1), (channels // 2, 1, 2)):
         offset = check.offset + ((c // 16) * check.surface_pixels + h * width + w) * 16 + c % 16
         assert tensor[0, c, h, w] == image.view(np.int8)[offset]
+
+
+SAMPLE = capture_files()[::9]
+
+
+@pytest.mark.parametrize("path", SAMPLE, ids=lambda path: path.stem)
+def test_counters_add_up(path: Path) -> None:
+    capture = load_capture(path)
+    tasks = count(capture)
+    assert len(tasks) == sum(len(job.tasks) for job in capture.jobs)
+    written = sum(task.written_bytes for task in tasks)
+    assert written >= sum(int(np.prod(check.shape_nchw)) for check in capture.checks)
+    for task in tasks:
+        assert (task.macs > 0) == (task.npu_cycles > 0) == (task.enable_mask in (0x0D, 0x1D))
+        # 1024 products per cycle is what a core can do.
+        assert task.macs <= task.npu_cycles * 1024
+        assert task.cbuf_data_bytes <= task.data_banks * 32768
+        assert 0 <= task.cbuf_fill <= 1
+
+
+@pytest.mark.parametrize("path", SAMPLE, ids=lambda path: path.stem)
+def test_elements_are_explained_within_the_bounds(path: Path) -> None:
+    capture = load_capture(path)
+    check = capture.checks[0]
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        element = tuple(int(rng.integers(0, n)) for n in check.shape_nchw[1:])
+        traces = explain(capture, 0, element).writes
+        expected = capture.expected[check.expected][(0, *element)]
+        assert traces[-1].output == expected

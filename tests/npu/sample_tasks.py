@@ -1,5 +1,8 @@
 """Small hand-made tasks: geometry by the layout rules, no tiling, no quantisation."""
 
+from dataclasses import replace
+from typing import Any
+
 from delegate.lower.numerics.pipeline import OutConvert
 from delegate.lower.task import (
     BsStage,
@@ -161,3 +164,8 @@ def add_task(
         ),
         out_convert=out or OutConvert(scale=0x4000, shift=26, offset=11),
     )
+
+
+def changed(task: Any, part: str, **fields: object) -> Any:
+    """Return a task with other fields in a part of it, such as "cbuf", or without one in itself."""
+    return replace(task, **({part: replace(getattr(task, part), **fields)} if part else fields))

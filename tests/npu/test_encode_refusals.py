@@ -1,7 +1,5 @@
 """Tests what the encoder refuses, and how it says so."""
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +11,7 @@ from delegate.lower.numerics.pipeline import OutConvert
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
 from delegate.npu.regcmd import RegCmdWriter, encode_task, unpack_word
 from tests.loops import for_each
-from tests.npu.sample_tasks import add_task, conv_task
+from tests.npu.sample_tasks import add_task, changed, conv_task
 
 OPERANDS = Ref(BufferId.CONSTANTS, 256)
 
@@ -67,22 +65,9 @@ def test_what_does_not_fit_is_refused_by_field_name(task, field):
     assert field in message(task)
 
 
-def with_cbuf(task, **changes):
-    return dataclasses.replace(task, cbuf=dataclasses.replace(task.cbuf, **changes))
-
-
-def with_output(task, **changes):
-    return dataclasses.replace(task, output=dataclasses.replace(task.output, **changes))
-
-
-def with_feature(task, **changes):
-    return dataclasses.replace(task, feature=dataclasses.replace(task.feature, **changes))
-
-
 def with_kernels(task, kernels):
     size = task.weights.bytes_per_kernel * kernels
-    weights = dataclasses.replace(task.weights, kernels=kernels, total_bytes=size)
-    return dataclasses.replace(task, weights=weights)
+    return changed(task, "weights", kernels=kernels, total_bytes=size)
 
 
 @for_each("spread", [(1, 2), (2, 1), (2, 2), (4, 4), (8, 8)])
@@ -93,30 +78,38 @@ def test_pixels_apart_by_a_live_number_with_little_padding_are_taken(spread):
 @pytest.mark.parametrize(
     ("task", "text"),
     [
-        (with_cbuf(conv_task(), weight_banks=9), "13 banks; the limit is 12"),
-        (with_cbuf(conv_task(), data_banks=0), "gives no bank"),
-        (with_cbuf(conv_task(h=410, w=5), data_banks=1), "DATA_BANK = 1 cannot hold 52480 bytes"),
+        (changed(conv_task(), "cbuf", weight_banks=9), "13 banks; the limit is 12"),
+        (changed(conv_task(), "cbuf", data_banks=0), "gives no bank"),
         (
-            with_cbuf(conv_task(c=512, oc=512, weight_reuse=True), weight_banks=2),
+            changed(conv_task(h=410, w=5), "cbuf", data_banks=1),
+            "DATA_BANK = 1 cannot hold 52480 bytes",
+        ),
+        (
+            changed(conv_task(c=512, oc=512, weight_reuse=True), "cbuf", weight_banks=2),
             "WEIGHT_REUSE needs 2359296 bytes of weights in 2 banks",
         ),
-        (with_feature(conv_task(), entries_per_row=2049), "2049 exceeds the limit 1..2048"),
-        (with_output(conv_task(), channels=48), "48 is not whole groups of 32"),
-        (with_output(conv_task(depthwise=True), channels=32), "32 is not whole groups of 64"),
-        (with_output(conv_task(), surfaces_per_group=4), "is not whole groups of 32"),
-        (with_output(add_task(), channels=17), "17 is not whole groups of 16"),
-        (with_output(conv_task(), channels_real=33), "ORIG_CHANNEL = 33 exceeds the limit 1..32"),
+        (changed(conv_task(), "feature", entries_per_row=2049), "2049 exceeds the limit 1..2048"),
+        (changed(conv_task(), "output", channels=48), "48 is not whole groups of 32"),
+        (changed(conv_task(depthwise=True), "output", channels=32), "32 is not whole groups of 64"),
+        (changed(conv_task(), "output", surfaces_per_group=4), "is not whole groups of 32"),
+        (changed(add_task(), "output", channels=17), "17 is not whole groups of 16"),
         (
-            with_output(conv_task(oc=64), channels=32, channels_real=32),
+            changed(conv_task(), "output", channels_real=33),
+            "ORIG_CHANNEL = 33 exceeds the limit 1..32",
+        ),
+        (
+            changed(conv_task(oc=64), "output", channels=32, channels_real=32),
             "64 exceeds the 32 channels",
         ),
         (
-            with_cbuf(conv_task(h=500, w=1, c=64, kh=1, kw=1, pad_top=0, pad_left=0), data_banks=1),
+            changed(
+                conv_task(h=500, w=1, c=64, kh=1, kw=1, pad_top=0, pad_left=0), "cbuf", data_banks=1
+            ),
             "DATA_BANK = 1 cannot hold 32000 bytes of input rows of one column",
         ),
         (conv_task(c=1024, oc=96), "WEIGHT_BANK = 8 cannot hold two groups of kernels of 294912"),
         (
-            with_feature(conv_task(h=1, w=1024, c=192), entries_per_row=2048),
+            changed(conv_task(h=1, w=1024, c=192), "feature", entries_per_row=2048),
             "DATAIN_CHANNEL = 192 is too much beside 1024 columns",
         ),
         (with_kernels(conv_task(), 31), "WEIGHT_KERNELS = 31 is not an even number"),
@@ -126,8 +119,8 @@ def test_pixels_apart_by_a_live_number_with_little_padding_are_taken(spread):
         (add_task(c=4112), "DATA_CUBE_CHANNEL.CHANNEL = 4112 exceeds the limit 4096"),
         (conv_task(spread=(3, 3)), "DECONV_Y_STRIDE = 3 is none of (1, 2, 4, 8)"),
         (conv_task(spread=(1, 2), pad_left=12), "= 12 exceeds 11 beside pixels that lie apart"),
-        (with_feature(conv_task(), channels=24), "24 is not a multiple of 16"),
-        (with_feature(conv_task(), surface_stride_bytes=600), "600 bytes per surface"),
+        (changed(conv_task(), "feature", channels=24), "24 is not a multiple of 16"),
+        (changed(conv_task(), "feature", surface_stride_bytes=600), "600 bytes per surface"),
     ],
 )
 def test_what_no_single_field_shows_is_refused(task, text):
