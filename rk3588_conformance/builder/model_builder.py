@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.flatbuffer_tables import write_file
+from delegate.model.flatbuffer_tables import TableValue, write_file
 from delegate.model.graph import DType, Quantization, Sparsity
 from delegate.model.operator_options import Options
 from delegate.model.tensor_content import NUMPY_TYPES
@@ -35,8 +35,8 @@ class ModelBuilder:
         self._buffers: list[bytes | None] = [None]  # buffer 0 is empty by the schema's rule
         self._external: dict[int, bytes] = {}
         self._codes: dict[tuple[int, str, int], int] = {}
-        self._metadata: list[tuple[str, int]] = []
-        self._signatures: list[tuple[str, dict[str, int], dict[str, int], int]] = []
+        self._metadata: list[TableValue] = []
+        self._signatures: list[TableValue] = []
 
     @property
     def _graph(self) -> tables.SubGraphSpec:
@@ -139,7 +139,7 @@ class ModelBuilder:
             code, custom = BUILTIN_OPERATORS.index(op), ""
         index = self._codes.setdefault((code, custom, version), len(self._codes))
         self._graph.operators.append(
-            tables.OperatorSpec(index, tuple(inputs), tuple(outputs), of(options), custom_options)
+            tables.operator_table(index, inputs, outputs, of(options), custom_options)
         )
         return len(self._graph.operators) - 1
 
@@ -172,12 +172,12 @@ class ModelBuilder:
 
     def metadata(self, name: str, content: bytes) -> None:
         self._buffers.append(content)
-        self._metadata.append((name, len(self._buffers) - 1))
+        self._metadata.append(tables.metadata_table(name, len(self._buffers) - 1))
 
     def signature(
         self, key: str, inputs: dict[str, int], outputs: dict[str, int], subgraph: int = 0
     ) -> None:
-        self._signatures.append((key, dict(inputs), dict(outputs), subgraph))
+        self._signatures.append(tables.signature_table(key, inputs, outputs, subgraph))
 
     def _add(self, tensor: tables.TensorSpec) -> int:
         self._graph.tensors.append(tensor)
@@ -214,9 +214,8 @@ class ModelBuilder:
                 ModelSlot.SUBGRAPHS: [tables.subgraph_table(graph) for graph in self._subgraphs],
                 ModelSlot.DESCRIPTION: tables.text(self._description),
                 ModelSlot.BUFFERS: buffers,
-                ModelSlot.METADATA: [tables.metadata_table(*m) for m in self._metadata] or None,
-                ModelSlot.SIGNATURE_DEFS: [tables.signature_table(*s) for s in self._signatures]
-                or None,
+                ModelSlot.METADATA: self._metadata or None,
+                ModelSlot.SIGNATURE_DEFS: self._signatures or None,
             }
         )
         return write_file(root, FILE_IDENTIFIER)

@@ -49,19 +49,10 @@ class TensorSpec:
 
 
 @dataclass(slots=True)
-class OperatorSpec:
-    code: int
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    options: BuiltinOptions
-    custom_options: bytes
-
-
-@dataclass(slots=True)
 class SubGraphSpec:
     name: str
     tensors: list[TensorSpec] = field(default_factory=list)
-    operators: list[OperatorSpec] = field(default_factory=list)
+    operators: list[TableValue] = field(default_factory=list)
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
 
@@ -192,16 +183,21 @@ def _tensor_table(tensor: TensorSpec) -> TableValue:
     )
 
 
-def _operator_table(operator: OperatorSpec) -> TableValue:
-    options, custom = operator.options, operator.custom_options
+def operator_table(
+    code: int,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    options: BuiltinOptions,
+    custom_options: bytes,
+) -> TableValue:
     return table_of(
         {
-            OperatorSlot.OPCODE_INDEX: number("I", operator.code),
-            OperatorSlot.INPUTS: vector(operator.inputs),
-            OperatorSlot.OUTPUTS: vector(operator.outputs),
+            OperatorSlot.OPCODE_INDEX: number("I", code),
+            OperatorSlot.INPUTS: vector(inputs),
+            OperatorSlot.OUTPUTS: vector(outputs),
             OperatorSlot.BUILTIN_OPTIONS_TYPE: number("B", options.union_type),
             OperatorSlot.BUILTIN_OPTIONS: table_of(options.fields) if options.union_type else None,
-            OperatorSlot.CUSTOM_OPTIONS: Items(custom) if custom else None,
+            OperatorSlot.CUSTOM_OPTIONS: Items(custom_options) if custom_options else None,
         }
     )
 
@@ -212,7 +208,7 @@ def subgraph_table(graph: SubGraphSpec) -> TableValue:
             SubGraphSlot.TENSORS: [_tensor_table(t) for t in graph.tensors],
             SubGraphSlot.INPUTS: vector(graph.inputs),
             SubGraphSlot.OUTPUTS: vector(graph.outputs),
-            SubGraphSlot.OPERATORS: [_operator_table(o) for o in graph.operators],
+            SubGraphSlot.OPERATORS: graph.operators,
             SubGraphSlot.NAME: text(graph.name),
         }
     )

@@ -5,7 +5,6 @@ On small boards every module counts: neither the compiler nor the operators' rec
 """
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,6 @@ from tests.aot.models import rich_model
 from tests.hosts.conftest import compiled
 from tests.processes import python
 
-ROOT = Path(__file__).resolve().parents[2]
 # Of the package; a hit reads the interpreter's tensors and nodes as a graph, for the entry's key.
 COMPILED = {
     "delegate", "delegate._native", "delegate.chip", "delegate.chip.names",

@@ -1,7 +1,6 @@
-"""The generated header has today's chips, and the simulator takes any chip that it can model."""
+"""Chips have names of their own, and the simulator takes any chip that it can model."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -9,8 +8,6 @@ from delegate import _native
 from delegate.chip.chip import native_chip
 from delegate.chip.chips import every_chip
 from delegate.chip.rk3588 import RK3588
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_names_are_unique():
