@@ -117,8 +117,7 @@ def _of_map(body: Body) -> Callable[[Rng, DType], bytes]:
         builder = ModelBuilder("one operator")
         quantization = random_quantization(rng, dtype)
         x = builder.input("x", (1, *_map(rng)), dtype, quantization)
-        builder.output(body(builder, rng, x))
-        return builder.build()
+        return builder.build(body(builder, rng, x))
 
     return build
 
@@ -297,8 +296,7 @@ def _nothing() -> bytes:
     """A model that has next to nothing to do: what an inference takes besides."""
     builder = ModelBuilder("nothing")
     x = builder.input("x", (1, 1, 1, 1), DType.INT8, _TABLE_QUANTIZATION)
-    builder.output(reshape(builder, x, (1, 1)))
-    return builder.build()
+    return builder.build(reshape(builder, x, (1, 1)))
 
 
 def _reference() -> bytes:

@@ -27,8 +27,7 @@ def chain(count: int) -> Graph:
     x = builder.input("x", (1, 14, 13, CHANNELS), DType.INT8, quantization)
     for layer in range(count):
         x = conv(builder, rng, x, CHANNELS, Window(KERNEL, KERNEL), name=f"layer_{layer}")
-    builder.output(x)
-    return read_graph(builder.build())
+    return read_graph(builder.build(x))
 
 
 def growth_rows(counts: tuple[int, ...] = (1, 2, 4, 8, 16), repeats: int = 3) -> list[Any]:

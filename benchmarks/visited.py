@@ -78,9 +78,7 @@ def visited(case: str) -> Visited:
             parts = path.relative_to(folder.parent).with_suffix("").parts
             importlib.import_module(".".join(parts))
     builder = ModelBuilder(case)
-    for tensor in CASES[case](builder, _input(builder)):
-        builder.output(tensor)
-    model, options = builder.build(), Options(deny_ops=())
+    model, options = builder.build(*CASES[case](builder, _input(builder))), Options(deny_ops=())
     found: Visited = set()
     prefix = f"{folder}/"
 

@@ -88,8 +88,7 @@ class _Network:
             "scores", (1, classes), spec.dtype, Quantization((1 / 256,), (self.lowest,))
         )
         builder.operator("SOFTMAX", [flat], [scores], options.softmax(), version=2)
-        builder.output(scores)
-        return builder.build()
+        return builder.build(scores)
 
 
 def mobilenet_v1(
@@ -170,9 +169,7 @@ def yolo_like(
             x = layers.add(builder, x, _upsampled(builder, above))
         above = x
         heads.append(net.conv(net.conv(x, neck, 3), _YOLO_ANCHORS * (5 + classes), linear=True))
-    for head in reversed(heads):
-        builder.output(head)
-    return builder.build()
+    return builder.build(*reversed(heads))
 
 
 def _upsampled(builder: ModelBuilder, x: int) -> int:

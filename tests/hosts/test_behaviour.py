@@ -144,8 +144,7 @@ def dynamic_model() -> bytes:
     builder.operator("RESHAPE", [x, shape], [dynamic], options.reshape([]))
     first = layers.conv(builder, rng, x, 5, layers.Window(1, 1), name="still")
     second = layers.conv(builder, rng, dynamic, 3, layers.Window(1, 1), name="moving")
-    builder.output(first)
-    return builder.build(second)
+    return builder.build(first, second)
 
 
 def test_a_result_of_a_compiled_model_that_nobody_reads():

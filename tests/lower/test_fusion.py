@@ -84,8 +84,7 @@ def test_a_depthwise_convolution_has_no_table(dtype: DType) -> None:
     """Nobody has run one."""
     builder, x = f.start(dtype, f.SHAPES[0][:4])
     y = convolution(builder, x, f.SHAPES[0], f.arithmetic(dtype), True)
-    builder.output(f.silu(builder, y))
-    assert f.joined(compile_model(builder.build(), f.AUTO)) == []
+    assert f.joined(compile_model(builder.build(f.silu(builder, y)), f.AUTO)) == []
 
 
 def equal_and_apart(model: bytes) -> None:
@@ -101,15 +100,12 @@ def test_a_result_that_others_read_exists(dtype: DType) -> None:
     shape = (1, 7, 5, 24, 24, 3, 3)
     builder, x = f.start(dtype, shape[:4])
     y = convolution(builder, x, shape, f.arithmetic(dtype), False)
-    builder.output(f.silu(builder, y))
-    builder.output(y)
-    assert f.joined(compile_model(builder.build(), f.AUTO)) == []
+    assert f.joined(compile_model(builder.build(f.silu(builder, y), y), f.AUTO)) == []
     equal_and_apart(builder.build())
     builder, x = f.start(dtype, shape[:4])
     y = convolution(builder, x, shape, f.arithmetic(dtype), False)
     builder.output(f.hard_swish(builder, y))
-    builder.output(f.leaky(builder, y))
-    assert f.joined(compile_model(builder.build(), f.AUTO)) == []
+    assert f.joined(compile_model(builder.build(f.leaky(builder, y)), f.AUTO)) == []
     equal_and_apart(builder.build())
 
 

@@ -78,9 +78,7 @@ def test_attention_in_one_partition(rows: int, width: int, points: tuple[int, ..
     scores = computed_product(builder, q, k, covering(width, *numbers[:2]), adj_y=True)
     between = builder.spec(scores).quantization
     result = computed_product(builder, scores, v, covering(rows, between, numbers[2]))
-    for tensor in (q, k, v, scores, result):
-        builder.output(tensor)
-    model = builder.build()
+    model = builder.build(q, k, v, scores, result)
     graph = read_graph(model)
     given = rng.integers(-128, 128, (2, rows, width)).astype(np.int8)
     found = dict(zip(graph.outputs, run(model, [given]), strict=True))

@@ -196,8 +196,7 @@ def test_what_is_no_part_of_a_task() -> None:
     # A value with itself is a function.
     builder, x = f.start(DType.INT8, shape[:4])
     y = layers.conv(builder, rng, x, 24, layers.Window(3, 3), arithmetic=given)
-    builder.output(add(builder, (y, y), 0.1))
-    for layer in f.joined(compile_model(builder.build(), f.AUTO)):
+    for layer in f.joined(compile_model(builder.build(add(builder, (y, y), 0.1)), f.AUTO)):
         assert all(task.ew is None for task in layer.tasks)
     # The other chip adds in tasks of its own.
     assert f.joined(compile_model(model, f.AUTO, chip=chip_named("rk3576"))) == []

@@ -244,9 +244,7 @@ def packed_channels() -> Graph:
 def halves() -> Graph:
     b = ModelBuilder()
     x = b.input("x", (2, 3, 2, 32), DType.INT8, HALF)
-    for part in moves.split(b, x, 2, 3):
-        b.output(part)
-    return read_graph(b.build())
+    return read_graph(b.build(*moves.split(b, x, 2, 3)))
 
 
 def per_tensor(scale: float, zero_point: int) -> Quantization:

@@ -53,9 +53,7 @@ def random_masks(seed: int) -> tuple[bytes, list[int]]:
         sizes = builder.constant(f"sides of {op}", sides)
         builder.operator("PAD", (last, sizes), (wide,), PAD)
         made += [is_same, chosen, last, wide]
-    for tensor in made:
-        builder.output(tensor)
-    return builder.build(), made
+    return builder.build(*made), made
 
 
 @for_each("seed", range(60))
@@ -78,8 +76,7 @@ def test_a_scale_at_which_the_kernels_abort_is_left_to_them() -> None:
     a, b = (builder.constant(name, np.zeros((2, 3), np.int8), coarse) for name in "ab")
     same = builder.tensor("same", (2, 3), DType.BOOL)
     builder.operator("EQUAL", (a, b), (same,), EQUAL)
-    builder.output(same)
-    assert folded(builder.build()).tensor(same).constant is None
+    assert folded(builder.build(same)).tensor(same).constant is None
 
 
 def test_a_condition_for_rows_is_left_to_the_runtime() -> None:
@@ -91,8 +88,7 @@ def test_a_condition_for_rows_is_left_to_the_runtime() -> None:
     a, b = (builder.constant(f"{n}", np.full((3, 3), n, np.int8), scale) for n in (1, 2))
     chosen = builder.tensor("chosen", (3, 3), DType.INT8, scale)
     builder.operator("SELECT", (rows, a, b), (chosen,), SELECT)
-    builder.output(chosen)
-    assert folded(builder.build()).tensor(chosen).constant is None
+    assert folded(builder.build(chosen)).tensor(chosen).constant is None
 
 
 def test_small_files_make_no_large_constants(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,9 +103,7 @@ def test_small_files_make_no_large_constants(monkeypatch: pytest.MonkeyPatch) ->
     wide = builder.tensor("wide", (3, 4), DType.INT8, scale)
     builder.operator("PAD", (row, builder.constant("s", np.array([[1, 1], [0, 0]], np.int32))),
                      (wide,), PAD)  # fmt: skip
-    for tensor in (both, wide):
-        builder.output(tensor)
-    graph = folded(builder.build())
+    graph = folded(builder.build(both, wide))
     assert graph.tensor(both).constant is graph.tensor(wide).constant is None
 
 
@@ -123,8 +117,7 @@ def masked_model(shape: tuple[int, ...], mask: tuple[int, ...], seed: int) -> by
     order = operands if seed % 2 else operands[::-1]
     z = builder.tensor("z", shape, DType.INT8, Quantization((0.2,), (90,)))
     builder.operator("ADD", order, (z,), AddOptions())
-    builder.output(z)
-    return builder.build()
+    return builder.build(z)
 
 
 SHAPES = [

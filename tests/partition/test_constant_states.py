@@ -176,9 +176,7 @@ def constants_model(seed: int) -> tuple[bytes, dict[int, bool]]:
             made.update(dict.fromkeys(parts, True))
             continue
         made[r] = is_known
-    for tensor in made:
-        builder.output(tensor)
-    return builder.build(), made
+    return builder.build(*made), made
 
 
 @for_each("seed", range(40))

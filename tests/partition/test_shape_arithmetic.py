@@ -212,9 +212,7 @@ def arithmetic_model(seed: int) -> bytes:
                  GatherOptions())  # fmt: skip
         elif kind == "all":
             made("REDUCE_PROD", (one, number(builder, 0)), (), ReducerOptions())
-    for tensor in found:
-        builder.output(tensor)
-    return builder.build()
+    return builder.build(*found)
 
 
 @for_each("seed", range(60))
