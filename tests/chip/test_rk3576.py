@@ -205,11 +205,11 @@ def test_forms_that_no_program_is_known_to_have_are_refused(sizes, sentence):
     assert sentence in rejection.detail
 
 
-def test_a_stride_that_leads_nowhere_is_the_other_one(tmp_path):
+def test_a_stride_that_leads_nowhere_is_the_other_one():
     model = conv_model(
         np.random.default_rng(1), 3, 21, 16, 16, 3, 3, 1, 2, padding=VALID, dtype=DType.INT8
     )
-    check_results(model, tmp_path)
+    check_results(model)
 
 
 @for_each("channels", [3, 4, 8])
@@ -219,14 +219,14 @@ def test_the_host_folds_inputs_only_to_forms_that_are_known(channels):
     assert compile_model(model, FOR_RK3576).rejections == ()
 
 
-def test_a_folded_input_has_room_for_what_tasks_read(tmp_path):
+def test_a_folded_input_has_room_for_what_tasks_read():
     """48 channels of three columns, of which tasks fetch 64."""
-    check_results(conv_model(np.random.default_rng(1), 9, 9, 16, 16, 1, 3), tmp_path)
+    check_results(conv_model(np.random.default_rng(1), 9, 9, 16, 16, 1, 3))
 
 
 @pytest.mark.parametrize("size", [(7, 7), (3, 3), (1, 1), (5, 9), (1, 17), (19, 19)])
 @pytest.mark.parametrize("channels", [16, 72])
-def test_depthwise_surfaces_are_rounded_up_to_four_pixels(size, channels, tmp_path):
+def test_depthwise_surfaces_are_rounded_up_to_four_pixels(size, channels):
     """As in the vendor's programs for 15 x 18, 17 x 19 and 3 x 3 pixels; one of a pixel is one."""
     model = depthwise_model(np.random.default_rng(1), *size, channels, 3, 3)
     (compiled,) = compile_model(model, FOR_RK3576).partitions
@@ -234,7 +234,7 @@ def test_depthwise_surfaces_are_rounded_up_to_four_pixels(size, channels, tmp_pa
     stride = pixels if pixels == 1 else -(-pixels // 4) * 4
     strides = re.findall(r"DST_SURF_STRIDE = 0x([0-9a-f]+)", disassemble(parse(compiled.program)))
     assert {int(found, 16) for found in strides} == {stride}
-    check_results(model, tmp_path)
+    check_results(model)
 
 
 def test_weights_have_two_bytes_that_are_added():

@@ -60,10 +60,10 @@ def _layers(model):
     ],
     ids=str,
 )
-def test_reshapes_that_change_channels(before, after, tasks, tmp_path):
+def test_reshapes_that_change_channels(before, after, tasks):
     dtype = DTYPES[before[1] % 2]
     model = _between(before, lambda builder, y: reshape(builder, y, after), dtype)
-    check_results(model, tmp_path)
+    check_results(model)
     compiled = _layers(model)
     (layer,) = (layer for layer in compiled.layers if layer.op == "RESHAPE")
     assert len(layer.tasks) == tasks
@@ -89,7 +89,7 @@ def test_what_would_be_turned_stays_on_the_cpu():
 
 @pytest.mark.parametrize("size", [(5, 5), (6, 4)])
 @pytest.mark.parametrize("channels", [16, 48, 80])
-def test_pools_beside_what_they_pool(size, channels, tmp_path):
+def test_pools_beside_what_they_pool(size, channels):
     """Each would write over the next one, the last over what all of them read."""
     builder = ModelBuilder("pyramid")
     x = builder.input("x", (1, *size, 24), DType.INT8, SAME)
@@ -99,11 +99,11 @@ def test_pools_beside_what_they_pool(size, channels, tmp_path):
         parts.insert(0, pool(builder, "MAX_POOL_2D", first, window, window))
     whole = concatenation(builder, parts, 3)
     builder.output(conv(builder, np.random.default_rng(3), whole, 24, Window(1, 1)))
-    check_results(builder.build(), tmp_path, most_off=3)
+    check_results(builder.build(), most_off=3)
 
 
 @pytest.mark.parametrize("before", [16, 96])
-def test_a_resized_map_beside_an_earlier_one(before, tmp_path):
+def test_a_resized_map_beside_an_earlier_one(before):
     builder = ModelBuilder("upsampled")
     x = builder.input("x", (1, 10, 10, 24), DType.INT8, SAME)
     early = function(builder, "RELU", (x,), SAME)
@@ -113,7 +113,7 @@ def test_a_resized_map_beside_an_earlier_one(before, tmp_path):
     given = builder.spec(large).quantization
     early = function(builder, "QUANTIZE", (early,), given)
     whole = concatenation(builder, [large, early], 3)
-    check_results(builder.build(conv(builder, rng, whole, 24, Window(1, 1))), tmp_path, most_off=3)
+    check_results(builder.build(conv(builder, rng, whole, 24, Window(1, 1))), most_off=3)
 
 
 def test_repeating_takes_few_tasks():
@@ -126,7 +126,7 @@ def test_repeating_takes_few_tasks():
 
 @pytest.mark.parametrize("parts", [(16, 16, 16), (64, 16), (32, 96, 16), (16, 3)])
 @pytest.mark.parametrize("size", [(9, 14), (1, 5)])
-def test_padding_behind_the_last_part_is_written(parts, size, tmp_path):
+def test_padding_behind_the_last_part_is_written(parts, size):
     """A function writes no surface beyond its own; the convolution fetches four at a time."""
     builder = ModelBuilder("padding")
     computed = []
@@ -135,12 +135,12 @@ def test_padding_behind_the_last_part_is_written(parts, size, tmp_path):
         computed.append(function(builder, "RELU", (x,), SAME))
     whole = concatenation(builder, computed, 3)
     builder.output(conv(builder, np.random.default_rng(5), whole, 24, Window(3, 3)))
-    check_results(builder.build(), tmp_path)
+    check_results(builder.build())
 
 
 @pytest.mark.parametrize("size", [(7, 7), (9, 5), (12, 8)], ids=str)
 @pytest.mark.parametrize("channels", [24, 48, 72, 96])
-def test_squeeze_and_excite(channels, size, tmp_path):
+def test_squeeze_and_excite(channels, size):
     """Behind depthwise convolutions, whose surfaces may have gaps; on both paths."""
     rng = np.random.default_rng([channels, *size])
     builder = ModelBuilder("squeeze and excite")
@@ -157,4 +157,4 @@ def test_squeeze_and_excite(channels, size, tmp_path):
     builder.operator("LOGISTIC", (weighed,), (gate,))
     product = builder.tensor("product", (1, *size, channels), DType.INT8, scale)
     builder.operator("MUL", (wide, gate), (product,), of(MulOptions(Activation.NONE)))
-    check_results(builder.build(conv(builder, rng, product, 24, Window(1, 1))), tmp_path)
+    check_results(builder.build(conv(builder, rng, product, 24, Window(1, 1))))

@@ -3,12 +3,10 @@ input changes the result are biases; others make parts with a shift each, and th
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
 from delegate.lower.numerics.one_rounding import MOST_DIFFERING
 from delegate.model.graph import Activation, DType, Quantization
@@ -18,7 +16,6 @@ from rk3588_conformance.builder import ModelBuilder
 from rk3588_conformance.builder.layers import Arithmetic, Window, conv, depthwise
 from rk3588_conformance.builder.moves import concatenation
 from tests.chip.rk3576_results import FOR_RK3576, check_results
-from tests.chip.test_second_chip import reference, simulate
 
 
 def _arithmetic(rng, channels, activation=Activation.NONE) -> Arithmetic:
@@ -52,19 +49,11 @@ def _model(size, channels, activation, *, is_depthwise, images=1, stride=1):
     return builder.build(_layer(builder, rng, x, channels, *sides, is_depthwise=is_depthwise))
 
 
-def _check(model, tmp_path):
+def _check(model):
     """Within a step of the reference; and where there are parts, of channels that vary no more
     results differ than 15 bits explain. One that hardly does may be next to a tie.
     """
-    check_results(model, tmp_path)
-    path = tmp_path / "model.tflite"
-    (compiled,) = compile_model(path, FOR_RK3576).partitions
-    graph = compile_model(path, FOR_RK3576).graph
-    values = reference(path, graph, tmp_path)
-    program = parse(compiled.program)
-    given = [values[b.tensor].reshape(b.shape) for b in program.inputs]
-    (found,) = simulate(compiled.program, given, RK3576)
-    expected = values[graph.outputs[0]].reshape(found.shape)
+    program, found, expected = check_results(model)
     if all(task.enable_mask & 4 for task in program.tasks):
         return
     off = (found != expected).reshape(-1, expected.shape[-1])
@@ -83,7 +72,7 @@ def test_there_are_several_tasks_and_sums():
 
 
 @pytest.mark.parametrize("is_depthwise", [False, True])
-def test_parts_of_a_concatenation(is_depthwise, tmp_path):
+def test_parts_of_a_concatenation(is_depthwise):
     """Parts are written beside a neighbour, whose channels stay what they are."""
     rng = np.random.default_rng(2)
     builder = ModelBuilder("joined")
@@ -92,7 +81,7 @@ def test_parts_of_a_concatenation(is_depthwise, tmp_path):
         _layer(builder, rng, x, 32, 3, 1, Activation.NONE, is_depthwise=is_depthwise)
         for _ in range(3)
     ]
-    _check(builder.build(concatenation(builder, layers, 3)), tmp_path)
+    _check(builder.build(concatenation(builder, layers, 3)))
 
 
 CHANNELS = 48
@@ -132,26 +121,14 @@ def _with_constants(seed: int, activation: Activation, *, is_depthwise: bool, re
 @pytest.mark.parametrize("is_depthwise", [False, True])
 @pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
 @pytest.mark.parametrize("reach", [0, 40, 300])
-def test_constant_channels_are_equal(is_depthwise, activation, reach, tmp_path):
+def test_constant_channels_are_equal(is_depthwise, activation, reach):
     model = _with_constants(reach, activation, is_depthwise=is_depthwise, reach=reach)
-    check_results(model, tmp_path)
-    found, shown = _constants_of(tmp_path / "model.tflite", tmp_path)
+    found, shown = (result[..., CONSTANT] for result in check_results(model)[1:])
     assert (shown == shown[:, :1, :1]).all()
     np.testing.assert_array_equal(found, shown)
 
 
-def _constants_of(path: Path, folder: Path):
-    """Return the constant channels of the simulator and of the reference kernels."""
-    result = compile_model(path, replace(Options(numerics="exact"), chip="rk3576"))
-    values = reference(path, result.graph, folder)
-    shape = result.graph.tensor(result.graph.inputs[0]).shape
-    given = values[result.graph.inputs[0]].reshape(shape)
-    (found,) = simulate(result.partitions[0].program, [given], RK3576)
-    expected = values[result.graph.outputs[0]].reshape(found.shape)
-    return found[..., CONSTANT], expected[..., CONSTANT]
-
-
-def test_constant_channels_beside_ones_of_large_scales_are_equal(tmp_path):
+def test_constant_channels_beside_ones_of_large_scales_are_equal():
     """With those scales a bias would be whole steps off."""
     rng = np.random.default_rng(3)
     scales = np.where(CONSTANT, 1e-7, rng.uniform(5, 8, CHANNELS))
@@ -166,9 +143,8 @@ def test_constant_channels_beside_ones_of_large_scales_are_equal(tmp_path):
     )
     builder = ModelBuilder("large scales")
     x = builder.input("x", (1, 4, 5, CHANNELS), DType.INT8, Quantization((INPUT_SCALE,), (-3,)))
-    builder.output(conv(builder, rng, x, CHANNELS, Window(1, 1), arithmetic=arithmetic))
-    check_results(builder.build(), tmp_path)
-    found, shown = _constants_of(tmp_path / "model.tflite", tmp_path)
+    model = builder.build(conv(builder, rng, x, CHANNELS, Window(1, 1), arithmetic=arithmetic))
+    found, shown = (result[..., CONSTANT] for result in check_results(model)[1:])
     assert len(np.unique(shown)) > 10
     np.testing.assert_array_equal(found, shown)
 

@@ -59,7 +59,7 @@ def simulate(program, inputs, chip, *, plain=False):
     ]
 
 
-def reference(path, graph, tmp_path):
+def reference(path, graph):
     """Every tensor by the reference kernels, for random inputs."""
     written = [t for node in graph.nodes for t in node.outputs]
     interpreter = find_runtime().interpreter(expose_tensors(path, written), reference_kernels=True)
@@ -71,12 +71,12 @@ def reference(path, graph, tmp_path):
     return {**values, **{t: interpreter.get_tensor(t) for t in written}}
 
 
-def reference_of(path, result, tmp_path):
+def reference_of(path, result):
     """``reference`` of a model of which something compiles and that this runtime knows."""
     if not result.partitions:
         pytest.skip("nothing of it is for the NPU")
     try:
-        return reference(path, result.graph, tmp_path)
+        return reference(path, result.graph)
     except ModelError as error:
         pytest.skip(f"this runtime does not have all its operators: {error}")
 
@@ -87,28 +87,28 @@ CHIPS = pytest.mark.parametrize("chip", [SECOND, RK3576], ids=lambda chip: chip.
 @pytest.mark.parametrize("chip", [pytest.param(SECOND, marks=pytest.mark.exhaustive), RK3576],
                          ids=["second", "rk3576"])  # fmt: skip
 @pytest.mark.parametrize("path", small_first(WHOLE))
-def test_operators_are_within_a_step_of_the_reference(path, chip, tmp_path):
+def test_operators_are_within_a_step_of_the_reference(path, chip):
     """RK3576 lacks the second rounding of TensorFlow Lite: some percent differ by one there."""
-    check_operators(path, chip, tmp_path)
+    check_operators(path, chip)
 
 
 @CHIPS
 @for_each("path", LAYERS[::4])
-def test_layers_are_within_a_step_of_the_reference(path, chip, tmp_path):
-    check_operators(path, chip, tmp_path)
+def test_layers_are_within_a_step_of_the_reference(path, chip):
+    check_operators(path, chip)
 
 
 @pytest.mark.exhaustive
 @CHIPS
 @for_each("path", LAYERS)
-def test_all_layers_are_within_a_step_of_the_reference(path, chip, tmp_path):
-    check_operators(path, chip, tmp_path)
+def test_all_layers_are_within_a_step_of_the_reference(path, chip):
+    check_operators(path, chip)
 
 
-def check_operators(path, chip, tmp_path):
+def check_operators(path, chip):
     result = compile_model(path, Options(numerics="exact"), chip=chip)
     graph = result.graph
-    values = reference_of(path, result, tmp_path)
+    values = reference_of(path, result)
     different = total = 0
     for compiled in result.partitions:
         assert parse(compiled.program).chip == chip.name

@@ -43,7 +43,7 @@ def test_model_that_is_a_folder(run: Run, tmp_path: Path, command: tuple[object,
     run(*command, tmp_path).assert_refused(str(tmp_path), "directory")
 
 
-def test_runtime_that_needs_another_numpy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runtime_that_needs_another_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would print NumPy's traceback with its first model."""
     runtime = SimpleNamespace(__version__="2.14.0")
     monkeypatch.setattr("delegate.host.runtimes.loaded_runtime", lambda: None)

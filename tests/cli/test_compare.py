@@ -136,7 +136,7 @@ def test_compare_with_the_default_kernels(run: Run) -> None:
     assert "best class agrees  3 of 3" in outcome.out
 
 
-def test_reference_tensors_are_not_overwritten_by_operators_in_place(run: Run) -> None:
+def test_reference_tensors_are_not_overwritten_by_operators_in_place() -> None:
     """ADD works in place on an input: read afterwards, that input would be the sum."""
     comparer = Comparer(MODEL, Options.from_mapping({"numerics": "exact"}, {}), per_op=True)
     result = comparer.compare_one(random_sample(comparer.inputs, 5))

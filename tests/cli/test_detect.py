@@ -101,9 +101,7 @@ def test_table_fits_a_page(run: Run, model: Path, picture: Path, labels: Path) -
     assert max(len(line) for line in outcome.out.splitlines()) <= max(WIDTH, len(str(picture)) + 40)
 
 
-def test_what_cannot_be_is_refused(
-    run: Run, model: Path, picture: Path, labels: Path, tmp_path: Path
-) -> None:
+def test_what_cannot_be_is_refused(run: Run, model: Path, picture: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.txt"
     short.write_text("ant\n")
     start = ("detect", picture, "--model", model)

@@ -109,6 +109,6 @@ def test_files_of_anything_are_refused(tmp_path: Path, content: bytes) -> None:
         load_rates(path)
 
 
-def test_the_measured_file_is_one(tmp_path: Path) -> None:
+def test_the_measured_file_is_one() -> None:
     rates = load_rates(Path(__file__).parents[2] / "benchmarks/cpu_rates_x86.json")
     assert "CONV_2D INT8" in rates.rates

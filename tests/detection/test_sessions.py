@@ -176,7 +176,7 @@ def test_boxes_are_on_a_picture_of_any_size(detector: Detector) -> None:
     assert detector(large) == delegate.detect(large, detector.path, labels=detector.labels)
 
 
-def test_strict_leaves_what_deny_ops_names(tmp_path: Path) -> None:
+def test_strict_leaves_what_deny_ops_names() -> None:
     options = {"strict": True, "deny_ops": "ADD,MEAN,SOFTMAX", "device": "simulator"}
     with delegate.Classifier(MODEL, **options) as denied:
         assert denied(IMAGES[0])

@@ -161,7 +161,7 @@ def test_faces_and_palms(model: object, apart: bool) -> None:
     assert found.scores[0] == pytest.approx(1 / (1 + np.exp(-4.0)))
 
 
-def test_coco_results_read_back(tmp_path: Path) -> None:
+def test_coco_results_read_back() -> None:
     rng = np.random.default_rng(3)
     pixels = rng.random((5, 9)) > 0.4
     pixels[0, 0] = True

@@ -111,7 +111,7 @@ def inputs_of(model: bytes, seed: int = 0) -> Arrays:
 
 def references(model: bytes, arrays: Arrays) -> Arrays:
     graph = read_graph(model)
-    found = tflite_outputs(model, graph, whole_graph(graph), arrays)
+    found = tflite_outputs(model, whole_graph(graph), arrays)
     return list(found)
 
 

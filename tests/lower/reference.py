@@ -32,7 +32,7 @@ def random_inputs(graph: Graph, tensors, rng: np.random.Generator):
     return arrays
 
 
-def tflite_outputs(model: bytes, graph: Graph, partition: Partition, arrays):
+def tflite_outputs(model: bytes, partition: Partition, arrays):
     module = find_runtime().module
     interpreter = module.Interpreter(
         model_content=model, experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF
@@ -55,7 +55,7 @@ def differences(model: bytes, rng: np.random.Generator):
     graph = read_graph(model)
     partition = whole_graph(graph)
     arrays = random_inputs(graph, partition.inputs, rng)
-    expected = tflite_outputs(model, graph, partition, arrays)
+    expected = tflite_outputs(model, partition, arrays)
     compiled = compile_partition(graph, partition, numerics="exact")
     ours = Executable(compiled.program, "simulator").run(arrays)
     return [

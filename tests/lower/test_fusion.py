@@ -48,7 +48,7 @@ def function_alone(name: str, given: Arithmetic, dtype: DType) -> np.ndarray:
     values = np.arange(low, low + 256).reshape(1, 16, 16, 1)
     graph = read_graph(model)
     kind = np.int8 if low else np.uint8
-    (found,) = tflite_outputs(model, graph, whole_graph(graph), [values.astype(kind)])
+    (found,) = tflite_outputs(model, whole_graph(graph), [values.astype(kind)])
     return np.asarray(found).ravel().astype(np.int64)
 
 

@@ -82,7 +82,7 @@ def outputs_of(model, arrays=None, seed=0):
     assert "input channels in" in partition.layers[0].choice
     if arrays is None:
         arrays = random_inputs(graph, partition.partition.inputs, RNG(seed))
-    (theirs,) = tflite_outputs(model, graph, partition.partition, arrays)
+    (theirs,) = tflite_outputs(model, partition.partition, arrays)
     (ours,) = Executable(partition.program, "simulator").run(arrays)
     return ours, theirs
 

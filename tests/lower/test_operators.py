@@ -164,5 +164,5 @@ def test_known_dilations_take_no_more_taps(
     assert {task.dilations for task in tasks if isinstance(task, ConvTask)} == {expected}
     given = random_inputs(graph, partition.inputs, rng)
     (ours,) = Executable(compiled.program, "simulator").run(given)
-    (theirs,) = tflite_outputs(model, graph, partition, given)
+    (theirs,) = tflite_outputs(model, partition, given)
     assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1

@@ -106,7 +106,7 @@ def test_by_default_each_is_within_a_step(case: Case) -> None:
     graph = read_graph(model)
     partition = whole_graph(graph)
     given = random_inputs(graph, partition.inputs, np.random.default_rng(5))
-    expected = tflite_outputs(model, graph, partition, given)
+    expected = tflite_outputs(model, partition, given)
     ours = Executable(compiled(model, "auto").program, "simulator").run(given)
     for mine, theirs in zip(ours, expected, strict=True):
         assert np.abs(mine.astype(int) - theirs.astype(int)).max() <= 1

@@ -109,7 +109,7 @@ def make_wheel(folder: Path, tag: str) -> Path:
 
 
 @pytest.fixture
-def complete_wheel(tmp_path: Path) -> dict[str, int]:
+def complete_wheel() -> dict[str, int]:
     """Return what a wheel holds: names and the bits of their permissions."""
     packages = ("delegate/__init__.py", "rk3588_conformance/__init__.py", "rk3588_vision/x.py")
     more = ("delegate/py.typed", "delegate/_native.pyi", "a-1.dist-info/licenses/LICENSE")

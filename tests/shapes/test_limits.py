@@ -55,7 +55,7 @@ def test_split_layers_equal_the_reference(name):
     assert compiled.tasks > 1
     x = random_inputs(graph, compiled.partition.inputs, RNG(2))
     (ours,) = Executable(compiled.program, "simulator").run(x)
-    (theirs,) = tflite_outputs(model, graph, compiled.partition, x)
+    (theirs,) = tflite_outputs(model, compiled.partition, x)
     np.testing.assert_array_equal(ours, theirs)
 
 

@@ -134,5 +134,5 @@ def check_int8(shape):
     if supports(graph):
         (expected,) = compute(graph, dict(zip(graph.inputs, arrays, strict=True)))
     else:  # groups
-        (expected,) = tflite_outputs(model, graph, compiled.partition, arrays)
+        (expected,) = tflite_outputs(model, compiled.partition, arrays)
     np.testing.assert_array_equal(ours, expected, err_msg=str(shape))
