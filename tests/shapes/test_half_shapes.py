@@ -20,7 +20,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.half_judge import outside_bound
 from tests.inferences import outputs
 from tests.ops.half_models import SIMULATED
-from tests.shapes.test_shapes import MEASURED, Shape, measured_shapes
+from tests.shapes.test_shapes import MEASURED, Shape, shapes_of
 
 QUICK_MACS = 2_000_000
 PRODUCT = 512
@@ -81,13 +81,13 @@ def compute(shape: Shape) -> list[str]:
 
 
 def test_every_measured_shape_is_planned() -> None:
-    shapes = measured_shapes()
+    shapes = shapes_of("measured")
     assert len(shapes) == MEASURED
     assert [shape for shape in shapes if not is_planned(conv_model(shape))] == []
 
 
 def test_small_shapes_are_within_the_bound() -> None:
-    small = [shape for shape in measured_shapes() if macs(shape) <= QUICK_MACS]
+    small = [shape for shape in shapes_of("measured") if macs(shape) <= QUICK_MACS]
     assert len(small) > MEASURED // 4
     assert [(shape, found) for shape in small if (found := compute(shape))] == []
 
@@ -97,7 +97,7 @@ def test_small_shapes_are_within_the_bound() -> None:
 )
 def test_large_shapes_are_within_the_bound(part: int) -> None:
     """Every fourth of them; the others repeat it with other sizes."""
-    large = [shape for shape in measured_shapes() if macs(shape) > QUICK_MACS]
+    large = [shape for shape in shapes_of("measured") if macs(shape) > QUICK_MACS]
     assert len(large) > MEASURED // 4
     assert [(shape, found) for shape in large[part::4] if (found := compute(shape))] == []
 

@@ -1,11 +1,10 @@
-"""Convolutions that others measured on silicon, and those of real models: planned and computed.
+"""Convolutions that others measured on silicon, and those of real models: compiled and computed.
 
 shapes.csv lists both: ``measured`` are the distinct shapes of a sweep in fp16 by allbilly/rk3588
 (217 shapes and 43 of an earlier run, all of which pass on a board), ``models`` are convolutions of
 MobileNet, MobileDet and Inception, with the stride and padding that their sizes imply.
 
-int8: the program runs on the simulator and must equal the suite's reference in NumPy. fp16: planned
-at the level of tiles.
+In int8, the program runs on the simulator and must equal the suite's reference in NumPy.
 """
 
 import csv
@@ -58,14 +57,6 @@ class Shape:
             output_size(self.w, self.kw, self.stride, 1, padding),
         )
 
-    def leading(self) -> tuple[int, int]:
-        oh, ow = self.outputs()
-        if self.padding == "VALID":
-            return 0, 0
-        rows = (oh - 1) * self.stride + self.kh - self.h
-        columns = (ow - 1) * self.stride + self.kw - self.w
-        return max(rows, 0) // 2, max(columns, 0) // 2
-
 
 def shapes_of(name: str) -> list[Shape]:
     """Return one of the lists of shapes.csv: ``measured`` or ``models``."""
@@ -77,14 +68,6 @@ def shapes_of(name: str) -> list[Shape]:
     ]
 
 
-def measured_shapes() -> list[Shape]:
-    return shapes_of("measured")
-
-
-def all_shapes() -> list[Shape]:
-    return measured_shapes() + shapes_of("models")
-
-
 @pytest.mark.skipif(not REFERENCE.is_file(), reason=f"no reference: {REFERENCE} does not exist")
 def test_the_measured_shapes_are_the_references():
     document = json.loads(REFERENCE.read_text(encoding="utf-8"))
@@ -93,12 +76,12 @@ def test_the_measured_shapes_are_the_references():
     assert len(document["shapes"]) == REFERENCE_SHAPES
     assert {entry["padding"] for entry in entries} == {"valid"}
     assert {Shape(*(entry[field] for field in fields)) for entry in entries} == set(
-        measured_shapes()
+        shapes_of("measured")
     )
 
 
 def test_the_list_is_whole():
-    assert len(set(measured_shapes())) == MEASURED
+    assert len(set(shapes_of("measured"))) == MEASURED
     assert len(set(shapes_of("models"))) == MODELS
 
 
@@ -107,7 +90,7 @@ def test_the_list_is_whole():
 )
 def test_int8_equals_numpy(part):
     """Every ninth of the shapes from three on; the others repeat it with other sizes."""
-    for shape in all_shapes()[part::9]:
+    for shape in (shapes_of("measured") + shapes_of("models"))[part::9]:
         check_int8(shape)
 
 
