@@ -23,7 +23,6 @@ from tests.npu.sample_programs import chain_partition
 from tests.npu.sample_tasks import conv_task
 from tests.processes import python
 
-ROOT = Path(__file__).resolve().parents[2]
 COMPILER = "rk3588-delegate 0.1.0"
 
 
