@@ -41,7 +41,6 @@ import math
 
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
-from delegate.ops.operator import Lowering
 from rk3588_conformance import reference
 from rk3588_conformance.builder.ranges import LIMITS
 
@@ -73,7 +72,7 @@ def is_inexact(graph: Graph, node: Node) -> bool:
     up what one value of 8 bits gives.
     """
     operator = OPERATORS.get(node.op)
-    if operator is None or operator.lowering is not Lowering.TASKS or reference.selects(node):
+    if operator is None or not operator.has_tasks or reference.selects(node):
         return False
     read = [graph.tensor(index) for index in operator.feature_inputs(node)]
     written = [graph.tensor(index) for index in node.outputs]
