@@ -139,6 +139,7 @@ RangeOf = Callable[[int], tuple[float, float]]
 Ranges = Callable[[Graph, Node, RangeOf], Ends]
 
 Values = npt.NDArray[np.int64]
+Folds = Callable[[Graph, Node], npt.NDArray[np.generic] | None]
 Real = Callable[[Node, Sequence[npt.NDArray[Any]]], npt.NDArray[Any]]
 """The results of elements of float32, raw values or truth values."""
 Function = Callable[[Graph, Node, Sequence[Values]], Values]
@@ -315,9 +316,9 @@ class Operator:
     follows_runtime: bool = False
     half: Callable[[Operator], Operator] | None = None
     computed: Callable[[Operator], Operator] | None = None
-    folds: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
+    folds: Folds | None = None
     folds_once: bool = False
-    of_constants: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
+    of_constants: Folds | None = None
     ranges: Ranges | None = None
     is_dear: bool = False
     real: Real | None = None
@@ -327,9 +328,7 @@ class Operator:
     exchange: Callable[[Node, int], Node] | None = None
 
     def of(self, graph: Graph, node: Node) -> Operator:
-        """Return the record that counts for ``node`` of this operator: its record in fp16 where it
-        is computed so, and that for computed weights where it has some.
-        """
+        """Return the record for ``node``: in fp16, for float32, or for computed weights."""
         found = self
         if graph.half and self.half is not None and is_in_half(graph, node):
             found = self.in_half
@@ -373,7 +372,8 @@ class Operator:
         """
         if self.shapes is not None:
             return self.shapes(graph, node)
-        return None if self.function is None else self.broadcast_shapes(graph, node)
+        is_elementwise = self.function is not None or self.real is not None
+        return self.broadcast_shapes(graph, node) if is_elementwise else None
 
     def broadcast_shapes(self, graph: Graph, node: Node) -> Sequence[Shape]:
         """Return the shapes that the operands of ``function`` broadcast to. Raises ValueError."""
