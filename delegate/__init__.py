@@ -100,7 +100,7 @@ def share_tensor(interpreter: Any, loaded: Any, tensor: int, descriptor: int | N
     Raises UsageError if the model has no such input or output, DelegateError if the runtime is not
     tflite-runtime. Memory that does not do is an error of the next inference.
     """
-    from delegate.host.buffer_handles import set_buffer_handle
+    from delegate.host.library import set_buffer_handle
 
     set_buffer_handle(interpreter, loaded, tensor, descriptor)
 

@@ -32,7 +32,7 @@ from delegate.model.cached import cached_property
 from delegate.model.graph import Graph, Node
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
-from delegate.ops.shared.host_values import is_float32
+from delegate.ops.shared.common import is_float32
 from delegate.options import Options
 from delegate.partition.aliases import partition_of, smallest_partition
 from delegate.partition.shapes import following_shapes, with_shapes

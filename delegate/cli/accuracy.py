@@ -34,7 +34,7 @@ from rk3588_vision.quantization.picture_input import PictureInput
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
 from delegate.cli.detect import add_decoder_arguments
-from delegate.cli.pictures import picture_paths
+from delegate.cli.files import picture_paths
 from rk3588_vision.detection.candidate import Hints
 from rk3588_vision.placement import Fit
 from rk3588_vision.quantization.layer_errors import Distance

@@ -61,7 +61,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError("bench needs a MODEL, or --compare A.json B.json")
     if arguments.compare is not None:
         return _compare(arguments)
-    from delegate.cli.pictures import sample_source
+    from delegate.cli.files import sample_source
     from delegate.host.litert import require_litert
     from delegate.insight.benchmark import NULL_DEVICE, Plan, benchmark
 

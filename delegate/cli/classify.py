@@ -11,8 +11,13 @@ from typing import Any
 
 from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer
 from delegate.cli.command import Command, options_from, print_json
-from delegate.cli.files import check_writable, write_file
-from delegate.cli.pictures import delegation_facts, picture_paths, warn_of_meaning
+from delegate.cli.files import (
+    check_writable,
+    delegation_facts,
+    picture_paths,
+    warn_of_meaning,
+    write_file,
+)
 from delegate.cli.table import format_table, print_pairs
 from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural

@@ -154,7 +154,7 @@ def _compile(arguments: argparse.Namespace, options: Options) -> tuple[CompileRe
 
 def _dump(arguments: argparse.Namespace, result: CompileResult) -> list[Path]:
     """The files of captures."""
-    from delegate.cli.pictures import sample_source
+    from delegate.cli.files import sample_source
     from delegate.host.samples import load_sample
     from delegate.insight.capture_files import dump_partitions
 

@@ -13,8 +13,13 @@ from delegate.cli.argument_types import finite_float, nonzero_float, positive_in
 from delegate.cli.command import Command, options_from, print_json
 from delegate.cli.detect_video import add_video_arguments, run_video
 from delegate.cli.detections import FORMATS, object_document, print_detector, save_picture
-from delegate.cli.files import check_writable, write_file
-from delegate.cli.pictures import delegation_facts, picture_paths, warn_of_meaning
+from delegate.cli.files import (
+    check_writable,
+    delegation_facts,
+    picture_paths,
+    warn_of_meaning,
+    write_file,
+)
 from delegate.cli.table import format_table
 from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel

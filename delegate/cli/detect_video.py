@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import print_json
 from delegate.cli.detections import FORMATS, object_document, print_detector, save_picture
-from delegate.cli.pictures import delegation_facts, warn_of_meaning
+from delegate.cli.files import delegation_facts, warn_of_meaning
 from delegate.cli.table import WIDTH
 from delegate.errors import UsageError
 from delegate.host.delegation import plural

@@ -35,7 +35,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.cli.pictures import sample_source
+    from delegate.cli.files import sample_source
     from delegate.compile.compiler import compile_model
     from delegate.host.delegated import DelegatedModel
     from delegate.insight.inferences import run_inferences

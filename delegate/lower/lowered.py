@@ -1,7 +1,7 @@
 """The result of lowering a partition: its layers, its buffers, and the tensors at its edges, which
 the host converts.
 
-The form of a bound of results in fp16; ``delegate.lower.half.bound`` derives them.
+The form of a bound of results in fp16; ``delegate.lower.half.stages`` derives them.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from delegate.lower.padding import mirror
 from delegate.lower.selection import Move, Moving, Selection, map_bytes, surfaces_written
 from delegate.lower.task import ElementwiseTask, EwStage, Pair, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges, surfaces_touched
-from delegate.lower.tiling.pooling import Pooling, doublings
+from delegate.lower.tiling.geometry import Pooling, doublings
 
 _PAIR: Final = 2
 

@@ -49,8 +49,7 @@ from delegate.lower.tiling.element_wise import (
     element_wise_cube,
     map_parts,
 )
-from delegate.lower.tiling.geometry import Axis
-from delegate.lower.tiling.pooling import Pooling, doublings
+from delegate.lower.tiling.geometry import Axis, Pooling, doublings
 
 ALL_VALUES = (INT8_MIN, INT8_MAX)
 

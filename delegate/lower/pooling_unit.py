@@ -17,8 +17,7 @@ from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.selection import Move, Moving
 from delegate.lower.task import BufferId, OutputCube, PoolTask, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube
-from delegate.lower.tiling.geometry import Axis, Window
-from delegate.lower.tiling.pooling import Pooling, pooled_columns
+from delegate.lower.tiling.geometry import Axis, Pooling, Window, pooled_columns
 
 _MOST_PADDING = 7
 """The most that the fields of rows and columns of padding hold."""

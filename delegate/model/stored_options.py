@@ -43,7 +43,6 @@ _SPANS = {
     54: (),  # PRELU
     55: (),  # MAXIMUM
     57: (),  # MINIMUM
-    58: (),  # LESS
     59: (),  # NEG
     60: (),  # PADV2
     61: (),  # GREATER

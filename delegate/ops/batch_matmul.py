@@ -267,7 +267,7 @@ def _computed(operator: Operator) -> Operator:
 
 def _half_computed(operator: Operator) -> Operator:
     """The same in fp16."""
-    from delegate.lower.half.bound import sum_bound
+    from delegate.lower.half.stages import sum_bound
     from delegate.ops.shared import half, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from delegate.model.graph import DType, Graph, Node
 from delegate.ops.operator import HostValues, Operator, Role, Side
 from delegate.ops.shared import common
+from delegate.ops.shared.common import affine_of, float32_output, quantised_input
 from delegate.ops.shared.functions import same_shapes
-from delegate.ops.shared.host_values import affine_of, float32_output, quantised_input
 
 
 def _host_values(graph: Graph, node: Node, side: Side) -> HostValues | None:

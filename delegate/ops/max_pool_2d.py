@@ -9,8 +9,7 @@ from delegate.lower.max_pool_sums import ALL_VALUES, linear_maxima
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.pooling_unit import takes, unit_maxima
-from delegate.lower.tiling.geometry import Axis
-from delegate.lower.tiling.pooling import Pooling
+from delegate.lower.tiling.geometry import Axis, Pooling
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared.common import no_activation

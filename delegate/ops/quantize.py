@@ -11,14 +11,14 @@ import numpy as np
 from delegate.model.graph import DType, Graph, Node
 from delegate.ops.operator import HostValues, Operator, Role, Side, Values
 from delegate.ops.shared import common
-from delegate.ops.shared.common import TYPE_RANGES
-from delegate.ops.shared.fixed_point import UndefinedResultError, multiplier_of, multiply
-from delegate.ops.shared.functions import same_shapes, scales_of
-from delegate.ops.shared.host_values import (
+from delegate.ops.shared.common import (
+    TYPE_RANGES,
     affine_of,
     quantised_or_float32_input,
     quantised_output,
 )
+from delegate.ops.shared.fixed_point import UndefinedResultError, multiplier_of, multiply
+from delegate.ops.shared.functions import same_shapes, scales_of
 from delegate.ops.shared.real_functions import RealChain, chain_results
 
 

@@ -291,7 +291,7 @@ def resized_by_power_of_two(facts: GraphFacts, node: Node) -> str | None:
 
 def half(operator: Operator) -> Operator:
     """The same stencils in fp16, depthwise: what is in a channel never meets another."""
-    from delegate.lower.half.bound import sum_bound
+    from delegate.lower.half.stages import sum_bound
     from delegate.ops.shared import half, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:

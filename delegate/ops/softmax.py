@@ -59,8 +59,7 @@ from delegate.lower.selection import Moving, Selection
 from delegate.lower.tables import table_tasks
 from delegate.lower.task import BnStage, Ref, Task, TaskKind
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.lower.tiling.geometry import Axis
-from delegate.lower.tiling.pooling import doublings
+from delegate.lower.tiling.geometry import Axis, doublings
 from delegate.model.graph import Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint

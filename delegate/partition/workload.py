@@ -28,8 +28,8 @@ from delegate.model.graph import Graph, Node, Partition
 from delegate.ops import record_of
 from delegate.ops.conv_2d import OPERATOR as CONVOLUTION
 from delegate.ops.operator import GraphFacts, Movement, Side
+from delegate.ops.shared.common import is_float32
 from delegate.ops.shared.functions import plan_table
-from delegate.ops.shared.host_values import is_float32
 from delegate.ops.shared.parts import is_free
 from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.aliases import (
@@ -42,8 +42,7 @@ from delegate.partition.aliases import (
 )
 from delegate.partition.heads import unfold_heads
 from delegate.partition.host_layout import Applied, Placed, host_layout_of
-from delegate.partition.joined_nodes import join_nodes
-from delegate.partition.real_functions import join_real_functions
+from delegate.partition.real_functions import join_nodes, join_real_functions
 from delegate.partition.rewriting import Rewritten
 from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal, facts_of
 from delegate.partition.siblings import join_siblings

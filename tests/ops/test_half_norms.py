@@ -8,8 +8,8 @@ import pytest
 from delegate.model.graph import Activation, DType
 from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
-from delegate.ops.shared.deviations import deviation_of
 from delegate.ops.shared.half_deviations import Scales
+from delegate.ops.shared.half_norms import deviation_of
 from delegate.ops.shared.half_rows import shares
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions

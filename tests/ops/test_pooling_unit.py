@@ -10,7 +10,7 @@ from delegate.chip.chip import Primitive
 from delegate.chip.chips import DEFAULT, chip_named
 from delegate.compile.compiler import compile_model
 from delegate.host.chosen import chosen_chip
-from delegate.lower.tiling.pooling import pooled_columns
+from delegate.lower.tiling.geometry import pooled_columns
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.npu.program_reader import parse
 from delegate.options import Options

@@ -1,12 +1,28 @@
-"""The DPU stages of tasks in fp16: what BS, BN and EW do to numbers, which are fp32 in there."""
+"""The DPU stages of tasks in fp16: what BS, BN and EW do to numbers, which are fp32 in there.
+
+Bounds how far results in fp16 are from exact ones, by how the hardware rounds.
+
+The array's products are exact; sums of 32 are rounded to fp32 and added in fp32, then the bias;
+OUT_CVT rounds to fp16. With u = 2^-24, each of n roundings to fp32 moves a sum of terms by at most
+u times the magnitudes in it, so all of them by (1 + u)^n - 1 times the sum of all magnitudes; a
+clamp moves nothing apart; the last rounding adds 2^-11 of the result, or 2^-25 among subnormal
+numbers. Weights that are no fp16 add what their rounding changes, times the inputs.
+
+This holds for results that fp16 can hold. A result beyond 65504, or a sum of infinities, becomes
+what IEEE 754 says: an infinity or NaN.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.lower.conv_spec import Convolution, operand_channels
+from delegate.lower.lowered import HalfBound
 from delegate.lower.operation import ConstantPool
 from delegate.lower.task import BnStage, BsStage, Source, Stages
 from delegate.lower.weights import padded_operands
@@ -60,3 +76,73 @@ def half_conv_stages(conv: Convolution, constants: ConstantPool) -> Stages:
         bs = replace(bs, mul=Source.REGISTER, mul_operand=first)
         bn = replace(bn, mul=Source.REGISTER, mul_operand=second)
     return Stages(bs, bn)
+
+
+_FP32_ROUNDING: Final = 2.0**-24
+_FP16_ROUNDING: Final = 2.0**-11
+_FP16_SUBNORMAL: Final = 2.0**-25
+
+
+ROUNDED: Final = HalfBound(
+    (1 + _FP32_ROUNDING) * (1 + _FP16_ROUNDING) - 1, absolute=_FP16_SUBNORMAL
+)
+"""The bound of one operation: its own rounding and the result's."""
+
+
+def moved_bound(exact: npt.NDArray[np.generic]) -> HalfBound:
+    """Return the bound of a product with one of ``exact``, which is rounded to fp16."""
+    numbers = exact.astype(np.float64)
+    moved = float(np.abs(numbers - numbers.astype(np.float16)).max())
+    return replace(ROUNDED, per_input=moved * (1 + ROUNDED.relative))
+
+
+def hard_swish_bound(factor: float) -> HalfBound:
+    """Return the bound of a sum, two multiplications and a product, the former by ``factor``, which
+    is nearly 1.
+    """
+    relative = (1 + _FP32_ROUNDING) ** 4 * (1 + abs(factor - 1)) * (1 + _FP16_ROUNDING) - 1
+    return HalfBound(relative, absolute=_FP16_SUBNORMAL)
+
+
+def mean_bound(*convs: Convolution, counts: Collection[int] = ()) -> HalfBound:
+    """Return the bound of a mean: sums under a window times two factors, whose product is nearly
+    one over their number, of means of that kind before. The terms are the means'; what becomes of a
+    subnormal number before is at most its rounding again. ``counts``: numbers of pixels within the
+    image, where they differ.
+    """
+    relative = 1.0
+    for conv in convs:
+        taps = int(np.prod(conv.weights.shape[:2]))
+        off = 0.0
+        for count in counts or (taps,):
+            first, second = factors_of(count)
+            off = max(off, abs(first * second * count - 1))  # exact: 22 bits
+        sums = (1 + _FP32_ROUNDING) ** (2 * taps + 3) * (1 + off)
+        relative *= sums * (1 + _FP16_ROUNDING)
+    return HalfBound(relative - 1, 0.0, _FP16_SUBNORMAL * len(convs) * relative)
+
+
+def sum_bound(groups: int) -> HalfBound:
+    """Return the bound of a sum of ``groups`` of products: a rounding of each, one of its addition
+    to the sum, one of the bias.
+    """
+    sums = (1 + _FP32_ROUNDING) ** (2 * groups + 1)
+    return HalfBound(sums * (1 + _FP16_ROUNDING) - 1, 0.0, _FP16_SUBNORMAL)
+
+
+def convolution_bound(conv: Convolution, weights: npt.NDArray[np.generic]) -> HalfBound:
+    """Return the bound of a convolution in fp16, whose model has ``weights`` (the layout is that of
+    ``conv``).
+    """
+    taps, channels = int(np.prod(conv.weights.shape[-3:-1])), conv.weights.shape[-1]
+    groups = taps
+    if not conv.is_depthwise:
+        groups *= -(-channels // conv.chip.groups.input_lanes)
+    found = sum_bound(groups)
+    relative = found.relative
+    if weights.dtype == np.float16:
+        return found
+    changed = np.abs(weights.astype(np.float64) - conv.weights)
+    axes = (0, 1) if conv.is_depthwise else (1, 2, 3)
+    moved = float(changed.sum(axis=axes).max()) * (1 + relative)
+    return HalfBound(relative, moved, _FP16_SUBNORMAL)

@@ -9,6 +9,8 @@ Estimate the cost of a task by formulas that need no task: MAC cycles, bytes on 
 Estimates, not measurements. The cycle rules agree with the vendor compiler's own table on every
 convolution that was compared (347 of 347); the bus rate is the one that table implies. The tiler
 chooses by them, and ``delegate.npu.perf`` counts finished tasks with the same functions.
+
+Windows that slide over a map, of pooling and reductions: sizes, strides and borders.
 """
 
 from __future__ import annotations
@@ -259,3 +261,45 @@ def depthwise_cycles(
 def ddr_cycles(chip: Chip, moved_bytes: int) -> int:
     """Cycles the memory port needs for ``moved_bytes``."""
     return ceil_div(moved_bytes * 10, chip.rates.bus_decibytes_per_cycle)
+
+
+@dataclass(frozen=True, slots=True)
+class Pooling:
+    """The windows over rows and columns."""
+
+    rows: Axis
+    columns: Axis
+
+    @property
+    def padded(self) -> tuple[int, int]:
+        """Rows and columns of the image with its border."""
+        return self.rows.padded, self.columns.padded
+
+    @property
+    def is_padded(self) -> bool:
+        return self.rows.padding + self.columns.padding > 0
+
+
+LINE_BUFFER_COLUMNS = 128
+"""Columns of a result whose windows do not overlap in rows, per pooling task: what the line buffer
+holds (every one of 30 recorded programs of the vendor keeps to it; wider ones hung at others)."""
+
+
+def pooled_columns(kernel_rows: int, stride_rows: int) -> int:
+    """Return the most columns that one pooling task may give: rows of windows that overlap share
+    the line buffer, their number rounded up to a power of two.
+    """
+    overlapping = -(-kernel_rows // stride_rows)
+    return LINE_BUFFER_COLUMNS >> (overlapping - 1).bit_length()
+
+
+def doublings(axis: Axis, gap: int = 1) -> tuple[int, ...]:
+    """Return the shifts that make maxima of windows, of which points ``gap`` apart count, from
+    single values: each is the maximum so far and itself shifted.
+    """
+    points, covered, shifts = (axis.kernel - 1) // gap + 1, 1, []
+    while covered < points:
+        step = min(covered, points - covered)
+        shifts.append(step * gap)
+        covered += step
+    return tuple(shifts)

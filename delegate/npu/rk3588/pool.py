@@ -11,7 +11,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.register_model import BurstLength, ElementSize, PoolMethod
 from delegate.lower.task import PoolTask
-from delegate.lower.tiling.pooling import pooled_columns
+from delegate.lower.tiling.geometry import pooled_columns
 from delegate.npu.regcmd import REARMED, RegCmdWriter, Segment
 from delegate.npu.rk3588.dpu import PRECISIONS
 

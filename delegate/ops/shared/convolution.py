@@ -340,8 +340,8 @@ def cost_whole(planning: Planning, operation: Operation, conv: Convolution) -> i
 
 def _planned_half(planning: Planning, operation: Operation, conv: Convolution) -> Plan:
     """Round the weights of ``conv`` to fp16, which counts in the bound of results, and plan it."""
-    from delegate.lower.half.bound import convolution_bound  # on demand: few models are in float
     from delegate.lower.half.rounding import rounded_weights
+    from delegate.lower.half.stages import convolution_bound  # on demand: few models are in float
 
     exact, is_depthwise, spread = conv.weights, conv.is_depthwise, conv.spread
     weights = rounded_weights(exact, is_depthwise=is_depthwise, spread=spread)

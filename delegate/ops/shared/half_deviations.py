@@ -24,8 +24,7 @@ from typing import Final
 import numpy as np
 
 from delegate.chip.element import Element
-from delegate.lower.half.curves import half_map_tasks
-from delegate.lower.half.powers import Power
+from delegate.lower.half.curves import Power, half_map_tasks
 from delegate.lower.half.stages import half_bits
 from delegate.lower.lowered import HalfBound
 from delegate.lower.memory.footprint import Footprint

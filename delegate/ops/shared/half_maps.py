@@ -10,14 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.element import Element
-from delegate.lower.half.bound import ROUNDED, hard_swish_bound, moved_bound
 from delegate.lower.half.curves import Curve, half_map_tasks, plan_half_map
 from delegate.lower.half.stages import (
     HALF_MOST,
+    ROUNDED,
     factors_of,
     float_bits,
     half_bits,
     half_clamp,
+    hard_swish_bound,
+    moved_bound,
 )
 from delegate.lower.lowered import EXACT, HalfBound
 from delegate.lower.memory.footprint import Footprint

@@ -16,16 +16,14 @@ from delegate.chip.chip import Chip
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_tasks import tile_tasks
 from delegate.lower.convolution import TiledConvolution, tiled_convolution
-from delegate.lower.half.bound import mean_bound
-from delegate.lower.half.stages import factors_of, half_conv_stages
+from delegate.lower.half.stages import factors_of, half_conv_stages, mean_bound
 from delegate.lower.lowered import HalfBound, Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Memory, Operation, Plan, Planning
 from delegate.lower.selection import Move, Moving
 from delegate.lower.task import Ref, Task
-from delegate.lower.tiling.geometry import Axis
-from delegate.lower.tiling.pooling import Pooling
+from delegate.lower.tiling.geometry import Axis, Pooling
 from delegate.model.graph import Activation, Padding
 from delegate.ops.shared.convolution import (
     ConvolutionOptions,

@@ -14,9 +14,8 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_tasks import tile_tasks
-from delegate.lower.half.bound import convolution_bound, moved_bound
 from delegate.lower.half.curves import half_map_tasks
-from delegate.lower.half.stages import half_conv_stages
+from delegate.lower.half.stages import convolution_bound, half_conv_stages, moved_bound
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import NOWHERE, DeviceTensor, default_surfaces
 from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, plan_of

@@ -30,8 +30,7 @@ from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.lower.selection import Moving, Selection
 from delegate.lower.task import Task
-from delegate.lower.tiling.geometry import Axis, depthwise_cycles
-from delegate.lower.tiling.pooling import Pooling
+from delegate.lower.tiling.geometry import Axis, Pooling, depthwise_cycles
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Shape, constraint, named

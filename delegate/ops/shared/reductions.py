@@ -14,8 +14,7 @@ from delegate.lower.numerics.image_sums import requantize_image
 from delegate.lower.numerics.tflite import Target
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.task import TaskKind
-from delegate.lower.tiling.geometry import Axis
-from delegate.lower.tiling.pooling import Pooling
+from delegate.lower.tiling.geometry import Axis, Pooling
 from delegate.model.graph import Graph, Node
 from delegate.model.index_map import MapError
 from delegate.model.operator_options import FieldKind, Options, option
