@@ -37,7 +37,7 @@ from delegate.options import Options
 from delegate.partition.aliases import partition_of, smallest_partition
 from delegate.partition.shapes import following_shapes, with_shapes
 from rk3588_conformance import reference
-from rk3588_conformance.joined_nodes import joined_nodes, with_dilations, with_what_lies_between
+from rk3588_conformance.joined_nodes import joined_nodes, with_said_together, with_what_lies_between
 from rk3588_conformance.reference.arithmetic import Call
 
 Array = npt.NDArray[Any]
@@ -344,7 +344,7 @@ class _Operators:
         indices = sorted(i for compiled in result.partitions for i in compiled.partition.nodes)
         self.delegated_nodes = result.delegated_nodes
         joined = joined_nodes(layer for compiled in result.partitions for layer in compiled.layers)
-        groups = with_dilations(graph, joined, indices)
+        groups = with_said_together(graph, joined, indices)
         within = {index for nodes, _ in groups.values() for index in nodes}
         self._nodes = []
         for node in map(graph.node, indices):

@@ -5,6 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from delegate.lower.lowered import Layer
 from delegate.lower.numerics.pipeline import Difference
 from delegate.model.graph import Graph, Node
+from rk3588_conformance.tolerance import is_inexact
+
+UNCLAIMED = Difference(255, 1.0)
+"""Any result of 8 bits."""
 
 
 def joined_nodes(layers: Iterable[Layer]) -> dict[int, tuple[list[int], Difference]]:
@@ -26,24 +30,30 @@ def joined_nodes(layers: Iterable[Layer]) -> dict[int, tuple[list[int], Differen
     return {max(nodes): (sorted(nodes), difference) for nodes, difference in groups}
 
 
-def with_dilations(
+def with_said_together(
     graph: Graph,
     joined: Mapping[int, tuple[list[int], Difference | None]],
     delegated: Sequence[int],
 ) -> dict[int, tuple[list[int], Difference | None]]:
-    """Return ``joined`` with the nodes that say a dilated convolution: in between, the runtime has
-    tensors of other shapes.
+    """Return ``joined`` with the nodes that are said in other terms, as a dilated convolution is:
+    in between, the runtime has tensors of other shapes or orders. Of several that round, each
+    reads what the one before it gives: nothing is claimed of them together.
     """
     found = dict(joined)
     for group in graph.together:
         if not group <= set(delegated):
             continue
-        nodes, difference = set(group), None
+        nodes, claims, claimed = set(group), [], set[int]()
         for last, (others, theirs) in list(found.items()):
             if not group.isdisjoint(others):
                 nodes |= set(others)
-                difference = theirs or difference
+                if theirs is not None:
+                    claims.append(theirs)
+                    claimed |= set(others)
                 del found[last]
+        alone = sum(is_inexact(graph, graph.node(index)) for index in nodes - claimed)
+        is_one = alone + len(claims) <= 1
+        difference = next(iter(claims), None) if is_one else UNCLAIMED
         found[max(nodes)] = (sorted(nodes), difference)
     return found
 

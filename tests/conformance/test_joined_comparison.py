@@ -8,13 +8,17 @@ from delegate.lower.lowered import Layer
 from delegate.lower.numerics.pipeline import Difference
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
+from delegate.options import Options
+from delegate.partition.half import as_computed
 from rk3588_conformance import joined_nodes
 from rk3588_conformance.builder import options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import concatenation
+from rk3588_conformance.builder.moves import concatenation, transpose
+from rk3588_conformance.builder.pooling import reduced
 from tests.lower.fusion_graphs import arithmetic
+from tests.ops.test_channels_first import FIRST, Normalised
 
 BETWEEN = Quantization((0.06,), (5,))
 
@@ -60,3 +64,20 @@ def test_moves_between_them_belong_to_them():
     assert [node.op for node in between] == names
     first = joined_nodes.with_what_lies_between(graph, own[:1])
     assert [node.index for node in first] == [0]
+
+
+def test_of_several_that_round_together_nothing_is_claimed():
+    """Of layers that are channels first; of a mean alone that it is within a step."""
+    normalised = Normalised((1, 5, 7, 33))
+    graph = as_computed(read_graph(normalised.model(normalised.last)), Options())
+    found = joined_nodes.with_said_together(graph, {}, [node.index for node in graph.nodes])
+    assert list(found.values()) == [([1, 2, 3, 4, 5], joined_nodes.UNCLAIMED)]
+
+    builder = ModelBuilder("mean")
+    x = builder.input("x", (1, 5, 7, 33), DType.INT8, BETWEEN)
+    y = reduced(builder, "MEAN", transpose(builder, x, FIRST), BETWEEN, keep_dims=False,
+                axes=(2, 3))  # fmt: skip
+    graph = as_computed(read_graph(builder.build(y)), Options())
+    assert joined_nodes.with_said_together(graph, {}, [0, 1]) == {1: ([0, 1], None)}
+    claim = {0: ([0], Difference(2, 0.1))}
+    assert joined_nodes.with_said_together(graph, claim, [0, 1])[1][1] == joined_nodes.UNCLAIMED
