@@ -22,6 +22,7 @@ from delegate.errors import Rule
 from delegate.lower.lowered import Affine, Fold
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.selection import Move
 from delegate.model.cached import cached_property
 from delegate.model.graph import ABSENT as ABSENT
 from delegate.model.graph import DType, Graph, Node, Tensor, find_disorder
@@ -38,6 +39,7 @@ class GraphFacts:
         self.operators = operators
         self.chip = chip
         self.free: dict[int, bool] = {}  # what ``is_free`` found, by node
+        self.moves: dict[tuple[int, ...], Move | None] = {}  # and ``reorder_of``, by nodes
         self._maps: dict[int, Sequence[IndexMap]] = {}
 
     def operator(self, node: Node) -> Operator:

@@ -85,9 +85,8 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
     apart = [node for node in moving if not is_free(facts, node)]
     copied: set[int] = {node.index for node in apart}
     members = {node.index for node in moving}
-    for node in apart:
-        if facts.movement(node) is Movement.KEEP:
-            copied.update(swallowed(facts, node, members, partition.outputs))
+    moved = [node for node in apart if facts.movement(node) is Movement.KEEP]
+    copied |= swallowed(facts, moved, members, partition.outputs)
     while True:
         planner = _Planner(facts, partition, copied)
         refusals, more = [], set()

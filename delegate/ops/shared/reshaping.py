@@ -9,7 +9,7 @@ Rules of operators that resize images.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,13 @@ def reorder_of(facts: GraphFacts, nodes: Sequence[Node], *, is_known: bool = Fal
     """Return how the tasks of ``nodes`` together move elements; None: they cannot, or with
     ``is_known`` the chip is not known to.
     """
+    key = (*(node.index for node in nodes), is_known)
+    if key not in facts.moves:
+        facts.moves[key] = _reorder_of(facts, nodes, is_known=is_known)
+    return facts.moves[key]
+
+
+def _reorder_of(facts: GraphFacts, nodes: Sequence[Node], *, is_known: bool) -> Move | None:
     try:
         moved = map_of(facts, nodes)
     except MapError:
@@ -129,15 +136,20 @@ def _moves(facts: GraphFacts, node: Node) -> bool:
 
 
 def swallowed(
-    facts: GraphFacts, node: Node, members: Collection[int], kept: Collection[int]
-) -> Iterator[int]:
-    """Yield the free nodes of ``members`` that are part of one move with ``node``, which is not
+    facts: GraphFacts, nodes: Sequence[Node], members: Collection[int], kept: Collection[int]
+) -> set[int]:
+    """Return the free nodes of ``members`` that are part of one move with ``nodes`` that are not
     free: free reshapes between the transpositions of a channel shuffle, which is one permutation.
     """
-    chain = chain_of(facts, node, members, kept)
-    for step in _steps(facts, chain, is_known=True, is_alias=is_free) or ():
-        if node in step:
-            yield from (found.index for found in step if is_free(facts, found))
+    found, done = set[int](), set[int]()
+    for node in nodes:
+        chain = chain_of(facts, node, members, kept) if node.index not in done else ()
+        done.update(one.index for one in chain)
+        if any(is_free(facts, one) for one in chain):
+            steps = _steps(facts, chain, is_known=True, is_alias=is_free) or ()
+            parts = (one for step in steps if len(step) > 1 for one in step)
+            found.update(one.index for one in parts if is_free(facts, one))
+    return found
 
 
 @constraint()
