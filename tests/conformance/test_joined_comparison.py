@@ -67,7 +67,7 @@ def test_moves_between_them_belong_to_them():
 
 
 def test_of_several_that_round_together_nothing_is_claimed():
-    """Of layers that are channels first; of a mean alone that it is within a step."""
+    """They are layers that are channels first; a mean alone is within a step."""
     normalised = Normalised((1, 5, 7, 33))
     graph = as_computed(read_graph(normalised.model(normalised.last)), Options())
     found = joined_nodes.with_said_together(graph, {}, [node.index for node in graph.nodes])

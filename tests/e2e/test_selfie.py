@@ -10,7 +10,7 @@ from delegate._native import Executable
 from delegate.compile.compiler import compile_model
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.partition.half import in_half
+from delegate.partition.half import as_computed
 from rk3588_conformance.cut_model import exposed_model
 from rk3588_conformance.reference.exact_graph import exact_values, node_results
 from rk3588_conformance.reference.half_oracle import to_half
@@ -63,7 +63,7 @@ def test_masks_are_as_near_as_a_rounding_of_each_tensor_lets_them_be(count: int)
     cosine (``python -m benchmarks.half_limits``): beside everything in float64 but for one rounding
     of each tensor to fp16, the errors are another draw of the same noise.
     """
-    graph = in_half(read_graph(MODEL), "fp16")
+    graph = as_computed(read_graph(MODEL), Options(float="fp16"))
     (given,), (mask,) = graph.inputs, graph.outputs
     options = Options.from_mapping({"numerics": "exact", "float": "fp16"}, {})
     (partition,) = compile_model(MODEL, options).partitions
