@@ -43,7 +43,7 @@ def join_real_functions(given: Rewritten, chip: Chip) -> Rewritten:
         is_real = facts.operator(node).real is not None
         if node.index in before or not (is_real or node.index in inner):
             continue
-        if not any(read[t] for t in node.outputs):
+        if node.index in inner and not any(read[t] for t in node.outputs):
             read.subtract(node.inputs)
             to.put(node.index)
         elif is_real:  # a DEQUANTIZE may be the host's, too

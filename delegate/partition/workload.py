@@ -209,9 +209,11 @@ def _planned(rewritten: Rewritten) -> PartitionPlan:
         joined = place_aliases(graph, edges.inner)
     # Needed though no node reads them.
     sources = frozenset(item.source for item in edges.functions)
-    # A function of one value begins where one tensor is read, perhaps beside constants.
+    # A function of one value begins where one tensor is read, perhaps beside constants; what can
+    # only be a part of one is refused elsewhere.
     begins = any(
-        len({t for t in operator.feature_inputs(node) if graph.tensor(t).constant is None}) == 1
+        operator.plan is None
+        or len({t for t in operator.feature_inputs(node) if graph.tensor(t).constant is None}) == 1
         for operator, node in zip(operators, nodes, strict=True)
         if operator.function is not None
     )

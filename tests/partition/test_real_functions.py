@@ -2,6 +2,8 @@
 partition, and the runtime's wherever not.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions
+from tests.inferences import outputs
 from tests.loops import for_each
 from tests.lower.test_aliases import run
 from tests.ops.function_oracle import kernel_results, simulated
@@ -162,3 +165,98 @@ def test_every_value_is_the_runtimes(op: str, seed: int) -> None:
     model = builder.build(z)
     every = np.arange(least, least + 256).astype(kind.name.lower()).reshape(1, 16, 16, 1)
     np.testing.assert_array_equal(simulated(model, every), kernel_results(model, every))
+
+
+class Drawn:
+    """A model of nodes of float32, truth values and 8 bits, drawn at random, and its outputs."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.builder = ModelBuilder("drawn")
+        self.names = itertools.count()
+        shape = (1, 4, 5, 16)
+        inputs = [self.builder.input(name, shape, DType.INT8, self.scale()) for name in ("x", "o")]
+        first = function(self.builder, "RELU6", inputs[:1], self.scale())
+        self.eights, self.reals, self.truths = [first, *inputs[self.rng.integers(1, 3) :]], [], []
+        for _ in range(int(self.rng.integers(4, 14))):
+            self.step()
+        found = {self.eights[-1], self.pick(self.eights), *self.reals[:: self.rng.integers(2, 9)]}
+        self.outputs = sorted(found.difference(inputs))
+
+    def scale(self, most: float = -1.2) -> Quantization:
+        scale = float(np.float32(10 ** self.rng.uniform(-2.5, most)))
+        return Quantization((scale,), (int(self.rng.integers(-128, 128)),))
+
+    def pick(self, some):
+        return some[int(self.rng.integers(len(some)))]
+
+    def put(self, op, inputs, found, kind, quantization=None, options=None) -> None:
+        result = self.builder.tensor(f"{next(self.names)}", (1, 4, 5, 16), kind, quantization)
+        self.builder.operator(op, inputs, (result,), options)
+        found.append(result)
+
+    def number(self) -> int:
+        value = np.array(self.rng.normal(), np.float32)
+        return self.builder.constant(f"number {next(self.names)}", value)
+
+    def step(self) -> None:
+        which = self.rng.random()
+        if which < 0.25 or not self.reals:
+            self.put("DEQUANTIZE", (self.pick(self.eights),), self.reals, DType.FLOAT32)
+        elif which < 0.5:
+            op = self.pick(("NEG", "MINIMUM", "LEAKY_RELU", "RELU6", "RELU_N1_TO_1", "ABS"))
+            more = (self.number(),) if op == "MINIMUM" else ()
+            given = (self.pick(self.reals), *more)
+            self.put(op, given, self.reals, DType.FLOAT32, options=REALS.get(op))
+        elif which < 0.62:
+            op = self.pick(("GREATER", "GREATER_EQUAL", "LESS_EQUAL"))
+            self.put(op, (self.pick(self.reals), self.number()), self.truths, DType.BOOL)
+        elif which < 0.85 or not self.truths:
+            given = (self.pick(self.reals),)
+            self.put("QUANTIZE", given, self.eights, DType.INT8, self.scale(-0.8))
+        else:
+            one = self.pick(self.eights)
+            scaling = self.builder.spec(one).quantization
+            alike = [t for t in self.eights if self.builder.spec(t).quantization == scaling]
+            given = (self.pick(self.truths), one, self.pick(alike))
+            self.put("SELECT", given, self.eights, DType.INT8, scaling, KINDS["SELECT"])
+
+
+@for_each("seed", range(60))
+def test_whatever_is_drawn_is_what_the_runtime_computes(seed: int) -> None:
+    drawn = Drawn(seed)
+    for output in drawn.outputs:
+        drawn.builder.output(output)
+    given = drawn.builder.build()
+    rng = np.random.default_rng(seed)
+    arrays = [rng.integers(-128, 128, (1, 4, 5, 16)).astype(np.int8) for _ in range(2)]
+    expected = outputs(given, *arrays)
+    for denied in ("NONE", drawn.pick(("ABS", "QUANTIZE", "DEQUANTIZE", "SELECT", "3", "5"))):
+        options = Options.from_mapping({"deny_ops": denied}, {})
+        rules = {one.rule for one in compile_model(given, options).rejections}
+        assert "partition_compiles" not in rules
+        made = outputs(given, *arrays, deny_ops=denied, device="simulator", log_level="error")
+        for ours, theirs in zip(made, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("denied", ["", "GREATER"])
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_choice_that_no_table_makes_is_refused_alone(denied: str, is_read: bool) -> None:
+    """Between two inputs, or by a truth value that the CPU computes; also where nobody reads it."""
+    builder, shape = ModelBuilder("choice"), (1, 4, 5, 16)
+    x, other = (builder.input(name, shape, DType.INT8, SCALE) for name in ("x", "other"))
+    real = builder.tensor("real", shape, DType.FLOAT32)
+    truth = builder.tensor("truth", shape, DType.BOOL)
+    chosen = builder.tensor("chosen", shape, DType.INT8, SCALE)
+    builder.operator("DEQUANTIZE", (x,), (real,))
+    limit = builder.constant("limit", np.array(3.0, np.float32))
+    builder.operator("GREATER", (real, limit), (truth,))
+    builder.operator("SELECT", (truth, x, other if is_read else x), (chosen,), KINDS["SELECT"])
+    builder.output(function(builder, "TANH", (other,), SCALE))
+    if is_read:
+        builder.output(chosen)
+    result = compile_model(builder.build(), Options.from_mapping({"deny_ops": denied}, {}))
+    rules = {one.op: one.rule for one in result.rejections}
+    assert "TANH" not in rules
+    assert "partition_compiles" not in rules.values()
