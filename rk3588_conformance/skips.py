@@ -30,6 +30,7 @@ CHIP_SKIPS = {
         "form_is_known": "no program is known to have the form",
         "registers_hold_values": "the encoder knows no program with such rows",
         "resize_possible": "kernels are squares, of at most 64 taps; equal factors down",
+        "pixels_repeated": "other sizes are products, which need gaps between rows",
         "tile_fits_cbuf": "one split of CBUF is proven, with 144 KiB for a group of kernels",
         "within_one_lsb": "without BN's multiplier not every scale is near enough",
         "multipliers_keep_bits": "channels share a shift of one multiplier of 15 bits",
