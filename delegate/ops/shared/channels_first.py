@@ -20,7 +20,7 @@ from delegate.model.index_map import MapError
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Role, Shape
 from delegate.ops.shared.common import FEATURE_TYPES, same_shape
-from delegate.ops.shared.dilations import with_constant
+from delegate.ops.shared.dilations import nodes_at, with_constant
 from delegate.ops.shared.kept_dimensions import SUMS
 from delegate.ops.shared.reductions import ReducerOptions, reduced_axes
 from delegate.ops.transpose import axes_of
@@ -51,10 +51,7 @@ def with_channels_last(graph: Graph) -> Graph:
     first = [n for n in graph.nodes if n.op == TRANSPOSE and _axes(graph, n) == _FIRST]
     if not first:
         return graph
-    near: dict[int, list[Node]] = {}
-    for node in graph.nodes:
-        for tensor in dict.fromkeys((*node.inputs, *node.outputs)):
-            near.setdefault(tensor, []).append(node)
+    near = nodes_at(graph)
     tensors = list(graph.tensors)
     changed: dict[int, Node] = {}
     together = list(graph.together)

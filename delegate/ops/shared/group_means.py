@@ -22,7 +22,7 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import Role, Shape
 from delegate.ops.shared.common import FEATURE_TYPES, same_shape
 from delegate.ops.shared.dense_sums import strips_of, takes_groups
-from delegate.ops.shared.dilations import with_constant
+from delegate.ops.shared.dilations import nodes_at, with_constant
 from delegate.ops.shared.kept_dimensions import SUMS
 from delegate.ops.shared.reductions import GroupOptions, ReducerOptions, reduced_axes
 
@@ -51,10 +51,7 @@ def with_group_means(graph: Graph) -> Graph:
     first = [node for node in graph.nodes if _members(graph, node)]
     if not first:
         return graph
-    near: dict[int, list[Node]] = {}
-    for node in graph.nodes:
-        for tensor in dict.fromkeys((*node.inputs, *node.outputs)):
-            near.setdefault(tensor, []).append(node)
+    near = nodes_at(graph)
     tensors = list(graph.tensors)
     changed: dict[int, Node] = {}
     together = list(graph.together)
