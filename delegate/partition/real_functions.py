@@ -1,10 +1,5 @@
-"""Say all that is computed in float32 between 8-bit tensors as one function of them.
-
-Comes from: a partition whose nodes keep the rules. Goes to: ``workload``, which lowers the graph
-that this gives instead.
-
-Say nodes that are never computed alone as one, with those that belong to them, as the nodes of a
-deviation in fp16.
+"""Say nodes that are never computed alone as one node: all that is computed in float32 between
+8-bit tensors as one function of them, and the nodes of a deviation in fp16.
 
 Comes from: a partition whose nodes keep the rules. Goes to: ``workload``, which lowers the graph
 that this gives instead.

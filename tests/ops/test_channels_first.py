@@ -64,11 +64,17 @@ def assert_near(model: bytes, deny_ops: str = "NONE") -> None:
         assert (difference > 1).mean() < 0.02
 
 
-@pytest.mark.parametrize("axes", [(2, 3), (1,), (0, 2, 3)], ids=str)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+REDUCED = [
+    (shape, axes)
+    for shape in SHAPES
+    for axes in ((2, 3), (1,), (0, 2, 3))
+    if shape[0] == 1 or 0 not in axes
+]
+"""Means of several images at once are none of pixels."""
+
+
+@pytest.mark.parametrize(("shape", "axes"), REDUCED, ids=str)
 def test_they_are_one_partition(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
-    if 0 in axes and shape[0] > 1:
-        return
     given = Normalised(shape, axes)
     model = given.model(conv(given.builder, np.random.default_rng(5), given.last, 6, Window(1, 1)))
     result = compile_model(model, AUTO)

@@ -18,7 +18,7 @@ import numpy as np
 from delegate.model.graph import ABSENT, Graph, Node, Tensor, read_only
 from delegate.model.index_map import MapError
 from delegate.ops import OPERATORS
-from delegate.ops.operator import Role, Shape
+from delegate.ops.operator import Shape
 from delegate.ops.shared.common import FEATURE_TYPES, same_shape
 from delegate.ops.shared.dilations import nodes_at, with_constant
 from delegate.ops.shared.kept_dimensions import SUMS
@@ -148,7 +148,7 @@ def _beside(graph: Graph, node: Node, tensor: int) -> list[int] | None:
     is_function = operator.function is not None or operator.real is not None
     if operator.shapes is not same_shape and not (is_function and operator.shapes is None):
         return None
-    if any(operator.role(at) not in (Role.FEATURE, Role.OPERAND) for at in range(len(node.inputs))):
+    if operator.feature_inputs(node) != node.inputs:
         return None
     given = [graph.tensor(t) for t in (*node.inputs, *node.outputs)]
     computed = [one for one in given if one.constant is None]

@@ -16,7 +16,7 @@ import numpy as np
 
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
-from delegate.ops.operator import Role, Shape
+from delegate.ops.operator import Shape
 from delegate.ops.shared.common import FEATURE_TYPES
 from delegate.ops.shared.dilations import with_constant
 from delegate.ops.shared.reductions import ReducerOptions, sums_channels
@@ -114,7 +114,7 @@ def _functions_of(graph: Graph, node: Node, shape: Shape) -> list[int] | None:
     operator = OPERATORS.get(node.op)
     if operator is None or operator.function is None or operator.shapes is not None:
         return None
-    if any(operator.role(at) not in (Role.FEATURE, Role.OPERAND) for at in range(len(node.inputs))):
+    if operator.feature_inputs(node) != node.inputs:
         return None
     found = []
     for index in (*node.inputs, *node.outputs):

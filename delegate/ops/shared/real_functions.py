@@ -60,7 +60,7 @@ def _constant(graph: Graph, index: int) -> Reals:
 
 
 def _result(graph: Graph, node: Node, given: Sequence[Reals]) -> Reals:
-    from delegate.ops import OPERATORS
+    from delegate.ops import record_of
 
     if node.op == ENTERS:
         scale, zero_point = scale_of(graph, node.inputs[0])
@@ -69,7 +69,7 @@ def _result(graph: Graph, node: Node, given: Sequence[Reals]) -> Reals:
         target, zero_point = scale_of(graph, node.outputs[0])
         steps = in_units(given[0] / np.float32(target), zero_point)
         return np.clip(steps, *TYPE_RANGES[graph.tensor(node.outputs[0]).dtype])
-    real = OPERATORS[node.op].of(graph, node).real
+    real = record_of(graph, node).real
     assert real is not None
     with np.errstate(all="ignore"):
         return real(node, given)
