@@ -349,6 +349,11 @@ class Operator:
         return is_computed and self.movement is None
 
     @property
+    def is_elementwise(self) -> bool:
+        """Return whether a result's element follows from the operands' that broadcast to it."""
+        return any((self.function, self.real, self.host_values))
+
+    @property
     def in_half(self) -> Operator:
         """The record in fp16, of an operator that has one: made when the first model asks."""
         assert self.half is not None, self.name
@@ -374,8 +379,7 @@ class Operator:
         """
         if self.shapes is not None:
             return self.shapes(graph, node)
-        is_elementwise = self.function is not None or self.real is not None
-        return self.broadcast_shapes(graph, node) if is_elementwise else None
+        return self.broadcast_shapes(graph, node) if self.is_elementwise else None
 
     def broadcast_shapes(self, graph: Graph, node: Node) -> Sequence[Shape]:
         """Return the shapes that the operands of ``function`` broadcast to. Raises ValueError."""

@@ -17,6 +17,7 @@ from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window, conv
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import reshape, transpose
+from rk3588_conformance.builder.options import softmax
 from rk3588_conformance.builder.pooling import reduced
 from tests.inferences import outputs
 
@@ -24,6 +25,7 @@ AUTO = Options(deny_ops=())
 SCALE = Quantization((0.05,), (3,))
 MEANS = Quantization((0.01,), (-7,))
 CURVE = Quantization((1 / 128,), (0,))
+SHARES = Quantization((1 / 256,), (-128,))
 FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 SHAPES = [(1, 5, 7, 33), (1, 12, 10, 16), (2, 3, 4, 8), (1, 1, 9, 20), (1, 36, 40, 5)]
 
@@ -52,11 +54,12 @@ class Normalised:
         return self.builder.build()
 
 
-def assert_near(model: bytes, deny_ops: str = "NONE") -> None:
+def assert_near(model: bytes, deny_ops: str = "NONE", numerics: str = "exact") -> None:
     graph = read_graph(model)
     rng = np.random.default_rng(3)
     arrays = [rng.integers(-128, 128, graph.tensor(t).shape).astype(np.int8) for t in graph.inputs]
-    made = outputs(model, *arrays, device="simulator", deny_ops=deny_ops, log_level="error")
+    given = {"device": "simulator", "deny_ops": deny_ops, "numerics": numerics}
+    made = outputs(model, *arrays, **given, log_level="error")
     for ours, theirs in zip(made, outputs(model, *arrays), strict=True):
         assert ours.shape == theirs.shape
         difference = np.abs(ours.astype(int) - theirs)
@@ -105,6 +108,18 @@ def test_pixels_that_vanish_leave_channels(op: str, shape: tuple[int, ...]) -> N
     model = given.model(reshape(given.builder, pooled, (1, 1, 1, shape[3])), given.last)
     assert not compile_model(model, AUTO).rejections
     assert_near(model)
+
+
+@pytest.mark.parametrize("shape", [(1, 6, 5, 16), (1, 4, 4, 4)], ids=str)
+def test_shares_of_columns_stay_shares_of_columns(shape: tuple[int, ...]) -> None:
+    """SOFTMAX gives what it reads the same shape, and yet an element follows from others."""
+    builder = ModelBuilder("shares")
+    x = builder.input("x", shape, DType.INT8, SCALE)
+    maps = conv(builder, np.random.default_rng(4), x, shape[3], Window(1, 1))
+    first = transpose(builder, maps, FIRST)
+    shares = function(builder, "SOFTMAX", (first,), SHARES, softmax(1.0))
+    builder.output(transpose(builder, shares, LAST))
+    assert_near(builder.build(), numerics="auto")
 
 
 def test_other_orders_stay() -> None:

@@ -17,6 +17,7 @@ from delegate.options import Options
 from delegate.partition.half import as_computed
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.options import softmax
 from rk3588_conformance.builder.pooling import reduced
 from tests.inferences import outputs
 
@@ -24,6 +25,7 @@ GIVEN = Quantization((0.05,), (3,))
 MEANS = Quantization((0.011,), (-7,))
 CURVE = Quantization((1 / 128,), (0,))
 RESULT = Quantization((0.08,), (4,))
+SHARES = Quantization((1 / 256,), (-128,))
 ON_THE_NPU = {"device": "simulator", "numerics": "exact", "deny_ops": "NONE"}
 AXES = (1, 2, 4)
 
@@ -189,3 +191,12 @@ def test_other_groups_are_left_as_they_are(shape, groups: int, axes: tuple[int, 
     graph = as_computed(read_graph(model), Options())
     assert not any(tensor.is_inner for tensor in graph.tensors)
     assert_equal(model, shape, DType.INT8)
+
+
+def test_shares_within_groups_stay() -> None:
+    """SOFTMAX gives what it reads the same shape, and yet an element follows from others."""
+    given = Grouped((1, 8, 6, 32), 8)
+    shares = function(given.builder, "SOFTMAX", (given.mixed,), SHARES, softmax(1.0))
+    maps = reshaped(given.builder, shares, (1, 8, 6, 32))
+    graph = as_computed(read_graph(given.model(given.result, maps)), Options())
+    assert not any(tensor.is_inner for tensor in graph.tensors)

@@ -19,7 +19,7 @@ from delegate.model.graph import ABSENT, Graph, Node, Tensor, read_only
 from delegate.model.index_map import MapError
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Shape
-from delegate.ops.shared.common import FEATURE_TYPES, same_shape
+from delegate.ops.shared.common import FEATURE_TYPES
 from delegate.ops.shared.dilations import nodes_at, with_constant
 from delegate.ops.shared.kept_dimensions import SUMS
 from delegate.ops.shared.reductions import ReducerOptions, reduced_axes
@@ -143,10 +143,7 @@ def _beside(graph: Graph, node: Node, tensor: int) -> list[int] | None:
         keeps = node.known_options(ReducerOptions).keep_dims
         return [node.inputs[0], *(node.outputs if keeps else ())]
     operator = OPERATORS.get(node.op)
-    if operator is None:
-        return None
-    is_function = operator.function is not None or operator.real is not None
-    if operator.shapes is not same_shape and not (is_function and operator.shapes is None):
+    if operator is None or not operator.is_elementwise:
         return None
     if operator.feature_inputs(node) != node.inputs:
         return None

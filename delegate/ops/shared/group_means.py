@@ -20,7 +20,7 @@ from delegate.chip.chips import DEFAULT
 from delegate.model.graph import ABSENT, Graph, Node, Tensor, read_only
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Shape
-from delegate.ops.shared.common import FEATURE_TYPES, same_shape
+from delegate.ops.shared.common import FEATURE_TYPES
 from delegate.ops.shared.dense_sums import strips_of, takes_groups
 from delegate.ops.shared.dilations import nodes_at, with_constant
 from delegate.ops.shared.kept_dimensions import SUMS
@@ -148,10 +148,7 @@ def _beside(graph: Graph, node: Node, groups: int, members: int) -> list[int] | 
     operator = OPERATORS.get(node.op)
     if operator is None or ABSENT in (*node.inputs, *node.outputs):
         return None
-    is_function = operator.function is not None and operator.shapes is None
-    if not is_function and operator.shapes is not same_shape:
-        return None
-    if operator.feature_inputs(node) != node.inputs:
+    if not operator.is_elementwise or operator.feature_inputs(node) != node.inputs:
         return None
     constants = [t for t in node.inputs if graph.tensor(t).constant is not None]
     if any(_constant(graph.tensor(t), groups, members) is None for t in constants):
