@@ -9,20 +9,22 @@ them run there or none does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from delegate.model.graph import ABSENT, Graph, Node, Tensor, read_only
+from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.index_map import MapError
-from delegate.ops import OPERATORS
 from delegate.ops.operator import Shape
 from delegate.ops.shared.common import FEATURE_TYPES
-from delegate.ops.shared.dilations import nodes_at, with_constant
+from delegate.ops.shared.dilations import with_constant
 from delegate.ops.shared.kept_dimensions import SUMS
 from delegate.ops.shared.reductions import ReducerOptions, reduced_axes
+from delegate.ops.shared.regions import Change, computed_beside, with_constants, with_regions
 from delegate.ops.transpose import axes_of
 
 _LAST: Final = (0, 2, 3, 1)
@@ -36,47 +38,18 @@ TRANSPOSE: Final = "TRANSPOSE"
 """The operator that enters and leaves: graphs without it stay as they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Region:
-    """``tensors``: those that get channels last; ``nodes``: all that read or write one."""
-
-    tensors: frozenset[int]
-    nodes: tuple[Node, ...]
-
-
 def with_channels_last(graph: Graph) -> Graph:
     """Return ``graph`` with channels last where transpositions, functions, and reductions of pixels
     or channels alone make and read what is channels first.
     """
-    first = [n for n in graph.nodes if n.op == TRANSPOSE and _axes(graph, n) == _FIRST]
-    if not first:
-        return graph
-    near = nodes_at(graph)
-    tensors = list(graph.tensors)
-    changed: dict[int, Node] = {}
-    together = list(graph.together)
-    for node in first:
-        region = None if node.index in changed else _region(graph, node.outputs[0], near)
-        if region is None:
-            continue
-        for index in region.tensors:
-            given = graph.tensor(index)
-            shape = tuple(given.shape[axis] for axis in _LAST)
-            tensors[index] = replace(
-                given,
-                shape=shape,
-                stored_shape=given.shape,
-                shape_signature=(),
-                is_inner=not _is_alike(given.shape),
-            )
-        changed.update((one.index, _said(graph, one, region, tensors)) for one in region.nodes)
-        moved = {t for t in region.tensors if tensors[t].is_inner}
-        ends = ((one.index, {*one.inputs, *one.outputs}) for one in region.nodes)
-        together.append(frozenset(index for index, ends in ends if not moved.isdisjoint(ends)))
-    if not changed:
-        return graph
-    nodes = tuple(changed.get(node.index, node) for node in graph.nodes)
-    return replace(graph, tensors=tuple(tensors), nodes=nodes, together=tuple(together))
+    change = Change(_last, _is_moved, partial(_beside, graph), partial(_said, graph))
+    entering = (n for n in graph.nodes if n.op == TRANSPOSE and _axes(graph, n) == _FIRST)
+    return with_regions(graph, ((node.outputs[0], change) for node in entering))
+
+
+def _last(tensor: Tensor) -> Shape | None:
+    shape = tensor.shape
+    return tuple(shape[axis] for axis in _LAST) if len(shape) == len(_LAST) else None
 
 
 def _reduced(graph: Graph, node: Node) -> set[int]:
@@ -96,63 +69,22 @@ def _reduced(graph: Graph, node: Node) -> set[int]:
     return reduced if is_known else set()
 
 
-def _is_alike(shape: Shape) -> bool:
-    """Return whether elements of a tensor of ``shape`` lie in the same order, channels last."""
-    return shape[1] == 1 or shape[2] * shape[3] == 1
+def _is_moved(tensor: Tensor) -> bool:
+    """Return whether elements of ``tensor`` lie in another order, channels last."""
+    _, channels, rows, columns = tensor.shape
+    return channels > 1 and rows * columns > 1
 
 
-def _region(graph: Graph, first: int, near: Mapping[int, Sequence[Node]]) -> _Region | None:
-    """Return all that has to change if tensor ``first`` does; None: a node among it cannot, or
-    nothing in the graph reads a tensor that has another order then.
-    """
-    tensors: set[int] = set()
-    nodes: dict[int, Node] = {}
-    waiting = [first]
-    while waiting:
-        index = waiting.pop()
-        tensor = graph.tensor(index)
-        if index in tensors:
-            continue
-        has_maker = any(index in node.outputs for node in near[index])
-        is_read = any(index in node.inputs for node in near[index])
-        is_inner = has_maker and is_read and index not in graph.outputs
-        if tensor.is_variable or not (is_inner or _is_alike(tensor.shape)):
-            return None
-        tensors.add(index)
-        for node in near[index]:
-            others = _beside(graph, node, index)
-            if others is None:
-                return None
-            nodes[node.index] = node
-            waiting += others
-    return _Region(frozenset(tensors), tuple(nodes.values()))
-
-
-def _beside(graph: Graph, node: Node, tensor: int) -> list[int] | None:
-    """Return the tensors that get channels last if ``tensor``, which ``node`` reads or writes,
-    does; None: the node cannot do the same then.
-    """
-    if ABSENT in (*node.inputs, *node.outputs):
-        return None
+def _beside(graph: Graph, node: Node, tensor: Tensor) -> Sequence[int] | None:
     if node.op == TRANSPOSE:
-        wanted = _FIRST if tensor in node.outputs else _LAST
+        wanted = _FIRST if tensor.index in node.outputs else _LAST
         return [] if _axes(graph, node) == wanted else None
     if node.op == _RESHAPE:
-        return [] if _is_alike(graph.tensor(tensor).shape) else None
+        return None if _is_moved(tensor) else []
     if _reduced(graph, node):
         keeps = node.known_options(ReducerOptions).keep_dims
         return [node.inputs[0], *(node.outputs if keeps else ())]
-    operator = OPERATORS.get(node.op)
-    if operator is None or not operator.is_elementwise:
-        return None
-    if operator.feature_inputs(node) != node.inputs:
-        return None
-    given = [graph.tensor(t) for t in (*node.inputs, *node.outputs)]
-    computed = [one for one in given if one.constant is None]
-    ranks = {len(one.shape) for one in computed}
-    if ranks != {len(_LAST)} or any(len(one.shape) > len(_LAST) for one in given):
-        return None
-    return [one.index for one in computed]
+    return computed_beside(graph, node)
 
 
 def _axes(graph: Graph, node: Node) -> Shape | None:
@@ -163,8 +95,7 @@ def _axes(graph: Graph, node: Node) -> Shape | None:
         return None
 
 
-def _said(graph: Graph, node: Node, region: _Region, tensors: list[Tensor]) -> Node:
-    """Return ``node`` as it is now; ``tensors`` get its constants."""
+def _said(graph: Graph, node: Node, tensors: list[Tensor]) -> Node:
     (result, *_) = node.outputs
     if node.op in (_RESHAPE, TRANSPOSE):
         size = np.array([-1, *tensors[result].shape[1:]])
@@ -173,13 +104,13 @@ def _said(graph: Graph, node: Node, region: _Region, tensors: list[Tensor]) -> N
         axes = np.array(sorted(map(_LAST.index, reduced)))
         made = with_constant(node, node.op, axes, tensors)
         return replace(made, options=node.known_options(ReducerOptions))
-    inputs = list(node.inputs)
-    for at, index in enumerate(inputs):
-        given = graph.tensor(index)
-        if given.constant is None or given.constant.size == 1:
-            continue
-        wide = given.constant.reshape((1,) * (len(_LAST) - len(given.shape)) + given.shape)
-        values = read_only(np.ascontiguousarray(wide.transpose(_LAST)))
-        inputs[at] = len(tensors)
-        tensors.append(replace(given, index=inputs[at], shape=values.shape, constant=values))
-    return replace(node, inputs=tuple(inputs), given_op=node.stored_op)
+    return with_constants(node, tensors, _constant)
+
+
+def _constant(tensor: Tensor) -> npt.NDArray[Any] | None:
+    """Return a constant operand channels last; None: it has one value, or is none."""
+    values = tensor.constant
+    if values is None or values.size == 1:
+        return None
+    wide = values.reshape((1,) * (len(_LAST) - values.ndim) + values.shape)
+    return wide.transpose(_LAST)
