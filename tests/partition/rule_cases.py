@@ -18,6 +18,7 @@ from tests.partition.rule_graphs import (
     behind_dynamic,
     bias_shared,
     bias_written,
+    chosen_of_many,
     constants_joined,
     conv,
     cut,
@@ -261,6 +262,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: function("NEG"), "all of its tensors have 8 bits"),
         (lambda: function("NEG", dtype=DType.FLOAT32), "is an output of the model"),
     ],
+    "constants_of_one_value": [(chosen_of_many, "'limits' has the shape [4]")],
     "int8_features": [(lambda: function("EXP", dtype=DType.UINT8), "is UINT8")],
     "slope_not_negative": [
         (lambda: with_options(leaky(), alpha=-0.5), "it is -0.5"),

@@ -313,6 +313,20 @@ def slopes_of(shape: Shape) -> Graph:
     return of_one(make, (1, 3, 2, 4))
 
 
+def chosen_of_many() -> Graph:
+    """SELECT_V2 of a tensor, and of a constant for each of its channels where it is positive."""
+
+    def make(b: ModelBuilder, x: int) -> int:
+        scale = b.spec(x).quantization
+        limits = b.constant("limits", np.arange(4, dtype=np.int8), scale)
+        zero = b.constant("zero", np.array(0, np.float32))
+        real = b.result("DEQUANTIZE", (x,), "real", dtype=DType.FLOAT32)
+        truth = b.result("GREATER", (real, zero), "truth", dtype=DType.BOOL)
+        return b.result("SELECT_V2", (truth, limits, x), "y", (1, 3, 2, 4), scale, dtype=DType.INT8)
+
+    return of_one(make, (1, 3, 2, 4))
+
+
 def pooled(shape: Shape = (1, 9, 7, 5), size: int = 3) -> Graph:
     return of_one(lambda b, x: pool(b, "MAX_POOL_2D", x, size, size), shape)
 

@@ -196,7 +196,9 @@ class Drawn:
         found.append(result)
 
     def number(self) -> int:
-        value = np.array(self.rng.normal(), np.float32)
+        shapes = ((), (), (1,), (1, 1), (1, 1, 1, 1), (16,), (1, 4, 5, 16))
+        shape = self.pick(shapes if self.rng.random() < 0.1 else shapes[:5])
+        value = self.rng.normal(size=shape).astype(np.float32)
         return self.builder.constant(f"number {next(self.names)}", value)
 
     def step(self) -> None:

@@ -83,6 +83,7 @@ _BY_RULE: Final = {
     "static_shapes": SHAPES,
     "host_converts": _EDGES,
     "between_eight_bits": _EDGES,
+    "constants_of_one_value": _EDGES,
     "of_one_value": _EDGES,
     "resized_by_power_of_two": _RESIZE,
     "resize_possible": _RESIZE,

@@ -56,7 +56,7 @@ def chain_results(graph: Graph, node: Node, operands: Sequence[Values]) -> Value
 def _constant(graph: Graph, index: int) -> Reals:
     constant = graph.tensor(index).constant
     assert constant is not None
-    return constant
+    return constant.ravel()  # of one value, with any dimensions
 
 
 def _result(graph: Graph, node: Node, given: Sequence[Reals]) -> Reals:
@@ -170,6 +170,15 @@ def _has_ends(facts: GraphFacts, node: Node) -> bool:
     return _is_inside(facts, node) or is_end(facts, node)
 
 
+@constraint()
+def constants_of_one_value(facts: GraphFacts, node: Node) -> str | None:
+    """A constant inside a function of float32 must have one value, the same for all elements."""
+    for tensor in facts.inputs(node):
+        if tensor.constant is not None and tensor.constant.size != 1:
+            return f"{named(tensor)} has the shape {list(tensor.shape)}"
+    return None
+
+
 def real_function(
     name: str, function: Real, *others: Role, options: type[Options] | None = None
 ) -> Operator:
@@ -186,6 +195,7 @@ def real_function(
             common.tensors_as_defined,
             common.nodes_in_order,
             between_eight_bits,
+            constants_of_one_value,
             *common.BEHIND_TYPES,
             common.rank_in_range,
             same_shapes,
