@@ -75,10 +75,11 @@ class _Groups:
         return self._members > 1 and tensor.shape[_MEMBERS] == 1
 
     def _joined(self, tensor: Tensor) -> Shape | None:
+        if len(tensor.shape) != _RANK:
+            return None
         *before, groups, members = tensor.shape
-        is_like = len(tensor.shape) == _RANK and groups == self._groups
-        channels = self._groups * self._members
-        return (*before, channels) if is_like and members in (1, self._members) else None
+        is_like = groups == self._groups and members in (1, self._members)
+        return (*before, self._groups * self._members) if is_like else None
 
     def _beside(self, node: Node, tensor: Tensor) -> Sequence[int] | None:
         if node.op == _RESHAPE and not self._is_mean(tensor):
