@@ -46,6 +46,8 @@ def turn(facts: GraphFacts, node: Node) -> Turn | None:
     graph = facts.graph
     source, result = node.inputs[0], node.outputs[0]
     axes = axes_of(graph, node)
+    if len(axes) < 2:  # which have no rows
+        return None
     *lead, rows, columns = axes
     last = len(lead) + 1
     behind = facts.readers.get(result, ())

@@ -108,6 +108,8 @@ def judge_model(
     # Of a copy, which hosts may write into.
     ours = Run(bytes(bytearray(model)), is_delegated=True, options=options)
     exposed = Run(shown, is_delegated=True, options=options)
+    for failure in ours.failures:
+        raise BrokenContractError(f"the compiler failed: {failure}")
     counts["delegated_nodes"] += ours.delegated_nodes
     judge = _Judge(model, graph, judged, options, joined, counts)
     has_same_homes = judge.has_same_homes(ours, exposed, shown)

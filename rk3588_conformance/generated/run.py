@@ -63,7 +63,9 @@ class Run:
             self.interpreter: Any = runtime.interpreter(
                 model, plugins, reference_kernels=reference_kernels
             )
-        self.rejected = {r.node for d in found for r in d.rejections}
+        rejections = [r for d in found for r in d.rejections]
+        self.rejected = {r.node for r in rejections}
+        self.failures = [r.detail for r in rejections if r.rule == PARTITION_COMPILES.name]
         self._is_allocated = True
         self.is_on_npu = True  # whatever is delegated, with the shapes of the last inference
         self.delegated_nodes = sum(d.delegated_nodes for d in found)

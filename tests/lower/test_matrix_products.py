@@ -116,3 +116,11 @@ def test_products_exchange_rows_and_columns_themselves() -> None:
     assert len(keys.tasks) == 2
     (difference,) = differences(model, np.random.default_rng(3))
     assert difference.max() <= 1
+
+
+def test_a_line_has_no_rows_to_exchange() -> None:
+    builder, scale = ModelBuilder("line"), Quantization((0.5,), (POINT,))
+    x = builder.input("x", (37,), DType.INT8, scale)
+    y = moves.transpose(builder, functions.function(builder, "RELU", (x,), scale), (0,))
+    model = builder.build(functions.function(builder, "RELU6", (y,), scale))
+    assert not compile_model(model, Options(deny_ops=())).rejections
