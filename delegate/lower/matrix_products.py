@@ -216,7 +216,7 @@ class _Product:
             return np.zeros(0, np.int64), half_conv_stages(conv, constants)
         pipeline = _pipeline(conv)
         products = self._inputs * conv.source.zero_point * conv.weight_zero_point
-        add = np.zeros(conv.output_view.channels, np.int64) + pipeline.bs.add
+        add = conv.bias + pipeline.bs.add
         if not self._addends:
             return add + products, stages_of(conv, pipeline, add, constants)
         given = self._vector(work, len(self._addends) - 1), operand_channels(conv)
@@ -270,7 +270,7 @@ def _pipeline(conv: Convolution) -> Pipeline:
     )
     products = np.multiply.outer(first, second) * conv.input_view.channels
     ones = np.ones(conv.output_view.channels, np.int64)
-    bounds = ones * products.min(), ones * products.max()
+    bounds = conv.bias + ones * products.min(), conv.bias + ones * products.max()
     return requantization(conv, target_within(conv, bounds))
 
 

@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.element import Element
-from delegate.lower.conv_spec import Convolution
-from delegate.lower.legalize import computes_weights
-from delegate.lower.matrix_products import pairs_of, planned_product
+from delegate.lower.matrix_products import pairs_of
 from delegate.lower.memory.tensors import View
-from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.rules import FORM_IS_KNOWN
-from delegate.lower.weights import device_weights, real_ratios
+from delegate.lower.weights import device_weights
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import (
     RESULT,
-    Constraint,
     Ends,
     GraphFacts,
     Operator,
@@ -33,12 +27,16 @@ from delegate.ops.operator import (
     Role,
     Shape,
     constraint,
-    is_in_half,
     named,
 )
 from delegate.ops.shared import common
 from delegate.ops.shared.common import other_shape, weights_of
-from delegate.ops.shared.convolution import AS_IT_IS, convolution_of, plan_convolution, resolved
+from delegate.ops.shared.computed_products import (
+    Factors,
+    computed_record,
+    half_computed_record,
+)
+from delegate.ops.shared.convolution import AS_IT_IS, plan_convolution, resolved
 
 LEAST_RANK, MOST_RANK = 2, 4
 
@@ -110,19 +108,7 @@ def computed_shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     return ((*np.broadcast_shapes(first, second), factors.rows, factors.outputs),)
 
 
-class _Factors(NamedTuple):
-    """``rows`` x ``inputs`` times ``inputs`` x ``outputs``, for each of the result's matrices those
-    that ``pairs`` number. ``turned``: the first, and the second operand have the inputs as pixels.
-    """
-
-    rows: int
-    inputs: int
-    outputs: int
-    pairs: tuple[tuple[int, int], ...]
-    turned: tuple[bool, bool]
-
-
-def _factors(graph: Graph, node: Node) -> _Factors:
+def _factors(graph: Graph, node: Node) -> Factors:
     """Raises ValueError where the operands do not fit."""
     options = node.known_options(BatchMatMulOptions)
     x, y = (graph.tensor(t).shape for t in node.inputs)
@@ -131,7 +117,7 @@ def _factors(graph: Graph, node: Node) -> _Factors:
     if found != inputs:
         raise ValueError(f"rows of {inputs} and columns of {found}")
     pairs = pairs_of(x[:-2], y[:-2])
-    return _Factors(rows, inputs, outputs, pairs, (options.adj_x, not options.adj_y))
+    return Factors(rows, inputs, outputs, pairs, (options.adj_x, not options.adj_y))
 
 
 @constraint(least=LEAST_RANK, most=MOST_RANK)
@@ -193,36 +179,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return plan_convolution(planning, operation, conv)
 
 
-def _computed_macs(graph: Graph, node: Node) -> int:
-    factors = _factors(graph, node)
-    return len(factors.pairs) * factors.rows * factors.inputs * factors.outputs
-
-
-def _of_one(
-    planning: Planning, operation: Operation, factors: _Factors, kind: type[np.generic]
-) -> Convolution:
-    """One product, with weights of no value and sums in ``kind``."""
-    result = View(1, factors.rows, 1, factors.outputs)
-    weights = np.zeros((), np.float16 if kind is np.float32 else np.int8)
-    filters = np.broadcast_to(weights, (factors.outputs, 1, 1, factors.inputs))
-    bias = np.zeros(factors.outputs, kind)
-    conv = convolution_of(planning, operation, AS_IT_IS, filters, bias, result)
-    return replace(conv, input_view=replace(result, channels=factors.inputs))
-
-
-def _plan_computed(planning: Planning, operation: Operation) -> Plan:
-    """Raises LoweringError."""
-    graph, node = planning.graph, operation.node
-    factors = _factors(graph, node)
-    x, y, output = (graph.tensor(t) for t in (*node.inputs, operation.result))
-    conv = replace(
-        _of_one(planning, operation, factors, np.int64),
-        weight_zero_point=planning.tensor(operation.operands[1]).zero_point,
-        ratios=real_ratios(x, y, output, factors.outputs, in_float32=True),
-    )
-    return planned_product(planning, operation, factors.pairs, factors.turned, conv)
-
-
 def exchange(node: Node, place: int) -> Node:
     """Return the product that takes the operand at ``place`` with rows and columns exchanged, or
     gives its result so: the product of both operands, exchanged, in the other order.
@@ -235,56 +191,21 @@ def exchange(node: Node, place: int) -> Node:
     return replace(node, options=replace(options, adj_x=x != (place == 0), adj_y=y != (place == 1)))
 
 
-def _weights_are_known(facts: GraphFacts, node: Node) -> str | None:
-    element = Element.FP16 if is_in_half(facts.graph, node) else Element.INT8
-    if computes_weights(facts.chip, element):
-        return None
-    return f"nobody has run a task of {facts.chip.name} whose weights another one computed"
-
-
 _COMPUTED = (
     computed_product_ranks,
     product_shape_follows,
     turned_product_meets_its_own,
-    Constraint(FORM_IS_KNOWN.name, FORM_IS_KNOWN.sentence, _weights_are_known, {}),
 )
 
 
 def _computed(operator: Operator) -> Operator:
-    """Return the record for two computed matrices."""
-    return replace(
-        operator,
-        inputs=(Role.FEATURE, Role.FEATURE),
-        shapes=computed_shapes,
-        macs=_computed_macs,
-        plan=_plan_computed,
-        half=None,
-        computed=None,
-        exchange=exchange,
-        rules=(*common.FIRST, common.int8_features, *_COMPUTED, common.quantization_in_range),
-    )
+    found = computed_record(operator, _factors, *_COMPUTED)
+    return replace(found, shapes=computed_shapes, exchange=exchange)
 
 
 def _half_computed(operator: Operator) -> Operator:
-    """The same in fp16."""
-    from delegate.lower.half.stages import sum_bound
-    from delegate.ops.shared import half, half_ranges
-
-    def plan(planning: Planning, operation: Operation) -> Plan:
-        factors = _factors(planning.graph, operation.node)
-        conv = _of_one(planning, operation, factors, np.float32)
-        found = planned_product(planning, operation, factors.pairs, factors.turned, conv)
-        groups = -(-factors.inputs // planning.chip.groups.input_lanes)
-        return found.within(sum_bound(groups))
-
-    product = half_ranges.of_pair(EwOperation.MULTIPLY)
-
-    def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
-        low, high = product(graph, node, range_of)
-        inputs = _factors(graph, node).inputs
-        return low * inputs, high * inputs
-
-    return half.half_record(_computed(operator), plan, (*half.FIRST, *_COMPUTED), ranges)
+    found = half_computed_record(operator, _factors, *_COMPUTED)
+    return replace(found, shapes=computed_shapes, exchange=exchange)
 
 
 def half(operator: Operator) -> Operator:

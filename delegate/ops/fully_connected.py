@@ -9,15 +9,28 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
-from delegate.lower.memory.tensors import View
+from delegate.lower.memory.tensors import View, view_of
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rules import ROWS_MATCH_PIXELS
 from delegate.lower.weights import device_weights
-from delegate.model.graph import Activation, Graph, Node
+from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint
+from delegate.ops.operator import (
+    GraphFacts,
+    Operator,
+    Role,
+    Shape,
+    constraint,
+    is_in_half,
+    named,
+)
 from delegate.ops.shared import common, half_records
 from delegate.ops.shared.common import feature_rank, other_rank, weights_of
+from delegate.ops.shared.computed_products import (
+    Factors,
+    computed_record,
+    half_computed_record,
+)
 from delegate.ops.shared.convolution import (
     AS_IT_IS,
     ConvolutionOptions,
@@ -51,7 +64,7 @@ def weights_not_shuffled(facts: GraphFacts, node: Node) -> str | None:
 @constraint(rank=WEIGHTS_RANK)
 def weights_rank(facts: GraphFacts, node: Node) -> str | None:
     """Weights must have rank {rank}: outputs, inputs."""
-    return other_rank((weights_of(facts, node),), WEIGHTS_RANK, WEIGHTS_RANK)
+    return other_rank(facts.inputs(node)[1:2], WEIGHTS_RANK, WEIGHTS_RANK)
 
 
 _RANKS = (weights_not_shuffled, weights_rank, feature_rank)
@@ -75,7 +88,7 @@ def rows_divide_input(facts: GraphFacts, node: Node) -> str | None:
     """
     x = facts.features(node)[0]
     y = facts.outputs(node)[0]
-    weights = weights_of(facts, node).shape
+    weights = facts.inputs(node)[1].shape
     try:
         (shape,) = shapes(facts.graph, node)
     except ValueError:
@@ -98,6 +111,41 @@ def kernel_stays_inside(facts: GraphFacts, node: Node) -> str | None:
         return None
     is_inside = len(shape) > 1 and shape[1] <= weights.shape[0]
     return None if is_inside else f"it is {list(shape)}, with {weights.shape[0]} outputs"
+
+
+def _factors(graph: Graph, node: Node) -> Factors:
+    """Every image's pixels times the same weights. Raises ValueError where its channels are no row
+    of them.
+    """
+    source = graph.tensor(node.inputs[0]).shape
+    outputs, inputs = graph.tensor(node.inputs[1]).shape
+    if source[-1] != inputs:
+        raise ValueError(f"{list(source)} and weights of {inputs} inputs")
+    view = view_of(source)
+    pairs = tuple((image, 0) for image in range(view.images))
+    return Factors(view.pixels, inputs, outputs, pairs, (False, False))
+
+
+@constraint()
+def rows_are_pixels(facts: GraphFacts, node: Node) -> str | None:
+    """The last dimension of what computed weights are multiplied with must be their inputs."""
+    try:
+        _factors(facts.graph, node)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+@constraint()
+def bias_of_outputs(facts: GraphFacts, node: Node) -> str | None:
+    """The bias beside computed weights, if any, must be a constant with a value per output."""
+    bias, outputs = facts.bias(node), facts.inputs(node)[1].shape[0]
+    kind = DType.FLOAT32 if is_in_half(facts.graph, node) else DType.INT32
+    if bias is None or (bias.dtype is kind and bias.constant is not None
+                        and bias.constant.shape == (outputs,)
+                        and np.isfinite(bias.constant).all()):  # fmt: skip
+        return None
+    return f"{named(bias)} is {bias.dtype.name} of shape {list(bias.shape)}, or has others"
 
 
 def macs(graph: Graph, node: Node) -> int:
@@ -164,6 +212,18 @@ def _of_constants(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
     )
 
 
+_COMPUTED = (*_RANKS, rows_divide_input, rows_are_pixels, bias_of_outputs)
+
+
+def _computed(operator: Operator) -> Operator:
+    return computed_record(operator, _factors, *_COMPUTED)
+
+
+def _half(operator: Operator) -> Operator:
+    found = half_records.sums(_RANKS, (rows_divide_input,))(operator)
+    return replace(found, computed=lambda one: half_computed_record(one, _factors, *_COMPUTED))
+
+
 OPERATOR = Operator(
     name="FULLY_CONNECTED",
     options=FullyConnectedOptions,
@@ -174,7 +234,8 @@ OPERATOR = Operator(
     plan=plan,
     of_constants=_of_constants,
     follows_runtime=True,
-    half=half_records.sums(_RANKS, (rows_divide_input,)),
+    half=_half,
+    computed=_computed,
     rules=(
         *common.FIRST, *_RANKS, *common.WITH_WEIGHTS, rows_divide_input, kernel_stays_inside,
     ),

@@ -7,14 +7,16 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compile.compiler import compile_model
-from delegate.model.graph import DType, Quantization
+from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.options import Options
 from rk3588_conformance.builder import ModelBuilder, functions, moves
 from rk3588_conformance.builder.layers import Arithmetic, fully_connected
 from rk3588_conformance.builder.products import computed_product, covering
 from rk3588_conformance.reference import weighted
 from rk3588_conformance.reference.arithmetic import Call
+from tests.inferences import outputs
 from tests.lower.reference import differences
 from tests.lower.test_aliases import run
 
@@ -22,6 +24,7 @@ SIZES = ((17, 31), (34, 96), (65, 130), (40, 200), (96, 512), (33, 1100))
 """Kernels and inputs, to beyond those of the conformance families."""
 WAYS = pytest.mark.parametrize("adj_y", [False, True], ids=["turned", "copied"])
 POINT = 7
+WHOLE = {"numerics": "exact", "deny_ops": "NONE"}
 
 
 def product_model(kernels: int, inputs: int, dtype: DType, *, adj_y: bool) -> bytes:
@@ -116,6 +119,58 @@ def test_products_exchange_rows_and_columns_themselves() -> None:
     assert len(keys.tasks) == 2
     (difference,) = differences(model, np.random.default_rng(3))
     assert difference.max() <= 1
+
+
+SHAPES = [(5, 16), (2, 7, 33), (2, 3, 5, 40), (1, 1, 1, 70), (1, 130)]
+"""Shapes that are multiplied: rows, several images, and inputs around whole surfaces."""
+
+
+def dense_model(shape: tuple[int, ...], outputs: int, seed: int, dtype: DType) -> bytes:
+    """FULLY_CONNECTED of two inputs; points, bias, clamp and the number of dimensions are drawn."""
+    builder, rng = ModelBuilder("dense"), np.random.default_rng(seed)
+    has_bias, clamp, keeps = rng.integers(2, size=3).tolist()
+    scales: tuple[Quantization | None, ...] = (None, None, None)
+    bias = builder.constant("b", rng.normal(size=outputs).astype(np.float32)) if has_bias else -1
+    if dtype is DType.INT8:
+        points = rng.choice((0, 5, -128, 127, 60), 2).tolist()
+        first, second = Quantization((0.5,), points[:1]), Quantization((0.03,), points[1:])
+        scales = first, second, covering(shape[-1], first, second)
+        unit = Quantization((float(np.float32(0.5) * np.float32(0.03)),), (0,))
+        numbers = rng.integers(-30000, 30000, outputs).astype(np.int32)
+        bias = builder.constant("bias", numbers, unit) if has_bias else -1
+    x = builder.input("x", shape, dtype, scales[0])
+    weights = builder.input("weights", (outputs, shape[-1]), dtype, scales[1])
+    lead = shape[:-1] if keeps else (int(np.prod(shape[:-1])),)
+    activation = Activation.RELU6 if clamp else Activation.NONE
+    options = FullyConnectedOptions(activation, keep_num_dims=bool(keeps))
+    inputs, whole = (x, weights, bias), (*lead, outputs)
+    return builder.build(builder.result("FULLY_CONNECTED", inputs, "y", whole, scales[2],
+                                        dtype=dtype, options=options, version=4))  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.FLOAT32], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("kernels", [1, 5, 16, 37])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_fully_connected_takes_weights_that_are_computed(
+    shape: tuple[int, ...], kernels: int, dtype: DType
+) -> None:
+    """Products of fp16 are of numbers that it holds, whose sums it rounds once."""
+    for seed in range(4):
+        model = dense_model(shape, kernels, seed, dtype)
+        options = Options.from_mapping({**WHOLE, "float": "fp16"}, {})
+        assert not compile_model(model, options).rejections
+        rng = np.random.default_rng(seed)
+        sizes = (shape, (kernels, shape[-1]))
+        if dtype is DType.INT8:
+            arrays = [rng.integers(-128, 128, size).astype(np.int8) for size in sizes]
+        else:
+            arrays = [rng.integers(-8, 9, size).astype(np.float32) for size in sizes]
+        (ours,) = outputs(model, *arrays, **WHOLE, float="fp16", device="simulator")
+        (theirs,) = outputs(model, *arrays)
+        assert ours.shape == theirs.shape
+        difference = np.abs(ours.astype(np.float64) - theirs)
+        bound = 1 if dtype is DType.INT8 else np.abs(theirs) * 2.0**-10 + 2.0**-10
+        assert (difference <= bound).all()
 
 
 def test_a_line_has_no_rows_to_exchange() -> None:

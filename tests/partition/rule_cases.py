@@ -160,7 +160,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(conv(), X, shape=(9, 7, 5)), "[9, 7, 5]"),
         (lambda: with_output(depthwise(), shape=(1, 1, 9, 7, 5)), "[1, 1, 9, 7, 5]"),
     ],
-    "weights_constant": [(lambda: with_input(fc(), W, constant=None), "computed while running")],
+    "weights_constant": [(lambda: with_input(conv(), W, constant=None), "computed while running")],
     "weights_type": [
         (lambda: with_input(conv(), W, dtype=DType.INT4), "is INT4, the input INT8"),
         (lambda: with_input(conv(), W, dtype=DType.UINT8), "is UINT8, the input INT8"),
@@ -281,6 +281,18 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "computed_product_ranks": [
         (lambda: product_of_two((5,), (5, 3)), "they have 1 and 2"),
         (lambda: product_of_two((5, 4), (1, 1, 1, 4, 3)), "they have 2 and 5"),
+    ],
+    "rows_are_pixels": [
+        (
+            lambda: with_input(with_input(fc(), W, constant=None), X, shape=(2, 3, 4)),
+            "[2, 3, 4] and weights of 12 inputs",
+        )
+    ],
+    "bias_of_outputs": [
+        (
+            lambda: with_input(with_input(fc(), W, constant=None), B, constant=None),
+            "is INT32 of shape [5]",
+        )
     ],
     "turned_product_meets_its_own": [
         (

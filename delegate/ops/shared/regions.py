@@ -23,7 +23,7 @@ from delegate.ops.shared.dilations import nodes_at
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """What the tensors of a region become. ``shape``: the new one of a tensor; None: it cannot
+    """Says what the tensors of a region become. ``shape``: the new one of a tensor; None: it cannot
     change. ``is_inner``: whether its elements then are no longer as the model has them.
     ``beside``: the tensors that change if one does that a node reads or writes; None: the node
     cannot do the same then. ``said``: a node as it is then; the tensors, which have their shapes,
