@@ -129,6 +129,20 @@ _large_means = layer_grid(
 )(_mean)
 
 
+@layer_grid(
+    "LargeAverages.Op/",
+    size=("32x32", "33x33", "65x65", "112x36", "40x12", "96x128"),
+    channels=(1, 17, 48, 64),
+    images=(1, 2),
+    activation=("NONE", "RELU", "RELU6"),
+    zero_point=tuple(range(4)),  # drawn: by the name
+)
+def _large_averages(net: Net, v: Values) -> int:
+    """One window as large as the image, as DeepLab has it."""
+    sides = (*pair(v.size), 1, 1)
+    return pool(net, "AVERAGE_POOL_2D", net.x, *sides, PADDINGS["valid"], v.clamp)
+
+
 _AXES = {"both": (1, 2), "swapped": (2, 1), "negative": (-3, -2), "mixed": (-2, 1)}
 
 

@@ -6,46 +6,61 @@ import math
 
 from delegate.errors import LoweringError
 from delegate.lower.legalize import RECORD, REGISTER, is_known, ties_away
+from delegate.lower.memory.tensors import view_of
 from delegate.lower.numerics.image_sums import average
 from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.rules import AVERAGE_IS_EQUAL
+from delegate.lower.rules import AVERAGE_IS_EQUAL, WITHIN_ONE_LSB
 from delegate.lower.task import TaskKind
 from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
-from delegate.ops.shared import pooling
+from delegate.ops.shared import pooling, reductions
 from delegate.ops.shared.convolution import most_kernel, most_stride
+from delegate.ops.shared.dense_sums import longest_strip, most_strips
 from delegate.ops.shared.pooling import WindowSums, counts, plan_window_sums
 
 
-@constraint(most=most_kernel)
+@constraint(most=most_kernel, strip=longest_strip, strips=most_strips)
 def summed_window_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """The window must have at most {most} rows and columns."""
-    o = pooling.pool_options(node)
-    sides = o.filter_h, o.filter_w
-    return f"it is {sides[0]} x {sides[1]}" if max(sides) > most_kernel(facts.chip) else None
+    """The window must have at most {most} rows and columns, or be an image that MEAN takes, of up
+    to {strips} strips of up to {strip} pixels.
+    """
+    windows = pooling.pooling_of(facts.graph, node)
+    sides = windows.rows.kernel, windows.columns.kernel
+    if max(sides) <= most_kernel(facts.chip):
+        return None
+    if windows.is_whole:
+        image = view_of(facts.features(node)[0].shape)
+        return reductions.why_not_summed(facts.chip, image)
+    return f"it is {sides[0]} x {sides[1]}"
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
-    """Raises LoweringError where an average is not equal for some sum."""
-    graph, node = planning.graph, operation.node
+    """Raises LoweringError where an average is not equal for some sum, or that of an image larger
+    than a window not within one step, as MEAN's.
+    """
+    chip, graph, node = planning.chip, planning.graph, operation.node
     target = planning.tensor(operation.result)
     clamp = activation_range(pooling.pool_options(node).activation, target.scale, target.zero_point)
     offset = graph.tensor(operation.result).dtype.element.offset
     windows = pooling.pooling_of(graph, node)
-    stages: dict[int, tuple[int, Pipeline]] = {}
-    chip, kind = planning.chip, TaskKind.DEPTHWISE
+    is_large = max(windows.rows.kernel, windows.columns.kernel) > most_kernel(chip)
+    image = planning.tensor(operation.operands[0]).view
+    kind = reductions.kind_of_sum(chip, image) if is_large else TaskKind.DEPTHWISE
     has_register = is_known(chip, kind, REGISTER)
     known = has_register and ties_away(chip, kind, RECORD), not has_register
+    stages: dict[int, tuple[int, Pipeline]] = {}
     for count in sorted(counts(windows)):
-        found = average(count, offset, clamp, *known)
+        found = average(count, offset, clamp, *known, within_one_lsb=is_large)
         if found is None:
             problem = f"no setting is, of {count} values between {clamp[0]} and {clamp[1]}"
-            raise LoweringError(node.index, AVERAGE_IS_EQUAL, problem)
+            rule = WITHIN_ONE_LSB if is_large else AVERAGE_IS_EQUAL
+            raise LoweringError(node.index, rule, problem)
         stages[count] = offset * count, found
-    sums = WindowSums(windows, stages)
-    return plan_window_sums(planning, operation, sums)
+    if is_large:
+        return reductions.plan_image_sum(planning, operation, stages[image.pixels])
+    return plan_window_sums(planning, operation, WindowSums(windows, stages))
 
 
 @constraint(most=most_kernel, stride=most_stride)

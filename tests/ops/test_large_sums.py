@@ -1,4 +1,6 @@
-"""MEAN and SUM of images larger than a window: equal to the reference kernels, and at what cost."""
+"""MEAN, SUM and AVERAGE_POOL_2D of images larger than a window: equal to the reference kernels, or
+within a step, and at what cost.
+"""
 
 from dataclasses import replace
 
@@ -10,7 +12,8 @@ from delegate.chip.chips import chip_named
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.lower.numerics.image_sums import quotient
 from delegate.lower.numerics.pipeline import Pipeline
-from delegate.model.graph import DType, Quantization
+from delegate.lower.task import Pair
+from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.ops.shared.dense_sums import longest_strip, strips_of
 from delegate.options import Options
 from rk3588_conformance.builder.model_builder import ModelBuilder
@@ -141,6 +144,41 @@ def test_what_a_large_mean_costs(shape: tuple[int, ...], tasks: int, most_cycles
 def test_other_means_stay_on_the_cpu(chip: str, shape: tuple[int, ...], problem: str) -> None:
     (rejection,) = compiled(mean(shape), chip=chip).rejections
     assert rejection.rule == "reduced_sides_in_range"
+    assert rejection.detail.endswith(problem)
+
+
+@for_each("shape", ((1, 33, 33, 40), (2, 65, 65, 17), (1, 40, 12, 64), (1, 1, 62, 3)))
+@for_each("dtype", (DType.INT8, DType.UINT8))
+@for_each("activation", (Activation.NONE, Activation.RELU6))
+def test_averages_of_a_window_as_large_as_the_image(
+    shape: tuple[int, ...], dtype: DType, activation: Activation
+) -> None:
+    """DeepLab's branch of the whole image, equal where it has 33 x 33 pixels."""
+    builder = ModelBuilder("average")
+    x = builder.input("x", shape, dtype, Quantization((0.05,), (7,)))
+    options = {"padding": Padding.VALID, "activation": activation}
+    builder.output(pool(builder, "AVERAGE_POOL_2D", x, *shape[1:3], **options))
+    model = builder.build()
+    differing = most_differing(model, compiled(model), np.random.default_rng(shape[3]))
+    assert differing <= (shape[1] != 33)
+
+
+@pytest.mark.parametrize(
+    ("chip", "sides", "problem"),
+    [
+        ("rk3588", (37, 41), "they are 37 x 41"),
+        ("rk3588", (40, 39), "it is 40 x 39"),
+        ("rk3576", (56, 56), "they are 56 x 56, and no tasks for strips are known"),
+    ],
+    ids=str,
+)
+def test_other_large_averages_stay_on_the_cpu(chip: str, sides: Pair, problem: str) -> None:
+    builder = ModelBuilder("average")
+    shape = (1, sides[0], sides[0] if sides[1] == 39 else sides[1], 5)
+    x = builder.input("x", shape, DType.INT8, Quantization((0.05,), (7,)))
+    builder.output(pool(builder, "AVERAGE_POOL_2D", x, *sides, padding=Padding.VALID))
+    (rejection,) = compiled(builder.build(), chip=chip).rejections
+    assert rejection.rule == "summed_window_in_range"
     assert rejection.detail.endswith(problem)
 
 

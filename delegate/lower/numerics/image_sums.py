@@ -90,14 +90,17 @@ def average(
     outputs: tuple[int, int],
     has_ties_away: bool = True,
     scales_alone: bool = False,
+    within_one_lsb: bool = False,
 ) -> Pipeline | None:
     """Return the stages of ``average_target``, from the sum of raw values. None where none are
-    equal. ``scales_alone``: OUT_CVT's scale is tried alone first.
+    equal, or ``within_one_lsb``. ``scales_alone``: OUT_CVT's scale is tried alone first.
     """
     target = average_target(count, offset, outputs)
     candidates = _quotients(count, offset, outputs, scales_alone)
     found = nearest(candidates, target, has_ties_away=has_ties_away)
-    return found.pipeline if found is not None and found.proof.is_equal else None
+    if found is None or not (found.proof.is_equal or within_one_lsb):
+        return None
+    return found.pipeline if found.proof.is_within_one_lsb else None
 
 
 def _quotients(

@@ -279,6 +279,12 @@ class Pooling:
     def is_padded(self) -> bool:
         return self.rows.padding + self.columns.padding > 0
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether there is one window, and it is the image."""
+        sides = self.rows, self.columns
+        return all((s.kernel, s.output_size, s.padding) == (s.input_size, 1, 0) for s in sides)
+
 
 LINE_BUFFER_COLUMNS = 128
 """Columns of a result whose windows do not overlap in rows, per pooling task: what the line buffer

@@ -213,11 +213,11 @@ def _stacked(planning: Planning, operation: Operation, pooling: Pooling) -> Pool
     windows are the surfaces, as many pixels as surfaces are results, and all have the weights of
     16 channels. Groups are written whole then as well, into room behind the result.
     """
-    chip, sides = planning.chip, (pooling.rows, pooling.columns)
-    is_whole = all((s.kernel, s.output_size, s.padding) == (s.input_size, 1, 0) for s in sides)
+    chip = planning.chip
     is_alone = not {*operation.operands, operation.result} & set(planning.joined)
     has_one_result = planning.tensor(operation.result).view.pixels == 1
-    if not (is_whole and is_alone and has_one_result) or Primitive.UNEQUAL_SIDES in chip.lacks:
+    may_be_odd = Primitive.UNEQUAL_SIDES not in chip.lacks
+    if not (pooling.is_whole and is_alone and has_one_result and may_be_odd):
         return None
     channels = planning.tensor(operation.operands[0]).view.channels
     count, size = surfaces_of(channels), pooling.rows.input_size

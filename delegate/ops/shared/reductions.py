@@ -11,6 +11,7 @@ from delegate.chip.chip import Chip
 from delegate.lower.legalize import RECORD, rounds_twice, ties_away
 from delegate.lower.memory.tensors import View, view_of
 from delegate.lower.numerics.image_sums import requantize_image
+from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.numerics.tflite import Target
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.task import TaskKind
@@ -153,10 +154,14 @@ def reduced_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Height and width must be at most {most}, perhaps with pixels in other rows, or those of up to
     {strips} strips of up to {strip} pixels.
     """
-    chip, image = facts.chip, view_of(facts.features(node)[0].shape)
+    image = view_of(facts.features(node)[0].shape)
     if sums_channels(facts.graph, node):
         return None
-    is_grouped = members_of(node) is not None
+    return why_not_summed(facts.chip, image, is_grouped=members_of(node) is not None)
+
+
+def why_not_summed(chip: Chip, image: View, *, is_grouped: bool = False) -> str | None:
+    """Return what keeps an image from being summed; ``is_grouped``: with the channels of groups."""
     if (summed_image(chip, image) and not is_grouped) or strips_of(chip, image.pixels):
         return None
     known = "" if has_strips(chip) else ", and no tasks for strips are known"
@@ -183,8 +188,7 @@ def plan_sum(planning: Planning, operation: Operation, target_of: TargetOf) -> P
     members = members_of(operation.node)
     count = source.view.channels if of_channels else source.view.pixels * (members or 1)
     is_window = not of_channels and members is None
-    image = summed_image(planning.chip, source.view) if is_window else None
-    kind = TaskKind.DENSE if image is None else TaskKind.DEPTHWISE
+    kind = kind_of_sum(planning.chip, source.view) if is_window else TaskKind.DENSE
     zero_points = source.zero_point, target.zero_point
     pipeline = requantize_image(
         operation.node.index,
@@ -195,9 +199,28 @@ def plan_sum(planning: Planning, operation: Operation, target_of: TargetOf) -> P
     stages = -source.zero_point * count, pipeline
     if of_channels:
         return plan_channel_sum(planning, operation, stages)
+    return plan_image_sum(planning, operation, stages, members)
+
+
+def kind_of_sum(chip: Chip, image: View) -> TaskKind:
+    """Return the kind of the task whose stages make the result of ``plan_image_sum``."""
+    return TaskKind.DENSE if summed_image(chip, image) is None else TaskKind.DEPTHWISE
+
+
+def plan_image_sum(
+    planning: Planning,
+    operation: Operation,
+    stages: tuple[int, Pipeline],
+    members: int | None = None,
+) -> Plan:
+    """Plan the sum of every image, which the rules have found possible. ``stages``: of the sum, to
+    which they add a number first; ``members``: of groups of channels. Raises LoweringError.
+    """
+    view = planning.tensor(operation.operands[0]).view
+    image = summed_image(planning.chip, view) if members is None else None
     if image is None:
-        strips = strips_of(planning.chip, source.view.pixels)
+        strips = strips_of(planning.chip, view.pixels)
         assert strips is not None  # the rules ran before
         return plan_large_sum(planning, operation, strips, stages, members or 1)
-    sums = WindowSums(pooled_image(image), {count: stages})
+    sums = WindowSums(pooled_image(image), {view.pixels: stages})
     return plan_window_sums(planning, operation, sums)
