@@ -64,8 +64,9 @@ _MAPS = {
         _Map("SUB", options=SubOptions, others=_SUMMANDS),
         _Map("MUL", options=MulOptions, others=(*_SUMMANDS, "pixel", "pixels")),
         _Map("SQUARED_DIFFERENCE", others=("rows",)),
-        _Map("MAXIMUM"),
-        _Map("MINIMUM"),
+        _Map("MAXIMUM", others=("number",)),
+        _Map("MINIMUM", others=("number",)),
+        _Map("ABS", 1),
         _Map("NEG", 1),
         _Map("SQUARE", 1),
         _Map("RELU", 1),
@@ -111,7 +112,7 @@ def _meets(v: Values) -> bool:
 
 @half_grid(
     "Half.Operand/",
-    op=("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE"),
+    op=("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE", "MAXIMUM", "MINIMUM"),
     shape=("1x7x5x3", "1x13x17x16", "2x3x11x33", "1x9x4x130"),
     other=tuple(_OPERANDS),
     place=("first", "second"),

@@ -37,6 +37,7 @@ CHIP_SKIPS = {
         "tasks_in_range": "rows are cut into more tasks than a chain has",
         "alias_is_free": "the nodes around the parts stay on the CPU",
         "reduced_sides_in_range": "no program is known to add a map behind a convolution",
+        "summed_window_in_range": "no program is known to add a map behind a convolution",
         "strides_or_patches": "no program is known to have kernels of one row, which patches need",
         RUNTIME_REFUSES: "the runtime has no kernel for a node that stays on the CPU",
         "tasks_keep_memory": "an input has no room for whole groups of channels",

@@ -1,4 +1,4 @@
-"""ABS of int8, or of float32 between 8-bit tensors: a table."""
+"""ABS of int8, or of float32 between 8-bit tensors: a table; in fp16 a product."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Values
+from delegate.ops.shared import half_records
 from delegate.ops.shared.common import int8_features
 from delegate.ops.shared.fixed_point import multiplier_of, multiply
 from delegate.ops.shared.functions import RULES, scales_of
@@ -28,5 +29,6 @@ OPERATOR = Operator(
     inputs=(Role.FEATURE,),
     function=absolute,
     rules=(*RULES, int8_features),
+    half=half_records.magnitude,
     real_form=in_float(lambda _, given: np.abs(given[0])),
 )

@@ -204,6 +204,21 @@ def _chosen(result: Array) -> Terms:
     return result, np.abs(result), 0
 
 
+def _extremum(choose: Callable[[Array, Array], Array]) -> Exact:
+    """MAXIMUM and MINIMUM. A constant is taken from the values and added again."""
+
+    def judge(call: Call) -> Terms:
+        x, y = call.value(0), call.value(1)
+        result = choose(x, y)
+        constants = [abs(v) for t, v in zip(call.node.inputs, (x, y), strict=True)
+                     if t not in call.graph.inputs]  # fmt: skip
+        if not constants:
+            return _chosen(result)
+        return result, np.abs(result) + 2 * float(constants[0].item()), 2
+
+    return judge
+
+
 def _rounded(result: Array, roundings: int = 1) -> Terms:
     return result, np.abs(result), roundings
 
@@ -273,11 +288,12 @@ EXACT: dict[str, Exact] = {
     "ADD": _sum_of_two(1),
     "SUB": _sum_of_two(-1),
     "MUL": _product,
+    "ABS": lambda call: _chosen(np.abs(call.value())),
     "NEG": lambda call: _chosen(-call.value()),
     "SQUARE": lambda call: _rounded(call.value() ** 2),
     "SQUARED_DIFFERENCE": _squared_distance,
-    "MAXIMUM": lambda call: _chosen(np.maximum(call.value(0), call.value(1))),
-    "MINIMUM": lambda call: _chosen(np.minimum(call.value(0), call.value(1))),
+    "MAXIMUM": _extremum(np.maximum),
+    "MINIMUM": _extremum(np.minimum),
     "RELU": lambda call: _chosen(call.value()),
     "RELU6": lambda call: _chosen(call.value()),
     "PRELU": lambda call: _sloped(call.value(), call.value(1)),

@@ -193,6 +193,40 @@ def test_the_bound_of_a_curve_holds_for_every_fp16(name, change):
     assert np.abs(ours - exact).max() > bound.absolute / 4
 
 
+def _of_every_fp16(op: str, *ends: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return all numbers of fp16, infinities too, and what ``op`` gives of each and ``ends``."""
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    x = x[~np.isnan(x)].reshape(1, 1, -1, 2).astype(np.float32)
+    builder = ModelBuilder("every")
+    given = builder.input("x", x.shape, DType.FLOAT32)
+    constants = [builder.constant("end", np.float32(end)) for end in ends]
+    result = builder.tensor("y", x.shape, DType.FLOAT32)
+    builder.operator(op, (given, *constants), (result,))
+    model = builder.build(result)
+    assert rejected(model, float="fp16", deny_ops="NONE") == set()
+    (ours,) = outputs(model, x, deny_ops="NONE", **SIMULATED)
+    return x, ours
+
+
+@for_each("end", [-0.4, 0.0, 3.0, 1 / 3, 65504.0, -65504.0, 6e-8])
+@for_each("op", ["MAXIMUM", "MINIMUM"])
+def test_values_with_an_end_are_themselves_or_the_end(op, end):
+    """The way over a sum with the end moves only what is far below it."""
+    x, ours = _of_every_fp16(op, end)
+    wanted = (np.maximum if op == "MAXIMUM" else np.minimum)(x, np.float32(end))
+    is_held = np.isfinite(wanted)
+    np.testing.assert_array_equal(ours[~is_held], wanted[~is_held])
+    exact = wanted.astype(np.float16).astype(np.float32)
+    far = is_held & (np.abs(wanted) * 4096 <= abs(end))
+    assert np.abs(ours[far] - wanted[far]).max(initial=0) <= abs(end) * 2.0**-23 + 2.0**-25
+    np.testing.assert_array_equal(ours[is_held & ~far], exact[is_held & ~far])
+
+
+def test_magnitudes_are_exact():
+    x, ours = _of_every_fp16("ABS")
+    np.testing.assert_array_equal(ours, np.abs(x))
+
+
 @for_each("value, taken", [(0.0, True), (-0.0, False), (1.0, False)])
 def test_borders_are_of_zeros(value, taken):
     """Their bytes are those of 0, all the same."""

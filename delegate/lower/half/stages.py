@@ -96,6 +96,14 @@ def moved_bound(exact: npt.NDArray[np.generic]) -> HalfBound:
     return replace(ROUNDED, per_input=moved * (1 + ROUNDED.relative))
 
 
+def moved_and_back_bound(number: float) -> HalfBound:
+    """Return the bound of a value from which ``number`` is taken before it is added again."""
+    twice = (1 + _FP32_ROUNDING) ** 2
+    relative = twice * (1 + _FP16_ROUNDING) - 1
+    moved = (twice - 1) * abs(number) * (1 + _FP16_ROUNDING)
+    return HalfBound(relative, absolute=moved + _FP16_SUBNORMAL)
+
+
 def hard_swish_bound(factor: float) -> HalfBound:
     """Return the bound of a sum, two multiplications and a product, the former by ``factor``, which
     is nearly 1.

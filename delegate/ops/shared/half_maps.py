@@ -19,6 +19,7 @@ from delegate.lower.half.stages import (
     half_bits,
     half_clamp,
     hard_swish_bound,
+    moved_and_back_bound,
     moved_bound,
 )
 from delegate.lower.lowered import EXACT, HalfBound
@@ -45,6 +46,11 @@ from delegate.ops.shared import common, half, half_ranges, half_rows
 _SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
 _PER_CHANNEL: Final = (EwOperation.ADD, EwOperation.SUBTRACT, EwOperation.MULTIPLY)
 """The operations that BS or BN can do with a constant."""
+
+_BEYOND: Final = 4 * HALF_MOST
+"""What a difference of two fp16 stays below; less any fp16, it still is an infinity. BS is known to
+multiply and to cut off at 0 where it has an upper end, too.
+"""
 
 _SHIFT, _MOST = 3, 6
 """HARD_SWISH: the value times (the value + 3, within 0 and 6) over 6."""
@@ -74,21 +80,22 @@ def meets(facts: GraphFacts, node: Node) -> str | None:
 
 def _operands_meet(operation: EwOperation) -> Constraint:
     """Return the rule of operators of two operands."""
-    takes_constants = operation in _PER_CHANNEL
+    takes_channels = operation in _PER_CHANNEL
     takes_pixels = operation is EwOperation.MULTIPLY
 
     @constraint(most=int(HALF_MOST))
     def half_operands(facts: GraphFacts, node: Node) -> str | None:
-        """Operands in fp16 must have the output's shape; one, not of MAXIMUM and MINIMUM, may be a
-        constant of one value, or of one per channel, from -{most} to {most}; one of MUL may be one
+        """Operands in fp16 must have the output's shape; one may be a constant of one value, or but
+        for MAXIMUM and MINIMUM of one per channel, from -{most} to {most}; one of MUL may be one
         pixel per image; one computed may have one channel, beside a constant in MUL.
         """
         shape = facts.outputs(node)[0].shape
         operands = facts.inputs(node)
         constants = [t for t in operands if t.constant is not None]
         for tensor in constants:
-            fits = half.fits_half(tensor.constant) and _is_per_channel(tensor, shape)
-            if not (takes_constants and fits and len(constants) == 1):
+            is_one = tensor.constant is not None and tensor.constant.size == 1
+            fits = is_one or (takes_channels and _is_per_channel(tensor, shape))
+            if not (half.fits_half(tensor.constant) and fits and len(constants) == 1):
                 return f"{named(tensor)} is a constant of shape {list(tensor.shape)}, or has others"
         computed = [t for t in operands if t.constant is None]
         others = [t for t in computed if t.shape != shape]
@@ -278,6 +285,23 @@ def _added(
     return plan_half_map(planning, operation, stages, ROUNDED)
 
 
+def _bounded(planning: Planning, operation: Operation, end: float, *, is_most: bool) -> Plan:
+    """Return the plan of values down to ``end``, or up to it: what they are beyond it, which BS
+    cuts off, is counted from it again.
+    """
+    sign = half_bits(-1.0 if is_most else 1.0)
+    bs = BsStage(
+        alu=Source.REGISTER,
+        alu_operand=float_bits(-end),
+        mul=Source.REGISTER,
+        mul_operand=sign,
+        relu=True,
+        relux_max=float_bits(_BEYOND),
+    )
+    bn = BnStage(float_bits(end), mul=Source.REGISTER, mul_operand=sign)
+    return plan_half_map(planning, operation, lambda _: Stages(bs, bn), moved_and_back_bound(end))
+
+
 def _per_lane(
     planning: Planning, operation: Operation, values: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[Any], int]:
@@ -308,6 +332,9 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         if constant is not None and is_narrow(graph.tensor(main), result):
             activation = common.activation_of(operator, planned.node)
             return half_rows.plan_outer(planning, alone, constant, activation)
+        if constant is not None and operation in _SELECTING:
+            is_most = operation is EwOperation.MIN
+            return _bounded(planning, alone, float(constant.item()), is_most=is_most)
         if constant is not None and operation is EwOperation.MULTIPLY:
             return _multiplied(planning, alone, constant, replace(clamp, mul=Source.MEMORY))
         if constant is not None:

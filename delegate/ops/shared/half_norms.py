@@ -29,7 +29,9 @@ from delegate.ops.shared.half_maps import RULES, meets
 from delegate.ops.shared.half_rows import plan_spread_pair
 from delegate.ops.shared.reductions import ReducerOptions, sums_channels
 
-_NEGATIVE: Final = Stages(bn=BnStage(mul=Source.REGISTER, mul_operand=half_bits(-1.0)))
+_TIMES_MINUS_ONE: Final = BnStage(mul=Source.REGISTER, mul_operand=half_bits(-1.0))
+_NEGATIVE: Final = Stages(bn=_TIMES_MINUS_ONE)
+_MAGNITUDE: Final = Stages(bn=replace(_TIMES_MINUS_ONE, prelu=True))
 _SQUARED: Final = HalfBound((1 + ROUNDED.relative) ** 3 - 1, absolute=ROUNDED.absolute)
 """A distance's rounding counts twice; a subnormal distance has none."""
 
@@ -43,6 +45,19 @@ def negative_record(operator: Operator) -> Operator:
     def ranges(_: Graph, node: Node, range_of: RangeOf) -> Ends:
         low, high = range_of(node.inputs[0])
         return np.array([-high]), np.array([-low])
+
+    return half.half_record(operator, plan, RULES, ranges)
+
+
+def magnitude_record(operator: Operator) -> Operator:
+    """Return the record of ABS: a negative value times -1."""
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        return plan_half_map(planning, operation, lambda _: _MAGNITUDE, EXACT)
+
+    def ranges(_: Graph, node: Node, range_of: RangeOf) -> Ends:
+        low, high = range_of(node.inputs[0])
+        return np.array([max(low, -high, 0.0)]), np.array([max(-low, high)])
 
     return half.half_record(operator, plan, RULES, ranges)
 

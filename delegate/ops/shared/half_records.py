@@ -63,6 +63,13 @@ def curve(made: Callable[[], Curve]) -> Record:
     return record
 
 
+def magnitude(operator: Operator) -> Operator:
+    """Return the record of ABS."""
+    from delegate.ops.shared.half_norms import magnitude_record
+
+    return magnitude_record(operator)
+
+
 def negative(operator: Operator) -> Operator:
     """Return the record of NEG."""
     from delegate.ops.shared.half_norms import negative_record
