@@ -89,6 +89,11 @@ class GraphFacts:
         return None if index is None else self.graph.tensor(index)
 
     @cached_property
+    def has_eight_bits(self) -> bool:
+        """Return whether a node gives results of 8 bits."""
+        return any(self.graph.tensor(t).dtype in (DType.INT8, DType.UINT8) for t in self.makers)
+
+    @cached_property
     def makers(self) -> Mapping[int, Node]:
         """The node that writes each computed tensor."""
         return {t: node for node in self.graph.nodes for t in node.outputs if t != ABSENT}

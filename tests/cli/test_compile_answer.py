@@ -91,3 +91,18 @@ def test_rules_with_one_reason_behind_them_are_one_cause() -> None:
 def test_what_stays_by_choice_has_no_remedy() -> None:
     assert known_cause("ADD", "partition_faster_on_npu", "") is BY_CHOICE
     assert not BY_CHOICE.remedy
+
+
+def test_functions_of_float_stay_for_what_the_model_is() -> None:
+    """Where a model has no 8-bit tensor, nothing changes between layers."""
+    rule = "between_eight_bits"
+    found = {
+        reason: known_cause("GREATER_EQUAL", rule, f"Functions must lie between: {reason}")
+        for reason in ("tensor 4 'x' is FLOAT32", "the model is computed in fp16", "they are more")
+    }
+    assert [cause and cause.sentence.split()[0] for cause in found.values()] == [
+        "The", "In", "Float",
+    ]  # fmt: skip
+    cast = known_cause("CAST", "cast_constant", "tensor 0 is no constant")
+    assert cast is not None
+    assert "CAST" in cast.sentence

@@ -41,6 +41,11 @@ _EDGES: Final = Cause(
     "Float values change to integers or back between layers, not only at the model's ends.",
     "Quantise the whole model, without float layers in between.",
 )
+_TYPES: Final = Cause("Values change their type while the model runs, by CAST.")
+_NO_HALF: Final = Cause(
+    "In fp16 the NPU does not take these comparisons and functions.",
+    "Quantise to int8, where they are part of a table.",
+)
 _RESIZE: Final = Cause(
     "Bilinear resizing in float other than by 2, 4, 8, or to a single column, is left to the CPU.",
     "Enlarge by 2 several times (align_corners=False), or quantise the model.",
@@ -79,10 +84,9 @@ _BY_RULE: Final = {
     "transposed_size_known": SHAPES,
     "new_shape_constant": SHAPES,
     "new_size_known": SHAPES,
-    "cast_constant": SHAPES,
     "static_shapes": SHAPES,
+    "cast_constant": _TYPES,
     "host_converts": _EDGES,
-    "between_eight_bits": _EDGES,
     "constants_of_one_value": _EDGES,
     "of_one_value": _EDGES,
     "resized_by_power_of_two": _RESIZE,
@@ -140,7 +144,13 @@ _BY_OPERATOR: Final = {
     ("GATHER", rule): _LOOKED_UP for rule in ("features_computed", "new_shape_constant")
 }
 """Causes by operator and rule, which count before those of the rule alone."""
-_BY_TYPE: Final = {"FLOAT32": _FLOAT, "INT16": _WIDE, "FLOAT16": _ONCE, "INT32": SHAPES}
+_BY_TYPE: Final = {
+    "FLOAT32": _FLOAT,
+    "INT16": _WIDE,
+    "FLOAT16": _ONCE,
+    "INT32": SHAPES,
+    "INT64": SHAPES,
+}
 _TYPE_RULES: Final = (
     "eight_bit_features", "quantised_input", "quantised_output", "quantised_or_float32_input",
     "float32_output",
@@ -154,8 +164,11 @@ def known_cause(op: str, rule: str, reason: str) -> Cause | None:
     if rule == OPERATOR_SUPPORTED.name:
         name = op.partition(":")[2] or op
         return NOT_TAKEN.get(op) or Cause(f"The NPU does not take the operator {name}.")
+    last = reason.rpartition(" ")[2]
     if rule in _TYPE_RULES:
-        return _BY_TYPE.get(reason.split()[-1])
+        return _BY_TYPE.get(last)
+    if rule == "between_eight_bits":
+        return _NO_HALF if last == "fp16" else _BY_TYPE.get(last, _EDGES)
     return _BY_OPERATOR.get((op, rule)) or _BY_RULE.get(rule)
 
 

@@ -15,7 +15,7 @@ class Cause:
 
 
 SHAPES: Final = Cause(
-    "The model computes shapes while it runs.",
+    "The model computes shapes, or places in tensors, while it runs.",
     "Fix the batch at 1 before the conversion: keras.Input(shape, batch_size=1), or a signature "
     "without None; PyTorch without dynamic_shapes.",
 )

@@ -138,6 +138,10 @@ def between_eight_bits(facts: GraphFacts, node: Node) -> str | None:
     found, waiting = {node.index}, [*_between(graph, (*node.inputs, *node.outputs))]
     if not waiting:
         return "all of its tensors have 8 bits"
+    if not facts.has_eight_bits:
+        tensors = [graph.tensor(index) for index in waiting]
+        real = next((t for t in tensors if t.dtype is DType.FLOAT32), tensors[0])
+        return f"{named(real)} is {real.dtype.name}"
     seen: set[int] = set()
     while waiting:
         index = waiting.pop()
