@@ -56,7 +56,8 @@ class _Map:
     others: tuple[str, ...] = ()
 
 
-_SUMMANDS = ("number", "channels", "rows")
+_SUMMANDS = ("number", "channels", "rows", "whole", "columns")
+_ENDS = ("number", "channels", "whole")
 _MAPS = {
     item.name: item
     for item in (
@@ -64,8 +65,8 @@ _MAPS = {
         _Map("SUB", options=SubOptions, others=_SUMMANDS),
         _Map("MUL", options=MulOptions, others=(*_SUMMANDS, "pixel", "pixels")),
         _Map("SQUARED_DIFFERENCE", others=("rows",)),
-        _Map("MAXIMUM", others=("number",)),
-        _Map("MINIMUM", others=("number",)),
+        _Map("MAXIMUM", others=_ENDS),
+        _Map("MINIMUM", others=_ENDS),
         _Map("ABS", 1),
         _Map("NEG", 1),
         _Map("SQUARE", 1),
@@ -99,6 +100,8 @@ _OPERANDS: dict[str, Callable[[Shape], Shape]] = {
     "pixel": lambda shape: (1, 1, 1, shape[-1]),
     "pixels": lambda shape: (shape[0], 1, 1, shape[-1]),
     "rows": lambda shape: (*shape[:-1], 1),
+    "whole": lambda shape: (1, *shape[1:]),
+    "columns": lambda shape: (shape[-2], 1),
 }
 """Shapes that meet a map's. Pixels, and one channel of each, are computed, others constant."""
 _COMPUTED = ("pixel", "pixels", "rows")

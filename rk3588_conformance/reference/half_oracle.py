@@ -204,17 +204,28 @@ def _chosen(result: Array) -> Terms:
     return result, np.abs(result), 0
 
 
+def _operand(call: Call, place: int) -> Array:
+    """Return an operand; a constant of several pixels is fp16, of one value or one per channel
+    fp32.
+    """
+    value, index = call.value(place), call.node.inputs[place]
+    channels = call.output.shape[-1:]
+    is_dense = index in call.graph.inputs or value.size == 1
+    is_dense = is_dense or (value.shape[-1:] == channels == (value.size,))
+    return value if is_dense else to_half(value)
+
+
 def _extremum(choose: Callable[[Array, Array], Array]) -> Exact:
     """MAXIMUM and MINIMUM. A constant is taken from the values and added again."""
 
     def judge(call: Call) -> Terms:
-        x, y = call.value(0), call.value(1)
+        x, y = (_operand(call, place) for place in (0, 1))
         result = choose(x, y)
-        constants = [abs(v) for t, v in zip(call.node.inputs, (x, y), strict=True)
-                     if t not in call.graph.inputs]  # fmt: skip
-        if not constants:
+        ends = [v for t, v in zip(call.node.inputs, (x, y), strict=True)
+                if t not in call.graph.inputs and v.size == 1]  # fmt: skip
+        if not ends:
             return _chosen(result)
-        return result, np.abs(result) + 2 * float(constants[0].item()), 2
+        return result, np.abs(result) + 2 * abs(float(ends[0].item())), 2
 
     return judge
 
@@ -273,7 +284,7 @@ def _squared_distance(call: Call) -> Terms:
 
 def _sum_of_two(sign: int) -> Exact:
     def judge(call: Call) -> Terms:
-        x, y = call.value(0), call.value(1)  # constants are fp32
+        x, y = (_operand(call, place) for place in (0, 1))
         return x + sign * y, np.abs(x) + np.abs(y), 1
 
     return judge

@@ -14,8 +14,11 @@ from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Activation, DType, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import gelu, logistic, tanh
+from delegate.ops.add import AddOptions
 from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.mul import MulOptions
 from delegate.ops.shared.pooling import PoolOptions
+from delegate.ops.sub import SubOptions
 from delegate.options import Options
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.families import case_names
@@ -23,6 +26,8 @@ from tests.inferences import outputs
 from tests.loops import for_each
 from tests.ops.half_models import SIMULATED, compiled, conv_model, rejected
 from tests.shared_folder import MODELS, needs_models
+
+_TABLES = {"ADD": AddOptions(), "SUB": SubOptions(), "MUL": MulOptions()}
 
 
 @functools.cache
@@ -220,6 +225,38 @@ def test_values_with_an_end_are_themselves_or_the_end(op, end):
     far = is_held & (np.abs(wanted) * 4096 <= abs(end))
     assert np.abs(ours[far] - wanted[far]).max(initial=0) <= abs(end) * 2.0**-23 + 2.0**-25
     np.testing.assert_array_equal(ours[is_held & ~far], exact[is_held & ~far])
+
+
+@for_each("op", ["ADD", "SUB", "MUL", "MAXIMUM"])
+@for_each(
+    "given, shape, taken",
+    [
+        ((1, 5, 6, 8), (1, 5, 6, 8), True),
+        ((1, 5, 6, 8), (5, 1, 1), True),
+        ((3, 5, 6, 8), (3, 1, 6, 1), True),
+        ((1, 5, 6, 8), (2, 5, 6, 8), False),
+        ((1, 5, 6, 1), (1, 5, 6, 8), False),  # both are repeated
+    ],
+)
+def test_which_constants_a_map_meets(op, given, shape, taken):
+    builder = ModelBuilder("constant")
+    x = builder.input("x", given, DType.FLOAT32)
+    constant = np.linspace(-3, 3, math.prod(shape), dtype=np.float32).reshape(shape)
+    result = builder.tensor("y", (given[0], 5, 6, 8), DType.FLOAT32)
+    builder.operator(op, (x, builder.constant("c", constant)), (result,), _TABLES.get(op))
+    found = rejected(builder.build(result), float="fp16", deny_ops="NONE")
+    assert found == (set() if taken else {"half_operands"})
+
+
+@for_each("odd", [np.nan, np.inf, 65505.0])
+def test_constants_of_a_map_that_fp16_cannot_hold_stay_on_the_cpu(odd):
+    builder = ModelBuilder("constant")
+    x = builder.input("x", (1, 2, 2, 8), DType.FLOAT32)
+    constant = np.full((1, 2, 2, 8), 1.0, np.float32)
+    constant[0, 1, 1, 3] = odd
+    result = builder.tensor("y", (1, 2, 2, 8), DType.FLOAT32)
+    builder.operator("ADD", (x, builder.constant("c", constant)), (result,), AddOptions())
+    assert rejected(builder.build(result), float="fp16") == {"half_operands"}
 
 
 def test_magnitudes_are_exact():

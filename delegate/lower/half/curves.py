@@ -141,21 +141,22 @@ def plan_half_map(
     bound: HalfBound,
     *,
     has_factors: bool = False,
+    constant: Callable[[ConstantPool, DeviceTensor], DeviceTensor] | None = None,
 ) -> Plan:
     """Return the plan of ``stages``, EW without its operand, which put their constants into the
     pool. The second operand, if there is one, is EW's and has the result's shape; ``has_factors``:
-    it has one pixel, by whose channels BN multiplies. ``bound`` says how far results are from exact
-    ones.
+    it has one pixel, by whose channels BN multiplies; ``constant``: makes one for a result instead.
+    ``bound`` says how far results are from exact ones.
     """
 
     def tasks(memory: Memory) -> Iterator[Task]:
         given = [memory.tensors[t] for t in operation.operands]
         if has_factors:
             require_dense(operation.node, given[1])
-        own = stages(memory.constants)
-        yield from half_map_tasks(
-            planning.chip, own, given, memory.tensors[operation.result], has_factors=has_factors
-        )
+        own, target = stages(memory.constants), memory.tensors[operation.result]
+        if constant is not None:
+            given.append(constant(memory.constants, target))
+        yield from half_map_tasks(planning.chip, own, given, target, has_factors=has_factors)
 
     channels = planning.tensor(operation.result).view.channels
     touched = surfaces_touched(planning.chip, channels)

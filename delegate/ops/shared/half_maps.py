@@ -19,17 +19,14 @@ from delegate.lower.half.stages import (
     half_bits,
     half_clamp,
     hard_swish_bound,
-    moved_and_back_bound,
-    moved_bound,
 )
 from delegate.lower.lowered import EXACT, HalfBound
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, plan_of
+from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.task import BnStage, BsStage, EwStage, Source, Stages, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.lower.weights import padded_operands
 from delegate.model.graph import Activation, Graph, Node, Tensor
 from delegate.ops.operator import (
     Constraint,
@@ -42,24 +39,23 @@ from delegate.ops.operator import (
     named,
 )
 from delegate.ops.shared import common, half, half_ranges, half_rows
-
-_SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
-_PER_CHANNEL: Final = (EwOperation.ADD, EwOperation.SUBTRACT, EwOperation.MULTIPLY)
-"""The operations that BS or BN can do with a constant."""
-
-_BEYOND: Final = 4 * HALF_MOST
-"""What a difference of two fp16 stays below; less any fp16, it still is an infinity. BS is known to
-multiply and to cut off at 0 where it has an upper end, too.
-"""
+from delegate.ops.shared.half_constants import (
+    SELECTING,
+    is_per_channel,
+    multiplied,
+    with_constant,
+)
 
 _SHIFT, _MOST = 3, 6
 """HARD_SWISH: the value times (the value + 3, within 0 and 6) over 6."""
 
 
-def _is_per_channel(constant: Tensor, shape: Shape) -> bool:
-    """Return whether a constant is one value, or one per channel of ``shape``."""
-    size = 1 if constant.constant is None else constant.constant.size
-    return size == 1 or (len(shape) > 0 and constant.shape[-1:] == shape[-1:] == (size,))
+def _is_broadcast(constant: Tensor, shape: Shape) -> bool:
+    """Return whether a constant is repeated to ``shape``, or has it."""
+    try:
+        return np.broadcast_shapes(constant.shape, shape) == tuple(shape)
+    except ValueError:
+        return False
 
 
 def is_narrow(tensor: Tensor, shape: Shape) -> bool:
@@ -80,26 +76,25 @@ def meets(facts: GraphFacts, node: Node) -> str | None:
 
 def _operands_meet(operation: EwOperation) -> Constraint:
     """Return the rule of operators of two operands."""
-    takes_channels = operation in _PER_CHANNEL
     takes_pixels = operation is EwOperation.MULTIPLY
 
     @constraint(most=int(HALF_MOST))
     def half_operands(facts: GraphFacts, node: Node) -> str | None:
-        """Operands in fp16 must have the output's shape; one may be a constant of one value, or but
-        for MAXIMUM and MINIMUM of one per channel, from -{most} to {most}; one of MUL may be one
-        pixel per image; one computed may have one channel, beside a constant in MUL.
+        """Operands in fp16 must have the output's shape; one may be a constant that is broadcast to
+        it, from -{most} to {most}; one of MUL may be one pixel per image; one computed may have one
+        channel, in MUL beside a constant per channel, too.
         """
         shape = facts.outputs(node)[0].shape
         operands = facts.inputs(node)
         constants = [t for t in operands if t.constant is not None]
         for tensor in constants:
-            is_one = tensor.constant is not None and tensor.constant.size == 1
-            fits = is_one or (takes_channels and _is_per_channel(tensor, shape))
-            if not (half.fits_half(tensor.constant) and fits and len(constants) == 1):
+            fits = half.fits_half(tensor.constant) and _is_broadcast(tensor, shape)
+            if not fits or len(constants) > 1:
                 return f"{named(tensor)} is a constant of shape {list(tensor.shape)}, or has others"
         computed = [t for t in operands if t.constant is None]
         others = [t for t in computed if t.shape != shape]
-        if len(others) == 1 and is_narrow(others[0], shape) and (takes_pixels or not constants):
+        may_be_narrow = takes_pixels and all(is_per_channel(t, shape) for t in constants)
+        if len(others) == 1 and is_narrow(others[0], shape) and (may_be_narrow or not constants):
             return None
         whole = view_of(shape)
         for tensor in others:
@@ -214,7 +209,7 @@ def slope_per_channel(facts: GraphFacts, node: Node) -> str | None:
     feature, slope = facts.inputs(node)
     if feature.constant is not None or slope.constant is None:
         return f"{named(slope)} is computed, or the input is constant"
-    if not _is_per_channel(slope, feature.shape) or not half.fits_half(slope.constant):
+    if not is_per_channel(slope, feature.shape) or not half.fits_half(slope.constant):
         return f"{named(slope)} is {slope.dtype.name} of shape {list(slope.shape)}, or has others"
     return None
 
@@ -232,7 +227,7 @@ def slopes_record(
         exact = slopes(planning.graph, operation.node).reshape(-1)
         main = replace(operation, operands=operation.operands[:1])
         bn = BnStage(mul=Source.MEMORY, prelu=True)
-        return _multiplied(planning, main, exact, bn)
+        return multiplied(planning, main, exact, bn)
 
     def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
         found = slopes(graph, node)
@@ -249,74 +244,11 @@ def constant_slopes(graph: Graph, node: Node) -> npt.NDArray[Any]:
     return half.constant_values(graph, node.inputs[1])
 
 
-def _multiplied(
-    planning: Planning, operation: Operation, exact: npt.NDArray[Any], bn: BnStage
-) -> Plan:
-    """Return the plan of a product with constants, in BN."""
-    given = _per_lane(planning, operation, exact.astype(np.float16))
-    packed = padded_operands(*given, "<f2").tobytes()
-
-    def stages(constants: ConstantPool) -> Stages:
-        return Stages(bn=replace(bn, operands=constants.add(packed)))
-
-    return plan_half_map(planning, operation, stages, moved_bound(exact))
-
-
-def _added(
-    planning: Planning,
-    operation: Operation,
-    exact: npt.NDArray[Any],
-    bn: BnStage,
-    *,
-    is_negated: bool = False,
-) -> Plan:
-    """Return the plan of a sum with constants, in BS: fp32 as they are. ``is_negated``: it is
-    multiplied by -1.
-    """
-    given = _per_lane(planning, operation, exact.astype(np.float32))
-    packed = padded_operands(*given, "<f4").tobytes()
-
-    def stages(constants: ConstantPool) -> Stages:
-        bs = BsStage(alu=Source.MEMORY, operands=constants.add(packed))
-        if is_negated:
-            bs = replace(bs, mul=Source.REGISTER, mul_operand=half_bits(-1.0))
-        return Stages(bs=bs, bn=bn)
-
-    return plan_half_map(planning, operation, stages, ROUNDED)
-
-
-def _bounded(planning: Planning, operation: Operation, end: float, *, is_most: bool) -> Plan:
-    """Return the plan of values down to ``end``, or up to it: what they are beyond it, which BS
-    cuts off, is counted from it again.
-    """
-    sign = half_bits(-1.0 if is_most else 1.0)
-    bs = BsStage(
-        alu=Source.REGISTER,
-        alu_operand=float_bits(-end),
-        mul=Source.REGISTER,
-        mul_operand=sign,
-        relu=True,
-        relux_max=float_bits(_BEYOND),
-    )
-    bn = BnStage(float_bits(end), mul=Source.REGISTER, mul_operand=sign)
-    return plan_half_map(planning, operation, lambda _: Stages(bs, bn), moved_and_back_bound(end))
-
-
-def _per_lane(
-    planning: Planning, operation: Operation, values: npt.NDArray[Any]
-) -> tuple[npt.NDArray[Any], int]:
-    """Return ``values``, one or one per channel, and the lanes that tasks read of them."""
-    result = planning.tensor(operation.result)
-    room = surfaces_touched(planning.chip, result.view.channels)
-    wide = np.broadcast_to(values.reshape(-1), (result.elements.channels,))
-    return wide, room * Element.FP16.lanes
-
-
 def pair_record(operator: Operator, operation: EwOperation) -> Operator:
     """Return the record of two maps, or of one and a constant, with a fused activation if the
     operator has one.
     """
-    bound = EXACT if operation in _SELECTING else ROUNDED
+    bound = EXACT if operation in SELECTING else ROUNDED
 
     def plan(planning: Planning, planned: Operation) -> Plan:
         graph = planning.graph
@@ -332,16 +264,9 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         if constant is not None and is_narrow(graph.tensor(main), result):
             activation = common.activation_of(operator, planned.node)
             return half_rows.plan_outer(planning, alone, constant, activation)
-        if constant is not None and operation in _SELECTING:
-            is_most = operation is EwOperation.MIN
-            return _bounded(planning, alone, float(constant.item()), is_most=is_most)
-        if constant is not None and operation is EwOperation.MULTIPLY:
-            return _multiplied(planning, alone, constant, replace(clamp, mul=Source.MEMORY))
         if constant is not None:
-            sign = -1 if operation is EwOperation.SUBTRACT else 1
-            is_first = sign < 0 and other == planned.node.inputs[0]
-            summand = sign * constant.astype(np.float32)
-            return _added(planning, alone, summand, clamp, is_negated=is_first)
+            is_first = other == planned.node.inputs[0]
+            return with_constant(planning, alone, graph.tensor(other), operation, clamp, is_first)
         both = replace(planned, operands=(main, other))
         is_spread = any(is_narrow(graph.tensor(t), result) for t in planned.operands)
         if graph.tensor(other).shape != result and not is_spread:

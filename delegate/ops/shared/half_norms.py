@@ -16,22 +16,22 @@ from typing import Final
 import numpy as np
 
 from delegate.lower.half.curves import plan_half_map
-from delegate.lower.half.stages import ROUNDED, half_bits
+from delegate.lower.half.stages import ROUNDED
 from delegate.lower.lowered import EXACT, HalfBound
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.task import BnStage, Source, Stages
+from delegate.lower.task import Stages
 from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.ops.operator import Ends, GraphFacts, Operator, RangeOf, Role, Whole, constraint
 from delegate.ops.shared import common, half
 from delegate.ops.shared.common import activation_of
+from delegate.ops.shared.half_constants import TIMES_MINUS_ONE
 from delegate.ops.shared.half_deviations import DISTANCE, SQUARE, plan_deviation
 from delegate.ops.shared.half_maps import RULES, meets
 from delegate.ops.shared.half_rows import plan_spread_pair
 from delegate.ops.shared.reductions import ReducerOptions, sums_channels
 
-_TIMES_MINUS_ONE: Final = BnStage(mul=Source.REGISTER, mul_operand=half_bits(-1.0))
-_NEGATIVE: Final = Stages(bn=_TIMES_MINUS_ONE)
-_MAGNITUDE: Final = Stages(bn=replace(_TIMES_MINUS_ONE, prelu=True))
+_NEGATIVE: Final = Stages(bn=TIMES_MINUS_ONE)
+_MAGNITUDE: Final = Stages(bn=replace(TIMES_MINUS_ONE, prelu=True))
 _SQUARED: Final = HalfBound((1 + ROUNDED.relative) ** 3 - 1, absolute=ROUNDED.absolute)
 """A distance's rounding counts twice; a subnormal distance has none."""
 

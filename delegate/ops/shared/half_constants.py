@@ -1,0 +1,177 @@
+"""Plan a map and a constant in fp16: one value or one per channel in the DPU's stages, others as a
+map that EW reads. Imported for float models only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.element import Element
+from delegate.lower.binary_elementwise import pack_feature
+from delegate.lower.half.curves import plan_half_map
+from delegate.lower.half.stages import (
+    HALF_MOST,
+    ROUNDED,
+    float_bits,
+    half_bits,
+    moved_and_back_bound,
+    moved_bound,
+)
+from delegate.lower.lowered import EXACT, HalfBound
+from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.numerics.pipeline import EwOperation
+from delegate.lower.operation import ConstantPool, Operation, Plan, Planning
+from delegate.lower.task import BnStage, BsStage, EwStage, Source, Stages
+from delegate.lower.tiling.element_wise import surfaces_touched
+from delegate.lower.weights import padded_operands
+from delegate.model.graph import Tensor
+from delegate.ops.operator import Shape
+from delegate.ops.shared import half_rows
+
+SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
+"""What chooses one of its operands."""
+
+TIMES_MINUS_ONE: Final = BnStage(mul=Source.REGISTER, mul_operand=half_bits(-1.0))
+
+_BEYOND: Final = 4 * HALF_MOST
+"""What a difference of two fp16 stays below; less any fp16, it still is an infinity. BS is known to
+multiply and to cut off at 0 where it has an upper end, too.
+"""
+
+
+def is_per_channel(constant: Tensor, shape: Shape) -> bool:
+    """Return whether a constant is one value, or one per channel of ``shape``."""
+    size = 1 if constant.constant is None else constant.constant.size
+    return size == 1 or (len(shape) > 0 and constant.shape[-1:] == shape[-1:] == (size,))
+
+
+def with_constant(
+    planning: Planning,
+    operation: Operation,
+    constant: Tensor,
+    which: EwOperation,
+    clamp: BnStage,
+    is_first: bool,
+) -> Plan:
+    """Return the plan of a map and a constant, its first operand if ``is_first``."""
+    assert constant.constant is not None
+    values = constant.constant.astype(np.float32)
+    if which in SELECTING and values.size == 1:
+        end = float(values.item())
+        return _bounded(planning, operation, end, is_most=which is EwOperation.MIN)
+    is_negated = False
+    if which is EwOperation.SUBTRACT:
+        which, is_negated = EwOperation.ADD, is_first
+        values = values if is_first else -values
+    shape = planning.graph.tensor(operation.result).shape
+    if which in SELECTING or not is_per_channel(constant, shape):
+        ew = EwStage(
+            operand_bytes=Element.FP16.bytes,
+            operation=which,
+            relu=clamp.relu,
+            relux_max=clamp.relux_max,
+        )
+        stages = Stages(bn=TIMES_MINUS_ONE if is_negated else BnStage(), ew=ew)
+        return _with_map(planning, operation, values, stages, _bound_with(which, values))
+    if which is EwOperation.MULTIPLY:
+        return multiplied(planning, operation, values, replace(clamp, mul=Source.MEMORY))
+    summands = -values if is_negated else values
+    return _added(planning, operation, summands, clamp, is_negated=is_negated)
+
+
+def multiplied(
+    planning: Planning, operation: Operation, exact: npt.NDArray[Any], bn: BnStage
+) -> Plan:
+    """Return the plan of a product with constants, in BN."""
+    given = _per_lane(planning, operation, exact.astype(np.float16))
+    packed = padded_operands(*given, "<f2").tobytes()
+
+    def stages(constants: ConstantPool) -> Stages:
+        return Stages(bn=replace(bn, operands=constants.add(packed)))
+
+    return plan_half_map(planning, operation, stages, moved_bound(exact))
+
+
+def _added(
+    planning: Planning,
+    operation: Operation,
+    exact: npt.NDArray[Any],
+    bn: BnStage,
+    *,
+    is_negated: bool = False,
+) -> Plan:
+    """Return the plan of a sum with constants, in BS: fp32 as they are. ``is_negated``: it is
+    multiplied by -1.
+    """
+    given = _per_lane(planning, operation, exact.astype(np.float32))
+    packed = padded_operands(*given, "<f4").tobytes()
+
+    def stages(constants: ConstantPool) -> Stages:
+        bs = BsStage(alu=Source.MEMORY, operands=constants.add(packed))
+        if is_negated:
+            bs = replace(bs, mul=Source.REGISTER, mul_operand=half_bits(-1.0))
+        return Stages(bs=bs, bn=bn)
+
+    return plan_half_map(planning, operation, stages, ROUNDED)
+
+
+def _bounded(planning: Planning, operation: Operation, end: float, *, is_most: bool) -> Plan:
+    """Return the plan of values down to ``end``, or up to it: what they are beyond it, which BS
+    cuts off, is counted from it again.
+    """
+    sign = half_bits(-1.0 if is_most else 1.0)
+    bs = BsStage(
+        alu=Source.REGISTER,
+        alu_operand=float_bits(-end),
+        mul=Source.REGISTER,
+        mul_operand=sign,
+        relu=True,
+        relux_max=float_bits(_BEYOND),
+    )
+    bn = BnStage(float_bits(end), mul=Source.REGISTER, mul_operand=sign)
+    return plan_half_map(planning, operation, lambda _: Stages(bs, bn), moved_and_back_bound(end))
+
+
+def _with_map(
+    planning: Planning,
+    operation: Operation,
+    values: npt.NDArray[Any],
+    stages: Stages,
+    bound: HalfBound,
+) -> Plan:
+    """Return the plan of ``stages`` whose EW reads constant ``values``, broadcast to the result:
+    rounded to fp16, and with the zeros of its spare lanes.
+    """
+
+    def operand(constants: ConstantPool, target: DeviceTensor) -> DeviceTensor:
+        view = target.elements
+        whole = np.broadcast_to(values, planning.graph.tensor(operation.result).shape)
+        sides = view.images, view.height, view.width, view.channels
+        maps = np.ascontiguousarray(whole.reshape(sides).astype("<f2")).view(np.int8)
+        layout = replace(half_rows.map_of(planning.chip, target, view.channels), zero_point=0)
+        return replace(layout, location=constants.add(pack_feature(maps, layout)))
+
+    return plan_half_map(planning, operation, lambda _: stages, bound, constant=operand)
+
+
+def _bound_with(operation: EwOperation, values: npt.NDArray[Any]) -> HalfBound:
+    """Return the bound of an operation with constants that are rounded to fp16."""
+    if operation is EwOperation.MULTIPLY:
+        return moved_bound(values)
+    moved = float(np.abs(values - values.astype(np.float16).astype(np.float64)).max())
+    bound = EXACT if operation in SELECTING else ROUNDED
+    return replace(bound, absolute=bound.absolute + moved * (1 + bound.relative))
+
+
+def _per_lane(
+    planning: Planning, operation: Operation, values: npt.NDArray[Any]
+) -> tuple[npt.NDArray[Any], int]:
+    """Return ``values``, one or one per channel, and the lanes that tasks read of them."""
+    result = planning.tensor(operation.result)
+    room = surfaces_touched(planning.chip, result.view.channels)
+    wide = np.broadcast_to(values.reshape(-1), (result.elements.channels,))
+    return wide, room * Element.FP16.lanes
