@@ -94,7 +94,7 @@ def test_what_stays_by_choice_has_no_remedy() -> None:
 
 
 def test_functions_of_float_stay_for_what_the_model_is() -> None:
-    """Where a model has no 8-bit tensor, nothing changes between layers."""
+    """Nothing changes between layers of a model without 8-bit tensors."""
     rule = "between_eight_bits"
     found = {
         reason: known_cause("GREATER_EQUAL", rule, f"Functions must lie between: {reason}")

@@ -33,12 +33,12 @@ from delegate.ops.operator import Shape
 from delegate.ops.shared import half_rows
 
 SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
-"""What chooses one of its operands."""
+"""The operations that choose one of their operands."""
 
 TIMES_MINUS_ONE: Final = BnStage(mul=Source.REGISTER, mul_operand=half_bits(-1.0))
 
 _BEYOND: Final = 4 * HALF_MOST
-"""What a difference of two fp16 stays below; less any fp16, it still is an infinity. BS is known to
+"""Above all differences of two fp16; less any fp16, it still is an infinity. BS is known to
 multiply and to cut off at 0 where it has an upper end, too.
 """
 
