@@ -4,6 +4,8 @@ all families of one operator in fp16 share, with their values: ordinary and extr
 ends of the format.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,11 +17,14 @@ import numpy.typing as npt
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.operator_options import Options
 from delegate.ops.batch_matmul import BatchMatMulOptions
-from delegate.ops.conv_2d import ConvOptions
-from delegate.ops.depthwise_conv_2d import DepthwiseOptions
-from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
-from rk3588_conformance.builder.layers import Window
+from rk3588_conformance.builder.layers import (
+    Weighted,
+    Window,
+    conv_layer,
+    dense_layer,
+    depthwise_layer,
+)
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.case import Case, generator_of
 from rk3588_conformance.grid import PADDINGS, Grid, Values, grid, shape_of
@@ -82,6 +87,11 @@ class HalfLayer:
     arrange: Callable[..., Sequence[int]] = lambda *operands: operands
     version: int = 1
 
+    @classmethod
+    def of(cls, layer: Weighted, constants: Constants, spread: str | None = None) -> HalfLayer:
+        """``layer`` with its weights and biases."""
+        return cls(layer.op, [layer.given], layer.result, layer.options, constants, spread)
+
 
 Described = Callable[[Values, np.random.Generator], HalfLayer]
 
@@ -112,19 +122,22 @@ def half_grid(prefix: str, **axes: Any) -> Callable[[Described], Grid]:
 
 
 def weights_and_bias(
-    shape: Sequence[int], outputs: int, kind: str, spread: str = "plain", *, has_bias: bool = True
+    layer: Weighted, kind: str, spread: str = "plain", *, has_bias: bool = True
 ) -> Constants:
-    """Draw weights and bias of one of ``WEIGHTS``, and of ``spread``, but not the ends
-    of fp16.
-    """
-    drawn = "plain" if spread == "ends" else spread
+    """Draw weights and bias of one of ``WEIGHTS``."""
 
     def constants(net: Net) -> Iterable[int]:
-        yield constant(net, "w", numbers(net.rng, shape, drawn), kind)
+        yield _drawn_constant(net, "w", layer.kernels, kind, spread)
         if has_bias:
-            yield constant(net, "b", numbers(net.rng, (outputs,), drawn), kind)
+            yield _drawn_constant(net, "b", (layer.outputs,), kind, spread)
 
     return constants
+
+
+def _drawn_constant(net: Net, name: str, shape: Sequence[int], kind: str, spread: str) -> int:
+    """A constant of ``spread``, but not of the ends of fp16."""
+    drawn = "plain" if spread == "ends" else spread
+    return constant(net, name, numbers(net.rng, shape, drawn), kind)
 
 
 _GEOMETRIES = {
@@ -155,12 +168,9 @@ def _convolutions(v: Values, rng: np.random.Generator) -> HalfLayer:
     covered = Window(*_GEOMETRIES[v.window], PADDINGS[v.padding])
     ic, oc = _from_to(v.channels)
     shape = (int(rng.integers(1, 3)), int(rng.integers(7, 20)), int(rng.integers(6, 23)), ic)
-    activation, kernels = _activation(rng), (oc, covered.kh, covered.kw, ic)
-    return HalfLayer(
-        "CONV_2D", [shape], (shape[0], *covered.output_size(*shape[1:3]), oc),
-        ConvOptions(*covered.option_values, activation),
-        weights_and_bias(kernels, oc, v.weights, v.spread, has_bias=bool(rng.integers(4))),
-    )  # fmt: skip
+    layer = conv_layer(shape, oc, covered, _activation(rng))
+    has_bias = bool(rng.integers(4))
+    return HalfLayer.of(layer, weights_and_bias(layer, v.weights, v.spread, has_bias=has_bias))
 
 
 @half_grid(
@@ -174,13 +184,9 @@ def _convolutions(v: Values, rng: np.random.Generator) -> HalfLayer:
 def _depthwise(v: Values, rng: np.random.Generator) -> HalfLayer:
     window = Window(v.kernel, v.kernel, v.stride, v.stride)
     shape = (1, int(rng.integers(7, 20)), int(rng.integers(6, 23)), v.channels)
-    activation, outputs = _activation(rng), v.channels * v.multiplier
+    layer = depthwise_layer(shape, window, _activation(rng), v.multiplier)
     spread = str(rng.choice(SPREADS))
-    return HalfLayer(
-        "DEPTHWISE_CONV_2D", [shape], (1, *window.output_size(*shape[1:3]), outputs),
-        DepthwiseOptions(*window.option_values, activation, v.multiplier),
-        weights_and_bias((1, window.kh, window.kw, outputs), outputs, v.weights, spread), spread,
-    )  # fmt: skip
+    return HalfLayer.of(layer, weights_and_bias(layer, v.weights, spread), spread)
 
 
 @half_grid(
@@ -191,10 +197,8 @@ def _depthwise(v: Values, rng: np.random.Generator) -> HalfLayer:
     weights=WEIGHTS,
 )
 def _products(v: Values, _: np.random.Generator) -> HalfLayer:
-    return HalfLayer(
-        "FULLY_CONNECTED", [(v.rows, v.inputs)], (v.rows, v.outputs), FullyConnectedOptions(),
-        weights_and_bias((v.outputs, v.inputs), v.outputs, v.weights),
-    )  # fmt: skip
+    layer = dense_layer((v.rows, v.inputs), v.outputs)
+    return HalfLayer.of(layer, weights_and_bias(layer, v.weights))
 
 
 @half_grid(
@@ -212,7 +216,7 @@ def _matrix_products(v: Values, _: np.random.Generator) -> HalfLayer:
     return HalfLayer(
         "BATCH_MATMUL", [(*lead, v.inputs)], (*lead, v.outputs),
         BatchMatMulOptions(False, is_turned),
-        weights_and_bias(matrix, v.outputs, v.weights, v.spread, has_bias=False),
+        lambda net: (_drawn_constant(net, "w", matrix, v.weights, v.spread),),
     )  # fmt: skip
 
 
@@ -267,51 +271,41 @@ def _transposed(v: Values, rng: np.random.Generator) -> HalfLayer:
     )  # fmt: skip
 
 
-_DYNAMIC_RANGE = {
-    "scales": ("one", "per_channel"),
-    "channels": ("1to10", "16to32", "24to33", "65to17", "100to130"),
-}
 _WINDOW = Window(3, 2)
 
 
-@half_grid("Half.DynamicRangeConv/", **_DYNAMIC_RANGE)
-def _dynamic_range_convolutions(v: Values, rng: np.random.Generator) -> HalfLayer:
-    shape, outputs = _drawn_features(v, rng)
-    weights = _int8_weights((outputs, 3, 2, shape[3]), 0, v.scales)
-    options = ConvOptions(*_WINDOW.option_values)
-    return HalfLayer("CONV_2D", [shape], (*shape[:3], outputs), options, weights)
+def _dynamic_range(
+    what: str, layer_of: Callable[[tuple[int, int, int, int], int], Weighted]
+) -> Grid:
+    """``layer_of``: the layer on features of a shape, by its number of output channels. Its weights
+    are int8 with one scale, or one per channel.
+    """
+
+    @half_grid(
+        f"Half.DynamicRange{what}/",
+        scales=("one", "per_channel"),
+        channels=("1to10", "16to32", "24to33", "65to17", "100to130"),
+    )
+    def family(v: Values, rng: np.random.Generator) -> HalfLayer:
+        inputs, outputs = _from_to(v.channels)
+        shape = (1, int(rng.integers(3, 12)), int(rng.integers(3, 12)), inputs)
+        layer = layer_of(shape, outputs)
+
+        def constants(net: Net) -> Iterable[int]:
+            count = layer.outputs if v.scales == "per_channel" else 1
+            scaling = net.rng.uniform(1e-3, 0.1, count).astype(np.float32)
+            values = net.rng.integers(-127, 128, layer.kernels).astype(np.int8)
+            quantization = Quantization(tuple(scaling.tolist()), (0,) * count, layer.axis)
+            yield net.constant("w", values, quantization)
+            yield net.constant("b", numbers(net.rng, (layer.outputs,), "plain"))
+
+        return HalfLayer.of(layer, constants)
+
+    return family
 
 
-@half_grid("Half.DynamicRangeDepthwise/", **_DYNAMIC_RANGE)
-def _dynamic_range_depthwise(v: Values, rng: np.random.Generator) -> HalfLayer:
-    shape, _ = _drawn_features(v, rng)
-    weights = _int8_weights((1, 3, 2, shape[3]), 3, v.scales)
-    options = DepthwiseOptions(*_WINDOW.option_values)
-    return HalfLayer("DEPTHWISE_CONV_2D", [shape], shape, options, weights)
-
-
-@half_grid("Half.DynamicRangeProduct/", **_DYNAMIC_RANGE)
-def _dynamic_range_products(v: Values, rng: np.random.Generator) -> HalfLayer:
-    (_, rows, _, inputs), outputs = _drawn_features(v, rng)
-    weights, options = _int8_weights((outputs, inputs), 0, v.scales), FullyConnectedOptions()
-    return HalfLayer("FULLY_CONNECTED", [(rows, inputs)], (rows, outputs), options, weights)
-
-
-def _drawn_features(v: Values, rng: np.random.Generator) -> tuple[tuple[int, int, int, int], int]:
-    """Return a shape of float32 features, and the number of output channels."""
-    inputs, outputs = _from_to(v.channels)
-    return (1, int(rng.integers(3, 12)), int(rng.integers(3, 12)), inputs), outputs
-
-
-def _int8_weights(shape: tuple[int, ...], axis: int, scales: str) -> Constants:
-    """Return what adds int8 weights with one scale, or one per entry of ``axis``, and a bias."""
-
-    def add(net: Net) -> Iterable[int]:
-        outputs, rng = shape[axis], net.rng
-        count = outputs if scales == "per_channel" else 1
-        scaling = tuple(map(float, rng.uniform(1e-3, 0.1, count).astype(np.float32)))
-        values = rng.integers(-127, 128, shape).astype(np.int8)
-        yield net.constant("w", values, Quantization(scaling, (0,) * count, axis))
-        yield net.constant("b", numbers(rng, (outputs,), "plain"))
-
-    return add
+_DYNAMIC_RANGE = (
+    _dynamic_range("Conv", lambda shape, outputs: conv_layer(shape, outputs, _WINDOW)),
+    _dynamic_range("Depthwise", lambda shape, _: depthwise_layer(shape, _WINDOW)),
+    _dynamic_range("Product", lambda shape, outputs: dense_layer((shape[1], shape[3]), outputs)),
+)

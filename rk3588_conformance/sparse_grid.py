@@ -3,7 +3,7 @@ in fp16, whose weights are float32, float16 behind DEQUANTIZE too, or int8 with 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,12 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.model.graph import Activation, DType, Graph, Quantization
-from delegate.model.operator_options import Options
 from delegate.model.tflite_reader import read_graph
-from delegate.ops.conv_2d import ConvOptions
-from delegate.ops.depthwise_conv_2d import DepthwiseOptions
-from delegate.ops.fully_connected import FullyConnectedOptions
-from rk3588_conformance.builder.layers import Window
+from rk3588_conformance.builder.layers import (
+    Weighted,
+    Window,
+    conv_layer,
+    dense_layer,
+    depthwise_layer,
+    weighted,
+)
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.sparse import Tree, stored
 from rk3588_conformance.case import Case, generator_of
@@ -24,70 +27,28 @@ from rk3588_conformance.grid import Values, grid, layer_grid
 from rk3588_conformance.half_grid import inputs_of, numbers
 from rk3588_conformance.half_judge import outside_bound
 from rk3588_conformance.net import Net
-from rk3588_conformance.random_layers import DENSITY, Numbers
+from rk3588_conformance.random_layers import DENSITY
 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """An operator on an input of 5 x 6 pixels, or 3 rows, of ``weights`` behind DENSIFY."""
-
-    op: str
-    weights: tuple[int, ...]
-    outputs_axis: int
-    table: Options
-    quantised: Callable[[Net, Numbers], int]
-    """Adds it with int8 weights."""
-
-    @property
-    def outputs(self) -> int:
-        return self.weights[self.outputs_axis]
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """Return the leading dimensions of the input and the result."""
-        return (3,) if len(self.weights) == 2 else (1, 5, 6)
-
-    @property
-    def inputs(self) -> int:
-        """Channels."""
-        return self.weights[-1]
+_KERNELS = {
+    "conv_1x1": (17, 1, 1, 40), "conv_3x2": (24, 3, 2, 9), "conv_one": (1, 1, 5, 65),
+    "depthwise_3x3": (1, 3, 3, 33), "depthwise_2x5": (1, 2, 5, 16),
+    "dense": (21, 100), "dense_wide": (130, 35),
+}  # fmt: skip
+"""The shapes of weights behind DENSIFY."""
 
 
-def _conv(*weights: int) -> _Layer:
-    window = Window(weights[1], weights[2])
-    return _Layer(
-        "CONV_2D", weights, 0, ConvOptions(*window.option_values, Activation.RELU),
-        lambda net, given: net.conv(net.x, weights[0], window, given),
-    )  # fmt: skip
-
-
-def _depthwise(*weights: int) -> _Layer:
-    window = Window(weights[1], weights[2])
-    return _Layer(
-        "DEPTHWISE_CONV_2D", weights, 3,
-        DepthwiseOptions(*window.option_values, Activation.RELU6, 1),
-        lambda net, given: net.depthwise(net.x, window, given),
-    )  # fmt: skip
-
-
-def _dense(*weights: int) -> _Layer:
-    return _Layer(
-        "FULLY_CONNECTED", weights, 0, FullyConnectedOptions(),
-        lambda net, given: net.fully_connected(net.x, weights[0], given),
-    )  # fmt: skip
-
-
-_LAYERS = {
-    "conv_1x1": _conv(17, 1, 1, 40),
-    "conv_3x2": _conv(24, 3, 2, 9),
-    "conv_one": _conv(1, 1, 5, 65),
-    "depthwise_3x3": _depthwise(1, 3, 3, 33),
-    "depthwise_2x5": _depthwise(1, 2, 5, 16),
-    "dense": _dense(21, 100),
-    "dense_wide": _dense(130, 35),
-}
+def _layer(name: str, *, is_clamped: bool = False) -> Weighted:
+    """The operator on an input of 5 x 6 pixels, or 3 rows."""
+    first, *sides, channels = _KERNELS[name]
+    if not sides:
+        return dense_layer((3, channels), first)
+    window, shape = Window(sides[0], sides[1]), (1, 5, 6, channels)
+    if name.startswith("depthwise"):
+        return depthwise_layer(shape, window, Activation.RELU6 if is_clamped else Activation.NONE)
+    return conv_layer(shape, first, window, Activation.RELU if is_clamped else Activation.NONE)
 
 
 _TREES: dict[str, Callable[[int], Tree]] = {
@@ -116,61 +77,60 @@ def _tree(shape: Sequence[int], order: str, blocks: str) -> Tree:
 
 @layer_grid(
     "Sparse.Op/",
-    input_shape=lambda v: (*_LAYERS[v.layer].lead, _LAYERS[v.layer].inputs),
-    layer=tuple(_LAYERS),
+    input_shape=lambda v: _layer(v.layer).given,
+    layer=tuple(_KERNELS),
     order=tuple(_TREES),
     blocks=tuple(_BLOCKS),
     type=("int8", "per_channel"),
 )
 def integers(net: Net, v: Values) -> int:
-    made = _LAYERS[v.layer]
-    tree = _tree(made.weights, v.order, v.blocks)
-    return made.quantised(net, replace(v.layer_numbers, tree=tree))
+    made = _layer(v.layer)
+    numbers = replace(v.layer_numbers, tree=_tree(made.kernels, v.order, v.blocks))
+    return weighted(net, net.rng, net.x, made, numbers)
 
 
 def _float_model(
-    made: _Layer, dense: Array, scales: Array | None, bias: Array, tree: Tree | None
+    made: Weighted, dense: Array, scales: Array | None, bias: Array, tree: Tree | None
 ) -> bytes:
     """``scales``: of int8 weights. ``tree`` None: with the numbers that they stand for."""
     builder = ModelBuilder("half sparse")
-    x = builder.input("x", (*made.lead, made.inputs), DType.FLOAT32)
+    x = builder.input("x", made.given, DType.FLOAT32)
     quantization = None
     if scales is not None:
         zeros = (0,) * scales.size
-        quantization = Quantization(tuple(scales.tolist()), zeros, made.outputs_axis)
+        quantization = Quantization(tuple(scales.tolist()), zeros, made.axis)
     if tree is None:
-        along = np.ones(len(made.weights), int)
-        along[made.outputs_axis] = -1
+        along = np.ones(len(made.kernels), int)
+        along[made.axis] = -1
         real = dense.astype(np.float64)
         if scales is not None:
             real = real * scales.astype(np.float64).reshape(along)
         dense, quantization = real.astype(np.float32), None
     w = stored(builder, "w", dense, quantization, tree=tree)
     b = builder.constant("b", bias)
-    result = (*made.lead, made.outputs)
-    return builder.build(builder.result(made.op, (x, w, b), "y", result, options=made.table))
+    return builder.build(builder.result(made.op, (x, w, b), "y", made.result, options=made.options))
 
 
 @grid(
     "Half.Sparse/",
-    layer=tuple(_LAYERS),
+    layer=tuple(_KERNELS),
     order=tuple(_TREES),
     blocks=tuple(_BLOCKS),
     weights=("float32", "float16", "int8"),
 )
 def _floats(name: str, v: Values) -> Case:
-    made, rng = _LAYERS[v.layer], generator_of(name)
-    tree = _tree(made.weights, v.order, v.blocks)
-    mask = tree.mask(rng, made.weights, DENSITY)
+    made, rng = _layer(v.layer, is_clamped=True), generator_of(name)
+    tree = _tree(made.kernels, v.order, v.blocks)
+    mask = tree.mask(rng, made.kernels, DENSITY)
     bias = numbers(rng, (made.outputs,), "plain")
     scales = None
     if v.weights == "int8":
-        dense = rng.integers(-127, 128, made.weights, np.int8)
+        dense = rng.integers(-127, 128, made.kernels, np.int8)
         scales = rng.uniform(0.001, 0.05, made.outputs).astype(np.float32)
     else:
-        dense = numbers(rng, made.weights, "plain").astype(v.weights)
+        dense = numbers(rng, made.kernels, "plain").astype(v.weights)
     build = partial(_float_model, made, dense * mask, scales, bias)
-    given = inputs_of(name, [(*made.lead, made.inputs)], "plain")
+    given = inputs_of(name, [made.given], "plain")
 
     def outside(_: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]) -> list[str]:
         """Judge by the same model with the numbers that its weights stand for."""

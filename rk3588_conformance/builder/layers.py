@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -120,6 +120,72 @@ class Window:
         return self.padding, self.sh, self.sw, self.dh, self.dw
 
 
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """An operator on an input of the shape ``given``, with a filter of the shape ``kernels``, whose
+    ``axis`` is that of the outputs.
+    """
+
+    op: str
+    options: Options
+    given: tuple[int, ...]
+    kernels: tuple[int, ...]
+    axis: int
+    result: tuple[int, ...]
+
+    @property
+    def outputs(self) -> int:
+        """Channels of the result."""
+        return self.kernels[self.axis]
+
+    @property
+    def name(self) -> str:
+        return self.op.lower().removesuffix("_2d").removesuffix("_conv")
+
+
+def conv_layer(
+    given: tuple[int, ...],
+    oc: int,
+    window: Window,
+    activation: Activation = Activation.NONE,
+    groups: int = 1,
+) -> Weighted:
+    """CONV_2D: filter OHWI [oc, kh, kw, c / groups], per-channel along axis 0."""
+    n, h, w, c = given
+    kernels, result = (oc, window.kh, window.kw, c // groups), (n, *window.output_size(h, w), oc)
+    options = ConvOptions(*window.option_values, activation)
+    return Weighted("CONV_2D", options, given, kernels, 0, result)
+
+
+def depthwise_layer(
+    given: tuple[int, ...],
+    window: Window,
+    activation: Activation = Activation.NONE,
+    multiplier: int = 1,
+) -> Weighted:
+    """DEPTHWISE_CONV_2D: filter 1HWO [1, kh, kw, c * multiplier], per-channel along axis 3."""
+    n, h, w, c = given
+    oc = c * multiplier
+    kernels, result = (1, window.kh, window.kw, oc), (n, *window.output_size(h, w), oc)
+    options = DepthwiseOptions(*window.option_values, activation, multiplier)
+    return Weighted("DEPTHWISE_CONV_2D", options, given, kernels, 3, result)
+
+
+def dense_layer(
+    given: tuple[int, ...],
+    outputs: int,
+    activation: Activation = Activation.NONE,
+    *,
+    inputs: int | None = None,
+    keep_num_dims: bool = False,
+) -> Weighted:
+    """FULLY_CONNECTED: filter [outputs, inputs]; ``inputs`` defaults to the last dimension."""
+    k = inputs if inputs is not None else given[-1]
+    lead = given[:-1] if keep_num_dims else (math.prod(given) // k,)
+    options = FullyConnectedOptions(activation, keep_num_dims)
+    return Weighted("FULLY_CONNECTED", options, given, (outputs, k), 0, (*lead, outputs))
+
+
 def conv(
     builder: ModelBuilder,
     rng: np.random.Generator,
@@ -129,13 +195,10 @@ def conv(
     arithmetic: Numbers = DEFAULT_ARITHMETIC,
     *,
     groups: int = 1,
-    name: str = "conv",
+    name: str = "",
 ) -> int:
-    """CONV_2D: filter OHWI [oc, kh, kw, c / groups], per-channel along axis 0."""
-    n, h, w, c = builder.spec(x).shape
-    options = ConvOptions(*window.option_values, arithmetic.activation)
-    kernels, result = (oc, window.kh, window.kw, c // groups), (n, *window.output_size(h, w), oc)
-    return _weighted(builder, rng, x, "CONV_2D", options, kernels, 0, result, arithmetic, name)
+    layer = conv_layer(builder.spec(x).shape, oc, window, arithmetic.activation, groups)
+    return weighted(builder, rng, x, layer, arithmetic, name)
 
 
 def depthwise(
@@ -146,15 +209,10 @@ def depthwise(
     arithmetic: Numbers = DEFAULT_ARITHMETIC,
     *,
     multiplier: int = 1,
-    name: str = "depthwise",
+    name: str = "",
 ) -> int:
-    """DEPTHWISE_CONV_2D: filter 1HWO [1, kh, kw, c * multiplier], per-channel along axis 3."""
-    n, h, w, c = builder.spec(x).shape
-    oc = c * multiplier
-    options = DepthwiseOptions(*window.option_values, arithmetic.activation, multiplier)
-    kernels, result = (1, window.kh, window.kw, oc), (n, *window.output_size(h, w), oc)
-    op = "DEPTHWISE_CONV_2D"
-    return _weighted(builder, rng, x, op, options, kernels, 3, result, arithmetic, name)
+    layer = depthwise_layer(builder.spec(x).shape, window, arithmetic.activation, multiplier)
+    return weighted(builder, rng, x, layer, arithmetic, name)
 
 
 def fully_connected(
@@ -164,20 +222,12 @@ def fully_connected(
     outputs: int,
     arithmetic: Numbers = DEFAULT_ARITHMETIC,
     *,
-    inputs: int | None = None,
-    keep_num_dims: bool = False,
-    name: str = "fully_connected",
+    name: str = "",
+    **how: Any,
 ) -> int:
-    """FULLY_CONNECTED: filter [outputs, inputs]; ``inputs`` defaults to the last dimension of
-    ``x``."""
-    shape = builder.spec(x).shape
-    k = inputs if inputs is not None else shape[-1]
-    lead = shape[:-1] if keep_num_dims else (math.prod(shape) // k,)
-    options = FullyConnectedOptions(arithmetic.activation, keep_num_dims)
-    kernels, result = (outputs, k), (*lead, outputs)
-    return _weighted(
-        builder, rng, x, "FULLY_CONNECTED", options, kernels, 0, result, arithmetic, name
-    )
+    """``how``: of ``dense_layer``."""
+    layer = dense_layer(builder.spec(x).shape, outputs, arithmetic.activation, **how)
+    return weighted(builder, rng, x, layer, arithmetic, name)
 
 
 def add(
@@ -207,21 +257,19 @@ def add(
     return builder.result("ADD", (a, b), name, shape, quantization, options=table, version=version)
 
 
-def _weighted(
+def weighted(
     builder: ModelBuilder,
     rng: np.random.Generator,
     x: int,
-    op: str,
-    options: Options,
-    kernels: tuple[int, ...],
-    axis: int,
-    result: Sequence[int],
+    layer: Weighted,
     numbers: Numbers,
-    name: str,
+    name: str = "",
 ) -> int:
-    """An operator with a filter of the shape ``kernels``, whose ``axis`` is that of the outputs."""
+    """``layer`` of ``x``, whose shape is the one that it is given."""
     spec = builder.spec(x)
-    dtype, channels, is_dense = spec.dtype, kernels[axis], len(kernels) == 2
+    name = name or layer.name
+    kernels, axis, channels = layer.kernels, layer.axis, layer.outputs
+    dtype, is_dense = spec.dtype, len(kernels) == 2
     arithmetic = numbers.drawn(rng, spec, kernels, axis)
     input_scale, input_zero_point = builder.scaling(x).scale, builder.scaling(x).zero_point
     weights = arithmetic.weights
@@ -261,7 +309,8 @@ def _weighted(
     elif is_dense:  # as the converter does; convolutions have two inputs instead
         inputs.append(-1)
     version = (4 if is_dense else 3) if dtype is DType.INT8 else 1  # the first that knows int8
-    return builder.result(op, inputs, name, result, quantization, options=options, version=version)
+    how: dict[str, Any] = {"options": layer.options, "version": version}
+    return builder.result(layer.op, inputs, name, layer.result, quantization, **how)
 
 
 def _weight_scales(

@@ -6,29 +6,39 @@ points, scales, weights, bias.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from delegate.model.graph import Activation, DType
 from rk3588_conformance.builder import layers
-from rk3588_conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
+from rk3588_conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Weighted, Window
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.ranges import LIMITS, add_operand_scale, random_quantization
 
 
-def _of_one_layer(
-    description: str,
+def _one_layer(
     rng: np.random.Generator,
-    shape: Sequence[int],
-    dtype: DType,
-    given: tuple[float | None, int | None],
-    layer: Callable[[ModelBuilder, int], int],
+    make: Callable[[Activation], Weighted],
+    dtype: DType = DType.INT8,
+    *,
+    input_scale: float | None = None,
+    input_zero_point: int | None = None,
+    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
 ) -> bytes:
-    """``given``: scale and zero point of the input."""
-    builder = ModelBuilder(description)
-    x = builder.input("input", shape, dtype, random_quantization(rng, dtype, *given))
-    return builder.build(layer(builder, x))
+    """``make``: the layer with an activation."""
+    layer = make(arithmetic.activation)
+    builder = ModelBuilder(layer.op.lower())
+    given = random_quantization(rng, dtype, input_scale, input_zero_point)
+    x = builder.input("input", layer.given, dtype, given)
+    return builder.build(layers.weighted(builder, rng, x, layer, arithmetic))
+
+
+def _taken_window(sides: Sequence[Any], how: dict[str, Any]) -> Window:
+    """Take the arguments of a window out of ``how``."""
+    names = [each.name for each in fields(Window) if each.name in how]
+    return Window(*sides, **{name: how.pop(name) for name in names})
 
 
 def conv_model(
@@ -38,20 +48,15 @@ def conv_model(
     ic: int,
     oc: int,
     *sides: Any,
-    dtype: DType = DType.INT8,
     batch: int = 1,
     groups: int = 1,
-    input_scale: float | None = None,
-    input_zero_point: int | None = None,
-    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
-    **window_of: Any,
+    **how: Any,
 ) -> bytes:
-    """One CONV_2D on [batch, h, w, ic]. ``sides`` and ``window_of``: arguments of ``Window``."""
-    window, given = Window(*sides, **window_of), (input_scale, input_zero_point)
-    return _of_one_layer(
-        "conv_2d", rng, (batch, h, w, ic), dtype, given,
-        lambda builder, x: layers.conv(builder, rng, x, oc, window, arithmetic, groups=groups),
-    )  # fmt: skip
+    """One CONV_2D on [batch, h, w, ic]. ``sides`` and ``how``: arguments of ``Window``, and of
+    ``_one_layer``.
+    """
+    shape, window = (batch, h, w, ic), _taken_window(sides, how)
+    return _one_layer(rng, lambda a: layers.conv_layer(shape, oc, window, a, groups), **how)
 
 
 def depthwise_model(
@@ -60,22 +65,15 @@ def depthwise_model(
     w: int,
     c: int,
     *sides: Any,
-    dtype: DType = DType.INT8,
-    multiplier: int = 1,
     batch: int = 1,
-    input_scale: float | None = None,
-    input_zero_point: int | None = None,
-    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
-    **window_of: Any,
+    multiplier: int = 1,
+    **how: Any,
 ) -> bytes:
-    """One DEPTHWISE_CONV_2D on [batch, h, w, c], giving c * multiplier channels. ``sides`` and
-    ``window_of``: arguments of ``Window``.
+    """One DEPTHWISE_CONV_2D on [batch, h, w, c], giving c * multiplier channels; else as
+    ``conv_model``.
     """
-    given, how = (input_scale, input_zero_point), (Window(*sides, **window_of), arithmetic)
-    return _of_one_layer(
-        "depthwise_conv_2d", rng, (batch, h, w, c), dtype, given,
-        lambda builder, x: layers.depthwise(builder, rng, x, *how, multiplier=multiplier),
-    )  # fmt: skip
+    shape, window = (batch, h, w, c), _taken_window(sides, how)
+    return _one_layer(rng, lambda a: layers.depthwise_layer(shape, window, a, multiplier), **how)
 
 
 def fully_connected_model(
@@ -86,17 +84,12 @@ def fully_connected_model(
     *,
     inputs: int | None = None,
     keep_num_dims: bool = False,
-    input_scale: float | None = None,
-    input_zero_point: int | None = None,
-    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+    **how: Any,
 ) -> bytes:
     """One FULLY_CONNECTED; ``inputs`` (K) defaults to the last dimension of ``input_shape``."""
-    return _of_one_layer(
-        "fully_connected", rng, input_shape, dtype, (input_scale, input_zero_point),
-        lambda builder, x: layers.fully_connected(
-            builder, rng, x, outputs, arithmetic, inputs=inputs, keep_num_dims=keep_num_dims
-        ),
-    )  # fmt: skip
+    shape = tuple(input_shape)
+    kept: dict[str, Any] = {"inputs": inputs, "keep_num_dims": keep_num_dims}
+    return _one_layer(rng, lambda a: layers.dense_layer(shape, outputs, a, **kept), dtype, **how)
 
 
 def add_model(

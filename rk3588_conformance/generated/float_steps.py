@@ -11,15 +11,13 @@ import numpy as np
 
 from delegate.ops.add import AddOptions
 from delegate.ops.batch_matmul import BatchMatMulOptions
-from delegate.ops.conv_2d import ConvOptions
-from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.mul import MulOptions
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
-from rk3588_conformance.builder import moves, pooling
+from rk3588_conformance.builder import layers, moves, pooling
 from rk3588_conformance.generated import move_steps, steps
 from rk3588_conformance.generated.generator import CHANNELS, CLAMPED, Step
 from rk3588_conformance.generated.mixed_steps import PAIRS
@@ -37,20 +35,15 @@ def _conv(g: FloatGenerator, x: int) -> Outputs:
     window = g.drawn_window(x)
     if window is None:
         return ()
-    n, h, w, c = g.shape(x)
-    is_depthwise, taps = g.chance(0.35), window.kh * window.kw
-    if is_depthwise:
-        outputs, kernel, fan_in = c, (1, window.kh, window.kw, c), taps
-        table: Any = DepthwiseOptions(*window.option_values, g.choose(CLAMPED), 1)
+    if g.chance(0.35):
+        layer = layers.depthwise_layer(g.shape(x), window, g.choose(CLAMPED))
     else:
         outputs = g.pick(CHANNELS)
-        kernel, fan_in = (outputs, window.kh, window.kw, c), taps * c
-        table = ConvOptions(*window.option_values, g.choose(CLAMPED))
-    weights = g.numbers_of(kernel, 1 / math.sqrt(fan_in))
-    bias = g.numbers_of((outputs,), 0.3)
-    op = "DEPTHWISE_CONV_2D" if is_depthwise else "CONV_2D"
-    shape = (n, *window.output_size(h, w), outputs)
-    return g.result(op, (x, weights, bias), "conv", shape, options=table)
+        layer = layers.conv_layer(g.shape(x), outputs, window, g.choose(CLAMPED))
+    fan_in = math.prod(layer.kernels) // layer.outputs
+    weights = g.numbers_of(layer.kernels, 1 / math.sqrt(fan_in))
+    bias = g.numbers_of((layer.outputs,), 0.3)
+    return g.result(layer.op, (x, weights, bias), "conv", layer.result, options=layer.options)
 
 
 def _pair(g: FloatGenerator, x: int) -> Outputs:

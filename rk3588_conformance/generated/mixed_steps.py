@@ -13,12 +13,10 @@ import numpy as np
 from delegate.model.graph import DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.batch_matmul import BatchMatMulOptions
-from delegate.ops.conv_2d import ConvOptions
-from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.strided_slice import StridedSliceOptions
 from delegate.ops.sub import SubOptions
-from rk3588_conformance.builder import moves, options, pooling
+from rk3588_conformance.builder import layers, moves, options, pooling
 from rk3588_conformance.builder.ranges import LIMITS, float32
 from rk3588_conformance.generated.generator import CLAMPED, EIGHT_BITS, Generator, Step
 from rk3588_conformance.generated.move_steps import beside
@@ -145,10 +143,10 @@ def _weighted(g: MixedGenerator, x: int) -> Outputs:
     values = g.rng.integers(low + 1, high + 1, kept).astype(spec.dtype.element.dtype)
     scale = float32(np.exp(g.rng.uniform(-7, -2)))
     weight = Quantization((scale,), (0 if spec.dtype is DType.INT8 else 128,))
-    how = g.pick(range(4))
-    if how == 0:  # by a node of constants
+    origin = g.pick(range(4))
+    if origin == 0:  # by a node of constants
         weights = moves.reshape(g, g.constant("raw", values.reshape(-1), weight), kept)
-    elif how == 1:
+    elif origin == 1:
         weights = g.input("input_weights", kept, spec.dtype, weight)
     else:
         weights = g.constant("weights", values, weight)
@@ -169,17 +167,12 @@ def _weighted(g: MixedGenerator, x: int) -> Outputs:
     clamp, result, made = g.choose(CLAMPED), g.quantization(), []
     for _ in range(g.pick((1, 1, 2))):
         if is_dense:
-            keep = g.chance(0.5)
-            lead = shape[:-1] if keep else (prod(shape[:-1]),)
-            table = FullyConnectedOptions(clamp, keep_num_dims=keep)
-            y = g.result(
-                "FULLY_CONNECTED", inputs, "dense", (*lead, count), result, options=table, version=4
-            )
+            layer = layers.dense_layer(shape, count, clamp, keep_num_dims=g.chance(0.5))
         else:
-            point = ConvOptions(activation=clamp)
-            whole = (*shape[:3], count)
-            y = g.result("CONV_2D", inputs, "point", whole, result, options=point, version=3)
-        made.append(y)
+            layer = layers.conv_layer(shape, count, layers.Window(), clamp)
+        how: dict[str, Any] = {"options": layer.options, "version": 4 if is_dense else 3}
+        name = "dense" if is_dense else "point"
+        made.append(g.result(layer.op, inputs, name, layer.result, result, **how))
     return made
 
 
