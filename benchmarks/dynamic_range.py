@@ -23,9 +23,10 @@ from delegate.errors import UsageError  # noqa: E402
 from delegate.host.delegated import DelegatedModel  # noqa: E402
 from delegate.options import Options  # noqa: E402
 from delegate.progress import progress  # noqa: E402
+from rk3588_vision.detection.candidate import Hints  # noqa: E402
 from rk3588_vision.images import find_images  # noqa: E402
 from rk3588_vision.quantization.layer_errors import Distance  # noqa: E402
-from rk3588_vision.quantization.picture_input import PictureInput, Wishes  # noqa: E402
+from rk3588_vision.quantization.picture_input import PictureInput  # noqa: E402
 
 SIDES = {"NPU, fp16": "auto", "CPU": "off"}
 """Option ``float`` by what it makes of the dynamic-range model."""
@@ -39,7 +40,7 @@ def main() -> int:
     parser.add_argument("--limit", type=positive_integer, default=20, help="pictures (default 20)")
     given = parser.parse_args()
     pictures = find_images(given.pictures)[: given.limit]
-    prepared = PictureInput.of(given.float_model, Wishes())
+    prepared = PictureInput.of(given.float_model, Hints())
     models = {
         side: DelegatedModel.load(given.dynamic, Options(device="simulator", float=wanted))
         for side, wanted in SIDES.items()

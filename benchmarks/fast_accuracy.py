@@ -37,6 +37,7 @@ from delegate.errors import UsageError  # noqa: E402
 from delegate.host.delegated import DelegatedModel  # noqa: E402
 from delegate.progress import progress  # noqa: E402
 from rk3588_vision.class_ranking import read_label_lines  # noqa: E402
+from rk3588_vision.detection.candidate import Hints  # noqa: E402
 from rk3588_vision.evaluation import ground_truth, metrics  # noqa: E402
 from rk3588_vision.evaluation.evaluator import Evaluator, Record, Spec  # noqa: E402
 from rk3588_vision.images import find_images  # noqa: E402
@@ -82,11 +83,11 @@ def judge_of(chosen: argparse.Namespace, paths: list[Path]) -> tuple[int | None,
 
 def evaluators(model: Path, task: str, classes: int | None) -> dict[str, Evaluator]:
     """The model on both sides."""
-    digest = hashlib.sha256(model.read_bytes()).hexdigest()
+    digest, hints = hashlib.sha256(model.read_bytes()).hexdigest(), Hints(classes=classes)
     found = {}
     for side, (numerics, _) in SIDES.items():
         options = (("device", "simulator"), ("numerics", numerics))
-        spec = Spec(task, digest, options, with_cpu=False, reference_kernels=False, classes=classes)
+        spec = Spec(task, digest, options, with_cpu=False, reference_kernels=False, hints=hints)
         found[side] = Evaluator(model, spec, Shaken)
     return found
 

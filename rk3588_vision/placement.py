@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,10 +43,6 @@ class Preparation:
     is_bgr: bool = False
     border: int = LETTERBOX_GREY
     """The grey around a picture that does not fill the input."""
-
-    def but(self, **wanted: Any) -> Preparation:
-        """Return it with what is wanted otherwise; None: as it is."""
-        return replace(self, **{name: v for name, v in wanted.items() if v is not None})
 
 
 LABEL_IMAGE = Preparation(Fit.STRETCH, FLOAT_MEAN, FLOAT_STD)

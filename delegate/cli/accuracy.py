@@ -33,12 +33,9 @@ from rk3588_vision.quantization.picture_input import PictureInput
 
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
-from delegate.cli.detect import add_decoder_arguments
+from delegate.cli.detect import add_decoder_arguments, hints_from
 from delegate.cli.files import picture_paths
-from rk3588_vision.detection.candidate import Hints
-from rk3588_vision.placement import Fit
 from rk3588_vision.quantization.layer_errors import Distance
-from rk3588_vision.quantization.picture_input import Wishes
 
 _SHOWN = 10
 _QUANTITIES = ("snr_db", "cosine", "noise_added_percent", "npu_us")
@@ -223,14 +220,7 @@ def pictures_from(arguments: argparse.Namespace) -> list[Path]:
 
 def preparation_from(arguments: argparse.Namespace, model: Path) -> PictureInput:
     """Return how pictures become the input of ``model``. Raises ModelError, UsageError."""
-    wishes = Wishes(
-        hints=Hints(arguments.decoder, None, arguments.anchors),
-        fit=None if arguments.fit is None else Fit(arguments.fit),
-        mean=arguments.mean,
-        std=arguments.std,
-        is_bgr=None if arguments.colours is None else arguments.colours == "bgr",
-    )
-    return PictureInput.of(model, wishes)
+    return PictureInput.of(model, hints_from(arguments))
 
 
 def decibels(level: float) -> str:

@@ -84,16 +84,22 @@ def add_decoder_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def plan_from(arguments: argparse.Namespace, classes: int | None) -> DetectorPlan:
-    """The plan that the arguments of ``add_decoder_arguments`` describe."""
-    return DetectorPlan.read(
-        arguments.model,
-        Hints(arguments.decoder, classes, arguments.anchors),
+def hints_from(arguments: argparse.Namespace, classes: int | None = None) -> Hints:
+    """Return what the arguments of ``add_decoder_arguments`` say."""
+    return Hints(
+        arguments.decoder,
+        classes,
+        arguments.anchors,
         fit=Fit(arguments.fit) if arguments.fit is not None else None,
         mean=arguments.mean,
         std=arguments.std,
         is_bgr=None if arguments.colours is None else arguments.colours == "bgr",
     )
+
+
+def plan_from(arguments: argparse.Namespace, classes: int | None) -> DetectorPlan:
+    """The plan that the arguments of ``add_decoder_arguments`` describe."""
+    return DetectorPlan.read(arguments.model, hints_from(arguments, classes))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import Command, options_from, print_json, warn
-from delegate.cli.detect import add_decoder_arguments, plan_from
+from delegate.cli.detect import add_decoder_arguments, hints_from, plan_from
 from delegate.cli.table import format_table, print_pairs
 from delegate.errors import ModelError
 from delegate.model.files import MAX_MODEL_BYTES, read_file
@@ -93,13 +93,7 @@ def _run(arguments: argparse.Namespace) -> int:
         options=tuple(sorted(options.to_strings().items())),
         with_cpu=not arguments.no_cpu,
         reference_kernels=arguments.reference == "reference",
-        decoder=arguments.decoder,
-        classes=classes,
-        anchors=arguments.anchors,
-        fit=arguments.fit,
-        mean=arguments.mean,
-        std=arguments.std,
-        is_bgr=None if arguments.colours is None else arguments.colours == "bgr",
+        hints=hints_from(arguments, classes),
     )
     # Bad labels, models and outputs are refused before the work begins.
     if task == "classify":

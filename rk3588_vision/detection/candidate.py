@@ -6,10 +6,11 @@ v8 head joins a box with the classes, a pose head also with the key points, and 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from delegate.model.graph import Graph, Node
 from rk3588_vision.detection.head import Anchors, Head, OutputTensor
+from rk3588_vision.placement import Fit, Preparation
 
 COCO_CLASSES = 80
 
@@ -26,11 +27,22 @@ USUAL = 1
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The hints of the user: the decoder's name, the number of classes, the anchors."""
+    """The hints of the user: the decoder's name, the number of classes, the anchors, and how
+    pictures are prepared; None leaves it to the model's family.
+    """
 
     decoder: str | None = None
     classes: int | None = None
     anchors: Anchors = ()
+    fit: Fit | None = None
+    mean: float | None = None
+    std: float | None = None
+    is_bgr: bool | None = None
+
+    def prepared(self, usual: Preparation) -> Preparation:
+        """Return the ``usual`` preparation with what is wanted otherwise."""
+        wanted = {name: getattr(self, name) for name in ("fit", "mean", "std", "is_bgr")}
+        return replace(usual, **{name: v for name, v in wanted.items() if v is not None})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from delegate.model.tensor_details import tensor_details
 from delegate.model.tflite_reader import read_graph
 from rk3588_vision.detection.boxes import Detections, onto_image, suppress
 from rk3588_vision.detection.candidate import Hints
-from rk3588_vision.detection.head import Head, MaskedHead, OutputTensor, real_outputs
+from rk3588_vision.detection.head import Head, OutputTensor, real_outputs
 from rk3588_vision.detection.recognise import UnknownHeadError, recognise
 from rk3588_vision.images import ImageInput
 from rk3588_vision.kind import advice, kind_of
@@ -55,10 +55,8 @@ class DetectorPlan:
     preparation: Preparation
 
     @classmethod
-    def read(cls, path: Path, hints: Hints, **wanted: Any) -> DetectorPlan:
-        """Return the detector of a .tflite file. ``wanted``: of ``Preparation``, instead of what
-        the head expects. Raises ModelError, UsageError.
-        """
+    def read(cls, path: Path, hints: Hints) -> DetectorPlan:
+        """Return the detector of a .tflite file. Raises ModelError, UsageError."""
         graph = read_graph(path)
         if len(graph.inputs) != 1:
             raise ModelError(f"{path}: the model has {len(graph.inputs)} inputs; detect needs one")
@@ -81,7 +79,7 @@ class DetectorPlan:
             raise UnknownHeadError(
                 f"{path}: outputs {shapes} are of no detector known here; {other}"
             ) from None
-        return cls(target, head, head.preparation.but(**wanted))
+        return cls(target, head, hints.prepared(head.preparation))
 
     def place(self, image: Image) -> tuple[npt.NDArray[Any], Placement]:
         """The model's input tensor for a picture, and where the picture lies in it."""
@@ -99,9 +97,7 @@ class DetectorPlan:
         found = onto_image(self.head.decode(outputs, thresholds.score), placement)
         largest_iou = thresholds.iou if self.head.needs_suppression else 1.0
         found = suppress(found, largest_iou, thresholds.limit)
-        if isinstance(self.head, MaskedHead):
-            return self.head.with_masks(found, outputs, placement)
-        return found
+        return self.head.with_masks(found, outputs, placement)
 
 
 def detect(plan: DetectorPlan, model: Model, image: Image, thresholds: Thresholds) -> Detections:

@@ -11,7 +11,6 @@ from rk3588_vision.detection.yolo_grids import (
     AnchorFamily,
     AnchorGridHead,
     DflGridHead,
-    DflSegmentGridHead,
     YoloXGridHead,
     group_by_stride,
 )
@@ -66,7 +65,7 @@ def _segment_candidate(outputs: Outputs, grids: list[Rows]) -> Iterator[Candidat
     if forms or len(channels) not in (2, 3) or (len(channels) == 3 and 1 not in channels):
         return
     size = (outputs.input_h, outputs.input_w)
-    head = DflSegmentGridHead(*size, tuple(rest), tuple(weights), finest[0])
+    head = DflGridHead(*size, tuple(rest), tuple(weights), finest[0])
     yield _candidate(outputs, head, "bins, classes and weights of masks, apart", PARTS_FIT)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,34 +67,62 @@ class Rows:
         return rows
 
 
-class Head(Protocol):
+@dataclass(frozen=True, slots=True)
+class Head(ABC):
     """Decodes the outputs of one family of detectors: their real values to candidates, in pixels of
     the model's input. ``name``: what ``--decoder`` takes; ``preparation``: what models with this
     head are trained with; ``needs_suppression``: one object may come as several boxes; ``classes``:
-    how many it tells apart, None where the outputs do not say.
+    how many it tells apart, None where the outputs do not say; ``class_names``: what they are,
+    where the family says it.
     """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def preparation(self) -> Preparation: ...
-    @property
-    def needs_suppression(self) -> bool: ...
-    @property
-    def classes(self) -> int | None: ...
-    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections: ...
-
-
-@dataclass(frozen=True, slots=True)
-class PersonHead:
-    """The part that heads of people share: nobody comes as several boxes."""
-
-    needs_suppression: ClassVar[bool] = False
-    classes: ClassVar[int] = 1
-    class_names: ClassVar[tuple[str, ...]] = ("person",)
 
     input_h: int
     input_w: int
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+    @property
+    @abstractmethod
+    def preparation(self) -> Preparation: ...
+    @property
+    def needs_suppression(self) -> bool:
+        return False
+
+    @property
+    def classes(self) -> int | None:
+        return None
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        return None
+
+    @abstractmethod
+    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections: ...
+
+    @property
+    def prototypes(self) -> Rows | None:
+        """Return the output with the prototypes that masks are sums of, by the objects' weights."""
+        return None
+
+    def logits(self, found: Detections, outputs: Sequence[Floats]) -> Iterable[Floats] | None:
+        """Return a map [h, w] over the input for each object, positive where it is; None: this
+        model has no masks.
+        """
+        if self.prototypes is None or found.weights is None:
+            return None
+        maps = self.prototypes.map_of(outputs)
+        return (np.tensordot(weights, maps, axes=1) for weights in found.weights)
+
+    def with_masks(
+        self, found: Detections, outputs: Sequence[Floats], placement: Placement
+    ) -> Detections:
+        """Return ``found``, in pixels of the picture, with its masks."""
+        maps, size = self.logits(found, outputs), (self.input_h, self.input_w)
+        if maps is None:
+            return found
+        pairs = zip(maps, found.boxes, strict=True)
+        return replace(found, masks=tuple(_in_box(m, box, placement, size) for m, box in pairs))
 
 
 def real_outputs(arrays: Sequence[npt.NDArray[Any]], details: Sequence[Details]) -> list[Floats]:
@@ -133,36 +161,6 @@ def prototypes_in(index: int, output: OutputTensor) -> Rows | None:
     if len(shape) != 4 or shape[0] != 1 or MASK_WEIGHTS not in (shape[1], shape[3]):
         return None
     return Rows(index, output, MASK_WEIGHTS, shape[3] != MASK_WEIGHTS)
-
-
-class MaskedHead(ABC):
-    """A head that makes masks besides, when the boxes have their places on the picture."""
-
-    __slots__ = ()
-    input_h: int
-    input_w: int
-
-    @abstractmethod
-    def logits(self, found: Detections, outputs: Sequence[Floats]) -> Iterable[Floats] | None:
-        """Return a map [h, w] over the input for each object, positive where it is; None: this
-        model has no masks.
-        """
-
-    def with_masks(
-        self, found: Detections, outputs: Sequence[Floats], placement: Placement
-    ) -> Detections:
-        """Return ``found``, in pixels of the picture, with its masks."""
-        maps, size = self.logits(found, outputs), (self.input_h, self.input_w)
-        if maps is None:
-            return found
-        pairs = zip(maps, found.boxes, strict=True)
-        return replace(found, masks=tuple(_in_box(m, box, placement, size) for m, box in pairs))
-
-
-def prototype_logits(found: Detections, prototypes: Floats) -> Iterable[Floats]:
-    """Return the sums of ``prototypes`` [m, h, w] by the objects' weights."""
-    assert found.weights is not None
-    return (np.tensordot(weights, prototypes, axes=1) for weights in found.weights)
 
 
 def _in_box(logits: Floats, box: Floats, placement: Placement, input_size: tuple[int, int]) -> Mask:

@@ -8,7 +8,6 @@ size 1, at the centres of the cells of some grids, several per cell.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from rk3588_vision.detection.boxes import (
     cells,
     from_centres,
 )
-from rk3588_vision.detection.head import OutputTensor, as_probability, sigmoid
+from rk3588_vision.detection.head import Head, OutputTensor, as_probability, sigmoid
 from rk3588_vision.detection.segmentation import SegmentationHead
 from rk3588_vision.placement import Fit, Preparation
 
@@ -55,14 +54,14 @@ MODELS = (
 
 
 @dataclass(frozen=True, slots=True)
-class BlazeHead:
+class BlazeHead(Head):
     """Boxes and points [1, n, 4 + 2 k] with scores [1, n, 1], in one tensor each or, finest grid
     first, in one each per grid. ``boxes`` and ``scores``: their places among the outputs.
     """
 
-    name: ClassVar[str] = "blazeface"
-    needs_suppression: ClassVar[bool] = True
-    classes: ClassVar[int] = 1
+    name = "blazeface"
+    needs_suppression = True
+    classes = 1
 
     model: BlazeModel
     boxes: tuple[int, ...]
@@ -135,15 +134,14 @@ LANDMARKS = (
 
 
 @dataclass(frozen=True, slots=True)
-class LandmarkHead:
+class LandmarkHead(Head):
     """Landmarks of the hand, the person or the face that the picture shows: x, y, depth and more in
     pixels of the input, and how likely there is one. ``points`` and ``presence``: their places
     among the outputs, the first ones of either size.
     """
 
-    needs_suppression: ClassVar[bool] = False
-    classes: ClassVar[int] = 1
-    preparation: ClassVar[Preparation] = Preparation(Fit.LETTERBOX, 0.0, 255.0, border=0)
+    classes = 1
+    preparation = Preparation(Fit.LETTERBOX, 0.0, 255.0, border=0)
 
     model: LandmarkModel
     points: int
@@ -175,8 +173,6 @@ class LandmarkHead:
 class SelfieHead(SegmentationHead):
     """The head of a map that says how likely each pixel shows the person, [1, h, w, 1]."""
 
-    preparation: ClassVar[Preparation] = Preparation(Fit.STRETCH, 0.0, 255.0)
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        return ("person",)
+    name = "selfie"
+    class_names = ("person",)
+    preparation = Preparation(Fit.STRETCH, 0.0, 255.0)

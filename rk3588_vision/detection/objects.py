@@ -148,7 +148,7 @@ def known_names(path: Path, plan: DetectorPlan) -> Sequence[str] | None:
     """Return the names of the classes: of what its family finds, where that is one thing, else
     those that the model's file has, or that its family has; None: nothing says them.
     """
-    family: tuple[str, ...] | None = getattr(plan.head, "class_names", None)
+    family = plan.head.class_names
     if plan.head.classes == 1 and family is None:
         words = re.split(r"[^a-z]+", path.stem.lower())
         family = next(((name,) for name in _ALONE if name in words), None)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
 from rk3588_vision.detection.boxes import Detections, Floats, around
 from rk3588_vision.detection.candidate import COCO_POINTS, USUAL, Candidate, Outputs
-from rk3588_vision.detection.head import OutputTensor, PersonHead, as_probability
+from rk3588_vision.detection.head import Head, OutputTensor, as_probability
 from rk3588_vision.images import FLOAT_MEAN, FLOAT_STD
 from rk3588_vision.placement import Fit, Preparation
 
@@ -20,12 +20,18 @@ _SEEN: Final = 0.2
 """The least score of a point that counts for the box around a person."""
 
 
+class _PersonHead(Head):
+    __slots__ = ()
+    classes = 1
+    class_names = ("person",)
+
+
 @dataclass(frozen=True, slots=True)
-class MoveNetHead(PersonHead):
+class MoveNetHead(_PersonHead):
     """The 17 key points of one person as y, x (shares of the input) and how sure [..., 17, 3]."""
 
-    name: ClassVar[str] = "movenet"
-    preparation: ClassVar[Preparation] = Preparation(Fit.LETTERBOX, 0.0, 1.0, border=0)
+    name = "movenet"
+    preparation = Preparation(Fit.LETTERBOX, 0.0, 1.0, border=0)
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         points = _in_pixels(outputs[0].reshape(1, COCO_POINTS, _VALUES), self.input_h, self.input_w)
@@ -33,13 +39,13 @@ class MoveNetHead(PersonHead):
 
 
 @dataclass(frozen=True, slots=True)
-class MultiPoseHead(PersonHead):
+class MultiPoseHead(_PersonHead):
     """Rows of one person each: 17 points as in ``MoveNetHead``, the box as y1, x1, y2, x2, and the
     score [1, people, 56].
     """
 
-    name: ClassVar[str] = "movenet-multipose"
-    preparation: ClassVar[Preparation] = Preparation(Fit.LETTERBOX, 0.0, 1.0, border=0)
+    name = "movenet-multipose"
+    preparation = Preparation(Fit.LETTERBOX, 0.0, 1.0, border=0)
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         rows = outputs[0][0]
@@ -51,13 +57,13 @@ class MultiPoseHead(PersonHead):
 
 
 @dataclass(frozen=True, slots=True)
-class PoseNetHead(PersonHead):
+class PoseNetHead(_PersonHead):
     """PoseNet read for one person: of each point the cell of the heat map [1, h, w, 17] where it is
     likeliest, and from there the offset in pixels [1, h, w, 34], all y before all x.
     """
 
-    name: ClassVar[str] = "posenet"
-    preparation: ClassVar[Preparation] = Preparation(Fit.STRETCH, FLOAT_MEAN, FLOAT_STD)
+    name = "posenet"
+    preparation = Preparation(Fit.STRETCH, FLOAT_MEAN, FLOAT_STD)
     heat: int
     offsets: int
     heat_output: OutputTensor

@@ -131,7 +131,8 @@ def _blaze(outputs: Outputs) -> Iterator[Candidate]:
     tensors = outputs.tensors
     shapes: list[tuple[int, ...]] = [output.shape for output in tensors]
     for model in MODELS:
-        if (outputs.input_h, outputs.input_w) != (model.side, model.side):
+        size = outputs.input_h, outputs.input_w
+        if size != (model.side, model.side):
             continue
         per_grid = tuple((model.side // stride) ** 2 * each for stride, each in model.grids)
         width = BOX_VALUES + 2 * model.points
@@ -140,7 +141,7 @@ def _blaze(outputs: Outputs) -> Iterator[Candidate]:
             if sorted(shapes) == sorted([*boxes, *scores]):
                 places = tuple(map(shapes.index, scores))
                 likely = tuple(tensors[place] for place in places)
-                head = BlazeHead(model, tuple(map(shapes.index, boxes)), places, likely)
+                head = BlazeHead(*size, model, tuple(map(shapes.index, boxes)), places, likely)
                 yield Candidate(head, f"MediaPipe's detector of {model.what}", USUAL)
 
 
@@ -149,13 +150,11 @@ def _mediapipe(outputs: Outputs) -> Iterator[Candidate]:
     size = outputs.input_h, outputs.input_w
     shapes = [output.shape for output in outputs.tensors]
     if shapes == [(1, *size, 1)] and size in SELFIE_SIZES:
-        yield Candidate(
-            SelfieHead("selfie", *size, 1, False), "MediaPipe's mask of a person", USUAL
-        )
+        yield Candidate(SelfieHead(*size, 1, False), "MediaPipe's mask of a person", USUAL)
     sizes = [math.prod(shape) for shape in shapes]
     for model in LANDMARKS:
         if size == (model.side, model.side) and {1, model.values * model.points} <= {*sizes}:
             presence = sizes.index(1)
             places = sizes.index(model.values * model.points), presence
-            head = LandmarkHead(model, *places, outputs.tensors[presence])
+            head = LandmarkHead(*size, model, *places, outputs.tensors[presence])
             yield Candidate(head, f"MediaPipe's landmarks of a {model.what}", USUAL)

@@ -105,16 +105,9 @@ def row_candidates(outputs: Outputs) -> Iterator[Candidate]:
         yield Candidate(head, "boxes, scores and classes after suppression", 0)
 
 
-def cells_of(input_h: int, input_w: int) -> dict[tuple[int, ...], int]:
-    """Return how many cells the grids of an input have, by their strides."""
-    return {
-        strides: sum((input_h // stride) * (input_w // stride) for stride in strides)
-        for strides in _STRIDES
-    }
-
-
 def _readings(outputs: Outputs) -> Iterator[_Reading]:
-    cells = cells_of(outputs.input_h, outputs.input_w)
+    h, w = outputs.input_h, outputs.input_w
+    cells = {strides: sum((h // s) * (w // s) for s in strides) for strides in _STRIDES}
     for index, output in enumerate(outputs.tensors):
         if len(output.shape) != 3 or output.shape[0] != 1:
             continue
@@ -168,7 +161,7 @@ def _parts(layout: _Layout, channels: int, hints: Hints) -> Parts | None:
 
 def _head(outputs: Outputs, reading: _Reading, layout: _Layout, parts: Parts) -> RowsHead | None:
     """The head; None where an output that belongs to it is missing."""
-    what = (layout.name, outputs.input_h, outputs.input_w, (reading.rows,), parts)
+    what = (outputs.input_h, outputs.input_w, layout.name, (reading.rows,), parts)
     if layout.name == "yolox":
         return YoloXHead(*what, strides=reading.strides)
     if Part.WEIGHTS not in parts:
@@ -205,16 +198,17 @@ def _words(part: Part, channels: int) -> str:
     return plural(channels // POINT_VALUES.get(part, 1), part.value)
 
 
-_BOX = 4
-
-
 def split_candidates(outputs: Outputs) -> Iterator[Candidate]:
     """Yield the heads whose columns the outputs can be."""
     tensors = outputs.tensors
     maps = [i for i, output in enumerate(tensors) if len(output.shape) == 4]
     if len(tensors) - len(maps) != 2 + len(maps) or len(maps) > 1:
         return
-    found = [column for i in range(len(tensors)) if i not in maps for column in _column(outputs, i)]
+    first: dict[int, Rows] = {}
+    for reading in _readings(outputs):
+        if reading.per_cell == _CELL:
+            first.setdefault(reading.rows.index, reading.rows)
+    found = [*first.values()]
     if len(found) != len(tensors) - len(maps):
         return
     prototypes = prototypes_in(maps[0], tensors[maps[0]]) if maps else None
@@ -222,24 +216,12 @@ def split_candidates(outputs: Outputs) -> Iterator[Candidate]:
         return
     for box, classes, *weights in permutations(found):
         is_weights = all(column.channels == MASK_WEIGHTS for column in weights)
-        if box.channels != _BOX or not is_weights:
+        if box.channels != _CHANNELS[Part.BOX] or not is_weights:
             continue
-        parts = {Part.BOX: _BOX, Part.CLASSES: classes.channels}
+        parts = {Part.BOX: box.channels, Part.CLASSES: classes.channels}
         parts |= {Part.WEIGHTS: MASK_WEIGHTS} if maps else {}
         name, size = "yolov8-seg" if maps else "yolov8", (outputs.input_h, outputs.input_w)
-        head = RowsHead(name, *size, (box, classes, *weights), parts, prototypes)
+        head = RowsHead(*size, name, (box, classes, *weights), parts, prototypes)
         score, reasons = class_score(head.classes, outputs.hints)
         what = f"boxes, {plural(head.classes, 'class')}{' and weights of masks' * bool(maps)} apart"
         yield Candidate(head, what, score + PARTS_FIT, (*reasons, "a tensor each"))
-
-
-def _column(outputs: Outputs, index: int) -> Iterator[Rows]:
-    """Yield the output as a column, if it has a row per cell of YOLO's grids."""
-    output = outputs.tensors[index]
-    if len(output.shape) != 3 or output.shape[0] != 1:
-        return
-    rows = cells_of(outputs.input_h, outputs.input_w).values()
-    if output.shape[1] in rows:
-        yield Rows(index, output, output.shape[2], False)
-    elif output.shape[2] in rows:
-        yield Rows(index, output, output.shape[1], True)

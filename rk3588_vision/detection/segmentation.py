@@ -5,16 +5,15 @@ What a class covers becomes one object: its mask, the box around it, and its mea
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
 from rk3588_vision.class_ranking import softmax
 from rk3588_vision.detection.boxes import Detections, Floats
 from rk3588_vision.detection.candidate import USUAL, Candidate, Outputs, class_score
-from rk3588_vision.detection.head import PROBABILITY_TOLERANCE, MaskedHead, sigmoid
-from rk3588_vision.images import FLOAT_MEAN, FLOAT_STD
-from rk3588_vision.placement import Fit, Preparation
+from rk3588_vision.detection.head import PROBABILITY_TOLERANCE, Head, sigmoid
+from rk3588_vision.placement import LABEL_IMAGE
 
 PASCAL: Final = (
     "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair",
@@ -37,20 +36,24 @@ _LEAST_CLASSES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentationHead(MaskedHead):
+class SegmentationHead(Head):
     """Scores of ``classes`` per pixel, [1, h, w, classes] or, ``channels_first``,
     [1, classes, h, w]. With one channel it is how likely each pixel belongs to the object. Class 0
     is the background, unless the classes are those of Cityscapes, which has none.
     """
 
-    needs_suppression: ClassVar[bool] = False
-    preparation: ClassVar[Preparation] = Preparation(Fit.STRETCH, FLOAT_MEAN, FLOAT_STD)
+    preparation = LABEL_IMAGE
 
-    name: str
-    input_h: int
-    input_w: int
-    classes: int
+    channels: int
     channels_first: bool
+
+    @property
+    def name(self) -> str:
+        return "mask" if self.channels == 1 else "segmentation"
+
+    @property
+    def classes(self) -> int:
+        return self.channels
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
@@ -102,19 +105,14 @@ class SegmentationHead(MaskedHead):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelMapHead(MaskedHead):
+class LabelMapHead(Head):
     """The class of every pixel as a number, [1, h, w] or [1, h, w, 1]: the largest was taken inside
     the model, so that there are no probabilities, and every score is 1.
     """
 
-    name: ClassVar[str] = "label-map"
-    needs_suppression: ClassVar[bool] = False
-    classes: ClassVar[int | None] = None
-    class_names: ClassVar[tuple[str, ...]] = PASCAL
-    preparation: ClassVar[Preparation] = Preparation(Fit.STRETCH, FLOAT_MEAN, FLOAT_STD)
-
-    input_h: int
-    input_w: int
+    name = "label-map"
+    class_names = PASCAL
+    preparation = LABEL_IMAGE
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         return self._as_scores().decode(self._hot(outputs), threshold)
@@ -123,7 +121,7 @@ class LabelMapHead(MaskedHead):
         return self._as_scores().logits(found, self._hot(outputs))
 
     def _as_scores(self) -> SegmentationHead:
-        return SegmentationHead("segmentation", self.input_h, self.input_w, 0, True)
+        return SegmentationHead(self.input_h, self.input_w, 0, True)
 
     def _hot(self, outputs: Sequence[Floats]) -> list[Floats]:
         """Return 1 at the class of every pixel, 0 at the others [1, classes, h, w]."""
@@ -153,11 +151,11 @@ def segmentation_candidates(outputs: Outputs) -> Iterator[Candidate]:
         if classes == 1:
             if outputs.hints.decoder == "label-map":
                 yield Candidate(LabelMapHead(*size), "a class per pixel, as a number", 0)
-            head = SegmentationHead("mask", *size, 1, channels_first)
+            head = SegmentationHead(*size, 1, channels_first)
             doubt = "depth and brightness are maps of one channel, too"
             yield Candidate(head, "an object's mask", 0, (), doubt)
         elif classes >= _LEAST_CLASSES or named:
-            head = SegmentationHead("segmentation", *size, classes, channels_first)
+            head = SegmentationHead(*size, classes, channels_first)
             score, reasons = class_score(classes, outputs.hints)
             if head.class_names:
                 score, reasons = score + USUAL, (*reasons, "as many as a known data set has")

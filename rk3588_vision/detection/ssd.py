@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rk3588_vision.detection.boxes import Detections, Floats, best_classes
-from rk3588_vision.detection.head import OutputTensor, as_probability
-from rk3588_vision.placement import LABEL_IMAGE, Preparation
+from rk3588_vision.detection.head import Head, OutputTensor, as_probability
+from rk3588_vision.placement import LABEL_IMAGE
 
 # The box coder of the object detection API, and the rule by which it spreads anchors.
 _SCALE_Y, _SCALE_X, _SCALE_H, _SCALE_W = 10.0, 10.0, 5.0, 5.0
@@ -19,19 +19,16 @@ _ASPECTS = (1.0, 2.0, 0.5, 3.0, 1.0 / 3.0)
 
 
 @dataclass(frozen=True, slots=True)
-class PostProcessedHead:
+class PostProcessedHead(Head):
     """Boxes, classes, scores and a count, as the post-process operator gives them.
 
     ``order``: which of the model's outputs are the operator's boxes, classes, scores and count.
     """
 
-    input_h: int
-    input_w: int
+    name = "ssd"
+    preparation = LABEL_IMAGE
+
     order: tuple[int, ...]
-    name: str = "ssd"
-    preparation: Preparation = LABEL_IMAGE
-    needs_suppression: bool = False
-    classes: int | None = None
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         boxes, classes, scores, count = (outputs[i] for i in self.order)
@@ -47,18 +44,17 @@ class PostProcessedHead:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RawSsdHead:
+class RawSsdHead(Head):
     """Box encodings [1, n, 4] and class scores [1, n, classes] with background first."""
 
-    input_h: int
-    input_w: int
+    name = "ssd-raw"
+    preparation = LABEL_IMAGE
+    needs_suppression = True
+
     boxes: int
     scores: OutputTensor
     scores_at: int
     anchors: Floats = field(repr=False)
-    name: str = "ssd-raw"
-    preparation: Preparation = LABEL_IMAGE
-    needs_suppression: bool = True
 
     @property
     def classes(self) -> int:

@@ -3,10 +3,9 @@
 NHWC or NCHW, quantised or float, with or without the sigmoid at the end.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -14,11 +13,10 @@ from rk3588_vision.class_ranking import softmax
 from rk3588_vision.detection.boxes import Detections, Floats, best_classes, cells, from_centres
 from rk3588_vision.detection.head import (
     Anchors,
-    MaskedHead,
+    Head,
     OutputTensor,
     Rows,
     as_probability,
-    prototype_logits,
     sigmoid,
 )
 from rk3588_vision.detection.yolo_rows import (
@@ -128,14 +126,12 @@ def group_by_stride(outputs: Sequence[Rows]) -> dict[int, list[Rows]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _GridHead(ABC):
+class _GridHead(Head):
     """``outputs``: one or several of every grid."""
 
-    needs_suppression: ClassVar[bool] = True
-    box_channels: ClassVar[int] = 4
+    needs_suppression = True
+    box_channels = 4
 
-    input_h: int
-    input_w: int
     outputs: tuple[Rows, ...]
 
     @property
@@ -240,17 +236,30 @@ class DflGridHead(_GridHead):
     """v8 and v11: per cell 16 bins for each side of the box, and a score per class.
 
     Boxes and classes in one tensor per grid (bins first), or in one each; a third one of one
-    channel holds the sum of the classes' scores, which says nothing more.
+    channel holds the sum of the classes' scores, which says nothing more. Of segmentation heads
+    there are one more output per grid with the ``weights`` of masks, and a map of ``prototypes``
+    that is finer than all grids.
     """
 
-    name: ClassVar[str] = "yolov8-grids"
-    preparation: ClassVar[Preparation] = YOLO_PREPARATION
-    box_channels: ClassVar[int] = 4 * DFL_BINS
+    preparation = YOLO_PREPARATION
+    box_channels = 4 * DFL_BINS
+
+    weights: tuple[Rows, ...] = ()
+    prototypes: Rows | None = None
+
+    @property
+    def name(self) -> str:
+        return "yolov8-seg-grids" if self.weights else "yolov8-grids"
 
     @property
     def classes(self) -> int:
         has_sum = len(self.outputs) == 3 * len(self.grids)
         return self.channels - self.box_channels - has_sum
+
+    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
+        ordered = sorted(self.weights, key=lambda output: output.stride)
+        weights = np.concatenate([w.of(outputs) for w in ordered]) if ordered else None
+        return best_classes(*self._boxes(outputs), threshold, weights=weights)
 
     def _scores(self, likely: Floats) -> Floats:
         return likely[:, -self.classes :]
@@ -263,31 +272,11 @@ class DflGridHead(_GridHead):
 
 
 @dataclass(frozen=True, slots=True)
-class DflSegmentGridHead(DflGridHead, MaskedHead):
-    """v8's and v11's segmentation heads: ``weights``, one more output per grid with the weights of
-    masks, and ``prototypes``, a map of them that is finer than all grids.
-    """
-
-    name: ClassVar[str] = "yolov8-seg-grids"
-
-    weights: tuple[Rows, ...]
-    prototypes: Rows
-
-    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
-        ordered = sorted(self.weights, key=lambda output: output.stride)
-        weights = np.concatenate([output.of(outputs) for output in ordered])
-        return best_classes(*self._boxes(outputs), threshold, weights=weights)
-
-    def logits(self, found: Detections, outputs: Sequence[Floats]) -> Iterable[Floats]:
-        return prototype_logits(found, self.prototypes.map_of(outputs))
-
-
-@dataclass(frozen=True, slots=True)
 class YoloXGridHead(_GridHead):
     """YOLOX: per grid one tensor of 5 + classes channels, or box, objectness and classes apart."""
 
-    name: ClassVar[str] = "yolox-grids"
-    preparation: ClassVar[Preparation] = YOLOX_PREPARATION
+    name = "yolox-grids"
+    preparation = YOLOX_PREPARATION
 
     def _corners(self, where: Floats, stride: int, output: OutputTensor) -> Floats:
         return from_centres(decode_yolox(where, (stride,), self.input_h, self.input_w))

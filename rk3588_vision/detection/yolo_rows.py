@@ -4,9 +4,8 @@ share: boxes in pixels of the model's input, where exporters write pixels or sha
 """
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,11 +20,10 @@ from rk3588_vision.detection.boxes import (
 )
 from rk3588_vision.detection.candidate import COCO_POINTS
 from rk3588_vision.detection.head import (
-    MaskedHead,
+    Head,
     OutputTensor,
     Rows,
     as_probability,
-    prototype_logits,
 )
 from rk3588_vision.placement import Fit, Preparation
 
@@ -58,16 +56,13 @@ def decode_yolox(boxes: Floats, strides: Sequence[int], input_h: int, input_w: i
 
 
 @dataclass(frozen=True, slots=True)
-class EndToEndHead:
+class EndToEndHead(Head):
     """v10 and models exported with suppression inside: rows (x1, y1, x2, y2, score, class)."""
 
-    input_h: int
-    input_w: int
+    name = "end-to-end"
+    preparation = YOLO_PREPARATION
+
     output: OutputTensor
-    name: str = "end-to-end"
-    preparation: Preparation = YOLO_PREPARATION
-    needs_suppression: bool = False
-    classes: int | None = None
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         rows = outputs[0][0]
@@ -106,20 +101,22 @@ Parts = Mapping[Part, int]
 
 
 @dataclass(frozen=True, slots=True)
-class RowsHead(MaskedHead):
+class RowsHead(Head):
     """A row per box, in one tensor or, as some exporters cut the last concatenation off, in one for
     each part, boxes and classes first. ``prototypes``: of as many masks as rows have weights.
     """
 
-    needs_suppression: ClassVar[bool] = True
-    preparation: ClassVar[Preparation] = YOLO_PREPARATION
+    needs_suppression = True
+    preparation = YOLO_PREPARATION
 
-    name: str
-    input_h: int
-    input_w: int
+    decoder: str
     sources: tuple[Rows, ...]
     parts: Parts
     prototypes: Rows | None = None
+
+    @property
+    def name(self) -> str:
+        return self.decoder
 
     @property
     def output(self) -> OutputTensor:
@@ -154,11 +151,6 @@ class RowsHead(MaskedHead):
         return best_classes(
             boxes, scores, threshold, points=points, outlines=outlines, weights=weights
         )
-
-    def logits(self, found: Detections, outputs: Sequence[Floats]) -> Iterable[Floats] | None:
-        if self.prototypes is None:
-            return None
-        return prototype_logits(found, self.prototypes.map_of(outputs))
 
     def _scores(self, part: Mapping[Part, Floats]) -> Floats:
         scores: Floats = part[Part.CLASSES] * part.get(Part.OBJECTNESS, 1.0)
@@ -196,7 +188,7 @@ class YoloXHead(RowsHead):
     Models exported with the decoding inside give pixels instead, which their size tells.
     """
 
-    preparation: ClassVar[Preparation] = YOLOX_PREPARATION
+    preparation = YOLOX_PREPARATION
 
     strides: tuple[int, ...] = ()
 

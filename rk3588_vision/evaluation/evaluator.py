@@ -6,7 +6,7 @@ import json
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from rk3588_vision.detection.boxes import Detections
 from rk3588_vision.detection.candidate import Hints
 from rk3588_vision.detection.detector import DetectorPlan, Model, Thresholds, detect
 from rk3588_vision.images import ImageInput, decode_image
-from rk3588_vision.placement import LABEL_IMAGE, Fit, place
+from rk3588_vision.placement import LABEL_IMAGE, place
 
 BEST = 5
 
@@ -42,17 +42,11 @@ class Spec:
     options: tuple[tuple[str, str], ...]
     with_cpu: bool
     reference_kernels: bool
-    decoder: str | None = None
-    classes: int | None = None
-    anchors: tuple[tuple[float, float], ...] = ()
-    fit: str | None = None
-    mean: float | None = None
-    std: float | None = None
-    is_bgr: bool | None = None
+    hints: Hints = field(default_factory=Hints)
 
     def fingerprint(self) -> str:
         """A name for what it says, and for the version that acts on it."""
-        text = json.dumps([__version__, asdict(self)], sort_keys=True)
+        text = json.dumps([__version__, asdict(self)], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -66,16 +60,7 @@ class Evaluator:
     ) -> None:
         self._spec = spec
         self._lock = threading.Lock()
-        self._plan: DetectorPlan | None = None
-        if spec.task == "detect":
-            self._plan = DetectorPlan.read(
-                path,
-                Hints(spec.decoder, spec.classes, spec.anchors),
-                fit=Fit(spec.fit) if spec.fit is not None else None,
-                mean=spec.mean,
-                std=spec.std,
-                is_bgr=spec.is_bgr,
-            )
+        self._plan = DetectorPlan.read(path, spec.hints) if spec.task == "detect" else None
         # The same kernels on both sides: only the NPU makes a difference.
         self._ours = model_type.load(
             path,
@@ -99,8 +84,8 @@ class Evaluator:
             record: Record = {"image": name}
             if self._plan is None:
                 target = ImageInput.from_details(self._ours.inputs[0])
-                prepared = LABEL_IMAGE.but(mean=self._spec.mean, std=self._spec.std)
-                tensor, _ = place(image, target, prepared)
+                stretched = replace(self._spec.hints, fit=None, is_bgr=None)
+                tensor, _ = place(image, target, stretched.prepared(LABEL_IMAGE))
                 for side, model in self._sides.items():
                     record[side] = _best(model.run([tensor])[0], model.outputs[0])
                 return record

@@ -7,7 +7,7 @@ detector and ``classify`` for every other model, so that calibration sees what t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,7 @@ from rk3588_vision.detection.candidate import Hints
 from rk3588_vision.detection.detector import DetectorPlan
 from rk3588_vision.detection.recognise import UnknownHeadError
 from rk3588_vision.images import PIXEL_MAX, ImageInput
-from rk3588_vision.placement import LABEL_IMAGE, Fit, Preparation, load_image
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """The wishes of the user about the pictures; None leaves it to the model's family."""
-
-    hints: Hints = field(default_factory=Hints)
-    fit: Fit | None = None
-    mean: float | None = None
-    std: float | None = None
-    is_bgr: bool | None = None
+from rk3588_vision.placement import LABEL_IMAGE, Preparation, load_image
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +28,14 @@ class PictureInput:
     user: str
 
     @classmethod
-    def of(cls, path: Path, wishes: Wishes) -> PictureInput:
+    def of(cls, path: Path, hints: Hints) -> PictureInput:
         """Find the preparation for a model. Raises ModelError where several detectors fit,
         UsageError for a decoder that does not.
         """
-        wanted = {name: getattr(wishes, name) for name in ("fit", "mean", "std", "is_bgr")}
         try:
-            plan = DetectorPlan.read(path, wishes.hints, **wanted)
+            plan = DetectorPlan.read(path, hints)
         except UnknownHeadError:  # it is no detector
-            return cls(LABEL_IMAGE.but(**wanted), "classify")
+            return cls(hints.prepared(LABEL_IMAGE), "classify")
         return cls(plan.preparation, f"detect, {plan.head.name}")
 
     def sample(self, picture: Path, details: Mapping[str, Any]) -> npt.NDArray[Any]:

@@ -16,7 +16,7 @@ from rk3588_vision.classification import Classifier
 from rk3588_vision.detection.boxes import Detections, onto_image, suppress
 from rk3588_vision.detection.candidate import Hints
 from rk3588_vision.detection.detector import DetectorPlan
-from rk3588_vision.detection.head import Head, MaskedHead, OutputTensor
+from rk3588_vision.detection.head import Head, OutputTensor
 from rk3588_vision.detection.objects import Detector, known_names
 from rk3588_vision.detection.recognise import recognise
 from rk3588_vision.detection.segmentation import PASCAL
@@ -150,7 +150,6 @@ def test_deeplab(first: bool, shrunk: int) -> None:
     side = 64 * shrunk
     head = head_for(arrays, (side, side))
     placement = Placement.of(3 * side, 2 * side, side, side, Fit.STRETCH)
-    assert isinstance(head, MaskedHead)
     found = onto_image(head.decode(arrays, 0.3), placement)
     assert found.classes.tolist() == [8]
     assert PASCAL[8] == "cat"
@@ -164,7 +163,6 @@ def test_numbers_of_classes_are_a_label_map() -> None:
     array = np.zeros((1, H, W))
     array[0, 40:80, 100:160] = 15
     head = head_for([array])
-    assert isinstance(head, MaskedHead)
     found = head.decode([array], 0.3)
     assert head.name == "label-map"
     assert found.classes.tolist() == [15]
@@ -198,7 +196,6 @@ def prototypes_with(weights: np.ndarray) -> np.ndarray:
 
 def check_masks(head: Head, arrays: Arrays) -> None:
     found = suppress(head.decode(arrays, 0.3), 0.5, 9)
-    assert isinstance(head, MaskedHead)
     assert np.abs(found.boxes[0] - BOX).max() < 0.6
     assert (found.classes.tolist(), len(found)) == ([CLASS], 1)
     assert found.scores[0] == pytest.approx(SCORE, abs=0.02)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rk3588_vision.class_ranking import read_label_lines
+from rk3588_vision.detection.candidate import Hints
 from rk3588_vision.evaluation.evaluator import Evaluator, Spec
 from rk3588_vision.evaluation.ground_truth import class_map, objects_of
 from rk3588_vision.evaluation.metrics import detection_metrics
@@ -46,7 +47,7 @@ def average_precisions(
     spec = Spec(
         "detect", hashlib.sha256(path.read_bytes()).hexdigest(), (("device", "simulator"),),
         with_cpu=True, reference_kernels=True,
-        classes=len(truth_names if names is None else names),
+        hints=Hints(classes=len(truth_names if names is None else names)),
     )  # fmt: skip
     evaluator = Evaluator(path, spec)
     records = [evaluator.evaluate(p.name, p.read_bytes()) for p in photographs]

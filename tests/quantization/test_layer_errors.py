@@ -9,9 +9,10 @@ import pytest
 
 from delegate.cli.accuracy import error_data
 from delegate.errors import ModelError
+from rk3588_vision.detection.candidate import Hints
 from rk3588_vision.quantization.float_model import FloatModel
 from rk3588_vision.quantization.layer_errors import BEST_DB, Accuracy, Distance, compare_layers
-from rk3588_vision.quantization.picture_input import PictureInput, Wishes
+from rk3588_vision.quantization.picture_input import PictureInput
 from tests.cli.conftest import MODEL as DIGITS
 from tests.cli.odd_models import two_input_model
 from tests.quantization.float_models import chain, classifier, save_pictures, two_heads
@@ -49,7 +50,7 @@ def compared(tmp_path: Path, reference: bytes, model: bytes) -> Accuracy:
     paths = [tmp_path / name for name in ("float.tflite", "other.tflite")]
     for path, content in zip(paths, (reference, model), strict=True):
         path.write_bytes(content)
-    prepared = PictureInput.of(paths[0], Wishes())
+    prepared = PictureInput.of(paths[0], Hints())
     pictures = save_pictures(tmp_path / "pictures", 3)
     return compare_layers(FloatModel.read(paths[0]), paths[1], pictures, prepared)
 
@@ -99,16 +100,16 @@ def test_node_data_has_a_number_for_every_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "ends"),
-    [(Wishes(), (-1.0, 1.0)), (Wishes(mean=0.0, std=255.0), (0.0, 1.0)),
-     (Wishes(mean=255.0, std=-255.0), (0.0, 1.0))],
+    ("hints", "ends"),
+    [(Hints(), (-1.0, 1.0)), (Hints(mean=0.0, std=255.0), (0.0, 1.0)),
+     (Hints(mean=255.0, std=-255.0), (0.0, 1.0))],
 )  # fmt: skip
 def test_the_input_has_the_range_of_all_pixels(
-    tmp_path: Path, wishes: Wishes, ends: tuple[float, float]
+    tmp_path: Path, hints: Hints, ends: tuple[float, float]
 ) -> None:
     path = tmp_path / "float.tflite"
     path.write_bytes(two_heads())
-    prepared = PictureInput.of(path, wishes)
+    prepared = PictureInput.of(path, hints)
     assert prepared.pixel_range() == ends
     details = {"name": "image", "shape": (1, 4, 5, 3), "dtype": np.float32, "quantization": (0, 0)}
     values = prepared.sample(save_pictures(tmp_path / "pictures", 1)[0], details)
@@ -120,4 +121,4 @@ def test_a_classifier_sees_pictures_as_classify_prepares_them(tmp_path: Path) ->
     """Its outputs say what it is, and that it is no detector is no error here."""
     path = tmp_path / "float.tflite"
     path.write_bytes(classifier())
-    assert PictureInput.of(path, Wishes()).user == "classify"
+    assert PictureInput.of(path, Hints()).user == "classify"
