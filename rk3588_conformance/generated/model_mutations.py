@@ -6,7 +6,9 @@ every construct of the schema; some files are damaged in their bytes as well (``
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -80,25 +82,39 @@ def mutate(content: bytes, rng: np.random.Generator) -> bytes:
 
 NUMBERS = (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 64, 127, 255, 256, 65535, 1 << 20, (1 << 31) - 1)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-45, 1e-30, 1e-7, 0.5, 3.0, 1e7, 1e38, float("inf"), float("nan"))
+ZERO_POINTS = (-129, -128, 0, 1, 127, 255, 1 << 40)
+SIZES = (-1, 0, 1, 2, 3, 5, 16, 17, 33, 1 << 16)
 TYPES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 9, 9, 11, 15, 17, 99)
 # Operators that read and write few tensors, and those of the delegate.
 CODES = (0, 1, 2, 3, 4, 6, 9, 14, 17, 18, 19, 22, 25, 28, 34, 39, 41, 43, 45, 49, 51, 59, 65, 67,
          77, 83, 102, 114, 126, 206)  # fmt: skip
-TENSOR_SLOTS = (schema.OperatorSlot.INPUTS, schema.OperatorSlot.OUTPUTS)
-EDGE_SLOTS = (schema.SubGraphSlot.INPUTS, schema.SubGraphSlot.OUTPUTS)
 
 
 class _Model:
+    """``tables``: those of a kind, by its name."""
+
     def __init__(self, root: TableValue, rng: random.Random) -> None:
-        self.root, self.rng = root, rng
-        self.graph = rng.choice(root.children(schema.ModelSlot.SUBGRAPHS))
-        self.tensors = self.graph.children(schema.SubGraphSlot.TENSORS)
-        self.operators = self.graph.children(schema.SubGraphSlot.OPERATORS)
+        self.rng = rng
+        graph = rng.choice(root.children(schema.ModelSlot.SUBGRAPHS))
+        self.tensors = graph.children(schema.SubGraphSlot.TENSORS)
+        self.operators = graph.children(schema.SubGraphSlot.OPERATORS)
         self.buffers = root.children(schema.ModelSlot.BUFFERS)
         self.codes = root.children(schema.ModelSlot.OPERATOR_CODES)
+        trees = self._of_tensors(schema.TensorSlot.SPARSITY)
+        levels = [level for t in trees for level in t.children(schema.SparsitySlot.LEVELS)]
+        vectors = [v for level in levels for v in level.fields.values()
+                   if isinstance(v, TableValue)]  # fmt: skip
+        self.tables = {
+            "graph": [graph], "tensors": self.tensors, "operators": self.operators,
+            "buffers": self.buffers, "codes": self.codes,
+            "scalings": self._of_tensors(schema.TensorSlot.QUANTIZATION),
+            "trees": [*trees, *levels, *vectors, *vectors],
+            "all": [graph, root, *self.tensors, *self.operators, *self.buffers, *self.codes],
+        }  # fmt: skip
 
-    def number(self) -> int:
-        return self.rng.choice(NUMBERS)
+    def _of_tensors(self, slot: int) -> list[TableValue]:
+        found = (tensor.fields.get(slot) for tensor in self.tensors)
+        return [table for table in found if isinstance(table, TableValue)]
 
     def any_tensor(self) -> int:
         choice = self.rng.random()
@@ -108,11 +124,28 @@ class _Model:
             return self.rng.choice((len(self.tensors), -2, 1 << 30, -(1 << 31)))
         return self.rng.randrange(len(self.tensors))
 
+    def tensor_nearby(self) -> int:
+        """A tensor that an operator reads or writes."""
+        known = self.rng.choice(self.operators).integers(self.rng.choice(_TENSORS))
+        return self.rng.choice(known or [-1])
 
-def _change_list(m: _Model, values: list[int]) -> list[int]:
+    def any_buffer(self) -> int:
+        return self.rng.randrange(len(self.buffers) + (self.rng.random() < 0.1))
+
+
+Change = Callable[[_Model], None]
+Drawn = Callable[[_Model], Any]
+
+
+def _one_of(values: Sequence[Any]) -> Drawn:
+    return lambda m: m.rng.choice(values)
+
+
+def _change(m: _Model, values: list[Any], drawn: Drawn) -> None:
+    """One more, one less, one twice, another order, or another one."""
     kind = m.rng.randrange(7)
     if not values or kind == 0:
-        values.insert(m.rng.randint(0, len(values)), m.any_tensor())
+        values.insert(m.rng.randint(0, len(values)), drawn(m))
     elif kind == 1:
         values.pop(m.rng.randrange(len(values)))
     elif kind == 2:
@@ -120,89 +153,63 @@ def _change_list(m: _Model, values: list[int]) -> list[int]:
     elif kind == 3:
         m.rng.shuffle(values)
     else:
-        values[m.rng.randrange(len(values))] = m.any_tensor()
-    return values
+        values[m.rng.randrange(len(values))] = drawn(m)
 
 
-def _wire(m: _Model) -> None:
-    """An operator's tensors."""
-    operator, slot = m.rng.choice(m.operators), m.rng.choice(TENSOR_SLOTS)
-    operator.set_integers(slot, _change_list(m, operator.integers(slot)))
+def _list(tables: str, slots: Sequence[int], drawn: Drawn, kind: str = "<i4") -> Change:
+    """Changes a vector of numbers of a ``kind`` of NumPy's."""
+
+    def change(m: _Model) -> None:
+        if m.tables[tables]:
+            _change_vector(m, m.rng.choice(m.tables[tables]), m.rng.choice(slots), drawn, kind)
+
+    return change
 
 
-def _cross(m: _Model) -> None:
-    """Exchanges a tensor that one operator reads or writes with one of another."""
-    first, second = (m.rng.choice(m.operators) for _ in "ab")
-    one, other = (m.rng.choice(TENSOR_SLOTS) for _ in "ab")
-    a, b = first.integers(one), second.integers(other)
-    if a and b:
-        a[m.rng.randrange(len(a))] = m.rng.choice(b)
-        first.set_integers(one, a)
-
-
-def _edges(m: _Model) -> None:
-    """Inputs and outputs of the model: more, fewer, twice, constants."""
-    slot = m.rng.choice(EDGE_SLOTS)
-    m.graph.set_integers(slot, _change_list(m, m.graph.integers(slot)))
-
-
-def _shape(m: _Model) -> None:
-    tensor = m.rng.choice(m.tensors)
-    slot = schema.TensorSlot.SHAPE if m.rng.random() < 0.85 else schema.TensorSlot.SHAPE_SIGNATURE
-    shape = tensor.integers(slot)
-    kind = m.rng.randrange(6)
-    if not shape or kind == 0:
-        shape.insert(m.rng.randint(0, len(shape)), m.rng.choice((0, 1, 1, 2, -1)))
-    elif kind == 1:
-        shape.pop(m.rng.randrange(len(shape)))
-    elif kind == 2:
-        m.rng.shuffle(shape)
-    else:
-        shape[m.rng.randrange(len(shape))] = m.rng.choice((-1, 0, 1, 2, 3, 5, 16, 17, 33, 1 << 16))
-    tensor.set_integers(slot, shape)
-
-
-def _kind(m: _Model) -> None:
-    """A tensor's type, buffer, or whether it is a variable."""
-    tensor = m.rng.choice(m.tensors)
-    kind = m.rng.randrange(4)
-    if kind == 0:
-        tensor.set_number(schema.TensorSlot.TYPE, m.rng.choice(TYPES), 1)
-    elif kind == 1:
-        tensor.set_number(schema.TensorSlot.IS_VARIABLE, 1, 1)
-    else:
-        buffer = m.rng.randrange(len(m.buffers) + (m.rng.random() < 0.1))
-        tensor.set_number(schema.TensorSlot.BUFFER, buffer, 4)
-
-
-def _quantization(m: _Model) -> None:
-    tensor = m.rng.choice(m.tensors)
-    table = tensor.fields.get(schema.TensorSlot.QUANTIZATION)
-    if not isinstance(table, TableValue) or m.rng.random() < 0.05:
-        tensor.fields.pop(schema.TensorSlot.QUANTIZATION, None)
-        return
-    scales = table.fields.get(schema.QuantizationSlot.SCALE)
-    zeros = table.fields.get(schema.QuantizationSlot.ZERO_POINT)
-    floats = list(np.frombuffer(scales.content, "<f4")) if isinstance(scales, Items) else []
-    points = list(np.frombuffer(zeros.content, "<i8")) if isinstance(zeros, Items) else []
-    kind = m.rng.randrange(5)
-    if kind == 0 and floats:
-        floats[m.rng.randrange(len(floats))] = m.rng.choice(FLOATS)
-    elif kind == 1 and points:
-        points[m.rng.randrange(len(points))] = m.rng.choice((-129, -128, 0, 1, 127, 255, 1 << 40))
-    elif kind == 2:
-        values: list[object] = m.rng.choice((floats, points))
-        del values[m.rng.randint(0, len(values)) :]
-    elif kind == 3:
-        floats, points = floats * 2, points * 2
-    else:
-        table.set_number(schema.QuantizationSlot.QUANTIZED_DIMENSION, m.rng.choice((0, 1, 3, 9)), 4)
+def _change_vector(m: _Model, table: TableValue, slot: int, drawn: Drawn, kind: str) -> None:
+    items = table.fields.get(slot)
+    values = np.frombuffer(items.content, kind).tolist() if isinstance(items, Items) else []
+    _change(m, values, drawn)
     with np.errstate(over="ignore"):
-        content = np.array(floats, "<f4").tobytes()
-    table.fields[schema.QuantizationSlot.SCALE] = Items(content, 4, 4)
-    table.fields[schema.QuantizationSlot.ZERO_POINT] = Items(
-        np.array(points, "<i8").tobytes(), 8, 8
-    )
+        content = np.array(values, kind)
+    table.fields[slot] = Items(content.tobytes(), content.itemsize, content.itemsize)
+
+
+def _number(tables: str, slot: int, size: int, drawn: Drawn) -> Change:
+    """Changes a number of ``size`` bytes."""
+
+    def change(m: _Model) -> None:
+        if m.tables[tables]:
+            m.rng.choice(m.tables[tables]).set_number(slot, drawn(m), size)
+
+    return change
+
+
+def _without(tables: str, slot: int) -> Change:
+    def change(m: _Model) -> None:
+        m.rng.choice(m.tables[tables]).fields.pop(slot, None)
+
+    return change
+
+
+def _any(tables: str, kinds: tuple[type, ...]) -> Change:
+    """Changes any number of any table, or with Items among ``kinds`` any vector too."""
+
+    def change(m: _Model) -> None:
+        table = m.rng.choice(m.tables[tables] or [TableValue()])
+        slots = [slot for slot, value in table.fields.items() if isinstance(value, kinds)]
+        if not slots:
+            return
+        slot = m.rng.choice(slots)
+        value = table.fields[slot]
+        size = value.item_bytes if isinstance(value, Items) else len(cast("bytes", value))
+        drawn: Drawn = lambda m: m.rng.choice(NUMBERS) % (1 << 8 * size)  # noqa: E731
+        if isinstance(value, Items):
+            _change_vector(m, table, slot, drawn, f"<u{size}")
+        else:
+            table.fields[slot] = drawn(m).to_bytes(size, "little")
+
+    return change
 
 
 def _content(m: _Model) -> None:
@@ -225,51 +232,31 @@ def _content(m: _Model) -> None:
 
 
 def _options(m: _Model) -> None:
+    """Changes a byte of an operator's options."""
     operator = m.rng.choice(m.operators)
     value = operator.fields.get(schema.OperatorSlot.BUILTIN_OPTIONS)
-    kind = m.rng.randrange(4)
-    if kind == 0:
-        operator.fields.pop(schema.OperatorSlot.BUILTIN_OPTIONS, None)
-    elif kind == 1:
-        operator.set_number(schema.OperatorSlot.BUILTIN_OPTIONS_TYPE, m.rng.randrange(127), 1)
-    elif isinstance(value, OptionsValue) and len(value.inline) > 4:
+    if isinstance(value, OptionsValue) and len(value.inline) > 4:
         inline = bytearray(value.inline)
-        place = m.rng.randrange(4, len(inline))
-        inline[place] = m.rng.choice((0, 1, 2, 3, 5, 8, 127, 255))
-        operator.fields[schema.OperatorSlot.BUILTIN_OPTIONS] = OptionsValue(
-            bytes(inline), value.vtable, value.phase, value.references
-        )
+        inline[m.rng.randrange(4, len(inline))] = m.rng.choice((0, 1, 2, 3, 5, 8, 127, 255))
+        changed = replace(value, inline=bytes(inline))
+        operator.fields[schema.OperatorSlot.BUILTIN_OPTIONS] = changed
 
 
 def _order(m: _Model) -> None:
     """Operators in another order, twice, or gone."""
-    kind = m.rng.randrange(4)
-    one, other = (m.rng.randrange(len(m.operators)) for _ in "ab")
-    if kind == 0:
-        m.operators.insert(other, m.operators[one])
-    elif kind == 1 and len(m.operators) > 1:
-        m.operators.pop(one)
-    else:
-        m.operators[one], m.operators[other] = m.operators[other], m.operators[one]
+    _change(m, m.operators, _one_of(m.operators))
 
 
 def _code(m: _Model) -> None:
-    """Another operator, version, or a custom one: also our own, with any content."""
-    code = m.rng.choice(m.codes)
-    kind = m.rng.randrange(4)
-    if kind == 0:
-        code.set_number(schema.OperatorCodeSlot.VERSION, m.rng.choice((0, 1, 2, 3, 4, 5, 99)), 4)
-    elif kind == 1:
-        code.set_number(schema.OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, 32, 1)
-        code.set_number(schema.OperatorCodeSlot.BUILTIN_CODE, 32, 4)
+    """Another operator, or a custom one: also our own, with any content."""
+    code, number = m.rng.choice(m.codes), m.rng.choice(CODES)
+    if m.rng.random() < 0.3:
+        number = 32
         code.set_text(schema.OperatorCodeSlot.CUSTOM_CODE, m.rng.choice(("rk3588-npu", "Any", "")))
-        size = m.rng.choice((0, 1, 8, 64))
-        options = Items(m.rng.randbytes(size), 1, 16)
+        options = Items(m.rng.randbytes(m.rng.choice((0, 1, 8, 64))), 1, 16)
         m.rng.choice(m.operators).fields[schema.OperatorSlot.CUSTOM_OPTIONS] = options
-    else:
-        number = m.rng.choice(CODES)
-        code.set_number(schema.OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, min(number, 127), 1)
-        code.set_number(schema.OperatorCodeSlot.BUILTIN_CODE, number, 4)
+    code.set_number(schema.OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, min(number, 127), 1)
+    code.set_number(schema.OperatorCodeSlot.BUILTIN_CODE, number, 4)
 
 
 def _share(m: _Model) -> None:
@@ -278,45 +265,29 @@ def _share(m: _Model) -> None:
     tables[m.rng.randrange(len(tables))] = m.rng.choice(tables)
 
 
-def _any_number(m: _Model) -> None:
-    """Any number of any table."""
-    table = m.rng.choice([m.graph, m.root, *m.tensors, *m.operators, *m.buffers, *m.codes])
-    slots = [slot for slot, value in table.fields.items() if isinstance(value, bytes)]
-    if slots:
-        _renumber(m, table, m.rng.choice(slots))
-
-
-def _renumber(m: _Model, table: TableValue, slot: int) -> None:
-    value = table.fields[slot]
-    if isinstance(value, bytes):
-        table.fields[slot] = (m.number() % (1 << 8 * len(value))).to_bytes(len(value), "little")
-
-
-def _tree(m: _Model) -> None:
-    """Change a number of the tree that says where a sparse constant's values stand."""
-    found = [t.fields.get(schema.TensorSlot.SPARSITY) for t in m.tensors]
-    trees = [tree for tree in found if isinstance(tree, TableValue)]
-    if not trees:
-        return
-    tree = m.rng.choice(trees)
-    levels = tree.children(schema.SparsitySlot.LEVELS)
-    vectors = [v for level in levels for v in level.fields.values() if isinstance(v, TableValue)]
-    table = m.rng.choice([tree, *levels, *vectors, *vectors])
-    slot = m.rng.choice([s for s, v in table.fields.items() if isinstance(v, bytes | Items)])
-    value = table.fields[slot]
-    _renumber(m, table, slot)
-    if isinstance(value, Items):
-        size = value.item_bytes
-        kind = np.dtype(f"<u{size}")
-        numbers = [int(v) for v in np.frombuffer(value.content, kind)]
-        changed = [v % (1 << 8 * size) for v in _change_list(m, numbers)]
-        table.fields[slot] = Items(np.array(changed, kind).tobytes(), size, size)
-
-
-MUTATIONS: tuple[tuple[int, Callable[[_Model], None]], ...] = (
-    (4, _wire), (3, _cross), (4, _edges), (4, _shape), (4, _kind), (4, _quantization),
-    (3, _content), (3, _options), (3, _order), (2, _code), (2, _share), (2, _any_number),
+_TENSORS = (schema.OperatorSlot.INPUTS, schema.OperatorSlot.OUTPUTS)
+_EDGES = (schema.SubGraphSlot.INPUTS, schema.SubGraphSlot.OUTPUTS)
+_SHAPES = (*6 * (schema.TensorSlot.SHAPE,), schema.TensorSlot.SHAPE_SIGNATURE)
+_SCALES, _ZEROS = (schema.QuantizationSlot.SCALE,), (schema.QuantizationSlot.ZERO_POINT,)
+_tree = _any("trees", (bytes, Items))
+MUTATIONS: tuple[tuple[int, Change], ...] = (
+    (4, _list("operators", _TENSORS, _Model.any_tensor)),
+    (3, _list("operators", _TENSORS, _Model.tensor_nearby)),
+    (4, _list("graph", _EDGES, _Model.any_tensor)),
+    (4, _list("tensors", _SHAPES, _one_of(SIZES))),
+    (2, _list("scalings", _SCALES, _one_of(FLOATS), "<f4")),
+    (1, _list("scalings", _ZEROS, _one_of(ZERO_POINTS), "<i8")),
+    (1, _number("scalings", schema.QuantizationSlot.QUANTIZED_DIMENSION, 4, _one_of((0, 1, 3, 9)))),
+    (1, _number("tensors", schema.TensorSlot.TYPE, 1, _one_of(TYPES))),
+    (1, _number("tensors", schema.TensorSlot.IS_VARIABLE, 1, lambda _: 1)),
+    (2, _number("tensors", schema.TensorSlot.BUFFER, 4, _Model.any_buffer)),
+    (1, _number("operators", schema.OperatorSlot.BUILTIN_OPTIONS_TYPE, 1, _one_of(range(127)))),
+    (1, _number("codes", schema.OperatorCodeSlot.VERSION, 4, _one_of((0, 1, 2, 3, 4, 5, 99)))),
+    (1, _without("tensors", schema.TensorSlot.QUANTIZATION)),
+    (1, _without("operators", schema.OperatorSlot.BUILTIN_OPTIONS)),
+    (3, _content), (1, _options), (3, _order), (1, _code), (2, _share), (2, _any("all", (bytes,))),
 )  # fmt: skip
+"""Changes, and how often each is made."""
 EVERYTHING_SHARE = 0.05
 SPARSE_SHARE = 0.05
 BYTES_SHARE = 0.08
