@@ -5,11 +5,13 @@ which nothing that one operator writes reaches another. So the reference kernels
 operator gives for any values at its inputs, all in one run. Moves tables only: knows no operator.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from delegate.host.delegated import expose_tensors
 from delegate.model.flatbuffer_reader import FlatbufferReader
 from delegate.model.flatbuffer_tables import TableValue, read_table, write_file
+from delegate.model.tflite_reader import read_graph
 from delegate.model.tflite_schema import MODEL, ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
 
 
@@ -61,18 +63,10 @@ def cut_model(content: bytes, shapes: Mapping[int, tuple[int, ...]] | None = Non
     return CutModel(write_file(root, b"TFL3"), tuple(inputs), tuple(outputs))
 
 
-def exposed_model(content: bytes, tensors: Collection[int] | None = None) -> bytes:
+def exposed_model(content: bytes, tensors: Iterable[int] | None = None) -> bytes:
     """The model with every tensor that an operator writes, or with ``tensors``, among its outputs,
     behind its own.
     """
-    root = parse(content)
-    graph = root.children(ModelSlot.SUBGRAPHS)[0]
-    outputs = graph.integers(SubGraphSlot.OUTPUTS)
-    if tensors is not None:
-        outputs += tensors
-    else:
-        for operator in graph.children(SubGraphSlot.OPERATORS):
-            outputs += operator.integers(OperatorSlot.OUTPUTS)
-    graph.set_integers(SubGraphSlot.OUTPUTS, list(dict.fromkeys(outputs)))
-    root.fields.pop(ModelSlot.SIGNATURE_DEFS, None)
-    return write_file(root, b"TFL3")
+    if tensors is None:
+        tensors = [tensor for node in read_graph(content).nodes for tensor in node.outputs]
+    return expose_tensors(content, tensors)

@@ -130,7 +130,7 @@ class ReferenceModel:
     @classmethod
     def load(
         cls,
-        path: Path,
+        model: Path | bytes,
         *,
         reference_kernels: bool,
         tensors: Iterable[int] = (),
@@ -143,11 +143,11 @@ class ReferenceModel:
         """
         inner = tuple(tensors)
         interpreter = find_runtime().interpreter(
-            expose_tensors(path, inner) if inner else path,
+            expose_tensors(model, inner) if inner else model,
             reference_kernels=reference_kernels,
             threads=threads,
         )
-        count = len(read_graph(path).outputs)
+        count = len(read_graph(model).outputs)
         return cls(
             interpreter, interpreter.get_input_details(), interpreter.get_output_details()[:count]
         )
@@ -170,21 +170,25 @@ class ReferenceModel:
 _MAX_FILE_BYTES = (1 << 31) - 1  # flatbuffer offsets between tables are limited to this
 
 
-def expose_tensors(path: Path, indices: Iterable[int]) -> bytes:
-    """The content of ``path`` with the tensors ``indices`` as additional outputs, in that order.
+def expose_tensors(model: Path | bytes, indices: Iterable[int]) -> bytes:
+    """The content of ``model`` with the tensors ``indices`` as additional outputs, in that order.
 
     Only the list of outputs changes: it is written anew behind the file's end. Raises ModelError
     for a file that cannot be read or is too large.
     """
-    graph = read_graph(path)
-    content = bytearray(read_file(path, "file", MAX_MODEL_BYTES, error=ModelError))
+    graph, name = read_graph(model), "the model" if isinstance(model, bytes) else str(model)
+    content = bytearray(
+        model
+        if isinstance(model, bytes)
+        else read_file(model, "file", MAX_MODEL_BYTES, error=ModelError)
+    )
     content += bytes(-len(content) % OFFSET_BYTES)
     outputs = list(dict.fromkeys([*graph.outputs, *indices]))
-    position = _outputs_field(bytes(content), str(path))
+    position = _outputs_field(bytes(content), name)
     start = len(content)
     content += struct.pack(f"<I{len(outputs)}i", len(outputs), *outputs)
     if len(content) > _MAX_FILE_BYTES:
-        raise ModelError(f"{path}: too large to read inner tensors of")
+        raise ModelError(f"{name}: too large to read inner tensors of")
     struct.pack_into("<I", content, position, start - position)
     return bytes(content)
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from rk3588_vision.quantization.float_model import FloatModel
 from rk3588_vision.quantization.layer_errors import compare_layers, spread
@@ -48,11 +47,8 @@ def calibrate(
     found: list[tuple[float, Calibration]] = []
     for share in SHARES:
         ranges = ranges_of(model.graph, extremes, prepared.pixel_range(), share)
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "model.tflite"
-            path.write_bytes(quantize(model, ranges))
-            seen = spread(pictures, _MOST_PICTURES)
-            level = compare_layers(model, path, seen, prepared, with_layers=False)
+        seen = spread(pictures, _MOST_PICTURES)
+        level = compare_layers(model, quantize(model, ranges), seen, prepared, with_layers=False)
         found.append((level.mean_db, Calibration(ranges, share)))
         done()
     return max(found, key=lambda pair: pair[0])[1]

@@ -10,7 +10,6 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from rk3588_vision.quantization.ranges import Range, relu_limits
 
 BEST_DB = 120.0
 """The decibels that a tensor without any noise counts in means."""
+_MADE = "the quantised model"
 _COMPARED = frozenset({DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16})
 
 
@@ -123,42 +123,39 @@ class Accuracy:
 
 def compare_layers(
     reference: FloatModel,
-    model: Path,
+    content: Path | bytes,
     pictures: Sequence[Path],
     prepared: PictureInput,
     *,
     with_layers: bool = True,
     done: Callable[[], None] = lambda: None,
 ) -> Accuracy:
-    """Compare ``model`` with the float model it was made from, without ``with_layers`` the outputs
-    alone; ``done`` is called per picture.
+    """Compare a model, or its ``content``, with the float model it was made from, without
+    ``with_layers`` the outputs alone; ``done`` is called per picture.
 
     Raises ModelError if the two do not belong together, or a runtime refuses one.
     """
-    graph = read_graph(model)
+    model, graph = content if isinstance(content, Path) else _MADE, read_graph(content)
     if len(graph.inputs) != 1:
         raise ModelError(f"{model}: has {len(graph.inputs)} inputs; pictures need a model with one")
     pairs = _pairs(reference, graph, model) if with_layers else []
     outputs = _output_pairs(reference.graph, graph, model)
     entry = Distance()
     agreed = 0
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / reference.source.name
-        path.write_bytes(reference.content)
-        wanted = _runner(path, [p.wanted for p in (*pairs, *outputs)])
-        given = _runner(model, [p.given for p in (*pairs, *outputs)])
-        for picture in pictures:
-            samples = [prepared.sample(picture, r.inputs[0]) for r in (wanted, given)]
-            entry.add(samples[0], _real(samples[1], graph.tensor(graph.inputs[0])))
-            best = [np.argmax(r.run([s])[0]) for r, s in zip((wanted, given), samples, strict=True)]
-            agreed += int(best[0] == best[1])
-            for pair in (*pairs, *outputs):
-                values = _real(given.tensor(pair.given), graph.tensor(pair.given))
-                compared = [wanted.tensor(pair.wanted), values]
-                if pair.limits is not None:
-                    compared = [np.clip(tensor, *pair.limits) for tensor in compared]
-                pair.distance.add(*compared)
-            done()
+    wanted = _runner(reference.content, [p.wanted for p in (*pairs, *outputs)])
+    given = _runner(content, [p.given for p in (*pairs, *outputs)])
+    for picture in pictures:
+        samples = [prepared.sample(picture, r.inputs[0]) for r in (wanted, given)]
+        entry.add(samples[0], _real(samples[1], graph.tensor(graph.inputs[0])))
+        best = [np.argmax(r.run([s])[0]) for r, s in zip((wanted, given), samples, strict=True)]
+        agreed += int(best[0] == best[1])
+        for pair in (*pairs, *outputs):
+            values = _real(given.tensor(pair.given), graph.tensor(pair.given))
+            compared = [wanted.tensor(pair.wanted), values]
+            if pair.limits is not None:
+                compared = [np.clip(tensor, *pair.limits) for tensor in compared]
+            pair.distance.add(*compared)
+        done()
     by_tensor = {p.wanted: p for p in pairs}
     layers = [
         _layer(node, by_tensor, reference.graph, graph, entry)
@@ -184,8 +181,8 @@ def spread(pictures: Sequence[Path], most: int) -> Sequence[Path]:
     return pictures[:: max(len(pictures) // most, 1)][:most]
 
 
-def _runner(path: Path, tensors: Sequence[int]) -> ReferenceModel:
-    return ReferenceModel.load(path, reference_kernels=False, tensors=tensors)
+def _runner(model: Path | bytes, tensors: Sequence[int]) -> ReferenceModel:
+    return ReferenceModel.load(model, reference_kernels=False, tensors=tensors)
 
 
 def _real(values: npt.NDArray[Any], tensor: Tensor) -> npt.NDArray[np.float32]:
@@ -203,7 +200,7 @@ def _is_comparable(tensor: Tensor) -> bool:
     return tensor.dtype is DType.FLOAT32 or (quantized is not None and not quantized.is_per_channel)
 
 
-def _pairs(reference: FloatModel, graph: Graph, model: Path) -> list[Pair]:
+def _pairs(reference: FloatModel, graph: Graph, model: object) -> list[Pair]:
     """Return the tensors of layers that both models have, in the float model's order."""
     computed = {t for node in graph.nodes for t in node.outputs}
     limits = relu_limits(reference.graph)
@@ -228,7 +225,7 @@ def _pairs(reference: FloatModel, graph: Graph, model: Path) -> list[Pair]:
     return pairs
 
 
-def _output_pairs(wanted: Graph, given: Graph, model: Path) -> list[Pair]:
+def _output_pairs(wanted: Graph, given: Graph, model: object) -> list[Pair]:
     """Match outputs by name, else by their place."""
     names = {given.tensor(t).name: t for t in given.outputs}
     by_place = len(wanted.outputs) == len(given.outputs)

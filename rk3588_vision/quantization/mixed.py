@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from delegate.model.graph import Graph
 from rk3588_vision.quantization.float_model import FloatModel
@@ -75,10 +74,7 @@ def keep_worst_in_float(
     few = spread(pictures, _MOST_PICTURES)
 
     def compared(content: bytes, seen: Sequence[Path], *, layers: bool = False) -> Accuracy:
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "model.tflite"
-            path.write_bytes(content)
-            found = compare_layers(model, path, seen, prepared, with_layers=layers)
+        found = compare_layers(model, content, seen, prepared, with_layers=layers)
         done()
         return found
 

@@ -15,8 +15,6 @@ costs them nothing: next to the bias the weights are nothing.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
@@ -56,14 +54,11 @@ def measure_extremes(
     """
     wanted = [t for t in model.activations() if t not in model.graph.inputs]
     rows: list[list[Range]] = []
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / model.source.name
-        path.write_bytes(model.content)
-        runner = ReferenceModel.load(path, reference_kernels=False, tensors=wanted)
-        for sample in samples:
-            runner.run([sample(runner.inputs[0])])
-            rows.append([_ends(runner.tensor(tensor), model, tensor) for tensor in wanted])
-            done()
+    runner = ReferenceModel.load(model.content, reference_kernels=False, tensors=wanted)
+    for sample in samples:
+        runner.run([sample(runner.inputs[0])])
+        rows.append([_ends(runner.tensor(tensor), model, tensor) for tensor in wanted])
+        done()
     ends = np.array(rows)
     return {tensor: ends[:, place] for place, tensor in enumerate(wanted)}
 
