@@ -8,7 +8,6 @@ cases come first, then captures, those with fewer tasks and fewer commands befor
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,26 +15,13 @@ from delegate.chip.chip import Chip
 from delegate.insight.benchmark import SIMULATOR
 from delegate.insight.capture import Capture, load_capture, replay
 from delegate.insight.doctor import keep_proofs
-from rk3588_conformance.self_test import run_case
+from rk3588_conformance.self_test import Step, run_case
 from rk3588_conformance.self_test_cases import cases_of
 
 if TYPE_CHECKING:
     from delegate.options import Options
 
 KINDS = ("self-test", "capture")
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One case as it went. ``kind`` is one of ``KINDS``; ``forms``, of a self-test: names."""
-
-    kind: str
-    name: str
-    passed: bool
-    tasks: int
-    error: str | None
-    forms: tuple[str, ...] = ()
-
 
 # Words of errors after which the NPU may be stuck: nothing more is sent to it.
 _STOPPING = ("no result after", "nothing was written", "device is gone", "hardware error")
@@ -68,7 +54,7 @@ def bring_up(options: Options, chip: Chip, captures: Sequence[Path]) -> Iterator
         result = run_case(case, options, chip)
         if result.passed:
             keep_proofs(options, result.proofs)
-        yield Step("self-test", case.name, result.passed, result.tasks, result.error, result.forms)
+        yield result
         is_right = is_right and result.passed
         if must_stop(result.error):
             return

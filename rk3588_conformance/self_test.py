@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,22 +25,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CaseResult:
-    """``error`` is None for a case that passed. ``forms``: names of those its tasks have;
-    ``proofs``: what a board proves that passes it (``delegate.npu.evidence.proofs``).
+class Step:
+    """One case as it went; ``error`` is None for one that passed. ``forms``: names of those that
+    the tasks of a self-test have; ``proofs``: what a board proves that passes it
+    (``delegate.npu.evidence.proofs``).
     """
 
+    kind: str
     name: str
-    what: str
     passed: bool
-    seconds: float
     tasks: int
     error: str | None = None
     forms: tuple[str, ...] = ()
     proofs: Mapping[str, str] = field(default_factory=dict)
 
+    def as_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "proofs"}
 
-def run_case(case: Case, options: Options, chip: Chip) -> CaseResult:
+
+def run_case(case: Case, options: Options, chip: Chip) -> Step:
     """Runs one case twice on the device of ``options``, which is of ``chip``: the second run finds
     what the first left behind. A board keeps what came of it (``board_record``).
     """
@@ -50,7 +53,6 @@ def run_case(case: Case, options: Options, chip: Chip) -> CaseResult:
     from delegate.npu.program_reader import parse
     from delegate.options import Options as AllOptions
 
-    start = time.perf_counter()
     tasks = 0
     error: str | None = None
     forms: tuple[str, ...] = ()
@@ -85,8 +87,7 @@ def run_case(case: Case, options: Options, chip: Chip) -> CaseResult:
             error = "nothing was compiled for the NPU"
     except (DeviceError, DelegateError) as problem:
         error = str(problem)
-    seconds = time.perf_counter() - start
-    return CaseResult(case.name, case.what, error is None, seconds, tasks, error, forms, proved)
+    return Step("self-test", case.name, error is None, tasks, error, forms, proved)
 
 
 def _random(
@@ -98,7 +99,7 @@ def _random(
     return rng.integers(ends.min, ends.max, shape, kind, endpoint=True)
 
 
-def run_cases(options: Options, chip: Chip) -> Iterator[CaseResult]:
+def run_cases(options: Options, chip: Chip) -> Iterator[Step]:
     """Results in the order of ``cases_of(chip)``, ending with the first failure: what comes after
     it asks more of the hardware than what failed.
     """
@@ -109,22 +110,11 @@ def run_cases(options: Options, chip: Chip) -> Iterator[CaseResult]:
             return
 
 
-class Asked(Protocol):
-    """A case as it went: of the self-test alone, or a step of bring-up."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def passed(self) -> bool: ...
-    @property
-    def forms(self) -> tuple[str, ...]: ...
-
-
-def form_table(results: Iterable[Asked]) -> list[dict[str, Any]]:
+def form_table(results: Iterable[Step]) -> list[dict[str, Any]]:
     """Return what ``results`` say of every form that their tasks have: ``here`` is "agreed" if a
     case with it gave the simulator's bytes, "suspect" if all that have it failed.
     """
-    cases: dict[str, list[Asked]] = {}
+    cases: dict[str, list[Step]] = {}
     for step in results:
         for name in step.forms:
             cases.setdefault(name, []).append(step)

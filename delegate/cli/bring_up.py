@@ -46,8 +46,8 @@ def _device_name(options: Options) -> str:
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.host.chosen import chosen_chip
     from delegate.insight.doctor import board_record
-    from rk3588_conformance.bring_up import Step, bring_up, diagnosis, total_steps
-    from rk3588_conformance.self_test import form_table
+    from rk3588_conformance.bring_up import bring_up, diagnosis, total_steps
+    from rk3588_conformance.self_test import Step, form_table
 
     options = options_from(arguments)
     if options.device == "null":
@@ -68,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
     document = {
         "device": options.device,
         "chip": chip.name,
-        "steps": [asdict(step) for step in steps],
+        "steps": [step.as_dict() for step in steps],
         "not_tried": total - len(steps),
         "verdict": diagnosis(steps, total, device),
         "forms": form_table(steps),

@@ -17,7 +17,7 @@ from delegate.model.graph import DType, Quantization, Sparsity
 from delegate.model.operator_options import Options
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_operators import BUILTIN_OPERATORS, CUSTOM
-from delegate.model.tflite_schema import FILE_IDENTIFIER, SCHEMA_VERSION, ModelSlot
+from delegate.model.tflite_schema import FILE_IDENTIFIER, MODEL, SCHEMA_VERSION, ModelSlot
 from rk3588_conformance.builder import table_writer as tables
 from rk3588_conformance.builder.options import BuiltinOptions, of
 
@@ -207,16 +207,17 @@ class ModelBuilder:
             tables.buffer_table(content, places.get(i, (0, 0)))
             for i, content in enumerate(self._buffers)
         ]
-        root = tables.table_of(
+        root = tables.table(
+            MODEL,
             {
-                ModelSlot.VERSION: tables.number("I", SCHEMA_VERSION),
+                ModelSlot.VERSION: SCHEMA_VERSION,
                 ModelSlot.OPERATOR_CODES: [tables.operator_code_table(*key) for key in self._codes],
                 ModelSlot.SUBGRAPHS: [tables.subgraph_table(graph) for graph in self._subgraphs],
-                ModelSlot.DESCRIPTION: tables.text(self._description),
+                ModelSlot.DESCRIPTION: self._description,
                 ModelSlot.BUFFERS: buffers,
                 ModelSlot.METADATA: self._metadata or None,
                 ModelSlot.SIGNATURE_DEFS: self._signatures or None,
-            }
+            },
         )
         return write_file(root, FILE_IDENTIFIER)
 

@@ -4,11 +4,12 @@ Comes from: the specifications below. Goes to: ``TableValue``. What equals the s
 left out, as the converter does; the same calls give the same bytes.
 """
 
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.model.flatbuffer_tables import Items, TableValue, Value
 from delegate.model.graph import DType, Quantization, SparseLevel, Sparsity
@@ -16,6 +17,7 @@ from delegate.model.tflite_operators import PLACEHOLDER_FOR_GREATER_OP_CODES
 from delegate.model.tflite_schema import (
     SPARSE_FORMATS,
     SPARSE_INDICES,
+    TABLES,
     TENSOR_TYPES,
     BufferSlot,
     MetadataSlot,
@@ -57,81 +59,87 @@ class SubGraphSpec:
     outputs: tuple[int, ...] = ()
 
 
-def table_of(fields: Mapping[int, Value | None]) -> TableValue:
-    """Return a table without the fields that are None."""
-    return TableValue({int(slot): value for slot, value in fields.items() if value is not None})
+def table(name: str, fields: Mapping[int, Any]) -> TableValue:
+    """The table that the schema calls ``name``. None, and the number 0, are left out."""
+    kinds = TABLES[name]
+    found = {int(slot): _value(kinds[slot], value) for slot, value in fields.items()}
+    return TableValue({slot: value for slot, value in found.items() if value is not None})
 
 
-def number(kind: str, value: int, default: int = 0) -> bytes | None:
-    """``value`` in the format ``kind`` of struct; None: the schema's default."""
-    return None if value == default else struct.pack(f"<{kind}", value)
+def _value(kind: str, value: Any) -> Value | None:
+    """``kind``: a word of the schema's rows. Tables are as they are given."""
+    size = kind.strip("[]")
+    if value is None or not (size.isdigit() or kind in ("text", "bytes")):
+        return None if value is None else cast("Value", value)
+    if kind == "text":
+        return Items(value.encode(), is_text=True)
+    if kind == "bytes":
+        return Items(value, 1, BUFFER_ALIGNMENT_BYTES)
+    if kind == size:
+        return int(value).to_bytes(int(size), "little", signed=value < 0) if value else None
+    numbers = np.asarray(value)
+    return vector(numbers.astype(f"<{'f' if numbers.dtype.kind == 'f' else 'i'}{size}"))
 
 
-def text(value: str) -> Items:
-    return Items(value.encode(), is_text=True)
-
-
-def vector(values: Sequence[float], dtype: str = "<i4") -> Items:
-    numbers = np.array(values, dtype)
+def vector(numbers: npt.NDArray[Any]) -> Items:
     return Items(numbers.tobytes(), numbers.itemsize, numbers.itemsize)
 
 
 def buffer_table(content: bytes | None, place: tuple[int, int]) -> TableValue:
     """``place``: where content outside of the flatbuffer lies, and its size."""
     offset, size = place
-    return table_of(
-        {
-            BufferSlot.DATA: None if content is None else Items(content, 1, BUFFER_ALIGNMENT_BYTES),
-            BufferSlot.OFFSET: number("Q", offset),
-            BufferSlot.SIZE: number("Q", size),
-        }
+    return table(
+        "Buffer", {BufferSlot.DATA: content, BufferSlot.OFFSET: offset, BufferSlot.SIZE: size}
     )
 
 
 def operator_code_table(code: int, custom: str, version: int) -> TableValue:
-    deprecated = min(code, PLACEHOLDER_FOR_GREATER_OP_CODES)
-    return table_of(
+    return table(
+        "OperatorCode",
         {
-            OperatorCodeSlot.DEPRECATED_BUILTIN_CODE: number("b", deprecated),
-            OperatorCodeSlot.CUSTOM_CODE: text(custom) if custom else None,
-            OperatorCodeSlot.VERSION: number("i", version, 1),
-            OperatorCodeSlot.BUILTIN_CODE: number("i", code),
-        }
+            OperatorCodeSlot.DEPRECATED_BUILTIN_CODE: min(code, PLACEHOLDER_FOR_GREATER_OP_CODES),
+            OperatorCodeSlot.CUSTOM_CODE: custom or None,
+            OperatorCodeSlot.VERSION: None if version == 1 else version,
+            OperatorCodeSlot.BUILTIN_CODE: code,
+        },
     )
 
 
 def metadata_table(name: str, buffer: int) -> TableValue:
-    return table_of({MetadataSlot.NAME: text(name), MetadataSlot.BUFFER: number("I", buffer)})
+    return table("Metadata", {MetadataSlot.NAME: name, MetadataSlot.BUFFER: buffer})
 
 
 def signature_table(
     key: str, inputs: dict[str, int], outputs: dict[str, int], subgraph: int
 ) -> TableValue:
-    def arguments(named: dict[str, int]) -> list[TableValue]:
-        return [
-            table_of({TensorMapSlot.NAME: text(n), TensorMapSlot.TENSOR_INDEX: number("I", tensor)})
-            for n, tensor in named.items()
+    given, made = (
+        [
+            table("TensorMap", {TensorMapSlot.NAME: name, TensorMapSlot.TENSOR_INDEX: tensor})
+            for name, tensor in named.items()
         ]
-
-    return table_of(
+        for named in (inputs, outputs)
+    )
+    return table(
+        "SignatureDef",
         {
-            SignatureSlot.INPUTS: arguments(inputs),
-            SignatureSlot.OUTPUTS: arguments(outputs),
-            SignatureSlot.SIGNATURE_KEY: text(key),
-            SignatureSlot.SUBGRAPH_INDEX: number("I", subgraph),
-        }
+            SignatureSlot.INPUTS: given,
+            SignatureSlot.OUTPUTS: made,
+            SignatureSlot.SIGNATURE_KEY: key,
+            SignatureSlot.SUBGRAPH_INDEX: subgraph,
+        },
     )
 
 
 def _quantization_table(quantization: Quantization | None) -> TableValue | None:
     if quantization is None:
         return None
-    return table_of(
+    return table(
+        "QuantizationParameters",
         {
-            QuantizationSlot.SCALE: vector(quantization.scales, "<f4"),
-            QuantizationSlot.ZERO_POINT: vector(quantization.zero_points, "<i8"),
-            QuantizationSlot.QUANTIZED_DIMENSION: number("i", quantization.axis),
-        }
+            QuantizationSlot.SCALE: np.array(quantization.scales, np.float64),
+            QuantizationSlot.ZERO_POINT: quantization.zero_points,
+            QuantizationSlot.QUANTIZED_DIMENSION: quantization.axis,
+        },
     )
 
 
@@ -140,46 +148,46 @@ def _sparsity_table(tensor: TensorSpec) -> TableValue | None:
     sparsity = tensor.sparsity
     if sparsity is None:
         return TableValue() if tensor.is_sparse else None
-    return table_of(
+    return table(
+        "SparsityParameters",
         {
-            SparsitySlot.TRAVERSAL_ORDER: vector(sparsity.traversal_order),
-            SparsitySlot.BLOCK_MAP: vector(sparsity.block_map),
+            SparsitySlot.TRAVERSAL_ORDER: sparsity.traversal_order,
+            SparsitySlot.BLOCK_MAP: [*sparsity.block_map],
             SparsitySlot.LEVELS: [_level_table(level) for level in sparsity.levels],
-        }
+        },
     )
 
 
 def _level_table(level: SparseLevel) -> TableValue:
     """Arrays are of int32, uint16 or uint8."""
     kinds = [None if k is None else np.dtype(k) for k in SPARSE_INDICES]
-    fields: dict[int, Value | None] = {
-        SparseLevelSlot.FORMAT: number("b", SPARSE_FORMATS[level.is_compressed]),
-        SparseLevelSlot.DENSE_SIZE: number("i", level.size),
+    fields: dict[int, Any] = {
+        SparseLevelSlot.FORMAT: SPARSE_FORMATS[level.is_compressed],
+        SparseLevelSlot.DENSE_SIZE: level.size,
     }
     for kind, slot, array in (
         (SparseLevelSlot.SEGMENTS_TYPE, SparseLevelSlot.SEGMENTS, level.segments),
         (SparseLevelSlot.INDICES_TYPE, SparseLevelSlot.INDICES, level.indices),
     ):
         if level.is_compressed and array is not None:
-            fields[kind] = number("B", kinds.index(array.dtype))
-            fields[slot] = TableValue({0: vector(array.tolist(), array.dtype.str)})
-    return table_of(fields)
+            fields |= {kind: kinds.index(array.dtype), slot: TableValue({0: vector(array)})}
+    return table("DimensionMetadata", fields)
 
 
 def _tensor_table(tensor: TensorSpec) -> TableValue:
-    signature = tensor.shape_signature
-    return table_of(
+    return table(
+        "Tensor",
         {
-            TensorSlot.SHAPE: vector(tensor.shape),
-            TensorSlot.TYPE: number("b", TENSOR_TYPES.index(tensor.dtype)),
-            TensorSlot.BUFFER: number("I", tensor.buffer),
-            TensorSlot.NAME: text(tensor.name),
+            TensorSlot.SHAPE: tensor.shape,
+            TensorSlot.TYPE: TENSOR_TYPES.index(tensor.dtype),
+            TensorSlot.BUFFER: tensor.buffer,
+            TensorSlot.NAME: tensor.name,
             TensorSlot.QUANTIZATION: _quantization_table(tensor.quantization),
-            TensorSlot.IS_VARIABLE: number("B", tensor.is_variable),
+            TensorSlot.IS_VARIABLE: tensor.is_variable,
             TensorSlot.SPARSITY: _sparsity_table(tensor),
-            TensorSlot.SHAPE_SIGNATURE: vector(signature) if signature else None,
-            TensorSlot.HAS_RANK: number("B", 1),
-        }
+            TensorSlot.SHAPE_SIGNATURE: tensor.shape_signature or None,
+            TensorSlot.HAS_RANK: 1,
+        },
     )
 
 
@@ -190,25 +198,28 @@ def operator_table(
     options: BuiltinOptions,
     custom_options: bytes,
 ) -> TableValue:
-    return table_of(
+    made = TableValue({int(slot): value for slot, value in options.fields.items()})
+    return table(
+        "Operator",
         {
-            OperatorSlot.OPCODE_INDEX: number("I", code),
-            OperatorSlot.INPUTS: vector(inputs),
-            OperatorSlot.OUTPUTS: vector(outputs),
-            OperatorSlot.BUILTIN_OPTIONS_TYPE: number("B", options.union_type),
-            OperatorSlot.BUILTIN_OPTIONS: table_of(options.fields) if options.union_type else None,
-            OperatorSlot.CUSTOM_OPTIONS: Items(custom_options) if custom_options else None,
-        }
+            OperatorSlot.OPCODE_INDEX: code,
+            OperatorSlot.INPUTS: inputs,
+            OperatorSlot.OUTPUTS: outputs,
+            OperatorSlot.BUILTIN_OPTIONS_TYPE: options.union_type,
+            OperatorSlot.BUILTIN_OPTIONS: made if options.union_type else None,
+            OperatorSlot.CUSTOM_OPTIONS: custom_options or None,
+        },
     )
 
 
 def subgraph_table(graph: SubGraphSpec) -> TableValue:
-    return table_of(
+    return table(
+        "SubGraph",
         {
             SubGraphSlot.TENSORS: [_tensor_table(t) for t in graph.tensors],
-            SubGraphSlot.INPUTS: vector(graph.inputs),
-            SubGraphSlot.OUTPUTS: vector(graph.outputs),
+            SubGraphSlot.INPUTS: graph.inputs,
+            SubGraphSlot.OUTPUTS: graph.outputs,
             SubGraphSlot.OPERATORS: graph.operators,
-            SubGraphSlot.NAME: text(graph.name),
-        }
+            SubGraphSlot.NAME: graph.name,
+        },
     )
