@@ -202,15 +202,16 @@ def _computed_products(net: Net, v: Values) -> int:
     """Two computed matrices: sizes, leading dimensions that are equal or broadcast, orders of both,
     zero points at both ends.
     """
-    drawn = [net.drawn(DType.INT8) for _ in range(2)]
-    first, second = (
-        Quantization(q.scales, (point,)) for q, point in zip(drawn, _POINTS[v.zero], strict=True)
-    )
+    drawn = [Quantization(net.drawn(DType.INT8).scales, (point,)) for point in _POINTS[v.zero]]
     x, y = (
         net.input(name, shape, DType.INT8, q)
-        for name, shape, q in zip("xy", computed_shapes(v), (first, second), strict=True)
+        for name, shape, q in zip("xy", computed_shapes(v), drawn, strict=True)
     )
-    output = covering(SIZES[v.size][1], first, second)
+    return _product(net, v, x, y)
+
+
+def _product(net: Net, v: Values, x: int, y: int) -> int:
+    output = covering(SIZES[v.size][1], net.scaling(x), net.scaling(y))
     return computed_product(net, x, y, output, adj_x="x" in v.adj, adj_y="y" in v.adj)
 
 
@@ -238,7 +239,5 @@ def _turned_products(net: Net, v: Values) -> int:
         shape = tuple(wanted[axes.index(axis)] for axis in range(4)) if is_turned else wanted
         made = net.computed(net.input(name, shape, DType.INT8, given))
         operands.append(transpose(net, made, axes) if is_turned else made)
-    x, y = operands
-    output = covering(SIZES[v.size][1], *numbers)
-    made = computed_product(net, x, y, output, adj_x="x" in v.adj, adj_y="y" in v.adj)
+    made = _product(net, v, *operands)
     return net.computed(transpose(net, made, behind) if "result" in v.turned else made)

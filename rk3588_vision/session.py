@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy.typing as npt
@@ -149,12 +148,7 @@ class Session(ABC, Generic[Result]):
     def __enter__(self) -> Self:
         return self.load()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _started(self) -> ThreadPoolExecutor:

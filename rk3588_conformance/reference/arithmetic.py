@@ -19,7 +19,6 @@ from delegate.partition.rules import facts_of
 
 Array = npt.NDArray[Any]
 Kind = TypeVar("Kind", bound=Options)
-_SUM_SHIFT = 20
 LIMITS = {DType.INT8: (-128, 127), DType.UINT8: (0, 255)}
 _CLAMPS = {
     Activation.NONE: (None, None),
@@ -169,15 +168,3 @@ def operands(call: Call) -> tuple[Array, Array]:
     """Input and weights less their zero points, as float64."""
     weights = call.constant(1).astype(np.float64) - call.quantization(1).zero_points[0]
     return call.steps().astype(np.float64), weights
-
-
-def sum_with_signs(call: Call, signs: tuple[int, int]) -> Array:
-    """The kernels scale both operands by 2^20 before they add or subtract them."""
-    scales = [call.quantization(place).scale for place in call.places]
-    twice = 2 * max(scales)
-    total: Array = np.zeros((), np.int64)
-    for place, scale, sign in zip(call.places, scales, signs, strict=True):
-        shifted = call.steps(place) << _SUM_SHIFT
-        total = total + sign * scale_by(shifted, *quantize_multiplier(scale / twice))
-    factor = quantize_multiplier(twice / ((1 << _SUM_SHIFT) * call.result.scale))
-    return scale_by(total, *factor) + call.result.zero_point

@@ -7,7 +7,7 @@ import numpy as np
 from delegate.model.graph import DType
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from rk3588_conformance.reference.arithmetic import Array, Call, quantize_multiplier, scale_by
-from rk3588_conformance.reference.windows import pooled, resized
+from rk3588_conformance.reference.windows import between, pooled, resized
 
 _ONE = 1 << 10
 
@@ -57,7 +57,7 @@ def resize_bilinear(call: Call) -> Array:
     options = call.options(ResizeBilinearOptions)
     image = call.value()
     is_fixed = call.output.dtype is DType.INT8
-    places, one = (_places, _ONE) if is_fixed else (_float_places, np.float32(1))
+    places, one = (_places, _ONE) if is_fixed else (between, np.float32(1))
     image = image.astype(np.int64 if is_fixed else np.float32)
     _, rows, columns, _ = call.output.shape
     y0, y1, dy = places(options, image.shape[1], rows)
@@ -86,16 +86,3 @@ def _places(options: ResizeBilinearOptions, size: int, output: int) -> tuple[Arr
     first = np.maximum(place // _ONE, 0)
     second = np.minimum(-(-place // _ONE), size - 1)
     return first, second, place - first * _ONE
-
-
-def _float_places(
-    options: ResizeBilinearOptions, size: int, output: int
-) -> tuple[Array, Array, Array]:
-    """The same in float32."""
-    source, target = resized(options, size, output)
-    shift = np.float32(0.5 if options.half_pixel_centers else 0)
-    step = np.float32(source) / np.float32(target)
-    place = (np.arange(output, dtype=np.float32) + shift) * step - shift
-    first = np.maximum(np.floor(place).astype(int), 0)
-    second = np.minimum(np.ceil(place).astype(int), size - 1)
-    return first, second, place - first.astype(np.float32)

@@ -1,26 +1,40 @@
 """References of sums, differences and products of two tensors, and of conversions."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from delegate.model.graph import DType
 from delegate.npu.tensor_layout import quantize_multiplies
-from rk3588_conformance.reference.arithmetic import (
-    Array,
-    Call,
-    quantize_multiplier,
-    scale_by,
-    sum_with_signs,
-)
+from rk3588_conformance.reference.arithmetic import Array, Call, quantize_multiplier, scale_by
 
-_SHIFT = 7
+
+def _of_both(
+    call: Call, shift: int, combine: Callable[[Array, Array], Array], power: int = 1
+) -> Array:
+    """Combine both operands, scaled by 2^``shift`` and to one scale before, which has
+    the ``power`` in the result.
+    """
+    scales = [call.quantization(place).scale for place in call.places]
+    twice = 2 * max(scales)
+    first, second = (
+        scale_by(call.steps(place) << shift, *quantize_multiplier(scale / twice))
+        for place, scale in zip(call.places, scales, strict=True)
+    )
+    factor = quantize_multiplier(twice**power / ((1 << power * shift) * call.result.scale))
+    return scale_by(combine(first, second), *factor) + call.result.zero_point
 
 
 def add(call: Call) -> Array:
-    return sum_with_signs(call, (1, 1))
+    return _of_both(call, 20, np.add)
 
 
 def sub(call: Call) -> Array:
-    return sum_with_signs(call, (1, -1))
+    return _of_both(call, 20, np.subtract)
+
+
+def squared_difference(call: Call) -> Array:
+    return _of_both(call, 7, lambda a, b: (a - b) ** 2, power=2)
 
 
 def mul(call: Call) -> Array:
@@ -28,17 +42,6 @@ def mul(call: Call) -> Array:
     a, b = (np.float32(call.quantization(place).scale) for place in call.places)
     factor = quantize_multiplier(float(a * b / np.float32(call.result.scale)))
     return scale_by(call.steps(0) * call.steps(1), *factor) + call.result.zero_point
-
-
-def squared_difference(call: Call) -> Array:
-    scales = [call.quantization(place).scale for place in call.places]
-    twice = 2 * max(scales)
-    first, second = (
-        scale_by(call.steps(place) << _SHIFT, *quantize_multiplier(scale / twice))
-        for place, scale in zip(call.places, scales, strict=True)
-    )
-    factor = quantize_multiplier(twice**2 / ((1 << 2 * _SHIFT) * call.result.scale))
-    return scale_by((first - second) ** 2, *factor) + call.result.zero_point
 
 
 def quantize(call: Call) -> Array:

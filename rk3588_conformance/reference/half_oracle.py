@@ -23,7 +23,7 @@ from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.reference.arithmetic import Call
 from rk3588_conformance.reference.selecting import reduce_max
-from rk3588_conformance.reference.windows import pooled, resized, scattered, tap_sum, windows
+from rk3588_conformance.reference.windows import between, pooled, scattered, tap_sum, windows
 
 Array = npt.NDArray[Any]
 Terms = tuple[Array, Array, int] | tuple[Array, Array, int, Array]
@@ -168,7 +168,7 @@ def _bilinear(call: Call) -> Terms:
     options, x = call.options(ResizeBilinearOptions), call.value()
     _, *sizes, _ = call.output.shape
     rows, columns = (
-        _between(options, x.shape[axis], size) for axis, size in zip((1, 2), sizes, strict=True)
+        _shares(options, x.shape[axis], size) for axis, size in zip((1, 2), sizes, strict=True)
     )
     exact, magnitude = (
         np.einsum("yh,xw,nhwc->nyxc", rows, columns, m, optimize=True) for m in (x, np.abs(x))
@@ -176,16 +176,12 @@ def _bilinear(call: Call) -> Terms:
     return exact, magnitude, 2 * 16 + 1
 
 
-def _between(options: ResizeBilinearOptions, size: int, output: int) -> Array:
+def _shares(options: ResizeBilinearOptions, size: int, output: int) -> Array:
     """Return how much of each row is in each row of the result."""
-    source, target = resized(options, size, output)
-    shift = 0.5 if options.half_pixel_centers else 0.0
-    place = np.maximum((np.arange(output) + shift) * (source / target) - shift, 0)
-    lower = np.floor(place).astype(int)
-    upper = np.minimum(np.ceil(place).astype(int), size - 1)
+    first, second, share = between(options, size, output, np.float64)
     found = np.zeros((output, size))
-    np.add.at(found, (np.arange(output), lower), 1 - (place - lower))
-    np.add.at(found, (np.arange(output), upper), place - lower)
+    np.add.at(found, (np.arange(output), first), 1 - share)
+    np.add.at(found, (np.arange(output), second), share)
     return found
 
 

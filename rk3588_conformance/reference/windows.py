@@ -103,3 +103,18 @@ def resized(
     """Rows before and behind a resizing whose ratio is the step from a row to the next."""
     is_aligned = options.align_corners and output > 1
     return (size - 1, output - 1) if is_aligned else (size, output)
+
+
+def between(
+    options: ResizeBilinearOptions,
+    size: int,
+    output: int,
+    kind: type[np.floating[Any]] = np.float32,
+) -> tuple[Array, Array, Array]:
+    """The rows before and behind each row of the result, and how far it lies from the first."""
+    source, target = map(kind, resized(options, size, output))
+    shift = kind(0.5 if options.half_pixel_centers else 0)
+    place = (np.arange(output, dtype=kind) + shift) * (source / target) - shift
+    first = np.maximum(np.floor(place).astype(int), 0)
+    second = np.minimum(np.ceil(place).astype(int), size - 1)
+    return first, second, place - first.astype(kind)

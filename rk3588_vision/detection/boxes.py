@@ -32,6 +32,12 @@ class Mask:
     top: int
     pixels: npt.NDArray[np.bool_]
 
+    def on(self, picture: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """Return the rectangle of the picture [h, w, ...], and which of its pixels belong to it."""
+        h, w = self.pixels.shape
+        area = picture[self.top : self.top + h, self.left : self.left + w]
+        return area, self.pixels[: area.shape[0], : area.shape[1]]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detections:

@@ -37,9 +37,8 @@ def image_id_of(path: Path) -> int | str:
 def run_lengths(mask: Mask, image_h: int, image_w: int) -> dict[str, Any]:
     """COCO's uncompressed run lengths: of zeros and ones in turn, down the columns."""
     whole: npt.NDArray[np.bool_] = np.zeros((image_h, image_w), dtype=bool)
-    h, w = mask.pixels.shape
-    area = whole[mask.top : mask.top + h, mask.left : mask.left + w]
-    area[:] = mask.pixels[: area.shape[0], : area.shape[1]]
+    area, inside = mask.on(whole)
+    area[:] = inside
     flat = whole.reshape(-1, order="F")
     changes = np.flatnonzero(np.diff(flat)) + 1
     ends = np.concatenate([[0], changes, [flat.size]])

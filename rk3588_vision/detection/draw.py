@@ -102,12 +102,9 @@ def _with_masks(picture: Image, found: Sequence[FoundObject]) -> Image:
 
     pixels = np.array(picture, dtype=np.uint8)
     for one in reversed(found):
-        mask = one.mask
-        if mask is None:
+        if one.mask is None:
             continue
-        h, w = mask.pixels.shape
-        area = pixels[mask.top : mask.top + h, mask.left : mask.left + w]
-        inside = mask.pixels[: area.shape[0], : area.shape[1]]
+        area, inside = one.mask.on(pixels)
         colour = np.array(class_colour(one.index), dtype=np.float64)
         mixed = area[inside] * (1.0 - _MASK_SHARE) + colour * _MASK_SHARE
         area[inside] = np.rint(mixed).astype(np.uint8)

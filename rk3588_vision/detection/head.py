@@ -136,7 +136,7 @@ def sigmoid(values: Floats) -> Floats:
     return result
 
 
-PROBABILITY_TOLERANCE = 0.05
+_TOLERANCE = 0.05
 
 
 def as_probability(values: Floats, output: OutputTensor | None = None) -> Floats:
@@ -144,11 +144,13 @@ def as_probability(values: Floats, output: OutputTensor | None = None) -> Floats
 
     A quantised output tells by its range, a float one by its values.
     """
+    return values if are_probabilities(values, output) else sigmoid(values)
+
+
+def are_probabilities(values: Floats, output: OutputTensor | None = None) -> bool:
     low = output.lowest if output is not None and output.lowest is not None else values.min()
     high = output.highest if output is not None and output.highest is not None else values.max()
-    if low >= -PROBABILITY_TOLERANCE and high <= 1.0 + PROBABILITY_TOLERANCE:
-        return values
-    return sigmoid(values)
+    return bool(low >= -_TOLERANCE and high <= 1.0 + _TOLERANCE)
 
 
 MASK_WEIGHTS = 32

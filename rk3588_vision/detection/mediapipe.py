@@ -40,9 +40,9 @@ class BlazeModel:
     std: float
 
     @property
-    def anchors(self) -> int:
-        """Return how many anchors it has."""
-        return sum((self.side // stride) ** 2 * each for stride, each in self.grids)
+    def anchors(self) -> tuple[int, ...]:
+        """Return how many anchors each grid has."""
+        return tuple((self.side // stride) ** 2 * each for stride, each in self.grids)
 
 
 MODELS = (

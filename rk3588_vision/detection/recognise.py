@@ -134,9 +134,8 @@ def _blaze(outputs: Outputs) -> Iterator[Candidate]:
         size = outputs.input_h, outputs.input_w
         if size != (model.side, model.side):
             continue
-        per_grid = tuple((model.side // stride) ** 2 * each for stride, each in model.grids)
         width = BOX_VALUES + 2 * model.points
-        for counts in {(model.anchors,), per_grid}:
+        for counts in {(sum(model.anchors),), model.anchors}:
             boxes, scores = ([(1, count, c) for count in counts] for c in (width, 1))
             if sorted(shapes) == sorted([*boxes, *scores]):
                 places = tuple(map(shapes.index, scores))

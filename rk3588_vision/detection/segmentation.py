@@ -12,7 +12,7 @@ import numpy as np
 from rk3588_vision.class_ranking import softmax
 from rk3588_vision.detection.boxes import Detections, Floats
 from rk3588_vision.detection.candidate import USUAL, Candidate, Outputs, class_score
-from rk3588_vision.detection.head import PROBABILITY_TOLERANCE, Head, sigmoid
+from rk3588_vision.detection.head import Head, are_probabilities, as_probability
 from rk3588_vision.placement import LABEL_IMAGE
 
 PASCAL: Final = (
@@ -94,12 +94,10 @@ class SegmentationHead(Head):
         before it.
         """
         values = outputs[0][0] if self.channels_first else np.moveaxis(outputs[0][0], -1, 0)
-        low, high = values.min(), values.max()
-        are_shares = low >= -PROBABILITY_TOLERANCE and high <= 1.0 + PROBABILITY_TOLERANCE
         if len(values) == 1:
-            likely = values if are_shares else sigmoid(values)
+            likely = as_probability(values)
             return np.concatenate([1.0 - likely, likely])
-        if are_shares:
+        if are_probabilities(values):
             return values
         return np.moveaxis(softmax(np.moveaxis(values, 0, -1)), -1, 0)
 
