@@ -15,6 +15,7 @@ import numpy.typing as npt
 from delegate.model.flatbuffer_tables import TableValue, write_file
 from delegate.model.graph import DType, Quantization, Sparsity
 from delegate.model.operator_options import Options
+from delegate.model.table_edits import table
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_operators import BUILTIN_OPERATORS, CUSTOM
 from delegate.model.tflite_schema import FILE_IDENTIFIER, MODEL, SCHEMA_VERSION, ModelSlot
@@ -207,7 +208,7 @@ class ModelBuilder:
             tables.buffer_table(content, places.get(i, (0, 0)))
             for i, content in enumerate(self._buffers)
         ]
-        root = tables.table(
+        root = table(
             MODEL,
             {
                 ModelSlot.VERSION: SCHEMA_VERSION,

@@ -4,20 +4,19 @@ Comes from: the specifications below. Goes to: ``TableValue``. What equals the s
 left out, as the converter does; the same calls give the same bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from delegate.model.flatbuffer_tables import Items, TableValue, Value
+from delegate.model.flatbuffer_tables import TableValue
 from delegate.model.graph import DType, Quantization, SparseLevel, Sparsity
+from delegate.model.table_edits import table, vector
 from delegate.model.tflite_operators import PLACEHOLDER_FOR_GREATER_OP_CODES
 from delegate.model.tflite_schema import (
     SPARSE_FORMATS,
     SPARSE_INDICES,
-    TABLES,
     TENSOR_TYPES,
     BufferSlot,
     MetadataSlot,
@@ -57,32 +56,6 @@ class SubGraphSpec:
     operators: list[TableValue] = field(default_factory=list)
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
-
-
-def table(name: str, fields: Mapping[int, Any]) -> TableValue:
-    """The table that the schema calls ``name``. None, and the number 0, are left out."""
-    kinds = TABLES[name]
-    found = {int(slot): _value(kinds[slot], value) for slot, value in fields.items()}
-    return TableValue({slot: value for slot, value in found.items() if value is not None})
-
-
-def _value(kind: str, value: Any) -> Value | None:
-    """``kind``: a word of the schema's rows. Tables are as they are given."""
-    size = kind.strip("[]")
-    if value is None or not (size.isdigit() or kind in ("text", "bytes")):
-        return None if value is None else cast("Value", value)
-    if kind == "text":
-        return Items(value.encode(), is_text=True)
-    if kind == "bytes":
-        return Items(value, 1, BUFFER_ALIGNMENT_BYTES)
-    if kind == size:
-        return int(value).to_bytes(int(size), "little", signed=value < 0) if value else None
-    numbers = np.asarray(value)
-    return vector(numbers.astype(f"<{'f' if numbers.dtype.kind == 'f' else 'i'}{size}"))
-
-
-def vector(numbers: npt.NDArray[Any]) -> Items:
-    return Items(numbers.tobytes(), numbers.itemsize, numbers.itemsize)
 
 
 def buffer_table(content: bytes | None, place: tuple[int, int]) -> TableValue:

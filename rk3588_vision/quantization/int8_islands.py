@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from delegate.model import tflite_schema as schema
-from delegate.model.flatbuffer_tables import Items, TableValue, write_file
+from delegate.model.flatbuffer_tables import TableValue, write_file
 from delegate.model.graph import DType, Graph, Node, Tensor
+from delegate.model.table_edits import new_buffer, open_tables, table
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
-from rk3588_vision.quantization.float_model import drop_unused_tensors, new_buffer, open_tables
+from rk3588_vision.quantization.float_model import MADE, drop_unused
 
 _STEPS = 127
 
@@ -36,7 +37,7 @@ def with_int8_islands(content: bytes, floats: Collection[str] = ()) -> bytes:
     islands = [island for node in graph.nodes if (island := _island(graph, node, floats))]
     if not islands:
         return content
-    root = open_tables(content)
+    root = open_tables(content, MADE)
     subgraph = root.children(schema.ModelSlot.SUBGRAPHS)[0]
     operators = subgraph.children(schema.SubGraphSlot.OPERATORS)
     places = {node.index: place for place, node in enumerate(graph.nodes)}
@@ -51,7 +52,7 @@ def with_int8_islands(content: bytes, floats: Collection[str] = ()) -> bytes:
         for operator in kept
         if read.intersection(operator.integers(schema.OperatorSlot.OUTPUTS))
     ]
-    drop_unused_tensors(root, subgraph)
+    drop_unused(root, subgraph)
     return write_file(root, schema.FILE_IDENTIFIER)
 
 
@@ -113,15 +114,14 @@ def _int8_constant(root: TableValue, tensor: Tensor) -> TableValue:
     values = tensor.constant.astype(np.float64)
     scale = np.float32(max(float(np.abs(values).max(initial=0.0)), 1e-9) / _STEPS)
     stored = np.clip(np.rint(values / scale), -_STEPS, _STEPS).astype(np.int8)
-    quantization = TableValue(
+    scaling = {schema.QuantizationSlot.SCALE: [scale], schema.QuantizationSlot.ZERO_POINT: [0]}
+    return table(
+        "Tensor",
         {
-            int(schema.QuantizationSlot.SCALE): Items(scale.tobytes(), 4, 4),
-            int(schema.QuantizationSlot.ZERO_POINT): Items(np.int64(0).tobytes(), 8, 8),
-        }
+            schema.TensorSlot.QUANTIZATION: table("QuantizationParameters", scaling),
+            schema.TensorSlot.SHAPE: tensor.shape,
+            schema.TensorSlot.TYPE: schema.TENSOR_TYPES.index(DType.INT8),
+            schema.TensorSlot.BUFFER: new_buffer(root, stored.tobytes()),
+            schema.TensorSlot.NAME: f"{tensor.name}_int8",
+        },
     )
-    table = TableValue({int(schema.TensorSlot.QUANTIZATION): quantization})
-    table.set_integers(schema.TensorSlot.SHAPE, tensor.shape)
-    table.set_number(schema.TensorSlot.TYPE, schema.TENSOR_TYPES.index(DType.INT8), 1)
-    table.set_number(schema.TensorSlot.BUFFER, new_buffer(root, stored.tobytes()), 4)
-    table.set_text(schema.TensorSlot.NAME, f"{tensor.name}_int8")
-    return table

@@ -19,13 +19,12 @@ from delegate.errors import ModelError
 from delegate.host.delegated import ReferenceModel
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.model.tflite_reader import read_graph
-from rk3588_vision.quantization.float_model import FloatModel
+from rk3588_vision.quantization.float_model import MADE, FloatModel
 from rk3588_vision.quantization.picture_input import PictureInput
 from rk3588_vision.quantization.ranges import Range, relu_limits
 
 BEST_DB = 120.0
 """The decibels that a tensor without any noise counts in means."""
-_MADE = "the quantised model"
 _COMPARED = frozenset({DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16})
 
 
@@ -135,7 +134,7 @@ def compare_layers(
 
     Raises ModelError if the two do not belong together, or a runtime refuses one.
     """
-    model, graph = content if isinstance(content, Path) else _MADE, read_graph(content)
+    model, graph = content if isinstance(content, Path) else MADE, read_graph(content)
     if len(graph.inputs) != 1:
         raise ModelError(f"{model}: has {len(graph.inputs)} inputs; pictures need a model with one")
     pairs = _pairs(reference, graph, model) if with_layers else []

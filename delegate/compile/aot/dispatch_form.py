@@ -20,11 +20,9 @@ from flatbuffers import flexbuffers
 
 from delegate.errors import DelegateError
 from delegate.model.flatbuffer_tables import Items, TableValue, write_file
+from delegate.model.table_edits import add_metadata
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
-    BufferSlot,
-    MetadataSlot,
-    ModelSlot,
     OperatorCodeSlot,
     OperatorSlot,
 )
@@ -107,14 +105,7 @@ def _point(
 
 def _stamp(root: TableValue, chip: str) -> None:
     fields = (text.encode().ljust(_STAMP_FIELD_BYTES, b"\0") for text in (MANUFACTURER, chip))
-    buffers = root.children(ModelSlot.BUFFERS)
-    buffer = TableValue()
-    buffer.fields[BufferSlot.DATA] = Items(b"".join(fields), 1, 16)
-    stamp = TableValue()
-    stamp.set_text(MetadataSlot.NAME, _STAMP)
-    stamp.set_number(MetadataSlot.BUFFER, len(buffers), 4)
-    root.fields[ModelSlot.BUFFERS] = [*buffers, buffer]
-    root.fields[ModelSlot.METADATA] = [*root.children(ModelSlot.METADATA), stamp]
+    add_metadata(root, _STAMP, b"".join(fields))
 
 
 def _aligned(offset: int) -> int:

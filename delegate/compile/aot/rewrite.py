@@ -24,28 +24,30 @@ from __future__ import annotations
 import dataclasses
 import io
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from delegate.compile.aot.dispatch_form import DISPATCH_OPERATOR, write_dispatch_file
 from delegate.compile.compiler import CompiledPartition, CompileResult, compile_model
 from delegate.errors import ModelError
-from delegate.model.flatbuffer_reader import FlatbufferReader
-from delegate.model.flatbuffer_tables import Items, TableValue, bring_inside, read_table, write_file
+from delegate.model.flatbuffer_tables import Items, TableValue, write_file
 from delegate.model.graph import Graph
+from delegate.model.table_edits import (
+    drop_tensors,
+    drop_unread,
+    in_subgraphs,
+    named_tensors,
+    open_tables,
+    table,
+)
 from delegate.model.tflite_operators import CUSTOM
 from delegate.model.tflite_reader import Model, PathOrBytes, read_model
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
-    MODEL,
-    MetadataSlot,
     ModelSlot,
     OperatorCodeSlot,
     OperatorSlot,
-    SignatureSlot,
     SubGraphSlot,
-    TensorMapSlot,
-    TensorSlot,
 )
 from delegate.npu.program import parse, serialize
 from delegate.options import Options
@@ -55,9 +57,6 @@ OPERATOR_NAME = "rk3588-npu"
 """Custom code of the operators; ``native/tflite/compiled_operator.h`` has the same."""
 
 OPERATOR_VERSION = 1
-
-_ALIGNMENT_BYTES = 16
-_ABSENT = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,25 +96,21 @@ def rewrite(model: Model, results: Sequence[CompileResult], *, litert: bool = Fa
     """The file with the partitions of ``results`` (one per subgraph) as operators; ``litert``: in
     the form that LiteRT's CompiledModel takes.
     """
-    reader = FlatbufferReader(model.content, model.source)
-    root = read_table(reader.root(FILE_IDENTIFIER, ".tflite"), MODEL)
-    bring_inside(root, model.content)
+    root = open_tables(model.content, model.source)
     codes = root.children(ModelSlot.OPERATOR_CODES)
     npu_code = len(codes)
     code = _operator_code()
     if any(result.partitions for result in results):
         codes.append(code)
     kept: list[dict[int, int]] = []
-    for table, result in zip(root.children(ModelSlot.SUBGRAPHS), results, strict=True):
-        kept.append(_rewrite_subgraph(table, result, npu_code, _named(root, len(kept))))
-    _renumber_signatures(root, kept)
+    for graph, result in zip(root.children(ModelSlot.SUBGRAPHS), results, strict=True):
+        kept.append(_rewrite_subgraph(graph, result, npu_code, named_tensors(root, len(kept))))
     compiled = [
         operator
-        for operator in _in_subgraphs(root, SubGraphSlot.OPERATORS)
+        for operator in in_subgraphs(root, SubGraphSlot.OPERATORS)
         if operator.number(OperatorSlot.OPCODE_INDEX) == npu_code
     ]
-    _drop_codes(root)
-    _drop_buffers(root)
+    drop_unread(root, kept)
     if litert and compiled:
         content = write_dispatch_file(root, code, compiled, results[0].chip.name)
     else:
@@ -124,73 +119,36 @@ def rewrite(model: Model, results: Sequence[CompileResult], *, litert: bool = Fa
 
 
 def _operator_code() -> TableValue:
-    code = TableValue()
-    code.set_number(OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, CUSTOM, 1)
-    code.set_text(OperatorCodeSlot.CUSTOM_CODE, OPERATOR_NAME)
-    code.set_number(OperatorCodeSlot.VERSION, OPERATOR_VERSION, 4)
-    code.set_number(OperatorCodeSlot.BUILTIN_CODE, CUSTOM, 4)
-    return code
-
-
-def _named(root: TableValue, subgraph: int) -> set[int]:
-    """Tensors of ``subgraph`` that signatures name."""
-    return {
-        argument.number(TensorMapSlot.TENSOR_INDEX)
-        for number, argument in _arguments(root)
-        if number == subgraph
-    }
-
-
-def _arguments(root: TableValue) -> Iterator[tuple[int, TableValue]]:
-    """Yield the arguments of all signatures, with the number of the subgraph."""
-    for signature in root.children(ModelSlot.SIGNATURE_DEFS):
-        for slot in (SignatureSlot.INPUTS, SignatureSlot.OUTPUTS):
-            for argument in signature.children(slot):
-                yield signature.number(SignatureSlot.SUBGRAPH_INDEX), argument
-
-
-def _in_subgraphs(root: TableValue, slot: int) -> list[TableValue]:
-    """The tables that ``slot`` holds, of all subgraphs."""
-    return [table for graph in root.children(ModelSlot.SUBGRAPHS) for table in graph.children(slot)]
+    return table(
+        "OperatorCode",
+        {
+            OperatorCodeSlot.DEPRECATED_BUILTIN_CODE: CUSTOM,
+            OperatorCodeSlot.CUSTOM_CODE: OPERATOR_NAME,
+            OperatorCodeSlot.VERSION: OPERATOR_VERSION,
+            OperatorCodeSlot.BUILTIN_CODE: CUSTOM,
+        },
+    )
 
 
 def _rewrite_subgraph(
-    table: TableValue, result: CompileResult, npu_code: int, named: set[int]
+    subgraph: TableValue, result: CompileResult, npu_code: int, named: set[int]
 ) -> dict[int, int]:
     """Replaces the operators; gives the new number of every tensor that stays."""
-    operators = _without_unread(result.graph, named, _ordered_operators(table, result, npu_code))
-    used = set(named)
-    owners = [(table, _EDGE_SLOTS), *((operator, _TENSOR_SLOTS) for operator in operators)]
-    for owner, slots in owners:
-        for slot in slots:
-            used.update(owner.integers(slot))
-    tensors = table.children(SubGraphSlot.TENSORS)
-    numbers = {old: new for new, old in enumerate(sorted(used - {_ABSENT}))}
-    numbers[_ABSENT] = _ABSENT
-    table.fields[SubGraphSlot.TENSORS] = [tensors[old] for old in numbers if old != _ABSENT]
-    table.fields[SubGraphSlot.OPERATORS] = operators
-    for owner, slots in owners:
-        for slot in slots:
-            if slot in owner.fields:
-                owner.set_integers(slot, [numbers[old] for old in owner.integers(slot)])
+    operators = _without_unread(result.graph, named, _ordered_operators(subgraph, result, npu_code))
+    subgraph.fields[SubGraphSlot.OPERATORS] = operators
+    numbers = drop_tensors(subgraph, named)
     for operator in operators:
         if operator.number(OperatorSlot.OPCODE_INDEX) == npu_code:
             _renumber_program(operator, numbers)
     return numbers
 
 
-_EDGE_SLOTS: tuple[int, ...] = (SubGraphSlot.INPUTS, SubGraphSlot.OUTPUTS)
-_TENSOR_SLOTS: tuple[int, ...] = (
-    OperatorSlot.INPUTS,
-    OperatorSlot.OUTPUTS,
-    OperatorSlot.INTERMEDIATES,
-)
-
-
-def _ordered_operators(table: TableValue, result: CompileResult, npu_code: int) -> list[TableValue]:
+def _ordered_operators(
+    subgraph: TableValue, result: CompileResult, npu_code: int
+) -> list[TableValue]:
     """The operators that stay and one for every partition, in an order in which they can run."""
     graph: Graph = result.graph
-    old = table.children(SubGraphSlot.OPERATORS)
+    old = subgraph.children(SubGraphSlot.OPERATORS)
     if not result.partitions:
         return old  # perhaps out of order, which is the runtime's to judge
     compiled = {node: item for item in result.partitions for node in item.partition.delegated}
@@ -221,13 +179,16 @@ def _without_unread(
 
 def _operator(item: CompiledPartition, npu_code: int) -> TableValue:
     program = parse(item.program)
-    operator = TableValue()
-    operator.set_number(OperatorSlot.OPCODE_INDEX, npu_code, 4)
-    operator.set_integers(OperatorSlot.INPUTS, [b.tensor for b in program.inputs])
     outputs = dict.fromkeys(b.tensor for b in program.outputs)  # each once, whatever boxes it has
-    operator.set_integers(OperatorSlot.OUTPUTS, list(outputs))
-    operator.fields[OperatorSlot.CUSTOM_OPTIONS] = Items(item.program, 1, _ALIGNMENT_BYTES)
-    return operator
+    return table(
+        "Operator",
+        {
+            OperatorSlot.OPCODE_INDEX: npu_code,
+            OperatorSlot.INPUTS: [b.tensor for b in program.inputs],
+            OperatorSlot.OUTPUTS: [*outputs],
+            OperatorSlot.CUSTOM_OPTIONS: item.program,
+        },
+    )
 
 
 def _renumber_program(operator: TableValue, numbers: Mapping[int, int]) -> None:
@@ -240,41 +201,6 @@ def _renumber_program(operator: TableValue, numbers: Mapping[int, int]) -> None:
         outputs=tuple(dataclasses.replace(b, tensor=numbers[b.tensor]) for b in program.outputs),
     )
     options.content = serialize(renumbered)
-
-
-def _renumber_signatures(root: TableValue, kept: Sequence[Mapping[int, int]]) -> None:
-    for subgraph, argument in _arguments(root):
-        tensor = kept[subgraph][argument.number(TensorMapSlot.TENSOR_INDEX)]
-        argument.set_number(TensorMapSlot.TENSOR_INDEX, tensor, 4)
-
-
-def _drop_codes(root: TableValue) -> None:
-    operators = _in_subgraphs(root, SubGraphSlot.OPERATORS)
-    used = sorted({operator.number(OperatorSlot.OPCODE_INDEX) for operator in operators})
-    codes = root.children(ModelSlot.OPERATOR_CODES)
-    root.fields[ModelSlot.OPERATOR_CODES] = [codes[index] for index in used]
-    numbers = {old: new for new, old in enumerate(used)}
-    for operator in operators:
-        index = operator.number(OperatorSlot.OPCODE_INDEX)
-        operator.set_number(OperatorSlot.OPCODE_INDEX, numbers[index], 4)
-
-
-def _drop_buffers(root: TableValue) -> None:
-    """Keeps buffer 0, which stands for "no content", and those that something refers to."""
-    buffers = root.children(ModelSlot.BUFFERS)
-    tensors, metadata = _in_subgraphs(root, SubGraphSlot.TENSORS), root.children(ModelSlot.METADATA)
-    owners = [(tensor, int(TensorSlot.BUFFER)) for tensor in tensors]
-    owners += [(item, int(MetadataSlot.BUFFER)) for item in metadata]
-    listed = root.integers(ModelSlot.METADATA_BUFFER)
-    used = {owner.number(slot) for owner, slot in owners}.union(listed, {0})
-    kept = [index for index in sorted(used) if 0 <= index < len(buffers)]
-    numbers = {old: new for new, old in enumerate(kept)}
-    root.fields[ModelSlot.BUFFERS] = [buffers[index] for index in kept]
-    for owner, slot in owners:
-        owner.set_number(slot, numbers.get(owner.number(slot), 0), 4)
-    if listed:
-        known = [numbers[index] for index in listed if index in numbers]
-        root.set_integers(ModelSlot.METADATA_BUFFER, known)
 
 
 MAX_UNPACKED_BYTES = 256 << 20
