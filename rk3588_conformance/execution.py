@@ -25,7 +25,7 @@ from delegate.host.library import library_path
 from delegate.host.runtimes import Interpreter, find_runtime, invoke
 from delegate.host.tally import Tally
 from delegate.model.files import MAX_MODEL_BYTES, read_file
-from delegate.model.graph import Graph
+from delegate.model.graph import Graph, constant_makers
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
@@ -320,7 +320,7 @@ def _sentence(rejection: Rejection) -> str:
 
 def _load(model: bytes, options: Options, graph: Graph) -> tuple[Interpreter, Delegation]:
     """Load ``model``, and return what was delegated of ``graph``, that of ``model``. Nodes that
-    only make constants do not count where the CPU keeps them.
+    only make constants, which programs have, do not count where the CPU keeps them.
     """
     runtime = find_runtime()
     plugin = runtime.load_delegate(library_path(), {"cache_dir": "off", **options.given()})
@@ -329,22 +329,11 @@ def _load(model: bytes, options: Options, graph: Graph) -> tuple[Interpreter, De
     if len(found) != 1:
         raise DelegateError(f"the delegate announced itself {len(found)} times instead of once")
     (all_nodes,) = found
-    made = _constant_nodes(graph)
+    folding = {name for name, operator in OPERATORS.items() if operator.folds}
+    made = {node.index for node in constant_makers(graph) if node.op in folding}
     rejections = tuple(r for r in all_nodes.rejections if r.node not in made)
     total = all_nodes.total_nodes - (len(all_nodes.rejections) - len(rejections))
     return interpreter, replace(all_nodes, total_nodes=total, rejections=rejections)
-
-
-def _constant_nodes(graph: Graph) -> frozenset[int]:
-    """Return the nodes that compute from constants alone what programs have as constants."""
-    known = {tensor.index for tensor in graph.tensors if tensor.constant is not None}
-    found = set()
-    for node in graph.nodes:
-        operator = OPERATORS.get(node.op)
-        if operator is not None and operator.folds and known.issuperset(node.inputs):
-            found.add(node.index)
-            known.update(node.outputs)
-    return frozenset(found)
 
 
 def load_and_invoke(prepared: Prepared, options: Options) -> tuple[list[Array], int]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from delegate.model.flatbuffer_reader import FlatbufferReader
 from delegate.model.flatbuffer_tables import Items, TableValue, Value, bring_inside, read_table
+from delegate.model.graph import ABSENT
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
     MODEL,
@@ -28,7 +29,6 @@ from delegate.model.tflite_schema import (
     TensorSlot,
 )
 
-_ABSENT: Final = -1
 _ALIGNMENT_BYTES: Final = 16  # of the schema's bytes, so that kernels may use vector loads
 _EDGES = (SubGraphSlot.INPUTS, SubGraphSlot.OUTPUTS)
 _TENSOR_LISTS = (OperatorSlot.INPUTS, OperatorSlot.OUTPUTS, OperatorSlot.INTERMEDIATES)
@@ -111,9 +111,9 @@ def drop_tensors(subgraph: TableValue, named: Collection[int]) -> dict[int, int]
     lists += [(operator, slot) for operator in operators for slot in _TENSOR_LISTS]
     used = set(named).union(*(owner.integers(slot) for owner, slot in lists))
     tensors = subgraph.children(SubGraphSlot.TENSORS)
-    numbers = {old: new for new, old in enumerate(sorted(used - {_ABSENT}))}
+    numbers = {old: new for new, old in enumerate(sorted(used - {ABSENT}))}
     subgraph.fields[SubGraphSlot.TENSORS] = [tensors[old] for old in numbers]
-    numbers[_ABSENT] = _ABSENT
+    numbers[ABSENT] = ABSENT
     for owner, slot in lists:
         if slot in owner.fields:
             owner.set_integers(slot, [numbers[old] for old in owner.integers(slot)])
