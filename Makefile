@@ -165,7 +165,7 @@ float-graphs: $(VENV)/installed
 
 changed-models: $(VENV)/installed
 	nice $(BIN)/python -m rk3588_conformance.generated mutations --count $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
-# Delegated models of one operator with coarse, saturated and extreme channels, drawn and solved.
+# Models of one operator with coarse, saturated and extreme channels, drawn and solved.
 NUMERICS_MODELS ?= 100000
 NUMERICS_SEED ?= 1
 NUMERICS_JOBS ?= $(shell nproc)

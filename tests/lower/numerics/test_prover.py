@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.addition import requantize_sum, sum_target
-from delegate.lower.numerics.factors import pipeline_of
 from delegate.lower.numerics.pipeline import Ew, EwOperation, MultiplyStage, OutConvert, Pipeline
 from delegate.lower.numerics.prover import prove
 from delegate.lower.numerics.tflite import (
@@ -56,22 +54,24 @@ def random_pipeline(rng: np.random.Generator, channels: int) -> Pipeline:
             return int(rng.integers(0, most))
         return rng.integers(0, most, channels)
 
+    def clamps() -> dict[str, bool | int]:
+        return {"relu": True, "relux": int(rng.integers(0, 9000))} if rng.random() < 0.3 else {}
+
     ew = None
-    if rng.random() < 0.6:
-        if rng.random() < 0.5:
-            ew = Ew(EwOperation.MULTIPLY, 2 ** rng.integers(0, 3, channels))
-        else:
-            ew = Ew(EwOperation.ADD, int(rng.integers(-500, 500)))
-        ew = replace(ew, relu=bool(rng.integers(2)))
-        ew = replace(ew, relux=int(rng.integers(0, 9000)) if ew.relu else None)
+    if rng.random() < 0.7:
+        operation = list(EwOperation)[int(rng.integers(len(EwOperation)))]
+        is_product = operation is EwOperation.MULTIPLY
+        operand = 2 ** rng.integers(0, 3, channels) if is_product else int(rng.integers(-500, 500))
+        ew = Ew(operation, operand, **clamps())
     bs = MultiplyStage(
         add=rng.integers(-90, 90, channels),
         multiply=factors(1 << 15),
         shift=int(rng.integers(8, 16)),
+        **clamps(),
     )
-    bn = MultiplyStage(factors(300), int(rng.integers(-999, 999)), int(rng.integers(0, 9)))
-    if rng.random() < 0.3:
-        bn = replace(bn, relu=True, relux=int(rng.integers(0, 9000)))
+    bn = MultiplyStage(
+        factors(300), int(rng.integers(-999, 999)), int(rng.integers(0, 9)), **clamps()
+    )
     out = OutConvert(
         int(rng.integers(1, 1 << 15)),
         int(rng.integers(10, 22)),
@@ -157,91 +157,16 @@ def test_int32_holds_what_is_not_said_to_wrap(exponent):
             assert abs(kept - 127 - exact * 2.0 ** min(exponent, 0)) <= 1
 
 
-PROVED = {
-    "two roundings": (two_roundings.propose, Activation.RELU6),
-    "for all": (two_roundings.propose_for_all, Activation.RELU6),
-    "lower bound": (two_roundings.propose_for_all, Activation.RELU_N1_TO_1),
-    "one rounding": (one_rounding.propose, Activation.RELU_N1_TO_1),
-}
-
-
-def proved(name: str) -> tuple[Pipeline, Target]:
-    propose, activation = PROVED[name]
-    reals = [0.0117] * 3 if "all" in name or "lower" in name else [0.0117, 0.0031, 0.0009]
-    outputs = RANGES[activation]
-    target = target_of(reals, -200_000, 200_000, outputs=outputs, activation=activation)
-    pipeline = pipeline_of(propose(target), target)
-    assert prove(pipeline, target).is_within_one_lsb
-    return pipeline, target
-
-
-def mutations(pipeline: Pipeline):
-    """(name, pipeline) with one field changed so that results must change."""
-    bs, bn, ew, out = pipeline.bs, pipeline.bn, pipeline.ew, pipeline.out
-    yield "bs.add", replace(pipeline, bs=replace(bs, add=bs.add + 4000))
-    yield "bs.multiply", replace(pipeline, bs=replace(bs, multiply=bs.multiply * 2 // 3))
-    yield "bs.multiply < 0", replace(pipeline, bs=replace(bs, multiply=bs.multiply * -1))
-    yield "bs.shift", replace(pipeline, bs=replace(bs, shift=bs.shift + 1))
-    yield "bs.relu", replace(pipeline, bs=replace(bs, relu=not bs.relu, relux=None))
-    yield "bs.relux", replace(pipeline, bs=replace(bs, relu=True, relux=50))
-    yield "bn.multiply", replace(pipeline, bn=replace(bn, multiply=bn.multiply * 3))
-    yield "bn.multiply < 0", replace(pipeline, bn=replace(bn, multiply=bn.multiply * -1))
-    lsb = 2 ** (out.shift - 14)
-    yield "bn.add", replace(pipeline, bn=replace(bn, add=3 * lsb << bn.shift))
-    yield "bn.shift", replace(pipeline, bn=replace(bn, shift=bn.shift + 1))
-    yield "bn.relu", replace(pipeline, bn=replace(bn, relu=not bn.relu, relux=None))
-    yield "bn.relux", replace(pipeline, bn=replace(bn, relu=True, relux=5))
-    yield "out.scale", replace(pipeline, out=replace(out, scale=out.scale * 5 // 4))
-    yield "out.scale < 0", replace(pipeline, out=replace(out, scale=-out.scale))
-    yield "out.shift", replace(pipeline, out=replace(out, shift=out.shift - 1))
-    yield "out.offset", replace(pipeline, out=replace(out, offset=out.offset + 2))
-    if ew is None:
-        yield "ew", replace(pipeline, ew=Ew(EwOperation.ADD, 3 * lsb))
-        return
-    yield "ew", replace(pipeline, ew=None)
-    yield (
-        "ew.operation",
-        replace(
-            pipeline,
-            ew=replace(
-                ew, operation=next(kind for kind in EwOperation if kind is not ew.operation)
-            ),
-        ),
-    )
-    if ew.operand is not None:
-        yield "ew.operand", replace(pipeline, ew=replace(ew, operand=ew.operand * 3))
-        yield "ew.operand < 0", replace(pipeline, ew=replace(ew, operand=ew.operand - 4 * lsb))
-    else:
-        yield "ew.offset", replace(pipeline, ew=replace(ew, offset=ew.offset + 9))
-        yield "ew.scale", replace(pipeline, ew=replace(ew, scale=ew.scale * 2))
-    if ew.relu:
-        yield "ew.relu", replace(pipeline, ew=replace(ew, relu=False, relux=None))
-        yield "ew.relux", replace(pipeline, ew=replace(ew, relux=lsb))
-
-
-@pytest.mark.parametrize("name", PROVED)
-def test_a_changed_field_is_noticed(name):
-    """Claims about changed pipelines are true of samples; seen changes are never proven."""
-    pipeline, target = proved(name)
-    rng = np.random.default_rng(1)
-    ties = target.firsts[:, ::9].clip(-200_000, 200_000)
-    noticed = []
-    for field, changed in mutations(pipeline):
-        proof = prove(changed, target)
-        if not proof.is_sound:
-            noticed.append(field)
-            continue
-        for channel in range(3):
-            drawn = rng.integers(-200_000, 200_000, 150)
-            accumulators = [*drawn, *ties[channel], -200_000, 200_000]
-            found = max(distances(changed, target, channel, map(int, accumulators)))
-            assert found <= int(proof.worst[channel]), field
-        if int(proof.worst.max()) > 1:
-            noticed.append(field)
-    unchanged = {field for field, _ in mutations(pipeline)} - set(noticed)
-    # A clamp at zero twice, or behind EW's own, changes nothing.
-    assert unchanged <= {"bs.relu", "bn.relu", "ew.relu", "ew.operation"}, unchanged
-    assert len(noticed) >= 16
+def test_stages_that_fall_are_no_proof():
+    target = target_of([0.01], -900, 900)
+    falls = MultiplyStage(-300, 0, 8)
+    for pipeline in (
+        Pipeline(falls),
+        Pipeline(bn=falls),
+        Pipeline(ew=Ew(EwOperation.MULTIPLY, -2)),
+        Pipeline(out=OutConvert(-(1 << 14), 14)),
+    ):
+        assert not prove(pipeline, target).is_sound
 
 
 def test_a_stage_beyond_int32_is_no_proof():
@@ -266,6 +191,15 @@ SUMS = [
 ]
 
 
+def drawn_ew(rng: np.random.Generator) -> Ew:
+    """An operation with another tensor."""
+    offset, scale = int(rng.integers(-130, 130)), int(rng.integers(1, 30))
+    return Ew(
+        (EwOperation.ADD, EwOperation.MAX, EwOperation.MIN)[int(rng.integers(3))],
+        offset=offset, scale=scale, relu=bool(rng.integers(2)), relux=int(rng.integers(50, 9000)),
+    )  # fmt: skip
+
+
 def tflite_sum(scales, zero_points, outputs, a: int, b: int) -> int:
     twice = 2 * max(scales[:2])
     wide = (-(1 << 40), 1 << 40)
@@ -278,7 +212,7 @@ def tflite_sum(scales, zero_points, outputs, a: int, b: int) -> int:
 
 
 @pytest.mark.parametrize(("scales", "zero_points", "activation"), SUMS)
-def test_a_sums_proof_holds_for_pairs_and_notices_changes(scales, zero_points, activation):
+def test_a_sums_proof_holds_for_pairs(scales, zero_points, activation):
     scales = tuple(float(np.float32(scale)) for scale in scales)
     chosen = requantize_sum(0, scales, zero_points, activation)
     outputs = RANGES[Activation.NONE]
@@ -292,12 +226,13 @@ def test_a_sums_proof_holds_for_pairs_and_notices_changes(scales, zero_points, a
     assert prove(chosen.pipeline, target).is_within_one_lsb
     assert not chosen.proof.wrong.any()
     rng = np.random.default_rng(1)
-    pairs = rng.integers(-128, 128, (600, 2)).tolist()
-    for field, changed in [("", chosen.pipeline), *mutations(chosen.pipeline)]:
-        proof = prove(changed, target)
+    values = (-128, *range(-127, 127, 9), 127)
+    pairs = [(a, b) for a in values for b in values]
+    others = [replace(random_pipeline(rng, 1), ew=drawn_ew(rng)) for _ in range(20)]
+    for pipeline in (chosen.pipeline, *others):
+        proof = prove(pipeline, target)
         worst = max(
-            abs(oracle.device(changed, 0, a, b) - tflite_sum(*given, a, b)) for a, b in pairs
+            abs(oracle.device(pipeline, 0, a, b) - tflite_sum(*given, a, b)) for a, b in pairs
         )
-        assert not proof.is_sound or worst <= int(proof.worst[0]), field
-    silent = [f for f, p in mutations(chosen.pipeline) if prove(p, target).is_within_one_lsb]
-    assert set(silent) <= {"bs.relu", "bn.relu", "ew.relu"}, silent
+        assert proof.is_sound
+        assert worst <= int(proof.worst[0]) <= worst + 20, "a pair beside these is the farthest"
