@@ -36,14 +36,6 @@ def assert_outputs(memory: s.Memory, expected: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("chained", [False, True])
-def test_tasks_run_in_order(chained):
-    memory, registers, expected = three_tasks()
-    program = program_of(*registers)
-    s.run(memory, program.place(memory), chained=chained)
-    assert_outputs(memory, expected)
-
-
 def test_a_chain_with_one_listed_task_runs_to_its_end():
     memory, registers, expected = three_tasks()
     program = program_of(*registers)
@@ -59,44 +51,11 @@ def test_kicked_tasks_do_not_follow_links():
     assert (memory.bytes("output1") == 0xA5).all()
 
 
-@pytest.mark.parametrize("chained", [False, True])
-def test_unwritten_registers_keep_the_value_of_the_task_two_before(chained):
-    memory, registers, expected = three_tasks()
-    differing = {k: v for k, v in registers[2].items() if v != registers[0][k]}
-    assert 0 < len(differing) < 6
-    # The second task differs from both in a register that the third does not write.
-    registers[1][s.OUT_SHIFT] = 63
-    program = program_of(registers[0], registers[1], differing)
-    s.run(memory, program.place(memory), chained=chained)
-    assert (memory.bytes("output1").view(np.int8) == 5).all()
-    assert_outputs(memory, [expected[0]])
-    found = p.from_surfaces(memory.bytes("output2"), 32, 7, 5, 35)
-    np.testing.assert_array_equal(found, expected[2])
-
-
 def test_the_second_task_has_a_register_group_of_its_own():
     memory, registers, _ = three_tasks()
     program = program_of(registers[0], {s.DST_BASE_ADDR: registers[1][s.DST_BASE_ADDR]})
     fault = fault_of(lambda: s.run(memory, program.place(memory)))
     assert (fault.kind, fault.task, fault.layer) == ("NeverWrittenRegister", 1, "layer1")
-
-
-def test_groups_advance_only_in_blocks_that_run():
-    """An element-wise task in between does not move the groups of CNA and CORE."""
-    memory, registers, expected = three_tasks()
-    t = p.Elementwise()
-    data = p.random_elementwise(np.random.default_rng(0), t)
-    flying = p.elementwise_registers(t, memory, data, "f")
-    program = s.Program()
-    program.add(registers[0])
-    program.add(flying, s.FLYING)
-    # CNA's second group: written in full. DPU's first group again: only what differs.
-    cna = {k: v for k, v in registers[2].items() if k < 0x4000}
-    dpu = {k: v for k, v in registers[2].items() if k >= 0x4000 and v != registers[0][k]}
-    program.add(cna | dpu)
-    s.run(memory, program.place(memory), chained=True)
-    found = p.from_surfaces(memory.bytes("output2"), 32, 7, 5, 35)
-    np.testing.assert_array_equal(found, expected[2])
 
 
 def stream_fault(words: list[int], **how: bool) -> SimulatorFault:

@@ -152,21 +152,13 @@ CONV_FAULTS = [
 def test_changed_convolution_faults(change, kind, register):
     memory, registers = conv_memory(Conv())
     change(registers)
+    before = memory.bytes("output").copy()
     fault = fault_of(lambda: s.run_one(memory, registers))
     assert fault.kind == kind, str(fault)
     assert fault.register.startswith(register), str(fault)
     assert (fault.task, fault.layer) == (0, "layer0")
     assert fault.unit == register.split(".")[0]
-
-
-def test_every_fault_leaves_outputs_untouched():
-    for change, _, _ in CONV_FAULTS:
-        memory, registers = conv_memory(Conv())
-        change(registers)
-        before = memory.bytes("output").copy()
-        with pytest.raises(SimulatorFault):
-            s.run_one(memory, registers)
-        np.testing.assert_array_equal(memory.bytes("output"), before)
+    np.testing.assert_array_equal(memory.bytes("output"), before)
 
 
 def test_operand_sum_needs_qd_en():

@@ -9,7 +9,7 @@ from tests.loops import for_each
 from tests.sim import oracle
 from tests.sim import programs as p
 from tests.sim import stream as s
-from tests.sim.test_lut import SIGMOID_RANGE, look_up, sigmoid_tables, upload
+from tests.sim.test_lut import SIGMOID_RANGE
 from tests.sim.wide_programs import (
     HALF_FORMAT,
     half_alone,
@@ -290,22 +290,3 @@ def half_sigmoid(memory: s.Memory, x: np.ndarray, channels: int) -> tuple[s.Regi
         s.RDMA_FEATURE_MODE: 0x17849,
     }  # fmt: skip
     return registers, factor
-
-
-def test_sigmoid_by_tables():
-    """Values times K index the tables, and what they hold becomes fp16 by MINUS_EXP."""
-    c, h, w = 21, 5, 7
-    x = np.random.default_rng(8).normal(size=(24, h, w), scale=4).astype(np.float16)
-    le, lo = sigmoid_tables()
-    memory, program = s.Memory(), s.Program()
-    upload(memory, program, le, lo)
-    r, factor = half_sigmoid(memory, x, c)
-    program.add(r, s.FLYING, pointer=s.CLEAR)
-    s.run_all_ways(memory, program.place(memory), chained=True)
-    index = np.rint(x[:c].astype(np.float32) * np.float32(factor)).astype(np.int64)
-    expected = (look_up(r, le, lo, index) / 32768).astype(np.float32).astype(np.float16)
-    found = from_atoms(memory.bytes("output"), np.float16, c, h, w)
-    np.testing.assert_array_equal(found, expected)
-    inside = np.abs(x[:c].astype(np.float64)) < SIGMOID_RANGE
-    exact = 1 / (1 + np.exp(-x[:c].astype(np.float64)))
-    assert np.abs(found - exact)[inside].max() < 1e-3

@@ -121,12 +121,18 @@ def test_counters_of_a_convolution():
     assert task.feature_bytes == 63 * 48
     assert task.weight_bytes == 9 * 48 * 38
     assert task.written_bytes == 63 * 64
+    # BS blocks by BRDMA, even surfaces of a combined operand by MRDMA, the odd one by ERDMA.
+    assert (task.brdma_bytes, task.nrdma_bytes) == (5 * 64, 0)
+    assert (task.mrdma_bytes, task.erdma_bytes) == (2 * 63 * 16, 63 * 16)
     assert task.operand_bytes == 5 * 64 + 3 * 63 * 16
     assert task.cbuf_data_bytes == -(-7 * 48 // 64) * 64 * 9
     assert task.npu_cycles == 64 * 2 * (9 * 2)
     moved = task.feature_bytes + task.weight_bytes + task.written_bytes + task.operand_bytes
     assert task.ddr_cycles == -(-moved * 10 // 236)
-    assert task.cycles == max(task.npu_cycles, task.ddr_cycles)
+    assert task.cycles == task.as_dict()["cycles"] == max(task.npu_cycles, task.ddr_cycles)
+    assert task.data_banks + task.weight_banks == 12
+    held = task.cbuf_data_bytes + task.cbuf_weight_bytes
+    assert task.cbuf_fill == held / (12 * 32768)
 
 
 def test_counters_of_other_tasks():
@@ -146,24 +152,6 @@ def test_counters_of_other_tasks():
     assert (first.macs, first.npu_cycles) == (48 * 9 * 80, 48 * 9 * 2)
     assert (second.macs, second.operand_bytes, second.written_bytes) == (0, 2 * 1120, 1120)
     assert (third.feature_bytes, third.written_bytes, third.layer) == (480, 96, "layer2")
-
-
-def test_bytes_by_reader_of_operands():
-    """BS blocks by BRDMA, even surfaces of a combined operand by MRDMA, the odd one by ERDMA."""
-    capture, _, _ = conv_capture()
-    (task,) = simulator.count(capture)
-    assert (task.brdma_bytes, task.nrdma_bytes) == (5 * 64, 0)
-    assert (task.mrdma_bytes, task.erdma_bytes) == (2 * 63 * 16, 63 * 16)
-
-
-def test_cbuf_fill_is_a_share_of_the_banks():
-    capture, _, _ = conv_capture()
-    (task,) = simulator.count(capture)
-    banks = task.data_banks + task.weight_banks
-    assert banks == 12
-    held = task.cbuf_data_bytes + task.cbuf_weight_bytes
-    assert task.cbuf_fill == held / (12 * 32768)
-    assert task.as_dict()["cycles"] == task.cycles
 
 
 def test_counting_computes_nothing():

@@ -116,25 +116,6 @@ def test_programs_of_every_stage(kind, seed):
 
 
 @for_each("seed", range(20))
-def test_random_elementwise(seed):
-    rng = np.random.default_rng(seed)
-    memory, program = s.Memory(), s.Program()
-    for i in range(3):
-        t = Elementwise(
-            c=int(rng.integers(1, 100)),
-            h=int(rng.integers(1, 30)),
-            w=int(rng.integers(1, 30)),
-            gap=int(rng.choice([0, 2])),
-            second=str(rng.choice(["", "pixel", "channel", "register"])),
-            blocks=bool(rng.random() < 0.5),
-            registers={s.OUT_SHIFT: int(rng.choice([10, 16, 1 << 30 | 15]))},
-        )
-        data = random_elementwise(rng, t)
-        program.add(elementwise_registers(t, memory, data, tag=str(i)), s.FLYING)
-    s.run_all_ways(memory, program.place(memory))
-
-
-@for_each("seed", range(20))
 def test_random_tables(seed):
     """Tasks of the DPU alone with tables and operands per channel, of many pixels."""
     rng = np.random.default_rng(seed)
