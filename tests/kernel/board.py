@@ -109,8 +109,15 @@ class Board:
             switch.write_text(f"{batch_switch}\n")
         return self
 
-    def add(self, driver: str, **more: Any) -> Board:
-        return self.add_rocket(**more) if driver == "rocket" else self.add_rknpu(**more)
+    def add(self, driver: str, chip: str = "rk3588", **more: Any) -> Board:
+        """The chip's NPU, which the driver knows."""
+        is_rocket = driver == "rocket"
+        if chip == "rk3576":
+            more |= {"chip": chip, "cores": 2}
+        made: Board = self.add_rocket(**more) if is_rocket else self.add_rknpu(**more)
+        return (
+            made if chip == "rk3588" else made.of_chip(chip, "rknn-core" if is_rocket else "rknpu")
+        )
 
     def of_chip(self, chip: str, kind: str, more: str = "") -> Board:
         """Calls the cores after another chip; with ``more`` also after a second one."""
@@ -121,11 +128,6 @@ class Board:
         for core in folder.glob("*.npu"):
             (core / "modalias").write_text(f"of:NnpuT(null){names}\n")
         return self
-
-    def add_rk3576(self, driver: str, **more: object) -> Board:
-        """An RK3576 whose NPU the driver knows."""
-        self.add(driver, chip="rk3576", cores=2, **more)
-        return self.of_chip("rk3576", "rknn-core" if driver == "rocket" else "rknpu")
 
     def add_second_rocket(self) -> Board:
         """Another NPU of the same driver, on a node of its own."""

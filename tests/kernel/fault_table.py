@@ -17,10 +17,7 @@ Result = dict[str, Any]
 def measure(folder: Path, device: str) -> tuple[list[Result], Path]:
     """All combinations on one driver, and the folder whose name appears in messages."""
     board = Board(folder / device, build_standin() / "libstandin_kernel.so")
-    if device == "rocket":
-        board.add_rocket(hang_ms=60)
-    else:
-        board.add_rknpu(hang_ms=60)
+    board.add(device, hang_ms=60)
     return board.work("faults", device=device, timeout=1800), board.root
 
 

@@ -115,10 +115,7 @@ def test_programs_for_another_chip_are_refused_before_a_submit(
     board: Board, driver: str, own: str, other: str
 ):
     """Compiled by option or ahead of time; the simulator runs both, and the board its own."""
-    if own == "rk3576":
-        board.add_rk3576(driver)
-    else:
-        board.add(driver)
+    board.add(driver, own)
     chip = ("-O", f"chip={other}")
     assert command(board, *CLASSIFY, *chip, "--device", "simulator").returncode == 0
     done = command(board, *CLASSIFY, *chip, "--device", driver)

@@ -10,23 +10,17 @@ from tests.kernel.board import Board
 DRIVERS = ("rocket", "rknpu")
 
 
-def added(board: Board, driver: str, chip: str) -> Board:
-    if chip == "rk3576":
-        return board.add_rk3576(driver)
-    return board.add_rocket() if driver == "rocket" else board.add_rknpu()
-
-
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("chip", ["rk3588", "rk3576"])
 def test_a_program_gives_the_simulators_bytes(board: Board, driver: str, chip: str) -> None:
-    answer = added(board, driver, chip).work("litert", device=driver, chip=chip)
+    answer = board.add(driver, chip).work("litert", device=driver, chip=chip)
     assert answer == {"status": OK, "equal": True}
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_program_of_another_chip_is_refused_in_one_line(board: Board, driver: str) -> None:
     arguments = json.dumps({"device": driver, "chip": "rk3576"})
-    done = added(board, driver, "rk3588").python("-m", "tests.kernel.work", "litert", arguments)
+    done = board.add(driver).python("-m", "tests.kernel.work", "litert", arguments)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
     assert answer == {"status": FAILED, "equal": None, "violations": []}

@@ -8,46 +8,37 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from delegate import _native
 from delegate.errors import DeviceError
 from delegate.npu.program import parse
-from tests.kernel.small_models import MODELS, programs, random_inputs
+from tests.kernel.small_models import MODELS, programs
 from tests.kernel.standin_calls import calls, set_faults
+from tests.kernel.worker_life import Life
 from tests.memory_graphs import memory_graph
 
 
-class Cuts:
+class Cuts(Life):
     """One program on the device."""
 
     def __init__(self, program: bytes, device: str) -> None:
-        simulator = _native.Executable(program, device="simulator")
-        self.inputs = random_inputs(simulator, 1)
-        self.other_inputs = random_inputs(simulator, 2)
-        self.expected = simulator.run(self.inputs)
-        self.executable = _native.Executable(program, device=device)
+        super().__init__(device, program)
+        self.executable = self.load()
         self.tasks = len(parse(program).tasks)
-
-    def is_right(self) -> bool:
-        outputs = self.executable.run(self.inputs)
-        return all(map(np.array_equal, outputs, self.expected))
 
     def reported(self) -> tuple[int, list[str]]:
         """Cuts that gave an error, and what went wrong with the others."""
         count, wrong = 0, []
         set_faults()
-        if not self.is_right():
+        if not self.is_right(self.executable):
             return 0, ["wrong without a fault"]
         submits = calls()["SUBMIT"]
         for submit in range(1, submits + 1):
             for done in range(self.tasks + 1):
                 # What an earlier run left differs from what this one computes.
                 set_faults()
-                self.executable.run(self.other_inputs)
+                self.executable.run(self.inputs[1])
                 set_faults(f"SUBMIT@{submit}=hang:{done}")
                 try:
-                    right = self.is_right()
+                    right = self.is_right(self.executable)
                 except DeviceError:
                     count += 1
                     continue

@@ -9,14 +9,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 
-import numpy as np
-
-from delegate import _native
 from delegate.errors import DeviceError
-from delegate.npu.program import build_program, serialize
-from tests.kernel.small_models import random_inputs
 from tests.kernel.standin_calls import calls, live, set_faults, take_violations
-from tests.npu.sample_programs import chain_partition
+from tests.kernel.worker_life import Life
 
 ERRORS = ("ENODEV", "EACCES", "EBUSY", "ENOMEM", "EINTR", "EAGAIN", "EINVAL", "ENOSPC", "EIO")
 # What the device or the kernel may do with a submit, by name of the table.
@@ -24,35 +19,15 @@ SUBMIT_FATES = ("hang:0", "hang:1", "lost", "garbage", "slow:20")
 TIMEOUT_MS = 20_000
 
 
-class Scenario:
-    """One program on one device, with the results it must give."""
-
-    def __init__(self, device: str, program: bytes | None = None):
-        self.device = device
-        # Made by hand, so that the table does not change with the compiler.
-        self.program = program or serialize(build_program(chain_partition(), "test"))
-        simulator = _native.Executable(self.program, device="simulator")
-        self.inputs = [random_inputs(simulator, seed) for seed in range(2)]
-        self.expected = [simulator.run(inputs) for inputs in self.inputs]
-
-    def create(self, timeout_ms: int = TIMEOUT_MS, verify: bool = False) -> _native.Executable:
-        return _native.Executable(
-            self.program, device=self.device, timeout_ms=timeout_ms, verify=verify
-        )
-
-    def is_right(self, executable: _native.Executable, seed: int) -> bool:
-        outputs = executable.run(self.inputs[seed])
-        return all(
-            np.array_equal(ours, theirs)
-            for ours, theirs in zip(outputs, self.expected[seed], strict=True)
-        )
+class Scenario(Life):
+    """One program, made by hand, so that the table does not change with the compiler."""
 
     def life(self) -> dict[str, int]:
         """Calls of a life without faults. At its end Rocket takes pages, and closes them, until the
         driver has let go, which is a matter of time: only the first of them counts.
         """
         set_faults()
-        executable = self.create()
+        executable = self.load(timeout_ms=TIMEOUT_MS)
         for seed in range(2):
             assert self.is_right(executable, seed)
         before = calls()
@@ -80,7 +55,7 @@ class Scenario:
         set_faults(f"{call}@{site}={action}")
         outcome, text, executable = "right results", "", None
         try:
-            executable = self.create(verify=verify)
+            executable = self.load(timeout_ms=TIMEOUT_MS, verify=verify)
             if not all([self.is_right(executable, 0), self.is_right(executable, 1)]):
                 outcome = "WRONG RESULTS"
         except DeviceError as error:
@@ -88,7 +63,7 @@ class Scenario:
         met = calls().get(call, 0) >= site
         set_faults()
         try:
-            recovered = self.is_right(executable or self.create(), 0)
+            recovered = self.is_right(executable or self.load(timeout_ms=TIMEOUT_MS), 0)
         except DeviceError as error:
             recovered, text = False, f"{text} NOT RECOVERED {error}"
         # The end of life is a call site, too: the fault is armed again, counted from there.
@@ -106,7 +81,7 @@ class Scenario:
 def time_out(scenario: Scenario) -> dict[str, object]:
     """The device hangs longer than the host waits; then the kernel has reset it."""
     set_faults()
-    executable = scenario.create(timeout_ms=30)
+    executable = scenario.load(timeout_ms=30)
     set_faults("SUBMIT@1=hang:1")
     try:
         scenario.is_right(executable, 0)
