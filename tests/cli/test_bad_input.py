@@ -13,7 +13,6 @@ from tests.cli.conftest import IMAGE, LABELS, MODEL, Run
 from tests.cli.odd_models import dynamic_image_model, float_classifier, two_input_model
 
 NAMES = ("zero", "one", "two", *"3456789abc")
-COMMANDS_WITH_MODEL = (("classify", IMAGE, "--model"), ("compile",), ("compare",))
 
 
 @pytest.fixture
@@ -21,26 +20,11 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "model.tflite"
 
 
-@pytest.mark.parametrize("command", COMMANDS_WITH_MODEL, ids=lambda c: c[0])
-def test_missing_model(run: Run, command: tuple[object, ...]) -> None:
-    run(*command, "nowhere.tflite").assert_refused("nowhere.tflite", "no such file")
-
-
-@pytest.mark.parametrize("command", COMMANDS_WITH_MODEL, ids=lambda c: c[0])
 @pytest.mark.parametrize("keep", [0, 3, 100, 20_000])
-def test_truncated_model(run: Run, model: Path, command: tuple[object, ...], keep: int) -> None:
+def test_truncated_model(run: Run, model: Path, keep: int) -> None:
     model.write_bytes(MODEL.read_bytes()[:keep])
-    run(*command, model).assert_refused(str(model))
-
-
-@pytest.mark.parametrize("command", COMMANDS_WITH_MODEL, ids=lambda c: c[0])
-def test_model_that_is_something_else(run: Run, command: tuple[object, ...]) -> None:
-    run(*command, LABELS).assert_refused(str(LABELS), "TFL3")
-
-
-@pytest.mark.parametrize("command", COMMANDS_WITH_MODEL, ids=lambda c: c[0])
-def test_model_that_is_a_folder(run: Run, tmp_path: Path, command: tuple[object, ...]) -> None:
-    run(*command, tmp_path).assert_refused(str(tmp_path), "directory")
+    for command in (("classify", IMAGE, "--model"), ("compile",), ("compare",)):
+        run(*command, model).assert_refused(str(model))
 
 
 def test_runtime_that_needs_another_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +57,11 @@ def test_bad_environment_variable(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 CLASSIFY = "classify {image} --model {model}"
+WITH_MODEL = ("classify {image} --model", "compile", "compare")
 REFUSED = [
+    *((f"{command} nowhere.tflite", ("nowhere.tflite", "no such file")) for command in WITH_MODEL),
+    *((f"{command} {{labels}}", ("{labels}", "TFL3")) for command in WITH_MODEL),
+    *((f"{command} {{tmp}}", ("{tmp}", "directory")) for command in WITH_MODEL),
     ("classify nothing.png --model {model}", ("nothing.png", "no such image")),
     ("classify {labels} --model {model}", ("{labels}", "not an image")),
     ("classify {tmp}/none --model {model}", ("{tmp}/none", "no image files")),

@@ -12,6 +12,7 @@ from delegate.cli.table import WIDTH
 from delegate.insight.capture import load_capture
 from rk3588_conformance.builder import conv_model
 from tests.cli.conftest import MODEL, Run
+from tests.cli.test_commands import TWO_PARTITIONS
 
 KEYS = {"macs", "feature_bytes", "weight_bytes", "operand_bytes", "written_bytes", "cbuf_fill",
         "npu_cycles", "ddr_cycles", "cycles", "mrdma_bytes", "brdma_bytes", "nrdma_bytes",
@@ -22,9 +23,6 @@ KEYS = {"macs", "feature_bytes", "weight_bytes", "operand_bytes", "written_bytes
 def dumped(run: Run, tmp_path: Path) -> Path:
     assert run("compile", MODEL, "--dump", tmp_path).code == 0
     return tmp_path / "partition_0.npz"
-
-
-TWO_PARTITIONS = ("-O", "deny_ops=AVERAGE_POOL_2D")
 
 
 def test_compile_counts_layers_and_tasks(run: Run) -> None:

@@ -23,6 +23,7 @@ from rk3588_conformance.builder.options import BuiltinOptions
 from rk3588_conformance.builder.ranges import random_quantization
 from tests.aot.models import rich_model
 from tests.hosts.conftest import compiled, outputs_of_first_program
+from tests.inferences import assert_same
 
 RUNTIME = find_runtime()
 WHILE_OPTIONS, LESS_OPTIONS = 93, 41  # of the schema's union BuiltinOptions
@@ -62,18 +63,12 @@ def image(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.integers(-128, 128, shape).astype(np.int8)
 
 
-def assert_equal(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
-    """Check that results are equal, as is proven for these models' operators."""
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def check(ours: Any, theirs: Any, *values: np.ndarray) -> list[np.ndarray]:
     """Both allocated, for the same inputs; returns the results, which are equal."""
     for made in (ours, theirs):
         made.allocate_tensors()
     expected = run(theirs, *values)
-    assert_equal(run(ours, *values), expected)
+    assert_same(run(ours, *values), expected)
     return expected
 
 
@@ -105,7 +100,7 @@ def test_signature_runner_with_batches():
     theirs = reference(conv_model(signature=True)).get_signature_runner()
     for batch in (1, 4, 2):
         x = image(rng, batch, 6, 5, 4)
-        assert_equal([ours(x=x)["y"]], [theirs(x=x)["y"]])
+        assert_same([ours(x=x)["y"]], [theirs(x=x)["y"]])
 
 
 def test_compiled_signature_keeps_its_names():
@@ -169,7 +164,7 @@ def test_dynamic_shapes_inside_the_graph(prepared: Prepared):
     check(ours, theirs, image(rng, 1, 24, 1, 4), np.array([1, 4, 6, 4], np.int32))
     for h, w in ((12, 2), (4, 6)):
         values = (image(rng, 1, 24, 1, 4), np.array([1, h, w, 4], np.int32))
-        assert_equal(run(ours, *values), run(theirs, *values))
+        assert_same(run(ours, *values), run(theirs, *values))
 
 
 def loop_model() -> bytes:
@@ -228,7 +223,7 @@ def test_several_interpreters_share_a_delegate(prepared: Prepared):
     gc.collect()
     first, *others = [run(item, x) for item in made]
     for other in others:
-        assert_equal(first, other)
+        assert_same(first, other)
 
 
 @as_it_is_and_compiled
@@ -269,7 +264,7 @@ def test_delegate_deleted_early(prepared: Prepared):
     with contextlib.suppress(AttributeError):
         made._delegates = None
     gc.collect()
-    assert_equal(run(made, x), expected)
+    assert_same(run(made, x), expected)
 
 
 @as_it_is_and_compiled
@@ -282,7 +277,7 @@ def test_copied_delegate(prepared: Prepared):
     expected = run(made, x)
     del original
     gc.collect()
-    assert_equal(run(made, x), expected)
+    assert_same(run(made, x), expected)
     # The copy is of one that is gone: it takes nothing, and is destroyed once more.
     later, alone = (
         interpreter(rich_model(), experimental_delegates=given) for given in ([twin], [])
@@ -290,7 +285,7 @@ def test_copied_delegate(prepared: Prepared):
     check(later, alone, x)
     del twin, later
     gc.collect()
-    assert_equal(run(made, x), expected)
+    assert_same(run(made, x), expected)
 
 
 def test_damaged_compiled_model_is_an_error_of_the_interpreter():

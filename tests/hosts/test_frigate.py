@@ -21,6 +21,7 @@ from tests.hosts.frigate_detector import (
     read_image,
     runtime,
 )
+from tests.inferences import assert_same
 from tests.processes import python
 from tests.shared_folder import MODELS, SHARED, needs_models
 
@@ -87,8 +88,7 @@ def test_detections_are_those_of_the_reference_kernels(link, tmp_path, monkeypat
     if prepare == "compiled":
         model = tmp_path / "compiled.tflite"
         model.write_bytes(compiled(MODEL))
-    for ours, theirs in zip(detect_in_process(link, str(model), images), expected, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_same(detect_in_process(link, str(model), images), expected)
 
 
 @needs_models

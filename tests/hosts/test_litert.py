@@ -24,6 +24,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.options import Options
 from tests.aot.models import rich_model, two_subgraphs
+from tests.inferences import invoke
 from tests.shared_folder import DIGITS, model_files, whole_models
 
 PROBLEM = litert_problem()
@@ -74,11 +75,7 @@ def by_delegate(
     runtime = find_runtime()
     texts = {key: str(value) for key, value in options.items()}
     plugin = runtime.load_delegate(delegate.library_path(), texts)
-    interpreter = runtime.interpreter(model, [plugin])
-    for details, array in zip(interpreter.get_input_details(), arrays, strict=True):
-        interpreter.set_tensor(details["index"], array)
-    interpreter.invoke()
-    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+    return invoke(runtime.interpreter(model, [plugin]), *arrays)
 
 
 def assert_same(found: Sequence[npt.NDArray[Any]], expected: Sequence[npt.NDArray[Any]]) -> None:
