@@ -2,14 +2,12 @@
 
 import struct
 import zlib
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
-import delegate
 import rk3588_conformance.builder.layers as layers
 from delegate import _native
 from delegate.compile.compiler import compile_model
@@ -23,35 +21,14 @@ from rk3588_conformance.builder import ModelBuilder, conv_model
 from rk3588_conformance.builder.moves import concatenation
 from rk3588_conformance.builder.ranges import random_quantization
 from rk3588_conformance.cut_model import parse
+from tests.inferences import interpreter_of
 from tests.models.blocks import conv_conv_add_model
 from tests.native.inference import seen_beside_invoke
 from tests.processes import python
 
 
-@pytest.fixture
-def simulated(runtime) -> Callable[..., Any]:
-    """An allocated interpreter with the delegate on the simulator."""
-
-    def make(deny_ops: str = "NONE", **model: Any) -> Any:
-        options = {"device": "simulator", "deny_ops": deny_ops}
-        loaded = runtime.load_delegate(delegate.library_path(), options)
-        interpreter = runtime.Interpreter(**model, experimental_delegates=[loaded])
-        interpreter.allocate_tensors()
-        return interpreter
-
-    return make
-
-
-@pytest.fixture
-def reference(runtime) -> Callable[..., Any]:
-    def make(**model: Any) -> Any:
-        interpreter = runtime.Interpreter(
-            **model, experimental_op_resolver_type=runtime.OpResolverType.BUILTIN_REF
-        )
-        interpreter.allocate_tensors()
-        return interpreter
-
-    return make
+def simulated(model: bytes, deny_ops: str = "NONE") -> Any:
+    return interpreter_of(model, device="simulator", deny_ops=deny_ops)
 
 
 def run(interpreter: Any, seed: int) -> np.ndarray:
@@ -80,17 +57,17 @@ def small_conv(**changes: Any) -> bytes:
     return conv_model(np.random.default_rng(3), 11, 7, 5, 37, 3, 3, **changes)
 
 
-def test_every_invoke_reads_its_own_input(simulated, reference):
+def test_every_invoke_reads_its_own_input():
     model = conv_conv_add_model(np.random.default_rng(4), 5, 9, 16, 24, 3, 3)
-    interpreter, expected = simulated(model_content=model), reference(model_content=model)
+    interpreter, expected = simulated(model), interpreter_of(model)
     for seed in range(4):
         actual = run(interpreter, seed)
         np.testing.assert_array_equal(actual, run(expected, seed))
 
 
-def test_a_resized_batch_is_compiled_again(simulated, reference):
+def test_a_resized_batch_is_compiled_again():
     model = small_conv()
-    interpreter, expected = simulated(model_content=model), reference(model_content=model)
+    interpreter, expected = simulated(model), interpreter_of(model)
     for batch in (3, 1):
         for each in (interpreter, expected):
             each.resize_tensor_input(each.get_input_details()[0]["index"], (batch, 11, 7, 5))
@@ -118,9 +95,9 @@ def sliced_model() -> bytes:
     return builder.build(layers.conv(builder, rng, x, 9, layers.Window(1, 1)))
 
 
-def test_a_resize_reaches_partitions_behind_shapes_that_are_told_late(simulated, reference):
+def test_a_resize_reaches_partitions_behind_shapes_that_are_told_late():
     model = sliced_model()
-    interpreter, expected = simulated("1", model_content=model), reference(model_content=model)
+    interpreter, expected = simulated(model, "1"), interpreter_of(model)
     for batch in (1, 3, 2):
         for each in (interpreter, expected):
             each.resize_tensor_input(each.get_input_details()[0]["index"], (batch, 6, 40, 5))
@@ -131,7 +108,7 @@ def test_a_resize_reaches_partitions_behind_shapes_that_are_told_late(simulated,
 
 
 @pytest.mark.parametrize("channels", [16, 17, 48, 64])
-def test_a_value_per_channel_that_lies_in_a_larger_tensor(simulated, reference, channels):
+def test_a_value_per_channel_that_lies_in_a_larger_tensor(channels):
     """Its surfaces are then apart, which the reader of such operands does not know."""
     builder = ModelBuilder("parts")
     quantization = Quantization((0.5,), (3,))
@@ -145,14 +122,12 @@ def test_a_value_per_channel_that_lies_in_a_larger_tensor(simulated, reference, 
     joined = concatenation(builder, parts, 1, "joined")
     model = builder.build(layers.add(builder, joined, joined, **scale, name="last"))
     before = _native.submit_count()
-    result = run(simulated(model_content=model), 5)
+    result = run(simulated(model), 5)
     assert _native.submit_count() > before
-    np.testing.assert_array_equal(result, run(reference(model_content=model), 5))
+    np.testing.assert_array_equal(result, run(interpreter_of(model), 5))
 
 
-def test_results_have_the_shapes_that_the_runtime_gives_whatever_the_file_says(
-    simulated, reference
-):
+def test_results_have_the_shapes_that_the_runtime_gives_whatever_the_file_says():
     builder = ModelBuilder("dense")
     rng = np.random.default_rng(4)
     quantization = random_quantization(rng, DType.INT8, None, None)
@@ -163,13 +138,13 @@ def test_results_have_the_shapes_that_the_runtime_gives_whatever_the_file_says(
     graph.children(SubGraphSlot.TENSORS)[y].set_integers(TensorSlot.SHAPE, (2, 1, 1, 7))
     model = write_file(root, b"TFL3")
     before = _native.submit_count()
-    result = run(simulated(model_content=model), 5)
+    result = run(simulated(model), 5)
     assert _native.submit_count() == before + 1
     assert result.shape == (2, 7)
-    np.testing.assert_array_equal(result, run(reference(model_content=model), 5))
+    np.testing.assert_array_equal(result, run(interpreter_of(model), 5))
 
 
-def test_a_fault_names_its_place(monkeypatch, simulated):
+def test_a_fault_names_its_place(monkeypatch):
     """A command of the serialised program is spoiled: error of run and of invoke."""
     (compiled,) = compile_model(small_conv(), Options(numerics="exact")).partitions
     enable = (0x0081 << 48 | 0x1D << 16 | 0x0008).to_bytes(8, "little")
@@ -186,15 +161,15 @@ def test_a_fault_names_its_place(monkeypatch, simulated):
     import delegate.compile.compiler
 
     monkeypatch.setattr(delegate.compile.compiler, "serialized", lambda program: data)
-    interpreter = simulated(model_content=small_conv())
+    interpreter = simulated(small_conv())
     with pytest.raises(RuntimeError, match=r"rk3588 delegate: simulator: .*CONV_2D"):
         run(interpreter, 0)
 
 
-def test_threads_with_their_own_interpreters_agree(simulated):
+def test_threads_with_their_own_interpreters_agree():
     model = small_conv()
-    expected = [run(simulated(model_content=model), seed) for seed in range(8)]
-    interpreters = [simulated(model_content=model) for _ in range(4)]
+    expected = [run(simulated(model), seed) for seed in range(8)]
+    interpreters = [simulated(model) for _ in range(4)]
 
     def work(interpreter: Any) -> None:
         for seed in range(8):
@@ -204,8 +179,8 @@ def test_threads_with_their_own_interpreters_agree(simulated):
         list(pool.map(work, interpreters))
 
 
-def test_invoke_on_the_simulator_needs_no_gil(simulated):
-    interpreter = simulated(model_content=small_conv())
+def test_invoke_on_the_simulator_needs_no_gil():
+    interpreter = simulated(small_conv())
     expected = run(interpreter, 0).copy()
     index = interpreter.get_output_details()[0]["index"]
     interpreter.tensor(index)().fill(0)

@@ -5,6 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from delegate._native import start_run_log, take_run_log
+from tests.inferences import interpreter_of
 from tests.native.inference import invoke
 
 SECONDS = 30
@@ -20,16 +21,8 @@ def overlap(runs: list[tuple[str, int, int, int, int, int]]) -> int:
     )
 
 
-def simulated(runtime, load, model):
-    plugin = load(device="simulator")
-    made = runtime.Interpreter(model_content=model, experimental_delegates=[plugin])
-    made.allocate_tensors()
-    invoke(made)
-    return made
-
-
-def test_tensors_are_converted_while_another_stream_is_on_the_device(runtime, load, model):
-    streams = [simulated(runtime, load, model) for _ in range(2)]
+def test_tensors_are_converted_while_another_stream_is_on_the_device(model):
+    streams = [interpreter_of(model, device="simulator") for _ in range(2)]
 
     def work(made) -> None:
         for _ in range(50):
@@ -44,8 +37,8 @@ def test_tensors_are_converted_while_another_stream_is_on_the_device(runtime, lo
     assert found
 
 
-def test_runs_one_after_the_other_do_not_overlap(runtime, load, model):
-    made = simulated(runtime, load, model)
+def test_runs_one_after_the_other_do_not_overlap(model):
+    made = interpreter_of(model, device="simulator")
     start_run_log(100)
     for _ in range(10):
         invoke(made)
