@@ -1,5 +1,6 @@
 """Models that the runtime of this environment runs, with the delegate or without."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,13 @@ def invoke(interpreter: Any, *inputs: np.ndarray) -> list[np.ndarray]:
 
 def outputs(model: bytes | Path, *inputs: np.ndarray, **options: str) -> list[np.ndarray]:
     return invoke(interpreter_of(model, **options), *inputs)
+
+
+def assert_same(ours: Iterable[np.ndarray], theirs: Iterable[np.ndarray]) -> None:
+    """Check that all results have the same shapes and values."""
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_array_equal(one, other)
 
 
 def drawn_int8(shape: tuple[int, ...], seed: int) -> np.ndarray:

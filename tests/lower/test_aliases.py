@@ -20,7 +20,7 @@ from rk3588_conformance.builder import ModelBuilder, layers
 from rk3588_conformance.builder.layers import Window, conv, depthwise
 from rk3588_conformance.builder.moves import concatenation, gather, reshape, slice_of, split
 from rk3588_conformance.random_layers import Numbers
-from tests.inferences import interpreter_of, invoke, outputs
+from tests.inferences import assert_same, interpreter_of, invoke, outputs
 from tests.lower.reference import random_inputs, whole_graph
 
 VIEW_OPS = [name for name, op in OPERATORS.items() if op.movement is not None]
@@ -97,8 +97,7 @@ def check(model, *, refused=()):
     assert found == list(refused)
     ours = run(model, arrays)
     theirs = run(model, arrays, ",".join(VIEW_OPS))
-    for mine, other in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(mine, other)
+    assert_same(ours, theirs)
     return result
 
 

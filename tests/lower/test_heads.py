@@ -22,7 +22,7 @@ from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.layers import conv as convolution
 from rk3588_conformance.builder.moves import reshape
 from rk3588_conformance.random_layers import Numbers
-from tests.inferences import outputs
+from tests.inferences import assert_same, outputs
 from tests.lower.reference import random_inputs
 from tests.lower.test_aliases import SAME, VIEW_OPS, Net, run
 
@@ -202,8 +202,7 @@ def test_heads_are_exact_and_nothing_moves(
     assert moving_layers(result) == []
     monkeypatch.setenv("RK3588_DELEGATE_NUMERICS", "exact")
     monkeypatch.setenv("RK3588_DELEGATE_CHIP", chip)
-    for ours, theirs in zip(*results(model, chip=chip), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_same(*results(model, chip=chip))
 
 
 def test_a_whole_that_is_read_is_made() -> None:
@@ -218,8 +217,7 @@ def test_a_part_that_the_device_reads_is_moved(monkeypatch: pytest.MonkeyPatch) 
     first, *others = net.cut()
     model = net.model(net.conv(first, 5), *others)
     assert moving_layers(compile_model(model, EXACT))
-    for ours, theirs in zip(*results(model), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_same(*results(model))
 
 
 @pytest.mark.parametrize("groups", [2, 4, 8])
@@ -229,14 +227,12 @@ def test_kernels_of_groups_of_channels_stay_in_their_order(
     """In another order they would see the channels of another group."""
     monkeypatch.setenv("RK3588_DELEGATE_NUMERICS", "exact")
     net = Built(replace(HEADS["yolo"], anchors=2, parts=(4, 28), fed=64, groups=groups))
-    for ours, theirs in zip(*results(listed(net)), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_same(*results(listed(net)))
 
 
 def test_a_slope_per_value_is_right_wherever_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RK3588_DELEGATE_NUMERICS", "exact")
-    for ours, theirs in zip(*results(sloped(Built(HEADS["yolo"]))), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_same(*results(sloped(Built(HEADS["yolo"]))))
 
 
 def test_kernels_that_cost_more_than_moving_are_not_added() -> None:

@@ -19,7 +19,7 @@ from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import softmax
 from rk3588_conformance.builder.pooling import reduced
-from tests.inferences import outputs
+from tests.inferences import assert_same, outputs
 
 GIVEN = Quantization((0.05,), (3,))
 MEANS = Quantization((0.011,), (-7,))
@@ -100,8 +100,7 @@ def drawn(shape: tuple[int, ...], kind: DType, seed: int = 0) -> list[np.ndarray
 def assert_equal(model: bytes, shape: tuple[int, ...], kind: DType, **options: str) -> None:
     for values in drawn(shape, kind):
         ours = outputs(model, values, **{**ON_THE_NPU, "log_level": "error", **options})
-        for mine, theirs in zip(ours, outputs(model, values), strict=True):
-            np.testing.assert_array_equal(mine, theirs)
+        assert_same(ours, outputs(model, values))
 
 
 CASES = [
@@ -139,8 +138,7 @@ def test_all_of_it_runs_on_the_npu_or_none(denied: str) -> None:
         assert inner.isdisjoint((*one.partition.inputs, *one.partition.outputs))
     for values in drawn(shape, DType.INT8):
         ours = outputs(model, values, **{**ON_THE_NPU, "deny_ops": denied}, log_level="error")
-        for mine, theirs in zip(ours, outputs(model, values), strict=True):
-            np.testing.assert_array_equal(mine, theirs)
+        assert_same(ours, outputs(model, values))
 
 
 @pytest.mark.parametrize("name", ["mean", "curve"])

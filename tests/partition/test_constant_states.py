@@ -24,7 +24,7 @@ from delegate.partition.half import as_computed
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions
-from tests.inferences import interpreter_of
+from tests.inferences import assert_same, interpreter_of
 from tests.loops import for_each
 from tests.partition.test_shape_arithmetic import batch_of, number, run
 
@@ -119,8 +119,7 @@ def test_a_state_that_somebody_else_reads_stays_with_the_runtime() -> None:
     assert rules["FULLY_CONNECTED"] == rules["CONCATENATION"] == "readers_taken"
     for batch in (1, 3):
         ours, theirs = run(model, batch, deny_ops="NONE", log_level="error"), run(model, batch)
-        for mine, other in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(mine, other)
+        assert_same(ours, theirs)
 
 
 def constants_model(seed: int) -> tuple[bytes, dict[int, bool]]:

@@ -18,7 +18,7 @@ from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.conv_grid import dilated, moved
 from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import Numbers
-from tests.inferences import drawn_int8, interpreter_of, invoke, outputs
+from tests.inferences import assert_same, drawn_int8, interpreter_of, invoke, outputs
 
 SCALE = Quantization((0.05,), (3,))
 SIZE = (1, 9, 12, 24)
@@ -119,8 +119,7 @@ def test_two_convolutions_read_the_same_blocks(
     assert len(group) == 8
     given = np.random.default_rng(4).integers(-128, 128, (images, 24, 16)).astype(np.int8)
     ours, theirs = (invoke(interpreter_of(content, **options), given) for options in (OURS, {}))
-    for one, other in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same(ours, theirs)
 
 
 @pytest.mark.parametrize("is_depthwise", [False, True])
@@ -216,5 +215,4 @@ def test_only_what_says_a_dilation_becomes_one(changes: dict, is_one: bool) -> N
     content = other_model(**changes)
     assert bool(with_dilations(read_graph(content)).together) == is_one
     x = drawn_int8((1, 8, 8, 16), 1)
-    for ours, theirs in zip(outputs(content, x, **OURS), outputs(content, x), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_same(outputs(content, x, **OURS), outputs(content, x))

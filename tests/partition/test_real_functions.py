@@ -15,7 +15,7 @@ from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions
-from tests.inferences import outputs
+from tests.inferences import assert_same, outputs
 from tests.loops import for_each
 from tests.lower.test_aliases import run
 from tests.ops.function_oracle import kernel_results, simulated
@@ -53,8 +53,7 @@ EVERY_NODE = "RELU,DEQUANTIZE,NEG,QUANTIZE,RELU6"
 @pytest.mark.parametrize("deny_ops", ["", "NEG", "QUANTIZE", "DEQUANTIZE", "RELU", "RELU6"])
 def test_whoever_computes_it_the_results_are_the_same(shown: str, deny_ops: str) -> None:
     given = model(shown=shown)
-    for ours, theirs in zip(results(given, deny_ops), results(given, EVERY_NODE), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_same(results(given, deny_ops), results(given, EVERY_NODE))
 
 
 def test_all_of_it_is_one_table() -> None:
@@ -119,8 +118,7 @@ SOFTPLUS = "RELU6,QUANTIZE,DEQUANTIZE,EXP,ADD,LOG,GREATER,SELECT,TANH"
 @pytest.mark.parametrize("denied", ["", "EXP", "GREATER", "SELECT", "LOG", "ADD", "2", "9", "10"])
 def test_softplus_is_what_the_runtime_computes(denied: str) -> None:
     given = softplus()
-    for ours, theirs in zip(results(given, denied), results(given, SOFTPLUS), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_same(results(given, denied), results(given, SOFTPLUS))
 
 
 def test_all_of_softplus_is_one_table() -> None:
@@ -137,8 +135,7 @@ def test_what_chooses_between_two_inputs_stays_with_the_runtime() -> None:
     assert found["SELECT"] == "of_one_value"
     rng = np.random.default_rng(4)
     arrays = [rng.integers(-128, 128, (1, 4, 5, 19)).astype(np.int8) for _ in range(2)]
-    for ours, theirs in zip(run(given, arrays, ""), run(given, arrays, SOFTPLUS), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_same(run(given, arrays, ""), run(given, arrays, SOFTPLUS))
 
 
 REALS = {
@@ -238,8 +235,7 @@ def test_whatever_is_drawn_is_what_the_runtime_computes(seed: int) -> None:
         rules = {one.rule for one in compile_model(given, options).rejections}
         assert "partition_compiles" not in rules
         made = outputs(given, *arrays, deny_ops=denied, device="simulator", log_level="error")
-        for ours, theirs in zip(made, expected, strict=True):
-            np.testing.assert_array_equal(ours, theirs)
+        assert_same(made, expected)
 
 
 @pytest.mark.parametrize("denied", ["", "GREATER"])

@@ -16,7 +16,7 @@ from rk3588_conformance.builder.sparse import Tree, encoded
 from rk3588_conformance.cut_model import parse
 from rk3588_vision.quantization.float_model import SIGNATURE, FloatModel
 from tests.cli.conftest import MODEL as QUANTISED
-from tests.inferences import outputs
+from tests.inferences import assert_same, outputs
 from tests.quantization.float_models import SIDE, conv, two_heads
 from tests.shared_folder import MODELS, needs_models
 
@@ -35,10 +35,7 @@ def same_results(path: Path) -> FloatModel:
     """Read ``path`` and compare what both models compute."""
     model = FloatModel.read(path)
     image = image_for(model)
-    for wanted, given in zip(
-        outputs(path.read_bytes(), image), outputs(model.content, image), strict=True
-    ):
-        np.testing.assert_array_equal(wanted, given)
+    assert_same(outputs(path.read_bytes(), image), outputs(model.content, image))
     return model
 
 
