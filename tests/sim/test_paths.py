@@ -1,7 +1,5 @@
 """The vectorised path equals the literal one, with every instruction set and number of threads."""
 
-import dataclasses
-
 import numpy as np
 
 from tests.loops import for_each
@@ -17,94 +15,6 @@ from tests.sim.programs import (
 )
 from tests.sim.wide_programs import lut_registers
 from tests.sim.worse_programs import KINDS, worse_program
-
-
-def random_conv(rng: np.random.Generator) -> Conv:
-    """A convolution with odd sizes that uses any of the features."""
-
-    def pick(*values: int) -> int:
-        return int(rng.choice(values))
-
-    def chance(p: float) -> bool:
-        return bool(rng.random() < p)
-
-    depthwise = chance(0.4)
-    kh, kw = pick(1, 1, 2, 3, 5), pick(1, 1, 2, 3, 7)
-    sh, sw = pick(1, 1, 2, 3, 4), pick(1, 1, 2, 3, 5)
-    dh, dw = pick(1, 1, 1, 2, 3), pick(1, 1, 1, 2, 4)
-    pad_top, pad_left = int(rng.integers(0, kh + 1)), int(rng.integers(0, kw + 1))
-    h, w = int(rng.integers(1, 24)), int(rng.integers(1, 40))
-    t = Conv(
-        c=int(rng.integers(1, 150)),
-        oc=int(rng.integers(1, 130)),
-        h=h, w=w, kh=kh, kw=kw, sh=sh, sw=sw, dh=dh, dw=dw,
-        pad_top=pad_top,
-        pad_left=pad_left,
-        oh=int(rng.integers(1, -(-(h + pad_top) // sh) + 1)),
-        ow=int(rng.integers(1, -(-(w + pad_left) // sw) + 1)),
-        depthwise=depthwise,
-        pad=int(rng.integers(-128, 128)),
-        gap=pick(0, 0, 1, 4),
-        blocks=chance(0.5),
-        mul_shift=pick(0, 9, 14, 15),
-        mul_shift_negative=pick(0, 9, 14, 15),
-        ow_operand=pick(0, 0, -128, 3, 127, 30000),
-        truncate=pick(0, 0, 0, 1, 4),
-        fused=chance(0.3),
-        bn_multipliers=chance(0.2),
-        bn_summands=chance(0.15),
-        bs_multipliers=chance(0.15),
-    )  # fmt: skip
-    if t.bn_summands:
-        t = dataclasses.replace(t, bn_multipliers=False)
-    if t.bs_multipliers:
-        t = dataclasses.replace(t, blocks=False)
-    # The size of typical accumulators, so that outputs are neither all zero nor all saturated.
-    products = kh * kw * (1 if depthwise else t.c_al)
-    bits = 12.5 + np.log2(products) / 2 - t.truncate + (14 - t.mul_shift if t.blocks else 0)
-    shift = max(0, int(bits) + 14 - 6 + pick(-1, 0, 1, 3))
-    registers = {
-        s.OUT_SHIFT: pick(0, 1) << 30 | shift,
-        s.OUT_SCALE: pick(0x4000, 0x5ABC, 0x7FFF, 0xC123),
-        s.OUT_OFFSET: int(rng.integers(-128, 128)) & 0xFFFFFFFF,
-        s.OFFSET_PEND: int(rng.integers(0, 256)),
-        s.BN_CFG: pick(0x53, 0x53, 0x12, 0x92, 0x20050, 0x40090, 0x62, 0x42, 0x20040, 0x40080),
-        s.BN_ALU_CFG: int(rng.integers(-(1 << pick(12, 31)), 1 << pick(12, 31))) & 0xFFFFFFFF,
-        s.BN_MUL_CFG: int(rng.integers(0, 1 << 16)) << 16 | 14 << 8,
-        s.BN_RELUX: pick(0, 6000, 500000, 0xFFFFF000),
-        s.EW_CVT_OFFSET: int(rng.integers(-300, 300)) & 0xFFFFFFFF,
-        s.EW_CVT_SCALE: pick(0, 5) << 22 | pick(8, 11, 20) << 16 | int(rng.integers(0, 1 << 16)),
-    }
-    if t.bn_multipliers or t.bn_summands:
-        del registers[s.BN_CFG], registers[s.BN_MUL_CFG]
-    if t.fused:
-        operation = pick(0, 1, 2, 2, 4) << 16 | pick(0, 1) << 30 | pick(0, 1) << 9
-        registers[s.EW_CFG] = 0x904000C0 | operation | pick(0, 0, 4)
-    return dataclasses.replace(t, registers=registers)
-
-
-def random_convolutions(seed: int) -> tuple[s.Memory, s.Program]:
-    rng = np.random.default_rng(seed)
-    memory, program = s.Memory(), s.Program()
-    for i in range(3):
-        t = random_conv(rng)
-        program.add(conv_registers(t, memory, random_tensors(rng, t), tag=str(i)))
-    return memory, program
-
-
-def test_random_convolutions_distinguish_results():
-    images = []
-    for seed in range(20):
-        memory, program = random_convolutions(seed)
-        s.run(memory, program.place(memory), plain=True)
-        images += [image for name, _, image in memory.regions if name.startswith("output")]
-    assert sum(len(np.unique(image)) > 10 for image in images) > 0.5 * len(images)
-
-
-@for_each("seed", range(60))
-def test_random_convolutions(seed):
-    memory, program = random_convolutions(seed)
-    s.run_all_ways(memory, program.place(memory))
 
 
 @for_each("seed", range(64))
