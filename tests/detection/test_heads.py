@@ -209,29 +209,30 @@ def test_published_anchors_scale_with_the_input(
     assert head.anchors[-1] == (2 * largest[0], largest[1])
 
 
+def v8_grid(stride: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bins of the distances of a box's sides, and logits of classes, of every cell of a grid."""
+    h, w = H // stride, W // stride
+    bins, classes = np.zeros((h, w, 4, 16)), np.full((h, w, CLASSES), logit(0.01))
+    if stride == 16:
+        x, y = int(CX // stride), int(CY // stride)
+        centre = np.array([x + 0.5, y + 0.5, x + 0.5, y + 0.5]) * stride
+        for side, distance in enumerate(np.abs(np.array(BOX) - centre) / stride):
+            low = int(distance)
+            bins[y, x, side] = -40
+            bins[y, x, side, low] = np.log(low + 1 - distance + 1e-12)
+            bins[y, x, side, low + 1] = np.log(distance - low + 1e-12)
+        classes[y, x, CLASS] = logit(SCORE)
+    return bins.reshape(h, w, 64), classes
+
+
 @for_each("first", [True, False])
 @for_each("split", [1, 2, 3])
 def test_yolov8_grids(first: bool, split: int) -> None:
     arrays = []
-    for stride in STRIDES:
-        h, w = H // stride, W // stride
-        bins = np.zeros((h, w, 4, 16))
-        classes = np.full((h, w, CLASSES), logit(0.01))
-        if stride == 16:
-            x, y = int(CX // stride), int(CY // stride)
-            centre = np.array([x + 0.5, y + 0.5, x + 0.5, y + 0.5]) * stride
-            sides = np.abs(np.array(BOX) - centre) / stride
-            for side, distance in enumerate(sides):
-                low = int(distance)
-                bins[y, x, side] = -40
-                bins[y, x, side, low] = np.log(low + 1 - distance + 1e-12)
-                bins[y, x, side, low + 1] = np.log(distance - low + 1e-12)
-            classes[y, x, CLASS] = logit(SCORE)
-        parts = [bins.reshape(h, w, 64), classes]
+    for bins, classes in map(v8_grid, STRIDES):
+        parts = [bins, classes, classes.sum(axis=2, keepdims=True)][:split]
         if split == 1:
-            parts = [np.concatenate(parts, axis=2)]
-        elif split == 3:
-            parts.append(classes.sum(axis=2, keepdims=True))
+            parts = [np.concatenate((bins, classes), axis=2)]
         arrays += [grid_layout(part, first) for part in parts]
     assert_found(decoded(arrays, Hints(classes=CLASSES)), "yolov8-grids", 0.01)
 

@@ -28,6 +28,8 @@ from tests.detection.test_heads import (
     BOX,
     CLASS,
     CLASSES,
+    CX,
+    CY,
     EMPTY,
     N_CELLS,
     SCORE,
@@ -36,6 +38,7 @@ from tests.detection.test_heads import (
     W,
     cell_number,
     logit,
+    v8_grid,
     v8_rows,
 )
 from tests.loops import for_each
@@ -232,25 +235,12 @@ def test_yolo_with_boxes_and_classes_apart() -> None:
 def test_yolo_seg_cut_before_the_decoding(with_sum: bool) -> None:
     """Per grid bins, classes, weights (and the classes' sum), as exporters for NPUs cut it."""
     arrays: Arrays = []
-    sides = np.array([BOX[0], BOX[1], BOX[2], BOX[3]])
     weights = np.linspace(-1, 1, 32)
     for stride in STRIDES:
-        h, w = H // stride, W // stride
-        bins, classes = np.zeros((1, h, w, 64)), np.full((1, h, w, CLASSES), logit(0.01))
-        more = np.zeros((1, h, w, 32))
+        bins, classes = (part[np.newaxis] for part in v8_grid(stride))
+        more = np.zeros((*bins.shape[:3], 32))
         if stride == 16:
-            row, column = int((BOX[1] + BOX[3]) / 2 // 16), int((BOX[0] + BOX[2]) / 2 // 16)
-            centre = (np.array([column, row]) + 0.5) * 16
-            distances = np.concatenate([centre - sides[:2], sides[2:] - centre]) / 16
-            one = np.full((4, 16), -30.0)
-            for side, distance in enumerate(distances):
-                low = int(distance)
-                one[side, low], one[side, low + 1] = (
-                    np.log(1 - distance + low), np.log(distance - low + 1e-9)
-                )  # fmt: skip
-            bins[0, row, column] = one.reshape(64)
-            classes[0, row, column, CLASS] = logit(SCORE)
-            more[0, row, column] = weights
+            more[0, int(CY // stride), int(CX // stride)] = weights
         arrays += [bins, classes, *([classes.max(axis=-1, keepdims=True)] * with_sum), more]
     arrays.append(prototypes_with(weights))
     head = head_for(arrays)

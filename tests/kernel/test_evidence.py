@@ -14,6 +14,7 @@ from delegate.options import Options
 from tests.kernel.board import Board
 from tests.kernel.evidence_runs import off, programs, records, run, states
 from tests.kernel.small_models import MODELS
+from tests.kernel.test_commands import facts_of
 from tests.worse import everywhere
 
 SMALL = ("conv", "depthwise", "residual", "digits")
@@ -312,17 +313,14 @@ def test_nothing_is_compared_where_there_is_no_npu(board: Board):
 
 
 def command(board: Board, *arguments: str, broken: str = "") -> dict[str, Any]:
-    """A command's JSON."""
-    done = board.python("-m", "delegate", *arguments, "-O", "verify=auto", RK3588_SIM_BREAK=broken)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return facts_of(board, *arguments, "-O", "verify=auto", RK3588_SIM_BREAK=broken)
 
 
 def test_doctor_says_what_a_board_has_shown(board: Board, tmp_path: Path):
     board.add_rocket(hang_ms=20)
     run(board, "residual", broken=NO_ADDITION)
     report = tmp_path / "report.zip"
-    arguments = ("doctor", "--device", "rocket", "--json", "--no-self-test")
+    arguments = ("doctor", "--device", "rocket", "--no-self-test")
     facts = command(board, *arguments, "--report", str(report))
     record = facts["record"]
     assert record["path"] == str(records(board)[0])
@@ -338,7 +336,7 @@ def test_doctor_says_what_a_board_has_shown(board: Board, tmp_path: Path):
 
 def test_bring_up_keeps_what_a_board_has_shown(board: Board):
     board.add_rocket(hang_ms=20)
-    arguments = ("bring-up", "--device", "rocket", "-O", "timeout_ms=3000", "--json")
+    arguments = ("bring-up", "--device", "rocket", "-O", "timeout_ms=3000")
     found = command(board, *arguments, broken=NO_ADDITION)
     assert found["record"]["off"] == off(board) != {}
     failed = {step["name"]: step["error"] for step in found["steps"] if not step["passed"]}
@@ -356,22 +354,22 @@ def test_what_bring_up_proves_is_used_from_then_on(board: Board, kernel: str):
         return run(board, "product", device=kernel, verify="auto", **more)["product"]
 
     assert product()["rules"] == ["form_is_known"]
-    assert command(board, "bring-up", "--device", kernel, "--json")["record"]["proved"]
+    assert command(board, "bring-up", "--device", kernel)["record"]["proved"]
     after = product()
     assert (after["error"], after["rules"]) == ("", [])
     assert after["worst"] == 0
     assert product(numerics="exact")["rules"] == []
     report = command(board, "compile", str(board.root / "models/product.tflite"), "--evidence",
-                     "--device", kernel, "--json")  # fmt: skip
+                     "--device", kernel)  # fmt: skip
     assert {form["ran"] for form in report["forms"]} >= {"this board"}
     # Another kernel proves nothing of this one.
-    command(board, "doctor", "--device", kernel, "--forget", "--json")
+    command(board, "doctor", "--device", kernel, "--forget")
     assert product()["rules"] == ["form_is_known"]
 
 
 def test_a_proof_ends_where_the_form_fails(board: Board):
     board.add_rocket()
-    command(board, "bring-up", "--device", "rocket", "--json")
+    command(board, "bring-up", "--device", "rocket")
     broken = run(board, "product", verify="auto", broken="dense:task:zeros")["product"]
     assert broken["rules"] == ["form_is_known"]
     assert set(off(board).values()) < set(states(board).values())
