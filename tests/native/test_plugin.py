@@ -43,29 +43,22 @@ def test_options_that_are_refused(load, options, text):
         load(**options)
 
 
-def test_unknown_option_from_a_host_without_a_reporter():
-    """Such hosts crash on NULL, so they get a delegate that claims nothing."""
+@pytest.mark.parametrize(
+    ("key", "count"), [(b"devise", 1), (b"device", 0xDEADBEEF_00000001)], ids=["unknown", "count"]
+)
+def test_a_host_without_a_reporter_gets_a_delegate(key: bytes, count: int):
+    """One that claims nothing for an unknown option: such hosts crash on NULL. Of the number of
+    options only the low half counts.
+    """
     library = ctypes.PyDLL(delegate.library_path())
     library.tflite_plugin_create_delegate.restype = ctypes.c_void_p
     strings = ctypes.c_char_p * 1
     pointer = library.tflite_plugin_create_delegate(
-        strings(b"devise"), strings(b"null"), ctypes.c_size_t(1), None
+        strings(key), strings(b"null"), ctypes.c_size_t(count), None
     )
     assert pointer
-    library.tflite_plugin_destroy_delegate(ctypes.c_void_p(pointer))
-
-
-def test_only_the_low_half_of_the_number_of_options_counts():
-    library = ctypes.PyDLL(delegate.library_path())
-    library.tflite_plugin_create_delegate.restype = ctypes.c_void_p
-    strings = ctypes.c_char_p * 1
-    count = ctypes.c_size_t(0xDEADBEEF_00000001)
-    pointer = library.tflite_plugin_create_delegate(
-        strings(b"device"), strings(b"null"), count, None
-    )
-    library.tflite_plugin_destroy_delegate(ctypes.c_void_p(pointer))
-    library.tflite_plugin_destroy_delegate(ctypes.c_void_p(pointer))
-    library.tflite_plugin_destroy_delegate(None)
+    for each in (pointer, pointer, None):
+        library.tflite_plugin_destroy_delegate(ctypes.c_void_p(each))
 
 
 def test_partitions_run_with_one_submit_each(delegated, model):
