@@ -103,15 +103,13 @@ def outputs_of_first_program(model: bytes, most: int | None = None) -> bytes:
     return write_file(root, b"TFL3")
 
 
-def run_in_python(
-    model: bytes | Path, seed: int = 0, *, reference_kernels: bool = False
-) -> tuple[bytes, bytes]:
+def run_in_python(model: bytes | Path, seed: int = 0) -> tuple[bytes, bytes]:
     """The bytes of a random input and of the outputs, on the simulator, in this process."""
     runtime = find_runtime()
     plugin = runtime.load_delegate(
         delegate.library_path(), {"device": "simulator", "log_level": "error"}
     )
-    interpreter = runtime.interpreter(model, [plugin], reference_kernels=reference_kernels)
+    interpreter = runtime.interpreter(model, [plugin])
     rng = np.random.default_rng(seed)
     content = b""
     for item in interpreter.get_input_details():
