@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.graph import ABSENT, Graph, Node, Tensor, read_only
+from delegate.model.graph import ABSENT, DType, Graph, Node, Tensor, read_only
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts, Operator
@@ -25,6 +25,8 @@ _MOST_VALUES: Final = 1 << 22
 """The most elements of a result: masks and states have far fewer, and files may ask for any."""
 _BITS_BELOW: Final = 8
 """The bits below the unit with which the kernels compare."""
+_KINDS: Final = {*FEATURE_TYPES, DType.FLOAT32}
+"""The types of maps, and of masks."""
 _OF_TASKS: Final = ("features_computed", "operands_broadcast")
 """Rules that only tasks need."""
 
@@ -39,17 +41,19 @@ def constant_results(facts: GraphFacts, node: Node) -> Results:
         return {}
     if any(math.prod(tensor.shape) > _MOST_VALUES for tensor in results):
         return {}
-    if node.op in _CHOICES:
-        chosen = _CHOICES[node.op](tensors, results[0])
-        return {} if chosen is None else {node.outputs[0]: read_only(chosen)}
+    choose = _CHOICES.get(node.op)
+    chosen = None if choose is None else choose(tensors, results[0])
+    if chosen is not None:
+        return {node.outputs[0]: read_only(chosen)}
     operator = OPERATORS.get(node.op)
-    if operator is None or any(tensor.dtype not in FEATURE_TYPES for tensor in results):
+    if operator is None:
         return {}
-    read = (facts.graph.tensor(t) for t in operator.feature_inputs(node))
-    if any(tensor.dtype not in FEATURE_TYPES for tensor in read):
-        return {}
-    if operator.maps is not None:
+    read = [facts.graph.tensor(t) for t in operator.feature_inputs(node)]
+    kinds = {tensor.dtype for tensor in (*read, *results)}
+    if operator.maps is not None and kinds <= _KINDS:
         return _moved(facts.graph, node, operator)
+    if not kinds.issubset(FEATURE_TYPES):
+        return {}
     if operator.of_constants is None and operator.function is None:
         return {}
     rules = (rule for rule in operator.rules if rule.name not in _OF_TASKS)
@@ -97,7 +101,7 @@ def _chosen(operands: Sequence[Tensor], result: Tensor) -> npt.NDArray[Any] | No
     """Return what SELECT gives, which copies values as they are."""
     arrays = [tensor.constant for tensor in operands if tensor.constant is not None]
     kinds = {tensor.dtype for tensor in (*operands[1:], result)}
-    if len(arrays) != 3 or arrays[0].dtype != np.bool_ or kinds not in ({k} for k in FEATURE_TYPES):
+    if len(arrays) != 3 or arrays[0].dtype != np.bool_ or len(kinds) > 1 or not kinds <= _KINDS:
         return None
     condition, first, second = arrays
     try:
@@ -114,10 +118,13 @@ def _chosen_alike(operands: Sequence[Tensor], result: Tensor) -> npt.NDArray[Any
 
 def _equal(operands: Sequence[Tensor], _: Tensor) -> npt.NDArray[np.bool_] | None:
     """Return where two operands of 8 bits stand for the same, as the kernels find it: with 8 bits
-    below the unit, times each scale, which must be below 1.
+    below the unit, times each scale, which must be below 1; of float32 as they are.
     """
-    found = []
+    found: list[npt.NDArray[Any]] = []
     for tensor in operands:
+        if tensor.dtype is DType.FLOAT32 and tensor.constant is not None:
+            found.append(tensor.constant)
+            continue
         scaling, values = tensor.quantization, tensor.constant
         is_one = scaling is not None and len(scaling.scales) == 1 and 0 < scaling.scale < 1
         if tensor.dtype not in FEATURE_TYPES or scaling is None or values is None or not is_one:
@@ -126,6 +133,17 @@ def _equal(operands: Sequence[Tensor], _: Tensor) -> npt.NDArray[np.bool_] | Non
         found.append(multiply(wide, multiplier_of(scaling.scale)))
     try:
         return found[0] == found[1] if len(found) == 2 else None
+    except ValueError:
+        return None
+
+
+def _less(operands: Sequence[Tensor], result: Tensor) -> npt.NDArray[Any] | None:
+    """Return the difference of two operands of float32."""
+    if {tensor.dtype for tensor in (*operands, result)} != {DType.FLOAT32}:
+        return None
+    try:
+        first, second = (np.asarray(tensor.constant, np.float32) for tensor in operands)
+        return first - second
     except ValueError:
         return None
 
@@ -140,5 +158,6 @@ _CHOICES: Final[Mapping[str, Callable[[Sequence[Tensor], Tensor], npt.NDArray[An
     "SELECT_V2": _chosen,
     "EQUAL": _equal,
     "NOT_EQUAL": _different,
+    "SUB": _less,
 }
 """Operators that the NPU does not have, and that masks are made with."""

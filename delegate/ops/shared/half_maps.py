@@ -58,6 +58,13 @@ def _is_broadcast(constant: Tensor, shape: Shape) -> bool:
         return False
 
 
+def _is_alike(tensor: Tensor, shape: Shape) -> bool:
+    """Return whether ``tensor`` has ``shape``, but for dimensions of 1 before it."""
+    rank = max(len(tensor.shape), len(shape))
+    own, other = ((1,) * (rank - len(given)) + tuple(given) for given in (tensor.shape, shape))
+    return own == other
+
+
 def is_narrow(tensor: Tensor, shape: Shape) -> bool:
     """Return whether ``tensor`` has one channel instead of those of ``shape``."""
     return tensor.constant is None and tensor.shape == (*shape[:-1], 1) != shape
@@ -80,9 +87,9 @@ def _operands_meet(operation: EwOperation) -> Constraint:
 
     @constraint(most=int(HALF_MOST))
     def half_operands(facts: GraphFacts, node: Node) -> str | None:
-        """Operands in fp16 must have the output's shape; one may be a constant that is broadcast to
-        it, from -{most} to {most}; one of MUL may be one pixel per image; one computed may have one
-        channel, in MUL beside a constant per channel, too.
+        """Operands in fp16 must have the output's shape, but for ones before it; one may be a
+        constant that is broadcast to it, from -{most} to {most}; one of MUL may be one pixel per
+        image; one computed may have one channel, in MUL beside a constant per channel, too.
         """
         shape = facts.outputs(node)[0].shape
         operands = facts.inputs(node)
@@ -92,7 +99,7 @@ def _operands_meet(operation: EwOperation) -> Constraint:
             if not fits or len(constants) > 1:
                 return f"{named(tensor)} is a constant of shape {list(tensor.shape)}, or has others"
         computed = [t for t in operands if t.constant is None]
-        others = [t for t in computed if t.shape != shape]
+        others = [t for t in computed if not _is_alike(t, shape)]
         may_be_narrow = takes_pixels and all(is_per_channel(t, shape) for t in constants)
         if len(others) == 1 and is_narrow(others[0], shape) and (may_be_narrow or not constants):
             return None
@@ -256,7 +263,7 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         result = graph.tensor(planned.result).shape
         main, other = planned.node.inputs
         given = graph.tensor(main)
-        is_smaller = given.shape != result and graph.tensor(other).constant is None
+        is_smaller = not _is_alike(given, result) and graph.tensor(other).constant is None
         if given.constant is not None or is_smaller:
             main, other = other, main
         constant = graph.tensor(other).constant
@@ -269,7 +276,7 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
             return with_constant(planning, alone, graph.tensor(other), operation, clamp, is_first)
         both = replace(planned, operands=(main, other))
         is_spread = any(is_narrow(graph.tensor(t), result) for t in planned.operands)
-        if graph.tensor(other).shape != result and not is_spread:
+        if not _is_alike(graph.tensor(other), result) and not is_spread:
             per_channel = Stages(bn=replace(clamp, mul=Source.MEMORY))
             return plan_half_map(planning, both, lambda _: per_channel, bound, has_factors=True)
         ew = EwStage(

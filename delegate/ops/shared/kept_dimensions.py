@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from delegate.model.graph import Graph, Node, Tensor
+from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.ops.operator import Shape
 from delegate.ops.shared.common import FEATURE_TYPES
 from delegate.ops.shared.dilations import with_constant
@@ -67,11 +67,12 @@ def _change(graph: Graph, first: Node, made: Collection[int]) -> Change:
 
 
 def _kept(graph: Graph, node: Node) -> Node | None:
-    """Return ``node`` with the dimension; None: it is no sum of 8 bits over channels without it."""
+    """Return ``node`` with the dimension; None: it is no sum over channels without it."""
     options = node.options_as(ReducerOptions) if node.op in SUMS else None
     if options is None or options.keep_dims or len(node.inputs) != 2:
         return None
     source, result = (graph.tensor(index) for index in (node.inputs[0], node.outputs[0]))
     found = replace(node, options=replace(options, keep_dims=True))
-    is_one = source.dtype in FEATURE_TYPES and 0 < len(result.shape) < len(source.shape)
+    is_known = source.dtype in (*FEATURE_TYPES, DType.FLOAT32)
+    is_one = is_known and 0 < len(result.shape) < len(source.shape)
     return found if is_one and sums_channels(graph, found) else None

@@ -127,7 +127,7 @@ def _is_link(
 
 
 def _moves(facts: GraphFacts, node: Node) -> bool:
-    operator = facts.operators.get(node.op)
+    operator = facts.known_operator(node)
     if operator is None or operator.movement is not Movement.KEEP:
         return False
     first = next(rule for rule in operator.rules if rule is order_possible)
