@@ -15,6 +15,7 @@ from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
 from delegate.partition.rules import facts_of
 from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.moves import reshape
 from tests.inferences import interpreter_of, invoke
 from tests.ops.half_models import compiled
 
@@ -24,10 +25,13 @@ SQUARES = ("SQUARED_DIFFERENCE", "turned", "SQUARE", "MUL")
 class Norm:
     """One over the deviation of rows, and how it is stored. ``shown``: tensors that are outputs."""
 
-    def __init__(self, shape, epsilon, squares="SQUARED_DIFFERENCE", shown=(), clamped=False):
+    def __init__(
+        self, shape, epsilon, squares="SQUARED_DIFFERENCE", shown=(), clamped=False, dropped=False
+    ):
         self.builder = builder = ModelBuilder("norm")
-        rows = (*shape[:-1], 1)
-        x, m = (builder.input(n, s, DType.FLOAT32) for n, s in (("x", shape), ("m", rows)))
+        whole = (*shape[:-1], 1)
+        rows = shape[:-1] if dropped else whole
+        x, m = (builder.input(n, s, DType.FLOAT32) for n, s in (("x", shape), ("m", whole)))
         self.tensors = {}
         if squares in SQUARES[:2]:
             pair = (m, x) if squares == "turned" else (x, m)
@@ -37,12 +41,15 @@ class Norm:
             twice = {"SQUARE": ((d,), None), "MUL": ((d, d), MulOptions())}[squares]
             self.put(squares, twice[0], "squares", shape, twice[1])
         axis = builder.constant("axis", np.array([-1], np.int32))
-        self.put("MEAN", (self.tensors["squares"], axis), "mean", rows, ReducerOptions(True))
+        keeps = ReducerOptions(not dropped)
+        self.put("MEAN", (self.tensors["squares"], axis), "mean", rows, keeps)
         small = builder.constant("epsilon", np.array(epsilon, np.float32))
         how = AddOptions(Activation.RELU if clamped else Activation.NONE)
         self.put("ADD", (small, self.tensors["mean"]), "sum", rows, how)
         self.put("RSQRT", (self.tensors["sum"],), "root", rows)
-        for name in ("root", *shown):
+        if dropped:
+            self.tensors["whole"] = reshape(builder, self.tensors["root"], whole)
+        for name in ("root", *(("whole",) if dropped else ()), *shown):
             builder.output(self.tensors[name])
         self.model = builder.build()
 
@@ -100,6 +107,24 @@ def test_deviations_of_any_magnitude_are_within_the_bound(squares, channels, eps
     assert layer.bound.relative < 0.005
     assert (error <= most).all()
     assert (error > most / 10).any()
+
+
+@pytest.mark.parametrize("shape", [(1, 37, 96), (2, 5, 7, 33)], ids=str)
+def test_a_dimension_that_means_drop_is_kept(shape):
+    """As exports from PyTorch have layer normalisation."""
+    norm = Norm(shape, 1e-5, dropped=True)
+    x = norm.tensors["root"]
+    result = compiled(norm.model, float="fp16", deny_ops="NONE")
+    assert not result.rejections
+    assert result.graph.tensor(x).stored_shape == shape[:-1]
+    rng = np.random.default_rng(1)
+    given = rng.normal(size=shape).astype(np.float16).astype(np.float32)
+    middle = given.mean(-1, keepdims=True).astype(np.float16).astype(np.float32)
+    root, whole = ours(norm.model, given, middle)
+    wanted = exact(given, middle, 1e-5)
+    assert root.shape == shape[:-1]
+    np.testing.assert_allclose(root[..., np.newaxis], wanted, rtol=0.005)
+    np.testing.assert_array_equal(whole, root[..., np.newaxis])
 
 
 @pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])

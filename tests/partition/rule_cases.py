@@ -33,6 +33,7 @@ from tests.partition.rule_graphs import (
     product,
     product_of_two,
     quotient,
+    shown_negated,
     slopes,
     slopes_of,
     softmax,
@@ -260,7 +261,8 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     ],
     "between_eight_bits": [
         (lambda: function("NEG"), "all of its tensors have 8 bits"),
-        (lambda: function("NEG", dtype=DType.FLOAT32), "is an output of the model"),
+        (lambda: function("NEG", dtype=DType.FLOAT32), "'input' is FLOAT32"),
+        (shown_negated, "'negated' is an output of the model"),
     ],
     "constants_of_one_value": [(chosen_of_many, "'limits' has the shape [4]")],
     "int8_features": [(lambda: function("EXP", dtype=DType.UINT8), "is UINT8")],

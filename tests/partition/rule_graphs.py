@@ -313,6 +313,17 @@ def slopes_of(shape: Shape) -> Graph:
     return of_one(make, (1, 3, 2, 4))
 
 
+def shown_negated() -> Graph:
+    """NEG of float32 behind 8 bits, an output."""
+
+    def make(b: ModelBuilder, x: int) -> int:
+        y = function_of(b, "RELU", (x,), HALF)
+        real = b.result("DEQUANTIZE", (y,), "real", dtype=DType.FLOAT32)
+        return b.result("NEG", (real,), "negated", dtype=DType.FLOAT32)
+
+    return of_one(make)
+
+
 def chosen_of_many() -> Graph:
     """SELECT_V2 of a tensor, and of a constant for each of its channels where it is positive."""
 

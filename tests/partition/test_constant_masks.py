@@ -20,11 +20,12 @@ from tests.inferences import interpreter_of, outputs
 from tests.loops import for_each
 
 SELECT, SELECT_V2, PAD = (BuiltinOptions(kind, {}) for kind in (47, 98, 22))
+PADV2 = BuiltinOptions(43, {})
 EQUAL, NOT_EQUAL = BuiltinOptions(53, {}), BuiltinOptions(54, {})
 
 
-def folded(model: bytes) -> Graph:
-    return as_computed(read_graph(model), Options())
+def folded(model: bytes, **options: str) -> Graph:
+    return as_computed(read_graph(model), Options.from_mapping(options, {}))
 
 
 def random_masks(seed: int) -> tuple[bytes, list[int]]:
@@ -67,6 +68,42 @@ def test_masks_are_the_runtimes(seed: int) -> None:
         assert constant is not None, graph.tensor(index).name
         np.testing.assert_array_equal(constant, interpreter.get_tensor(index))
         assert not constant.flags.writeable
+
+
+@for_each("seed", range(40))
+def test_masks_of_float32_are_the_runtimes(seed: int) -> None:
+    """Of float32 a graph's constants are known where it is computed in fp16."""
+    builder, rng = ModelBuilder("masks"), np.random.default_rng(seed)
+    builder.input("x", (1, 4), DType.FLOAT32)
+    shape = tuple(rng.integers(1, 6, rng.integers(1, 4)))
+    narrow = tuple(np.where(rng.integers(0, 2, len(shape)), 1, shape))
+    few = np.array([-100.0, -0.0, 0.0, 1.5, np.float32(1e-42), np.inf], np.float32)
+    a, b = (builder.constant(f"{s}", rng.choice(few, s)) for s in (shape, narrow))
+    made: list[int] = []
+
+    def put(op: str, inputs: tuple[int, ...], size, kind=DType.FLOAT32, options=None) -> int:
+        made.append(builder.tensor(f"{op} {len(made)}", size, kind))
+        builder.operator(op, inputs, made[-1:], options)
+        return made[-1]
+
+    less = put("SUB", (a, b), shape, options=SubOptions())
+    for op, options in (("EQUAL", EQUAL), ("NOT_EQUAL", NOT_EQUAL)):
+        same = put(op, (less, b), shape, DType.BOOL, options)
+        chosen = put("SELECT_V2", (same, b, less), shape, options=SELECT_V2)
+        sides = rng.integers(0, 3, (len(shape), 2)).astype(np.int32)
+        wide = tuple(shape + sides.sum(axis=1))
+        sizes = builder.constant(f"sides of {op}", sides)
+        put("PAD", (chosen, sizes), wide, options=PAD)
+        edge = builder.constant(f"edge of {op}", np.array(rng.choice((0.25, -7.5)), np.float32))
+        put("PADV2", (chosen, sizes, edge), wide, options=PADV2)
+    interpreter = interpreter_of(model := builder.build(*made))
+    interpreter.invoke()
+    graph = folded(model, float="fp16")
+    for index in made:
+        constant = graph.tensor(index).constant
+        assert constant is not None or "PADV2" in graph.tensor(index).name
+        if constant is not None:
+            np.testing.assert_array_equal(constant, interpreter.get_tensor(index))
 
 
 def test_a_scale_at_which_the_kernels_abort_is_left_to_them() -> None:

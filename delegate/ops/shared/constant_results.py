@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.graph import ABSENT, DType, Graph, Node, Tensor, read_only
+from delegate.model.graph import ABSENT, Activation, DType, Graph, Node, Tensor, read_only
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts, Operator
-from delegate.ops.shared.common import FEATURE_TYPES, TYPE_RANGES
+from delegate.ops.shared.common import FEATURE_TYPES, TYPE_RANGES, activation_of
 from delegate.ops.shared.fixed_point import UndefinedResultError, multiplier_of, multiply
 from delegate.ops.shared.reshaping import moved
 
@@ -27,6 +27,9 @@ _BITS_BELOW: Final = 8
 """The bits below the unit with which the kernels compare."""
 _KINDS: Final = {*FEATURE_TYPES, DType.FLOAT32}
 """The types of maps, and of masks."""
+_OF_RAW_BORDER: Final = "PADV2"
+"""The operator whose map has the value of its border, a number of 8 bits."""
+_FINITE: Final = np.finfo(np.float32).min, np.finfo(np.float32).max
 _OF_TASKS: Final = ("features_computed", "operands_broadcast")
 """Rules that only tasks need."""
 
@@ -41,15 +44,17 @@ def constant_results(facts: GraphFacts, node: Node) -> Results:
         return {}
     if any(math.prod(tensor.shape) > _MOST_VALUES for tensor in results):
         return {}
-    choose = _CHOICES.get(node.op)
-    chosen = None if choose is None else choose(tensors, results[0])
+    operator, choose = OPERATORS.get(node.op), _CHOICES.get(node.op)
+    is_plain = operator is None or activation_of(operator, node) is Activation.NONE
+    chosen = choose(tensors, results[0]) if choose is not None and is_plain else None
     if chosen is not None:
         return {node.outputs[0]: read_only(chosen)}
-    operator = OPERATORS.get(node.op)
     if operator is None:
         return {}
     read = [facts.graph.tensor(t) for t in operator.feature_inputs(node)]
     kinds = {tensor.dtype for tensor in (*read, *results)}
+    if node.op == _OF_RAW_BORDER and DType.FLOAT32 in kinds:
+        return {}
     if operator.maps is not None and kinds <= _KINDS:
         return _moved(facts.graph, node, operator)
     if not kinds.issubset(FEATURE_TYPES):
@@ -138,12 +143,13 @@ def _equal(operands: Sequence[Tensor], _: Tensor) -> npt.NDArray[np.bool_] | Non
 
 
 def _less(operands: Sequence[Tensor], result: Tensor) -> npt.NDArray[Any] | None:
-    """Return the difference of two operands of float32."""
+    """Return the difference of two operands of float32, which the kernel keeps finite."""
     if {tensor.dtype for tensor in (*operands, result)} != {DType.FLOAT32}:
         return None
     try:
         first, second = (np.asarray(tensor.constant, np.float32) for tensor in operands)
-        return first - second
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.clip(first - second, *_FINITE)
     except ValueError:
         return None
 
