@@ -72,7 +72,7 @@ def test_masks_are_the_runtimes(seed: int) -> None:
 
 @for_each("seed", range(40))
 def test_masks_of_float32_are_the_runtimes(seed: int) -> None:
-    """Of float32 a graph's constants are known where it is computed in fp16."""
+    """A graph that is computed in fp16 has its float32 constants folded."""
     builder, rng = ModelBuilder("masks"), np.random.default_rng(seed)
     builder.input("x", (1, 4), DType.FLOAT32)
     shape = tuple(rng.integers(1, 6, rng.integers(1, 4)))
