@@ -250,7 +250,7 @@ class Graph:
     "fp16accfp32"; empty: nothing. ``half``: the NPU computes its float32 feature maps in fp16;
     ``folded``: tensors that nodes compute from constants alone, whose ``constant`` has their
     values, perhaps as float16. ``together``: nodes said in other terms, all of which run on
-    the NPU or none, see ``ops.shared.dilations`` and ``group_means``.
+    the NPU or none, see ``ops.shared.dilations`` and ``regions``.
     """
 
     tensors: tuple[Tensor, ...]

@@ -100,7 +100,7 @@ def half_border_inside(facts: GraphFacts, node: Node) -> str | None:
 def half(operator: Operator) -> Operator:
     """Return the operator in fp16."""
     from delegate.ops.shared import half, half_ranges
-    from delegate.ops.shared.half_moves import exactly
+    from delegate.ops.shared.half import exactly
 
     def maxima(planning: Planning, operation: Operation) -> Plan:
         windows = pooling_of(planning.graph, operation.node)

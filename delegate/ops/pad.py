@@ -80,7 +80,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 def half(operator: Operator) -> Operator:
     """Return the record of the same bytes: an fp16 of 0 has two of 0."""
     from delegate.ops.shared import half_ranges
-    from delegate.ops.shared.half_moves import moving_record
+    from delegate.ops.shared.half import moving_record
 
     return moving_record(operator, GEOMETRY, half_ranges.of_padded)
 

@@ -62,7 +62,7 @@ def half_pad_value(facts: GraphFacts, node: Node) -> str | None:
 def half(operator: Operator) -> Operator:
     """Return the record of the same bytes."""
     from delegate.ops.shared import half_ranges
-    from delegate.ops.shared.half_moves import exactly, moving_record
+    from delegate.ops.shared.half import exactly, moving_record
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         return plan_border(planning, operation, 0)

@@ -1,8 +1,8 @@
 """RESIZE_BILINEAR. To two, four or eight times the size: a transposed convolution whose weights are
 fractions of pixels, of the image with its outermost pixels repeated. To a whole part: a convolution
 with strides. By other whole factors, or on a chip of which no program writes pixels apart, see
-``blends``. Pixels that are only repeated, or left out, go where RESIZE_NEAREST_NEIGHBOR has them.
-To any other size: two products, see ``row_products``.
+``interpolation``. Pixels that are only repeated, or left out, go where RESIZE_NEAREST_NEIGHBOR has
+them. To any other size: two products, see ``row_products``.
 """
 
 from __future__ import annotations
@@ -31,18 +31,21 @@ from delegate.model.index_map import MapError
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import reshaping
-from delegate.ops.shared.blends import Blend, blends_of, divided, plan_blends
 from delegate.ops.shared.interpolation import (
     LARGER,
     SAME,
     STENCILS,
+    Blend,
     Resizing,
     Stencil,
     Weighing,
+    blends_of,
     chosen,
     displaced,
+    divided,
     is_near,
     nearest,
+    plan_blends,
     smaller,
 )
 from delegate.ops.shared.maps import resized

@@ -15,8 +15,7 @@ from delegate.ops import OPERATORS
 from delegate.ops.shared.channels_first import TRANSPOSE, with_channels_last
 from delegate.ops.shared.constant_results import constant_results
 from delegate.ops.shared.dilations import SPLITS, with_dilations
-from delegate.ops.shared.group_means import with_group_means
-from delegate.ops.shared.kept_dimensions import SUMS, with_kept_dimensions
+from delegate.ops.shared.norm_means import SUMS, with_group_means, with_kept_dimensions
 from delegate.ops.shared.shape_arithmetic import INTEGERS
 from delegate.ops.transpose_conv import doubling
 from delegate.options import Options

@@ -11,7 +11,7 @@ from delegate.compile.compiler import compile_model
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
-from delegate.ops.shared.kept_dimensions import with_kept_dimensions
+from delegate.ops.shared.norm_means import with_kept_dimensions
 from delegate.options import Options
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import add, fully_connected

@@ -22,7 +22,7 @@ from delegate.model.index_map import MapError
 from delegate.ops.operator import Shape
 from delegate.ops.shared.common import FEATURE_TYPES
 from delegate.ops.shared.dilations import with_constant
-from delegate.ops.shared.kept_dimensions import SUMS
+from delegate.ops.shared.norm_means import SUMS
 from delegate.ops.shared.reductions import ReducerOptions, reduced_axes
 from delegate.ops.shared.regions import Change, computed_beside, with_constants, with_regions
 from delegate.ops.transpose import axes_of

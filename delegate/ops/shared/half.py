@@ -14,20 +14,23 @@ import numpy.typing as npt
 
 from delegate.lower.conv_tasks import tile_tasks
 from delegate.lower.half.stages import HALF_MOST, half_conv_stages
+from delegate.lower.lowered import EXACT
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import ConstantPool, Operation, Plan, Planning
 from delegate.lower.task import ConvTask
 from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.ops.operator import (
     Constraint,
+    Ends,
     GraphFacts,
     Operator,
+    RangeOf,
     Ranges,
     Role,
     constraint,
     named,
 )
-from delegate.ops.shared import common, convolution
+from delegate.ops.shared import common, convolution, half_ranges
 from delegate.ops.shared.common import weights_of
 from delegate.ops.shared.half_ranges import behind_activation, half_range, of_sums
 
@@ -165,3 +168,45 @@ def spread_tasks(
     )
     conv = replace(whole, source=source, target=target, input_view=source.elements)
     return tile_tasks(conv, half_conv_stages(conv, constants), constants)
+
+
+_MOVING: Final = tuple(common.no_activation if rule is half_activation else rule for rule in FIRST)
+
+
+def exactly(
+    plan: Callable[[Planning, Operation], Plan],
+) -> Callable[[Planning, Operation], Plan]:
+    """Return ``plan``, which moves bytes, with its bound."""
+
+    def made(planning: Planning, operation: Operation) -> Plan:
+        return plan(planning, operation).within(EXACT)
+
+    return made
+
+
+def moving_record(
+    operator: Operator, rules: tuple[Constraint, ...], ranges: Ranges = half_ranges.of_means
+) -> Operator:
+    """Return ``operator``, whose tasks bring bytes elsewhere, for float32 tensors."""
+    assert operator.plan is not None, operator.name
+    rules = (*_MOVING, *rules)
+    return half_record(operator, exactly(operator.plan), rules, ranges)
+
+
+def alias_record(operator: Operator, rules: tuple[Constraint, ...]) -> Operator:
+    """Return ``operator``, whose tensors lie in one another where they can, for float32 tensors."""
+
+    def ranges(_: Graph, node: Node, range_of: RangeOf) -> Ends:
+        """Return the range of values of all features."""
+        low, high = np.transpose([range_of(tensor) for tensor in operator.feature_inputs(node)])
+        return np.array([low.min()]), np.array([high.max()])
+
+    return replace(
+        operator,
+        # Constants beside computed parts are packed as int8 alone.
+        inputs=tuple(Role.FEATURE if r is Role.OPERAND else r for r in operator.inputs),
+        rules=(*_MOVING, *rules),
+        ranges=ranges,
+        plan=None if operator.plan is None else exactly(operator.plan),
+        half=None,
+    )

@@ -95,7 +95,7 @@ def moving(rules: tuple[Constraint, ...]) -> Record:
     """Return the record of an operator that brings bytes elsewhere."""
 
     def record(operator: Operator) -> Operator:
-        from delegate.ops.shared.half_moves import moving_record
+        from delegate.ops.shared.half import moving_record
 
         return moving_record(operator, rules)
 
@@ -106,7 +106,7 @@ def alias(rules: tuple[Constraint, ...]) -> Record:
     """Return the record of tensors that lie in one another where they can."""
 
     def record(operator: Operator) -> Operator:
-        from delegate.ops.shared.half_moves import alias_record
+        from delegate.ops.shared.half import alias_record
 
         return alias_record(operator, rules)
 

@@ -283,7 +283,7 @@ def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
 
     is_half = is_in_half(facts.graph, last)
     if is_half:
-        from delegate.ops.shared.half_moves import exactly
+        from delegate.ops.shared.half import exactly
     return Operation(
         node=last,
         nodes=tuple(node.index for node in nodes),

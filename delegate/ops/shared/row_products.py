@@ -45,8 +45,7 @@ from delegate.lower.task import Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.tiling.geometry import ceil_div, ddr_cycles, dense_cycles
 from delegate.model.cached import cached_property
-from delegate.ops.shared.blends import divided
-from delegate.ops.shared.interpolation import Shares
+from delegate.ops.shared.interpolation import Shares, divided
 from delegate.ops.shared.moving import move_plan
 
 _FINE_BITS: Final = 3

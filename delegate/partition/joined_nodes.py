@@ -1,0 +1,140 @@
+"""Say nodes that are computed together as one node.
+
+All that is computed in float32 between 8-bit tensors is one function of them, and the nodes of a
+deviation in fp16 are one: none of these is ever computed alone.
+
+Products of computed matrices exchange rows and columns themselves, where a TRANSPOSE beside them
+does. Attention multiplies queries by keys with rows and columns exchanged, and the result may be
+turned again before its softmax. On the NPU that moves channels to pixels, a convolution for every
+few channels. A product takes its second operand either way, rows as kernels more cheaply, and the
+product of the exchanged operands in the other order is the exchanged result: sums and multipliers
+are the same. What else the TRANSPOSE does, as bringing heads in front of pixels, it still does.
+
+Comes from: a partition whose nodes keep the rules. Goes to: ``workload``, which lowers the graph
+that this gives instead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from delegate.chip.chip import Chip
+from delegate.errors import LoweringError
+from delegate.model.graph import Node, Partition
+from delegate.ops.operator import RESULT, GraphFacts, Turn
+from delegate.ops.shared.real_functions import chain_to, is_end
+from delegate.partition.rewriting import Rewriter, Rewritten
+from delegate.partition.rules import HOST_CONVERTS, check_node, facts_of
+
+
+def join_real_functions(given: Rewritten, chip: Chip) -> Rewritten:
+    """Return ``given`` with one node for each function's result. Raises LoweringError for a node
+    of one whose neighbours are not in the partition.
+    """
+    facts, before = facts_of(given.graph, chip), {**given.before}
+    to, partition = Rewriter(given.graph, given.partition), given.partition
+    members = {*partition.nodes}
+    inner: set[int] = set()
+    for node in map(given.graph.node, partition.nodes):
+        found = chain_to(facts, node, members) if is_end(facts, node) else None
+        if found is None:
+            continue
+        made, before[node.index] = found
+        to.put(node.index, made)
+        inner.update(before[node.index])
+    read = Counter(t for node in to.nodes for t in node.inputs)
+    read.update(partition.outputs)
+    for node in reversed([given.graph.node(index) for index in partition.nodes]):
+        is_real = facts.operator(node).real is not None
+        if node.index in before or not (is_real or node.index in inner):
+            continue
+        if node.index in inner and not any(read[t] for t in node.outputs):
+            read.subtract(node.inputs)
+            to.put(node.index)
+        elif is_real:  # a DEQUANTIZE may be the host's, too
+            problem = "its DEQUANTIZE or QUANTIZE is in no partition with it"
+            raise LoweringError(node.index, HOST_CONVERTS, problem)
+    return Rewritten(*to.made(), before)
+
+
+def join_nodes(given: Rewritten, chip: Chip) -> Rewritten:
+    """Return ``given`` with one node for each whole. Raises LoweringError for a node whose others
+    are not in the partition.
+    """
+    facts, before = facts_of(given.graph, chip), {**given.before}
+    to, partition = Rewriter(given.graph, given.partition), given.partition
+    for node in map(given.graph.node, partition.nodes):
+        whole = facts.operator(node).whole
+        if whole is None:
+            continue
+        found = whole(facts, node)
+        between = set() if found is None else {t for n in found.nodes for t in n.outputs}
+        between.difference_update(() if found is None else found.outputs)
+        if (
+            found is None
+            or not between.isdisjoint(partition.outputs)
+            or not all(one.index in partition.nodes for one in found.nodes)
+        ):
+            problem = "a node that it is computed with is in no partition with it"
+            raise LoweringError(node.index, HOST_CONVERTS, problem)
+        for one in found.nodes:
+            if one is not node:
+                to.put(one.index)
+        to.put(node.index, replace(node, inputs=found.inputs, outputs=found.outputs))
+        before[node.index] = tuple(one.index for one in found.nodes)
+    return Rewritten(*to.made(), before)
+
+
+def turn_products(given: Rewritten, chip: Chip) -> Rewritten:
+    """Return ``given`` with every exchange in its product that may be there."""
+    found, facts = given, facts_of(given.graph, chip)
+    for index in given.partition.nodes:
+        node = facts.graph.node(index)
+        turn = _turn(facts, found.partition, node)
+        made = None if turn is None else _turned(facts, found, node, turn)
+        if made is not None:
+            found, facts = made, facts_of(made.graph, chip)
+    return found
+
+
+def _turn(facts: GraphFacts, partition: Partition, node: Node) -> Turn | None:
+    """Return what is left of ``node`` where a product of the partition may do the rest."""
+    turn = facts.operator(node).turn
+    found = None if turn is None else turn(facts, node)
+    if found is None or found.product.index not in partition.nodes:
+        return None
+    between = node.inputs[0] if found.place == RESULT else node.outputs[0]
+    return None if between in partition.outputs else found
+
+
+def _turned(facts: GraphFacts, given: Rewritten, node: Node, turn: Turn) -> Rewritten | None:
+    """Return ``given`` with the exchange in the product; None: the rules forbid it."""
+    to = Rewriter(given.graph, given.partition)
+    source, result = node.inputs[0], node.outputs[0]
+    exchange = facts.operator(turn.product).exchange
+    assert exchange is not None
+    product = exchange(turn.product, turn.place)
+    is_result = turn.place == RESULT
+    between = facts.graph.tensor(source if is_result else result)
+    left = [] if turn.axes == tuple(range(len(turn.axes))) else [node]
+    other = to.add(between, (*between.shape[:-2], *between.shape[:-3:-1])) if left else None
+    if is_result:
+        product = replace(product, outputs=(result if other is None else other,))
+    else:
+        inputs = list(product.inputs)
+        inputs[turn.place] = source if other is None else other
+        product = replace(product, inputs=tuple(inputs))
+    if other is not None:
+        ends = (other, result) if is_result else (source, other)
+        axes = to.numbers(turn.axes)
+        left = [replace(node, inputs=(ends[0], axes), outputs=ends[1:])]
+    to.put(node.index, *left)
+    to.put(product.index, product)
+    graph, partition = to.made()
+    changed = facts_of(graph, facts.chip)
+    if any(check_node(changed, one) is not None for one in (*left, product)):
+        return None
+    nodes = (*given.before.get(product.index, ()), node.index, product.index)
+    before = given.before if left else {**given.before, product.index: tuple(sorted({*nodes}))}
+    return Rewritten(graph, partition, before)
