@@ -6,6 +6,7 @@ ends of the format.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.operator_options import Options
 from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.builder.layers import (
     Weighted,
@@ -233,6 +235,28 @@ def _computed_products(v: Values, _rng: np.random.Generator) -> HalfLayer:
     result = (*np.broadcast_shapes(*LEADS[v.lead]), rows, outputs)
     table = BatchMatMulOptions("x" in v.adj, "y" in v.adj)
     return HalfLayer("BATCH_MATMUL", computed_shapes(v), result, table, version=2)
+
+
+@half_grid(
+    "Half.ComputedWeights/",
+    size=tuple(SIZES),
+    rows=("1x1", "6", "2x3", "2x1x7"),
+    keep_num_dims=(0, 1),
+    bias=("absent", "drawn"),
+    spread=SPREADS,
+)
+def _computed_weights(v: Values, rng: np.random.Generator) -> HalfLayer:
+    _, inputs, outputs = SIZES[v.size]
+    lead, keeps = shape_of(v.rows), bool(v.keep_num_dims)
+    result = (*lead, outputs) if keeps else (math.prod(lead), outputs)
+
+    def constants(net: Net) -> Iterable[int]:
+        if v.bias == "drawn":
+            yield net.constant("b", numbers(net.rng, (outputs,), "plain"))
+
+    options = FullyConnectedOptions(_activation(rng), keep_num_dims=keeps)
+    shapes = [(*lead, inputs), (outputs, inputs)]
+    return HalfLayer("FULLY_CONNECTED", shapes, result, options, constants)
 
 
 _TRANSPOSED = {"2x2s2": (2, 2, 2), "3x3s2": (3, 3, 2), "4x4s2": (4, 4, 2), "3x2s1": (3, 2, 1)}

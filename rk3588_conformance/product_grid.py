@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 
 from delegate.model.graph import Activation, DType, Quantization
+from delegate.ops.fully_connected import FullyConnectedOptions
 from rk3588_conformance.builder.layers import Arithmetic
 from rk3588_conformance.builder.moves import transpose
-from rk3588_conformance.builder.products import computed_product, covering, matrix_product
+from rk3588_conformance.builder.products import (
+    computed_dense,
+    computed_product,
+    covering,
+    matrix_product,
+)
 from rk3588_conformance.builder.table_writer import TensorSpec
 from rk3588_conformance.grid import TYPES, Grid, Values, layer_grid, model_grid, shape_of
 from rk3588_conformance.net import Net
@@ -213,6 +219,28 @@ def _computed_products(net: Net, v: Values) -> int:
 def _product(net: Net, v: Values, x: int, y: int) -> int:
     output = covering(SIZES[v.size][1], net.scaling(x), net.scaling(y))
     return computed_product(net, x, y, output, adj_x="x" in v.adj, adj_y="y" in v.adj)
+
+
+@model_grid(
+    "ComputedWeights.Op/",
+    description="dense layer of computed weights",
+    type="int8",
+    size=tuple(SIZES),
+    rows=("1x1", "6", "2x3", "2x1x7"),
+    keep_num_dims=(0, 1),
+    bias=("absent", "drawn"),
+    zero=tuple(_POINTS),
+)
+def _computed_weights(net: Net, v: Values) -> int:
+    """FULLY_CONNECTED of two inputs: sizes, images, zero points at both ends, clamps and biases."""
+    _, inputs, outputs = SIZES[v.size]
+    first, second = (Quantization(net.drawn(DType.INT8).scales, (p,)) for p in _POINTS[v.zero])
+    x = net.input("x", (*_LEADING[v.rows], inputs), DType.INT8, first)
+    weights = net.input("weights", (outputs, inputs), DType.INT8, second)
+    clamp = Activation.RELU6 if net.rng.integers(2) else Activation.NONE
+    options = FullyConnectedOptions(clamp, keep_num_dims=bool(v.keep_num_dims))
+    bias = None if v.bias == "absent" else net.rng.integers(-30000, 30000, outputs).astype(np.int32)
+    return computed_dense(net, x, weights, covering(inputs, first, second), options, bias)
 
 
 _ORDERS = {"swapped": ((0, 1, 3, 2), (0, 1, 3, 2)), "heads": ((0, 2, 3, 1), (0, 3, 1, 2))}

@@ -1,15 +1,19 @@
-"""BATCH_MATMUL."""
+"""BATCH_MATMUL, and FULLY_CONNECTED with computed weights."""
+
+import math
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.model.graph import DType, Quantization
 from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.ranges import uniform_moments
 
 COVERED_DEVIATIONS = 2.5
 INT8_VERSION = 2
+DENSE_VERSION = 4
 
 
 def matrix_product(
@@ -56,6 +60,28 @@ def computed_product(
     return builder.result(
         "BATCH_MATMUL", (x, y), "product", (*lead, *rows, columns), output,
         options=BatchMatMulOptions(adj_x, adj_y), version=INT8_VERSION,
+    )  # fmt: skip
+
+
+def computed_dense(
+    builder: ModelBuilder,
+    x: int,
+    weights: int,
+    output: Quantization | None,
+    options: FullyConnectedOptions,
+    bias: npt.NDArray[np.generic] | None = None,
+) -> int:
+    """``x`` times ``weights`` [outputs, inputs], of one type."""
+    given, rows = builder.spec(x), builder.spec(weights)
+    numbers = None
+    if given.quantization is not None and rows.quantization is not None:
+        product = np.float32(given.quantization.scale) * np.float32(rows.quantization.scale)
+        numbers = Quantization((float(product),), (0,))
+    behind = -1 if bias is None else builder.constant("bias", bias, numbers)
+    lead = given.shape[:-1] if options.keep_num_dims else (math.prod(given.shape[:-1]),)
+    return builder.result(
+        "FULLY_CONNECTED", (x, weights, behind), "dense", (*lead, rows.shape[0]), output,
+        dtype=given.dtype, options=options, version=DENSE_VERSION,
     )  # fmt: skip
 
 

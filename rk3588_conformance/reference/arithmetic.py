@@ -166,5 +166,5 @@ def round_once(call: Call, acc: Array) -> Array:
 
 def operands(call: Call) -> tuple[Array, Array]:
     """Input and weights less their zero points, as float64."""
-    weights = call.constant(1).astype(np.float64) - call.quantization(1).zero_points[0]
+    weights = call.value(1).astype(np.float64) - call.quantization(1).zero_points[0]
     return call.steps().astype(np.float64), weights

@@ -100,7 +100,11 @@ def test_fp16_is_refused():
 
 @pytest.mark.parametrize(
     ("pattern", "op"),
-    [("PairSquares.Op", "SQUARED_DIFFERENCE"), ("ComputedProduct.Op", "BATCH_MATMUL")],
+    [
+        ("PairSquares.Op", "SQUARED_DIFFERENCE"),
+        ("ComputedProduct.Op", "BATCH_MATMUL"),
+        ("ComputedWeights.Op", "FULLY_CONNECTED"),
+    ],
 )
 def test_what_no_program_of_the_vendor_has_stays_on_the_cpu(pattern: str, op: str):
     """The larger of two maps in EW, and weights that the NPU computes."""

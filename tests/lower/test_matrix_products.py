@@ -13,7 +13,7 @@ from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.options import Options
 from rk3588_conformance.builder import ModelBuilder, functions, moves
 from rk3588_conformance.builder.layers import Arithmetic, fully_connected
-from rk3588_conformance.builder.products import computed_product, covering
+from rk3588_conformance.builder.products import computed_dense, computed_product, covering
 from rk3588_conformance.reference import weighted
 from rk3588_conformance.reference.arithmetic import Call
 from tests.inferences import outputs
@@ -128,24 +128,20 @@ SHAPES = [(5, 16), (2, 7, 33), (2, 3, 5, 40), (1, 1, 1, 70), (1, 130)]
 def dense_model(shape: tuple[int, ...], outputs: int, seed: int, dtype: DType) -> bytes:
     """FULLY_CONNECTED of two inputs; points, bias, clamp and the number of dimensions are drawn."""
     builder, rng = ModelBuilder("dense"), np.random.default_rng(seed)
-    has_bias, clamp, keeps = rng.integers(2, size=3).tolist()
-    scales: tuple[Quantization | None, ...] = (None, None, None)
-    bias = builder.constant("b", rng.normal(size=outputs).astype(np.float32)) if has_bias else -1
+    has_bias, clamps, keeps = rng.integers(2, size=3).tolist()
+    first = second = output = None
+    bias = rng.normal(size=outputs).astype(np.float32)
     if dtype is DType.INT8:
-        points = rng.choice((0, 5, -128, 127, 60), 2).tolist()
-        first, second = Quantization((0.5,), points[:1]), Quantization((0.03,), points[1:])
-        scales = first, second, covering(shape[-1], first, second)
-        unit = Quantization((float(np.float32(0.5) * np.float32(0.03)),), (0,))
-        numbers = rng.integers(-30000, 30000, outputs).astype(np.int32)
-        bias = builder.constant("bias", numbers, unit) if has_bias else -1
-    x = builder.input("x", shape, dtype, scales[0])
-    weights = builder.input("weights", (outputs, shape[-1]), dtype, scales[1])
-    lead = shape[:-1] if keeps else (int(np.prod(shape[:-1])),)
-    activation = Activation.RELU6 if clamp else Activation.NONE
-    options = FullyConnectedOptions(activation, keep_num_dims=bool(keeps))
-    inputs, whole = (x, weights, bias), (*lead, outputs)
-    return builder.build(builder.result("FULLY_CONNECTED", inputs, "y", whole, scales[2],
-                                        dtype=dtype, options=options, version=4))  # fmt: skip
+        one, other = rng.choice((0, 5, -128, 127, 60), 2).tolist()
+        first, second = Quantization((0.5,), (one,)), Quantization((0.03,), (other,))
+        output = covering(shape[-1], first, second)
+        bias = rng.integers(-30000, 30000, outputs).astype(np.int32)
+    x = builder.input("x", shape, dtype, first)
+    weights = builder.input("weights", (outputs, shape[-1]), dtype, second)
+    clamp = Activation.RELU6 if clamps else Activation.NONE
+    options = FullyConnectedOptions(clamp, keep_num_dims=bool(keeps))
+    given = bias if has_bias else None
+    return builder.build(computed_dense(builder, x, weights, output, options, given))
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.FLOAT32], ids=lambda dtype: dtype.name)
