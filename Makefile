@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: help demo check test nightly board sanitize fuzz numerics test-litert test-alone conformance conformance-sample \
-	wheels check-wheels conformance-half random-graphs mixed-graphs fused-graphs float-graphs memory-graphs changed-models worse-chips lint format \
+	wheels check-wheels conformance-half random-graphs mixed-graphs region-graphs fused-graphs float-graphs memory-graphs changed-models worse-chips lint format \
 	native clean FORCE
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
@@ -47,6 +47,7 @@ help:
 	@echo 'make random-graphs   GRAPHS random models (default 20000) against the reference kernels'
 	@echo 'make fused-graphs    GRAPHS random models with numerics=auto (default 20000), as near as they say'
 	@echo 'make mixed-graphs    GRAPHS models of several types and ranks (default 20000), likewise'
+	@echo 'make region-graphs   GRAPHS models that are channels first for a while, likewise'
 	@echo 'make float-graphs    GRAPHS random models with float=fp16 (default 20000), as their operators alone'
 	@echo 'make memory-graphs   MEMORY_GRAPHS graphs that crowd memory (default 1000), also cut after every task'
 	@echo 'make worse-chips  whole models on chips that break each stage: never a wrong result'
@@ -155,6 +156,10 @@ random-graphs: $(VENV)/installed
 
 mixed-graphs: $(VENV)/installed
 	nice $(BIN)/python -m rk3588_conformance.generated mixed --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
+		$(addprefix --option ,$(GRAPH_OPTIONS))
+
+region-graphs: $(VENV)/installed
+	nice $(BIN)/python -m rk3588_conformance.generated regions --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
 		$(addprefix --option ,$(GRAPH_OPTIONS))
 
 fused-graphs: $(VENV)/installed

@@ -17,11 +17,13 @@ from pathlib import Path
 from rk3588_conformance.generated import campaign, graph_cases, mutation_cases
 from rk3588_conformance.generated import random_graphs as graphs
 from rk3588_conformance.generated.model_mutations import mutant
+from rk3588_conformance.generated.region_graphs import region_graph
 
 Kind = tuple[Callable[..., campaign.Outcome], Callable[[int], bytes]]
 KINDS: dict[str, Kind] = {
     "graphs": (graph_cases.judge, lambda seed: graphs.random_graph(seed).content),
     "mixed": (graph_cases.judge_mixed, lambda seed: graphs.mixed_graph(seed).content),
+    "regions": (graph_cases.judge_regions, lambda seed: region_graph(seed).content),
     "floats": (graph_cases.judge_floats, lambda seed: graphs.float_graph(seed).content),
     "fused": (graph_cases.judge_fused, lambda seed: graphs.fused_graph(seed).content),
     "mutations": (mutation_cases.judge, mutant),
@@ -48,7 +50,7 @@ def main() -> int:
     parser.add_argument("--stop-after", type=int, default=0, help="bad cases; 0: never")
     parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", type=_option,
-        help="of the delegate, for graphs, mixed and fused; more than one may be given",
+        help="of the delegate, for graphs, mixed, regions and fused; more than one may be given",
     )  # fmt: skip
     parser.add_argument("--keep", type=Path, help="a folder for the files, one per case")
     given = parser.parse_args()
@@ -60,8 +62,8 @@ def main() -> int:
             (given.keep / f"{given.kind}_{seed}.tflite").write_bytes(build(seed))
     bounded = functools.partial(judge, seconds=given.seconds)
     if given.option:
-        if given.kind not in ("graphs", "mixed", "fused"):
-            parser.error("--option is for graphs, mixed and fused")
+        if given.kind not in ("graphs", "mixed", "regions", "fused"):
+            parser.error("--option is for graphs, mixed, regions and fused")
         if given.kind == "mixed" and ("float", "fp16") in given.option:
             parser.error("float operators of mixed graphs are judged to be exact; use: floats")
         bounded = functools.partial(bounded, options=dict(given.option))

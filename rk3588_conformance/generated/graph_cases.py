@@ -1,6 +1,7 @@
 """One random graph per seed, through the delegate, against the reference kernels."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from delegate.host.runtimes import find_runtime
@@ -9,6 +10,8 @@ from rk3588_conformance.generated.campaign import PASSED, SKIPPED, Outcome, in_c
 from rk3588_conformance.generated.generator import RandomGraph
 from rk3588_conformance.generated.judge import judge_left_to_cpu, judge_model
 from rk3588_conformance.generated.judge_float import judge_float
+from rk3588_conformance.generated.judge_whole import judge_whole
+from rk3588_conformance.generated.region_graphs import region_graph
 from rk3588_conformance.generated.run import Run
 
 find_runtime()  # before any fork: every case would load it anew
@@ -52,6 +55,18 @@ def judge(seed: int, seconds: float = SECONDS, options: Options = NO_OPTIONS) ->
 
 def judge_mixed(seed: int, seconds: float = SECONDS, options: Options = NO_OPTIONS) -> Outcome:
     return _judged_once(seed, graphs.mixed_graph(seed), seconds, options)
+
+
+def judge_regions(seed: int, seconds: float = SECONDS, options: Options = NO_OPTIONS) -> Outcome:
+    """Judge exactly, and then whole with ``numerics=auto``, which takes more operators."""
+    graph = region_graph(seed)
+    made = graphs.inferences(graph, seed)
+    outcome = _judged_once(seed, graph, seconds, {**options, "numerics": "exact"})
+    if outcome.kind != PASSED:
+        return outcome
+    auto = {**options, "numerics": "auto"}
+    whole = _judged(seed, graph, made, lambda: judge_whole(graph.content, made, auto), seconds)
+    return replace(whole, counts={**outcome.counts, **whole.counts})
 
 
 def judge_fused(seed: int, seconds: float = SECONDS, options: Options = NO_OPTIONS) -> Outcome:

@@ -38,6 +38,8 @@ Judge = Callable[..., Outcome]
 
 GRAPHS = range(1_000_000, 1_000_032)
 MIXED = range(1_000_000, 1_000_032)
+REGIONS = range(2_000_000, 2_000_064)
+"""Two of these notice an operator that is wrongly taken for one of elements."""
 FUSED = range(1_000_000, 1_000_024)
 FLOATS = range(1_000_000, 1_000_024)
 CROWDED = range(1_000_280, 1_000_304)
@@ -77,6 +79,13 @@ def test_mixed_graphs_keep_the_contract(first: int) -> None:
     outcomes = [graph_cases.judge_mixed(seed) for seed in range(first, first + 8)]
     assert [o for o in outcomes if o.kind in BAD] == []
     assert sum(o.kind == PASSED for o in outcomes) >= 5
+    assert sum(o.counts.get("delegated_nodes", 0) for o in outcomes) > 0
+
+
+@pytest.mark.parametrize("first", REGIONS[::8])
+def test_orders_and_shapes_in_between_change_nothing(first: int) -> None:
+    outcomes = [graph_cases.judge_regions(seed) for seed in range(first, first + 8)]
+    assert [o for o in outcomes if o.kind in BAD] == []
     assert sum(o.counts.get("delegated_nodes", 0) for o in outcomes) > 0
 
 
