@@ -28,7 +28,7 @@ from rk3588_conformance.grid import (
     pair,
 )
 from rk3588_conformance.net import Net
-from rk3588_conformance.tolerance import NONE, SHARES
+from rk3588_conformance.tolerance import LARGE_AVERAGES, NONE, SHARES
 
 _OPERATORS = {"max": "MAX_POOL_2D", "average": "AVERAGE_POOL_2D"}
 _FORMS = {
@@ -131,6 +131,7 @@ _large_means = layer_grid(
 
 @layer_grid(
     "LargeAverages.Op/",
+    differing=LARGE_AVERAGES,
     size=("32x32", "33x33", "65x65", "112x36", "40x12", "96x128"),
     channels=(1, 17, 48, 64),
     images=(1, 2),

@@ -47,9 +47,9 @@ def _int16_conv(rng: np.random.Generator) -> bytes:
 
 
 def _activations_as_weights(_: np.random.Generator) -> bytes:
-    """FULLY_CONNECTED of two inputs, as attention layers have it."""
+    """FULLY_CONNECTED of two inputs, of which a row is several pixels."""
     builder = ModelBuilder("matmul")
-    x = builder.input("x", (3, 16), DType.INT8, _Q)
+    x = builder.input("x", (3, 2, 8), DType.INT8, _Q)
     weights = builder.input("w", (9, 16), DType.INT8, Quantization((0.05,), (0,)))
     return builder.build(_result(builder, "FULLY_CONNECTED", (x, weights, -1), (3, 9), 4))
 
@@ -101,7 +101,7 @@ def _per_channel_uint8(rng: np.random.Generator) -> bytes:
 _CASES: dict[str, tuple[Build, str]] = {
     "float_conv": (_float_conv, "eight_bit_features"),
     "int16_conv": (_int16_conv, "eight_bit_features"),
-    "activations_as_weights": (_activations_as_weights, "weights_constant"),
+    "activations_as_weights": (_activations_as_weights, "rows_are_pixels"),
     "int4_weights": (partial(_dense, weights="int4"), "weights_type"),
     "sparse_weights": (partial(_dense, weights="sparse"), "constants_unchanged"),
     "dynamic_shape": (_dynamic_conv, "static_shapes"),
