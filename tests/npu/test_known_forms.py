@@ -20,9 +20,13 @@ from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.insight.capture import save_capture
 from delegate.insight.program_capture import capture_of_program
+from delegate.model.graph import DType
 from delegate.npu.evidence import FormEvidence, program_forms
 from delegate.npu.program_reader import parse
+from delegate.ops.add import AddOptions
+from delegate.ops.sub import SubOptions
 from delegate.options import Options
+from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.shared_folder import LARGE_BYTES, MODELS, SHARED, model_files, needs_models
 from tools.form_page import PAGE, page, used_forms
 from tools.used_forms import document, models_in
@@ -204,3 +208,18 @@ def test_settings_that_hung_are_refused_in_every_mode() -> None:
         if zero is not None:
             other = Form(kind, {**form.settings, zero: "0xabc"})
             assert not KNOWN.refusal(other), (kind, zero)
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_sums_of_a_map_and_a_number_in_fp16_have_known_settings(op: str, is_first: bool) -> None:
+    builder = ModelBuilder("sum")
+    x = builder.input("x", (1, 5, 6, 24), DType.FLOAT32)
+    number = builder.constant("number", np.array(0.75, np.float32))
+    given = (number, x) if is_first else (x, number)
+    options = {"ADD": AddOptions, "SUB": SubOptions}[op]()
+    made = builder.result(op, given, "sum", (1, 5, 6, 24), dtype=DType.FLOAT32, options=options)
+    chosen = Options.from_mapping({"float": "fp16", "deny_ops": "NONE"}, {})
+    result = compile_model(builder.build(made), chosen, chip=RK3588)
+    assert not result.rejections
+    assert [KNOWN.unknown(form) for form in forms_of(result)] == [()]

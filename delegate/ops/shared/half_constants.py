@@ -105,15 +105,19 @@ def _added(
     is_negated: bool = False,
 ) -> Plan:
     """Return the plan of a sum with constants, in BS: fp32 as they are. ``is_negated``: it is
-    multiplied by -1.
+    multiplied by -1. Vendor's programs multiply by one number where they add one.
     """
+    times = BsStage(mul=Source.REGISTER, mul_operand=half_bits(-1.0 if is_negated else 1.0))
+    if exact.size == 1:
+        number = float_bits(float(exact.item()))
+        bs = replace(times, alu=Source.REGISTER, alu_operand=number)
+        return plan_half_map(planning, operation, lambda _: Stages(bs=bs, bn=bn), ROUNDED)
     given = _per_lane(planning, operation, exact.astype(np.float32))
     packed = padded_operands(*given, "<f4").tobytes()
 
     def stages(constants: ConstantPool) -> Stages:
-        bs = BsStage(alu=Source.MEMORY, operands=constants.add(packed))
-        if is_negated:
-            bs = replace(bs, mul=Source.REGISTER, mul_operand=half_bits(-1.0))
+        own = times if is_negated else BsStage()
+        bs = replace(own, alu=Source.MEMORY, operands=constants.add(packed))
         return Stages(bs=bs, bn=bn)
 
     return plan_half_map(planning, operation, stages, ROUNDED)
