@@ -8,7 +8,7 @@ import numpy as np
 
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
-from delegate.model.index_map import IndexMap
+from delegate.model.index_map import IndexMap, MapError
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
 from delegate.ops.shared.maps import bordered
 from delegate.ops.shared.padding import (
@@ -36,10 +36,14 @@ def pad_value_constant(facts: GraphFacts, node: Node) -> str | None:
 
 
 def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
+    """Raises MapError for a border of float32 that is no whole number, which maps do not hold."""
     value = graph.tensor(node.inputs[VALUE]).constant
     assert value is not None
+    number = value.reshape(()).item()
+    if not float(number).is_integer():
+        raise MapError(f"the border is {number}")
     shape = graph.tensor(node.inputs[0]).shape
-    return (bordered(shape, dimension_amounts(graph, node), int(value.reshape(()))),)
+    return (bordered(shape, dimension_amounts(graph, node), int(number)),)
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:

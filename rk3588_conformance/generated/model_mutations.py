@@ -15,6 +15,7 @@ import numpy as np
 from delegate.model import tflite_schema as schema
 from delegate.model.flatbuffer_tables import Items, OptionsValue, TableValue, write_file
 from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_operators import PLACEHOLDER_FOR_GREATER_OP_CODES
 from delegate.ops.add import AddOptions
 from rk3588_conformance.builder import ModelBuilder, options
 from rk3588_conformance.cut_model import parse
@@ -255,7 +256,8 @@ def _code(m: _Model) -> None:
         code.set_text(schema.OperatorCodeSlot.CUSTOM_CODE, m.rng.choice(("rk3588-npu", "Any", "")))
         options = Items(m.rng.randbytes(m.rng.choice((0, 1, 8, 64))), 1, 16)
         m.rng.choice(m.operators).fields[schema.OperatorSlot.CUSTOM_OPTIONS] = options
-    code.set_number(schema.OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, min(number, 127), 1)
+    old = min(number, PLACEHOLDER_FOR_GREATER_OP_CODES)
+    code.set_number(schema.OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, old, 1)
     code.set_number(schema.OperatorCodeSlot.BUILTIN_CODE, number, 4)
 
 

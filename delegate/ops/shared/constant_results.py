@@ -27,8 +27,6 @@ _BITS_BELOW: Final = 8
 """The bits below the unit with which the kernels compare."""
 _KINDS: Final = {*FEATURE_TYPES, DType.FLOAT32}
 """The types of maps, and of masks."""
-_OF_RAW_BORDER: Final = "PADV2"
-"""The operator whose map has the value of its border, a number of 8 bits."""
 _FINITE: Final = np.finfo(np.float32).min, np.finfo(np.float32).max
 _OF_TASKS: Final = ("features_computed", "operands_broadcast")
 """Rules that only tasks need."""
@@ -53,8 +51,6 @@ def constant_results(facts: GraphFacts, node: Node) -> Results:
         return {}
     read = [facts.graph.tensor(t) for t in operator.feature_inputs(node)]
     kinds = {tensor.dtype for tensor in (*read, *results)}
-    if node.op == _OF_RAW_BORDER and DType.FLOAT32 in kinds:
-        return {}
     if operator.maps is not None and kinds <= _KINDS:
         return _moved(facts.graph, node, operator)
     if not kinds.issubset(FEATURE_TYPES):

@@ -255,15 +255,6 @@ def _with_kernel(node: Node, kernel: tuple[int, ...], tensors: list[Tensor]) -> 
     return replace(node, inputs=(node.inputs[0], index, *node.inputs[2:]))
 
 
-def nodes_at(graph: Graph) -> dict[int, list[Node]]:
-    """Return the nodes that read or write each tensor, in order."""
-    found: dict[int, list[Node]] = {}
-    for node in graph.nodes:
-        for tensor in dict.fromkeys((*node.inputs, *node.outputs)):
-            found.setdefault(tensor, []).append(node)
-    return found
-
-
 def with_constant(
     node: Node, op: str, numbers: npt.NDArray[np.generic], tensors: list[Tensor]
 ) -> Node:

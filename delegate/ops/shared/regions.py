@@ -18,7 +18,6 @@ import numpy.typing as npt
 from delegate.model.graph import ABSENT, Graph, Node, Tensor, read_only
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Shape
-from delegate.ops.shared.dilations import nodes_at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +43,7 @@ def with_regions(graph: Graph, starts: Iterable[tuple[int, Change]]) -> Graph:
     done: set[int] = set()
     together = list(graph.together)
     for start, change in starts:
-        near = near or nodes_at(graph)
+        near = near or _nodes_at(graph)
         region = {} if start in done else _region(graph, start, change, near)
         done.update(region)
         inner = {index for index in region if change.is_inner(graph.tensor(index))}
@@ -65,6 +64,15 @@ def with_regions(graph: Graph, starts: Iterable[tuple[int, Change]]) -> Graph:
         return graph
     written = tuple(changed.get(node.index, node) for node in graph.nodes)
     return replace(graph, tensors=tuple(tensors), nodes=written, together=tuple(together))
+
+
+def _nodes_at(graph: Graph) -> dict[int, list[Node]]:
+    """Return the nodes that read or write each tensor, in order."""
+    found: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        for tensor in dict.fromkeys((*node.inputs, *node.outputs)):
+            found.setdefault(tensor, []).append(node)
+    return found
 
 
 def _region(
