@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from delegate.model.graph import Activation, Graph, Tensor
+from delegate.model.graph import Graph, Tensor
 from rk3588_conformance.reference.arithmetic import Call
 from rk3588_conformance.reference.half_oracle import (
     EXACT,
@@ -14,7 +14,7 @@ from rk3588_conformance.reference.half_oracle import (
     FP32,
     Array,
     Terms,
-    activation_of,
+    most_of,
 )
 
 _SUBNORMAL = 2.0**-25
@@ -26,12 +26,14 @@ def outside_bound(graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[A
     """Return what is outside the bound, of a graph of one node beside those that make its
     constants.
     """
-    terms, activation = exact_terms(graph, inputs)
-    return _judged(terms, activation, outputs[0].reshape(graph.tensor(graph.outputs[0]).shape))
+    terms, most = exact_terms(graph, inputs)
+    return _judged(terms, most, outputs[0].reshape(graph.tensor(graph.outputs[0]).shape))
 
 
-def exact_terms(graph: Graph, inputs: Mapping[int, Array]) -> tuple[Terms, Activation]:
-    """Return the exact results of the only node of ``graph`` that makes no constant."""
+def exact_terms(graph: Graph, inputs: Mapping[int, Array]) -> tuple[Terms, float | None]:
+    """Return the exact results of the only node of ``graph`` that makes no constant, and the most
+    that its clamp leaves, see ``most_of``.
+    """
     node = next(n for n in graph.nodes if n.outputs[0] in graph.outputs)
     made = {n.outputs[0]: n.inputs[0] for n in graph.nodes if n is not node}
     values = {index: in_half(given) for index, given in inputs.items()}
@@ -39,7 +41,7 @@ def exact_terms(graph: Graph, inputs: Mapping[int, Array]) -> tuple[Terms, Activ
         if index >= 0 and index not in values:
             values[index] = _numbers(graph.tensor(made.get(index, index)))
     call = Call(graph, node, values)
-    return EXACT[node.op](call), activation_of(call)
+    return EXACT[node.op](call), most_of(call)
 
 
 def in_half(values: Array) -> Array:
@@ -60,20 +62,20 @@ def _numbers(tensor: Tensor) -> Array:
     return np.asarray(np.moveaxis(real.astype(np.float32).astype(np.float64), -1, scaling.axis))
 
 
-def _judged(terms: Terms, activation: Activation, ours: Array) -> list[str]:
+def _judged(terms: Terms, most: float | None, ours: Array) -> list[str]:
     exact, magnitude = (np.reshape(part, ours.shape) for part in terms[:2])
     roundings = terms[2]
     before = ((1 + FP32) ** roundings - 1) * magnitude
     if len(terms) > 3:
         before = before + np.reshape(terms[3], ours.shape)
     bound = before + FP16 * (np.abs(exact) + before) + _SUBNORMAL * (roundings > 0)
-    wanted = clamped(exact, activation)
+    wanted = clamped(exact, most)
     beyond = np.abs(wanted) + bound >= _INFINITE_FROM
     with np.errstate(invalid="ignore"):
         error = np.abs(ours.astype(np.float64) - wanted)
     wrong = ~(error <= bound) & ~beyond
-    if activation is not Activation.NONE:  # the clamp ends where fp16 does, at the latest
-        wrong |= ~((ours >= 0) & (ours <= clamped(np.array(np.inf), activation)))
+    if most is not None:
+        wrong |= ~((ours >= 0) & (ours <= most))
     if not wrong.any():
         # Beyond the range: an infinity of the right sign.
         surely = np.abs(wanted) - bound >= _INFINITE_FROM
@@ -87,8 +89,6 @@ def _judged(terms: Terms, activation: Activation, ours: Array) -> list[str]:
     ]
 
 
-def clamped(exact: Array, activation: Activation) -> Array:
-    """Behind a fused activation, which ends where fp16 does at the latest."""
-    if activation is Activation.NONE:
-        return exact
-    return np.clip(exact, 0.0, 6.0 if activation is Activation.RELU6 else _MOST)
+def clamped(exact: Array, most: float | None) -> Array:
+    """Return results behind a clamp at 0 and ``most``; None: there is none."""
+    return exact if most is None else np.clip(exact, 0.0, most)

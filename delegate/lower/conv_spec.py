@@ -43,7 +43,7 @@ from delegate.model.graph import Activation
 class Convolution:
     """One convolution, resolved. ``weights``: int8 OHWI (dense) or HWC (depthwise), zero point not
     taken off. ``element`` FP16: float16 weights and a float32 bias, and all that speaks of
-    quantisation has no meaning; the sums are multiplied by two ``factors``, which are fp16 too.
+    quantisation has no meaning.
 
     ``ratios``: real sx * sw_c / sy, one per output channel; ``rounds_once``: the kernel takes them
     as they are, see ``Graph``. ``input_view``/``output_view`` say how the convolution looks at its
@@ -76,7 +76,6 @@ class Convolution:
     rounds_once: bool = False
     spread: Pair = (1, 1)
     element: Element = Element.INT8
-    factors: tuple[float, float] = (1.0, 1.0)
     parts: Pair = (1, 1)
     are_rows: bool = False
 

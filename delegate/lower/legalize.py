@@ -256,13 +256,11 @@ def allows_steps(chip: Chip) -> bool:
     return chip.evidence is None or not chip.evidence.is_exact
 
 
-def computes_weights(chip: Chip, element: Element) -> bool:
-    """Return whether a task may read weights that tasks before it compute: in fp16, which has no
-    other way, wherever the array's sums can be written.
-    """
+def computes_weights(chip: Chip) -> bool:
+    """Return whether a task may read weights that tasks before it compute."""
     if Primitive.SUMS in chip.lacks:
         return False
-    if chip.evidence is None or element is Element.FP16:
+    if chip.evidence is None:
         return True
     return chip.evidence.knows_relation(COMPUTED_WEIGHTS)
 

@@ -9,9 +9,12 @@ Windows whose points are further apart do where the input is made of maxima alre
 over results of a 5 x 5 window is the maximum of every second one, as two neighbours of these
 overlap.
 
-Windows of 2 x 2 pixels side by side take two tasks in fp16: the larger of two rows, then of two
-columns. Every second row is the main operand, the one below it EW's. What is left lies without gaps
-in a work area, so that pairs of columns are pairs of neighbours: a cube one pixel wide.
+Windows of 2 x 2 pixels side by side take the larger of two rows, then of two columns. Every second
+row is the main operand, the one below it EW's. What is left lies without gaps in a work area, so
+that pairs of columns are pairs of neighbours: a cube one pixel wide.
+
+Nobody has run an fp16 task whose EW operand has gaps between rows, so that one is copied first, to
+where it has none.
 """
 
 from __future__ import annotations
@@ -82,6 +85,7 @@ def half_maxima(
         moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
         rooms = itertools.cycle((work, work.moved(room)))
+        spare = work.moved(2 * room)
         for image in range(source.view.images):
             now, result = source.image(image), pooled_image(pooling, target, image)
             if pooling.is_padded:
@@ -95,7 +99,7 @@ def half_maxima(
                 made = maxima.view.height, maxima.view.width
                 for surfaces in ranges:
                     apart, row = shift * ATOM_BYTES, line * ATOM_BYTES
-                    yield larger(name, now, apart, row, maxima, made, surfaces)
+                    yield from larger(name, now, apart, row, maxima, made, surfaces, spare)
                 now = maxima
             if ends_with_selection:
                 skipping = Selection(strides=strides)
@@ -104,7 +108,7 @@ def half_maxima(
     is_copied = pooling.is_padded or not by_rows + by_columns
     reads = surfaces_of(channels) if is_copied else ranges[-1].stop
     writes = surfaces_written(chip, channels) if ends_with_selection else ranges[-1].stop
-    return Move(tasks, reads, writes, work_bytes=2 * room)
+    return Move(tasks, reads, writes, work_bytes=3 * room)
 
 
 def _steps(
@@ -140,29 +144,38 @@ def larger(
     target: DeviceTensor,
     size: Pair,
     surfaces: range,
-) -> ElementwiseTask:
-    """``size`` of ``target``: the larger of what lies in ``source``, in rows ``line_bytes`` apart,
-    and ``apart_bytes`` behind.
+    spare: Ref,
+) -> Iterator[ElementwiseTask]:
+    """Yield the tasks of ``size`` of ``target``: the larger of what lies in ``source``, in rows
+    ``line_bytes`` apart, and ``apart_bytes`` behind. ``spare``: room for as much.
     """
     first, place = (
         tensor.location.moved(surfaces.start * tensor.surface_stride_bytes)
         for tensor in (source, target)
     )
-    return ElementwiseTask(
+    whole = ElementwiseTask(
         tile=tile,
         source=first,
         source_surface_stride_bytes=source.surface_stride_bytes,
         source_line_stride_bytes=line_bytes,
         output=element_wise_cube(place, size, surfaces, target, Element.FP16),
-        ew=EwStage(
-            operand=first.moved(apart_bytes),
-            operation=EwOperation.MAX,
-            operand_bytes=Element.FP16.bytes,
-            surface_stride_bytes=source.surface_stride_bytes,
-            line_stride_bytes=line_bytes,
-        ),
         element=Element.FP16,
     )
+    other, stride = first.moved(apart_bytes), source.surface_stride_bytes
+    if size[0] > 1 and line_bytes != size[1] * ATOM_BYTES:
+        stride = math.prod(size) * ATOM_BYTES
+        cube = replace(
+            whole.output, target=spare, surface_stride_bytes=stride, line_stride_bytes=None
+        )
+        yield replace(whole, tile=f"{tile} copied", source=other, output=cube)
+        other = spare
+    ew = EwStage(
+        operand=other,
+        operation=EwOperation.MAX,
+        operand_bytes=Element.FP16.bytes,
+        surface_stride_bytes=stride,
+    )
+    yield replace(whole, ew=ew)
 
 
 def _map(like: DeviceTensor, place: Ref, size: tuple[int, int]) -> DeviceTensor:
@@ -180,19 +193,19 @@ def plan_half_pairs(planning: Planning, operation: Operation) -> Plan:
     pixels = planning.tensor(result).view.height * planning.tensor(source).view.width
     size = align(touched * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
     reads = ((source, touched),)
-    footprint = Footprint(operation.node, reads, result, touched, work_bytes=size)
+    footprint = Footprint(operation.node, reads, result, touched, work_bytes=2 * size)
 
     def tasks(memory: Memory) -> Iterator[Task]:
         given, target = memory.tensors[source], memory.tensors[result]
         for image in range(given.view.images):
             maps = given.image(image), target.image(image)
-            yield from _pairs(chip, f"image {image} ", *maps, memory.work)
+            yield from _pairs(chip, f"image {image} ", *maps, memory.work, memory.work.moved(size))
 
     return plan_of(planning, operation, footprint, tasks).within(EXACT)
 
 
 def _pairs(
-    chip: Chip, name: str, source: DeviceTensor, target: DeviceTensor, work: Ref
+    chip: Chip, name: str, source: DeviceTensor, target: DeviceTensor, work: Ref, spare: Ref
 ) -> Iterator[ElementwiseTask]:
     view = replace(target.view, width=source.view.width)
     halved = target.alone(view, work)
@@ -200,12 +213,12 @@ def _pairs(
     size = (view.height, view.width)
     for surfaces in surface_ranges(chip, view.channels):
         apart = source.line_stride_bytes
-        yield larger(f"{name}rows", source, apart, step, halved, size, surfaces)
+        yield from larger(f"{name}rows", source, apart, step, halved, size, surfaces, spare)
     most = max(1, chip.limits.cube_size // target.view.width)  # rows of the result to a task
     for surfaces in surface_ranges(chip, view.channels):
         for first in range(0, target.view.height, most):
             rows = min(most, target.view.height - first)
-            yield larger(
+            yield from larger(
                 f"{name}columns of {rows} rows from {first}",
                 replace(halved, location=halved.pixel(first * view.width)),
                 ATOM_BYTES,
@@ -213,4 +226,5 @@ def _pairs(
                 replace(target, location=target.pixel(first * target.view.width)),
                 (rows * target.view.width, 1),
                 surfaces,
+                spare,
             )

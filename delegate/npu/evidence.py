@@ -108,7 +108,6 @@ def form_of(chip: Chip, enable_mask: int, words: Iterable[int]) -> Form:
 
 _PLACE: Final = Ref(BufferId.CONSTANTS, 0)
 _MAP: Final = Ref(BufferId.SCRATCH, 0)
-_FLOAT: Final = "_fp"
 _KNOWN_RELATIONS: Final = frozenset({KEPT_TABLE})
 """Tables of one submit served tasks of the next on the same core (measured, ``silicon.md``)."""
 _DILATION: Final = "dil"
@@ -166,7 +165,7 @@ class FormEvidence:
         """Return whether ``setting`` of a convolution that is ``changed`` so has been run in its
         kind of task, or need not.
         """
-        if self.known is None or self.is_exact or element is Element.FP16:
+        if self.known is None or self.is_exact:
             return True
         form = self._form_of(replace(_task(self.chip, kind, element, SUMMAND), **changed))
         return form is not None and setting not in dict(self.known.unknown(form))
@@ -194,14 +193,11 @@ class FormEvidence:
         return form_of(self.chip, segment.enable_mask, segment.words)
 
     def refusal(self, task: TaskForm) -> str:
-        """Return why a program may not have such a task; empty: it may. Float models have no other
-        way for some of their operators: there what nobody has run is taken, and is the first to be
-        proved.
-        """
+        """Return why a program may not have such a task; empty: it may."""
         if self.known is None:
             return ""
         seen = self.known.refusal(task.form)
-        if seen or self.is_exact or task.form.kind.endswith(_FLOAT):
+        if seen or self.is_exact:
             return seen
         unknown = [f"{name} {value}" for name, value in self.known.unknown(task.form)]
         unknown += [name for name in task.relies_on if not self.knows_relation(name)]

@@ -15,7 +15,7 @@ from delegate.ops.unpack import UnpackOptions
 from rk3588_conformance.half_judge import clamped
 from rk3588_conformance.reference import selecting
 from rk3588_conformance.reference.arithmetic import Call
-from rk3588_conformance.reference.half_oracle import EXACT, Array, activation_of
+from rk3588_conformance.reference.half_oracle import EXACT, Array, most_of
 
 Values = dict[int, Array]
 Rounded = Callable[[int, Array], Array]
@@ -51,7 +51,7 @@ def node_results(graph: Graph, node: Node, values: Mapping[int, Array]) -> Value
         results = found if isinstance(found, list) else [found]
     else:
         exact = _COMPUTES[node.op](call) if node.op in _COMPUTES else EXACT[node.op](call)[0]
-        results = [clamped(exact, activation_of(call))]
+        results = [clamped(exact, most_of(call))]
     return {
         tensor: result.reshape(graph.tensor(tensor).shape)
         for tensor, result in zip(node.outputs, results, strict=True)

@@ -135,15 +135,19 @@ def _depthwise(call: Call) -> Terms:
 
 
 def _mean(every: Array) -> Terms:
-    """Return the means of ``windows``."""
+    """Return the means of ``windows``, of weights that are either fp16 beside one over the number
+    of their pixels.
+    """
     size = every.shape[4:]
-    # Two for each pixel, two for the factors, and what 22 bits lack of one over their number.
-    roundings = 2 * size[0] * size[1] + 4 + 16
+    roundings = 2 * size[0] * size[1] + 1
+    magnitude, counts = np.nanmean(np.abs(every), (4, 5)), (~np.isnan(every)).sum((4, 5))
+    moved = counts * _gaps(1 / counts)
     rows = max(size)
-    while rows > _MOST_ROWS:  # means of means: a rounding to fp16 more for each
+    while rows > _MOST_ROWS:  # means of means: a rounding to fp16 more for each, and other weights
         rows //= max(n for n in range(2, _MOST_PARTS + 1) if rows % n == 0)
-        roundings += 2 * _MOST_PARTS**2 + 20 + round(FP16 / FP32)
-    return np.nanmean(every, (4, 5)), np.nanmean(np.abs(every), (4, 5)), roundings
+        roundings += 2 * _MOST_PARTS**2 + 1 + round(FP16 / FP32)
+        moved = moved + 2 * FP16
+    return np.nanmean(every, (4, 5)), magnitude, roundings, magnitude * moved
 
 
 def _mean_of_channels(x: Array) -> Terms:
@@ -320,8 +324,18 @@ EXACT: dict[str, Exact] = {
 }
 """The exact results by operator, before a clamp."""
 _CLAMPS = {"RELU": Activation.RELU, "RELU6": Activation.RELU6}
+_MOST_OF = {Activation.RELU: _MOST, Activation.RELU6: 6.0}
 
 
-def activation_of(call: Call) -> Activation:
-    """Return what a node clamps its result by."""
-    return _CLAMPS.get(call.node.op, call.activation)
+def most_of(call: Call) -> float | None:
+    """Return the most that a clamp leaves of a node's result, the least of which is 0; None: there
+    is none. RELU ends where fp16 does, but not behind a sum of two maps, whose task has no such
+    end.
+    """
+    activation = _CLAMPS.get(call.node.op, call.activation)
+    if (call.node.op, activation) == ("ADD", Activation.RELU):
+        operands = [call.value(n) for n, t in enumerate(call.node.inputs)
+                    if t not in call.graph.inputs]  # fmt: skip
+        is_small = any(v.size == 1 or v.shape[-1:] == (v.size,) for v in operands)
+        return _MOST if is_small else math.inf
+    return _MOST_OF.get(activation)

@@ -33,9 +33,9 @@ def excess(name: str, shrunk: float = 1.0) -> float | None:
     bound = layers[0].bound
     assert bound is not None
     (ours,), _ = load_and_invoke(prepared, OPTIONS)
-    (exact, magnitude, *_), activation = exact_terms(prepared.graph, prepared.inputs)
+    (exact, magnitude, *_), end = exact_terms(prepared.graph, prepared.inputs)
     exact, magnitude = (np.broadcast_to(np.reshape(a, -1), ours.size) for a in (exact, magnitude))
-    wanted = clamped(exact, activation)
+    wanted = clamped(exact, end)
     inputs = np.concatenate([np.ravel(x) for x in prepared.inputs.values()])
     most = bound.relative * np.maximum(magnitude, np.abs(exact)) + bound.absolute
     most = (most + bound.per_input * min(np.abs(inputs).max(), LARGEST)) * shrunk

@@ -32,7 +32,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.binary_elementwise import require_dense
 from delegate.lower.half.stages import ROUNDED, half_bits
-from delegate.lower.lowered import HalfBound
+from delegate.lower.lowered import HalfBound, Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import INDEX_STEP, OutConvert
@@ -108,7 +108,6 @@ def half_map_tasks(
     operands: Sequence[DeviceTensor],
     target: DeviceTensor,
     *,
-    has_factors: bool = False,
     element: Element = Element.FP16,
 ) -> Iterator[Task]:
     """Yield the tasks of ``given`` stages, see ``plan_half_map``. ``element``: as which they take
@@ -120,18 +119,34 @@ def half_map_tasks(
         if bs.operands is not None:
             place = bs.operands.moved(part.surfaces.start * _SUMMANDS_BYTES)
             bs = replace(bs, operands=place)
-        if has_factors:
-            image = part.image if others[0].view.images > 1 else 0
-            bn = replace(bn, operands=others[0].pixel(image))
-        if bn.operands is not None:  # fp16 per channel, so an atom per surface
-            place = bn.operands.moved(part.surfaces.start * ATOM_BYTES)
-            bn = replace(bn, operands=place)
-        if ew is not None:
+        behind = part.surfaces.start * ATOM_BYTES  # of fp16 per channel, an atom per surface
+        if bn.operands is not None:
+            bn = replace(bn, operands=bn.operands.moved(behind))
+        if ew is not None and ew.per_channel:
+            (other,) = others
+            image = part.image if other.view.images > 1 else 0
+            ew = replace(ew, operand=other.pixel(image).moved(behind))
+        elif ew is not None:
             (other,) = others
             stride = other.surface_stride_bytes
             ew = replace(ew, operand=part.place(other), surface_stride_bytes=stride)
         own = given._replace(bs=bs, bn=bn, ew=ew)
         yield part.task(main, target, own, element)
+
+
+def clamped(chip: Chip, plan: Plan, clamp: BnStage) -> Plan:
+    """Return ``plan`` with tasks that clamp its result where it lies: no form is known that does
+    behind EW, or where pixels lie apart.
+    """
+    if not clamp.relu:
+        return plan
+
+    def emit(memory: Memory) -> Layer:
+        layer, target = plan.emit(memory), memory.tensors[plan.operation.result]
+        tasks = half_map_tasks(chip, Stages(bn=clamp), [target], target)
+        return replace(layer, tasks=(*layer.tasks, *tasks))
+
+    return replace(plan, emit=emit)
 
 
 def plan_half_map(
@@ -140,23 +155,22 @@ def plan_half_map(
     stages: Callable[[ConstantPool], Stages],
     bound: HalfBound,
     *,
-    has_factors: bool = False,
     constant: Callable[[ConstantPool, DeviceTensor], DeviceTensor] | None = None,
 ) -> Plan:
     """Return the plan of ``stages``, EW without its operand, which put their constants into the
-    pool. The second operand, if there is one, is EW's and has the result's shape; ``has_factors``:
-    it has one pixel, by whose channels BN multiplies; ``constant``: makes one for a result instead.
-    ``bound`` says how far results are from exact ones.
+    pool. The second operand, if there is one, is EW's and has the result's shape, or one pixel
+    where EW takes a number per channel; ``constant``: makes one for a result instead. ``bound``
+    says how far results are from exact ones.
     """
 
     def tasks(memory: Memory) -> Iterator[Task]:
         given = [memory.tensors[t] for t in operation.operands]
-        if has_factors:
-            require_dense(operation.node, given[1])
         own, target = stages(memory.constants), memory.tensors[operation.result]
+        if own.ew is not None and own.ew.per_channel:
+            require_dense(operation.node, given[1])
         if constant is not None:
             given.append(constant(memory.constants, target))
-        yield from half_map_tasks(planning.chip, own, given, target, has_factors=has_factors)
+        yield from half_map_tasks(planning.chip, own, given, target)
 
     channels = planning.tensor(operation.result).view.channels
     touched = surfaces_touched(planning.chip, channels)

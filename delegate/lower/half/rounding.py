@@ -45,6 +45,19 @@ _BLOCK: Final = 1 << 17
 """Numbers in work at a time: weights, or choices."""
 
 
+def shares(count: int) -> HalfArray:
+    """Return weights of a mean of ``count`` numbers: the two fp16 around one over their number, as
+    many of each as make 1 together, so that what all numbers have in common comes out as it is.
+    """
+    exact = 1 / count
+    low = np.float16(exact)
+    if low > exact:
+        low = np.nextafter(low, np.float16(0))
+    step = float(np.spacing(low))
+    larger = round((1 - count * float(low)) / step)
+    return (low + step * (np.arange(count) < larger)).astype(np.float16)
+
+
 def rounded_weights(
     weights: npt.NDArray[Any], *, is_depthwise: bool = False, spread: tuple[int, int] = (1, 1)
 ) -> HalfArray:

@@ -22,9 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.lower.conv_spec import Convolution, operand_channels
+from delegate.lower.half.rounding import shares
 from delegate.lower.lowered import HalfBound
 from delegate.lower.operation import ConstantPool
-from delegate.lower.task import BnStage, BsStage, Source, Stages
+from delegate.lower.task import BnStage, BsStage, Source, Stages, TaskKind
 from delegate.lower.weights import padded_operands
 from delegate.model.graph import Activation
 
@@ -65,17 +66,14 @@ def half_clamp(activation: Activation) -> BnStage:
 
 
 def half_conv_stages(conv: Convolution, constants: ConstantPool) -> Stages:
-    """Return the stages: BS adds the bias in fp32, BN clamps; each multiplies by one of the factors
-    before. OUT_CVT rounds to the nearest fp16, ties to even.
+    """Return the stages: BS adds the bias in fp32, BN clamps. OUT_CVT rounds to the nearest fp16,
+    ties to even. Depthwise convolutions whose pixels lie apart are not known with a bias.
     """
+    bn = half_clamp(conv.activation)
+    if conv.kind is TaskKind.SPREAD and not conv.bias.any():
+        return Stages(bn=bn)
     bias = padded_operands(conv.bias, operand_channels(conv), "<f4")
-    operands = constants.add(bias.tobytes())
-    bs, bn = BsStage(alu=Source.MEMORY, operands=operands), half_clamp(conv.activation)
-    if conv.factors != (1.0, 1.0):
-        first, second = map(half_bits, conv.factors)
-        bs = replace(bs, mul=Source.REGISTER, mul_operand=first)
-        bn = replace(bn, mul=Source.REGISTER, mul_operand=second)
-    return Stages(bs, bn)
+    return Stages(BsStage(alu=Source.MEMORY, operands=constants.add(bias.tobytes())), bn)
 
 
 _FP32_ROUNDING: Final = 2.0**-24
@@ -113,19 +111,15 @@ def hard_swish_bound(factor: float) -> HalfBound:
 
 
 def mean_bound(*convs: Convolution, counts: Collection[int] = ()) -> HalfBound:
-    """Return the bound of a mean: sums under a window times two factors, whose product is nearly
-    one over their number, of means of that kind before. The terms are the means'; what becomes of a
-    subnormal number before is at most its rounding again. ``counts``: numbers of pixels within the
-    image, where they differ.
+    """Return the bound of a mean: sums of ``shares`` under a window, of means of that kind before.
+    The terms are the means'; what becomes of a subnormal number before is at most its rounding
+    again. ``counts``: numbers of pixels within the image, where they differ.
     """
     relative = 1.0
     for conv in convs:
         taps = int(np.prod(conv.weights.shape[:2]))
-        off = 0.0
-        for count in counts or (taps,):
-            first, second = factors_of(count)
-            off = max(off, abs(first * second * count - 1))  # exact: 22 bits
-        sums = (1 + _FP32_ROUNDING) ** (2 * taps + 3) * (1 + off)
+        off = max(float(np.abs(shares(n).astype(float) * n - 1).max()) for n in counts or (taps,))
+        sums = (1 + _FP32_ROUNDING) ** (2 * taps + 1) * (1 + off)
         relative *= sums * (1 + _FP16_ROUNDING)
     return HalfBound(relative - 1, 0.0, _FP16_SUBNORMAL * len(convs) * relative)
 

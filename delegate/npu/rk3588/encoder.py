@@ -27,6 +27,7 @@ from delegate.lower.task import (
     OutputCube,
     PoolTask,
     Source,
+    Stages,
     TableLoad,
     Task,
     is_curve,
@@ -46,6 +47,10 @@ from delegate.npu.rk3588.rdma import rdma_values
 
 ENABLE_MASK = 0x1D
 """Blocks that start: CNA, CORE, DPU and DPU_RDMA."""
+
+BARE_ENABLE_MASK = 0x0D
+"""Blocks that start in a convolution which reads nothing beside features and weights: no DPU_RDMA
+(recorded of the vendor's fp16 programs)."""
 
 INT_MASK = 0x300
 """Interrupts that mean completion: DPU, either register group."""
@@ -79,12 +84,25 @@ def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
         dpu_values(writer, task),
         rdma_values(writer, task),
     )
-    writer.write_table(_FIRST, table)
     pointer = pointers(is_cleared=task.table is not None)
+    blocks, mask = ["CNA", "CORE", "DPU", "DPU_RDMA"], ENABLE_MASK
+    if _is_bare(task):
+        mask, left = BARE_ENABLE_MASK, blocks.pop()
+        table, pointer = (
+            {name: value for name, value in values.items() if not name.startswith(f"{left}.")}
+            for values in (table, pointer)
+        )
+    writer.write_table(_FIRST, table)
     writer.write_table(pointer, pointer)
-    writer.write_blocks(("CNA", "CORE", "DPU", "DPU_RDMA"), table)
+    writer.write_blocks(blocks, table)
     _write_own_tables(writer, task)
-    return writer.finish(ENABLE_MASK, INT_MASK)
+    return writer.finish(mask, INT_MASK)
+
+
+def _is_bare(task: ConvTask) -> bool:
+    """Return whether all stages are off, as is known of fp16."""
+    stages = Stages(task.bs, task.bn, task.ew, task.out_convert, task.table)
+    return task.element is Element.FP16 and stages == Stages()
 
 
 def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
@@ -109,7 +127,7 @@ def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
         yield "CNA.PAD_CON1.PAD_VALUE", f"= {feature.pad_value} is not an int8"
     if task.element is Element.FP16 and feature.pad_value:
         yield "CNA.PAD_CON1.PAD_VALUE", "for fp16 is 0 in every known program"
-    if task.bs.alu is not Source.MEMORY:
+    if task.bs.alu is not Source.MEMORY and not _is_bare(task):
         problem = (
             "must be memory: a convolution without bias operands in memory is no known program"
         )

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.element import Element
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.legalize import computes_weights
 from delegate.lower.matrix_products import planned_product
@@ -28,7 +27,6 @@ from delegate.ops.operator import (
     Operator,
     RangeOf,
     Role,
-    is_in_half,
 )
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import AS_IT_IS, convolution_of
@@ -136,9 +134,8 @@ def _of_one(
     return replace(conv, input_view=replace(result, channels=factors.inputs))
 
 
-def _weights_are_known(facts: GraphFacts, node: Node) -> str | None:
-    element = Element.FP16 if is_in_half(facts.graph, node) else Element.INT8
-    if computes_weights(facts.chip, element):
+def _weights_are_known(facts: GraphFacts, _: Node) -> str | None:
+    if computes_weights(facts.chip):
         return None
     return f"nobody has run a task of {facts.chip.name} whose weights another one computed"
 

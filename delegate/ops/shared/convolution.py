@@ -340,13 +340,18 @@ def cost_whole(planning: Planning, operation: Operation, conv: Convolution) -> i
 
 def _planned_half(planning: Planning, operation: Operation, conv: Convolution) -> Plan:
     """Round the weights of ``conv`` to fp16, which counts in the bound of results, and plan it."""
+    # On demand: few models are in float.
+    from delegate.lower.half.curves import clamped
     from delegate.lower.half.rounding import rounded_weights
-    from delegate.lower.half.stages import convolution_bound  # on demand: few models are in float
+    from delegate.lower.half.stages import convolution_bound, half_clamp
 
     exact, is_depthwise, spread = conv.weights, conv.is_depthwise, conv.spread
     weights = rounded_weights(exact, is_depthwise=is_depthwise, spread=spread)
     half = replace(conv, weights=weights)
-    return tiled_convolution(planning, operation, half).plan.within(convolution_bound(half, exact))
+    if spread != (1, 1):
+        half = replace(half, activation=Activation.NONE)
+    plan = tiled_convolution(planning, operation, half).plan.within(convolution_bound(half, exact))
+    return plan if spread == (1, 1) else clamped(conv.chip, plan, half_clamp(conv.activation))
 
 
 GEOMETRY = (

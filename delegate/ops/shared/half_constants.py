@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from delegate.chip.element import Element
 from delegate.lower.binary_elementwise import pack_feature
-from delegate.lower.half.curves import plan_half_map
+from delegate.lower.half.curves import clamped, plan_half_map
 from delegate.lower.half.stages import (
     HALF_MOST,
     ROUNDED,
     float_bits,
     half_bits,
+    half_clamp,
     moved_and_back_bound,
     moved_bound,
 )
@@ -28,7 +29,7 @@ from delegate.lower.operation import ConstantPool, Operation, Plan, Planning
 from delegate.lower.task import BnStage, BsStage, EwStage, Source, Stages
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.weights import padded_operands
-from delegate.model.graph import Tensor
+from delegate.model.graph import Activation, Tensor
 from delegate.ops.operator import Shape
 from delegate.ops.shared import half_rows
 
@@ -54,7 +55,7 @@ def with_constant(
     operation: Operation,
     constant: Tensor,
     which: EwOperation,
-    clamp: BnStage,
+    activation: Activation,
     is_first: bool,
 ) -> Plan:
     """Return the plan of a map and a constant, its first operand if ``is_first``."""
@@ -69,18 +70,55 @@ def with_constant(
         values = values if is_first else -values
     shape = planning.graph.tensor(operation.result).shape
     if which in SELECTING or not is_per_channel(constant, shape):
-        ew = EwStage(
-            operand_bytes=Element.FP16.bytes,
-            operation=which,
-            relu=clamp.relu,
-            relux_max=clamp.relux_max,
-        )
+        ew, clamp = behind_pair(which, activation)
         stages = Stages(bn=TIMES_MINUS_ONE if is_negated else BnStage(), ew=ew)
-        return _with_map(planning, operation, values, stages, _bound_with(which, values))
+        bound = _bound_with(which, values)
+        return clamped(planning.chip, _with_map(planning, operation, values, stages, bound), clamp)
+    one = np.ones(1, np.float32)
     if which is EwOperation.MULTIPLY:
-        return multiplied(planning, operation, values, replace(clamp, mul=Source.MEMORY))
-    summands = -values if is_negated else values
-    return _added(planning, operation, summands, clamp, is_negated=is_negated)
+        if activation is not Activation.NONE:
+            return _scaled(planning, operation, values, 0 * one, activation)
+        return multiplied(planning, operation, values, BnStage(mul=Source.MEMORY))
+    if values.size > 1:
+        return _scaled(planning, operation, -one if is_negated else one, values, activation)
+    return _moved(planning, operation, float(values.item()), activation, is_negated=is_negated)
+
+
+def behind_pair(
+    operation: EwOperation, activation: Activation, *, per_channel: bool = False
+) -> tuple[EwStage, BnStage]:
+    """Return EW, and the clamp that tasks of their own have to do: EW is known to cut off at 0
+    behind sums of two maps alone, and to have no upper end.
+    """
+    ew = EwStage(per_channel=per_channel, operand_bytes=Element.FP16.bytes, operation=operation)
+    if (operation, activation) == (EwOperation.ADD, Activation.RELU):
+        return replace(ew, relu=True), BnStage()
+    return ew, half_clamp(activation)
+
+
+def _scaled(
+    planning: Planning,
+    operation: Operation,
+    exact: npt.NDArray[Any],
+    summands: npt.NDArray[Any],
+    activation: Activation,
+) -> Plan:
+    """Return the plan of products with ``exact`` constants, plus ``summands``, one or one per
+    channel: a depthwise convolution of one tap, as nobody has run that in the DPU alone.
+    """
+    from delegate.lower.convolution import tiled_convolution
+    from delegate.ops.shared.convolution import AS_IT_IS, convolution_of
+
+    view = planning.tensor(operation.result).elements
+    weights, bias = (
+        np.array(np.broadcast_to(values.reshape(-1), (1, 1, view.channels)))
+        for values in (exact.astype(np.float16), summands.astype(np.float32))
+    )
+    options = replace(AS_IT_IS, activation=activation)
+    conv = convolution_of(
+        *(planning, operation, options, weights, bias.reshape(-1), view), is_depthwise=True
+    )
+    return tiled_convolution(planning, operation, conv).plan.within(moved_bound(exact))
 
 
 def multiplied(
@@ -96,31 +134,26 @@ def multiplied(
     return plan_half_map(planning, operation, stages, moved_bound(exact))
 
 
-def _added(
+def _moved(
     planning: Planning,
     operation: Operation,
-    exact: npt.NDArray[Any],
-    bn: BnStage,
+    number: float,
+    activation: Activation,
     *,
-    is_negated: bool = False,
+    is_negated: bool,
 ) -> Plan:
-    """Return the plan of a sum with constants, in BS: fp32 as they are. ``is_negated``: it is
-    multiplied by -1. Vendor's programs multiply by one number where they add one.
+    """Return the plan of a sum with a number, in BS, an fp32 as it is. ``is_negated``: of what is
+    taken from it. Vendor's programs multiply by one number where they add one.
     """
-    times = BsStage(mul=Source.REGISTER, mul_operand=half_bits(-1.0 if is_negated else 1.0))
-    if exact.size == 1:
-        number = float_bits(float(exact.item()))
-        bs = replace(times, alu=Source.REGISTER, alu_operand=number)
-        return plan_half_map(planning, operation, lambda _: Stages(bs=bs, bn=bn), ROUNDED)
-    given = _per_lane(planning, operation, exact.astype(np.float32))
-    packed = padded_operands(*given, "<f4").tobytes()
-
-    def stages(constants: ConstantPool) -> Stages:
-        own = times if is_negated else BsStage()
-        bs = replace(own, alu=Source.MEMORY, operands=constants.add(packed))
-        return Stages(bs=bs, bn=bn)
-
-    return plan_half_map(planning, operation, stages, ROUNDED)
+    sign = -1.0 if is_negated else 1.0  # BS multiplies the sum
+    bs = BsStage(
+        alu=Source.REGISTER,
+        alu_operand=float_bits(sign * number),
+        mul=Source.REGISTER,
+        mul_operand=half_bits(sign),
+    )
+    stages = Stages(bs, half_clamp(activation))
+    return plan_half_map(planning, operation, lambda _: stages, ROUNDED)
 
 
 def _bounded(planning: Planning, operation: Operation, end: float, *, is_most: bool) -> Plan:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.element import Element
-from delegate.lower.half.curves import Curve, half_map_tasks, plan_half_map
+from delegate.lower.half.curves import Curve, clamped, half_map_tasks, plan_half_map
 from delegate.lower.half.stages import (
     HALF_MOST,
     ROUNDED,
@@ -41,6 +41,7 @@ from delegate.ops.operator import (
 from delegate.ops.shared import common, half, half_ranges, half_rows
 from delegate.ops.shared.half_constants import (
     SELECTING,
+    behind_pair,
     is_per_channel,
     multiplied,
     with_constant,
@@ -259,7 +260,7 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
 
     def plan(planning: Planning, planned: Operation) -> Plan:
         graph = planning.graph
-        clamp = half_clamp(common.activation_of(operator, planned.node))
+        activation = common.activation_of(operator, planned.node)
         result = graph.tensor(planned.result).shape
         main, other = planned.node.inputs
         given = graph.tensor(main)
@@ -269,25 +270,21 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         constant = graph.tensor(other).constant
         alone = replace(planned, operands=(main,))
         if constant is not None and is_narrow(graph.tensor(main), result):
-            activation = common.activation_of(operator, planned.node)
             return half_rows.plan_outer(planning, alone, constant, activation)
         if constant is not None:
             is_first = other == planned.node.inputs[0]
-            return with_constant(planning, alone, graph.tensor(other), operation, clamp, is_first)
+            return with_constant(
+                planning, alone, graph.tensor(other), operation, activation, is_first
+            )
         both = replace(planned, operands=(main, other))
         is_spread = any(is_narrow(graph.tensor(t), result) for t in planned.operands)
-        if not _is_alike(graph.tensor(other), result) and not is_spread:
-            per_channel = Stages(bn=replace(clamp, mul=Source.MEMORY))
-            return plan_half_map(planning, both, lambda _: per_channel, bound, has_factors=True)
-        ew = EwStage(
-            operand_bytes=Element.FP16.bytes,
-            operation=operation,
-            relu=clamp.relu,
-            relux_max=clamp.relux_max,
-        )
+        is_pixel = not _is_alike(graph.tensor(other), result) and not is_spread
+        ew, clamp = behind_pair(operation, activation, per_channel=is_pixel)
         if is_spread:
-            return half_rows.plan_spread_pair(planning, planned, (Stages(ew=ew),)).within(bound)
-        return plan_half_map(planning, both, lambda _: Stages(ew=ew), bound)
+            pair = half_rows.plan_spread_pair(planning, planned, (Stages(ew=ew),)).within(bound)
+        else:
+            pair = plan_half_map(planning, both, lambda _: Stages(ew=ew), bound)
+        return clamped(planning.chip, pair, clamp)
 
     rules = (*half.FIRST, common.rank_in_range, _operands_meet(operation))
     return half.half_record(operator, plan, rules, half_ranges.of_pair(operation))

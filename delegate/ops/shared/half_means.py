@@ -1,6 +1,6 @@
-"""Means under windows in fp16: a depthwise convolution with ones for weights, times one over the
-number of pixels. Larger windows than a convolution has are means of means, the first of which lie
-in a work area. Imported for float models only.
+"""Means under windows in fp16: a depthwise convolution with weights of about one over the number of
+pixels. Larger windows than a convolution has are means of means, the first of which lie in a work
+area. Imported for float models only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from delegate.chip.chip import Chip
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_tasks import tile_tasks
 from delegate.lower.convolution import TiledConvolution, tiled_convolution
-from delegate.lower.half.stages import factors_of, half_conv_stages, mean_bound
+from delegate.lower.half.rounding import shares
+from delegate.lower.half.stages import half_conv_stages, mean_bound
 from delegate.lower.lowered import HalfBound, Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
@@ -134,13 +135,14 @@ def plan_mean(
 def _bordered(
     planning: Planning, operation: Operation, pooling: Pooling, activation: Activation
 ) -> Plan:
-    """Plan image by image, with the factors of so many pixels as lie within it: those around it
-    count as 0 in the sums, and not in their number.
+    """Plan image by image, with weights for as many pixels as lie within it: those around it count
+    as 0 in the sums, and not in their number.
     """
     rows, columns = pooling.rows, pooling.columns
     down, right = (_Step(side.kernel, side.stride, side.output_size) for side in (rows, columns))
-    whole = _sums(planning, operation, down, right, activation)
+    whole = _means(planning, operation, down, right, activation)
     whole = replace(whole, padding=(rows.pad, columns.pad))
+    taps = rows.kernel * columns.kernel
     inside = [*itertools.product(regions(rows), regions(columns))]
 
     def tasks(moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref) -> Iterator[Task]:
@@ -152,7 +154,9 @@ def _bordered(
             output_view=target.elements,
         )
         for (row, high), (column, wide) in inside:
-            part = replace(conv, factors=factors_of(high * wide))
+            part, count = conv, high * wide
+            if count < taps:  # which of the taps count differs
+                part = replace(conv, weights=np.full_like(conv.weights, 1 / count))
             stages = half_conv_stages(part, moving.constants)
             yield from tile_tasks(part, stages, moving.constants, (row, column))
 
@@ -166,25 +170,11 @@ def _bordered(
 def _means(
     planning: Planning, operation: Operation, rows: _Step, columns: _Step, activation: Activation
 ) -> Convolution:
-    """Return the convolution for means of whole windows. Where they have a power of two pixels,
-    weights of one over their number make the very products that factors behind the sum would.
-    """
-    conv, count = (
-        _sums(planning, operation, rows, columns, activation),
-        rows.kernel * columns.kernel,
-    )
-    if count.bit_count() == 1:
-        return replace(conv, weights=conv.weights / np.float16(count))
-    return replace(conv, factors=factors_of(count))
-
-
-def _sums(
-    planning: Planning, operation: Operation, rows: _Step, columns: _Step, activation: Activation
-) -> Convolution:
-    """Return the convolution for sums of the operand; its source and target may be others."""
+    """Return the convolution for means of whole windows; its source and target may be others."""
     view = planning.tensor(operation.operands[0]).elements
     options = ConvolutionOptions(Padding.VALID, rows.stride, columns.stride, 1, 1, activation)
-    weights = np.ones((rows.kernel, columns.kernel, view.channels), np.float16)
+    sides = rows.kernel, columns.kernel
+    weights = np.repeat(shares(math.prod(sides)).reshape(*sides, 1), view.channels, axis=2)
     bias = np.zeros(view.channels, np.float32)
     result = View(view.images, rows.output, columns.output, view.channels)
     return convolution_of(planning, operation, options, weights, bias, result, is_depthwise=True)

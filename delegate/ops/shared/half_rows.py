@@ -15,6 +15,7 @@ from delegate.chip.element import Element
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_tasks import tile_tasks
 from delegate.lower.half.curves import half_map_tasks
+from delegate.lower.half.rounding import shares
 from delegate.lower.half.stages import convolution_bound, half_conv_stages, moved_bound
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import NOWHERE, DeviceTensor, default_surfaces
@@ -81,19 +82,6 @@ def first_lane(outputs: int, source: DeviceTensor, factors: Half | None = None) 
     weights = np.zeros((outputs, source.elements.channels), np.float16)
     weights[:, 0] = 1.0 if factors is None else factors
     return weights
-
-
-def shares(count: int) -> Half:
-    """Return weights of a mean of ``count`` numbers: the two fp16 around one over their number, as
-    many of each as make 1 together, so that what all numbers have in common comes out as it is.
-    """
-    exact = 1 / count
-    low = np.float16(exact)
-    if low > exact:
-        low = np.nextafter(low, np.float16(0))
-    step = float(np.spacing(low))
-    larger = round((1 - count * float(low)) / step)
-    return (low + step * (np.arange(count) < larger)).astype(np.float16)
 
 
 def plan_row_mean(planning: Planning, operation: Operation) -> Plan:
