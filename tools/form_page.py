@@ -36,8 +36,8 @@ A form is all that the registers of a task say but for its numbers: addresses, s
 scales, offsets, limits. It says which blocks and stages work, where their operands come from and
 how they round. A form is known if Mesa's driver makes tasks of it, if the vendor's compiler does,
 or if others ran it on a board and found the results right. By default programs have only settings
-that are known in the same kind of task (int8), and nearly always whole forms that are known. A
-board on which [bring-up](board.md) passed has also those that it proved.
+that are known in the same kind of task, of int8 and of fp16, and nearly always whole forms that are
+known. A board on which [bring-up](board.md) passed has also those that it proved.
 `rk3588-delegate compile MODEL --evidence` lists the forms of a model; `--json` has them as `forms`.
 This project has run none of them on silicon.
 
