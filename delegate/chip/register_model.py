@@ -186,17 +186,14 @@ class Field:
     @property
     def mask(self) -> int:
         """Return the field's bits within the register."""
-        return ((1 << self.width) - 1) << self.lo
+        return (2 << self.hi) - (1 << self.lo)
 
     @property
     def limits(self) -> tuple[int, int]:
         """Return the smallest and the largest true value that the field holds."""
-        if self.signed:
-            low, high = -(1 << (self.width - 1)), (1 << (self.width - 1)) - 1
-        else:
-            low, high = 0, (1 << self.width) - 1
-        bias = 1 if self.minus_one else 0
-        return (low + bias) * self.unit, (high + bias) * self.unit
+        count = 2 << (self.hi - self.lo)
+        low = int(self.minus_one) - (count // 2 if self.signed else 0)
+        return low * self.unit, (low + count - 1) * self.unit
 
     def decode(self, word: int) -> int:
         """Return the true value of this field in the register value ``word``."""

@@ -63,11 +63,6 @@ class TaskForm:
     form: Form
     relies_on: tuple[str, ...]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names that evidence is kept of, the form first."""
-        return (self.form.name, *self.relies_on)
-
 
 def task_forms(
     chip: Chip, tasks: Sequence[ScheduledTask], segments: Sequence[Segment]

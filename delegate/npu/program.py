@@ -88,14 +88,15 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
             load_themselves=OWN_TABLES in lowered.chip.proved,
         )
         tasks = list(loaded)
-    segments = []
-    for item in tasks:
-        layer = layers[item.layer]
+    segments: list[Segment] = []
+    for before, item in zip((None, *tasks[:-1]), tasks, strict=True):
+        layer, task = layers[item.layer], item.task
         try:
-            segments.append(encode_task(lowered.chip, layer.name, item.task))
+            segments.append(encode_task(lowered.chip, layer.name, task))
+            if isinstance(task, ConvTask) and task.cbuf.weight_reuse:
+                _check_reuse(layer.name, task, before)
         except EncodingError as error:
             raise EncodingError(str(error), layer.nodes) from None
-    _check_reuse(lowered, tasks)
     forms = list(task_forms(lowered.chip, tasks, segments))
     _check_forms(lowered, tasks, forms)
     offsets, regcmd, relocs = _stream(segments)
@@ -121,24 +122,20 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     )
 
 
-def _check_reuse(lowered: LoweredPartition, tasks: Sequence[ScheduledTask]) -> None:
+def _check_reuse(layer: str, task: ConvTask, before: ScheduledTask | None) -> None:
     """Check that a task that finds its weights in CBUF follows one that left exactly these in these
     banks. Raises EncodingError.
     """
-    for before, item in zip((None, *tasks[:-1]), tasks, strict=True):
-        task, previous = item.task, None if before is None else before.task
-        if isinstance(task, ConvTask) and task.cbuf.weight_reuse:
-            kept = (
-                isinstance(previous, ConvTask)
-                and previous.weights == task.weights
-                and previous.cbuf.data_banks == task.cbuf.data_banks
-                and previous.cbuf.weight_banks == task.cbuf.weight_banks
-            )
-            if not kept:
-                layer = lowered.layers[item.layer]
-                place = f"layer {layer.name}, tile {task.tile}: CNA.CBUF_CON0.WEIGHT_REUSE"
-                problem = f"{place} needs the weights of another task before it"
-                raise EncodingError(problem, layer.nodes)
+    previous = None if before is None else before.task
+    kept = (
+        isinstance(previous, ConvTask)
+        and previous.weights == task.weights
+        and previous.cbuf.data_banks == task.cbuf.data_banks
+        and previous.cbuf.weight_banks == task.cbuf.weight_banks
+    )
+    if not kept:
+        place = f"layer {layer}, tile {task.tile}: CNA.CBUF_CON0.WEIGHT_REUSE"
+        raise EncodingError(f"{place} needs the weights of another task before it")
 
 
 def _check_forms(
@@ -222,7 +219,7 @@ def _program_task(
         npu_cycles=cost.npu_cycles,
         ddr_cycles=cost.ddr_cycles,
         bytes=cost.bytes,
-        form=" ".join(form.names),
+        form=" ".join((form.form.name, *form.relies_on)),
     )
 
 
@@ -253,7 +250,8 @@ def serialized(program: Program) -> bytearray:
     builder.PrependUint32Slot(Slot.VERSION, FORMAT_VERSION, 0)
     for slot, offset in content.items():
         builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
-    builder.Finish(_end_table(builder), file_identifier=FILE_IDENTIFIER)
+    builder.vtables.clear()  # see _tables
+    builder.Finish(builder.EndObject(), file_identifier=FILE_IDENTIFIER)
     # The builder fills its memory from the end. The file is made within it: programs hold all
     # weights, and every copy of them counts while a model is loaded.
     data: bytearray = builder.Bytes
@@ -283,18 +281,12 @@ def checksum_position(data: bytes | bytearray) -> int:
     return int(table + offset)
 
 
-def _end_table(builder: flatbuffers.Builder) -> int:
-    """Ends the open table with a vtable of its own.
+def _tables(builder: flatbuffers.Builder, fields: Fields, items: Sequence[object]) -> int:
+    """Return a vector of tables, one for each of ``items``.
 
     Releases of the package differ in when they let tables share a vtable (23.5 even when their
     sizes differ), which would make the bytes depend on what is installed. So none is shared.
     """
-    builder.vtables.clear()
-    return int(builder.EndObject())
-
-
-def _tables(builder: flatbuffers.Builder, fields: Fields, items: Sequence[object]) -> int:
-    """Return a vector of tables, one for each of ``items``."""
     offsets = []
     for item in items:
         values = [_value(builder, kind, item, name) for name, kind in fields.items()]
@@ -302,7 +294,8 @@ def _tables(builder: flatbuffers.Builder, fields: Fields, items: Sequence[object
         for slot, (kind, value) in enumerate(zip(fields.values(), values, strict=True)):
             prepend = _NUMBERS.get(kind, flatbuffers.Builder.PrependUOffsetTRelativeSlot)
             prepend(builder, slot, value, 0)
-        offsets.append(_end_table(builder))
+        builder.vtables.clear()
+        offsets.append(builder.EndObject())
     builder.StartVector(4, len(offsets), 4)
     for offset in reversed(offsets):
         builder.PrependUOffsetTRelative(offset)

@@ -73,7 +73,7 @@ def _check_tensors(kind: str, bindings: Sequence[TensorBinding]) -> None:
         for box in others:
             same = _whole(box) == _whole(first) and box.spread is not None and kind == "output"
             _require(same, f"{place} has boxes of different tensors")
-        elements = sum(_elements(box) for box in (first, *others))
+        elements = sum(b.images * b.height * b.width * b.channels for b in (first, *others))
         made = elements == math.prod(first.shape)
         _require(made, f"{place} has shape {first.shape} but {elements} elements in its boxes")
 
@@ -81,10 +81,6 @@ def _check_tensors(kind: str, bindings: Sequence[TensorBinding]) -> None:
 def _whole(binding: TensorBinding) -> tuple[object, ...]:
     """Return what all boxes of a tensor have in common."""
     return binding.name, binding.shape, binding.element, binding.affine
-
-
-def _elements(binding: TensorBinding) -> int:
-    return binding.images * binding.height * binding.width * binding.channels
 
 
 def _require(condition: bool, problem: str) -> None:
@@ -201,7 +197,7 @@ def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: 
     place = f"{kind} tensor {binding.tensor}"
     counts = (binding.images, binding.height, binding.width, binding.channels, binding.surfaces)
     _require(min(counts) >= 1, f"{place} is empty")
-    elements = _elements(binding)
+    elements = math.prod(counts[:4])
     if binding.fold is not None:
         _check_fold(place, binding, binding.fold, is_input=buffer is BufferId.INPUT)
         fold = binding.fold
@@ -213,7 +209,8 @@ def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: 
     else:
         _require(positive, f"{place} has shape {binding.shape}")
         _check_spread(place, binding, binding.spread)
-    _check_values(place, binding, is_input=buffer is BufferId.INPUT)
+    if binding.table or binding.affine is not None:
+        _check_values(place, binding, is_input=buffer is BufferId.INPUT)
     enough = binding.surfaces * binding.laid_out.lanes >= binding.channels
     _require(enough, f"{place} has {binding.surfaces} surfaces for {binding.channels} channels")
     stride = binding.surface_stride_bytes

@@ -19,7 +19,7 @@ no known program does is refused; no register value is guessed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Final
 
@@ -117,6 +117,7 @@ def tail_words(next_body_words: int | None, enable_mask: int) -> tuple[int, int,
     )
 
 
+@dataclass(slots=True, eq=False)
 class RegCmdWriter:
     """Collects the body of one segment.
 
@@ -124,13 +125,12 @@ class RegCmdWriter:
     before; ``rewrite`` says that the repetition is meant.
     """
 
-    def __init__(self, layer: str, tile: str, registers: RegisterMap = REGISTERS) -> None:
-        self._registers = registers
-        self._layer = layer
-        self._tile = tile
-        self._words: list[int] = []
-        self._addresses: list[AddressSlot] = []
-        self._written: set[str] = set()
+    _layer: str
+    _tile: str
+    _registers: RegisterMap = REGISTERS
+    _words: list[int] = field(default_factory=list, init=False)
+    _addresses: list[AddressSlot] = field(default_factory=list, init=False)
+    _written: set[str] = field(default_factory=set, init=False)
 
     def fail(self, place: str, problem: str) -> EncodingError:
         """Return the error to raise about ``place`` (BLOCK.REGISTER.FIELD)."""
@@ -245,15 +245,15 @@ def _word(registers: RegisterMap, name: str, fields: tuple[tuple[str, int], ...]
     target = registers.register(name)
     value = 0
     for field_name, true_value in fields:
-        field = target.field(field_name)
-        low, high = field.limits
-        number, rest = divmod(int(true_value), field.unit)
-        problem = f"= {int(true_value)} is not a multiple of {field.unit}" if rest else ""
+        place = target.field(field_name)
+        low, high = place.limits
+        number, rest = divmod(int(true_value), place.unit)
+        problem = f"= {int(true_value)} is not a multiple of {place.unit}" if rest else ""
         if not low <= true_value <= high:
             problem = f"= {int(true_value)} exceeds the limit {low}..{high}"
         if problem:
             raise _FieldError(f"{name}.{field_name}", problem)
-        value |= ((number - field.minus_one) << field.lo) & field.mask
+        value |= ((number - place.minus_one) << place.lo) & place.mask
     return pack_word(target.target, target.offset, value)
 
 

@@ -23,10 +23,6 @@ _BYPASS, _OPERATION_BYPASS, _TABLE_BYPASS = 0x1, 0x2, 0x80  # of BS_CFG, BN_CFG,
 _EW_CFG, _DATA_FORMAT, _CONV_CON1 = 0x4070, 0x4010, 0x100C
 
 
-def _some(value: int) -> str:
-    return str(int(value != 0))
-
-
 def _only(mask: int) -> Callable[[int], str]:
     return lambda value: hex(value & mask)
 
@@ -36,7 +32,7 @@ def _bits(high: int, low: int) -> Callable[[int], str]:
 
 
 def _some_bits(high: int, low: int) -> Callable[[int], str]:
-    return lambda value: _some(_field(value, high, low))
+    return lambda value: str(int(_field(value, high, low) != 0))
 
 
 def _field(value: int, high: int, low: int) -> int:
@@ -63,7 +59,7 @@ _DPU_PARTS: Final[tuple[Part, ...]] = (
     ("FEATURE_MODE", 0x400C, hex),
     ("DATA_FORMAT.prec", _DATA_FORMAT, _only(0xE000000F)),
     ("DF.me", _DATA_FORMAT, _bits(28, 26)),
-    ("NOTCH", 0x4038, _some),
+    ("NOTCH", 0x4038, _some_bits(31, 0)),
     ("BS_CFG", 0x4040, hex),
     ("BS_OW", 0x4050, hex),
     ("BN_CFG", 0x4060, hex),
@@ -82,10 +78,10 @@ _RDMA_PARTS: Final[tuple[Part, ...]] = (
     ("RDMA_MODE", 0x5044, hex),
     ("SRC_DMA", 0x5048, _only(0x7FFFF)),
     ("SRC_LINE_NOTCH", 0x5048, _some_bits(31, 19)),
-    ("SURF_NOTCH", 0x504C, _some),
+    ("SURF_NOTCH", 0x504C, _some_bits(31, 0)),
     ("PAD_CFG", 0x5064, hex),
     ("WEIGHT5068", 0x5068, hex),
-    ("EW_SURF_NOTCH", 0x506C, _some),
+    ("EW_SURF_NOTCH", 0x506C, _some_bits(31, 0)),
 )
 _PPU_PARTS: Final[tuple[Part, ...]] = (
     ("PPU_MODE", 0x6024, _only(0xE000FFFF)),  # without the gap between rows
@@ -102,7 +98,21 @@ _BLOCKS: Final = ((CNA, _CNA_PARTS), (DPU, _DPU_PARTS), (RDMA, _RDMA_PARTS), (PP
 
 def form_of(enable_mask: int, registers: Registers) -> Form:
     """Return the form of the task that starts ``enable_mask`` with ``registers``."""
-    found = _settings(enable_mask, registers)
+    found = [
+        (name, setting(registers.get(offset, 0)))
+        for block, parts in _BLOCKS
+        for name, offset, setting in (parts if enable_mask & block else ())
+    ]
+    if enable_mask & CNA:
+        apart = registers.get(0x1014, 0)
+        rows, columns = _field(apart, 25, 21), _field(apart, 20, 16)
+        found += [
+            ("dil", f"{'d' if rows else 1}x{'d' if columns else 1}"),
+            ("DCOMP", hex(registers.get(0x1100, 0) | registers.get(0x1104, 0))),
+            ("CLIP", str(int(registers.get(0x301C, 0) & 0x1F != 0))),
+        ]
+    if enable_mask & DPU:
+        found += _dpu(registers)
     settings = {name: value for name, value in found if value not in ZEROS}
     return Form(_kind(enable_mask, registers), settings)
 
@@ -120,20 +130,6 @@ def _kind(mask: int, registers: Registers) -> str:
     return f"{name}_fp" if _field(control, 6, 4) == _FP16 else name
 
 
-def _settings(mask: int, registers: Registers) -> Iterator[tuple[str, str]]:
-    for block, parts in _BLOCKS:
-        for name, offset, setting in parts if mask & block else ():
-            yield name, setting(registers.get(offset, 0))
-    if mask & CNA:
-        apart = registers.get(0x1014, 0)
-        rows, columns = _field(apart, 25, 21), _field(apart, 20, 16)
-        yield "dil", f"{'d' if rows else 1}x{'d' if columns else 1}"
-        yield "DCOMP", hex(registers.get(0x1100, 0) | registers.get(0x1104, 0))
-        yield "CLIP", _some(registers.get(0x301C, 0) & 0x1F)
-    if mask & DPU:
-        yield from _dpu(registers)
-
-
 def _dpu(registers: Registers) -> Iterator[tuple[str, str]]:
     get = registers.get
     if not get(0x4040, 0) & _BYPASS:
@@ -142,7 +138,7 @@ def _dpu(registers: Registers) -> Iterator[tuple[str, str]]:
         yield "BN_MUL.src", hex(get(0x4068, 0) & 0xC0FF)
     ew = get(_EW_CFG, 0)
     if not ew & (_BYPASS | _OPERATION_BYPASS):
-        yield "EW_TRUNC", _some(_field(get(0x4078, 0), 31, 22))
+        yield "EW_TRUNC", str(int(_field(get(0x4078, 0), 31, 22) != 0))
     scale = get(0x4084, 0)
     yield "OUT_CVT.sc", hex(scale >> 16) + ("neg" if scale & 0x8000 else "")
     looks_up = not ew & _BYPASS and not ew & _TABLE_BYPASS

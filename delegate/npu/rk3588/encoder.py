@@ -21,7 +21,6 @@ from delegate.lower.numerics.pipeline import Int64Array, table_entries
 from delegate.lower.tables import TABLE_STEPS
 from delegate.lower.task import (
     ConvTask,
-    DpuTask,
     ElementwiseTask,
     FeatureInput,
     OutputCube,
@@ -95,7 +94,8 @@ def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
     writer.write_table(_FIRST, table)
     writer.write_table(pointer, pointer)
     writer.write_blocks(blocks, table)
-    _write_own_tables(writer, task)
+    if task.table is not None and task.table.is_loaded_here:
+        _write_tables(writer, task.table.functions)
     return writer.finish(mask, INT_MASK)
 
 
@@ -318,7 +318,8 @@ def encode_elementwise(chip: Chip, layer: str, task: ElementwiseTask) -> Segment
     writer = RegCmdWriter(layer, task.tile)
     writer.refuse(problems(chip.limits, task))
     write_elementwise(writer, task)
-    _write_own_tables(writer, task)
+    if task.table is not None and task.table.is_loaded_here:
+        _write_tables(writer, task.table.functions)
     return writer.finish(ALONE_ENABLE_MASK, INT_MASK)
 
 
@@ -340,11 +341,6 @@ def encode_load(layer: str, task: TableLoad) -> Segment:
     write_elementwise(writer, copy_of(task))
     _write_tables(writer, task.functions)
     return writer.finish(ALONE_ENABLE_MASK, INT_MASK)
-
-
-def _write_own_tables(writer: RegCmdWriter, task: DpuTask) -> None:
-    if task.table is not None and task.table.is_loaded_here:
-        _write_tables(writer, task.table.functions)
 
 
 def _write_tables(writer: RegCmdWriter, functions: tuple[bytes, ...]) -> None:
