@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from delegate.chip.chip import Chip
@@ -230,7 +231,10 @@ def _compile(
     if chip.evidence is None:
         chip = replace(chip, evidence=evidence_for(chip, is_exact=options.numerics == "exact"))
     supported, rejections = select_nodes(graph, options.deny_ops, chip)
-    attempts = _Attempts(graph, options, chip)
+    weigher = None
+    if options.leaves_slow:
+        weigher = Weigher(graph, chip, drivers_of(options.device, chip))
+    attempts = _Attempts(graph, options.numerics, chip, weigher)
     known = Computed(graph, rejections) if graph.folded else None
     while True:
         if graph.together:
@@ -256,28 +260,30 @@ def _compile(
     )
 
 
+@dataclass(slots=True, eq=False)
 class _Attempts:
     """The partitions of one graph that were tried, in rounds of ever fewer nodes, with the programs
     of those that compile.
     """
 
-    def __init__(self, graph: Graph, options: Options, chip: Chip) -> None:
-        self.compiled: dict[Partition, CompiledPartition] = {}
-        self.slower: list[PartitionCost] = []
-        self._graph = graph
-        self._options = options
-        self._chip = chip
-        self._plans: dict[Partition, PartitionPlan | None] = {}
-        self._weigher: Weigher | None = None
-        if options.leaves_slow:
-            self._weigher = Weigher(graph, chip, drivers_of(options.device, chip))
+    graph: Graph
+    numerics: str
+    chip: Chip
+    weigher: Weigher | None
+    plans: dict[Partition, PartitionPlan | None] = field(default_factory=dict)
+    compiled: dict[Partition, CompiledPartition] = field(default_factory=dict)
+    slower: list[PartitionCost] = field(default_factory=list)
 
     def compile(self, partitions: Sequence[Partition]) -> list[Rejection]:
         """Compile what is new; return why some nodes have to go, none if all may stay."""
-        plans, graph = self._plans, self._graph
-        chip = self._chip
-        self._plans = {p: plans[p] if p in plans else _plan(graph, p, chip) for p in partitions}
-        made = [plan for plan in self._plans.values() if plan is not None]
+        plans, graph = self.plans, self.graph
+        self.plans = {}
+        for partition in partitions:
+            if partition not in plans:
+                with suppress(Exception):  # compiling meets it again, and rejects its nodes
+                    plans[partition] = plan_partition(graph, partition, self.chip)
+            self.plans[partition] = plans.get(partition)
+        made = [plan for plan in self.plans.values() if plan is not None]
         failed = [refusal.rejection for plan in made for refusal in plan.refusals]
         if failed:
             return failed
@@ -286,33 +292,28 @@ class _Attempts:
     def _try(self, partition: Partition) -> list[Rejection]:
         if partition in self.compiled:
             return []
-        reading = read_while_running(self._graph, partition) if self._graph.folded else []
-        if reading or (reading := parted(self._graph, partition)):
+        reading = read_while_running(self.graph, partition) if self.graph.folded else []
+        if not reading and self.graph.together:
+            reading = parted(self.graph, partition)
+        if reading:
             return reading
-        numerics, plan, weigher = self._options.numerics, self._plans[partition], self._weigher
+        numerics, plan, weigher = self.numerics, self.plans[partition], self.weigher
         weigh: CheckLayers = (
             (lambda _: None) if weigher is None else partial(weigher.check, partition)
         )
         try:
             compiled = compile_partition(
-                self._graph, partition, self._chip, numerics=numerics, plan=plan, check_layers=weigh
+                self.graph, partition, self.chip, numerics=numerics, plan=plan, check_layers=weigh
             )
             if weigher is not None:
                 weigher.check(partition, compiled.layers, compiled.work)
         except SlowerError as error:
             self.slower.append(error.cost)
-            return slower(self._graph, error)
+            return slower(self.graph, error)
         except Exception as error:
-            return _rejections(self._graph, partition, error)
+            return _rejections(self.graph, partition, error)
         self.compiled[partition] = compiled
         return []
-
-
-def _plan(graph: Graph, partition: Partition, chip: Chip) -> PartitionPlan | None:
-    try:
-        return plan_partition(graph, partition, chip)
-    except Exception:  # compiling the partition meets it again, and rejects its nodes
-        return None
 
 
 def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Rejection]:

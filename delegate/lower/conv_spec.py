@@ -93,6 +93,32 @@ class Convolution:
         return kh, kw
 
     @cached_property
+    def geometry(self) -> ConvGeometry:
+        """Return the geometry that the tiler works on. Kernels of fp16 fill their last surface, as
+        its padding is read: 0 times what is there must not be NaN.
+        """
+        view, out = self.input_view, self.output_view
+        kh, kw = self.kernel
+        steps = zip(self.strides, self.dilations, self.padding, (0, 0), self.spread, strict=True)
+        sizes = (view.height, out.height, kh), (view.width, out.width, kw)
+        rows, columns = (Axis(*size, *step) for size, step in zip(sizes, steps, strict=True))
+        channels = kernels = programmed_channels(self)
+        if self.element is Element.FP16 and not self.is_depthwise:
+            kernels = align(out.channels, self.element.lanes)
+            channels = stored_lanes(channels, self.chip.groups.input_lanes)
+        elif not self.is_depthwise:
+            kernels = self.chip.groups.padded_kernels(out.channels)
+        return ConvGeometry(
+            *(rows, columns, channels, kernels, out.channels),
+            self.is_depthwise,
+            self.element.bytes,
+            images=view.images,
+            real_channels=view.channels,
+            chip=self.chip,
+            node=self.node,
+        )
+
+    @cached_property
     def sums(self) -> TermSums:
         """Return the sums of each output channel's weights."""
         weights = self.weights
@@ -107,11 +133,6 @@ class Convolution:
         return target_within(self, bounds)
 
 
-def group_of(conv: Convolution) -> int:
-    """Output channels that are written together."""
-    return conv.chip.groups.outputs(conv.is_depthwise, conv.element.bytes)
-
-
 def programmed_channels(conv: Convolution) -> int:
     """Input channels a task is programmed with: whole surfaces."""
     channels = conv.input_view.channels
@@ -121,47 +142,11 @@ def programmed_channels(conv: Convolution) -> int:
     return align(channels, conv.element.lanes)
 
 
-def programmed_kernels(conv: Convolution) -> int:
-    """Kernels that a dense convolution is programmed with. Those of fp16 fill their last surface,
-    as its padding is read: 0 times what is there must not be NaN.
-    """
-    outputs = conv.output_view.channels
-    if conv.element is Element.FP16:
-        return align(outputs, conv.element.lanes)
-    return conv.chip.groups.padded_kernels(outputs)
-
-
 def operand_channels(conv: Convolution) -> int:
     """Channels that operands of the stages are packed for: parts of the kernels may end a surface
     after the cube of all of them.
     """
-    return align(conv.output_view.channels, group_of(conv)) + conv.element.lanes
-
-
-def geometry_of(conv: Convolution) -> ConvGeometry:
-    """Return the geometry of ``conv`` that the tiler works on."""
-    view, out = conv.input_view, conv.output_view
-    kh, kw = conv.kernel
-    steps = zip(conv.strides, conv.dilations, conv.padding, (0, 0), conv.spread, strict=True)
-    sizes = (view.height, out.height, kh), (view.width, out.width, kw)
-    rows, columns = (Axis(*size, *step) for size, step in zip(sizes, steps, strict=True))
-    channels = programmed_channels(conv)
-    kernels = channels if conv.is_depthwise else programmed_kernels(conv)
-    if conv.element is Element.FP16 and not conv.is_depthwise:
-        channels = stored_lanes(channels, conv.chip.groups.input_lanes)
-    return ConvGeometry(
-        rows,
-        columns,
-        channels,
-        kernels,
-        out.channels,
-        conv.is_depthwise,
-        conv.element.bytes,
-        images=view.images,
-        real_channels=view.channels,
-        chip=conv.chip,
-        node=conv.node,
-    )
+    return align(conv.output_view.channels, conv.geometry.group) + conv.element.lanes
 
 
 def target_within(conv: Convolution, bounds: AccumulatorBounds) -> Target:

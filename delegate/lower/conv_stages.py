@@ -75,20 +75,14 @@ def stages_of(
     conv: Convolution, pipeline: Pipeline, bias: Int64Array, constants: ConstantPool
 ) -> Stages:
     """Return the stages of ``pipeline``, of which BS adds ``bias`` per channel."""
-    operands = constants.add(_packed_operands(conv, pipeline, bias))
-    return requantizing_stages(conv, pipeline, operands, operand_channels(conv), constants)
-
-
-def _packed_operands(conv: Convolution, pipeline: Pipeline, bias: Int64Array) -> bytes:
-    """Pack the summands of BS, and its multipliers per channel, as memory has them."""
-    cube_channels = operand_channels(conv)
+    channels, multipliers = operand_channels(conv), record_multipliers(conv, pipeline)
     if Primitive.REGISTER_NUMBERS in conv.chip.lacks:
-        return _operand_blocks(conv, pipeline, bias, cube_channels)
-    multipliers = record_multipliers(conv, pipeline)
-    if multipliers is None:
-        return padded_operands(bias, cube_channels, "<i4").tobytes()
-    ow = -conv.weight_zero_point
-    return pack_operand_blocks(bias, multipliers, cube_channels, ow=ow)
+        packed = _operand_blocks(conv, pipeline, bias, channels)
+    elif multipliers is None:
+        packed = padded_operands(bias, channels, "<i4").tobytes()
+    else:
+        packed = pack_operand_blocks(bias, multipliers, channels, ow=-conv.weight_zero_point)
+    return requantizing_stages(conv, pipeline, constants.add(packed), channels, constants)
 
 
 def record_multipliers(conv: Convolution, pipeline: Pipeline) -> Int64Array | None:
@@ -113,11 +107,8 @@ def adding_stage(conv: Convolution, bias: Int64Array, constants: ConstantPool) -
         pipeline = Pipeline(
             MultiplyStage(multiply=np.full(bias.size, UNIT_SCALE), shift=UNIT_SHIFT)
         )
-    operands = constants.add(_packed_operands(conv, pipeline, bias))
-    has_record = Primitive.REGISTER_NUMBERS in conv.chip.lacks
-    if has_record or record_multipliers(conv, pipeline) is not None:
-        return _bs_stage(conv, pipeline, operands, constants)
-    return BsStage(alu=Source.MEMORY, operands=operands)
+    bs = stages_of(conv, pipeline, bias, constants).bs
+    return bs if bs.is_in_blocks else BsStage(alu=Source.MEMORY, operands=bs.operands)
 
 
 def _operand_blocks(
@@ -234,19 +225,36 @@ def requantizing_stages(
     cube_channels: int,
     constants: ConstantPool,
 ) -> Stages:
-    """Return the stages of ``pipeline``. ``bs_operands``: what BS adds, and multiplies with per
-    channel.
+    """Return the stages of ``pipeline``. ``bs_operands``: what BS adds, from memory, and multiplies
+    with where channels differ; all is there where the chip has no numbers in registers.
     """
-    factors = pipeline.bn.multiply
-    bn_operands = None
+    bs, factors, bn_operands = pipeline.bs, pipeline.bn.multiply, None
     if not isinstance(factors, int):
         bn_operands = constants.add(pack_bn_multipliers(factors, cube_channels))
-    return Stages(
-        _bs_stage(conv, pipeline, bs_operands, constants),
-        bn_stage(pipeline.bn, bn_operands),
-        None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants),
-        pipeline.out,
+    stage = BsStage(
+        alu=Source.MEMORY,
+        mul=Source.MEMORY,
+        shift=bs.shift,
+        shift_negative=bs.shift,
+        ow=Source.MEMORY,
+        relu=bs.relu,
+        relux_max=bs.relux,
+        operands=bs_operands,
     )
+    if Primitive.REGISTER_NUMBERS in conv.chip.lacks:
+        ow = Source.OFF if conv.is_depthwise else Source.MEMORY
+        stage = replace(stage, ow=ow, scalars=constants.add(pack_shifts(bs.shift, bs.shift)))
+    elif record_multipliers(conv, pipeline) is None:
+        assert isinstance(bs.multiply, int)
+        stage = replace(
+            stage,
+            mul=Source.OFF if bs.is_plain else Source.REGISTER,
+            mul_operand=bs.multiply,
+            ow=Source.REGISTER,
+            ow_operand=-conv.weight_zero_point,
+        )
+    ew = None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants)
+    return Stages(stage, bn_stage(pipeline.bn, bn_operands), ew, pipeline.out)
 
 
 def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
@@ -267,36 +275,4 @@ def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
         operation=ew.operation,
         relu=ew.relu,
         relux_max=ew.relux,
-    )
-
-
-def _bs_stage(
-    conv: Convolution, pipeline: Pipeline, operands: Ref, constants: ConstantPool
-) -> BsStage:
-    """Return BS with the bias from memory, the multiplier from memory where channels differ, and
-    all of it from memory where the chip has no numbers in registers.
-    """
-    bs = pipeline.bs
-    stage = BsStage(
-        alu=Source.MEMORY,
-        mul=Source.MEMORY,
-        shift=bs.shift,
-        shift_negative=bs.shift,
-        ow=Source.MEMORY,
-        relu=bs.relu,
-        relux_max=bs.relux,
-        operands=operands,
-    )
-    if Primitive.REGISTER_NUMBERS in conv.chip.lacks:
-        ow = Source.OFF if conv.is_depthwise else Source.MEMORY
-        return replace(stage, ow=ow, scalars=constants.add(pack_shifts(bs.shift, bs.shift)))
-    if record_multipliers(conv, pipeline) is not None:
-        return stage
-    assert isinstance(bs.multiply, int)
-    return replace(
-        stage,
-        mul=Source.OFF if bs.is_plain else Source.REGISTER,
-        mul_operand=bs.multiply,
-        ow=Source.REGISTER,
-        ow_operand=-conv.weight_zero_point,
     )

@@ -10,10 +10,7 @@ from delegate.chip.element import ATOM_BYTES, Element, align
 from delegate.errors import LoweringError
 from delegate.lower.conv_spec import (
     Convolution,
-    geometry_of,
-    group_of,
     programmed_channels,
-    programmed_kernels,
 )
 from delegate.lower.legalize import keeps_weights
 from delegate.lower.memory.footprint import BN_OPERAND_BYTES
@@ -47,7 +44,7 @@ def tile_tasks(
     and columns of the output that are wanted; None: all. ``summand``: the map that EW adds. Raises
     LoweringError.
     """
-    geometry = geometry_of(conv)
+    geometry = conv.geometry
     if region is not None:
         rows, columns = region
         geometry = replace(
@@ -69,8 +66,10 @@ def tasks_of_plan(
     tasks: list[ConvTask] = []
     is_alone = len(plan.tiles) == conv.input_view.images == 1
     may_keep = not is_alone and keeps_weights(conv.chip, conv.kind, stages, conv.element)
-    for part in dict.fromkeys(tile.part for tile in plan.tiles):
+    parts = dict.fromkeys(tile.part for tile in plan.tiles)
+    for part in parts:
         of_part = _operands_of_part(stages, part) if part.first else stages
+        own_weights = weights_of_part(conv, weights, part) if len(parts) > 1 else weights
         for image in range(conv.input_view.images):
             for tile in plan.tiles:
                 if tile.part != part:
@@ -81,7 +80,7 @@ def tasks_of_plan(
                     ConvTask(
                         tile=_tile_name(conv, image, tile),
                         feature=_feature(conv, image, tile),
-                        weights=weights_of_part(conv, weights, part),
+                        weights=own_weights,
                         cbuf=CbufPlan(
                             data_banks=tile.data_banks,
                             weight_banks=tile.weight_banks,
@@ -171,8 +170,8 @@ def _first_output_pixel(conv: Convolution, image: int, tile: Tile) -> int:
 
 
 def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
-    lanes = conv.element.lanes
-    surfaces = tile.part.surfaces(group_of(conv), lanes)
+    lanes, group = conv.element.lanes, conv.geometry.group
+    surfaces = tile.part.surfaces(group, lanes)
     stride = conv.target.surface_stride_bytes
     target = conv.target.pixel(_first_output_pixel(conv, image, tile))
     real = tile.part.outputs  # of fp16 also the padding of the last surface has a value
@@ -184,7 +183,7 @@ def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
         channels=len(surfaces) * lanes,
         channels_real=align(real, lanes) if conv.element is Element.FP16 else real,
         surface_stride_bytes=stride,
-        surfaces_per_group=group_of(conv) // lanes,
+        surfaces_per_group=group // lanes,
         line_stride_bytes=line_bytes if line_bytes > width * ATOM_BYTES else None,
         element_bytes=conv.element.bytes,
     )
@@ -209,14 +208,14 @@ def pack_weights(conv: Convolution, constants: ConstantPool) -> Weights:
         packed = _packed_depthwise(conv)
         kernels, per_kernel = 1, len(packed)
     else:
-        group = geometry_of(conv).unit
         kernels = conv.chip.groups.padded_kernels(conv.weights.shape[0])
         per_kernel = kh * kw * lanes
         weights = conv.weights
         if conv.chip.groups.fills_inputs:
             weights = np.full((kernels, kh, kw, lanes), conv.weight_zero_point, np.int8)
             weights[: len(conv.weights), :, :, : conv.weights.shape[3]] = conv.weights
-        packed = pack_dense(weights, conv.weight_zero_point, conv.chip.groups, group)
+        unit = conv.geometry.unit
+        packed = pack_dense(weights, conv.weight_zero_point, conv.chip.groups, unit)
     # A tile of fewer and larger kernels would not have fitted CBUF.
     assert per_kernel <= conv.chip.limits.bytes_per_kernel or conv.is_depthwise
     return Weights(constants.add(packed), len(packed), per_kernel, kernels, kh, kw)
@@ -236,8 +235,8 @@ def _pack_half_weights(conv: Convolution, constants: ConstantPool) -> Weights:
     if conv.is_depthwise:
         kernels, packed = 1, pack_depthwise_half(conv.weights, groups)
     else:
-        kernels = programmed_kernels(conv)
-        packed = pack_dense_half(conv.weights, kernels, groups, geometry_of(conv).unit)
+        kernels = conv.geometry.kernels
+        packed = pack_dense_half(conv.weights, kernels, groups, conv.geometry.unit)
     size = len(packed)
     return Weights(constants.add(packed), size, size // kernels, kernels, *conv.kernel)
 
@@ -249,8 +248,6 @@ def weights_of_part(conv: Convolution, weights: Weights, part: Part) -> Weights:
     if conv.is_depthwise:
         per_kernel = taps * conv.chip.groups.depthwise_weight_bytes
     size = part.kernels * per_kernel
-    if size == weights.total_bytes:
-        return weights
     return replace(
         weights,
         source=weights.source.moved(part.first * per_kernel),

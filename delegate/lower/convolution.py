@@ -25,7 +25,6 @@ from delegate.chip.element import ATOM_BYTES, DMA_ALIGN_BYTES, Element, align, s
 from delegate.errors import LoweringError
 from delegate.lower.conv_spec import (
     Convolution,
-    group_of,
     programmed_channels,
     with_constant_channels,
     with_results,
@@ -170,8 +169,9 @@ class TiledConvolution:
         """Pack the constants, choose the stages and make the tasks. Raises LoweringError."""
         given, made = self.operation.operands[0], self.operation.result
         conv, (of_source, of_target) = self.conv, self.conv.parts
-        source = in_parts(memory.tensors[given], conv, of_source)
-        target = in_parts(memory.tensors[made], conv, of_target)
+        source, target = memory.tensors[given], memory.tensors[made]
+        if self.is_in_parts:
+            source, target = in_parts(source, conv, of_source), in_parts(target, conv, of_target)
         conv, constants = replace(conv, source=source, target=target), memory.constants
         tasks: Sequence[Task]
         if not isinstance(self.tiles, TilePlan):
@@ -209,7 +209,7 @@ class TiledConvolution:
         if not isinstance(self.tiles, TilePlan):
             channels, is_depthwise = self.conv.output_view.channels, self.conv.is_depthwise
             return self.conv.chip.groups.surfaces_written(channels, is_depthwise=is_depthwise)
-        group, lanes = group_of(self.conv), self.conv.element.lanes
+        group, lanes = self.conv.geometry.group, self.conv.element.lanes
         ends = (tile.part.surfaces(group, lanes).stop for tile in self.tiles.tiles)
         return ceil_div(max(ends), self.conv.parts[1])
 

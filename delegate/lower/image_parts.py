@@ -31,7 +31,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, Element, align
 from delegate.errors import LoweringError
-from delegate.lower.conv_spec import Convolution, geometry_of
+from delegate.lower.conv_spec import Convolution
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.rules import TASKS_IN_RANGE
 from delegate.lower.task import Pair
@@ -274,7 +274,7 @@ def plan_rows(
     """Tiles, of rows of the image or of other ones, or of what ``parts`` make of ``conv``; or
     input channels in groups, where no tile fits. Raises LoweringError.
     """
-    geometry = geometry_of(conv)
+    geometry = conv.geometry
     try:
         tiles = plan_tiles(geometry)
     except LoweringError as error:
@@ -297,7 +297,7 @@ def plan_rows(
         others += chain.from_iterable(wide)
     for other in others:
         try:
-            plan = plan_tiles(geometry_of(other))
+            plan = plan_tiles(other.geometry)
         except LoweringError:
             continue
         # Fewer boards have run tasks with gaps between rows: they have to save a launch.

@@ -26,8 +26,6 @@ from delegate.chip.element import ATOM_BYTES, DMA_ALIGN_BYTES, Element, align, s
 from delegate.errors import LoweringError
 from delegate.lower.conv_spec import (
     Convolution,
-    geometry_of,
-    group_of,
     operand_channels,
     programmed_channels,
     target_within,
@@ -53,7 +51,6 @@ from delegate.lower.task import (
     Weights,
 )
 from delegate.lower.tiling.choices import SUM_BYTES
-from delegate.lower.tiling.geometry import ConvGeometry
 from delegate.lower.tiling.tiles import TilePlan, plan_tiles
 from delegate.lower.weights import padded_operands
 
@@ -83,13 +80,9 @@ class _Product:
         return self.conv.input_view.channels
 
     @property
-    def _geometry(self) -> ConvGeometry:
-        return geometry_of(self.conv)
-
-    @property
     def _order(self) -> AtomOrder:
         """Return the order of the weights."""
-        geometry, lanes = self._geometry, self.conv.element.lanes
+        geometry, lanes = self.conv.geometry, self.conv.element.lanes
         block = self.conv.chip.groups.input_lanes // lanes
         atoms = geometry.channels // lanes
         kernels = geometry.kernels
@@ -125,7 +118,7 @@ class _Product:
 
     @property
     def _vector_bytes(self) -> int:
-        return align(self.conv.output_view.channels, group_of(self.conv)) * SUM_BYTES
+        return align(self.conv.output_view.channels, self.conv.geometry.group) * SUM_BYTES
 
     @property
     def _addends(self) -> tuple[int, ...]:
@@ -142,7 +135,7 @@ class _Product:
             (tensor, surfaces_of(self.planning.tensor(tensor).view.channels))
             for tensor in self.operation.operands
         )
-        group, lanes = group_of(self.conv), self.conv.element.lanes
+        group, lanes = self.conv.geometry.group, self.conv.element.lanes
         written = max(tile.part.surfaces(group, lanes).stop for tile in self.tiles.tiles)
         node, result = self.operation.node, self.operation.result
         footprint = Footprint(node, reads, result, written, work_bytes=self._work_bytes)
@@ -236,7 +229,7 @@ class _Product:
         for number, value in enumerate(self._addends):
             pixel = np.zeros(lanes, np.int8)
             pixel[:inputs] = value
-            entries = self._geometry.row_entries(1, lanes)
+            entries = self.conv.geometry.row_entries(1, lanes)
             banks = -(-entries // cbuf.bank_entries)
             yield ConvTask(
                 tile=f"sums {number}",
@@ -282,7 +275,7 @@ def planned_product(
     conv: Convolution,
 ) -> Plan:
     """Return the plan of all matrices; parameters as of ``_Product``. Raises LoweringError."""
-    tiles = plan_tiles(geometry_of(conv))
+    tiles = plan_tiles(conv.geometry)
     return _Product(planning, operation, pairs, turned, conv, tiles).plan
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, align
-from delegate.lower.conv_spec import Convolution, geometry_of
+from delegate.lower.conv_spec import Convolution
 from delegate.lower.conv_stages import bs_multipliers, requantization, requantizing_stages, summands
 from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.operation import ConstantPool
@@ -138,7 +138,6 @@ class _Builder:
     ) -> None:
         self._conv = conv
         self._data_banks = data_banks
-        self._geometry = geometry_of(conv)
         self._constants = constants
         self._kernels = len(order)
         self._sum_count = sum_count
@@ -276,8 +275,8 @@ class _Builder:
         conv, view = self._conv, self._conv.input_view
         image, place = divmod(pixel, conv.output_view.pixels)
         row, column = divmod(place, conv.output_view.width)
-        rows = self._geometry.rows.window(row, 1)
-        columns = self._geometry.columns.window(column, 1)
+        rows = self._conv.geometry.rows.window(row, 1)
+        columns = self._conv.geometry.columns.window(column, 1)
         first = image * view.pixels + rows.input_start * view.width + columns.input_start
         stride = conv.source.surface_stride_bytes
         surfaces = group.start // CHANNELS_PER_SURFACE
@@ -289,7 +288,7 @@ class _Builder:
             channels_real=min(len(group), view.channels - group.start),
             line_stride_bytes=view.width * ATOM_BYTES,
             surface_stride_bytes=stride,
-            entries_per_row=self._geometry.row_entries(columns.input_size, len(group)),
+            entries_per_row=self._conv.geometry.row_entries(columns.input_size, len(group)),
             pad_top=rows.pad,
             pad_left=columns.pad,
             pad_value=conv.source.zero_point,

@@ -254,24 +254,21 @@ def cost(planning: Planning, operation: Operation) -> int | None:
 def _resolved(
     planning: Planning, operation: Operation, options: convolution.ConvolutionOptions
 ) -> Convolution:
-    weights, is_depthwise = _weights(planning.chip, planning.graph, operation.node)
-    return convolution.resolved(planning, operation, options, weights, is_depthwise=is_depthwise)
-
-
-def _weights(chip: Chip, graph: Graph, node: Node) -> tuple[DeviceWeights, bool]:
-    """Return kernels over all channels, or those of a depthwise convolution, which takes less time
-    than several groups of kernels; and whether it is one.
+    """Return kernels over all channels, or a depthwise convolution, which takes less time than
+    several groups of kernels.
     """
-    shape = graph.tensor(node.inputs[1]).shape
-    outputs, kh, kw, covered = shape
+    graph, node = planning.graph, operation.node
+    outputs, kh, kw, covered = shape = graph.tensor(node.inputs[1]).shape
     weights = device_weights(graph, node, outputs, shape)
-    channels = view_of(graph.tensor(node.inputs[0]).shape).channels
-    if covered == 1 and outputs == channels > chip.groups.dense_kernels:
+    channels = graph.tensor(node.inputs[0]).shape[-1]
+    is_depthwise = covered == 1 and outputs == channels > planning.chip.groups.dense_kernels
+    if is_depthwise:
         values = weights.values.reshape(outputs, kh, kw).transpose(1, 2, 0)
-        return replace(weights, values=values), True
-    return replace(
-        weights, values=widen_groups(weights.values, channels, weights.zero_point)
-    ), False
+        weights = replace(weights, values=values)
+    elif covered < channels:
+        values = widen_groups(weights.values, channels, weights.zero_point)
+        weights = replace(weights, values=values)
+    return convolution.resolved(planning, operation, options, weights, is_depthwise=is_depthwise)
 
 
 def _of_constants(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:

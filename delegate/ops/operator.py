@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -31,16 +31,18 @@ from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import Options
 
 
+@dataclass(eq=False)
 class GraphFacts:
-    """A graph, the chip that is to run it, and what several rules derive, derived once."""
+    """A graph, the chip that is to run it, and what several rules derive, derived once: by node
+    what ``is_free`` found, by nodes what ``reorder_of`` did.
+    """
 
-    def __init__(self, graph: Graph, operators: Mapping[str, Operator], chip: Chip) -> None:
-        self.graph = graph
-        self.operators = operators
-        self.chip = chip
-        self.free: dict[int, bool] = {}  # what ``is_free`` found, by node
-        self.moves: dict[tuple[int, ...], Move | None] = {}  # and ``reorder_of``, by nodes
-        self._maps: dict[int, Sequence[IndexMap]] = {}
+    graph: Graph
+    operators: Mapping[str, Operator]
+    chip: Chip
+    free: dict[int, bool] = field(default_factory=dict)
+    moves: dict[tuple[int, ...], Move | None] = field(default_factory=dict)
+    _maps: dict[int, Sequence[IndexMap]] = field(default_factory=dict)
 
     def operator(self, node: Node) -> Operator:
         """The record of a node's operator, which must have one."""
@@ -374,10 +376,6 @@ class Operator:
         index = self.weights(node)
         return index is not None and index >= 0 and graph.tensor(index).constant is None
 
-    def role(self, position: int) -> Role:
-        """The role of input number ``position``."""
-        return self.inputs[min(position, len(self.inputs) - 1)]
-
     def output_shapes(self, graph: Graph, node: Node) -> Sequence[Shape] | None:
         """The shapes of what ``node`` writes, whatever ``graph`` says of them; None: nobody says.
         Raises ValueError.
@@ -405,8 +403,9 @@ class Operator:
         return None if found == ABSENT else found
 
     def inputs_of(self, node: Node, *roles: Role) -> tuple[int, ...]:
-        """The tensors of ``node`` in these roles."""
-        return tuple(t for i, t in enumerate(node.inputs) if self.role(i) in roles)
+        """The tensors of ``node`` in these roles; inputs beyond the last one have its role."""
+        last = len(self.inputs) - 1
+        return tuple(t for i, t in enumerate(node.inputs) if self.inputs[min(i, last)] in roles)
 
 
 @cache
