@@ -35,7 +35,7 @@ from delegate.model.operator_options import RuntimeOptions
 from delegate.model.stored_options import STORED
 from delegate.npu import FORMAT_VERSION
 from delegate.options import Options
-from delegate.partition.epochs import inner_part, partition_graph
+from delegate.partition.partitions import inner_part, partition_graph
 from delegate.version import __version__
 
 if TYPE_CHECKING:

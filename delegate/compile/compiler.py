@@ -36,7 +36,6 @@ from delegate.npu.perf import Work, work_of
 from delegate.npu.program import Program, build_program, serialized
 from delegate.npu.program_types import WORD_BYTES, Estimate, total
 from delegate.options import Options
-from delegate.partition.epochs import partition_graph
 from delegate.partition.half import as_computed
 from delegate.partition.partitioner import (
     Computed,
@@ -48,6 +47,7 @@ from delegate.partition.partitioner import (
     select_nodes,
     slower,
 )
+from delegate.partition.partitions import partition_graph
 from delegate.partition.rules import (
     BOARD_IS_RIGHT,
     PARTITION_COMPILES,

@@ -19,7 +19,7 @@ from delegate.compile.compiler import CompileResult
 from delegate.host.delegated import DelegatedModel
 from delegate.host.runtimes import invoke
 from delegate.host.samples import Sample
-from delegate.partition.epochs import execution_order
+from delegate.partition.partitions import execution_order
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from delegate.lower.memory.tensors import (
     DeviceTensor,
     View,
     default_surfaces,
-    device_zero_point,
     view_of,
 )
 from delegate.lower.numerics.pipeline import EwOperation, Pipeline
@@ -43,7 +42,7 @@ from delegate.lower.task import (
     Stages,
     Task,
 )
-from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
+from delegate.lower.tiling.element_wise import map_parts
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.index_map import tiled
 
@@ -97,11 +96,10 @@ def pair_operands(
 
 
 def whole_constant(tensor: Tensor, result: Tensor) -> Tensor:
-    """Return ``tensor``, or a constant with every element of ``result`` where it is repeated along
+    """Return a constant as it is, or with every element of ``result`` where it is repeated along
     some of several dimensions that are one to the device, as the heads that share a mask are.
     """
-    if tensor.constant is None:
-        return tensor
+    assert tensor.constant is not None
     wide = (1,) * (len(result.shape) - len(tensor.shape)) + tuple(tensor.shape)
     view, whole = view_of(tensor.shape), view_of(result.shape)
     sizes = zip(astuple(view), astuple(whole), strict=True)
@@ -174,7 +172,7 @@ def constant_operand(
         index=tensor.index,
         view=view,
         scale=tensor.quantization.scale,
-        zero_point=device_zero_point(tensor),
+        zero_point=tensor.quantization.zero_point - offset,
         surfaces=default_surfaces(view.channels, chip.groups),
         location=Ref(BufferId.CONSTANTS, 0),
     )
@@ -239,22 +237,13 @@ def broadcast(
         made.append(replace(operand.alone(view, place), surfaces=surfaces))
         place = place.moved(made[0].size_bytes)
     if view != whole:
-        repeat = _known_repeats(chip, node, view, whole)
+        repeat = known_repeats(chip, node, view, whole)
         there = replace(operand, view=whole)
         made.append(there.via_scratch(place, repeat.writes, repeat.surface_pixels))
     return made
 
 
-def surfaces_read(chip: Chip, view: View, whole: View) -> int:
-    """Return the surfaces of an operand of ``view`` that tasks read, of those that make it larger
-    if it is not ``whole``.
-    """
-    is_repeated = view != whole and view.channels == whole.channels
-    repeat = repeats(chip, view, whole) if is_repeated else None
-    return surfaces_touched(chip, view.channels) if repeat is None else repeat.reads
-
-
-def _known_repeats(chip: Chip, node: Node, view: View, whole: View) -> Move:
+def known_repeats(chip: Chip, node: Node, view: View, whole: View) -> Move:
     found = repeats(chip, view, whole)
     if found is None:
         problem = f"pixels are repeated from {view} to {whole}"
@@ -289,5 +278,5 @@ def _enlarging(moving: Moving, source: DeviceTensor, target: DeviceTensor) -> It
         if source.view.channels < target.view.channels:
             yield from moving.move(*maps, np.ones((target.view.channels, 1, 1, 1), np.int8))
         else:
-            repeat = _known_repeats(moving.chip, moving.node, source.view, target.view)
+            repeat = known_repeats(moving.chip, moving.node, source.view, target.view)
             yield from repeat.tasks(moving, *maps, maps[1].location)

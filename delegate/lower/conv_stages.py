@@ -174,7 +174,7 @@ def requantization(conv: Convolution, target: Target, *, is_in_parts: bool = Fal
     Mesa's driver has it, gives what that driver gives.
     """
     chosen = requantized(conv, target, is_in_parts=is_in_parts)
-    if not chosen.is_near and _multiplies(conv):
+    if not chosen.is_near:
         raise LoweringError(
             conv.node,
             MULTIPLIERS_KEEP_BITS,
@@ -190,10 +190,11 @@ def requantized(conv: Convolution, target: Target, *, is_in_parts: bool = False)
     """
     chip, kind = conv.chip, conv.kind
     twice = rounds_twice(chip, kind, per_channel=conv.per_channel)
+    has_registers = Primitive.REGISTER_NUMBERS not in chip.lacks
     ways = Ways(
         rounds_twice=twice,
         scales_alone=not conv.per_channel and is_known(chip, kind, SUMMAND),
-        multiplies=_multiplies(conv),
+        multiplies=not has_registers or any(is_known(chip, kind, s) for s in (RECORD, REGISTER)),
         # Ties are rare where multipliers have 15 bits; known programs leave them to the even side.
         ties_away=twice and ties_away(chip, kind, RECORD),
     )
@@ -203,13 +204,6 @@ def requantized(conv: Convolution, target: Target, *, is_in_parts: bool = False)
         is_in_parts=is_in_parts,
         ways=ways,
     )
-
-
-def _multiplies(conv: Convolution) -> bool:
-    """Return whether BS may multiply, by whatever."""
-    if Primitive.REGISTER_NUMBERS in conv.chip.lacks:
-        return True
-    return any(is_known(conv.chip, conv.kind, stages) for stages in (RECORD, REGISTER))
 
 
 def bs_multipliers(pipeline: Pipeline) -> Int64Array:

@@ -83,7 +83,8 @@ def lower_partition(
     may raise what ends the work. Raises LoweringError for a node that does not fit the hardware.
     """
     graph, partition, places = workload.graph, workload.partition, workload.places
-    folds = folded_inputs(chip, workload)
+    may_fold = any(operation.fold is not None for operation in workload.operations)
+    folds = folded_inputs(chip, workload) if may_fold else {}
     planning = Planning(chip, graph, folds, places)
     plans = [operation.plan(planning, operation) for operation in workload.operations]
     if joins and len(plans) > 1:

@@ -164,14 +164,14 @@ def plan_of(
     return Plan(operation, footprint, emit)
 
 
+@dataclass(slots=True, eq=False)
 class ConstantPool:
     """Collects packed constants; equal contents are stored once."""
 
-    def __init__(self) -> None:
-        # What is written is what content() gives, without a copy between: weights are the most of
-        # a process's memory.
-        self._content = io.BytesIO()
-        self._known: dict[bytes, Ref] = {}
+    # What is written is what content() gives, without a copy between: weights are the most of a
+    # process's memory.
+    _content: io.BytesIO = field(default_factory=io.BytesIO)
+    _known: dict[bytes, Ref] = field(default_factory=dict)
 
     def add(self, content: bytes) -> Ref:
         """Store ``content`` and say where it will lie."""

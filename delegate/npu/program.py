@@ -247,6 +247,7 @@ def serialized(program: Program) -> bytearray:
     builder.StartObject(len(Slot))
     builder.PrependUOffsetTRelativeSlot(Slot.CHIP, chip, 0)
     builder.PrependUint64Slot(Slot.CHECKSUM, _CHECKSUM_PLACEHOLDER, 0)
+    from_end = builder.Offset()
     builder.PrependUint32Slot(Slot.VERSION, FORMAT_VERSION, 0)
     for slot, offset in content.items():
         builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
@@ -256,7 +257,7 @@ def serialized(program: Program) -> bytearray:
     # weights, and every copy of them counts while a model is loaded.
     data: bytearray = builder.Bytes
     del data[: builder.Head()]
-    position = checksum_position(data)
+    position = len(data) - from_end
     data[position : position + CHECKSUM_BYTES] = bytes(CHECKSUM_BYTES)
     struct.pack_into("<Q", data, position, zlib.crc32(data))
     return data
@@ -271,14 +272,6 @@ def _size_bytes(program: Program) -> int:
     names_bytes += sum(len(task.tile) + len(task.form) for task in program.tasks)
     content_bytes += sum(len(binding.table) for binding in program.inputs)
     return content_bytes + 4 * names_bytes + _MOST_RECORD_BYTES * (records + 16)
-
-
-def checksum_position(data: bytes | bytearray) -> int:
-    """Return where the checksum lies in a well-formed file."""
-    (table,) = struct.unpack_from("<I", data, 0)
-    (back,) = struct.unpack_from("<i", data, table)
-    (offset,) = struct.unpack_from("<H", data, table - back + 4 + 2 * Slot.CHECKSUM)
-    return int(table + offset)
 
 
 def _tables(builder: flatbuffers.Builder, fields: Fields, items: Sequence[object]) -> int:

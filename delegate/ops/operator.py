@@ -168,11 +168,6 @@ class Constraint(Rule):
         ranges = {k: v(chip) if callable(v) else v for k, v in self.ranges.items()}
         return self.sentence.format(**ranges)
 
-    def violation(self, facts: GraphFacts, node: Node) -> str | None:
-        """The sentence and the offending value, or None if the rule holds."""
-        value = self.check(facts, node)
-        return None if value is None else f"{self.sentence_for(facts.chip)}: {value}"
-
 
 def constraint(**ranges: object) -> Callable[[Check], Constraint]:
     """Makes a check a ``Constraint``; ``ranges``, values or functions of the chip, are formatted

@@ -86,7 +86,8 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
     copied: set[int] = {node.index for node in apart}
     members = {node.index for node in moving}
     moved = [node for node in apart if facts.movement(node) is Movement.KEEP]
-    copied |= swallowed(facts, moved, members, partition.outputs)
+    if moved:
+        copied |= swallowed(facts, moved, members, partition.outputs)
     while True:
         planner = _Planner(facts, partition, copied)
         refusals, more = [], set()

@@ -31,7 +31,7 @@ from delegate.ops.conv_2d import ConvOptions, plain_options
 from delegate.ops.operator import ABSENT, GraphFacts, Movement
 from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.parts import parts_of
-from delegate.partition.rewriting import RESHAPE, SLICE, Rewriter, Rewritten
+from delegate.partition.partitions import RESHAPE, SLICE, Rewriter, Rewritten
 from delegate.partition.rules import check_node, facts_of
 
 HostTakes = Callable[[Graph, Partition, Collection[int]], bool]

@@ -24,7 +24,7 @@ from delegate.errors import LoweringError
 from delegate.model.graph import Node, Partition
 from delegate.ops.operator import RESULT, GraphFacts, Turn
 from delegate.ops.shared.real_functions import chain_to, is_end
-from delegate.partition.rewriting import Rewriter, Rewritten
+from delegate.partition.partitions import Rewriter, Rewritten
 from delegate.partition.rules import HOST_CONVERTS, check_node, facts_of
 
 

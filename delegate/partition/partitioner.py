@@ -1,6 +1,6 @@
 """Select the nodes that the NPU computes, with a reason for every node left out.
 
-In: a ``Graph`` and option deny_ops. Out: node indices for ``epochs`` and ``Rejection``s for
+In: a ``Graph`` and option deny_ops. Out: node indices for ``partitions`` and ``Rejection``s for
 reports. Nodes that say one dilated convolution are kept together: all of them run on the NPU, or
 none. Nodes that are computed while a graph is compiled (arithmetic over shapes, weights that are
 stored in another form) belong to the partitions that read their results; no task is made of them.
@@ -26,7 +26,7 @@ from delegate.errors import DelegateError, Rejection
 from delegate.model.graph import DType, Graph, Node, Partition
 from delegate.ops import OPERATORS
 from delegate.ops.shared.shape_arithmetic import following_from_shapes
-from delegate.partition.epochs import inner_part
+from delegate.partition.partitions import inner_part
 from delegate.partition.rules import (
     NOT_DENIED,
     PARTITION_FASTER_ON_NPU,

@@ -124,11 +124,12 @@ def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
         return refused(node, FORM_IS_KNOWN, f"no known program of {facts.chip.name} has fp16")
     for rule in facts.operator(node).rules:
         try:
-            violation = rule.violation(facts, node)
+            value = rule.check(facts, node)
         except Exception as error:
             problem = f"rule {rule.name}: {type(error).__name__}: {error}"
             return refused(node, PARTITION_COMPILES, problem)
-        if violation is not None:
+        if value is not None:
+            violation = f"{rule.sentence_for(facts.chip)}: {value}"
             return Rejection(node.index, node.stored_op, rule.name, violation)
     return None
 

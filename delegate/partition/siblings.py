@@ -36,7 +36,7 @@ from delegate.model.graph import (
 from delegate.ops import conv_2d
 from delegate.ops.operator import GraphFacts, Movement
 from delegate.ops.shared.image_rules import RANK
-from delegate.partition.rewriting import SLICE, Rewriter, Rewritten
+from delegate.partition.partitions import SLICE, Rewriter, Rewritten
 from delegate.partition.rules import check_node, facts_of
 
 FreeNodes = Callable[[Graph, Partition], int | None]

@@ -35,7 +35,7 @@ from delegate.ops.operator import ABSENT, GraphFacts
 from delegate.ops.shared.convolution import most_kernel, most_stride
 from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.padding import AMOUNTS, pad_amounts
-from delegate.partition.rewriting import Rewriter
+from delegate.partition.partitions import Rewriter
 from delegate.partition.rules import facts_of
 
 T = TypeVar("T")

@@ -43,7 +43,7 @@ from delegate.partition.aliases import (
 from delegate.partition.heads import unfold_heads
 from delegate.partition.host_layout import Applied, Placed, host_layout_of
 from delegate.partition.joined_nodes import join_nodes, join_real_functions, turn_products
-from delegate.partition.rewriting import Rewritten
+from delegate.partition.partitions import Rewritten
 from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal, facts_of
 from delegate.partition.siblings import join_siblings
 from delegate.partition.width_packing import pack_width

@@ -14,8 +14,8 @@ import pytest
 
 from delegate.errors import ModelError
 from delegate.model.tflite_reader import Model, read_model
-from delegate.partition.epochs import partition_graph
 from delegate.partition.partitioner import select_nodes
+from delegate.partition.partitions import partition_graph
 from models.networks import mobilenet_v1
 from rk3588_conformance.builder import Arithmetic, depthwise_model, fully_connected_model
 from rk3588_conformance.generated.model_mutations import everything, mutate

@@ -8,8 +8,8 @@ import pytest
 from delegate.model.graph import Activation, DType, Graph, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
-from delegate.partition.epochs import partition_graph
 from delegate.partition.partitioner import select_nodes
+from delegate.partition.partitions import partition_graph
 from rk3588_conformance.builder import (
     Arithmetic,
     ModelBuilder,

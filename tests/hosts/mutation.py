@@ -25,10 +25,10 @@ from pathlib import Path
 
 from delegate.model.flatbuffer_tables import Items, TableValue, write_file
 from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
-from delegate.npu.program import checksum_position
 from rk3588_conformance.cut_model import parse
 from tests.aot.models import single_operator_model, two_programs_model
 from tests.hosts.conftest import clean_environment, compiled
+from tests.npu.sample_programs import checksum_position
 
 DIGITS = Path(__file__).resolve().parents[2] / "models" / "digits" / "digits_int8.tflite"
 

@@ -12,10 +12,10 @@ from delegate import _native
 from delegate.errors import DeviceError, ProgramError
 from delegate.insight.capture import Capture
 from delegate.insight.program_capture import capture_of_program
-from delegate.npu.program import build_program, checksum_position, serialize
+from delegate.npu.program import build_program, serialize
 from tests.kernel.small_models import random_inputs
 from tests.kernel.standin_calls import live
-from tests.npu.sample_programs import chain_partition
+from tests.npu.sample_programs import chain_partition, checksum_position
 
 TIMEOUT_MS = 20_000
 

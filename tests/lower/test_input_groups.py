@@ -12,7 +12,7 @@ from delegate.insight.capture import replay
 from delegate.insight.program_capture import capture_of_program
 from delegate.lower.task import BufferId, ConvTask, ElementwiseTask
 from delegate.lower.tiling.choices import plan_input_groups
-from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
+from delegate.lower.tiling.geometry import Axis, ConvGeometry
 from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
@@ -56,7 +56,7 @@ def test_groups_cover_the_channels_and_fit(geometry, passes, copies):
         assert group.start == covered
         assert len(group) % 16 == 0
         assert len(group) > 0
-        entries = entries_per_row(RK3588.cbuf, columns, len(group))
+        entries = geometry.row_entries(columns, len(group))
         assert entries <= RK3588.cbuf.max_row_entries
         assert rows * entries <= data_banks * RK3588.cbuf.bank_entries
         kernels = min(geometry.kernels, 32)

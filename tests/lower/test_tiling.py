@@ -9,7 +9,7 @@ from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import View
 from delegate.lower.tiling.choices import weight_banks_needed
 from delegate.lower.tiling.element_wise import map_parts
-from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
+from delegate.lower.tiling.geometry import Axis, ConvGeometry
 from delegate.lower.tiling.tiles import plan_tiles
 from tests.lower.tile_checks import check_plan
 
@@ -72,7 +72,7 @@ def smallest_task_fits(g: ConvGeometry) -> bool:
     else:
         channels, kernels = g.channels, min(g.kernels, surface)
         weights = kernels * channels * g.taps * g.element_bytes
-    entries = entries_per_row(RK3588.cbuf, columns, channels, g.element_bytes)
+    entries = g.row_entries(columns, channels)
     # More products of int8 could leave the int32 sum.
     products = g.taps * (1 if g.is_depthwise else channels)
     banks = -(-rows * entries // RK3588.cbuf.bank_entries) + -(-weights // RK3588.cbuf.bank_bytes)
@@ -124,7 +124,7 @@ def test_costs_are_those_of_the_tiles(geometry):
     ],
 )
 def test_entries_per_row(width, channels, entries):
-    assert entries_per_row(RK3588.cbuf, width, channels) == entries
+    assert plain(1, width, channels, 16, 1).row_entries(width, channels) == entries
 
 
 def test_small_weights_stay_resident_and_large_ones_keep_two_groups():

@@ -1,6 +1,7 @@
 """Small hand-made partitions: row tiles with shared weights, an addition, a chain of both."""
 
 import dataclasses
+import struct
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from delegate.chip.element import Element
 from delegate.chip.rk3588 import RK3588
 from delegate.lower.lowered import Layer, LoweredPartition, TensorBinding
 from delegate.lower.task import BufferId, Ref
+from delegate.npu.program_types import Slot
 from tests.npu.sample_tasks import add_task, align, conv_task, surface_bytes
 
 
@@ -91,3 +93,11 @@ def whole_surface(task, pitch):
         feature=dataclasses.replace(task.feature, surface_stride_bytes=pitch),
         output=dataclasses.replace(task.output, surface_stride_bytes=pitch),
     )
+
+
+def checksum_position(data: bytes | bytearray) -> int:
+    """Return where the checksum lies in a well-formed file."""
+    (table,) = struct.unpack_from("<I", data, 0)
+    (back,) = struct.unpack_from("<i", data, table)
+    (offset,) = struct.unpack_from("<H", data, table - back + 4 + 2 * Slot.CHECKSUM)
+    return int(table + offset)

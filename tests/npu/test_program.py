@@ -16,10 +16,10 @@ from delegate.errors import EncodingError, ProgramError
 from delegate.lower.lowered import Layer, Spread
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
 from delegate.npu import FORMAT_VERSION, program_types
-from delegate.npu.program import build_program, checksum_position, parse, serialize
+from delegate.npu.program import build_program, parse, serialize
 from delegate.npu.program_reader import open_program
 from delegate.npu.regcmd import unpack_word
-from tests.npu.sample_programs import chain_partition
+from tests.npu.sample_programs import chain_partition, checksum_position
 from tests.npu.sample_tasks import conv_task
 from tests.processes import python
 

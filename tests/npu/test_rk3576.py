@@ -27,7 +27,6 @@ from delegate.lower.task import (
     TableLoad,
     TableUse,
 )
-from delegate.lower.tiling.geometry import entries_per_row
 from delegate.npu.regcmd import encode_task
 from tests.npu import sample_tasks
 
@@ -47,7 +46,7 @@ def conv_task(*, is_depthwise: bool = False) -> ConvTask:
         h=7, w=40, c=64, oc=64, depthwise=is_depthwise, pad_value=-3, bs=bs, source=place(64),
         weights=place(1 << 20), target=place(1 << 16), out=OutConvert(0x4ABC, 20, -7),
     )  # fmt: skip
-    entries = entries_per_row(RK3576.cbuf, 40, 64)
+    entries = 40 * 64 // RK3576.cbuf.entry_bytes
     weights = task.weights
     if is_depthwise:  # two kernels, of which one counts
         size = 2 * weights.total_bytes

@@ -38,7 +38,7 @@ FROM_CACHE = COMPILED | {
     "delegate.model.operator_options", "delegate.model.tensor_content",
     "delegate.model.tflite_schema",
     "delegate.npu",
-    "delegate.partition", "delegate.partition.epochs",
+    "delegate.partition", "delegate.partition.partitions",
 }  # fmt: skip
 LOADING = """
 import json, sys

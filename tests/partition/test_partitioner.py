@@ -12,8 +12,8 @@ from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Graph, Node, Partition, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.partition.epochs import partition_graph
 from delegate.partition.partitioner import node_macs, select_nodes
+from delegate.partition.partitions import partition_graph
 from rk3588_conformance.builder import (
     ModelBuilder,
     conv_model,

@@ -51,7 +51,7 @@ from delegate.model.tflite_schema import (
 )
 from delegate.npu.program import parse, serialize
 from delegate.options import Options
-from delegate.partition.epochs import execution_order
+from delegate.partition.partitions import execution_order
 
 OPERATOR_NAME = "rk3588-npu"
 """Custom code of the operators; ``native/tflite/compiled_operator.h`` has the same."""

@@ -106,7 +106,15 @@ class _Checker:
             if replaced is not None and not _is_byte_by_byte(task):
                 raise _refusal(node, f"{task.tile} overwrites bytes before it reads them")
             found = list(accesses(task))
-            if self._meet(node, task, found):
+            used = [access for access in found if access.start.buffer in _WRITABLE]
+            for access in used:
+                buffer = access.start.buffer
+                room = self._content[buffer].size * ATOM_BYTES
+                if access.start.offset < 0 or access.end > room:
+                    raise _refusal(node, f"{access.what} leaves {buffer.name}")
+            written = {access.start.buffer for access in used if access.is_write}
+            is_near = any(a.start.buffer in written and not a.is_write for a in used)
+            if is_near and self._meet(task, used):
                 raise _refusal(node, f"{task.tile} writes where it reads")
             for access in found:
                 if access.is_write:
@@ -120,15 +128,14 @@ class _Checker:
                 self.require(tensor, node, "is overwritten while it is read")
         self.require(footprint.result, node, "is not written as a whole")
 
-    def _meet(self, node: int, task: Task, found: Sequence[Access]) -> bool:
+    def _meet(self, task: Task, used: Sequence[Access]) -> bool:
         """Return whether a task writes an atom that it reads, but for the DPU alone, which may read
         and write the same atoms in the same order.
         """
-        used = [access for access in found if access.start.buffer in _WRITABLE]
         for write in (access for access in used if access.is_write):
-            written = self._window(node, write)
+            written = self._window(write)
             reads = [
-                self._window(node, access)
+                self._window(access)
                 for access in used
                 if not access.is_write
                 and not (isinstance(task, ElementwiseTask) and _has_same_atoms(access, write))
@@ -144,7 +151,7 @@ class _Checker:
         return False
 
     def _read(self, node: int, tile: str, access: Access) -> None:
-        window = self._window(node, access)
+        window = self._window(access)
         if (window == NOTHING).any():
             raise _refusal(node, f"{access.what} of {tile} is read before it is written")
         wanted = window[: access.real]
@@ -176,7 +183,7 @@ class _Checker:
                 f"bytes {first}..{access.end - 1} of {buffer.name} are written, beyond the room of "
                 f"tensor {result.index}, {begin}..{end - 1} of {result.location.buffer.name}",
             )
-        window = self._window(node, access)
+        window = self._window(access)
         if in_work:
             self._torn.update((c, tile) for c in np.unique(window).tolist() if c <= WORK)
         window[access.real :] = PADDING
@@ -189,37 +196,27 @@ class _Checker:
             self._next -= 1
 
     def _windows(self, tensor: DeviceTensor) -> Iterable[Content]:
-        """Yield the channels of an access, image by image."""
-        view = tensor.view
-        for image in range(view.images):
-            yield self._strided(
-                tensor.location.buffer,
-                tensor.location.offset + image * tensor.image_stride_bytes,
-                (surfaces_of(view.channels), 1, view.pixels),
-                (tensor.surface_stride_bytes, 0),
+        """Yield the channels of a tensor, image by image."""
+        row_bytes, surfaces = tensor.view.pixels * ATOM_BYTES, surfaces_of(tensor.view.channels)
+        stride = tensor.surface_stride_bytes
+        for image in range(tensor.view.images):
+            start = tensor.location.moved(image * tensor.image_stride_bytes)
+            yield self._window(
+                Access("", start, row_bytes, surfaces=surfaces, surface_stride_bytes=stride)
             )
 
-    def _window(self, node: int, access: Access) -> Content:
-        buffer, first = access.start.buffer, access.start.offset
-        if first < 0 or access.end > self._content[buffer].size * ATOM_BYTES:
-            raise _refusal(node, f"{access.what} leaves {buffer.name}")
+    def _window(self, access: Access) -> Content:
+        content, first = self._content[access.start.buffer], access.start.offset
         # Operands may end within an atom.
         atoms = -(-(first % ATOM_BYTES + access.row_bytes) // ATOM_BYTES)
-        return self._strided(
-            buffer,
-            first,
+        steps = access.surface_stride_bytes, access.row_stride_bytes, ATOM_BYTES
+        return np.ndarray(
             (access.surfaces, access.rows, atoms),
-            (access.surface_stride_bytes, access.row_stride_bytes),
+            np.int32,
+            content,
+            first // ATOM_BYTES * content.itemsize,
+            tuple(step // ATOM_BYTES * content.itemsize for step in steps),
         )
-
-    def _strided(
-        self, buffer: BufferId, first: int, shape: tuple[int, int, int], strides: tuple[int, int]
-    ) -> Content:
-        content = self._content[buffer]
-        per_atom = content.itemsize
-        surface, row = (stride // ATOM_BYTES * per_atom for stride in strides)
-        offset = first // ATOM_BYTES * per_atom
-        return np.ndarray(shape, np.int32, content, offset, (surface, row, per_atom))
 
 
 def _is_byte_by_byte(task: Task) -> bool:
@@ -239,7 +236,7 @@ def _has_same_atoms(read: Access, written: Access) -> bool:
         and read.surfaces == written.surfaces
         and (read.surfaces == 1 or read.surface_stride_bytes == written.surface_stride_bytes)
         and rows == written.row_bytes
-        and read.surface_bytes == written.surface_bytes
+        and read.end == written.end
     )
 
 

@@ -59,15 +59,10 @@ class Access:
     real: int | None = None
 
     @property
-    def surface_bytes(self) -> int:
-        """Return the bytes from the first row's start to the last row's end."""
-        return (self.rows - 1) * self.row_stride_bytes + self.row_bytes
-
-    @property
     def end(self) -> int:
         """The byte of the buffer behind the last one."""
         last = self.start.offset + (self.surfaces - 1) * self.surface_stride_bytes
-        return last + self.surface_bytes
+        return last + (self.rows - 1) * self.row_stride_bytes + self.row_bytes
 
 
 def accesses(task: Task | TableLoad) -> Iterator[Access]:

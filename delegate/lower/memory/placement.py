@@ -136,16 +136,14 @@ def place_tensors(
     sizes[BufferId.SCRATCH] = peak
     found = zip(areas.items(), offsets[len(inner) :], strict=True)
     rooms = {number: range(offset, offset + size) for (number, (_, _, size)), offset in found}
-    return MemoryPlan(placed, sizes, live_bytes(spans), rooms)
+    return MemoryPlan(placed, sizes, live_bytes(spans) if spans else 0, rooms)
 
 
 def live_bytes(spans: Sequence[Span]) -> int:
     """The most that is needed at a time: no placement can do with less."""
     steps = {first for first, _, _ in spans}
-    return max(
-        (sum(size for first, last, size in spans if first <= step <= last) for step in steps),
-        default=0,
-    )
+    needed = (sum(size for first, last, size in spans if first <= step <= last) for step in steps)
+    return max(needed, default=0)
 
 
 def place_spans(spans: Sequence[Span]) -> tuple[tuple[int, ...], int]:

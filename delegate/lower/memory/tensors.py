@@ -198,15 +198,6 @@ def whole_channels(tensor: Tensor) -> int:
     return align(channels, CHANNELS_PER_SURFACE) if is_wide else channels
 
 
-def device_zero_point(tensor: Tensor) -> int:
-    """The zero point in the device's int8 domain; 0 of floats."""
-    if device_element(tensor) is Element.FP16:
-        return 0
-    assert tensor.quantization is not None
-    offset = tensor.dtype.element.offset
-    return tensor.quantization.zero_point - offset
-
-
 def default_surfaces(channels: int, groups: Groups) -> int:
     """Surfaces that any reader may fetch: whole groups of kernels, and of depthwise channels."""
     whole = align(channels, groups.dense_kernels)
@@ -219,16 +210,17 @@ def unplaced(graph: Graph, index: int, folded: tuple[View, Fold] | None = None) 
     """
     tensor = graph.tensor(index)
     element = device_element(tensor)
-    assert tensor.quantization is not None or element is Element.FP16
     view, fold = folded or (memory_view(tensor), None)
-    scale = 1.0
-    if element is not Element.FP16 and tensor.quantization is not None:
+    scale, zero_point = 1.0, 0
+    if element is not Element.FP16:
+        assert tensor.quantization is not None
         scale = tensor.quantization.scale
+        zero_point = tensor.quantization.zero_point - tensor.dtype.element.offset
     return DeviceTensor(
         index=index,
         view=view,
         scale=scale,
-        zero_point=device_zero_point(tensor),
+        zero_point=zero_point,
         surfaces=surfaces_of(view.channels),
         location=NOWHERE,
         fold=fold,

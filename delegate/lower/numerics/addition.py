@@ -168,10 +168,7 @@ def _search(
         results = np.copysign(np.floor(np.abs(exact) + 0.5), exact)
         return np.asarray(np.clip(results, *limits) != wanted[pairs])
 
-    def weight(pairs: npt.NDArray[np.intp]) -> FloatArray:
-        smaller, larger = np.abs(a[pairs // a.size]), np.abs(b[pairs % a.size])
-        return np.asarray(1.0 / ((1.0 + smaller) * (1.0 + larger)))
-
+    weights = 1.0 / np.multiply.outer(1.0 + np.abs(a), 1.0 + np.abs(b)).ravel()
     rows = np.arange(error_lsb.size)
     least = np.zeros(rows.size)  # what the known pairs that a candidate gets wrong weigh
     known = np.zeros(wanted.size, np.bool_)
@@ -180,12 +177,12 @@ def _search(
         at = int(np.argmin(least))
         near = np.flatnonzero(to_tie <= error_lsb[rows[at]] + TFLITE_ERROR)
         wrong = near[is_wrong(rows[at : at + 1], near)[0]]
-        total = float(weight(wrong).sum())
+        total = float(weights[wrong].sum())
         if total < lightest:
             best, lightest = int(rows[at]), total
         new = wrong[~known[wrong]][:_PAIRS_AT_ONCE]
         known[new] = True
-        least += is_wrong(rows, new) @ weight(new)
+        least += is_wrong(rows, new) @ weights[new]
         is_open = least < lightest
         is_open[at] = False
         rows, least = rows[is_open], least[is_open]

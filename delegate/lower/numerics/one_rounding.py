@@ -159,8 +159,9 @@ def share_differing(target: Target, samples: int = _SAMPLES) -> Callable[[Pipeli
     """Return what tells about how many of the results of a pipeline differ, by accumulators spread
     over the range of outputs. What the differences are at most is the prover's to say.
     """
-    channels = np.arange(0, target.q.size, -(-target.q.size // _SAMPLED_CHANNELS))
-    some = target.of(channels)
+    step = -(-target.q.size // _SAMPLED_CHANNELS)
+    channels = np.arange(0, target.q.size, step)
+    some = target if step == 1 else target.of(channels)
     ratios = some.real
     least, most = (
         (end - target.zero_point) / np.maximum(ratios, _LEAST_RATIO) for end in target.outputs
@@ -180,10 +181,10 @@ def share_differing(target: Target, samples: int = _SAMPLES) -> Callable[[Pipeli
     accumulators = np.rint(middle + spread * np.abs(spread) * extents)
     results = some.results(accumulators.astype(np.int64))
     wanted = np.clip(results + target.zero_point, *target.outputs).astype(np.float64)
-    taken = slice(0, None, int(channels[1]) if channels.size > 1 else 1)
 
     def share(pipeline: Pipeline) -> float:
-        found = pipeline.of(taken).run(accumulators)
+        sampled = pipeline if step == 1 else pipeline.of(slice(0, None, step))
+        found = sampled.run(accumulators)
         return int(np.count_nonzero(found != wanted)) / wanted.size
 
     return share

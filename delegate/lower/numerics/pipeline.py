@@ -93,14 +93,9 @@ class Ew:
     relu: bool = False
     relux: int | None = None
 
-    def converted(self, e: FloatArray | float) -> FloatArray | float:
-        """Return the operation's operand, of values of the other tensor."""
-        if self.operand is not None:
-            return _column(self.operand)
-        return (e + self.offset) * self.scale
-
-    def of(self, x: FloatArray, operand: FloatArray | float) -> FloatArray:
-        """Return EW's result of ``x`` and its converted operand, before its clamps."""
+    def of(self, x: FloatArray, e: FloatArray | float) -> FloatArray:
+        """Return EW's result of ``x``, before its clamps. ``e``: values of the other tensor."""
+        operand = (e + self.offset) * self.scale if self.operand is None else _column(self.operand)
         match self.operation:
             case EwOperation.ADD:
                 return x + operand
@@ -168,7 +163,7 @@ class Pipeline:
         x = yield from self.before_table(x)
         ew, out = self.ew, self.out
         if ew is not None:
-            x = ew.of(x, ew.converted(e))
+            x = ew.of(x, e)
             yield x
             x = _clamped(x, ew.relu, ew.relux)
         x = x * (out.scale * 2.0**-out.shift)
@@ -200,24 +195,21 @@ class Pipeline:
 
     def run(self, x: FloatArray, e: FloatArray | float = 0.0) -> FloatArray:
         """Return the int8 results; see ``stages``."""
-        for value in self.stages(x, e):
-            result = value
-        return self._saturated(result)
+        for result in self.stages(x, e):
+            last = result
+        return np.asarray(np.clip(last + self.out.offset, INT8_MIN, INT8_MAX))
 
     def checked(self, x: FloatArray, e: FloatArray | float = 0.0) -> tuple[FloatArray, bool]:
         """Return the int8 results, and whether no stage saturates for them."""
         *inner, result = self.stages(x, e)
         fits = all(value.min() >= INT32_MIN and value.max() <= INT32_MAX for value in inner)
-        return self._saturated(result), fits
+        return np.asarray(np.clip(result + self.out.offset, INT8_MIN, INT8_MAX)), fits
 
     def fits_int32(self, x: FloatArray, e: FloatArray | float = 0.0) -> bool:
         """Return whether no stage saturates for ``x``, so that ``run`` is exact, and every stage
         rises: the ends of a range speak for all between them then.
         """
         return self.rises() and self.checked(x, e)[1]
-
-    def _saturated(self, x: FloatArray) -> FloatArray:
-        return np.asarray(np.clip(x + self.out.offset, INT8_MIN, INT8_MAX))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The values that the tiler works on: axes and their windows, kernels in parts, CBUF entries of a
 row.
 
-Pure integers; knows no register and no operator. The rule of ``entries_per_row`` is read from
+Pure integers; knows no register and no operator. The rule of ``row_entries`` is read from
 programs that run on silicon.
 
 Estimate the cost of a task by formulas that need no task: MAC cycles, bytes on the bus, kicks.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from delegate.chip.chip import Cbuf, Chip
+from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, align
 
 
@@ -161,10 +161,6 @@ class ConvGeometry:
         return self.chip.groups.outputs(self.is_depthwise, self.element_bytes)
 
     @property
-    def atom_channels(self) -> int:
-        return ATOM_BYTES // self.element_bytes
-
-    @property
     def unit(self) -> int:
         """Kernels a part consists of multiples of: whole groups, or where the weights of one do
         not fit CBUF, the kernels of one surface.
@@ -182,11 +178,19 @@ class ConvGeometry:
         entries = self.row_entries(reach, self.input_channels(part))
         weights = ceil_div(self.group_bytes(part), cbuf.bank_bytes)
         is_whole = cbuf.banks_of_image(rows, reach, entries) + weights <= cbuf.banks
-        return group if is_whole else self.atom_channels
+        return group if is_whole else ATOM_BYTES // self.element_bytes
 
     def row_entries(self, width: int, channels: int) -> int:
-        """CBUF entries of a row of ``channels``."""
-        return entries_per_row(self.chip.cbuf, width, channels, self.element_bytes)
+        """CBUF entries of one row: whole entries of 64 bytes per pixel, and the rest of the
+        channels packed.
+
+        The rest is rounded up to 16, 32 or 64 bytes per pixel (exact on 34 of 34 observed shapes;
+        C = 48 takes 64).
+        """
+        entry_bytes = self.chip.cbuf.entry_bytes
+        whole, rest = divmod(channels * self.element_bytes, entry_bytes)
+        rest_bytes = next(size for size in (0, 16, 32, 64) if size >= rest)
+        return width * whole + ceil_div(width * rest_bytes, entry_bytes)
 
     def input_channels(self, part: Part) -> int:
         """Channels a task of ``part`` fetches."""
@@ -219,18 +223,6 @@ class Part:
         """
         first = self.first // lanes
         return range(first, first + align(self.outputs, group) // lanes)
-
-
-def entries_per_row(cbuf: Cbuf, width: int, channels: int, element_bytes: int = 1) -> int:
-    """CBUF entries of one row: whole entries of 64 bytes per pixel, and the rest of the channels
-    packed.
-
-    The rest is rounded up to 16, 32 or 64 bytes per pixel (exact on 34 of 34 observed shapes; C =
-    48 takes 64).
-    """
-    whole, rest = divmod(channels * element_bytes, cbuf.entry_bytes)
-    rest_bytes = next(size for size in (0, 16, 32, 64) if size >= rest)
-    return width * whole + ceil_div(width * rest_bytes, cbuf.entry_bytes)
 
 
 def ceil_div(value: int, group: int) -> int:

@@ -21,7 +21,7 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from delegate.chip.element import align
+from delegate.chip.element import ATOM_BYTES, align
 from delegate.errors import LoweringError
 from delegate.lower.rules import ROW_FITS_CBUF, TILE_FITS_CBUF
 from delegate.lower.tiling.choices import (
@@ -155,7 +155,7 @@ def _plan(
     for part in parts:
         data_banks = geometry.chip.cbuf.banks - weight_banks
         channels = geometry.input_channels(part)
-        outputs = align(part.outputs, geometry.atom_channels)
+        outputs = align(part.outputs, ATOM_BYTES // geometry.element_bytes)
         per_row = {window: geometry.row_entries(window.input_size, channels) for window in columns}
         if len(rows) == len(columns) == 1 and not geometry.chip.cbuf.data_banks:
             # One tile: rows take what they need, weights the rest.

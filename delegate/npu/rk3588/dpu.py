@@ -27,7 +27,7 @@ from delegate.chip.register_model import (
     OperandType,
     OutputMode,
 )
-from delegate.lower.numerics.pipeline import INDEX_STEP, EwOperation, OutConvert
+from delegate.lower.numerics.pipeline import INDEX_STEP, EwOperation
 from delegate.lower.tables import TABLE_STEPS
 from delegate.lower.task import (
     BnStage,
@@ -122,10 +122,9 @@ def dpu_values(writer: RegCmdWriter, task: DpuTask) -> Table:
         cube(task, output.channels),
         own,
         _x_values("BS", task.bs),
-        _write_out_values(task),
         _x_values("BN", task.bn),
         _ew_values(task),
-        _out_values(writer, task.out_convert, to_half=task.element is Element.FP16),
+        _out_values(writer, task),
         {} if task.table is None else _TABLES,
     )
 
@@ -162,21 +161,6 @@ def _x_values(name: str, stage: BsStage | BnStage) -> Table:
     return {
         f"DPU.{name}_{register}": {f"{name}_{field}": value for field, value in fields.items()}
         for register, fields in registers.items()
-    }
-
-
-def _write_out_values(task: DpuTask) -> Table:
-    """Return the OW term and the writer's sizes. A convolution without OW term has operand 0."""
-    bs = task.bs
-    # Surfaces of a write-out line, minus one: of int8 observed, of int32 sums measured by others.
-    size_e = task.output.surfaces_per_group - 1
-    return {
-        "DPU.BS_OW_CFG": {
-            **{f"SIZE_E_{n}": size_e for n in range(3)},
-            "OD_BYPASS": isinstance(task, ElementwiseTask) or task.output.element_bytes > 1,
-            "OW_SRC": _SOURCES[bs.ow],
-        },
-        "DPU.BS_OW_OP": {"OW_OP": bs.ow_operand if bs.ow is Source.REGISTER else 0},
     }
 
 
@@ -231,16 +215,28 @@ def _ew_values(task: DpuTask) -> Table:
     }
 
 
-def _out_values(writer: RegCmdWriter, out: OutConvert, *, to_half: bool) -> Table:
+def _out_values(writer: RegCmdWriter, task: DpuTask) -> Table:
+    """Return OUT_CVT, the OW term and the writer's sizes. A convolution without OW term has operand
+    0.
+    """
+    bs, out = task.bs, task.out_convert
     if not 0 <= out.shift <= OUT_CVT_SHIFT_MAX:
         problem = f"= {out.shift} exceeds the limit 0..{OUT_CVT_SHIFT_MAX}"
         raise writer.fail("DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT", problem)
     # Where nothing is shifted there is nothing to round: the bit stays clear, as in known programs.
     rounds_away = out.ties_away and out.shift > 0
     rounding = CvtRounding.HALF_AWAY if rounds_away else CvtRounding.HALF_EVEN
+    # Surfaces of a write-out line, minus one: of int8 observed, of int32 sums measured by others.
+    size_e = task.output.surfaces_per_group - 1
     return {
-        "DPU.OUT_CVT_SCALE": {"FP32TOFP16_EN": to_half},
+        "DPU.OUT_CVT_SCALE": {"FP32TOFP16_EN": task.element is Element.FP16},
         "DPU.OUT_CVT_SHIFT": {"CVT_ROUND": rounding, "MINUS_EXP": out.exponent},
+        "DPU.BS_OW_CFG": {
+            **{f"SIZE_E_{n}": size_e for n in range(3)},
+            "OD_BYPASS": isinstance(task, ElementwiseTask) or task.output.element_bytes > 1,
+            "OW_SRC": _SOURCES[bs.ow],
+        },
+        "DPU.BS_OW_OP": {"OW_OP": bs.ow_operand if bs.ow is Source.REGISTER else 0},
     }
 
 

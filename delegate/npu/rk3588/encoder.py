@@ -73,32 +73,6 @@ _FIRST = ("CNA.CBUF_CON0", "CNA.DCOMP_REGNUM", "CNA.DCOMP_CTRL", "CNA.CONV_CON1"
 """Registers that the vendor's streams write ahead of the pointers, and again in their places."""
 
 
-def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
-    """Return the segment of ``task``. Raises EncodingError."""
-    writer = RegCmdWriter(layer, task.tile)
-    writer.refuse(_problems(chip, task))
-    table = joined(
-        convolution(task),
-        _own_values(writer, task),
-        dpu_values(writer, task),
-        rdma_values(writer, task),
-    )
-    pointer = pointers(is_cleared=task.table is not None)
-    blocks, mask = ["CNA", "CORE", "DPU", "DPU_RDMA"], ENABLE_MASK
-    if _is_bare(task):
-        mask, left = BARE_ENABLE_MASK, blocks.pop()
-        table, pointer = (
-            {name: value for name, value in values.items() if not name.startswith(f"{left}.")}
-            for values in (table, pointer)
-        )
-    writer.write_table(_FIRST, table)
-    writer.write_table(pointer, pointer)
-    writer.write_blocks(blocks, table)
-    if task.table is not None and task.table.is_loaded_here:
-        _write_tables(writer, task.table.functions)
-    return writer.finish(mask, INT_MASK)
-
-
 def _is_bare(task: ConvTask) -> bool:
     """Return whether all stages are off, as is known of fp16."""
     stages = Stages(task.bs, task.bn, task.ew, task.out_convert, task.table)
@@ -289,13 +263,37 @@ def _pitches(writer: RegCmdWriter, feature: FeatureInput) -> tuple[int, int]:
 
 def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
     """Return the segment of one task. Raises EncodingError."""
-    if isinstance(task, ConvTask):
-        return encode_conv(chip, layer, task)
     if isinstance(task, TableLoad):
         return encode_load(layer, task)
     if isinstance(task, PoolTask):
         return encode_pool(chip, layer, task)
-    return encode_elementwise(chip, layer, task)
+    writer, enable_mask = RegCmdWriter(layer, task.tile), ENABLE_MASK
+    if isinstance(task, ElementwiseTask):
+        enable_mask = ALONE_ENABLE_MASK
+        writer.refuse(problems(chip.limits, task))
+        write_elementwise(writer, task)
+    else:
+        writer.refuse(_problems(chip, task))
+        table = joined(
+            convolution(task),
+            _own_values(writer, task),
+            dpu_values(writer, task),
+            rdma_values(writer, task),
+        )
+        pointer = pointers(is_cleared=task.table is not None)
+        blocks = ["CNA", "CORE", "DPU", "DPU_RDMA"]
+        if _is_bare(task):
+            enable_mask, left = BARE_ENABLE_MASK, blocks.pop()
+            table, pointer = (
+                {name: value for name, value in values.items() if not name.startswith(f"{left}.")}
+                for values in (table, pointer)
+            )
+        writer.write_table(_FIRST, table)
+        writer.write_table(pointer, pointer)
+        writer.write_blocks(blocks, table)
+    if task.table is not None and task.table.is_loaded_here:
+        _write_tables(writer, task.table.functions)
+    return writer.finish(enable_mask, INT_MASK)
 
 
 ALONE_ENABLE_MASK = 0x18
@@ -311,16 +309,6 @@ TABLE_WORDS = TABLES * (1 + ENTRIES)
 """Commands that fill both tables."""
 LOAD_WORDS = _ELEMENTWISE_WORDS + TABLE_WORDS + TAIL_WORDS
 """Commands of a load, tail included."""
-
-
-def encode_elementwise(chip: Chip, layer: str, task: ElementwiseTask) -> Segment:
-    """Return the segment of ``task``. Raises EncodingError."""
-    writer = RegCmdWriter(layer, task.tile)
-    writer.refuse(problems(chip.limits, task))
-    write_elementwise(writer, task)
-    if task.table is not None and task.table.is_loaded_here:
-        _write_tables(writer, task.table.functions)
-    return writer.finish(ALONE_ENABLE_MASK, INT_MASK)
 
 
 def write_elementwise(writer: RegCmdWriter, task: ElementwiseTask) -> None:

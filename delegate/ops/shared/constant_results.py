@@ -58,7 +58,7 @@ def constant_results(facts: GraphFacts, node: Node) -> Results:
     if operator.of_constants is None and operator.function is None:
         return {}
     rules = (rule for rule in operator.rules if rule.name not in _OF_TASKS)
-    if any(rule.violation(facts, node) for rule in rules):
+    if any(rule.check(facts, node) is not None for rule in rules):
         return {}
     if operator.of_constants is not None:
         found = operator.of_constants(facts.graph, node)

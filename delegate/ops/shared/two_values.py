@@ -15,11 +15,11 @@ import numpy.typing as npt
 from delegate.lower.binary_elementwise import (
     Requantize,
     broadcast,
+    known_repeats,
     met_views,
     pair_operands,
     pair_tasks,
     repeats,
-    surfaces_read,
     whole_constant,
     with_broadcast,
 )
@@ -56,8 +56,10 @@ def operands_broadcast(facts: GraphFacts, node: Node) -> str | None:
     """Operands must broadcast to the output's shape, computed pixels by at most {most}
     convolutions.
     """
-    output = facts.outputs(node)[0]
-    operands = [whole_constant(tensor, output) for tensor in facts.inputs(node)]
+    output, operands = facts.outputs(node)[0], facts.inputs(node)
+    if all(tensor.shape == output.shape for tensor in operands):
+        return None
+    operands = [t if t.constant is None else whole_constant(t, output) for t in operands]
     if not _broadcast_as_seen(operands, output):
         return ", ".join(str(list(tensor.shape)) for tensor in (*operands, output))
     computed = [t for t in operands if t.constant is None]
@@ -121,27 +123,33 @@ def pair_footprint(planning: Planning, operation: Operation) -> Footprint:
     reads, work = [], 0
     views = met_views(chip, [tensor.view for tensor in tensors], output)
     for tensor, view in zip(tensors, views, strict=True):
-        made = broadcast(chip, node, tensor, view, tensor.location)
-        work += sum(one.size_bytes for one in made)
-        reads.append((tensor.index, surfaces_read(chip, tensor.view, view)))
-    result = operation.result
+        surfaces = surfaces_touched(chip, tensor.view.channels)
+        if tensor.view != view:
+            made = broadcast(chip, node, tensor, view, tensor.location)
+            work += sum(one.size_bytes for one in made)
+            if tensor.view.channels == view.channels:
+                surfaces = known_repeats(chip, node, tensor.view, view).reads
+        reads.append((tensor.index, surfaces))
     written = surfaces_touched(chip, output.channels)
-    return Footprint(node, tuple(reads), result, written, work_bytes=work)
+    return Footprint(node, tuple(reads), operation.result, written, work_bytes=work)
 
 
 def plan_pair(planning: Planning, operation: Operation, requantize: Requantize) -> Plan:
     """Return the plan of two operands, from which ``requantize`` gives the stages."""
 
     chip, graph, node = planning.chip, planning.graph, operation.node
+    footprint = pair_footprint(planning, operation)
 
     def tasks(memory: Memory) -> Iterable[Task]:
-        target = memory.tensors[operation.result]
-        before, tensors = with_broadcast(chip, node, target.view, memory, memory.work)
+        before: tuple[Task, ...] = ()
+        target, tensors = memory.tensors[operation.result], memory.tensors
+        if footprint.work_bytes:
+            before, tensors = with_broadcast(chip, node, target.view, memory, memory.work)
         operands = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
         pipeline = requantize(operands, target, operands[0].index != node.inputs[0])
         return (*before, *pair_tasks(chip, operands, target, pipeline))
 
-    return plan_of(planning, operation, pair_footprint(planning, operation), tasks)
+    return plan_of(planning, operation, footprint, tasks)
 
 
 def _via_add(planning: Planning, operation: Operation, pair: Plan) -> Plan:

@@ -103,7 +103,6 @@ def test_a_layer_of_which_too_many_results_would_differ_stays_on_the_cpu(monkeyp
     found, _, _ = chosen(far, (-128, 127), 3, per_channel=True, activation=Activation.NONE)
     conv = SimpleNamespace(node=3)
     monkeypatch.setattr(conv_stages, "requantized", lambda *_, **__: found)
-    monkeypatch.setattr(conv_stages, "_multiplies", lambda _: True)
     with pytest.raises(LoweringError, match="would differ") as caught:
         conv_stages.requantization(conv, None)
     assert caught.value.rule == MULTIPLIERS_KEEP_BITS.name

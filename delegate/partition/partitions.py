@@ -2,14 +2,21 @@
 
 In: a ``Graph`` and which of its nodes are delegated. Out: the ``Partition``s that TensorFlow Lite
 itself makes of these.
+
+Say a partition in another way, where that pays (``heads``, ``siblings``, ``width_packing``):
+tensors and nodes that are added to its graph, or put in place of others.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from delegate.model.graph import ABSENT, Graph, Partition
+import numpy as np
+import numpy.typing as npt
+
+from delegate.model.graph import ABSENT, DType, Graph, Node, Partition, Tensor
 
 NEVER = -1  # the epoch of a node whose inputs are never computed
 
@@ -32,11 +39,20 @@ def partition_graph(graph: Graph, supported: Collection[int]) -> list[Partition]
     for node in graph.nodes:
         for tensor in node.inputs:
             readers.setdefault(tensor, set()).add(epoch_of_node.get(node.index, NEVER))
-    return [
-        _with_borders(graph, nodes, epoch, readers)
-        for epoch, nodes in enumerate(epochs)
-        if nodes[0] in members
-    ]
+    found = []
+    for epoch, nodes in enumerate(epochs):
+        if nodes[0] not in members:
+            continue
+        given = [graph.node(node) for node in nodes]
+        produced = {t for node in given for t in node.outputs if t != ABSENT}
+        read = (graph.tensor(t) for node in given for t in node.inputs if t != ABSENT)
+        computed = {t.index for t in read if t.constant is None and not t.is_variable}
+        seen = {t for t in produced if readers.get(t, set()) - {epoch}}
+        seen |= produced & {*graph.outputs} if graph.outputs else produced - readers.keys()
+        # Each in ascending order, as the runtime lists them.
+        borders = tuple(sorted(computed - produced)), tuple(sorted(seen))
+        found.append(Partition(nodes, *borders))
+    return found
 
 
 def execution_order(graph: Graph, supported: Collection[int]) -> list[tuple[int, ...]]:
@@ -93,27 +109,6 @@ def _epochs(graph: Graph, supported: frozenset[int]) -> list[tuple[int, ...]]:
     return epochs
 
 
-def _with_borders(
-    graph: Graph, nodes: tuple[int, ...], epoch: int, readers: Mapping[int, set[int]]
-) -> Partition:
-    """Adds inputs and outputs, each in ascending order, as the runtime lists them."""
-    produced = {t for node in nodes for t in graph.node(node).outputs if t != ABSENT}
-    read = {t for node in nodes for t in graph.node(node).inputs if t != ABSENT}
-    ends = frozenset(graph.outputs)
-    inputs = []
-    for index in sorted(read - produced):
-        tensor = graph.tensor(index)
-        if tensor.constant is None and not tensor.is_variable:
-            inputs.append(index)
-    outputs = []
-    for index in sorted(produced):
-        reading = readers.get(index, set())
-        is_end = index in ends if ends else not reading
-        if is_end or reading - {epoch}:
-            outputs.append(index)
-    return Partition(nodes, tuple(inputs), tuple(outputs))
-
-
 def inner_part(graph: Graph, whole: Partition, nodes: Collection[int]) -> Partition:
     """Return ``whole`` where only ``nodes`` become tasks; its others are computed before."""
     kept = tuple(node for node in whole.nodes if node in nodes)
@@ -121,3 +116,70 @@ def inner_part(graph: Graph, whole: Partition, nodes: Collection[int]) -> Partit
     read = {tensor for node in kept for tensor in graph.node(node).inputs}
     inputs = tuple(tensor for tensor in whole.inputs if tensor in read)
     return Partition(kept, inputs, whole.outputs, computed)
+
+
+RESHAPE, SLICE = "RESHAPE", "SLICE"
+"""The operators that bring elements back in the model's order, and that cut a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A graph that says a partition in another way. ``before``: the model's nodes that a
+    convolution of ``graph`` also does, by the index that it has.
+    """
+
+    graph: Graph
+    partition: Partition
+    before: Mapping[int, tuple[int, ...]]
+
+
+class Rewriter:
+    """A graph while it is rewritten. ``tensors`` and ``nodes``: as they are by now, the nodes in an
+    order in which they can run. Those that are added belong to ``partition``. ``changed``: the
+    nodes that were put in the place of others, by index.
+    """
+
+    def __init__(self, graph: Graph, partition: Partition) -> None:
+        self.graph, self.partition = graph, partition
+        self.tensors = list(graph.tensors)
+        self.nodes = list(graph.nodes)
+        self.changed: list[int] = []
+
+    def add(
+        self, like: Tensor, shape: Sequence[int], constant: npt.NDArray[np.generic] | None = None
+    ) -> int:
+        """Add a tensor as ``like``, of another shape, and return its index."""
+        index = len(self.tensors)
+        size = tuple(shape)
+        made = replace(like, index=index, shape=size, constant=constant, shape_signature=())
+        self.tensors.append(made)
+        return index
+
+    def numbers(self, values: Sequence[int]) -> int:
+        """Add a constant that says a shape, a place or a size."""
+        array = np.array(values, np.int32)
+        return self.add(Tensor(0, "numbers", array.shape, DType.INT32), array.shape, array)
+
+    @property
+    def spare(self) -> int:
+        """Return the first index from which on no node has one."""
+        return max(node.index for node in (*self.graph.nodes, *self.nodes)) + 1
+
+    def put(self, index: int, *nodes: Node) -> None:
+        """Put ``nodes`` in the place of node ``index``; none: it goes."""
+        at = next(place for place, node in enumerate(self.nodes) if node.index == index)
+        self.nodes[at : at + 1] = nodes
+        self.changed += [node.index for node in nodes]
+
+    def put_behind(self, tensor: int, *nodes: Node) -> None:
+        """Put ``nodes`` behind the one that makes ``tensor``."""
+        at = next(place for place, node in enumerate(self.nodes) if tensor in node.outputs) + 1
+        self.nodes[at:at] = nodes
+
+    def made(self) -> tuple[Graph, Partition]:
+        """Return the graph and the partition as they are by now."""
+        indices = [node.index for node in self.nodes]
+        mine = {*indices}.difference(node.index for node in self.graph.nodes)
+        mine.update(self.partition.nodes)
+        graph = replace(self.graph, tensors=tuple(self.tensors), nodes=tuple(self.nodes))
+        return graph, replace(self.partition, nodes=tuple(i for i in indices if i in mine))
