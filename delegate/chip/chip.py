@@ -106,10 +106,6 @@ class Groups:
         """Return of what the pixels from one surface of a result to the next are a multiple."""
         return self.depthwise_surface_pixels if is_depthwise else 1
 
-    def padded_kernels(self, output_channels: int) -> int:
-        """Return the kernels that a dense task of int8 is programmed with."""
-        return align(output_channels, self.kernel_unit)
-
     def dense_lanes(self, channels: int) -> int:
         """Return the input channels that a dense task of int8 is programmed with."""
         if self.fills_inputs:

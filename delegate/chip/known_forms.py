@@ -72,14 +72,6 @@ class KnownForms:
             return Standing.WHOLE
         return Standing.REFUSED if self.unknown(form) else Standing.IN_PARTS
 
-    def standing_of_stages(self, form: Form) -> Standing:
-        """Return how well the settings of its stages are known."""
-        stages = stages_of(form.settings)
-        if stages in self.stages.get(form.kind, ()):
-            return Standing.WHOLE
-        is_refused = any(name in STAGES for name, _ in self.unknown(form))
-        return Standing.REFUSED if is_refused else Standing.IN_PARTS
-
     def unknown(self, form: Form) -> tuple[tuple[str, str], ...]:
         """Return the settings of ``form`` that no task of its kind has been run with."""
         values = self.values.get(form.kind, {})

@@ -107,7 +107,7 @@ class Convolution:
             kernels = align(out.channels, self.element.lanes)
             channels = stored_lanes(channels, self.chip.groups.input_lanes)
         elif not self.is_depthwise:
-            kernels = self.chip.groups.padded_kernels(out.channels)
+            kernels = align(out.channels, self.chip.groups.kernel_unit)
         return ConvGeometry(
             *(rows, columns, channels, kernels, out.channels),
             self.is_depthwise,

@@ -208,7 +208,7 @@ def pack_weights(conv: Convolution, constants: ConstantPool) -> Weights:
         packed = _packed_depthwise(conv)
         kernels, per_kernel = 1, len(packed)
     else:
-        kernels = conv.chip.groups.padded_kernels(conv.weights.shape[0])
+        kernels = conv.geometry.kernels
         per_kernel = kh * kw * lanes
         weights = conv.weights
         if conv.chip.groups.fills_inputs:

@@ -119,7 +119,8 @@ def row_pairs_of(conv: Convolution) -> Iterator[Convolution]:
     """``conv`` on pairs of rows: of source and result, or of one of them."""
     view, out = conv.input_view, conv.output_view
     is_same = (conv.source.view, conv.target.view) == (view, out)
-    if conv.is_depthwise or conv.element is Element.FP16 or not is_same:
+    is_full = min(view.channels, out.channels) > CHANNELS_PER_SURFACE
+    if conv.is_depthwise or conv.element is Element.FP16 or not is_same or is_full:
         return
     steps = conv.strides[0], conv.dilations[0], conv.padding[0], 0, conv.spread[0]
     rows = Axis(view.height, out.height, conv.kernel[0], *steps)
@@ -259,7 +260,7 @@ def _tiled_cycles(
         rows,
         columns,
         align(channels, CHANNELS_PER_SURFACE),
-        chip.groups.padded_kernels(kernels),
+        align(kernels, chip.groups.kernel_unit),
         kernels,
         real_channels=channels,
         images=images,

@@ -50,7 +50,7 @@ def pack_dense(
     group = group or groups.dense_kernels
     block = groups.input_lanes
     outputs, kh, kw, inputs = weights.shape
-    kernels = groups.padded_kernels(outputs)
+    kernels = align(outputs, groups.kernel_unit)
     lanes = align(inputs, CHANNELS_PER_SURFACE)
     whole_lanes = lanes - lanes % block
     whole_kernels = outputs - outputs % group

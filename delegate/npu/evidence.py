@@ -16,7 +16,13 @@ from typing import Any, Final
 from delegate.chip.chip import COMPUTED_WEIGHTS, PROVED, Chip, Form, Registers, Standing
 from delegate.chip.chips import chip_named, part_of
 from delegate.chip.element import ATOM_BYTES, Element
-from delegate.chip.known_forms import KnownForms, known_forms_of, proved_state
+from delegate.chip.known_forms import (
+    STAGES,
+    KnownForms,
+    known_forms_of,
+    proved_state,
+    stages_of,
+)
 from delegate.errors import EncodingError
 from delegate.lower.legalize import SUMMAND
 from delegate.lower.task import (
@@ -138,11 +144,14 @@ class FormEvidence:
         task = _task(self.chip, kind, element, stages)
         if keeps_weights and isinstance(task, ConvTask):
             task = replace(task, cbuf=replace(task.cbuf, weight_reuse=True))
-        form, found = self._form_of(task), Standing.WHOLE
-        if form is None or (self.known is not None and self.known.refusal(form)):
+        form, known, found = self._form_of(task), self.known, Standing.WHOLE
+        if form is None or (known is not None and known.refusal(form)):
             found = Standing.REFUSED
-        elif self.known is not None and not self.is_exact:
-            found = self.known.standing_of_stages(form)
+        elif known is not None and not self.is_exact:
+            is_refused = any(name in STAGES for name, _ in known.unknown(form))
+            found = Standing.REFUSED if is_refused else Standing.IN_PARTS
+            if stages_of(form.settings) in known.stages.get(form.kind, ()):
+                found = Standing.WHOLE
         self._memory[key] = found
         return found
 

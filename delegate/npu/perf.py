@@ -40,34 +40,26 @@ def estimate_task(chip: Chip, task: Task | TableLoad) -> Estimate:
     return Estimate(npu, ddr, max(npu, ddr), moved)
 
 
-def _cube_bytes(task: Task) -> int:
-    """Return the bytes of the output: whole surfaces, without those that only complete a
-    convolution's group.
-    """
-    output = task.output
-    surfaces = output.surfaces
-    if isinstance(task, ConvTask):
-        surfaces = ceil_div(output.channels_real * output.element_bytes, ATOM_BYTES)
-    return output.height * output.width * surfaces * ATOM_BYTES
-
-
 def _bytes_moved(task: Task | TableLoad) -> int:
     if isinstance(task, TableLoad):  # the only task whose commands are more than its data
         return LOAD_WORDS * WORD_BYTES + 2 * ATOM_BYTES
-    moved = _cube_bytes(task)
+    output, surfaces = task.output, task.output.surfaces
+    if isinstance(task, ConvTask):  # without those that only complete a group
+        surfaces = ceil_div(output.channels_real * output.element_bytes, ATOM_BYTES)
+    moved = cube_bytes = output.height * output.width * surfaces * ATOM_BYTES
     if isinstance(task, PoolTask):
-        return moved + task.height * task.width * task.output.surfaces * ATOM_BYTES
+        return moved + task.height * task.width * surfaces * ATOM_BYTES
     if isinstance(task, ConvTask):
         feature = task.feature
         moved += feature.height * feature.width * feature.channels * task.element.bytes
         if not task.cbuf.weight_reuse:
             moved += task.weights.total_bytes
     else:
-        moved += _cube_bytes(task)
+        moved += cube_bytes
     if task.table is not None and task.table.is_loaded_here:
         moved += TABLE_WORDS * WORD_BYTES
     if task.ew is not None and task.ew.operand is not None and not task.ew.per_channel:
-        moved += _cube_bytes(task)
+        moved += cube_bytes
     return moved
 
 

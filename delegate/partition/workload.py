@@ -102,7 +102,7 @@ def _operations(facts: GraphFacts, plan: PartitionPlan) -> Iterator[Operation]:
         elif operator.movement is Movement.KEEP:
             if node.index in reordered:
                 yield reordered[node.index]
-        elif (operator.has_tasks or operator.movement) and node.index not in without_tasks:
+        elif (operator.plan or operator.function) and node.index not in without_tasks:
             others = plan.before.get(node.index, ())
             for result in node.outputs:
                 one = _operation(graph, node, neighbours, result)

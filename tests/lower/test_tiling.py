@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from delegate.chip.rk3588 import RK3588
 from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import View
-from delegate.lower.tiling.choices import weight_banks_needed
+from delegate.lower.tiling.choices import equal_parts, weight_bank_choices
 from delegate.lower.tiling.element_wise import map_parts
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
 from delegate.lower.tiling.tiles import plan_tiles
@@ -127,10 +127,17 @@ def test_entries_per_row(width, channels, entries):
     assert plain(1, width, channels, 16, 1).row_entries(width, channels) == entries
 
 
-def test_small_weights_stay_resident_and_large_ones_keep_two_groups():
-    assert weight_banks_needed(RK3588.cbuf, 3 * 32768, 32768) == 3
-    assert weight_banks_needed(RK3588.cbuf, 64 * 32768, 2 * 32768) == 4
-    assert weight_banks_needed(RK3588.cbuf, 64 * 32768, 8 * 32768) == 16  # so parts of them
+@pytest.mark.parametrize(
+    ("channels", "outputs", "banks"),
+    [
+        (1024, 96, (3, 2)),  # 3 banks, 1 of a group of 32 kernels
+        (2048, 1024, (4,)),  # 64 and 2
+        (8192, 256, ()),  # 64 and 8: two groups would take 16, so parts of them
+    ],
+)
+def test_small_weights_stay_resident_and_large_ones_keep_two_groups(channels, outputs, banks):
+    geometry = plain(1, 1, channels, outputs, 1)
+    assert weight_bank_choices(geometry, *equal_parts(geometry, 1)) == banks
 
 
 def plain(size_h, size_w, channels, outputs, kernel, *, is_depthwise=False):

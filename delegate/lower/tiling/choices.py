@@ -16,17 +16,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from delegate.chip.chip import Cbuf, Primitive
+from delegate.chip.chip import Primitive
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.lower.tiling.geometry import ConvGeometry, Part, Window, ceil_div
-
-
-def weight_banks_needed(cbuf: Cbuf, weight_bytes: int, bytes_per_kernel_group: int) -> int:
-    """Banks that weights want: all of them up to three, else two kernel groups."""
-    whole = ceil_div(weight_bytes, cbuf.bank_bytes)
-    if whole <= cbuf.resident_weight_banks:
-        return whole
-    return min(whole, ceil_div(2 * bytes_per_kernel_group, cbuf.bank_bytes))
 
 
 def kernel_parts(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
@@ -80,7 +72,7 @@ def column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window,
         * geometry.chip.cbuf.entry_bytes
         // (channels * geometry.element_bytes)
     )
-    most_pixels = axis.most_inputs(geometry.chip.limits.feature_size)
+    most_pixels = ceil_div(geometry.chip.limits.feature_size, axis.spread)
     widest = min(pixels, most_pixels) * axis.spread
     most = (widest + 2 * axis.reach) // axis.stride + 1
     has_whole_rows = Primitive.ROW_PARTS in geometry.chip.lacks
@@ -105,15 +97,17 @@ def column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window,
 
 
 def weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[int, ...]:
-    """Numbers of banks worth a try: none if less than two groups of kernels would stream."""
-    weight_bytes, group_bytes = geometry.weight_bytes(part), geometry.group_bytes(part)
+    """Numbers of banks worth a try: none if less than two groups of kernels would stream. First all
+    weights up to three banks, else two groups.
+    """
     cbuf = geometry.chip.cbuf
     if cbuf.data_banks:
         return (cbuf.weight_banks,)
-    rule = weight_banks_needed(cbuf, weight_bytes, group_bytes)
-    resident = ceil_div(weight_bytes, geometry.chip.cbuf.bank_bytes)
+    resident = ceil_div(geometry.weight_bytes(part), cbuf.bank_bytes)
+    streaming = ceil_div(2 * geometry.group_bytes(part), cbuf.bank_bytes)
+    is_small = resident <= cbuf.resident_weight_banks
+    rule = resident if is_small else min(resident, streaming)
     first = dict.fromkeys(banks for banks in (rule, resident) if banks < cbuf.banks)
-    streaming = ceil_div(2 * group_bytes, cbuf.bank_bytes)
     rows, columns = (axis.windows(axis.wanted)[0] for axis in (geometry.rows, geometry.columns))
     entries = geometry.row_entries(columns.input_size, geometry.input_channels(part))
     if streaming + cbuf.banks_of_image(rows.input_size, columns.input_size, entries) <= cbuf.banks:

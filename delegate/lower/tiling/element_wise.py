@@ -26,15 +26,6 @@ class MapPart:
     width: int
     surfaces: range
 
-    def name(self, view: View) -> str:
-        last = self.first + self.height * self.width - 1
-        text = f"image {self.image} pixels {self.first}..{last}"
-        channels = len(self.surfaces) * CHANNELS_PER_SURFACE
-        if channels < view.channels:
-            begin = self.surfaces.start * CHANNELS_PER_SURFACE
-            text += f" channels {begin}..{begin + channels - 1}"
-        return text
-
     def place(self, tensor: DeviceTensor) -> Ref:
         """Return where the part of ``tensor`` begins."""
         pixel = self.image * tensor.view.pixels + self.first
@@ -49,8 +40,14 @@ class MapPart:
     ) -> ElementwiseTask:
         """``target`` by ``stages`` from ``source``, whose shape is the same."""
         place, size = self.place(target), (self.height, self.width)
+        last = self.first + self.height * self.width - 1
+        name = f"image {self.image} pixels {self.first}..{last}"
+        channels = len(self.surfaces) * CHANNELS_PER_SURFACE
+        if channels < target.view.channels:
+            begin = self.surfaces.start * CHANNELS_PER_SURFACE
+            name += f" channels {begin}..{begin + channels - 1}"
         return ElementwiseTask(
-            tile=self.name(target.view),
+            tile=name,
             source=self.place(source),
             source_surface_stride_bytes=source.surface_stride_bytes,
             output=element_wise_cube(place, size, self.surfaces, target, element),

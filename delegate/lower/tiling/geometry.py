@@ -94,12 +94,6 @@ class Axis:
             pad=-first,
         )
 
-    def most_inputs(self, limit: int) -> int:
-        """Return the most input rows that are at most ``limit`` rows as far apart as they are
-        taken.
-        """
-        return (limit - 1) // self.spread + 1
-
     def window(self, start: int, size: int) -> Window:
         """Return the input of output rows [start, + size), clipped to the image."""
         first = start * self.stride - self.pad

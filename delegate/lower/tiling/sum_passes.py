@@ -53,7 +53,7 @@ def sum_work(conv: Convolution) -> tuple[int, int, int, int]:
     passes = max(ceil_div(low, INT8_MIN), ceil_div(high, INT8_MAX), 1)
     outputs = conv.output_view.channels
     if not conv.per_channel:
-        return conv.chip.groups.padded_kernels(outputs), passes, 1, 0
+        return align(outputs, conv.chip.groups.kernel_unit), passes, 1, 0
     kernels = align(outputs, sorted_channels(conv.chip))
     copies = ceil_div(kernels // OPERAND_BLOCK_CHANNELS, blocks_per_copy(conv.chip))
     return kernels, passes, 2, copies
@@ -81,7 +81,7 @@ def kernel_order(conv: Convolution) -> npt.NDArray[np.int64]:
     """
     outputs = conv.output_view.channels
     if not conv.per_channel:
-        return np.arange(conv.chip.groups.padded_kernels(outputs))
+        return np.arange(align(outputs, conv.chip.groups.kernel_unit))
     channels = np.arange(align(outputs, sorted_channels(conv.chip)))
     return channels.reshape(-1, 2, SUM_LANES).transpose(1, 0, 2).reshape(-1)
 
@@ -134,7 +134,7 @@ def pack_group(
         known = np.where((order < outputs)[:, None, None, None], 1, 0).astype(np.int8)
         weights = weights[np.minimum(order, outputs - 1)] * known
     packed = pack_dense(weights, zero_point, chip.groups)
-    kernels = chip.groups.padded_kernels(len(weights))
+    kernels = align(len(weights), chip.groups.kernel_unit)
     per_kernel = kh * kw * len(group)
     assert len(packed) == kernels * per_kernel
     return Weights(constants.add(packed), len(packed), per_kernel, kernels, kh, kw)

@@ -123,7 +123,7 @@ def _plans(
     is certain to cost more than ``best``.
     """
     widest = max(parts, key=lambda part: part.kernels)
-    most_rows = geometry.rows.most_inputs(geometry.chip.limits.feature_size)
+    most_rows = ceil_div(geometry.chip.limits.feature_size, geometry.rows.spread)
     for columns in column_windows(geometry, widest):
         width = max(window.input_size for window in columns)
         entries = geometry.row_entries(width, geometry.input_channels(widest))

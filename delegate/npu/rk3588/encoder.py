@@ -173,16 +173,6 @@ def _cbuf_problems(of: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
         yield "CNA.CBUF_CON0.WEIGHT_BANK", problem
 
 
-def is_window(feature: FeatureInput) -> bool:
-    """Return whether the rows of a task's input are parts of wider ones: a tile of columns, or all
-    that a stride reads.
-
-    Four lines are fetched at once unless GROUP_LINE_OFF is set; every known program with such a
-    window sets it, and all that do not have LINE_STRIDE = 4 * DMA_WIDTH.
-    """
-    return feature.line_stride_bytes != feature.width * ATOM_BYTES
-
-
 def feature_grains(feature: FeatureInput, kh: int, stride_h: int) -> int:
     """Rows to prefetch before the scan starts; affects speed only (observed).
 
@@ -198,14 +188,14 @@ def _own_values(writer: RegCmdWriter, task: ConvTask) -> Table:
     """Return what CNA and CORE of this chip have besides what all have."""
     feature, output, weights = task.feature, task.output, task.weights
     precision = PRECISIONS[task.element]
-    line, surface = _pitches(writer, feature)
+    is_window, line, surface = _pitches(writer, feature)
     padding = feature.pad_value
     if task.is_depthwise:  # odd lanes read the second byte
         doubled = (padding & 0xFF) * 0x0101
         padding = doubled - 0x10000 if doubled & 0x8000 else doubled
     return {
         "CNA.CONV_CON1": {
-            "GROUP_LINE_OFF": is_window(feature),
+            "GROUP_LINE_OFF": is_window,
             "DECONV": task.spread != (1, 1),
             "PROC_PRECISION": precision,
             "IN_PRECISION": precision,
@@ -242,10 +232,14 @@ def _own_values(writer: RegCmdWriter, task: ConvTask) -> Table:
     }
 
 
-def _pitches(writer: RegCmdWriter, feature: FeatureInput) -> tuple[int, int]:
-    """Return LINE_STRIDE and SURF_STRIDE, which count pixels. A surface's pitch is SURF_STRIDE
-    behind the fetched width of a row, or behind the four rows that are fetched at once; it may be
-    negative (maps of fewer rows).
+def _pitches(writer: RegCmdWriter, feature: FeatureInput) -> tuple[bool, int, int]:
+    """Return whether the rows of a task's input are parts of wider ones: a tile of columns, or all
+    that a stride reads; LINE_STRIDE and SURF_STRIDE, which count pixels.
+
+    Four lines are fetched at once unless GROUP_LINE_OFF is set; every known program with such a
+    window sets it, and all that do not have LINE_STRIDE = 4 * DMA_WIDTH. A surface's pitch is
+    SURF_STRIDE behind the fetched width of a row, or behind the four rows that are fetched at once;
+    it may be negative (maps of fewer rows).
     """
     line, line_rest = divmod(feature.line_stride_bytes, ATOM_BYTES)
     surface, surface_rest = divmod(feature.surface_stride_bytes, ATOM_BYTES)
@@ -255,10 +249,10 @@ def _pitches(writer: RegCmdWriter, feature: FeatureInput) -> tuple[int, int]:
     if surface_rest:
         problem = f"from {feature.surface_stride_bytes} bytes per surface, no multiple of 16"
         raise writer.fail("CNA.DMA_CON2.SURF_STRIDE", problem)
-    if is_window(feature):
-        return line, surface - feature.width
+    if line != feature.width:
+        return True, line, surface - feature.width
     fetched = GROUPED_LINES * feature.width
-    return fetched, surface - fetched
+    return False, fetched, surface - fetched
 
 
 def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:

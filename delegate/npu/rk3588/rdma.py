@@ -80,12 +80,15 @@ def _readers(writer: RegCmdWriter, task: DpuTask) -> tuple[_Reader, _Reader]:
     main_gap = main_notch = ew_gap = ew_notch = 0
     gaps = (output.height - 1) * ATOM_BYTES  # a surface's notch counts from its last row's end
     if isinstance(task, ElementwiseTask):
-        main, main_gap = task.source, _row_gap(writer, output, task.source_line_stride_bytes)
+        main = task.source
+        if task.source_line_stride_bytes is not None:
+            main_gap = _row_gap(writer, output, task.source_line_stride_bytes)
         main_notch = task.source_surface_stride_bytes - rows_bytes - gaps * main_gap
     if ew is not None and operand is not None and not ew.per_channel:
         stride = ew.surface_stride_bytes
         if isinstance(task, ElementwiseTask):
-            ew_gap = _row_gap(writer, output, ew.line_stride_bytes)
+            if ew.line_stride_bytes is not None:
+                ew_gap = _row_gap(writer, output, ew.line_stride_bytes)
             ew_notch = stride - rows_bytes - gaps * ew_gap
         else:
             # One cube for two readers: MRDMA takes the even surfaces, ERDMA the odd ones, and each
@@ -101,9 +104,9 @@ def _readers(writer: RegCmdWriter, task: DpuTask) -> tuple[_Reader, _Reader]:
     return _Reader(main, main_gap, main_notch), _Reader(operand, ew_gap, ew_notch)
 
 
-def _row_gap(writer: RegCmdWriter, output: OutputCube, line_stride_bytes: int | None) -> int:
+def _row_gap(writer: RegCmdWriter, output: OutputCube, line_stride_bytes: int) -> int:
     """Pixels between the end of an operand's row and the start of the next."""
-    if line_stride_bytes is None or output.height == 1:
+    if output.height == 1:
         return 0
     gap, rest = divmod(line_stride_bytes - output.width * ATOM_BYTES, ATOM_BYTES)
     if rest or gap < 0:

@@ -205,9 +205,8 @@ def quantization_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Scales must be finite and greater than zero, zero points in the range of the tensor's
     type.
     """
-    weights = facts.operator(node).weights(node)
-    tensors = facts.features(node) + ([] if weights is None else [facts.graph.tensor(weights)])
-    for tensor in tensors:
+    weights = facts.operator(node).inputs_of(node, Role.WEIGHTS)
+    for tensor in (*facts.features(node), *map(facts.graph.tensor, weights)):
         if tensor.quantization is None:
             continue
         low, high = TYPE_RANGES.get(tensor.dtype, (0, 0))
