@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -180,10 +180,6 @@ class Field:
     certainty: Certainty = Certainty.DOCUMENTED
 
     @property
-    def width(self) -> int:
-        return self.hi - self.lo + 1
-
-    @property
     def mask(self) -> int:
         """Return the field's bits within the register."""
         return (2 << self.hi) - (1 << self.lo)
@@ -198,8 +194,8 @@ class Field:
     def decode(self, word: int) -> int:
         """Return the true value of this field in the register value ``word``."""
         raw = (word & self.mask) >> self.lo
-        if self.signed and raw >> (self.width - 1):
-            raw -= 1 << self.width
+        if self.signed and raw >> (self.hi - self.lo):
+            raw -= 2 << (self.hi - self.lo)
         return (raw + (1 if self.minus_one else 0)) * self.unit
 
 
@@ -249,8 +245,10 @@ class Block:
 
 class RegisterMap:
     """All registers of a chip that command words can address: ``blocks``; ``by_name``, as
-    ``"CNA.CONV_CON1"``; ``by_address``, the target and offset of a command word. ``number``: by
-    which the simulator knows the map. ``facts``: a sentence on where the table is from.
+    ``"CNA.CONV_CON1"``; ``by_address``, the target and offset of a command word; ``streamed``, by
+    block those that streams write, but for the pointers to register groups, in the order of their
+    offsets. ``number``: by which the simulator knows the map. ``facts``: a sentence on where the
+    table is from.
     """
 
     def __init__(self, *blocks: Block, number: int, facts: str) -> None:
@@ -262,6 +260,14 @@ class RegisterMap:
         self.by_address: Mapping[tuple[int, int], Register] = MappingProxyType(
             {(r.target, r.offset): r for r in every}
         )
+        ordered = sorted(every, key=lambda register: register.offset)
+        written = [r for r in ordered if not r.name.endswith("S_POINTER")]
+        self.streamed: Mapping[str, Sequence[str]] = {
+            item.name: [
+                r.full_name for r in written if r.block == item.name and r.access is Access.STREAM
+            ]
+            for item in blocks
+        }
 
     def register(self, full_name: str) -> Register:
         """Return the register called ``BLOCK.NAME``. Raises KeyError naming it."""

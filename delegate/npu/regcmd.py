@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -166,7 +166,7 @@ class RegCmdWriter:
         """Write every register of ``blocks`` that streams write, but for the pointers to register
         groups, in the order of their offsets. Raises KeyError for a name that is none of theirs.
         """
-        names = [name for block in blocks for name in _stream_registers(self._registers, block)]
+        names = [name for block in blocks for name in self._registers.streamed[block]]
         unknown = table.keys() - names
         if unknown:
             raise KeyError(f"no registers {sorted(unknown)} in {blocks}")
@@ -218,17 +218,6 @@ class RegCmdWriter:
             raise self.fail(name, "is written twice")
         self._written.add(name)
         return target
-
-
-@cache
-def _stream_registers(registers: RegisterMap, block: str) -> tuple[str, ...]:
-    (found,) = (item for item in registers.blocks if item.name == block)
-    ordered = sorted(found.registers, key=lambda item: item.offset)
-    return tuple(
-        item.full_name
-        for item in ordered
-        if item.access is Access.STREAM and not item.name.endswith("S_POINTER")
-    )
 
 
 class _FieldError(ValueError):
