@@ -265,6 +265,27 @@ def test_magnitudes_are_exact():
     np.testing.assert_array_equal(ours, np.abs(x))
 
 
+@for_each("images", [1, 3])
+@for_each("activation", [Activation.NONE, Activation.RELU, Activation.RELU6])
+def test_a_pixel_of_each_image_multiplies_the_maps(images, activation):
+    """Their 37 channels are several surfaces, the last of which is not full."""
+    rng = np.random.default_rng(images)
+    maps, pixels = (
+        rng.normal(scale=3, size=size).astype(np.float16).astype(np.float32)
+        for size in ((3, 5, 7, 37), (images, 1, 1, 37))
+    )
+    builder = ModelBuilder("pixels")
+    given = [builder.input(n, x.shape, DType.FLOAT32) for n, x in (("x", maps), ("y", pixels))]
+    result = builder.tensor("z", maps.shape, DType.FLOAT32)
+    builder.operator("MUL", given, (result,), MulOptions(activation))
+    model = builder.build(result)
+    assert rejected(model, float="fp16", deny_ops="NONE") == set()
+    (ours,) = outputs(model, maps, pixels, deny_ops="NONE", **SIMULATED)
+    most = {Activation.NONE: None, Activation.RELU: np.inf, Activation.RELU6: 6.0}[activation]
+    wanted = (maps * pixels).astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(ours, wanted if most is None else np.clip(wanted, 0, most))
+
+
 @for_each("window", [(2, 2), (7, 7), (3, 5), (1, 31), (29, 1), (13, 11), (31, 31)])
 def test_means_of_equal_pixels_are_those_pixels(window):
     """One over 49 in fp16 is off by 0.035 %, which more than half of these numbers would show."""
