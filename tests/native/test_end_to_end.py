@@ -15,7 +15,6 @@ from delegate.errors import DeviceError, ProgramError, SimulatorFault
 from delegate.model.flatbuffer_tables import write_file
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_schema import ModelSlot, SubGraphSlot, TensorSlot
-from delegate.npu.program import checksum_position
 from delegate.options import Options
 from rk3588_conformance.builder import ModelBuilder, conv_model
 from rk3588_conformance.builder.moves import concatenation
@@ -24,6 +23,7 @@ from rk3588_conformance.cut_model import parse
 from tests.inferences import interpreter_of
 from tests.models.blocks import conv_conv_add_model
 from tests.native.inference import seen_beside_invoke
+from tests.npu.sample_programs import checksum_position
 from tests.processes import python
 
 
