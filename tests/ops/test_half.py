@@ -16,6 +16,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops import gelu, logistic, tanh
 from delegate.ops.add import AddOptions
 from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.sub import SubOptions
@@ -265,14 +266,33 @@ def test_magnitudes_are_exact():
     np.testing.assert_array_equal(ours, np.abs(x))
 
 
+def test_dilated_depthwise_kernels_have_zeros_between_their_taps():
+    """Nobody has run such tasks in fp16 with taps apart."""
+    rng = np.random.default_rng(3)
+    x, w = (rng.integers(-8, 9, n).astype(np.float32) for n in ((1, 11, 14, 21), (1, 3, 3, 21)))
+    builder = ModelBuilder("dilated")
+    given = builder.input("x", x.shape, DType.FLOAT32)
+    bias = builder.constant("b", np.zeros(21, np.float32))
+    y = builder.tensor("y", (1, 7, 8, 21), DType.FLOAT32)
+    table = DepthwiseOptions(Padding.VALID, dilation_h=2, dilation_w=3)
+    builder.operator("DEPTHWISE_CONV_2D", (given, builder.constant("w", w), bias), (y,), table)
+    model = builder.build(y)
+    assert rejected(model, float="fp16", deny_ops="NONE") == set()
+    (ours,) = outputs(model, x, deny_ops="NONE", **SIMULATED)
+    taps = ((i, j) for i in range(3) for j in range(3))
+    parts = [x[:, 2 * i : 2 * i + 7, 3 * j : 3 * j + 8] * w[0, i, j] for i, j in taps]
+    np.testing.assert_array_equal(ours, np.sum(parts, 0))
+
+
 @for_each("images", [1, 3])
+@for_each("channels", [37, 4104])
 @for_each("activation", [Activation.NONE, Activation.RELU, Activation.RELU6])
-def test_a_pixel_of_each_image_multiplies_the_maps(images, activation):
-    """Their 37 channels are several surfaces, the last of which is not full."""
+def test_a_pixel_of_each_image_multiplies_the_maps(images, channels, activation):
+    """37 channels do not fill their last surface, 4,104 are more than a task takes."""
     rng = np.random.default_rng(images)
     maps, pixels = (
         rng.normal(scale=3, size=size).astype(np.float16).astype(np.float32)
-        for size in ((3, 5, 7, 37), (images, 1, 1, 37))
+        for size in ((3, 2, 3, channels), (images, 1, 1, channels))
     )
     builder = ModelBuilder("pixels")
     given = [builder.input(n, x.shape, DType.FLOAT32) for n, x in (("x", maps), ("y", pixels))]
