@@ -63,16 +63,16 @@ MUTATIONS = (
         "product < 0 ? end.shift_negative : end.shift", "end.shift",
     ),
     Mutation("pad value", "core.cpp", ": cna.pad(i);", ": 0;"),
-    Mutation("pad value of the fast path", "fast_window.cpp",
-             "pad.data(), kAtomBytes", "Atom{}.data(), kAtomBytes"),
+    Mutation("pad value of the fast path", "fast_float.h",
+             "pad(cna.pad_atom())", "pad()"),
     Mutation(
         "halo row", "cna.h",
         "int64_t{y} * stride_h + int64_t{ky} * dilation_h - pad_top",
         "int64_t{y} * stride_h + int64_t{ky} * dilation_h",
     ),
     Mutation(
-        "halo row of the fast path", "fast_window.cpp",
-        "int64_t{y} - cna.pad_top", "int64_t{y}",
+        "halo row of the fast path", "fast_float.h",
+        "row - cna.pad_top < f.height", "row < f.height",
     ),
     Mutation(
         "channel order", "cna.cpp",

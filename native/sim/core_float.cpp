@@ -12,11 +12,6 @@ __extension__ typedef __int128 Fixed;
 constexpr int kFractionBits = 48;
 constexpr int kFloatBits = 24;
 
-uint16_t load_half(const int8_t* bytes) {
-  return static_cast<uint16_t>(static_cast<uint8_t>(bytes[0]) | static_cast<uint8_t>(bytes[1])
-                                                                    << 8);
-}
-
 bool is_finite(uint16_t half) { return (half & 0x7c00) != 0x7c00; }
 
 // The number as an integer times 2^(shift - 24).

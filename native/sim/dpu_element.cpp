@@ -176,22 +176,17 @@ uint32_t run_element(const TaskPlan& task, const ChannelOperands& operands, uint
   return run_integer_element(dpu, operands, integer_input(task, operands, channel, y, x), ew);
 }
 
-void run_elements(const TaskPlan& task, ThreadPool* pool) {
+void run_elements(const TaskPlan& task, ThreadPool& pool) {
   const DpuConfig& dpu = task.dpu;
-  const auto run_channel = [&](size_t index) {
+  // Channels of one surface share atoms but no bytes.
+  pool.run(dpu.channels, [&](size_t index) {
     store_elements(task, static_cast<uint32_t>(index), 1, 0, size_t{dpu.height} * dpu.width,
                    [&](const ChannelOperands& operands, const ElementPlace& at) {
                      return run_element(task, operands, at.channel,
                                         static_cast<uint32_t>(at.pixel / dpu.width),
                                         static_cast<uint32_t>(at.pixel % dpu.width));
                    });
-  };
-  if (pool == nullptr) {
-    for (size_t c = 0; c < dpu.channels; ++c) run_channel(c);
-  } else {
-    // Channels of one surface share atoms but no bytes.
-    pool->run(dpu.channels, run_channel);
-  }
+  });
 }
 
 }  // namespace rk3588::sim

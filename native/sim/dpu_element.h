@@ -54,7 +54,7 @@ void store_elements(
     const std::function<uint32_t(const ChannelOperands&, const ElementPlace&)>& bits);
 
 // The literal path: the whole task element by element, integers in 64 bits; channels are shared out
-// over threads if there is a pool.
-void run_elements(const TaskPlan& task, class ThreadPool* pool);
+// over threads.
+void run_elements(const TaskPlan& task, class ThreadPool& pool);
 
 }  // namespace rk3588::sim

@@ -54,6 +54,12 @@ inline uint32_t bits_of_float(float value) {
   return bits;
 }
 
+// The bits of a half in memory, which is little-endian.
+inline uint16_t load_half(const void* bytes) {
+  const auto* at = static_cast<const uint8_t*>(bytes);
+  return static_cast<uint16_t>(at[0] | at[1] << 8);
+}
+
 // IEEE half precision, subnormal numbers included.
 float half_to_float(uint16_t half);
 // Rounds to nearest, ties to even; overflow gives infinity; all NaN are one, of no sign, for

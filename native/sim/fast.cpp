@@ -51,13 +51,13 @@ void FastPath::run(const TaskPlan& task) {
   }
   if (run_byte_map(task)) return;
   if (depthwise && !can_fold_ow(task)) {
-    run_elements(task, &pool_);
+    run_elements(task, pool_);
     return;
   }
   folded_ow_ = depthwise;
   literal_stages_ = !prepare_stages(task, depthwise, &stages_, &surfaces_);
   if (literal_stages_ && !task.is_conv) {
-    run_elements(task, &pool_);
+    run_elements(task, pool_);
     return;
   }
   const bool is_staged = !literal_stages_ && !task.dpu.writes_as_computed();

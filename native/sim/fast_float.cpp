@@ -148,7 +148,7 @@ void run_float(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& poo
     const PaddedInput input(task.cna);
     const size_t values = input.rows * input.columns * task.cna.feature.channels;
     if (task.cna.feature.lanes != kHalfLanes || values > kMostValues) {
-      run_elements(task, &pool);
+      run_elements(task, pool);
     } else if (!task.cna.is_depthwise) {
       run_dense_float(task, kernels, pool, memory);
     } else {
@@ -166,7 +166,7 @@ void run_float(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& poo
   } else if (can_keep_results(task)) {
     run_by_number(task, pool);
   } else {
-    run_elements(task, &pool);
+    run_elements(task, pool);
   }
 }
 

@@ -1,48 +1,9 @@
-#include <algorithm>
 #include <cstring>
 
 #include "sim/fast.h"
+#include "sim/fast_float.h"
 
 namespace rk3588::sim {
-namespace {
-
-using Atom = std::array<int8_t, kAtomBytes>;
-
-void fill_padding(int8_t* out, size_t count, Atom pad) {
-  for (size_t i = 0; i < count; ++i) std::memcpy(out + i * kAtomBytes, pad.data(), kAtomBytes);
-}
-
-// One row of one surface of the window, all phases.
-void copy_row(const CnaConfig& cna, const Atom& pad, const int8_t* row, int8_t* out,
-              uint32_t columns) {
-  const int64_t width = cna.feature.width;
-  for (uint32_t phase = 0; phase < cna.stride_w; ++phase) {
-    for (uint32_t i = 0; i < columns; ++i, out += kAtomBytes) {
-      const int64_t x = int64_t{i} * cna.stride_w + phase - cna.pad_left;
-      if (row != nullptr && x >= 0 && x < width) {
-        std::memcpy(out, row + x * kAtomBytes, kAtomBytes);
-      } else {
-        fill_padding(out, 1, pad);
-      }
-    }
-  }
-}
-
-// The same for stride 1: one piece of padding, one of pixels, one of padding.
-void copy_row_unit_stride(const CnaConfig& cna, const Atom& pad, const int8_t* row, int8_t* out,
-                          uint32_t columns) {
-  if (row == nullptr) {
-    fill_padding(out, columns, pad);
-    return;
-  }
-  const uint32_t left = std::min(cna.pad_left, columns);
-  const uint32_t inside = std::min(cna.feature.width, columns - left);
-  fill_padding(out, left, pad);
-  std::memcpy(out + size_t{left} * kAtomBytes, row, size_t{inside} * kAtomBytes);
-  fill_padding(out + size_t{left + inside} * kAtomBytes, columns - left - inside, pad);
-}
-
-}  // namespace
 
 std::vector<ptrdiff_t> FeatureWindow::tap_offsets(const CnaConfig& cna, uint32_t surfaces) const {
   std::vector<ptrdiff_t> offsets;
@@ -62,12 +23,12 @@ std::vector<ptrdiff_t> FeatureWindow::tap_offsets(const CnaConfig& cna, uint32_t
 FeatureWindow make_window(const TaskPlan& task, ThreadPool& pool, std::vector<int8_t>* memory) {
   const CnaConfig& cna = task.cna;
   const FeatureCube& f = cna.feature;
+  const PaddedInput input(cna);
   FeatureWindow w;
-  w.rows = (cna.out_height - 1) * cna.stride_h + cna.reach_h();
-  const uint32_t reach = (cna.out_width - 1) * cna.stride_w + cna.reach_w();
-  w.columns = (reach + cna.stride_w - 1) / cna.stride_w;
+  w.rows = static_cast<uint32_t>(input.rows);
+  w.columns = static_cast<uint32_t>(ceil_div(input.columns, cna.stride_w));
   const bool is_inside =
-      cna.pad_top == 0 && cna.pad_left == 0 && w.rows <= f.height && reach <= f.width;
+      cna.pad_top == 0 && cna.pad_left == 0 && w.rows <= f.height && input.columns <= f.width;
   if (is_inside && cna.stride_w == 1) {
     w.data = task.feature;
     w.row_pitch = f.line_pitch;
@@ -81,22 +42,28 @@ FeatureWindow make_window(const TaskPlan& task, ThreadPool& pool, std::vector<in
   w.surface_pitch = w.row_pitch * w.rows;
   w.output_row_pitch = cna.stride_h * w.row_pitch;
   memory->resize(w.surface_pitch * f.surfaces());
-  const Atom pad = cna.pad_atom();
+  w.data = memory->data();
+  const int8_t* pad = input.pad.data();
   pool.run(f.surfaces(), [&](size_t s) {
-    int8_t* out = memory->data() + s * w.surface_pitch;
-    for (uint32_t y = 0; y < w.rows; ++y, out += w.row_pitch) {
-      const int64_t iy = int64_t{y} - cna.pad_top;
-      const bool has_row = iy >= 0 && iy < f.height;
-      const int8_t* row =
-          has_row ? task.feature + s * f.surface_pitch + iy * f.line_pitch : nullptr;
-      if (cna.stride_w == 1) {
-        copy_row_unit_stride(cna, pad, row, out, w.columns);
-      } else {
-        copy_row(cna, pad, row, out, w.columns);
-      }
+    for (size_t y = 0; y < w.rows; ++y) {
+      int8_t* out = memory->data() + s * w.surface_pitch + y * w.row_pitch;
+      input.for_row(task, y, [&](size_t first, size_t count, const int8_t* atoms) {
+        if (atoms != nullptr) atoms += s * f.surface_pitch;
+        if (atoms != nullptr && cna.stride_w == 1) {
+          std::memcpy(out + first * kAtomBytes, atoms, count * kAtomBytes);
+          return;
+        }
+        for (size_t phase = 0; phase < cna.stride_w; ++phase) {
+          size_t x = first + (phase + cna.stride_w - first % cna.stride_w) % cna.stride_w;
+          int8_t* atom = out + phase * w.phase_pitch + x / cna.stride_w * kAtomBytes;
+          for (; x < first + count; x += cna.stride_w, atom += kAtomBytes) {
+            const int8_t* own = atoms != nullptr ? atoms + (x - first) * kAtomBytes : pad;
+            std::memcpy(atom, own, kAtomBytes);
+          }
+        }
+      });
     }
   });
-  w.data = memory->data();
   return w;
 }
 

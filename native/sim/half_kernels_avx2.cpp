@@ -43,12 +43,6 @@ RK3588_TARGET inline void store_half(Floats v, const uint16_t* real, const uint1
 
 #include "sim/half_stages.inc"
 
-RK3588_TARGET void run_stages(const HalfStages& task, const HalfSurface& surface, const float* sums,
-                              size_t stride, const int8_t* main, const int8_t* ew, int8_t* out,
-                              size_t pixels) {
-  run_stage_vectors(task, surface, sums, stride, main, ew, out, pixels);
-}
-
 using Atom = Floats;
 using Words = uint16_t __attribute__((vector_size(kAtomBytes)));
 RK3588_TARGET inline Atom atom_of(const int8_t* bytes) { return from_half(bytes); }

@@ -63,17 +63,6 @@ RK3588_TARGET inline void store_half(Floats v, const uint16_t* real, const uint1
 
 #include "sim/half_stages.inc"
 
-RK3588_TARGET void run_stages(const HalfStages& task, const HalfSurface& surface, const float* sums,
-                              size_t stride, const int8_t* main, const int8_t* ew, int8_t* out,
-                              size_t pixels) {
-  const size_t done = run_stage_vectors(task, surface, sums, stride, main, ew, out, pixels);
-  if (done == pixels) return;
-  const size_t bytes = done * kAtomBytes;
-  kAvx2HalfKernels.stages(task, surface, sums == nullptr ? nullptr : sums + done * stride, stride,
-                          main == nullptr ? nullptr : main + bytes,
-                          ew == nullptr ? nullptr : ew + bytes, out + bytes, pixels - done);
-}
-
 }  // namespace
 
 const HalfKernels kAvx512HalfKernels = {kAvx2HalfKernels.load, kAvx2HalfKernels.widen, run_dense,

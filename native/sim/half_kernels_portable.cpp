@@ -14,14 +14,9 @@ using Floats = float __attribute__((vector_size(kHalfLanes * sizeof(float))));
 constexpr int kVectorPixels = 1;
 constexpr int kDepthwiseVectors = 4;
 
-inline uint16_t half_at(const int8_t* atom, int lane) {
-  return static_cast<uint16_t>(static_cast<uint8_t>(atom[2 * lane]) |
-                               static_cast<uint8_t>(atom[2 * lane + 1]) << 8);
-}
-
 inline Floats from_half(const int8_t* atom) {
   Floats result;
-  for (int i = 0; i < kHalfLanes; ++i) result[i] = half_to_float(half_at(atom, i));
+  for (int i = 0; i < kHalfLanes; ++i) result[i] = half_to_float(load_half(atom + 2 * i));
   return result;
 }
 
@@ -44,11 +39,6 @@ inline void store_half(Floats v, const uint16_t* real, const uint16_t* pend, int
 }
 
 #include "sim/half_stages.inc"
-
-void run_stages(const HalfStages& task, const HalfSurface& surface, const float* sums,
-                size_t stride, const int8_t* main, const int8_t* ew, int8_t* out, size_t pixels) {
-  run_stage_vectors(task, surface, sums, stride, main, ew, out, pixels);
-}
 
 using Atom = Floats;
 using Words = uint16_t __attribute__((vector_size(kAtomBytes)));

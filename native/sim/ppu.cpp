@@ -157,7 +157,7 @@ uint16_t pool_half(const PoolingConfig& c, const uint8_t* surface, uint32_t y, u
                    uint32_t lane) {
   const float pad = half_to_float(c.pad_half);
   const auto found = pool<float>(c, surface, y, x, pad, [lane](const uint8_t* atom) {
-    return half_to_float(static_cast<uint16_t>(atom[2 * lane] | atom[2 * lane + 1] << 8));
+    return half_to_float(load_half(atom + 2 * lane));
   });
   if (c.method != PoolingMethod::kAverage) {
     return found.best ? float_to_half(*found.best) : c.pad_half;
@@ -242,8 +242,8 @@ double pool_element(const PoolingConfig& c, const PoolingPlan& plan, uint32_t ch
   return half_to_float(pool_half(c, surface, y, x, channel % lanes));
 }
 
-void run_pooling(const PoolingConfig& c, const PoolingPlan& plan, ThreadPool* pool) {
-  const auto pool_surface = [&](size_t s) {
+void run_pooling(const PoolingConfig& c, const PoolingPlan& plan, ThreadPool& pool) {
+  pool.run(c.surfaces, [&](size_t s) {
     for (uint32_t y = 0; y < c.out_height; ++y) {
       uint8_t* out = plan.outputs[s] + y * c.dst_line_pitch;
       for (uint32_t x = 0; x < c.out_width; ++x, out += kAtomBytes) {
@@ -260,12 +260,7 @@ void run_pooling(const PoolingConfig& c, const PoolingPlan& plan, ThreadPool* po
         }
       }
     }
-  };
-  if (pool == nullptr) {
-    for (size_t s = 0; s < c.surfaces; ++s) pool_surface(s);
-  } else {
-    pool->run(c.surfaces, pool_surface);
-  }
+  });
 }
 
 }  // namespace rk3588::sim

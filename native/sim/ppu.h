@@ -51,6 +51,6 @@ PoolingPlan plan_pooling(const PoolingConfig& config, Memory& memory, const Posi
 // One output element as a number.
 double pool_element(const PoolingConfig& config, const PoolingPlan& plan, uint32_t channel,
                     uint32_t y, uint32_t x);
-void run_pooling(const PoolingConfig& config, const PoolingPlan& plan, class ThreadPool* pool);
+void run_pooling(const PoolingConfig& config, const PoolingPlan& plan, class ThreadPool& pool);
 
 }  // namespace rk3588::sim

@@ -192,7 +192,6 @@ class RegisterFile {
     ping_pong_[static_cast<int>(block)] = false;
     pointer_[static_cast<int>(block)] = 0;
   }
-  bool is_cleared(Block block) const { return !ping_pong_[static_cast<int>(block)]; }
   int group(Block block) const { return pointer_[static_cast<int>(block)]; }
   // Whether the running task needed a register that only tasks before it wrote.
   bool inherits() const {

@@ -134,7 +134,7 @@ struct Simulator::Impl {
 
   void compute(const TaskPlan& plan) {
     if (settings.plain) {
-      run_elements(plan, nullptr);
+      run_elements(plan, pool);
     } else {
       fast.run(plan);
     }
@@ -196,7 +196,7 @@ struct Simulator::Impl {
       note_write(run,
                  explain_pooling(config, plan, enable_mask, run.registers, *settings.probe, where));
     }
-    if (!settings.dry_run) run_pooling(config, plan, settings.plain ? nullptr : &pool);
+    if (!settings.dry_run) run_pooling(config, plan, pool);
   }
 
   // The mainline driver kicks every task by itself and waits for the DPU's interrupt.

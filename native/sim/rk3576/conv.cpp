@@ -21,17 +21,17 @@ constexpr uint32_t kWholeChannels = 64;
 constexpr uint32_t kOddChannels = 48;
 
 // Registers that hold the same in every known convolution (docs/registers_rk3576.md).
-constexpr Expected kCnaConstants[] = {
-    {cna::conv_con2::kOffset, 0xfff, 0xfff},    {cna::cvt_con0::kOffset, 0xb, 0xb},
-    {cna::cvt_con1::kOffset, 0x10001, 0x10001}, {cna::cvt_con2::kOffset, 0x10001, 0x10001},
-    {cna::cvt_offset0::kOffset, 0, 0},          {cna::cvt_offset1::kOffset, 0, 0},
-    {cna::cvt_offset2::kOffset, 0, 0},          {cna::undocumented_1060::kOffset, 0, 0},
-    {cna::undocumented_1064::kOffset, 0, 0},    {cna::undocumented_1068::kOffset, 0, 0},
-    {cna::undocumented_106c::kOffset, 0, 0},    {cna::undocumented_1070::kOffset, 0, 0},
-    {cna::undocumented_1074::kOffset, 0, 0},    {cna::dma_con0::kOffset, 0xf000f, 0xf000f},
-    {cna::undocumented_109c::kOffset, 0, 0},    {cna::dcomp_ctrl::kOffset, 0, 0},
-    {cna::dcomp_regnum::kOffset, 0, 0},         {cna::dcomp_amount0::kOffset, 0, 0},
-    {cna::dcomp_amount1::kOffset, 0, 0},
+constexpr std::pair<uint16_t, uint32_t> kCnaConstants[] = {
+    {cna::conv_con2::kOffset, 0xfff},     {cna::cvt_con0::kOffset, 0xb},
+    {cna::cvt_con1::kOffset, 0x10001},    {cna::cvt_con2::kOffset, 0x10001},
+    {cna::cvt_offset0::kOffset, 0},       {cna::cvt_offset1::kOffset, 0},
+    {cna::cvt_offset2::kOffset, 0},       {cna::undocumented_1060::kOffset, 0},
+    {cna::undocumented_1064::kOffset, 0}, {cna::undocumented_1068::kOffset, 0},
+    {cna::undocumented_106c::kOffset, 0}, {cna::undocumented_1070::kOffset, 0},
+    {cna::undocumented_1074::kOffset, 0}, {cna::dma_con0::kOffset, 0xf000f},
+    {cna::undocumented_109c::kOffset, 0}, {cna::dcomp_ctrl::kOffset, 0},
+    {cna::dcomp_regnum::kOffset, 0},      {cna::dcomp_amount0::kOffset, 0},
+    {cna::dcomp_amount1::kOffset, 0},
 };
 // Rows, or columns, behind the input that the last window reaches over.
 uint32_t used_padding(uint32_t outputs, uint32_t stride, uint32_t reach, uint32_t before,
@@ -183,7 +183,7 @@ CnaConfig decode_cna(const BlockView& v, const Chip& chip) {
             " is not modelled of this chip; supported are 0 (dense) and 1 (depthwise)");
   }
   c.is_depthwise = mode == kDepthwise;
-  require_constants(v, kCnaConstants, c.is_depthwise);
+  for (const auto& [offset, expected] : kCnaConstants) require_word(v, offset, expected);
   c.feature = decode_feature(v, c.is_depthwise);
   c.weights = decode_weights(v, c);
   c.cbuf = decode_cbuf(v, c);

@@ -16,17 +16,4 @@ inline void require_word(const BlockView& v, uint16_t offset, uint32_t expected)
           " but every known program of this kind has ", hex(expected));
 }
 
-struct Expected {
-  uint16_t offset;
-  uint32_t dense;
-  uint32_t depthwise;
-};
-
-template <size_t N>
-void require_constants(const BlockView& v, const Expected (&constants)[N], bool is_depthwise) {
-  for (const Expected& item : constants) {
-    require_word(v, item.offset, is_depthwise ? item.depthwise : item.dense);
-  }
-}
-
 }  // namespace rk3588::sim::rk3576
