@@ -64,7 +64,6 @@ std::vector<std::string> names_of(const Program& program) {
   return found;
 }
 
-using Tensors = std::vector<std::vector<uint8_t>>;
 using Random = std::mt19937_64;
 
 float moderate(Random* random) {
@@ -103,31 +102,20 @@ Tensors generated_inputs(const std::vector<Binding>& inputs) {
   return found;
 }
 
-std::vector<const uint8_t*> sources(const Tensors& tensors) {
-  std::vector<const uint8_t*> found;
-  for (const auto& tensor : tensors) found.push_back(tensor.data());
-  return found;
-}
-
-std::vector<uint8_t*> targets(Tensors* tensors) {
-  std::vector<uint8_t*> found;
-  for (auto& tensor : *tensors) found.push_back(tensor.data());
-  return found;
-}
-
 // How a device's results differ from those that are expected, "": they do not. Throws DeviceError.
 std::string difference(const Program& program, const std::shared_ptr<Device>& device,
-                       uint32_t timeout_ms, const Tensors& inputs, const Tensors& expected) {
+                       uint32_t timeout_ms, Span<const uint8_t* const> inputs,
+                       const Tensors& expected) {
   Executable executable(program, {device, timeout_ms, nullptr, 0, nullptr, 0});
   Tensors found = expected;
-  executable.run(sources(inputs), targets(&found));
-  return result_difference(program.outputs, sources(found), expected);
+  executable.run(inputs, places(&found));
+  return result_difference(program.outputs, places(&found), expected);
 }
 
 // The same of all cores at the same time; the first that is wrong. Throws DeviceError.
 std::string difference_together(const Program& program,
                                 const std::vector<std::shared_ptr<Device>>& cores,
-                                uint32_t timeout_ms, const Tensors& inputs,
+                                uint32_t timeout_ms, Span<const uint8_t* const> inputs,
                                 const Tensors& expected) {
   std::vector<std::future<std::string>> runs;
   for (const auto& core : cores) {
@@ -279,10 +267,11 @@ void FormEvidence::examine(const Program& program, const std::string& before) {
     return;
   }
   Executable simulated(program, {make_simulator_device(*program.chip), 0, nullptr, 0, nullptr, 0});
-  const Tensors inputs = generated_inputs(program.inputs);
+  Tensors generated = generated_inputs(program.inputs);
+  const std::vector<uint8_t*> inputs = places(&generated);
   Tensors expected;
   for (const Binding& binding : program.outputs) expected.emplace_back(binding.host_bytes());
-  simulated.run(sources(inputs), targets(&expected));
+  simulated.run(inputs, places(&expected));
   if (is_state(before, kWrong)) {
     isolate(program, &simulated, before);
     return;

@@ -1,7 +1,5 @@
 #include "host/device.h"
 
-#include <cstring>
-
 #include "host/devices.h"
 #include "host/drm_file.h"
 #include "host/npu_chip.h"
@@ -97,9 +95,7 @@ std::shared_ptr<Device> open_any(const std::string& name, const DeviceSettings& 
 
 std::shared_ptr<Buffer> Device::constants(Span<const uint8_t> content, size_t size, Spend spend) {
   std::shared_ptr<Buffer> buffer = allocate(size, BufferId::kConstants);
-  const Span<uint8_t> bytes = buffer->bytes();
-  copy_spending(content, bytes, spend);
-  std::memset(bytes.data() + content.size(), 0, bytes.size() - content.size());
+  copy_spending(content, buffer->bytes(), spend);
   sync_for_device(*buffer);
   return buffer;
 }

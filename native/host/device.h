@@ -94,10 +94,8 @@ struct Submit {
   const Chip* chip = &kRk3588;   // that the commands are for
   std::vector<Buffer*> inputs;   // read only by the device
   std::vector<Buffer*> outputs;  // written (and possibly read); never also in inputs
-  // The host writes `host_input` before every run (one of `inputs`, or of `outputs` if results lie
-  // beside it) and reads `host_output`, one of `outputs`, afterwards.
+  // The host writes it before every run: one of `inputs`, or of `outputs` if results lie beside it.
   Buffer* host_input = nullptr;
-  Buffer* host_output = nullptr;
   uint32_t timeout_ms = 0;  // 0: the device's default
   unsigned threads = 0;     // of a device that computes on the host; 0: its own choice
   // Whether outputs hold content that the device may read before it wrote there. Programs bring

@@ -6,7 +6,6 @@
 #include <exception>
 #include <tuple>
 
-#include "host/run_log.h"
 #include "host/stats_file.h"
 
 namespace rk3588 {
@@ -186,6 +185,21 @@ void RunStatsHome::write_file() {
 void RunStatsHome::remove_file() noexcept {
   if (!folder_.empty()) unlink(stats_path(folder_).c_str());
   folder_.clear();
+}
+
+void KernelRuns::begin() {
+  if (is_first_) {
+    home_->inferences.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  const int64_t passed = run_clock_ns() - clock_->last_end.load(std::memory_order_relaxed);
+  home_->between_ns.fetch_add(static_cast<uint64_t>(passed), std::memory_order_relaxed);
+}
+
+void KernelRuns::end() {
+  const int64_t now = run_clock_ns();
+  home_->run_ended(now);
+  clock_->last_end.store(now, std::memory_order_relaxed);
 }
 
 std::string prometheus_text(const RunStats& stats, const std::string& labels) {

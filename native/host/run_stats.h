@@ -10,11 +10,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
-namespace rk3588 {
+#include "host/run_log.h"
 
-struct RunTimes;
+namespace rk3588 {
 
 // The counters of a block; times in nanoseconds.
 enum class Count : size_t {
@@ -113,6 +114,38 @@ class RunStatsHome {
 // interpreter runs on one thread at a time.
 struct GraphClock {
   std::atomic<int64_t> last_end{0};
+};
+
+// Counts the runs of one kernel of a graph.
+class KernelRuns {
+ public:
+  // `is_first`: of the graph's kernels, so that its runs are the graph's inferences.
+  KernelRuns(std::shared_ptr<GraphClock> clock, bool is_first)
+      : clock_(std::move(clock)), is_first_(is_first) {}
+
+  // One run: `body`, and what it throws.
+  template <typename Body>
+  void count(Body body) {
+    begin();
+    try {
+      body();
+    } catch (...) {
+      if (counters != nullptr) counters->add(Count::kErrors, 1);
+      home_->run_ended(run_clock_ns());
+      throw;
+    }
+    end();
+  }
+
+  std::shared_ptr<RunCounters> counters;  // of the last program; nullptr before the first
+
+ private:
+  void begin();
+  void end();
+
+  std::shared_ptr<RunStatsHome> home_ = RunStatsHome::of_process();
+  std::shared_ptr<GraphClock> clock_;
+  bool is_first_;
 };
 
 // In the text format of Prometheus (version 0.0.4), every metric with HELP and TYPE, seconds as the

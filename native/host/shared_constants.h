@@ -5,6 +5,7 @@
 // that differs. What is shared lives as long as its last user.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -12,26 +13,11 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "digest.h"
 #include "host/spending_copy.h"
 #include "span.h"
 
 namespace rk3588 {
-
-// FNV-1a over words of 8 bytes of the beginning; a rest of fewer bytes counts as a word of its own.
-// The whole would have to come into memory, from a file perhaps, for a hash that need not be sure.
-inline uint64_t content_hash(Span<const uint8_t> content) {
-  constexpr size_t kHashedBytes = size_t{64} << 10;
-  uint64_t hash = 0xcbf29ce484222325 ^ content.size();
-  const size_t end = content.size() < kHashedBytes ? content.size() : kHashedBytes;
-  for (size_t i = 0; i < end; i += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    const size_t rest = end - i;
-    std::memcpy(&word, content.data() + i, rest < sizeof(word) ? rest : sizeof(word));
-    hash = (hash ^ word) * 0x100000001b3;
-    hash ^= hash >> 29;
-  }
-  return hash;
-}
 
 // `Memory` has bytes(), the first of which hold the content.
 template <typename Memory>
@@ -42,7 +28,10 @@ class SharedConstants {
   std::shared_ptr<Memory> get(Span<const uint8_t> content, size_t size, Spend spend,
                               const std::function<std::shared_ptr<Memory>()>& make,
                               const std::function<void(Memory&)>& prepare = {}) {
-    const uint64_t hash = content_hash(content);
+    // Of the beginning: the whole would have to come into memory, from a file perhaps, for a hash
+    // that need not be sure.
+    const uint64_t hash =
+        digest_of(content.subspan(0, std::min(content.size(), kHashedBytes)), content.size());
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto [begin, end] = known_.equal_range(hash);
     for (auto entry = begin; entry != end;) {
@@ -61,13 +50,13 @@ class SharedConstants {
     std::shared_ptr<Memory> memory = make();
     const Span<uint8_t> bytes = memory->bytes();
     copy_spending(content, bytes, spend);
-    std::memset(bytes.data() + content.size(), 0, bytes.size() - content.size());
     if (prepare) prepare(*memory);
     known_.emplace(hash, memory);
     return memory;
   }
 
  private:
+  static constexpr size_t kHashedBytes = size_t{64} << 10;
   static bool is_zero_from(Span<uint8_t> bytes, size_t first) {
     for (size_t i = first; i < bytes.size(); ++i) {
       if (bytes.data()[i] != 0) return false;

@@ -15,8 +15,8 @@ using Spend = void (*)(Span<const uint8_t> bytes);
 // So much of a source stays in memory beside its copy.
 inline constexpr size_t kSpentBytes = size_t{256} << 10;
 
-// Copies `source` to the beginning of `target`, which is at least as large. `spend`: told of every
-// piece that was copied; nullptr: of none.
+// Copies `source` to the beginning of `target`, which is at least as large and 0 behind it then.
+// `spend`: told of every piece that was copied; nullptr: of none.
 inline void copy_spending(Span<const uint8_t> source, Span<uint8_t> target, Spend spend) {
   for (size_t begin = 0; begin < source.size();) {
     const size_t bytes = std::min(kSpentBytes, source.size() - begin);
@@ -24,6 +24,7 @@ inline void copy_spending(Span<const uint8_t> source, Span<uint8_t> target, Spen
     if (spend != nullptr) spend(source.subspan(begin, bytes));
     begin += bytes;
   }
+  std::memset(target.data() + source.size(), 0, target.size() - source.size());
 }
 
 }  // namespace rk3588

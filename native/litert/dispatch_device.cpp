@@ -96,7 +96,7 @@ Invocation::Invocation(std::shared_ptr<DispatchDevice> device, Span<const uint8_
       outputs_(bind(executable_->outputs(), outputs, "output")),
       input_data_(executable_->inputs().size()),
       output_data_(executable_->outputs().size()),
-      is_first_(device_->take_first()) {
+      runs_(device_->clock(), device_->take_first()) {
   held_.reserve(inputs + outputs);
   for (const Port& port : outputs_) {
     if (port.binding == nullptr) {
@@ -105,9 +105,7 @@ Invocation::Invocation(std::shared_ptr<DispatchDevice> device, Span<const uint8_
                         "outputs: it is another operator's");
     }
   }
-  const std::vector<Binding>& results = executable_->outputs();
-  counters_ = stats_->counters({executable_->device().name(), executable_->name(),
-                                results.empty() ? "" : results.front().name});
+  runs_.counters = executable_->counters();
   device_->home().log(LogLevel::kInfo, device_->home().device_name() + ": program " +
                                            executable_->name() + " is ready");
 }
@@ -199,33 +197,15 @@ void Invocation::detach(Side side, int32_t index, uint64_t handle) {
 }
 
 void Invocation::invoke() {
-  if (is_first_) {
-    stats_->inferences.fetch_add(1, std::memory_order_relaxed);
-  } else {
-    const int64_t passed =
-        run_clock_ns() - device_->clock()->last_end.load(std::memory_order_relaxed);
-    stats_->between_ns.fetch_add(static_cast<uint64_t>(passed), std::memory_order_relaxed);
-  }
-  try {
-    run();
-  } catch (...) {
-    counters_->add(Count::kErrors, 1);
-    stats_->run_ended(run_clock_ns());
-    throw;
-  }
-  const int64_t end = run_clock_ns();
-  stats_->run_ended(end);
-  device_->clock()->last_end.store(end, std::memory_order_relaxed);
-}
-
-void Invocation::run() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  LockedBuffers buffers(device_->runtime(), &held_);
-  for (const Port& port : inputs_) {
-    if (port.binding != nullptr) input_data_[port.place] = buffers.lock(port.buffer, kRead);
-  }
-  for (const Port& port : outputs_) output_data_[port.place] = buffers.lock(port.buffer, kWrite);
-  counters_->add_run(executable_->run(input_data_, output_data_));
+  runs_.count([this] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    LockedBuffers buffers(device_->runtime(), &held_);
+    for (const Port& port : inputs_) {
+      if (port.binding != nullptr) input_data_[port.place] = buffers.lock(port.buffer, kRead);
+    }
+    for (const Port& port : outputs_) output_data_[port.place] = buffers.lock(port.buffer, kWrite);
+    runs_.counters->add_run(executable_->run(input_data_, output_data_));
+  });
 }
 
 }  // namespace rk3588::litert

@@ -80,7 +80,6 @@ class Invocation {
   Port& port(Side side, int32_t index);
   static std::vector<Port> bind(const std::vector<Binding>& bindings, size_t count,
                                 const char* what);
-  void run();
 
   // Whatever LiteRT destroys first.
   std::shared_ptr<DispatchDevice> device_;
@@ -92,9 +91,7 @@ class Invocation {
   std::vector<uint8_t*> output_data_;
   std::vector<HeldBuffer> held_;
   std::mutex mutex_;
-  std::shared_ptr<RunStatsHome> stats_ = RunStatsHome::of_process();
-  std::shared_ptr<RunCounters> counters_;
-  bool is_first_;
+  KernelRuns runs_;
 };
 
 }  // namespace rk3588::litert

@@ -138,8 +138,9 @@ Status device_destroy(void* device) {
   return guarded([&] { devices().take(device).reset(); });
 }
 
-Status requirements(Side side, void* invocation, int32_t index, const RankedTensorType* type,
-                    void** result) {
+template <Side side>
+Status get_requirements(void* invocation, int32_t index, const RankedTensorType* type,
+                        void** result) {
   return guarded([&] {
     Invocation& found = required<Invocation>(invocation);
     const size_t bytes = found.bytes_of(side, index, required(type));
@@ -148,16 +149,6 @@ Status requirements(Side side, void* invocation, int32_t index, const RankedTens
         found.runtime().create_requirements(1, types, bytes, 0, nullptr, &required(result));
     if (status != kOk) throw StatusError(status, "LiteRT refuses a tensor's requirements");
   });
-}
-
-Status get_input_requirements(void* invocation, int32_t index, const RankedTensorType* type,
-                              void** result) {
-  return requirements(Side::kInput, invocation, index, type, result);
-}
-
-Status get_output_requirements(void* invocation, int32_t index, const RankedTensorType* type,
-                               void** result) {
-  return requirements(Side::kOutput, invocation, index, type, result);
 }
 
 Status register_buffer(void* device, void* buffer, uint64_t* handle) {
@@ -196,20 +187,14 @@ Status invocation_destroy(void* invocation) {
   return guarded([&] { std::unique_ptr<Invocation>(&required<Invocation>(invocation)).reset(); });
 }
 
-Status attach_input(void* invocation, int32_t index, uint64_t handle) {
-  return guarded([&] { required<Invocation>(invocation).attach(Side::kInput, index, handle); });
+template <Side side>
+Status attach(void* invocation, int32_t index, uint64_t handle) {
+  return guarded([&] { required<Invocation>(invocation).attach(side, index, handle); });
 }
 
-Status attach_output(void* invocation, int32_t index, uint64_t handle) {
-  return guarded([&] { required<Invocation>(invocation).attach(Side::kOutput, index, handle); });
-}
-
-Status detach_input(void* invocation, int32_t index, uint64_t handle) {
-  return guarded([&] { required<Invocation>(invocation).detach(Side::kInput, index, handle); });
-}
-
-Status detach_output(void* invocation, int32_t index, uint64_t handle) {
-  return guarded([&] { required<Invocation>(invocation).detach(Side::kOutput, index, handle); });
+template <Side side>
+Status detach(void* invocation, int32_t index, uint64_t handle) {
+  return guarded([&] { required<Invocation>(invocation).detach(side, index, handle); });
 }
 
 Status invoke(void* invocation) {
@@ -236,17 +221,17 @@ constexpr DispatchFunctions functions() {
   all.get_capabilities = get_capabilities;
   all.device_create = device_create;
   all.device_destroy = device_destroy;
-  all.get_input_requirements = get_input_requirements;
-  all.get_output_requirements = get_output_requirements;
+  all.get_input_requirements = get_requirements<Side::kInput>;
+  all.get_output_requirements = get_requirements<Side::kOutput>;
   all.register_buffer = register_buffer;
   all.unregister_buffer = unregister_buffer;
   all.invocation_create = invocation_create;
   all.invocation_destroy = invocation_destroy;
   all.set_scheduling = set_scheduling;
-  all.attach_input = attach_input;
-  all.attach_output = attach_output;
-  all.detach_input = detach_input;
-  all.detach_output = detach_output;
+  all.attach_input = attach<Side::kInput>;
+  all.attach_output = attach<Side::kOutput>;
+  all.detach_input = detach<Side::kInput>;
+  all.detach_output = detach<Side::kOutput>;
   all.invoke = invoke;
   all.start_metrics = start_metrics;
   all.check_runtime = check_runtime;

@@ -18,7 +18,8 @@ namespace {
 std::atomic<uint64_t> g_submits{0};
 
 // The buffers that a run changes.
-constexpr BufferId kChanging[] = {BufferId::kScratch, BufferId::kInput, BufferId::kOutput};
+constexpr std::initializer_list<BufferId> kChanging = {BufferId::kScratch, BufferId::kInput,
+                                                       BufferId::kOutput};
 
 void require_chip(const Program& program, const Device& device) {
   if (device.runs(*program.chip)) return;
@@ -28,6 +29,12 @@ void require_chip(const Program& program, const Device& device) {
 }
 
 }  // namespace
+
+std::vector<uint8_t*> places(Tensors* tensors) {
+  std::vector<uint8_t*> found;
+  for (auto& tensor : *tensors) found.push_back(tensor.data());
+  return found;
+}
 
 uint64_t submit_count() { return g_submits.load(std::memory_order_relaxed); }
 
@@ -78,6 +85,10 @@ Executable::~Executable() {
   if (owner_ != getpid()) {
     static_cast<void>(std::make_unique<std::future<bool>>(std::move(sample_)).release());
   }
+}
+
+std::shared_ptr<RunCounters> Executable::counters() const {
+  return stats_->counters({device_->name(), name_, outputs_.empty() ? "" : outputs_.front().name});
 }
 
 void Executable::allocate_and_upload(const Program& program, Spend spend) {
@@ -176,7 +187,6 @@ void Executable::build_submit(bool writes_input) {
     if (buffer(id) != nullptr) submit_.outputs.push_back(buffer(id));
   }
   submit_.host_input = buffer(BufferId::kInput);
-  submit_.host_output = buffer(BufferId::kOutput);
 }
 
 void Executable::prepare_submission() {
@@ -278,8 +288,12 @@ void Executable::fail(const DeviceError& error) {
 
 MemoryImage Executable::memory() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  return content_of(kChanging);
+}
+
+MemoryImage Executable::content_of(std::initializer_list<BufferId> ids) {
   MemoryImage found;
-  for (const BufferId id : kChanging) {
+  for (const BufferId id : ids) {
     if (buffer(id) == nullptr) continue;
     device_->sync_for_cpu(*buffer(id));
     const Span<uint8_t> bytes = buffer(id)->bytes();

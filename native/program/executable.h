@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -74,14 +75,12 @@ class UnfinishedRun : public DeviceError {
   std::optional<size_t> task;
 };
 
+// Dense host tensors in the order of the bindings, and where each is.
+using Tensors = std::vector<std::vector<uint8_t>>;
+std::vector<uint8_t*> places(Tensors* tensors);
+
 // The content of the buffers that a run changes (SCRATCH, INPUT, OUTPUT), by BufferId.
 using MemoryImage = std::array<std::vector<uint8_t>, kBufferCount>;
-
-// A buffer of one device, and what the buffer in its place holds on the other.
-struct ComparedBuffer {
-  Buffer* buffer = nullptr;
-  std::vector<uint8_t> other;
-};
 
 // Memory that others share in which the only input or the only output of a program lies; nullptr:
 // it is the host's.
@@ -109,6 +108,8 @@ class Executable {
   const Device& device() const { return *device_; }
   const std::vector<Binding>& inputs() const { return inputs_; }
   const std::vector<Binding>& outputs() const { return outputs_; }
+  // Those of its program and device.
+  std::shared_ptr<RunCounters> counters() const;
 
   // One submit. A device whose driver may drop jobs without a word has to show that it ran.
   // `inputs` and `outputs` are dense host tensors of Binding::host_bytes() bytes
@@ -155,10 +156,9 @@ class Executable {
   RunTimes run_first(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
   // Throws what the device said, with where the run stopped.
   [[noreturn]] void fail(const DeviceError& error);
+  MemoryImage content_of(std::initializer_list<BufferId> ids);
   void take_sample(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
-  bool check_sample(const std::vector<std::vector<uint8_t>>& inputs,
-                    const std::vector<std::vector<uint8_t>>& outputs,
-                    std::vector<ComparedBuffer> memory);
+  bool check_sample(Tensors* inputs, Tensors* outputs, const MemoryImage& memory);
   void run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
   // How the outputs differ from the verifier's for the same inputs; "": they do not.
   std::string difference(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
@@ -183,8 +183,8 @@ class Executable {
   ProgramGate::Verdict verdict_;           // on the first run, as long as there was none
   bool is_replaced_ = false;               // by the verifier, for good
   std::unique_ptr<Executable> verifier_;
-  std::vector<std::vector<uint8_t>> verified_;  // the verifier's outputs
-  bool verifies_ = false;                       // later runs, too
+  Tensors verified_;       // the verifier's outputs
+  bool verifies_ = false;  // later runs, too
   uint32_t verify_every_ = 0;
   bool is_verifier_ = false;
   uint32_t unverified_ = 0;  // runs since the last sample

@@ -1,7 +1,9 @@
-// float32 to and from fp16: by instructions of the processor where it has them, else in integers.
+// float32 to and from fp16: by instructions of the processor where it has them, else as the
+// simulator does it.
 #include <cstring>
 
 #include "program/host_values.h"
+#include "sim/element.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -12,59 +14,31 @@
 namespace rk3588 {
 namespace {
 
-constexpr uint32_t kInfinity = 0x7f800000;     // fp32
-constexpr uint32_t kMostHalf = 0x477fe000;     // 65504
-constexpr uint32_t kLeastNormal = 0x38800000;  // 2^-14, the least normal fp16
+constexpr uint32_t kInfinity = 0x7f800000;  // fp32
+constexpr uint32_t kMostHalf = 0x477fe000;  // 65504
 constexpr uint16_t kHalfInfinity = 0x7c00;
 constexpr uint16_t kHalfMost = 0x7bff;
 constexpr uint16_t kHalfQuiet = 0x200;
 constexpr uint32_t kFloatQuiet = 0x400000;
 constexpr int kDropped = 13;  // bits of fp32's fraction that fp16 lacks
-constexpr uint32_t kRebias = (127 - 15) << 23;
-constexpr int kLeastExponent = 127 - 24;  // of the least subnormal fp16, as fp32 has it
 
-// value / 2^shift to nearest, ties to even.
-uint32_t rounded(uint32_t value, int shift) {
-  const uint32_t below = value >> shift;
-  const uint32_t rest = value & ((uint32_t{1} << shift) - 1);
-  const uint32_t half = uint32_t{1} << (shift - 1);
-  return below + (rest > half || (rest == half && (below & 1) != 0) ? 1 : 0);
-}
-
+// As the simulator has it, but for NaN and what is beyond fp16's range.
 uint16_t half_of(uint32_t bits) {
-  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  const uint32_t sign = bits >> 16 & 0x8000;
   const uint32_t magnitude = bits & 0x7fffffff;
-  uint32_t half;
   if (magnitude > kInfinity) {
-    half = kHalfInfinity | kHalfQuiet | (magnitude >> kDropped & 0x3ff);
-  } else if (magnitude == kInfinity) {
-    half = kHalfInfinity;
-  } else if (magnitude >= kMostHalf) {
-    half = kHalfMost;
-  } else if (magnitude >= kLeastNormal) {
-    half = rounded(magnitude - kRebias, kDropped);
-  } else {
-    // In steps of 2^-24: the fraction with its leading bit, shifted by what the exponent lacks.
-    const int shift = kLeastExponent + 23 - static_cast<int>(magnitude >> 23);
-    const uint32_t fraction = (magnitude & 0x7fffff) | 0x800000;
-    half = shift > 24 ? 0 : rounded(fraction, shift);
+    return static_cast<uint16_t>(sign | kHalfInfinity | kHalfQuiet |
+                                 (magnitude >> kDropped & 0x3ff));
   }
-  return static_cast<uint16_t>(sign | half);
+  const bool is_beyond = magnitude >= kMostHalf && magnitude < kInfinity;
+  return is_beyond ? static_cast<uint16_t>(sign | kHalfMost)
+                   : sim::float_to_half(sim::float_of_bits(bits));
 }
 
 uint32_t float_of(uint16_t half) {
-  const uint32_t sign = uint32_t{half & 0x8000u} << 16;
   const uint32_t magnitude = half & 0x7fff;
-  if (magnitude > kHalfInfinity) {
-    return sign | kInfinity | kFloatQuiet | (magnitude & 0x3ff) << kDropped;
-  }
-  if (magnitude == kHalfInfinity) return sign | kInfinity;
-  if (magnitude >= 0x400) return sign | ((magnitude << kDropped) + kRebias);
-  // Subnormal: a small integer times 2^-24, exact.
-  const float value = static_cast<float>(magnitude) * 0x1p-24f;
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return sign | bits;
+  if (magnitude <= kHalfInfinity) return sim::bits_of_float(sim::half_to_float(half));
+  return uint32_t{half & 0x8000u} << 16 | kInfinity | kFloatQuiet | (magnitude & 0x3ff) << kDropped;
 }
 
 #if defined(__x86_64__)

@@ -38,22 +38,25 @@ std::vector<size_t> owners(Buffer& buffer, const VerifiedJobs& jobs) {
   return found;
 }
 
-// Returns the label of the first task of `submit` whose last result still lies in memory and
-// differs, "" if there is none. Lanes beyond a tensor's channels count as well. Throws StreamError.
-std::string first_difference(const Submit& submit, const std::vector<ComparedBuffer>& buffers) {
-  const VerifiedJobs jobs = verify_streams(submit);
+// Returns the label of the first task whose last result still lies in `memory` of a device and
+// differs from the simulator's, "" if there is none. Lanes beyond a tensor's channels count as
+// well. Throws StreamError.
+std::string first_difference(const Executable& simulated, const MemoryImage& memory) {
+  const VerifiedJobs jobs = verify_streams(simulated.submit());
   size_t first = kNobody;
-  for (const ComparedBuffer& item : buffers) {
-    const std::vector<size_t> owner = owners(*item.buffer, jobs);
-    const uint8_t* bytes = item.buffer->bytes().data();
+  for (size_t id = 0; id < memory.size(); ++id) {
+    if (memory[id].empty()) continue;
+    Buffer& buffer = *simulated.buffers()[id];
+    const std::vector<size_t> owner = owners(buffer, jobs);
+    const uint8_t* bytes = buffer.bytes().data();
     for (size_t atom = 0; atom < owner.size(); ++atom) {
       const size_t at = atom * kAtomBytes;
-      if (owner[atom] >= first || at + kAtomBytes > item.other.size()) continue;
-      if (std::memcmp(bytes + at, item.other.data() + at, kAtomBytes) != 0) first = owner[atom];
+      if (owner[atom] >= first || at + kAtomBytes > memory[id].size()) continue;
+      if (std::memcmp(bytes + at, memory[id].data() + at, kAtomBytes) != 0) first = owner[atom];
     }
   }
   if (first == kNobody) return {};
-  for (const JobRef& job : submit.jobs) {
+  for (const JobRef& job : simulated.submit().jobs) {
     if (first < job.tasks.size()) return job.tasks[first].layer;
     first -= job.tasks.size();
   }
@@ -70,46 +73,28 @@ void Executable::take_sample(Span<const uint8_t* const> inputs, Span<uint8_t* co
     if (!sample_.get()) verify_every_ = UINT32_MAX;
     if (verify_every_ == UINT32_MAX) return;
   }
-  std::vector<std::vector<uint8_t>> given;
-  std::vector<std::vector<uint8_t>> taken;
+  Tensors given;
+  Tensors taken;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     given.emplace_back(inputs[i], inputs[i] + inputs_[i].host_bytes());
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     taken.emplace_back(outputs[i], outputs[i] + outputs_[i].host_bytes());
   }
-  std::vector<ComparedBuffer> memory;
-  for (const BufferId id : {BufferId::kScratch, BufferId::kOutput}) {
-    if (buffer(id) == nullptr) continue;
-    device_->sync_for_cpu(*buffer(id));
-    const Span<uint8_t> bytes = buffer(id)->bytes();
-    memory.push_back({verifier_->buffer(id), {bytes.data(), bytes.data() + bytes.size()}});
-  }
   was_run_ = false;  // the next run gives all memory to the device again
-  sample_ =
-      std::async(std::launch::async, [this, given = std::move(given), taken = std::move(taken),
-                                      memory = std::move(memory)]() mutable {
-        return check_sample(given, taken, std::move(memory));
-      });
+  sample_ = std::async(std::launch::async,
+                       [this, given = std::move(given), taken = std::move(taken),
+                        memory = content_of({BufferId::kScratch, BufferId::kOutput})]() mutable {
+                         return check_sample(&given, &taken, memory);
+                       });
 }
 
 // False: a difference was told.
-bool Executable::check_sample(const std::vector<std::vector<uint8_t>>& inputs,
-                              const std::vector<std::vector<uint8_t>>& outputs,
-                              std::vector<ComparedBuffer> memory) {
+bool Executable::check_sample(Tensors* inputs, Tensors* outputs, const MemoryImage& memory) {
   std::string text;
   try {
-    std::vector<const uint8_t*> sources;
-    std::vector<uint8_t*> targets;
-    for (const auto& tensor : inputs) sources.push_back(tensor.data());
-    for (auto& tensor : verified_) targets.push_back(tensor.data());
-    verifier_->run(sources, targets);
-    stats_->verified.fetch_add(1, std::memory_order_relaxed);
-    std::vector<const uint8_t*> found;
-    for (const auto& tensor : outputs) found.push_back(tensor.data());
-    if (result_difference(outputs_, found, verified_).empty()) return true;
-    stats_->differences.fetch_add(1, std::memory_order_relaxed);
-    const std::string layer = first_difference(verifier_->submit_, memory);
+    if (difference(places(inputs), places(outputs)).empty()) return true;
+    const std::string layer = first_difference(*verifier_, memory);
     text = "results of program " + name_ + " differ from the simulator" +
            (layer.empty() ? "" : ", first in " + layer);
   } catch (const std::exception& error) {
@@ -122,9 +107,7 @@ bool Executable::check_sample(const std::vector<std::vector<uint8_t>>& inputs,
 
 std::string Executable::difference(Span<const uint8_t* const> inputs,
                                    Span<uint8_t* const> outputs) {
-  std::vector<uint8_t*> targets;
-  for (auto& tensor : verified_) targets.push_back(tensor.data());
-  verifier_->run(inputs, targets);
+  verifier_->run(inputs, places(&verified_));
   stats_->verified.fetch_add(1, std::memory_order_relaxed);
   std::string text = result_difference(outputs_, outputs, verified_);
   if (!text.empty()) stats_->differences.fetch_add(1, std::memory_order_relaxed);

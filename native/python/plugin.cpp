@@ -105,7 +105,7 @@ std::vector<std::tuple<std::vector<int32_t>, std::vector<int32_t>, std::vector<i
   if (!disorder.empty()) throw std::runtime_error("the nodes are out of order: " + disorder);
   DelegateParams* params = nullptr;
   int32_t count = 0;
-  const IntArrayStorage array(nodes);
+  const CArray array = c_array(nodes);
   if (context->preview_delegate_partitioning(context, array.get(), &params, &count) !=
       Status::kOk) {
     throw std::runtime_error("the runtime cannot preview the partitions");

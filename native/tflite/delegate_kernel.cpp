@@ -35,8 +35,7 @@ class DelegateKernel {
         replaced_(context, *params.nodes_to_replace),
         recompile_(std::move(pending.recompile)),
         constants_(std::move(pending.constants)),
-        clock_(std::move(pending.clock)),
-        is_first_(pending.is_first),
+        runs_(std::move(pending.clock), pending.is_first),
         cpu_tensors_(std::move(pending.cpu_tensors)) {
     if (pending.executable != nullptr) adopt(std::move(pending.executable));
   }
@@ -66,35 +65,15 @@ class DelegateKernel {
 
   // Throws. Reads the tensors' addresses each time: the runtime moves them.
   void invoke(Context* context) {
-    count_begin();
-    try {
+    runs_.count([&] {
       refuse_buffers(context);
-      if (is_on_cpu_) {
-        run_on_cpu(context);
-      } else {
-        follow_constants(context);
-        run(context);
-      }
-    } catch (...) {
-      if (counters_ != nullptr) counters_->add(Count::kErrors, 1);
-      stats_->run_ended(run_clock_ns());
-      throw;
-    }
-    const int64_t end = run_clock_ns();
-    stats_->run_ended(end);
-    clock_->last_end.store(end, std::memory_order_relaxed);
+      if (is_on_cpu_) return run_on_cpu(context);
+      follow_constants(context);
+      run(context);
+    });
   }
 
  private:
-  void count_begin() {
-    if (is_first_) {
-      stats_->inferences.fetch_add(1, std::memory_order_relaxed);
-      return;
-    }
-    const int64_t passed = run_clock_ns() - clock_->last_end.load(std::memory_order_relaxed);
-    stats_->between_ns.fetch_add(static_cast<uint64_t>(passed), std::memory_order_relaxed);
-  }
-
   // Nodes on the CPU read and write tensors' own memory alone.
   void refuse_buffers(Context* context) {
     for (const int32_t index : cpu_tensors_) {
@@ -120,9 +99,9 @@ class DelegateKernel {
     copy_buffers(context, inputs_, Access::kRead);
     replaced_.invoke(context);
     copy_buffers(context, outputs_, Access::kWrite);
-    if (counters_ == nullptr) return;
-    counters_->add(Count::kCpuRuns, 1);
-    counters_->add(Count::kCpu, static_cast<uint64_t>(run_clock_ns() - start));
+    if (runs_.counters == nullptr) return;
+    runs_.counters->add(Count::kCpuRuns, 1);
+    runs_.counters->add(Count::kCpu, static_cast<uint64_t>(run_clock_ns() - start));
   }
 
   void run(Context* context) {
@@ -136,7 +115,7 @@ class DelegateKernel {
                             ? data(context, executable_->outputs()[i], &edges, Access::kWrite)
                             : unread_[i].data();
     }
-    counters_->add_run(edges.run(executable_.get(), input_data_, output_data_));
+    runs_.counters->add_run(edges.run(executable_.get(), input_data_, output_data_));
   }
 
   // Throws.
@@ -200,9 +179,7 @@ class DelegateKernel {
       }
     }
     executable_ = std::move(executable);
-    const std::vector<Binding>& results = executable_->outputs();
-    counters_ = stats_->counters({executable_->device().name(), executable_->name(),
-                                  results.empty() ? "" : results.front().name});
+    runs_.counters = executable_->counters();
     input_data_.resize(executable_->inputs().size());
     output_data_.resize(executable_->outputs().size());
     unread_.assign(executable_->outputs().size(), {});
@@ -257,10 +234,7 @@ class DelegateKernel {
   std::vector<std::vector<uint8_t>> unread_;
   bool is_on_cpu_ = false;
   std::vector<int32_t> temporaries_;  // of the nodes, while they are on the CPU
-  std::shared_ptr<RunStatsHome> stats_ = RunStatsHome::of_process();
-  std::shared_ptr<RunCounters> counters_;  // of the last program; nullptr before the first
-  std::shared_ptr<GraphClock> clock_;
-  bool is_first_;
+  KernelRuns runs_;
   std::vector<int32_t> cpu_tensors_;  // of the graph, in its first kernel
 };
 

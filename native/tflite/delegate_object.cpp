@@ -81,7 +81,7 @@ void install_kernels(Context* context, Delegate* delegate, std::vector<PendingKe
   }
   const std::string disorder = plan_disorder(context);
   if (!disorder.empty()) throw std::runtime_error("the nodes are out of order: " + disorder);
-  const IntArrayStorage array(nodes);
+  const CArray array = c_array(nodes);
   const PendingScope scope(&kernels);
   const Status status = context->replace_node_subsets_with_delegate_kernels(
       context, kernel_registration(), array.get(), delegate);

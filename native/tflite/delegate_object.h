@@ -36,20 +36,4 @@ tflite::Delegate* refuse_delegate(const std::string& text, tflite::ReportError r
 void install_kernels(tflite::Context* context, tflite::Delegate* delegate,
                      std::vector<PendingKernel> kernels);
 
-// An int array of the C ABI: its size, then the elements.
-class IntArrayStorage {
- public:
-  explicit IntArrayStorage(const std::vector<int32_t>& values) {
-    storage_.reserve(values.size() + 1);
-    storage_.push_back(static_cast<int32_t>(values.size()));
-    storage_.insert(storage_.end(), values.begin(), values.end());
-  }
-  const tflite::IntArray* get() const {
-    return reinterpret_cast<const tflite::IntArray*>(storage_.data());
-  }
-
- private:
-  std::vector<int32_t> storage_;
-};
-
 }  // namespace rk3588

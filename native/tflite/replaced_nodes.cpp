@@ -40,15 +40,6 @@ size_t make_room(Context* context) {
   return kHeadroom;
 }
 
-// Memory of the runtime, which frees it as C memory.
-IntArray* new_array(const std::vector<int32_t>& values) {
-  auto* array = static_cast<IntArray*>(std::malloc((values.size() + 1) * sizeof(int32_t)));
-  if (array == nullptr) throw std::bad_alloc();
-  array->size = static_cast<int32_t>(values.size());
-  std::copy(values.begin(), values.end(), &array->size + 1);
-  return array;
-}
-
 void add_present(std::vector<int32_t>& to, const IntArray* tensors) {
   if (tensors == nullptr) return;
   for (const int32_t tensor : *tensors) {
@@ -65,7 +56,7 @@ std::string failure(int32_t node, const char* what) {
 class HeldTemporaries {
  public:
   HeldTemporaries(Node& node, CArray& temporaries)
-      : node_(node), temporaries_(temporaries), none_(new_array({})) {
+      : node_(node), temporaries_(temporaries), none_(c_array({})) {
     if (temporaries_ != nullptr) exchange(temporaries_);
   }
   ~HeldTemporaries() {
@@ -150,6 +141,14 @@ void ReplacedNodes::invoke(Context* context) {
   }
 }
 
+CArray c_array(const std::vector<int32_t>& values) {
+  CArray array(static_cast<IntArray*>(std::malloc((values.size() + 1) * sizeof(int32_t))));
+  if (array == nullptr) throw std::bad_alloc();
+  array->size = static_cast<int32_t>(values.size());
+  std::copy(values.begin(), values.end(), &array->size + 1);
+  return array;
+}
+
 void set_shape(Context* context, int32_t index, const std::vector<int32_t>& shape) {
   Tensor* tensor = find_tensor(context, index);
   if (tensor == nullptr || tensor->is_constant()) {
@@ -158,7 +157,7 @@ void set_shape(Context* context, int32_t index, const std::vector<int32_t>& shap
   const bool is_dynamic = tensor->allocation_type == tflite::kDynamic;
   if (has_shape(*tensor, shape) && !(is_dynamic && tensor->data == nullptr)) return;
   // The runtime takes the array over.
-  if (context->resize_tensor(context, tensor, new_array(shape)) != Status::kOk) {
+  if (context->resize_tensor(context, tensor, c_array(shape).release()) != Status::kOk) {
     throw std::runtime_error("tensor " + std::to_string(index) + " gets no memory");
   }
 }
@@ -166,9 +165,9 @@ void set_shape(Context* context, int32_t index, const std::vector<int32_t>& shap
 void set_temporaries(Node& node, const std::vector<int32_t>& tensors) {
   const bool is_empty = node.temporaries == nullptr || node.temporaries->size == 0;
   if (is_empty && tensors.empty()) return;
-  IntArray* array = new_array(tensors);
+  CArray array = c_array(tensors);
   std::free(node.temporaries);
-  node.temporaries = array;
+  node.temporaries = array.release();
 }
 
 }  // namespace rk3588

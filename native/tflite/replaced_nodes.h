@@ -20,6 +20,8 @@ struct CFree {
 };
 // An array that the runtime may come to own: C memory.
 using CArray = std::unique_ptr<tflite::IntArray, CFree>;
+// Throws std::bad_alloc.
+CArray c_array(const std::vector<int32_t>& values);
 
 // Gives what the runtime would give without a delegate, where a partition does not compile for the
 // shapes it meets. The runtime keeps the nodes that a delegate replaces, with their kernels, since

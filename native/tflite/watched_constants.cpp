@@ -1,37 +1,13 @@
 #include "tflite/watched_constants.h"
 
-#include <array>
-#include <cstring>
 #include <set>
 
+#include "digest.h"
 #include "tflite/file_pages.h"
 #include "tflite/graph_access.h"
 
 namespace rk3588 {
 namespace {
-
-// Odd, with about as many ones as zeros: 2^64 divided by the golden ratio.
-constexpr uint64_t kFactor = 0x9E3779B97F4A7C15;
-constexpr size_t kLanes = 4;  // so that multiplications need not wait for each other
-
-uint64_t mixed(uint64_t digest, uint64_t word) {
-  const uint64_t product = (digest ^ word) * kFactor;
-  return product ^ (product >> 32);
-}
-
-uint64_t digest_of(Span<const uint8_t> bytes, uint64_t seed) {
-  std::array<uint64_t, kLanes> lanes = {seed, ~seed, seed + 1, ~seed - 1};
-  size_t position = 0;
-  for (; position + sizeof(lanes) <= bytes.size(); position += sizeof(lanes)) {
-    std::array<uint64_t, kLanes> words;
-    std::memcpy(words.data(), bytes.data() + position, sizeof(words));
-    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = mixed(lanes[lane], words[lane]);
-  }
-  uint64_t result = bytes.size();
-  for (; position < bytes.size(); ++position) result = mixed(result, bytes.data()[position]);
-  for (const uint64_t lane : lanes) result = mixed(result, lane);
-  return result;
-}
 
 // Kernels that compute once what follows from a constant (measured with tflite-runtime 2.14).
 bool keeps_result(const tflite::Registration& registration) {
