@@ -74,52 +74,24 @@ def take_run_log() -> list[tuple[str, int, int, int, int, int]]:
 def find_npu_node(root: str = "/") -> str:
     """Path of the device node that ``device=auto`` takes, or ""."""
 
-def to_nc1hwc2(
-    host: npt.NDArray[np.uint8],
-    device: npt.NDArray[np.uint8],
-    surface_stride_bytes: int,
-    element: str,
-    fill: int,
-) -> None:
-    """[pixels, bytes] to NC1HWC2 surfaces in ``device`` (test hook)."""
+class EdgeBox:
+    """A tensor of so many ``elements``, one box on the device, of ``size`` (height, width,
+    channels) there. ``fold`` (height, width, channels, window_h, window_w, step_h, step_w, top,
+    left) and ``spread`` (first, image, row, pixel, channel): as in a Program (test hook).
+    """
 
-def from_nc1hwc2(
-    device: npt.NDArray[np.uint8],
-    host: npt.NDArray[np.uint8],
-    surface_stride_bytes: int,
-    element: str,
-) -> None:
-    """The inverse of ``to_nc1hwc2`` (test hook)."""
-
-def to_folded_nc1hwc2(
-    host: npt.NDArray[np.uint8],
-    device: npt.NDArray[np.uint8],
-    fold: tuple[int, int, int, int, int, int],
-    device_height: int,
-    device_width: int,
-    element: str,
-    fill: int,
-) -> None:
-    """[h, w, bytes] folded by (window_h, window_w, step_h, step_w, top, left) (test hook)."""
-
-def to_spread(
-    host: npt.NDArray[np.uint8],
-    device: npt.NDArray[np.uint8],
-    size: tuple[int, int, int],
-    strides: tuple[int, int, int],
-    element: str,
-    fill: int,
-) -> None:
-    """(h, w, c) elements that lie ``strides`` apart on the host to surfaces (test hook)."""
-
-def from_spread(
-    device: npt.NDArray[np.uint8],
-    host: npt.NDArray[np.uint8],
-    size: tuple[int, int, int],
-    strides: tuple[int, int, int],
-    element: str,
-) -> None:
-    """The inverse of ``to_spread``; other bytes of ``host`` stay (test hook)."""
+    def __init__(
+        self,
+        element: str,
+        elements: int,
+        size: tuple[int, int, int],
+        surface_stride_bytes: int,
+        fill: int,
+        fold: tuple[int, ...] = (),
+        spread: tuple[int, ...] = (),
+    ) -> None: ...
+    def to_device(self, host: npt.NDArray[np.uint8], device: npt.NDArray[np.uint8]) -> None: ...
+    def from_device(self, device: npt.NDArray[np.uint8], host: npt.NDArray[np.uint8]) -> None: ...
 
 def time_layout(pixels: int, channels: int, element: str, repeats: int) -> tuple[int, int, int]:
     """Nanoseconds of the fastest of ``repeats``: to NC1HWC2, back, and memcpy of the NHWC bytes."""

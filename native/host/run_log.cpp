@@ -45,10 +45,6 @@ void add_to_run_log(const std::string& name, const RunTimes& times) {
   if (g_entries.size() < g_capacity) g_entries.push_back(entry);
 }
 
-void note_submitted() {
-  if (run_log_enabled()) t_submitted = run_clock_ns();
-}
-
 void note_waited(int64_t wait_ns) {
   if (run_log_enabled()) t_submitted = run_clock_ns() - wait_ns;
 }

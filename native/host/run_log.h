@@ -41,10 +41,8 @@ std::vector<RunEntry> take_run_log();
 bool run_log_enabled();
 void add_to_run_log(const std::string& name, const RunTimes& times);
 
-// A device may call one of these between handing its jobs over and waiting for them, on the thread
-// that runs the submission. A driver that does both in one request may tell afterwards how long the
-// hardware took: `wait_ns` until now.
-void note_submitted();
+// A device may tell, on the thread that runs the submission, how long it has waited for jobs that
+// it had handed over: `wait_ns` until now.
 void note_waited(int64_t wait_ns);
 // Returns the time that was noted on this thread, 0 if none was, and forgets it.
 int64_t take_submitted();

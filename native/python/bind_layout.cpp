@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "program/binding_check.h"
 #include "program/binding_conversion.h"
 #include "program/host_values.h"
 #include "program/layout.h"
@@ -33,110 +35,49 @@ Element element_called(const std::string& name) {
   raise("UsageError", "no element type " + name);
 }
 
-// Bytes of a pixel of which there are whole elements.
-size_t channels_of(py::ssize_t bytes, Element element) {
-  const size_t size = facts(element).bytes;
-  if (bytes < 1 || static_cast<size_t>(bytes) % size != 0) raise("UsageError", "no whole elements");
-  return static_cast<size_t>(bytes) / size;
-}
-
-uint8_t* place_for(Bytes& array, size_t bytes) {
-  if (static_cast<size_t>(array.size()) != bytes) raise("UsageError", "an array of another size");
-  return array.mutable_data();
-}
-
-size_t surfaces_of(const ImageLayout& layout) {
-  return (layout.pixel_bytes() + kAtomBytes - 1) / kAtomBytes;
-}
-
-// `host` is [pixels, bytes].
-ImageLayout dense_layout(const Bytes& host, size_t surface_stride_bytes,
-                         const std::string& element_name, int8_t fill) {
-  if (host.ndim() != 2) raise("UsageError", "expected [pixels, bytes]");
-  const Element element = element_called(element_name);
-  const ImageLayout layout{static_cast<size_t>(host.shape(0)), channels_of(host.shape(1), element),
-                           surface_stride_bytes, element, fill};
-  if (surface_stride_bytes < layout.pixels * kAtomBytes) raise("UsageError", "stride too small");
-  return layout;
-}
-
-void to_nc1hwc2(const Bytes& host, Bytes device, size_t surface_stride_bytes,
-                const std::string& element_name, int8_t fill) {
-  const ImageLayout layout = dense_layout(host, surface_stride_bytes, element_name, fill);
-  uint8_t* place = place_for(device, surfaces_of(layout) * surface_stride_bytes);
-  to_device_layout(layout, host.data(), static_cast<size_t>(host.size()), place);
-}
-
-void from_nc1hwc2(const Bytes& device, Bytes host, size_t surface_stride_bytes,
-                  const std::string& element_name) {
-  const ImageLayout layout = dense_layout(host, surface_stride_bytes, element_name, 0);
-  if (static_cast<size_t>(device.size()) != surfaces_of(layout) * surface_stride_bytes) {
-    raise("UsageError", "surfaces of another size");
+// A tensor of so many elements, one box on the device. `size`: (height, width, channels) there;
+// `fold` and `spread`: their members, or none.
+Binding one_box(const std::string& element_name, int32_t elements,
+                const std::array<uint32_t, 3>& size, uint64_t surface_stride_bytes, int8_t fill,
+                const std::vector<uint32_t>& fold, const std::vector<uint64_t>& spread) {
+  Box box;
+  box.images = 1;
+  std::tie(box.height, box.width, box.channels) = std::tie(size[0], size[1], size[2]);
+  box.surface_stride_bytes = surface_stride_bytes;
+  box.fill = fill;
+  for (size_t i = 0; i < std::min(fold.size(), std::size(kFoldMembers)); ++i) {
+    box.fold.*kFoldMembers[i] = fold[i];
   }
-  from_device_layout(layout, device.data(), host.mutable_data(), static_cast<size_t>(host.size()));
-}
-
-// [height, width, bytes of a pixel] folded into [device_height][device_width] pixels; `fold` is
-// (window_h, window_w, step_h, step_w, top, left).
-void to_folded_nc1hwc2(const Bytes& host, Bytes device, const std::array<uint32_t, 6>& fold,
-                       size_t device_height, size_t device_width, const std::string& element_name,
-                       int8_t fill) {
-  if (host.ndim() != 3 || host.size() < 1) raise("UsageError", "expected [height, width, bytes]");
-  const Element element = element_called(element_name);
-  FoldLayout layout;
-  layout.height = device_height;
-  layout.width = device_width;
-  layout.fold = {static_cast<uint32_t>(host.shape(0)),
-                 static_cast<uint32_t>(host.shape(1)),
-                 static_cast<uint32_t>(channels_of(host.shape(2), element)),
-                 fold[0],
-                 fold[1],
-                 fold[2],
-                 fold[3],
-                 fold[4],
-                 fold[5]};
-  const size_t lanes = size_t{fold[0]} * fold[1] * layout.fold.channels;
-  const size_t pixels = device_height * device_width;
-  if (lanes < 1 || lanes * facts(element).bytes > kMaxFoldedLanes || pixels < 1 || fold[2] < 1 ||
-      fold[3] < 1) {
-    raise("UsageError", "an impossible fold");
+  box.is_spread = !spread.empty();
+  for (size_t i = 0; i < std::min(spread.size(), std::size(kSpreadMembers)); ++i) {
+    box.spread.*kSpreadMembers[i] = spread[i];
   }
-  layout.device = {pixels, lanes, pixels * kAtomBytes, element, fill};
-  uint8_t* place = place_for(device, surfaces_of(layout.device) * pixels * kAtomBytes);
-  to_folded_layout(layout, host.data(), static_cast<size_t>(host.size()), place);
+  Binding binding;
+  binding.tensor = 0;
+  binding.shape = {elements};
+  binding.element = element_called(element_name);
+  const size_t pixel_bytes = image_layout(binding, box).pixel_bytes();
+  box.surfaces = static_cast<uint32_t>((pixel_bytes + kAtomBytes - 1) / kAtomBytes);
+  binding.boxes = {box};
+  return binding;
 }
 
-// `size`: (height, width, channels); `strides`: on the host from row to row, pixel to pixel,
-// channel to channel. Its bytes end with the last element.
-SpreadLayout spread_of(const Bytes& host, const Bytes& device, const std::array<size_t, 3>& size,
-                       const std::array<size_t, 3>& strides, const std::string& element_name,
-                       int8_t fill) {
-  const auto& [height, width, channels] = size;
-  size_t reach = 1;
-  for (size_t i = 0; i < size.size(); ++i) {
-    if (size[i] < 1) raise("UsageError", "an empty image");
-    reach += (size[i] - 1) * strides[i];
+std::vector<uint8_t> room_between(const Binding& binding, const Bytes& host, const Bytes& device) {
+  check_extent(binding, binding.boxes.front(), static_cast<uint64_t>(device.size()));
+  if (binding.host_bytes() != static_cast<size_t>(host.size())) {
+    raise("UsageError", "an array of another size");
   }
-  const size_t pixels = height * width;
-  const ImageLayout image{pixels, channels, pixels * kAtomBytes, element_called(element_name),
-                          fill};
-  if (facts(image.element).bytes != 1 || static_cast<size_t>(host.size()) != reach ||
-      static_cast<size_t>(device.size()) != surfaces_of(image) * image.surface_stride_bytes) {
-    raise("UsageError", "an impossible spread");
-  }
-  return {image, height, width, {0, 0, strides[0], strides[1], strides[2]}};
+  return std::vector<uint8_t>(bytes_between(binding));
 }
 
-void to_spread(const Bytes& host, Bytes device, const std::array<size_t, 3>& size,
-               const std::array<size_t, 3>& strides, const std::string& element_name, int8_t fill) {
-  const SpreadLayout layout = spread_of(host, device, size, strides, element_name, fill);
-  to_device_spread(layout, host.data(), device.mutable_data());
+void box_to_device(const Binding& binding, const Bytes& host, Bytes device) {
+  std::vector<uint8_t> between = room_between(binding, host, device);
+  to_device(binding, quantize_rule(), host.data(), between.data(), device.mutable_data());
 }
 
-void from_spread(const Bytes& device, Bytes host, const std::array<size_t, 3>& size,
-                 const std::array<size_t, 3>& strides, const std::string& element_name) {
-  const SpreadLayout layout = spread_of(host, device, size, strides, element_name, 0);
-  from_device_spread(layout, device.data(), host.mutable_data());
+void box_from_device(const Binding& binding, const Bytes& device, Bytes host) {
+  std::vector<uint8_t> between = room_between(binding, host, device);
+  from_device(binding, device.data(), between.data(), host.mutable_data());
 }
 
 // float32 as the device's fp16, or back; `portable`: without the processor's instructions for it.
@@ -221,17 +162,12 @@ Times time_binding(const Binding& binding, size_t device_bytes, size_t repeats) 
 
 // `element_name`: the host's; fp32 is fp16 on the device.
 Times time_layout(size_t pixels, size_t channels, const std::string& element_name, size_t repeats) {
-  Box box;
-  box.images = box.height = 1;
-  box.width = static_cast<uint32_t>(pixels);
-  box.channels = static_cast<uint32_t>(channels);
-  box.surface_stride_bytes = pixels * kAtomBytes;
-  Binding binding;
-  binding.shape = {static_cast<int32_t>(pixels), static_cast<int32_t>(channels)};
-  binding.element = element_called(element_name);
-  binding.boxes = {box};
-  return time_binding(binding, surfaces_of(image_layout(binding, box)) * box.surface_stride_bytes,
-                      repeats);
+  const std::array<uint32_t, 3> size = {1, static_cast<uint32_t>(pixels),
+                                        static_cast<uint32_t>(channels)};
+  const Binding binding = one_box(element_name, static_cast<int32_t>(pixels * channels), size,
+                                  pixels * kAtomBytes, 0, {}, {});
+  const Box& box = binding.boxes.front();
+  return time_binding(binding, box.surfaces * box.surface_stride_bytes, repeats);
 }
 
 // (name, shape, host's element, bytes on the host, nanoseconds of its conversion, of a copy of the
@@ -259,20 +195,13 @@ std::vector<TimedEdge> time_edges(const py::bytes& bytes, size_t repeats) {
 }  // namespace
 
 void bind_layouts(py::module_& module) {
-  const char* hook = "Test hook of the layout conversion.";
-  module.def("to_nc1hwc2", &to_nc1hwc2, py::arg("host").noconvert(), py::arg("device").noconvert(),
-             py::arg("surface_stride_bytes"), py::arg("element"), py::arg("fill"), hook);
-  module.def("from_nc1hwc2", &from_nc1hwc2, py::arg("device").noconvert(),
-             py::arg("host").noconvert(), py::arg("surface_stride_bytes"), py::arg("element"),
-             hook);
-  module.def("to_folded_nc1hwc2", &to_folded_nc1hwc2, py::arg("host").noconvert(),
-             py::arg("device").noconvert(), py::arg("fold"), py::arg("device_height"),
-             py::arg("device_width"), py::arg("element"), py::arg("fill"), hook);
-  module.def("to_spread", &to_spread, py::arg("host").noconvert(), py::arg("device").noconvert(),
-             py::arg("size"), py::arg("strides"), py::arg("element"), py::arg("fill"), hook);
-  module.def("from_spread", &from_spread, py::arg("device").noconvert(),
-             py::arg("host").noconvert(), py::arg("size"), py::arg("strides"), py::arg("element"),
-             hook);
+  py::class_<Binding>(module, "EdgeBox", "Test hook of the layout conversion.")
+      .def(py::init(&one_box), py::arg("element"), py::arg("elements"), py::arg("size"),
+           py::arg("surface_stride_bytes"), py::arg("fill"), py::arg("fold") = py::tuple(),
+           py::arg("spread") = py::tuple())
+      .def("to_device", &box_to_device, py::arg("host").noconvert(), py::arg("device").noconvert())
+      .def("from_device", &box_from_device, py::arg("device").noconvert(),
+           py::arg("host").noconvert());
   module.def("to_half", &to_half_bytes, py::arg("host"), py::arg("portable"),
              "Test hook of the conversion of values.");
   module.def("from_half", &from_half_bytes, py::arg("device"), py::arg("portable"),
