@@ -149,7 +149,7 @@ std::vector<TaskFault> Isolation::find(bool behind_others) {
 // The tasks before it from the first one that takes nothing from others, and the load of its table.
 std::vector<size_t> Isolation::needed(size_t task) const {
   size_t first = task;
-  while (first > 0 && (tasks_[first].inherits || tasks_[first].reuses_cbuf)) --first;
+  while (first > 0 && (tasks_[first].access.inherits || tasks_[first].access.reuses_cbuf)) --first;
   bool needs_load = false;
   for (size_t i = task + 1; i-- > first;) {
     const sim::TaskAccess& access = tasks_[i].access;

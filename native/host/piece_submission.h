@@ -21,6 +21,7 @@ class PieceSubmission : public Submission {
   // `device`: its name, for messages. Throws StreamError.
   PieceSubmission(std::string device, const Submit& submit, const VerifiedJobs& verified);
 
+  const std::string& device() const { return device_; }
   const std::vector<RunPiece>& pieces() const { return pieces_; }
 
  private:

@@ -62,10 +62,10 @@ Proven last_piece(const std::vector<const VerifiedTask*>& tasks, size_t end) {
       remove(tasks[first]->access.writes, &left);
     }
     if (left.empty()) break;
-    inherits = inherits || tasks[first]->inherits;
+    inherits = inherits || tasks[first]->access.inherits;
     needs_load =
         tasks[first]->access.looks_up || (needs_load && !tasks[first]->access.loads_tables);
-    const bool is_bound = inherits || needs_load || tasks[first]->reuses_cbuf;
+    const bool is_bound = inherits || needs_load || tasks[first]->access.reuses_cbuf;
     if (first > 0 && (is_bound || !can_be_proved(*tasks[first - 1]))) continue;
     const auto best = std::min_element(
         left.begin(), left.end(), [](const auto& a, const auto& b) { return a.second < b.second; });

@@ -248,10 +248,7 @@ class Verifier {
     auto access = accesses.begin();
     for (auto& job : *verified) {
       for (VerifiedTask& task : job) {
-        task.reuses_cbuf = access->reuses_cbuf;
-        task.inherits = access->inherits;
-        task.access = std::move(*access);
-        ++access;
+        task.access = std::move(*access++);
       }
     }
   }

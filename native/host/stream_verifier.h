@@ -29,11 +29,9 @@ struct VerifiedTask {
   uint32_t enable_mask = 0;
   uint64_t target = 0;         // device address of the first byte it writes
   bool links_to_next = false;  // its tail leads to the next task of the job
-  bool reuses_cbuf = false;    // needs what the task before it left in CBUF, so the same core
-  // Its segment is a delta: it needs registers that only tasks before it wrote, which are known to
-  // stay within one kick only.
-  bool inherits = false;
-  sim::TaskAccess access;  // the bytes that it reads and writes
+  // The bytes that it reads and writes, and what it takes from tasks before it: CBUF, so that it
+  // needs the same core, and registers, which are known to stay within one kick only.
+  sim::TaskAccess access;
 };
 
 // Tasks by job, as in the submit.

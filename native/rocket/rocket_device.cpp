@@ -1,9 +1,13 @@
 #include "rocket/rocket_device.h"
 
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "host/devices.h"
-#include "host/stream_pool.h"
 #include "rocket/rocket_buffer.h"
 
 namespace rk3588 {
@@ -44,15 +48,29 @@ std::vector<std::shared_ptr<Device>> RocketDevice::open_cores() {
   return devices;
 }
 
+// With a list of cores, streams share as many files, in turn.
 std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores,
                                            const Chip& chip) {
   const size_t limit = parse_cores(cores, chip).size();
   if (limit == 0) {
     return std::make_shared<RocketDevice>(RocketFile::open(node, chip), cores, chip);
   }
-  static StreamPool<RocketFile> pool;
-  return std::make_shared<RocketDevice>(
-      pool.next(node, limit, [&] { return RocketFile::open(node, chip); }), cores, chip);
+  struct Shared {
+    size_t turn = 0;
+    std::map<size_t, std::weak_ptr<RocketFile>> files;
+  };
+  static std::mutex mutex;
+  // A forked child must not use its parent's files.
+  static std::map<std::tuple<pid_t, std::string, size_t>, Shared> all;
+  const std::lock_guard<std::mutex> lock(mutex);
+  Shared& shared = all[{getpid(), node, limit}];
+  std::weak_ptr<RocketFile>& place = shared.files[shared.turn++ % limit];
+  std::shared_ptr<RocketFile> file = place.lock();
+  if (file == nullptr) {
+    file = RocketFile::open(node, chip);
+    place = file;
+  }
+  return std::make_shared<RocketDevice>(std::move(file), cores, chip);
 }
 
 }  // namespace rk3588

@@ -60,7 +60,7 @@ void RocketJob::choose_flags(const std::vector<RocketTask>& tasks) {
   if (!batched) {
     // Whether registers outlive a kick is not known.
     for (const RocketTask& task : tasks) {
-      if (!task.verified.inherits) continue;
+      if (!task.verified.access.inherits) continue;
       const std::string& layer = task.task.layer;
       throw StreamError(
           name() + ": refused before it reached the NPU: " + (layer.empty() ? "a task" : layer) +
