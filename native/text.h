@@ -26,6 +26,13 @@ std::string joined(const Parts&... parts) {
   return text;
 }
 
+// The text without the characters of `spaces` around it.
+inline std::string_view trimmed(std::string_view text, std::string_view spaces) {
+  const size_t first = text.find_first_not_of(spaces);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(spaces) - first + 1);
+}
+
 // Whether a text is UTF-8 as Unicode defines it.
 inline bool is_utf8(std::string_view text) {
   static constexpr uint32_t kSmallest[] = {0, 0x80, 0x800, 0x10000};  // no overlong forms

@@ -3,11 +3,22 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/device.h"
+#include "sim/simulator.h"
 
 namespace rk3588 {
+
+// A device error with the place in the program where it happened.
+// `fault` is what the simulator found.
+class DeviceFault : public DeviceError {
+ public:
+  DeviceFault(const std::string& message, sim::Fault fault)
+      : DeviceError(message), fault(std::move(fault)) {}
+  sim::Fault fault;
+};
 
 // `chip`: what it says it is; it runs the programs of all.
 std::shared_ptr<Device> make_simulator_device(const Chip& chip = kRk3588);

@@ -80,7 +80,8 @@ class RunStatsHome {
   std::shared_ptr<RunCounters> counters(const ProgramKey& key);
   RunStats take() const;
 
-  // Keeps the counters in a file of `folder` (stats_file.h) from here to the end of the process.
+  // Keeps the counters in FOLDER/PID.prom from here to the end of the process, for who looks at
+  // several: command top, Prometheus's node exporter.
   // Throws std::runtime_error if it cannot be written.
   static void publish_in(const std::string& folder);
 

@@ -1,11 +1,10 @@
-// The simulator as a device: owns memory and address space, shows the simulator only what a submit
-// lists.
+// Devices without a driver. The simulator as a device: owns memory and address space, shows the
+// simulator only what a submit lists.
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
 
-#include "host/device_fault.h"
 #include "host/devices.h"
 #include "host/host_memory.h"
 #include "host/stream_verifier.h"
@@ -106,10 +105,23 @@ class SimDevice : public HostDevice {
   SimulatorPool pool_;
 };
 
+// Accepts every submit and computes nothing: measures the host's share of an invoke.
+class NullDevice : public HostDevice {
+ public:
+  std::string name() const override { return "null"; }
+  bool computes() const override { return false; }
+  bool runs(const Chip&) const override { return true; }
+
+ private:
+  void run(const Submit&) override {}
+};
+
 }  // namespace
 
 std::shared_ptr<Device> make_simulator_device(const Chip& chip) {
   return std::make_shared<SimDevice>(chip);
 }
+
+std::shared_ptr<Device> make_null_device() { return std::make_shared<NullDevice>(); }
 
 }  // namespace rk3588

@@ -71,21 +71,19 @@ DispatchDevice::DispatchDevice(const RuntimeContext& runtime, const NativeOption
 
 uint64_t DispatchDevice::register_buffer(void* buffer) {
   if (buffer == nullptr) throw StatusError(kInvalidArgument, "no buffer was given");
-  const std::lock_guard<std::mutex> lock(mutex_);
-  buffers_[++last_handle_] = buffer;
-  return last_handle_;
+  return buffers_.add(buffer);
 }
 
 void* DispatchDevice::buffer(uint64_t handle) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = buffers_.find(handle);
-  if (found == buffers_.end()) throw StatusError(kNotFound, "a buffer was never registered");
-  return found->second;
+  void* found = buffers_.find(handle);
+  if (found == nullptr) throw StatusError(kNotFound, "a buffer was never registered");
+  return found;
 }
 
 void DispatchDevice::unregister_buffer(uint64_t handle) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (buffers_.erase(handle) == 0) throw StatusError(kNotFound, "a buffer was never registered");
+  if (buffers_.take(handle) == nullptr) {
+    throw StatusError(kNotFound, "a buffer was never registered");
+  }
 }
 
 Invocation::Invocation(std::shared_ptr<DispatchDevice> device, Span<const uint8_t> program,

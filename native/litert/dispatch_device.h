@@ -27,6 +27,35 @@ struct HeldBuffer {
   uint8_t* memory;
 };
 
+// What LiteRT holds by handle; that of one that is gone is never another's. Thread-safe.
+template <typename Held>
+class Handles {
+ public:
+  uint64_t add(Held held) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    known_[++last_] = std::move(held);
+    return last_;
+  }
+  // nullptr: it is gone, or never was.
+  Held find(uint64_t handle) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = known_.find(handle);
+    return found == known_.end() ? nullptr : found->second;
+  }
+  // The same, and it is gone then.
+  Held take(uint64_t handle) {
+    Held held = find(handle);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    known_.erase(handle);
+    return held;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<uint64_t, Held> known_;
+  uint64_t last_ = 0;
+};
+
 class DispatchDevice {
  public:
   // Throws DeviceError.
@@ -50,9 +79,7 @@ class DispatchDevice {
   RunSettings settings_;
   std::shared_ptr<GraphClock> clock_ = std::make_shared<GraphClock>();
   bool has_first_ = false;
-  mutable std::mutex mutex_;
-  std::map<uint64_t, void*> buffers_;
-  uint64_t last_handle_ = 0;
+  Handles<void*> buffers_;
 };
 
 class Invocation {

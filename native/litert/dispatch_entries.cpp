@@ -53,40 +53,17 @@ T& required(T* place) {
 
 // The devices that LiteRT holds, by handle; that of a destroyed one is never another's. In which
 // order LiteRT takes a model down is its own affair (2.3.0: the device last).
-class Devices {
- public:
-  void* add(std::shared_ptr<DispatchDevice> device) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    known_[++last_] = std::move(device);
-    return reinterpret_cast<void*>(last_);
-  }
-  // nullptr: it was destroyed, or never was.
-  std::shared_ptr<DispatchDevice> find(void* handle) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = known_.find(reinterpret_cast<uintptr_t>(handle));
-    return found == known_.end() ? nullptr : found->second;
-  }
-  std::shared_ptr<DispatchDevice> take(void* handle) {
-    std::shared_ptr<DispatchDevice> device = find(handle);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    known_.erase(reinterpret_cast<uintptr_t>(handle));
-    return device;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<uintptr_t, std::shared_ptr<DispatchDevice>> known_;
-  uintptr_t last_ = 0;
-};
-
 // Never destroyed: models are taken down at exit, too.
+using Devices = Handles<std::shared_ptr<DispatchDevice>>;
 Devices& devices() {
   static Devices* all = std::make_unique<Devices>().release();
   return *all;
 }
 
+uint64_t number(void* handle) { return reinterpret_cast<uintptr_t>(handle); }
+
 std::shared_ptr<DispatchDevice> required_device(void* handle) {
-  std::shared_ptr<DispatchDevice> found = devices().find(handle);
+  std::shared_ptr<DispatchDevice> found = devices().find(number(handle));
   if (found == nullptr) throw StatusError(kInvalidArgument, "there is no such device");
   return found;
 }
@@ -130,12 +107,13 @@ Status device_create(const RuntimeContext* runtime, void* options, void** device
   return guarded([&] {
     require_runtime(runtime);
     const NativeOptions chosen = parse_options(given_text(*runtime, options, t_folder));
-    required(device) = devices().add(std::make_shared<DispatchDevice>(*runtime, chosen));
+    const uint64_t handle = devices().add(std::make_shared<DispatchDevice>(*runtime, chosen));
+    required(device) = reinterpret_cast<void*>(handle);
   });
 }
 
 Status device_destroy(void* device) {
-  return guarded([&] { devices().take(device).reset(); });
+  return guarded([&] { devices().take(number(device)).reset(); });
 }
 
 template <Side side>
@@ -157,7 +135,7 @@ Status register_buffer(void* device, void* buffer, uint64_t* handle) {
 
 Status unregister_buffer(void* device, uint64_t handle) {
   return guarded([&] {
-    const std::shared_ptr<DispatchDevice> found = devices().find(device);
+    const std::shared_ptr<DispatchDevice> found = devices().find(number(device));
     if (found != nullptr) found->unregister_buffer(handle);
   });
 }

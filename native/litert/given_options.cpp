@@ -7,9 +7,12 @@
 #include <cstring>
 #include <sstream>
 
+#include "text.h"
+
 namespace rk3588::litert {
 namespace {
 
+constexpr char kSpace[] = " \t\r";
 constexpr size_t kMostBytes = 64u << 10;
 
 // "" where there is no such file. Throws OptionError. Never waits, as opening a pipe would.
@@ -31,13 +34,6 @@ std::string file_text(const std::string& folder) {
   }
   text.resize(static_cast<size_t>(count));
   return text;
-}
-
-std::string trimmed(const std::string& text) {
-  constexpr char kSpace[] = " \t\r";
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
 }  // namespace
@@ -74,14 +70,15 @@ template std::string environment_text(const CompilerContext&, void*, int32_t);
 std::vector<std::pair<std::string, std::string>> split_options(const std::string& text) {
   std::vector<std::pair<std::string, std::string>> pairs;
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    line = trimmed(line);
+  for (std::string whole; std::getline(lines, whole);) {
+    const std::string_view line = trimmed(whole, kSpace);
     if (line.empty() || line.front() == '#') continue;
     const size_t equals = line.find('=');
     if (equals == line.npos) {
-      throw OptionError("options for LiteRT: '" + line.substr(0, 100) + "' is not key=value");
+      throw OptionError(joined("options for LiteRT: '", line.substr(0, 100), "' is not key=value"));
     }
-    pairs.emplace_back(trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)));
+    pairs.emplace_back(trimmed(line.substr(0, equals), kSpace),
+                       trimmed(line.substr(equals + 1), kSpace));
   }
   return pairs;
 }

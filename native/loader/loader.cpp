@@ -4,13 +4,17 @@
 // other, and where the module cannot be imported, it runs models that were compiled ahead of time;
 // the environment variable RK3588_LIBPYTHON makes it load a Python to compile with.
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "native_options.h"
-#include "native_session.h"
+#include "program_home.h"
 #include "python_process.h"
+#include "tflite/compiled_operator.h"
 #include "tflite/delegate_object.h"
 #include "tflite/tflite_abi.h"
 
@@ -18,6 +22,53 @@ namespace rk3588 {
 namespace {
 
 using tflite::Delegate;
+
+// Why models are not compiled in this process. A failure: there is or should be a Python for it.
+struct NoCompiler {
+  std::string reason;
+  bool is_failure = false;
+};
+
+// A model without compiled programs is left to the CPU with a warning; it is refused under
+// `strict`, where a device is named and where the compiler's absence is a failure.
+class NativeSession : public Session {
+ public:
+  NativeSession(const NativeOptions& options, NoCompiler no_compiler)
+      : home_(options), no_compiler_(std::move(no_compiler)) {}
+
+  void prepare(tflite::Context* context, tflite::Delegate* delegate) override {
+    const Claim claim =
+        install_compiled_operators(context, delegate, home_.settings(context->threads()));
+    const std::string left = std::to_string(claim.total - claim.claimed) + " of " +
+                             std::to_string(claim.total) + " nodes";
+    const NativeOptions& options = home_.options();
+    if (claim.claimed == 0 && claim.total > 0) {
+      const std::string what =
+          no_compiler_.is_failure ? "" : "this model was not compiled ahead of time and ";
+      const std::string text =
+          what + no_compiler_.reason + ": " + left +
+          " stay on the CPU; make a compiled model with: rk3588-delegate compile MODEL -o "
+          "OUT.tflite";
+      if (options.strict) throw std::runtime_error("strict: " + text);
+      // Whoever names a device wants the model to run there.
+      if (options.device != "auto" || no_compiler_.is_failure) throw std::runtime_error(text);
+      home_.log(LogLevel::kWarning, text);
+      return;
+    }
+    if (options.strict && claim.claimed < claim.total) {
+      throw std::runtime_error("strict: " + left +
+                               " of this model, compiled ahead of time, stay on the CPU; compile "
+                               "it under strict, which names them, and load it without");
+    }
+    home_.announce_simulator();
+    home_.log(LogLevel::kInfo, home_.device_name() + ": " + std::to_string(claim.claimed) +
+                                   " compiled operators; " + left + " stay on the CPU");
+  }
+
+ private:
+  ProgramHome home_;
+  NoCompiler no_compiler_;
+};
 
 // Delegates that the Python module made, for ever: they are never freed, only emptied.
 struct Forwarded {
@@ -63,7 +114,7 @@ Delegate* create(const char* const* keys, const char* const* values, size_t coun
                      true};
     }
     const NativeOptions options = read_native_options(keys, values, count);
-    return make_delegate(make_native_session(options, std::move(no_compiler)));
+    return make_delegate(std::make_shared<NativeSession>(options, std::move(no_compiler)));
   } catch (const std::exception& error) {
     text = error.what();
   } catch (...) {

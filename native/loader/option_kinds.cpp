@@ -21,16 +21,10 @@ bool are_digits(std::string_view text, size_t most) {
   return !text.empty() && text.size() <= most && std::all_of(text.begin(), text.end(), is_digit);
 }
 
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(kSpaces);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
-}
-
 // Returns the text without spaces around it, in small letters; "" if it is not ASCII.
 std::string plain(std::string_view text) {
   if (!is_ascii(text)) return {};
-  std::string result(trimmed(text));
+  std::string result(trimmed(text, kSpaces));
   for (char& c : result) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
@@ -49,7 +43,7 @@ Value choice(const OptionRow& row, std::string_view text) {
 }
 
 Value choice_or_path(const OptionRow& row, std::string_view text) {
-  const std::string_view value = trimmed(text);
+  const std::string_view value = trimmed(text, kSpaces);
   if (!value.empty() && value.front() == '/') return std::string(value);
   return choice(row, text);
 }
@@ -148,7 +142,7 @@ Value nodes(std::string_view text) {
 }
 
 Value path_or_word(const OptionRow& row, std::string_view text) {
-  if (trimmed(text).empty()) return {};
+  if (trimmed(text, kSpaces).empty()) return {};
   const std::string word = plain(text);
   return contains(row.words, word) ? word : std::string(text);
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "program/host_values.h"
 #include "program/layout.h"
@@ -21,5 +22,9 @@ size_t bytes_between(const Binding& binding);
 void to_device(const Binding& binding, QuantizeRule rule, const uint8_t* host, uint8_t* between,
                uint8_t* device);
 void from_device(const Binding& binding, const uint8_t* device, uint8_t* between, uint8_t* host);
+
+// The addresses of commands that change with the memory of the edges and of the commands
+// themselves. Empty: neither input nor output is one tensor in the host's own layout.
+std::vector<Reloc> edge_relocs(const Program& program);
 
 }  // namespace rk3588

@@ -9,7 +9,6 @@
 #include "host/devices.h"
 #include "host/drm_file.h"
 #include "program/binding_conversion.h"
-#include "program/in_place.h"
 #include "sim/pc.h"
 
 namespace rk3588 {

@@ -1,5 +1,4 @@
 // Runs whose input or output is memory that others share, read or written by the device itself.
-#include "program/in_place.h"
 
 #include <algorithm>
 #include <cstring>

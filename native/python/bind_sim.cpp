@@ -6,7 +6,7 @@
 
 #include "bindings.h"
 #include "gil.h"
-#include "host/device_fault.h"
+#include "host/devices.h"
 #include "sim/deviation.h"
 #include "sim/simulator.h"
 

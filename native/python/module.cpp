@@ -9,7 +9,6 @@
 #include "bindings.h"
 #include "gil.h"
 #include "host/device.h"
-#include "host/device_fault.h"
 #include "host/devices.h"
 #include "host/private_files.h"
 #include "host/run_log.h"

@@ -23,7 +23,6 @@
 #include "tflite/delegate_object.h"
 #include "tflite/file_pages.h"
 #include "tflite/graph_access.h"
-#include "tflite/plan_order.h"
 #include "tflite/tflite_abi.h"
 
 namespace py = pybind11;

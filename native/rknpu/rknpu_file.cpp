@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "host/devices.h"
-#include "rknpu/rknpu_sync_check.h"
+#include "rknpu/rknpu_buffer.h"
 #include "rknpu/rknpu_uapi.h"
 
 namespace rk3588 {

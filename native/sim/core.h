@@ -28,7 +28,7 @@ struct Accumulated {
 // channels, padding included. `feature` and `weights` point at the first byte of each.
 Accumulated accumulate(const CnaConfig& cna, const int8_t* feature, const int8_t* weights,
                        uint32_t channel, uint32_t y, uint32_t x);
-// The same for fp16 (core_float.cpp): the products of up to 32 input channels are summed exactly,
+// The same for fp16: the products of up to 32 input channels are summed exactly,
 // rounded once to fp32, and accumulated in fp32 in the order of the weights.
 float accumulate_float(const CnaConfig& cna, const int8_t* feature, const int8_t* weights,
                        uint32_t channel, uint32_t y, uint32_t x);

@@ -148,7 +148,5 @@ XStage decode_bs(const BlockView& view, bool in_float);
 XStage decode_bn(const BlockView& view, bool in_float);
 EwStage decode_ew(const BlockView& view, bool in_float);
 OutStage decode_out(const BlockView& view, const DpuConfig& config);
-// DATA_FORMAT (dpu_format.cpp): which types come in, are computed with and go out.
-void decode_formats(const BlockView& view, DpuConfig* config);
 
 }  // namespace rk3588::sim

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/cna_input.h"
-#include "sim/decoder.h"
+#include "sim/task.h"
 
 namespace rk3588::sim {
 namespace {

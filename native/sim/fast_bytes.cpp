@@ -6,6 +6,7 @@
 
 #include "sim/dpu_element.h"
 #include "sim/fast.h"
+#include "sim/fast_float.h"
 
 namespace rk3588::sim {
 namespace {
@@ -17,10 +18,8 @@ constexpr uint64_t kWorthElements = 4 * std::tuple_size<ByteMap>::value;
 
 bool takes_bytes(const TaskPlan& task) {
   const DpuConfig& dpu = task.dpu;
-  const bool per_pixel = dpu.ew.operation != EwOperation::kOff &&
-                         dpu.ew.source == Operand::kMemory && task.operands.ew_channels.empty();
   return !task.is_conv && dpu.in == Element::kInt8 && dpu.proc == Element::kInt8 &&
-         dpu.out_element == Element::kInt8 && !per_pixel;
+         dpu.out_element == Element::kInt8 && !reads_pixels(task);
 }
 
 bool has_channel_operands(const TaskPlan& task) {

@@ -1,5 +1,5 @@
 // The vectorised inner loops of fp16 tasks, one table of functions per instruction set. All give
-// identical results, those of core_float.cpp and dpu_element.cpp.
+// identical results, those of core.cpp and dpu_element.cpp.
 #pragma once
 
 #include <cstddef>

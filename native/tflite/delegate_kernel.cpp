@@ -4,7 +4,6 @@
 #include <exception>
 
 #include "tflite/buffer_handles.h"
-#include "tflite/edge_memory.h"
 
 namespace rk3588 {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tflite/buffer_handles.h"
-#include "tflite/plan_order.h"
+#include "tflite/graph_access.h"
 
 namespace rk3588 {
 namespace {

@@ -60,4 +60,11 @@ inline std::vector<Span<const uint8_t>> constants_of(tflite::Context* context, i
   return result;
 }
 
+// Why the nodes of the plan cannot run one after the other, empty if they can: a tensor is read
+// before it is written, or written twice. The runtime partitions by which results are ready, and
+// writes out of bounds where an output of the graph never gets ready, so it must not be asked to
+// preview or replace nodes of such a plan. Throws std::runtime_error if the runtime does not
+// answer.
+std::string plan_disorder(tflite::Context* context);
+
 }  // namespace rk3588

@@ -1,7 +1,9 @@
 // What the kernels of one graph have to know of each other and of the nodes beside them.
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <set>
+#include <vector>
 
 #include "tflite/delegate_kernel.h"
 #include "tflite/graph_access.h"
@@ -37,6 +39,12 @@ std::vector<int32_t> cpu_tensors(Context* context, const std::vector<PendingKern
   return result;
 }
 
+enum class Writing : uint8_t { kNever, kLater, kDone };
+
+std::string problem(int32_t node, const char* what, size_t tensor) {
+  return "node " + std::to_string(node) + " " + what + " tensor " + std::to_string(tensor);
+}
+
 }  // namespace
 
 void introduce_kernels(Context* context, std::vector<PendingKernel>* kernels) {
@@ -48,6 +56,27 @@ void introduce_kernels(Context* context, std::vector<PendingKernel>* kernels) {
   if (first == kernels->end()) return;
   first->is_first = true;
   first->cpu_tensors = cpu_tensors(context, *kernels);
+}
+
+std::string plan_disorder(tflite::Context* context) {
+  const std::vector<int32_t> order = execution_plan(context);
+  std::vector<Writing> state(context->tensors_size, Writing::kNever);
+  for (const int32_t index : order) {
+    for (const size_t tensor :
+         present_tensors(*context, operation_at(context, index).node->outputs)) {
+      if (state[tensor] == Writing::kLater) return problem(index, "writes again", tensor);
+      state[tensor] = Writing::kLater;
+    }
+  }
+  for (const int32_t index : order) {
+    const tflite::Node& node = *operation_at(context, index).node;
+    for (const size_t tensor : present_tensors(*context, node.inputs)) {
+      if (state[tensor] == Writing::kLater) return problem(index, "reads too early", tensor);
+    }
+    for (const size_t tensor : present_tensors(*context, node.outputs))
+      state[tensor] = Writing::kDone;
+  }
+  return {};
 }
 
 }  // namespace rk3588

@@ -1,6 +1,5 @@
 #include "chip/registers_rk3576_gen.h"
 #include "sim/rk3576/decode.h"
-#include "sim/rk3576/words.h"
 
 namespace rk3588::sim::rk3576 {
 namespace {

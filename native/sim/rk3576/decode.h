@@ -2,7 +2,9 @@
 // refused where it holds anything but the forms that are known of this chip.
 #pragma once
 
-#include "sim/decoder.h"
+#include "sim/register_file.h"
+#include "sim/rounding.h"
+#include "sim/task.h"
 
 namespace rk3588::sim::rk3576 {
 
@@ -17,5 +19,16 @@ CoreConfig decode_core(const BlockView& view, const CnaConfig& cna, const DpuCon
 // weights. The second ones must be the same for all taps of a channel and become its multiple of
 // the sum of inputs: the same results.
 void separate_pairs(const Position& where, TaskPlan* plan);
+
+// Whole registers that are known as numbers.
+inline constexpr uint32_t kLeast = 0x80000000;
+inline constexpr uint32_t kLargest = 0x7fffffff;
+inline constexpr uint32_t kScalarBytes = 16;  // of a number in memory for all channels
+inline void require_word(const BlockView& v, uint16_t offset, uint32_t expected) {
+  const uint32_t found = v.word(offset);
+  if (found == expected) return;
+  v.fault(fault::kUnsupportedFeature, offset, "is ", hex(found),
+          " but every known program of this kind has ", hex(expected));
+}
 
 }  // namespace rk3588::sim::rk3576

@@ -1,10 +1,10 @@
-// RK3576's DPU and its readers.
+// RK3576's DPU and its readers, and the chip's entry in the table of register maps.
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "chip/registers_rk3576_gen.h"
 #include "sim/rk3576/decode.h"
-#include "sim/rk3576/words.h"
 
 namespace rk3588::sim::rk3576 {
 namespace {
@@ -330,5 +330,27 @@ RdmaConfig decode_dpu(uint32_t enable_mask, const RegisterFile& registers, const
   fetch_scalars(memory, readers, kind, where, config);
   return readers;
 }
+
+namespace cna = regs::rk3576::cna;
+
+static constexpr Decoder kDecoder = {&decode_dpu, &decode_cna, &decode_core, &separate_pairs};
+
+// Programs of the vendor's compiler for the second core differ from those for the first in these
+// fields of CNA, on every layer compared.
+static constexpr SecondCoreField kSecondCore[] = {
+    {cna::cbuf_con1::kSecondCore, SecondCoreField::Step::kOne},
+    {cna::cbuf_con0::kWeightFirstBank, SecondCoreField::Step::kBanks},
+    {cna::cbuf_con1::kEndBank, SecondCoreField::Step::kBanks},
+    {cna::cbuf_con2::kWindowStart, SecondCoreField::Step::kEntries},
+    {cna::cbuf_con3::kFetchStart, SecondCoreField::Step::kEntries},
+    {cna::cbuf_con3::kDataEnd, SecondCoreField::Step::kEntries},
+};
+
+const RegisterTable kRegisterTable = {std::begin(regs::rk3576::kRegisters),
+                                      std::end(regs::rk3576::kRegisters),
+                                      regs::rk3576::dpu::dst_base_addr::kOffset,
+                                      true,
+                                      &kDecoder,
+                                      {kSecondCore, std::size(kSecondCore)}};
 
 }  // namespace rk3588::sim::rk3576
