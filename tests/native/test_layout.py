@@ -14,7 +14,7 @@ from tests.loops import for_each
 
 UNTOUCHED = 0xAA
 MOVED = tuple(element for element in Element if element is not Element.FP32)
-"""Those that the device has as they are: it has numbers of float32 in fp16."""
+"""The elements that the device has as they are: it has numbers of float32 in fp16."""
 
 
 def convert(

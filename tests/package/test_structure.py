@@ -34,7 +34,7 @@ FLOORS = (
 GENERATED = "rk3588_conformance.generated"
 REFERENCES = "rk3588_conformance.reference"
 NATIVE_FLOORS = (
-    ("span", "text", "chip"),
+    ("span", "text", "digest", "chip"),
     ("sim",),
     ("host", "rocket", "rknpu"),
     ("program",),
