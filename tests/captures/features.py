@@ -53,7 +53,7 @@ def _fields(command: Command, word: int) -> set[Feature]:
         raw, value = (command.value & field.mask) >> field.lo, field.decode(command.value)
         if command.register.is_address:
             text = "an address"
-        elif field.width <= _EXACT_BITS:
+        elif field.hi - field.lo < _EXACT_BITS:
             text = str(raw)
         else:
             text = "0" if raw == 0 else "negative" if value < 0 else "positive"
