@@ -43,6 +43,7 @@ CHIP_SKIPS = {
         "tasks_keep_memory": "an input has no room for whole groups of channels",
         "host_converts": "the node on the other side stays on the CPU",
         "said_together": "another node of theirs stays on the CPU",
+        "memory_is_kept": "the runtime overwrites what others read",
         "quantised_input": "the weights' DEQUANTIZE belongs to a node in fp16",
     }
 }
@@ -54,6 +55,7 @@ AUTO_SKIPS = {
     "alias_is_free": "the nodes around the parts stay on the CPU",
     "host_converts": "the node on the other side stays on the CPU",
     "said_together": "another node of theirs stays on the CPU",
+    "memory_is_kept": "the runtime overwrites what others read",
     RUNTIME_REFUSES: "the runtime has no kernel for a node that stays on the CPU",
 }
 """Rules whose rejections are accepted with ``numerics=auto``, and why."""

@@ -42,6 +42,7 @@ from delegate.partition.partitioner import (
     PartitionCost,
     SlowerError,
     incomplete,
+    overwritten,
     parted,
     read_while_running,
     select_nodes,
@@ -240,6 +241,8 @@ def _compile(
         if graph.together:
             parts = incomplete(graph, supported)
             supported, rejections = supported - {one.node for one in parts}, (*rejections, *parts)
+        if lost := overwritten(graph, supported):
+            supported, rejections = frozenset(), (*rejections, *lost)
         partitions = (
             known.split(partitions_of, supported) if known else list(partitions_of(supported))
         )

@@ -17,7 +17,7 @@ alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from delegate.chip.chip import Chip, Rates
@@ -25,9 +25,12 @@ from delegate.chip.chips import DEFAULT
 from delegate.errors import DelegateError, Rejection
 from delegate.model.graph import DType, Graph, Node, Partition
 from delegate.ops import OPERATORS
+from delegate.ops.operator import named
+from delegate.ops.shared.reshaping import SHARING
 from delegate.ops.shared.shape_arithmetic import following_from_shapes
-from delegate.partition.partitions import inner_part
+from delegate.partition.partitions import execution_order, inner_part
 from delegate.partition.rules import (
+    MEMORY_IS_KEPT,
     NOT_DENIED,
     PARTITION_FASTER_ON_NPU,
     READERS_TAKEN,
@@ -87,6 +90,47 @@ def incomplete(graph: Graph, supported: Collection[int]) -> list[Rejection]:
             nodes = map(graph.node, sorted(group.intersection(supported)))
             found += [refused(node, SAID_TOGETHER, problem) for node in nodes]
     return found
+
+
+def overwritten(graph: Graph, supported: Collection[int]) -> list[Rejection]:
+    """Return the rejections of all ``supported`` nodes if the runtime would overwrite a tensor that
+    a node reads later.
+
+    Such a tensor lies between two nodes on the CPU that share memory. A kernel that works in place
+    behind them takes that memory although others read the tensor: the runtime asks who reads the
+    first operand and the last result alone (measured, ai-edge-litert to 2.3). In the model's order
+    those may come before; with nodes on the NPU another order holds.
+    """
+    readers: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        for tensor in dict.fromkeys(node.inputs):
+            readers.setdefault(tensor, []).append(node)
+    sharing = [n for n in graph.nodes if n.op in SHARING and n.index not in supported]
+    made = {n.outputs[0] for n in sharing} - graph.folded
+    between = [n for n in sharing if n.inputs[0] in made and len(readers[n.inputs[0]]) > 1]
+    if not between:
+        return []
+    order = enumerate(n for group in execution_order(graph, supported) for n in group)
+    places = {node: place for place, node in order}
+    for node in between:
+        shared = graph.tensor(node.inputs[0])
+        last = max(places[n.index] for n in readers[shared.index] if n is not node)
+        first = min((places[n.index] for n in _behind(node, readers, supported)), default=last)
+        if first < last:
+            problem = f"node {node.index} ({node.op}) shares {named(shared)} with others"
+            return [refused(graph.node(n), MEMORY_IS_KEPT, problem) for n in sorted(supported)]
+    return []
+
+
+def _behind(
+    node: Node, readers: Mapping[int, Sequence[Node]], supported: Collection[int]
+) -> Iterator[Node]:
+    """Yield the nodes on the CPU that read the memory of ``node`` and may write it."""
+    for reader in readers.get(node.outputs[0], ()):
+        if reader.op in SHARING and reader.index not in supported:
+            yield from _behind(reader, readers, supported)
+        elif reader.index not in supported:
+            yield reader
 
 
 class Computed:

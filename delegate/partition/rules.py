@@ -35,6 +35,11 @@ SAID_TOGETHER = Rule(
     "Nodes that the compiler says in other terms, such as dilated convolutions, means of groups "
     "and of channels first, run on the NPU together, or none does",
 )
+MEMORY_IS_KEPT = Rule(
+    "memory_is_kept",
+    "Beside nodes on the NPU the CPU must overwrite nothing that a node still reads, as runtimes "
+    "let it behind a reshape of a reshape",
+)
 ALIAS_IS_FREE = Rule(
     "alias_is_free",
     "The tensors of a concatenation, split, slice or reshape must be parts of one another in "
@@ -73,6 +78,7 @@ RULES = (
     NOT_DENIED,
     READERS_TAKEN,
     SAID_TOGETHER,
+    MEMORY_IS_KEPT,
     ALIAS_IS_FREE,
     HOST_CONVERTS,
     RESULT_USED,

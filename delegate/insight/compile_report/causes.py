@@ -14,6 +14,7 @@ from typing import Any, Final
 from delegate.lower.rules import EQUAL_IF_EXACT, FORM_IS_KNOWN
 from delegate.ops.shared.not_taken import NOT_TAKEN, SHAPES, Cause
 from delegate.partition.rules import (
+    MEMORY_IS_KEPT,
     NOT_DENIED,
     OPERATOR_SUPPORTED,
     PARTITION_FASTER_ON_NPU,
@@ -120,6 +121,10 @@ _BY_RULE: Final = {
     SAID_TOGETHER.name: Cause(
         "Parts of a dilated convolution, or functions of means of groups of channels, beside nodes "
         "that the CPU keeps."
+    ),
+    MEMORY_IS_KEPT.name: Cause(
+        "The runtime would overwrite a tensor between two reshapes that another node still reads.",
+        "Merge reshapes that follow one another.",
     ),
     READERS_TAKEN.name: Cause("They compute shapes for nodes that stay on the CPU."),
     NOT_DENIED.name: Cause("The option deny_ops keeps them on the CPU.", "Leave deny_ops out."),

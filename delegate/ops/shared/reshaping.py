@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,9 @@ from delegate.ops.shared.pooling import pool_rank
 
 MOST_NODES = 8
 """The most nodes of a chain: more than any network has in a row."""
+
+SHARING: Final = frozenset({"RESHAPE", "EXPAND_DIMS", "SQUEEZE", "BITCAST"})
+"""Operators whose result runtimes let lie where their operand does."""
 
 
 def as_it_is(graph: Graph, node: Node) -> tuple[IndexMap]:
