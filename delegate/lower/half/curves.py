@@ -140,13 +140,14 @@ def clamped(chip: Chip, plan: Plan, clamp: BnStage) -> Plan:
     """
     if not clamp.relu:
         return plan
+    assert plan.completed is None  # which would give a plan without them
 
     def emit(memory: Memory) -> Layer:
         layer, target = plan.emit(memory), memory.tensors[plan.operation.result]
         tasks = half_map_tasks(chip, Stages(bn=clamp), [target], target)
         return replace(layer, tasks=(*layer.tasks, *tasks))
 
-    return replace(plan, emit=emit)
+    return replace(plan, emit=emit, followed_by=None)
 
 
 def plan_half_map(
