@@ -101,20 +101,18 @@ def overwritten(graph: Graph, supported: Collection[int]) -> list[Rejection]:
     first operand and the last result alone (measured, ai-edge-litert to 2.3). In the model's order
     those may come before; with nodes on the NPU another order holds.
     """
-    readers: dict[int, list[Node]] = {}
-    for node in graph.nodes:
-        for tensor in dict.fromkeys(node.inputs):
-            readers.setdefault(tensor, []).append(node)
     sharing = [n for n in graph.nodes if n.op in SHARING and n.index not in supported]
     made = {n.outputs[0] for n in sharing} - graph.folded
-    between = [n for n in sharing if n.inputs[0] in made and len(readers[n.inputs[0]]) > 1]
-    if not between:
+    chained = [n for n in sharing if n.inputs[0] in made]
+    if not chained:
         return []
+    readers = facts_of(graph).readers
     order = enumerate(n for group in execution_order(graph, supported) for n in group)
     places = {node: place for place, node in order}
-    for node in between:
+    for node in chained:
         shared = graph.tensor(node.inputs[0])
-        last = max(places[n.index] for n in readers[shared.index] if n is not node)
+        others = (places[n.index] for n in readers[shared.index] if n is not node)
+        last = max(others, default=-1)
         first = min((places[n.index] for n in _behind(node, readers, supported)), default=last)
         if first < last:
             problem = f"node {node.index} ({node.op}) shares {named(shared)} with others"

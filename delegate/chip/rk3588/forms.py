@@ -23,6 +23,10 @@ _BYPASS, _OPERATION_BYPASS, _TABLE_BYPASS = 0x1, 0x2, 0x80  # of BS_CFG, BN_CFG,
 _EW_CFG, _DATA_FORMAT, _CONV_CON1 = 0x4070, 0x4010, 0x100C
 
 
+def _some(value: int) -> str:
+    return str(int(value != 0))
+
+
 def _only(mask: int) -> Callable[[int], str]:
     return lambda value: hex(value & mask)
 
@@ -32,7 +36,7 @@ def _bits(high: int, low: int) -> Callable[[int], str]:
 
 
 def _some_bits(high: int, low: int) -> Callable[[int], str]:
-    return lambda value: str(int(_field(value, high, low) != 0))
+    return lambda value: _some(_field(value, high, low))
 
 
 def _field(value: int, high: int, low: int) -> int:
@@ -59,7 +63,7 @@ _DPU_PARTS: Final[tuple[Part, ...]] = (
     ("FEATURE_MODE", 0x400C, hex),
     ("DATA_FORMAT.prec", _DATA_FORMAT, _only(0xE000000F)),
     ("DF.me", _DATA_FORMAT, _bits(28, 26)),
-    ("NOTCH", 0x4038, _some_bits(31, 0)),
+    ("NOTCH", 0x4038, _some),
     ("BS_CFG", 0x4040, hex),
     ("BS_OW", 0x4050, hex),
     ("BN_CFG", 0x4060, hex),
@@ -78,10 +82,10 @@ _RDMA_PARTS: Final[tuple[Part, ...]] = (
     ("RDMA_MODE", 0x5044, hex),
     ("SRC_DMA", 0x5048, _only(0x7FFFF)),
     ("SRC_LINE_NOTCH", 0x5048, _some_bits(31, 19)),
-    ("SURF_NOTCH", 0x504C, _some_bits(31, 0)),
+    ("SURF_NOTCH", 0x504C, _some),
     ("PAD_CFG", 0x5064, hex),
     ("WEIGHT5068", 0x5068, hex),
-    ("EW_SURF_NOTCH", 0x506C, _some_bits(31, 0)),
+    ("EW_SURF_NOTCH", 0x506C, _some),
 )
 _PPU_PARTS: Final[tuple[Part, ...]] = (
     ("PPU_MODE", 0x6024, _only(0xE000FFFF)),  # without the gap between rows
@@ -109,7 +113,7 @@ def form_of(enable_mask: int, registers: Registers) -> Form:
         found += [
             ("dil", f"{'d' if rows else 1}x{'d' if columns else 1}"),
             ("DCOMP", hex(registers.get(0x1100, 0) | registers.get(0x1104, 0))),
-            ("CLIP", str(int(registers.get(0x301C, 0) & 0x1F != 0))),
+            ("CLIP", _some(registers.get(0x301C, 0) & 0x1F)),
         ]
     if enable_mask & DPU:
         found += _dpu(registers)
@@ -138,7 +142,7 @@ def _dpu(registers: Registers) -> Iterator[tuple[str, str]]:
         yield "BN_MUL.src", hex(get(0x4068, 0) & 0xC0FF)
     ew = get(_EW_CFG, 0)
     if not ew & (_BYPASS | _OPERATION_BYPASS):
-        yield "EW_TRUNC", str(int(_field(get(0x4078, 0), 31, 22) != 0))
+        yield "EW_TRUNC", _some(_field(get(0x4078, 0), 31, 22))
     scale = get(0x4084, 0)
     yield "OUT_CVT.sc", hex(scale >> 16) + ("neg" if scale & 0x8000 else "")
     looks_up = not ew & _BYPASS and not ew & _TABLE_BYPASS

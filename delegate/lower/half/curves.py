@@ -98,10 +98,6 @@ class Curve:
         )
 
 
-_SUMMANDS_BYTES = Element.FP16.lanes * Element.FP32.bytes
-"""The bytes of a surface's summands in BS."""
-
-
 def half_map_tasks(
     chip: Chip,
     given: Stages,
@@ -115,10 +111,7 @@ def half_map_tasks(
     """
     main, *others = operands
     for part in map_parts(chip, target.view):
-        bs, bn, ew = given.bs, given.bn, given.ew
-        if bs.operands is not None:
-            place = bs.operands.moved(part.surfaces.start * _SUMMANDS_BYTES)
-            bs = replace(bs, operands=place)
+        bn, ew = given.bn, given.ew
         behind = part.surfaces.start * ATOM_BYTES  # of fp16 per channel, an atom per surface
         if bn.operands is not None:
             bn = replace(bn, operands=bn.operands.moved(behind))
@@ -130,7 +123,7 @@ def half_map_tasks(
             (other,) = others
             stride = other.surface_stride_bytes
             ew = replace(ew, operand=part.place(other), surface_stride_bytes=stride)
-        own = given._replace(bs=bs, bn=bn, ew=ew)
+        own = given._replace(bn=bn, ew=ew)
         yield part.task(main, target, own, element)
 
 

@@ -197,19 +197,22 @@ class Pipeline:
         """Return the int8 results; see ``stages``."""
         for result in self.stages(x, e):
             last = result
-        return np.asarray(np.clip(last + self.out.offset, INT8_MIN, INT8_MAX))
+        return self._saturated(last)
 
     def checked(self, x: FloatArray, e: FloatArray | float = 0.0) -> tuple[FloatArray, bool]:
         """Return the int8 results, and whether no stage saturates for them."""
         *inner, result = self.stages(x, e)
         fits = all(value.min() >= INT32_MIN and value.max() <= INT32_MAX for value in inner)
-        return np.asarray(np.clip(result + self.out.offset, INT8_MIN, INT8_MAX)), fits
+        return self._saturated(result), fits
 
     def fits_int32(self, x: FloatArray, e: FloatArray | float = 0.0) -> bool:
         """Return whether no stage saturates for ``x``, so that ``run`` is exact, and every stage
         rises: the ends of a range speak for all between them then.
         """
         return self.rises() and self.checked(x, e)[1]
+
+    def _saturated(self, x: FloatArray) -> FloatArray:
+        return np.asarray(np.clip(x + self.out.offset, INT8_MIN, INT8_MAX))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -99,7 +100,7 @@ def _chosen(target: Target, per_channel: bool, ways: Ways) -> Requantization | s
             pipeline_of(replace(one, moved=one.moved + moved) if moved.any() else one, target)
             for one in factors
         ]
-        found = nearest(pipelines, target, share_of, has_ties_away=ways.ties_away)
+        found = _nearest(pipelines, target, share_of, has_ties_away=ways.ties_away)
         if found is None:
             continue
         if found.is_within_one_lsb:
@@ -129,6 +130,28 @@ def _proposals(target: Target, per_channel: bool, ways: Ways) -> Iterator[Group]
     for propose in several if per_channel else (two_roundings.propose_for_all,):
         factors = propose(target)
         yield () if factors is None else (factors,), near_enough
+
+
+def _nearest(
+    pipelines: Sequence[Pipeline],
+    target: Target,
+    share_of: Callable[[Pipeline], float] | None,
+    *,
+    has_ties_away: bool,
+) -> Requantization | None:
+    """Return one within one LSB, if there is any: that with the best proof, or the one of which
+    the smallest share differs.
+    """
+    if share_of is None:
+        return nearest(pipelines, target, has_ties_away=has_ties_away)
+    several = (last_roundings(one, has_ties_away=has_ties_away) for one in pipelines)
+    first = None
+    for one in sorted(chain.from_iterable(several), key=share_of):
+        found = Requantization(one, target)
+        if found.is_within_one_lsb:
+            return found
+        first = first or found
+    return first
 
 
 def target_of(
@@ -210,24 +233,19 @@ class Requantization:
 
 
 def nearest(
-    pipelines: Iterable[Pipeline],
-    target: Target | PairTarget,
-    share_of: Callable[[Pipeline], float] | None = None,
-    *,
-    has_ties_away: bool = True,
+    pipelines: Iterable[Pipeline], target: Target | PairTarget, *, has_ties_away: bool = True
 ) -> Requantization | None:
-    """Return the first of ``pipelines`` that is equal, else the first with the best proof; with
-    ``share_of`` the one within one LSB of which the smallest share differs, if there is any. None:
+    """Return the first of ``pipelines`` that is equal, else the first with the best proof. None:
     there are none. ``has_ties_away``: see ``last_roundings``.
     """
-    several = (one for p in pipelines for one in last_roundings(p, has_ties_away=has_ties_away))
     best: Requantization | None = None
-    for one in several if share_of is None else sorted(several, key=share_of):
-        found = Requantization(one, target)
-        if found.proof.is_equal if share_of is None else found.is_within_one_lsb:
-            return found
-        if best is None or (share_of is None and found.proof.rank < best.proof.rank):
-            best = found
+    for pipeline in pipelines:
+        for one in last_roundings(pipeline, has_ties_away=has_ties_away):
+            found = Requantization(one, target)
+            if found.proof.is_equal:
+                return found
+            if best is None or found.proof.rank < best.proof.rank:
+                best = found
     return best
 
 

@@ -71,6 +71,11 @@ def quantize_multipliers(values: npt.NDArray[np.float64]) -> tuple[Int64Array, I
     return np.where(is_least, 0, np.where(is_whole, q // 2, q)), np.where(is_least, 0, exponent)
 
 
+def ratios_of(q: Int64Array, exponent: Int64Array) -> FloatArray:
+    """Return the real multipliers that q and e stand for."""
+    return np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))
+
+
 def scaled(accumulators: Int64Array, q: int | Int64Array, exponent: int | Int64Array) -> Int64Array:
     """Return MultiplyByQuantizedMultiplier of accumulators that do not wrap."""
     product = accumulators * np.left_shift(q, np.maximum(exponent, 0))
@@ -139,7 +144,7 @@ def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Arra
     """Return, as [channels, distances], the least accumulator whose result is ``distances`` from
     the zero point or more; +-2^33 where int32 has none.
     """
-    real = np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))[:, np.newaxis]
+    real = ratios_of(q, exponent)[:, np.newaxis]
     magnitude = np.where(distances > 0, distances, 1 - distances)
     with np.errstate(divide="ignore"):
         is_far = (magnitude - 0.5) / real > INT32_MAX
@@ -242,7 +247,7 @@ class Target:
     @cached_property
     def real(self) -> FloatArray:
         """Return the real multiplier of each channel."""
-        return np.ldexp(self.q.astype(np.float64), (self.exponent - 31).astype(np.int32))
+        return ratios_of(self.q, self.exponent)
 
     @property
     def early(self) -> FloatArray:

@@ -347,11 +347,11 @@ def _planned_half(planning: Planning, operation: Operation, conv: Convolution) -
 
     exact, is_depthwise, spread = conv.weights, conv.is_depthwise, conv.spread
     weights = rounded_weights(exact, is_depthwise=is_depthwise, spread=spread)
-    half = replace(conv, weights=weights)
+    half, behind = replace(conv, weights=weights), Activation.NONE
     if spread != (1, 1):
-        half = replace(half, activation=Activation.NONE)
+        half, behind = replace(half, activation=behind), conv.activation
     plan = tiled_convolution(planning, operation, half).plan.within(convolution_bound(half, exact))
-    return plan if spread == (1, 1) else clamped(conv.chip, plan, half_clamp(conv.activation))
+    return clamped(conv.chip, plan, half_clamp(behind))
 
 
 GEOMETRY = (

@@ -74,13 +74,13 @@ def with_constant(
         stages = Stages(bn=TIMES_MINUS_ONE if is_negated else BnStage(), ew=ew)
         bound = _bound_with(which, values)
         return clamped(planning.chip, _with_map(planning, operation, values, stages, bound), clamp)
-    one = np.ones(1, np.float32)
     if which is EwOperation.MULTIPLY:
         if activation is not Activation.NONE:
-            return _scaled(planning, operation, values, 0 * one, activation)
+            return _scaled(planning, operation, values, np.zeros(1), activation)
         return multiplied(planning, operation, values, BnStage(mul=Source.MEMORY))
     if values.size > 1:
-        return _scaled(planning, operation, -one if is_negated else one, values, activation)
+        sign = np.full(1, -1.0 if is_negated else 1.0)
+        return _scaled(planning, operation, sign, values, activation)
     return _moved(planning, operation, float(values.item()), activation, is_negated=is_negated)
 
 
@@ -111,13 +111,11 @@ def _scaled(
 
     view = planning.tensor(operation.result).elements
     weights, bias = (
-        np.array(np.broadcast_to(values.reshape(-1), (1, 1, view.channels)))
+        np.array(np.broadcast_to(values.reshape(-1), (view.channels,)))
         for values in (exact.astype(np.float16), summands.astype(np.float32))
     )
-    options = replace(AS_IT_IS, activation=activation)
-    conv = convolution_of(
-        *(planning, operation, options, weights, bias.reshape(-1), view), is_depthwise=True
-    )
+    options, taps = replace(AS_IT_IS, activation=activation), weights.reshape(1, 1, -1)
+    conv = convolution_of(planning, operation, options, taps, bias, view, is_depthwise=True)
     return tiled_convolution(planning, operation, conv).plan.within(moved_bound(exact))
 
 
