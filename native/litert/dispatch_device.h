@@ -44,9 +44,11 @@ class Handles {
   }
   // The same, and it is gone then.
   Held take(uint64_t handle) {
-    Held held = find(handle);
     const std::lock_guard<std::mutex> lock(mutex_);
-    known_.erase(handle);
+    const auto found = known_.find(handle);
+    if (found == known_.end()) return nullptr;
+    Held held = std::move(found->second);
+    known_.erase(found);
     return held;
   }
 
