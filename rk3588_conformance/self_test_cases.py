@@ -213,9 +213,10 @@ def _product(net: _Net, x: int) -> int:
 
 
 def _matrix_product(net: _Net, x: int) -> int:
-    """The rows of one more input are its columns."""
-    other = net.second_input()
-    output = covering(net.spec(x).shape[-1], net.scaling(x), net.scaling(other))
+    """The rows of a function of one more input are its columns."""
+    like = net.scaling(x)
+    other = function(net, "MAXIMUM", (net.second_input(), net.per_channel()), like)
+    output = covering(net.spec(x).shape[-1], like, like)
     return computed_product(net, x, other, output, adj_y=True)
 
 

@@ -104,8 +104,8 @@ class TensorBinding:
     are the folded ones. ``affine``: the host has float32. ``table`` (inputs only): the device's
     byte for each of the host's 256; empty: the value is the same, but for fp32, which is fp16 on
     the device. ``spread``: images to channels are those of a box of the tensor; an output has one
-    binding after the other for each of its boxes, which make it whole. None: all of it, in the
-    host's order.
+    binding after the other for each of its boxes, which make it whole, and so has an input that is
+    packed as weights. None: all of it, in the host's order.
     """
 
     tensor: int

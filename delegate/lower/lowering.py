@@ -60,8 +60,10 @@ from delegate.lower.memory.placement import (
     results_in_place,
     tensor_uses,
 )
-from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.lower.memory.tensors import DeviceTensor, View, view_of
 from delegate.lower.operation import ConstantPool, Edge, Memory, Operation, Plan, Planning, Workload
+from delegate.lower.packed_weights import PackedMatrices
+from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.lower.tables import share_loads
 from delegate.lower.task import BufferId, DpuTask, Ref
 from delegate.lower.tiling.geometry import Axis
@@ -85,18 +87,20 @@ def lower_partition(
     graph, partition, places = workload.graph, workload.partition, workload.places
     may_fold = any(operation.fold is not None for operation in workload.operations)
     folds = folded_inputs(chip, workload) if may_fold else {}
-    planning = Planning(chip, graph, folds, places)
+    planning = Planning(chip, graph, folds, places, partition.inputs)
     plans = [operation.plan(planning, operation) for operation in workload.operations]
     if joins and len(plans) > 1:
         plans = fuse(plans, planning, (*partition.outputs, *places))
     if places or len(plans) > 1:  # one alone has no neighbour
         plans = with_group_padding(planning, plans, partition.inputs)
     footprints = [plan.footprint for plan in plans]
+    packed = _packed(plans)
+    layouts = {**folds, **{t: (matrices.view, None) for t, matrices in packed.items()}}
     in_place: Mapping[int, int] = {}
     if len(plans) > 1:
         fixed = {*partition.inputs, *partition.outputs, *places}
         in_place = results_in_place(graph, footprints, fixed)
-    uses = tensor_uses(graph, partition, footprints, places, folds, in_place)
+    uses = tensor_uses(graph, partition, footprints, places, layouts, in_place)
     memory = place_tensors(graph, uses, footprints)
     nodes = [footprint.node for footprint in footprints]
     constants = ConstantPool()
@@ -131,11 +135,38 @@ def lower_partition(
         layers=layers,
         constants=content,
         sizes_bytes=sizes_bytes,
-        inputs=tuple(_binding(graph, memory, edge) for edge in workload.inputs),
+        inputs=tuple(_inputs(graph, memory, workload.inputs, packed)),
         outputs=tuple(_binding(graph, memory, edge) for edge in workload.outputs),
         live_bytes=memory.live_bytes,
         table_atoms=table_atoms,
     )
+
+
+def _packed(plans: Sequence[Plan]) -> Mapping[int, PackedMatrices]:
+    """Return the tensors that the host packs. Raises LoweringError where plans read one in several
+    ways.
+    """
+    packed = dict(plan.packed for plan in plans if plan.packed is not None)
+    for plan in plans if packed else ():
+        mine, operands = plan.packed, plan.operation.operands
+        for tensor in packed.keys() & operands:
+            if mine != (tensor, packed[tensor]) or operands.count(tensor) > 1:
+                problem = f"tensor {tensor} is read as weights and in another way"
+                raise LoweringError(plan.operation.node.index, FORM_IS_KNOWN, problem)
+    return packed
+
+
+def _inputs(
+    graph: Graph, memory: MemoryPlan, edges: Iterable[Edge], packed: Mapping[int, PackedMatrices]
+) -> Iterator[TensorBinding]:
+    """Yield the bindings of ``edges``; of those that the host packs, one for each box."""
+    for edge in edges:
+        whole = _binding(graph, memory, edge)
+        if edge.inner in packed:
+            view = view_of(graph.tensor(edge.inner).shape)
+            yield from packed[edge.inner].boxes(whole, view, edge.spread)
+        else:
+            yield whole
 
 
 def _binding(graph: Graph, memory: MemoryPlan, edge: Edge) -> TensorBinding:

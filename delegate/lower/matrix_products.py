@@ -1,15 +1,18 @@
-"""Products of two matrices that are computed while running: 1x1 convolutions whose weights an
-earlier task wrote.
-
-The second operand is brought into the order of weights (``dynamic_weights``), the first one's rows
-are pixels; a first operand that is transposed is turned round before. Matrix by matrix, in the same
-memory.
+"""Products of two matrices that are computed while running: convolutions whose pixels are the first
+one's rows, and whose weights the host packed, or an earlier task wrote.
 
 TensorFlow Lite sums (a - za) * (b - zb). The array sums a * b and the hardware adds -zb times the
 sum of a, which is exact for any zb, lanes behind the matrix holding zb. What is left is -za times
-the sum of (b - zb) under each kernel: known constants, and -za times the sum of b, which a
-convolution of one pixel whose inputs are all -za writes as int32 where BS then reads its summands;
-128 is no int8 and comes from two of 64. So the accumulator is exact.
+the sum of (b - zb) under each kernel.
+
+Where the host packs the second operand (``packed_weights``), taps on padding give that: next to the
+tap on a lie others on padding whose values make -za, under the same weights. 128 is no int8 and
+comes from two of 64. So the accumulator is exact.
+
+Where the partition computes it, it is brought into the order of weights (``dynamic_weights``); a
+first operand that is transposed is turned round before. Matrix by matrix, in the same memory. What
+is left then is known constants, and -za times the sum of b, which a convolution of one pixel
+whose inputs are all -za writes as int32 where BS then reads its summands.
 
 That the CNA reads as weights what an earlier task of the chain wrote is assumed, as of the features
 that it fetches by the same means.
@@ -38,6 +41,7 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
 from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, layer_of
+from delegate.lower.packed_weights import PackedMatrices
 from delegate.lower.partial_sums import PLACES_OF_SUMS, adding, cube_of_sums
 from delegate.lower.reorder import keeping_weights
 from delegate.lower.rules import TASKS_IN_RANGE
@@ -48,6 +52,7 @@ from delegate.lower.task import (
     FeatureInput,
     Ref,
     Stages,
+    Task,
     Weights,
 )
 from delegate.lower.tiling.choices import SUM_BYTES
@@ -122,11 +127,7 @@ class _Product:
 
     @property
     def _addends(self) -> tuple[int, ...]:
-        """int8 whose sum is the first operand's zero point with the other sign."""
-        if self.conv.element is Element.FP16 or self.conv.source.zero_point == 0:
-            return ()
-        wanted = -self.conv.source.zero_point
-        return (wanted,) if wanted <= INT8_MAX else (HALF_OF_128, HALF_OF_128)
+        return () if self.conv.element is Element.FP16 else addends_of(self.conv)
 
     @property
     def plan(self) -> Plan:
@@ -143,9 +144,7 @@ class _Product:
 
     def _emit(self, memory: Memory) -> Layer:
         tasks = list(keeping_weights(self.conv.chip, self._tasks(memory)))
-        if len(tasks) > self.conv.chip.limits.chain_tasks:
-            problem = f"{len(self.pairs)} products take {len(tasks)} tasks"
-            raise LoweringError(self.operation.node.index, TASKS_IN_RANGE, problem)
+        check_tasks(self.conv, tasks, len(self.pairs))
         choice = "weights made of the second operand"
         if self._addends:
             choice += ", their sums added"
@@ -207,7 +206,7 @@ class _Product:
             from delegate.lower.half.stages import half_conv_stages
 
             return np.zeros(0, np.int64), half_conv_stages(conv, constants)
-        pipeline = _pipeline(conv)
+        pipeline = pipeline_of(conv)
         products = self._inputs * conv.source.zero_point * conv.weight_zero_point
         add = conv.bias + pipeline.bs.add
         if not self._addends:
@@ -255,7 +254,22 @@ class _Product:
             before = self._vector(work, number)
 
 
-def _pipeline(conv: Convolution) -> Pipeline:
+def addends_of(conv: Convolution) -> tuple[int, ...]:
+    """Return int8 whose sum is the first operand's zero point with the other sign."""
+    wanted = -conv.source.zero_point
+    if wanted == 0:
+        return ()
+    return (wanted,) if wanted <= INT8_MAX else (HALF_OF_128, HALF_OF_128)
+
+
+def check_tasks(conv: Convolution, tasks: Sequence[Task], products: int) -> None:
+    """Check that a chain holds the tasks of all products. Raises LoweringError."""
+    if len(tasks) > conv.chip.limits.chain_tasks:
+        problem = f"{products} products take {len(tasks)} tasks"
+        raise LoweringError(conv.node, TASKS_IN_RANGE, problem)
+
+
+def pipeline_of(conv: Convolution) -> Pipeline:
     """Return the pipeline for sums of any products that the zero points allow."""
     first, second = (
         np.array([INT8_MIN - zero_point, INT8_MAX - zero_point], np.int64)
@@ -277,6 +291,64 @@ def planned_product(
     """Return the plan of all matrices; parameters as of ``_Product``. Raises LoweringError."""
     tiles = plan_tiles(conv.geometry)
     return _Product(planning, operation, pairs, turned, conv, tiles).plan
+
+
+def packed_product(
+    planning: Planning,
+    operation: Operation,
+    pairs: tuple[tuple[int, int], ...],
+    conv: Convolution,
+    *,
+    columns_are_kernels: bool,
+) -> Plan:
+    """Return the plan of all products. ``conv``: of one, with weights of no value; the zero point
+    of what they are is ``conv.weight_zero_point``. ``pairs``: the numbers of both matrices of each
+    of the result's. Raises LoweringError.
+    """
+    paddings = addends_of(conv)
+    taps = len(paddings) + 1
+    outputs, rows, inputs = conv.output_view.channels, conv.input_view.pixels, conv.weights.shape[3]
+    weights = np.broadcast_to(np.zeros((), np.int8), (outputs, 1, taps, inputs))
+    tapped = replace(conv, weights=weights, padding=(0, taps - 1))
+    geometry = tapped.geometry
+    packed = PackedMatrices(
+        matrices=max(right for _, right in pairs) + 1,
+        kernels=outputs,
+        inputs=inputs,
+        columns_are_kernels=columns_are_kernels,
+        stored=geometry.kernels,
+        unit=geometry.unit,
+        block=conv.chip.groups.input_lanes,
+        taps=taps,
+    )
+    tiles = plan_tiles(geometry)
+    left, right = operation.operands
+    surfaces = surfaces_of(planning.tensor(left).view.channels)
+    written = max(tile.part.surfaces(geometry.group, ATOM_BYTES).stop for tile in tiles.tiles)
+    reads = (left, surfaces), (right, 1)
+    footprint = Footprint(operation.node, reads, operation.result, written)
+
+    def tasks(memory: Memory) -> Iterator[ConvTask]:
+        pipeline = pipeline_of(conv)
+        stages = stages_of(conv, pipeline, conv.bias + pipeline.bs.add, memory.constants)
+        first, second, target = (memory.tensors[t] for t in (*operation.operands, operation.result))
+        for number, (mine, other) in enumerate(pairs):
+            source = first.part(mine * rows, rows, 1)
+            if paddings:
+                source = replace(source, zero_point=paddings[0])
+            one = replace(tapped, source=source, target=target.part(number * rows, rows, 1))
+            place = second.location.moved(packed.place(other))
+            size, per_kernel = packed.matrix_bytes, packed.kernel_bytes
+            found = Weights(place, size, per_kernel, packed.stored, 1, taps)
+            for task in tasks_of_plan(one, tiles, found, stages):
+                yield replace(task, tile=f"matrix {number} {task.tile}")
+
+    def emit(memory: Memory) -> Layer:
+        made = list(keeping_weights(conv.chip, tasks(memory)))
+        check_tasks(conv, made, len(pairs))
+        return layer_of(planning, operation, made, "weights packed by the host")
+
+    return Plan(operation, footprint, emit, packed=(right, packed))
 
 
 def pairs_of(first: Sequence[int], second: Sequence[int]) -> tuple[tuple[int, int], ...]:

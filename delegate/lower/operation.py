@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from delegate.chip.chip import Chip
@@ -20,6 +20,7 @@ from delegate.lower.lowered import Affine, Fold, HalfBound, Layer, Spread
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, Place, View, unplaced
 from delegate.lower.numerics.pipeline import Int64Array
+from delegate.lower.packed_weights import PackedMatrices
 from delegate.lower.task import BufferId, Ref, Task
 from delegate.model.graph import Graph, Node, Partition
 
@@ -27,13 +28,15 @@ from delegate.model.graph import Graph, Node, Partition
 @dataclass(frozen=True, slots=True)
 class Planning:
     """The facts that plans are made from. ``folds``: inputs of the partition that the host folds.
-    ``joined``: where tensors lie beside others in one piece of memory.
+    ``joined``: where tensors lie beside others in one piece of memory. ``given``: tensors that the
+    host converts, and may pack.
     """
 
     chip: Chip
     graph: Graph
     folds: Mapping[int, tuple[View, Fold]]
     joined: Mapping[int, Place] = field(default_factory=dict)
+    given: Collection[int] = ()
 
     def tensor(self, index: int) -> DeviceTensor:
         """A tensor as the device will see it, without its place."""
@@ -91,7 +94,8 @@ class Plan:
     of its result's shape, and does nothing else. ``followed_by``: of one whose tasks can compute
     such a function behind their own result, or add the other map to it; it gives the plan of both,
     or None where the result would not be within the bound. ``completed``: of one that leaves a part
-    of its last group unwritten; it gives the plan that writes whole groups.
+    of its last group unwritten; it gives the plan that writes whole groups. ``packed``: an operand
+    that the host packs as weights, and how.
     """
 
     operation: Operation
@@ -101,6 +105,7 @@ class Plan:
     summands: tuple[int, ...] = ()
     followed_by: Callable[[Planning, Plan], Plan | None] | None = None
     completed: Callable[[], Plan] | None = None
+    packed: tuple[int, PackedMatrices] | None = None
 
     def within(self, bound: HalfBound | None) -> Plan:
         """Return the plan whose results are within ``bound``."""

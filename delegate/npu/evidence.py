@@ -25,6 +25,7 @@ from delegate.chip.known_forms import (
 )
 from delegate.errors import EncodingError
 from delegate.lower.legalize import SUMMAND
+from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import (
     BufferId,
     CbufPlan,
@@ -57,7 +58,7 @@ COMPUTED: Final = {
 }
 """A task takes operands that tasks before it compute, by the register of their address."""
 
-_WRITTEN = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
+_WRITTEN = (BufferId.SCRATCH, BufferId.OUTPUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,18 @@ def task_forms(
     before: ScheduledTask | None = None
     registers = chip.registers.by_name
     places = {registers[name].offset: text for name, text in COMPUTED.items() if name in registers}
+    # Beside what the host writes results may lie that are joined with an input.
+    writes = (one for item in tasks for one in accesses(item.task) if one.is_write)
+    given = [range(one.start.offset, one.end) for one in writes
+             if one.start.buffer is BufferId.INPUT]  # fmt: skip
+
+    def is_computed(place: Ref) -> bool:
+        if place.buffer is BufferId.INPUT:
+            return any(place.offset in written for written in given)
+        return place.buffer in _WRITTEN
+
     for item, segment in zip(tasks, segments, strict=True):
-        computed = (slot for slot in segment.addresses if slot.target.buffer in _WRITTEN)
+        computed = (slot for slot in segment.addresses if is_computed(slot.target))
         offsets = (segment.words[slot.word] & 0xFFFF for slot in computed)
         relies_on = [places[offset] for offset in offsets if offset in places]
         if isinstance(item.task, DpuTask) and item.task.table is not None:

@@ -61,7 +61,9 @@ def check_program(program: Program) -> None:
 
 
 def _check_tensors(kind: str, bindings: Sequence[TensorBinding]) -> None:
-    """One binding for each tensor, or several in a row for the boxes that make an output."""
+    """One binding for each tensor, or several in a row for the boxes that make an output, or that
+    the device reads of an input.
+    """
     runs = [list(run) for _, run in itertools.groupby(bindings, key=lambda b: b.tensor)]
     tensors = [run[0].tensor for run in runs]
     _require(len(set(tensors)) == len(tensors), f"binds an {kind} tensor twice")
@@ -71,8 +73,10 @@ def _check_tensors(kind: str, bindings: Sequence[TensorBinding]) -> None:
             _require(not others, f"binds an {kind} tensor twice")
             continue
         for box in others:
-            same = _whole(box) == _whole(first) and box.spread is not None and kind == "output"
+            same = _whole(box) == _whole(first) and box.spread is not None
             _require(same, f"{place} has boxes of different tensors")
+        if others and kind == "input":
+            continue
         elements = sum(b.images * b.height * b.width * b.channels for b in (first, *others))
         made = elements == math.prod(first.shape)
         _require(made, f"{place} has shape {first.shape} but {elements} elements in its boxes")
@@ -80,7 +84,7 @@ def _check_tensors(kind: str, bindings: Sequence[TensorBinding]) -> None:
 
 def _whole(binding: TensorBinding) -> tuple[object, ...]:
     """Return what all boxes of a tensor have in common."""
-    return binding.name, binding.shape, binding.element, binding.affine
+    return binding.name, binding.shape, binding.element, binding.affine, binding.table
 
 
 def _require(condition: bool, problem: str) -> None:

@@ -188,6 +188,7 @@ class Role(enum.Enum):
     FEATURE = "feature map"
     OPERAND = "feature map or constant"
     WEIGHTS = "weights"
+    MATRIX = "computed weights"
     BIAS = "bias"
     NUMBERS = "axis, positions, sizes or amounts"
 
@@ -386,7 +387,7 @@ class Operator:
 
     def feature_inputs(self, node: Node) -> tuple[int, ...]:
         """The tensors of ``node`` that it reads as feature maps."""
-        return self.inputs_of(node, Role.FEATURE, Role.OPERAND)
+        return self.inputs_of(node, Role.FEATURE, Role.OPERAND, Role.MATRIX)
 
     def weights(self, node: Node) -> int | None:
         """The tensor that holds the weights, if the operator has any."""

@@ -10,6 +10,9 @@ few channels. A product takes its second operand either way, rows as kernels mor
 product of the exchanged operands in the other order is the exchanged result: sums and multipliers
 are the same. What else the TRANSPOSE does, as bringing heads in front of pixels, it still does.
 
+Nobody has run a task whose weights another one wrote. The host may pack weights where a matrix
+enters a partition, so such a product has to run in a later one than what its matrix comes from.
+
 Comes from: a partition whose nodes keep the rules. Goes to: ``workload``, which lowers the graph
 that this gives instead.
 """
@@ -17,15 +20,19 @@ that this gives instead.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from delegate.chip.chip import Chip
 from delegate.errors import LoweringError
-from delegate.model.graph import Node, Partition
-from delegate.ops.operator import RESULT, GraphFacts, Turn
+from delegate.lower.legalize import computes_weights
+from delegate.lower.rules import FORM_IS_KNOWN
+from delegate.model.graph import Graph, Node, Partition
+from delegate.ops import record_of
+from delegate.ops.operator import RESULT, GraphFacts, Role, Turn, named
 from delegate.ops.shared.real_functions import chain_to, is_end
 from delegate.partition.partitions import Rewriter, Rewritten
-from delegate.partition.rules import HOST_CONVERTS, check_node, facts_of
+from delegate.partition.rules import HOST_CONVERTS, Refusal, check_node, facts_of
 
 
 def join_real_functions(given: Rewritten, chip: Chip) -> Rewritten:
@@ -138,3 +145,35 @@ def _turned(facts: GraphFacts, given: Rewritten, node: Node, turn: Turn) -> Rewr
     nodes = (*given.before.get(product.index, ()), node.index, product.index)
     before = given.before if left else {**given.before, product.index: tuple(sorted({*nodes}))}
     return Rewritten(graph, partition, before)
+
+
+def early_products(graph: Graph, partition: Partition, chip: Chip) -> Iterator[Refusal]:
+    """Yield the refusals of products that read what ``partition`` computes as weights. Those that
+    are in another partition once these are gone are none of them.
+    """
+    nodes = [graph.node(index) for index in partition.nodes]
+    matrices = {
+        node.index: found[0]
+        for node in nodes
+        if (found := record_of(graph, node).inputs_of(node, Role.MATRIX))
+    }
+    if not matrices or computes_weights(chip):
+        return
+    features = {
+        tensor
+        for node in nodes
+        for tensor in record_of(graph, node).inputs_of(node, Role.FEATURE, Role.OPERAND)
+    }
+    mine = {*partition.outputs, *features}
+    levels = dict.fromkeys(partition.inputs, 0)
+    for node in nodes:
+        level = max((levels.get(tensor, 0) for tensor in node.inputs), default=0)
+        matrix = matrices.get(node.index)
+        is_given = matrix in partition.inputs and matrix not in mine
+        if matrix is not None and not is_given and levels.get(matrix, 0) == level:
+            problem = f"its partition computes {named(graph.tensor(matrix))}"
+            if matrix in partition.inputs:
+                problem = f"others read {named(graph.tensor(matrix))} as features"
+            yield Refusal(node, FORM_IS_KNOWN, problem)
+            level += 1
+        levels.update(dict.fromkeys(node.outputs, level))

@@ -42,7 +42,12 @@ from delegate.partition.aliases import (
 )
 from delegate.partition.heads import unfold_heads
 from delegate.partition.host_layout import Applied, Placed, host_layout_of
-from delegate.partition.joined_nodes import join_nodes, join_real_functions, turn_products
+from delegate.partition.joined_nodes import (
+    early_products,
+    join_nodes,
+    join_real_functions,
+    turn_products,
+)
 from delegate.partition.partitions import Rewritten
 from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal, facts_of
 from delegate.partition.siblings import join_siblings
@@ -160,14 +165,16 @@ class PartitionPlan:
     joined: AliasPlan
     functions: FunctionPlan
     before: Mapping[int, tuple[int, ...]]
+    early: tuple[Refusal, ...] = ()
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
         """Return the refusals of nodes that only the host can do and that are at no edge,
-        concatenations or slices that are not free, and nodes that can only be part of a function
-        and are none.
+        concatenations or slices that are not free, nodes that can only be part of a function and
+        are none, and products before their weights are there.
         """
-        return (*self.edges.refusals, *self.joined.refusals, *self.functions.refusals)
+        found = (*self.edges.refusals, *self.joined.refusals, *self.functions.refusals)
+        return (*found, *self.early)
 
 
 def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionPlan:
@@ -195,7 +202,8 @@ def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionP
     if convolutions > 1:
         # Pairs of pixels are of convolutions and functions alone, so refusals stay what they are.
         found = replace(found, graph=pack_width(found.graph, found.partition, chip))
-    return _planned(found)
+    made = _planned(found)
+    return replace(made, early=tuple(early_products(made.edges.graph, made.edges.inner, chip)))
 
 
 def _planned(rewritten: Rewritten) -> PartitionPlan:

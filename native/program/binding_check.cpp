@@ -77,13 +77,15 @@ bool is_same_tensor(const Binding& one, const Binding& other) {
   return one.tensor == other.tensor && one.name == other.name && one.shape == other.shape &&
          one.element == other.element && one.affine.scale == other.affine.scale &&
          one.affine.zero_point == other.affine.zero_point &&
-         one.affine.element == other.affine.element && one.boxes.front().is_spread &&
-         other.boxes.front().is_spread;
+         one.affine.element == other.affine.element && one.table == other.table &&
+         one.boxes.front().is_spread && other.boxes.front().is_spread;
 }
 
-// Boxes have as many elements as their tensor, each at most kMaxBufferBytes.
+// Boxes have as many elements as their tensor, each at most kMaxBufferBytes. Of an input the device
+// may have some several times.
 void check_boxes(const Binding& binding) {
-  if (!binding.boxes.front().is_spread) return;
+  const Box& first = binding.boxes.front();
+  if (!first.is_spread || (first.buffer == BufferId::kInput && binding.boxes.size() > 1)) return;
   uint64_t elements = 0;
   for (const Box& box : binding.boxes) elements += box.images * box.image_elements();
   require(elements == binding.elements(), "a tensor's boxes do not make it");

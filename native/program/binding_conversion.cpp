@@ -113,12 +113,12 @@ size_t bytes_between(const Binding& binding) {
 void to_device(const Binding& binding, QuantizeRule rule, const uint8_t* host, uint8_t* between,
                uint8_t* device) {
   if (!has_blocks(binding)) {
-    const Box& box = binding.boxes.front();  // the only one of an input
     if (binding.is_converted()) {
       to_device_values(binding, rule, host, binding.elements(), between);
       host = between;
     }
-    return lay_out(binding, box, host, device + box.offset);
+    for (const Box& box : binding.boxes) lay_out(binding, box, host, device + box.offset);
+    return;
   }
   const size_t size = facts(binding.element).bytes;
   const size_t room = bytes_between(binding);

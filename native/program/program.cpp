@@ -232,8 +232,7 @@ class Reader {
         bindings.push_back(std::move(binding));
         continue;
       }
-      require(buffer == BufferId::kOutput && is_same_tensor(bindings.back(), binding),
-              "a tensor is bound twice");
+      require(is_same_tensor(bindings.back(), binding), "a tensor is bound twice");
       bindings.back().boxes.push_back(box);
     }
     for (const Binding& binding : bindings) check_boxes(binding);

@@ -179,12 +179,14 @@ def _without_unread(
 
 def _operator(item: CompiledPartition, npu_code: int) -> TableValue:
     program = parse(item.program)
-    outputs = dict.fromkeys(b.tensor for b in program.outputs)  # each once, whatever boxes it has
+    # Each once, whatever boxes it has.
+    sides = program.inputs, program.outputs
+    inputs, outputs = (dict.fromkeys(b.tensor for b in side) for side in sides)
     return table(
         "Operator",
         {
             OperatorSlot.OPCODE_INDEX: npu_code,
-            OperatorSlot.INPUTS: [b.tensor for b in program.inputs],
+            OperatorSlot.INPUTS: [*inputs],
             OperatorSlot.OUTPUTS: [*outputs],
             OperatorSlot.CUSTOM_OPTIONS: item.program,
         },

@@ -23,13 +23,12 @@ from delegate.chip.element import (
     surfaces_of,
 )
 from delegate.errors import LoweringError
-from delegate.lower.lowered import Fold
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import (
     DeviceTensor,
+    Folded,
     Place,
     Strides,
-    View,
     memory_view,
     unplaced,
 )
@@ -42,7 +41,7 @@ from delegate.model.graph import Graph, Node, Partition
 class TensorUse:
     """A tensor's demands: surfaces needed, and the first and last operation that touch it.
 
-    ``folded``: the view of a partition's input that the host folds, and how. ``place``: where it
+    ``folded``: of a partition's input that the host folds or packs. ``place``: where it
     begins in memory that it shares. ``over``: the tensor, of the same shape and with as many
     surfaces, that it is written over. ``surface_pixels``: see ``Footprint``.
     """
@@ -52,7 +51,7 @@ class TensorUse:
     first: int
     last: int
     buffer: BufferId
-    folded: tuple[View, Fold] | None = None
+    folded: Folded | None = None
     place: Place | None = None
     over: int | None = None
     surface_pixels: int = 1
@@ -239,11 +238,11 @@ def tensor_uses(
     partition: Partition,
     operations: Sequence[Footprint],
     places: Mapping[int, Place],
-    folds: Mapping[int, tuple[View, Fold]],
+    folds: Mapping[int, Folded],
     in_place: Mapping[int, int],
 ) -> tuple[TensorUse, ...]:
     """The partition's inputs first, then the others in the order of their first use. ``folds``:
-    inputs that the host folds. ``in_place``: operands that results are written over.
+    inputs that the host folds or packs. ``in_place``: operands that results are written over.
     """
     surfaces: dict[int, int] = {}
     unit: dict[int, int] = {}
@@ -257,8 +256,9 @@ def tensor_uses(
         unit[operation.result] = operation.surface_pixels
     for tensor in (*partition.inputs, *partition.outputs):
         # The host has the whole, though operations may read a part, or only parts in its memory.
-        whole = surfaces_of(memory_view(graph.tensor(tensor)).channels)
-        surfaces[tensor] = max(surfaces.get(tensor, 0), whole)
+        folded = folds.get(tensor)
+        view = folded[0] if folded else memory_view(graph.tensor(tensor))
+        surfaces[tensor] = max(surfaces.get(tensor, 0), surfaces_of(view.channels))
         first.setdefault(tensor, 0)
         last.setdefault(tensor, 0)
     for result, operand in (*in_place.items(), *reversed(tuple(in_place.items()))):
@@ -274,9 +274,6 @@ def tensor_uses(
             buffers[place is not None, tensor if place is None else place.group] = buffer
     uses = []
     for tensor in (*partition.inputs, *(t for t in first if t not in partition.inputs)):
-        folded = folds.get(tensor)
-        if folded is not None:
-            surfaces[tensor] = max(surfaces[tensor], surfaces_of(folded[0].channels))
         place = places.get(tensor)
         key = place is not None, tensor if place is None else place.group
         uses.append(
@@ -286,7 +283,7 @@ def tensor_uses(
                 first[tensor],
                 last[tensor],
                 buffers.get(key, BufferId.SCRATCH),
-                folded,
+                folds.get(tensor),
                 place,
                 in_place.get(tensor),
                 unit.get(tensor, 1),

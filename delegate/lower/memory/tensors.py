@@ -198,13 +198,17 @@ def whole_channels(tensor: Tensor) -> int:
     return align(channels, CHANNELS_PER_SURFACE) if is_wide else channels
 
 
+Folded = tuple[View, Fold | None]
+"""The view that the host gives an input, and the fold that leads there; None: it is packed."""
+
+
 def default_surfaces(channels: int, groups: Groups) -> int:
     """Surfaces that any reader may fetch: whole groups of kernels, and of depthwise channels."""
     whole = align(channels, groups.dense_kernels)
     return max(whole, groups.depthwise_lanes(channels)) // CHANNELS_PER_SURFACE
 
 
-def unplaced(graph: Graph, index: int, folded: tuple[View, Fold] | None = None) -> DeviceTensor:
+def unplaced(graph: Graph, index: int, folded: Folded | None = None) -> DeviceTensor:
     """A tensor as planning sees it, without a place. ``folded``: its view and fold if the host
     folds it.
     """

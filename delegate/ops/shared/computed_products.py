@@ -1,5 +1,6 @@
-"""Records of products whose second operand is computed, too: weights that an earlier task writes
-(``delegate.lower.matrix_products``).
+"""Records of products whose second operand is computed, too: weights that the host packs where
+they enter a partition (``delegate.lower.packed_weights``), or, once a board has proved that, that
+an earlier task writes (``delegate.lower.matrix_products``).
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.chip import Primitive
 from delegate.lower.conv_spec import Convolution
 from delegate.lower.legalize import computes_weights
-from delegate.lower.matrix_products import planned_product
+from delegate.lower.matrix_products import packed_product, planned_product
 from delegate.lower.memory.tensors import View
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
@@ -21,6 +23,7 @@ from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.lower.weights import real_ratios
 from delegate.model.graph import ABSENT, Graph, Node
 from delegate.ops.operator import (
+    Check,
     Constraint,
     Ends,
     GraphFacts,
@@ -44,6 +47,8 @@ class Factors(NamedTuple):
     turned: tuple[bool, bool]
 
 
+_COMPUTED = "nobody has run a task of {} whose weights another one computed"
+
 FactorsOf = Callable[[Graph, Node], Factors]
 
 
@@ -64,16 +69,28 @@ def computed_record(operator: Operator, factors_of: FactorsOf, *rules: Constrain
             ratios=real_ratios(x, y, output, factors.outputs, in_float32=not rounds_once),
             rounds_once=rounds_once,
         )
-        return planned_product(planning, operation, factors.pairs, factors.turned, conv)
+        if computes_weights(planning.chip):
+            return planned_product(planning, operation, factors.pairs, factors.turned, conv)
+        return packed_product(
+            planning, operation, factors.pairs, conv, columns_are_kernels=factors.turned[1]
+        )
 
     def macs(graph: Graph, node: Node) -> int:
         factors = factors_of(graph, node)
         return len(factors.pairs) * factors.rows * factors.inputs * factors.outputs
 
-    behind = (*rules, _IS_KNOWN, common.quantization_in_range)
+    def are_known(facts: GraphFacts, node: Node) -> str | None:
+        if computes_weights(facts.chip):
+            return None
+        if Primitive.UNEQUAL_SIDES in facts.chip.lacks:
+            return _COMPUTED.format(facts.chip.name)
+        first_is_turned, _ = factors_of(facts.graph, node).turned
+        return "the first operand is transposed as well" if first_is_turned else None
+
+    behind = (*rules, _known_if(are_known), common.quantization_in_range)
     return replace(
         operator,
-        inputs=(Role.FEATURE, Role.FEATURE, *operator.inputs[2:]),
+        inputs=(Role.FEATURE, Role.MATRIX, *operator.inputs[2:]),
         macs=macs,
         plan=plan,
         half=None,
@@ -104,7 +121,8 @@ def half_computed_record(operator: Operator, factors_of: FactorsOf, *rules: Cons
         return low * factors.inputs + bias.min(), high * factors.inputs + bias.max()
 
     record = computed_record(operator, factors_of, *rules)
-    return half.half_record(record, plan, (*half.FIRST, *rules, _IS_KNOWN), ranges)
+    known = _known_if(_weights_are_known)
+    return half.half_record(record, plan, (*half.FIRST, *rules, known), ranges)
 
 
 def _bias(
@@ -135,9 +153,8 @@ def _of_one(
 
 
 def _weights_are_known(facts: GraphFacts, _: Node) -> str | None:
-    if computes_weights(facts.chip):
-        return None
-    return f"nobody has run a task of {facts.chip.name} whose weights another one computed"
+    return None if computes_weights(facts.chip) else _COMPUTED.format(facts.chip.name)
 
 
-_IS_KNOWN = Constraint(FORM_IS_KNOWN.name, FORM_IS_KNOWN.sentence, _weights_are_known, {})
+def _known_if(check: Check) -> Constraint:
+    return Constraint(FORM_IS_KNOWN.name, FORM_IS_KNOWN.sentence, check, {})

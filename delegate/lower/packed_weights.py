@@ -1,0 +1,127 @@
+"""Matrices that the host packs as weights, where they enter the partition.
+
+The array multiplies by weights that lie in memory, whoever put them there. Of a matrix that another
+partition or the CPU computed, the host writes every element to its place in the order of the
+weights, instead of that of a feature map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from delegate.chip.element import ATOM_BYTES, DMA_ALIGN_BYTES, align
+from delegate.lower.lowered import Spread, TensorBinding
+from delegate.lower.memory.tensors import View
+
+
+@dataclass(frozen=True, slots=True)
+class PackedMatrices:
+    """``matrices`` of ``inputs`` x ``kernels`` numbers in the order of weights, one behind the
+    other. ``columns_are_kernels``: on the host; else rows are. ``stored``: kernels with those that
+    complete a pair; ``unit``: kernels that lie together; ``block``: inputs that do. Every number
+    lies there once for each of ``taps``.
+    """
+
+    matrices: int
+    kernels: int
+    inputs: int
+    columns_are_kernels: bool
+    stored: int
+    unit: int
+    block: int
+    taps: int
+
+    @property
+    def _lanes(self) -> int:
+        return align(self.inputs, ATOM_BYTES)
+
+    @property
+    def kernel_bytes(self) -> int:
+        return self.taps * self._lanes
+
+    @property
+    def matrix_bytes(self) -> int:
+        return self.stored * self.kernel_bytes
+
+    @property
+    def _apart_bytes(self) -> int:
+        return align(self.matrix_bytes, DMA_ALIGN_BYTES)
+
+    def place(self, matrix: int) -> int:
+        """Return the byte where a matrix begins."""
+        return matrix * self._apart_bytes
+
+    @property
+    def view(self) -> View:
+        """Return the view of the memory that all take, as pixels of one atom."""
+        return View(1, self.matrices * self._apart_bytes // ATOM_BYTES, 1, ATOM_BYTES)
+
+    def boxes(self, whole: TensorBinding, view: View, spread: Spread | None) -> list[TensorBinding]:
+        """Return the boxes of an input that the host writes. ``whole``: its binding, which lies
+        where the matrices do; ``view``: the matrices on the host, whose elements are at ``spread``
+        there (None: in order).
+        """
+        pixels = view.height * view.width * view.channels
+        at = spread or Spread(0, pixels, view.width * view.channels, view.channels, 1)
+        kernel, lane = at.pixel, at.channel
+        if self.columns_are_kernels:
+            kernel, lane = lane, kernel
+        found = []
+        for matrix in range(self.matrices):
+            image, row = divmod(matrix, view.height)
+            first = at.first + image * at.image + row * at.row
+            for start in range(0, self.kernels, self.unit):
+                place = self.place(matrix) + start * self.kernel_bytes
+                for box in self._unit(start, first + start * kernel, kernel, lane):
+                    found.append(box.moved(place).bound(whole))
+        return found
+
+    def _unit(self, start: int, first: int, kernel: int, lane: int) -> Iterator[_Box]:
+        """Yield the boxes of the kernels from ``start`` on that lie together: whole blocks of their
+        inputs, and atoms behind the last of these. ``first``: on the host; the next ``kernel`` and
+        the next ``lane`` are so far apart there.
+        """
+        real, stored = (min(self.unit, n - start) for n in (self.kernels, self.stored))
+        whole = self.inputs // self.block
+        block_bytes, ended = stored * self.block, whole * self.block
+        rest = self._lanes - ended
+        for tap in range(self.taps):
+            if whole:
+                size = View(whole, real, self.block // ATOM_BYTES, ATOM_BYTES)
+                steps = Spread(first, self.block * lane, kernel, ATOM_BYTES * lane, lane)
+                yield _Box(tap * block_bytes, size, self.taps * block_bytes, steps)
+            place = whole * self.taps * block_bytes + tap * stored * rest
+            for atom in range(ended, self.inputs, ATOM_BYTES):
+                size = View(real, 1, 1, min(ATOM_BYTES, self.inputs - atom))
+                steps = Spread(first + atom * lane, kernel, 0, 0, lane)
+                yield _Box(place + atom - ended, size, rest, steps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """``size`` of a box whose images lie ``image_bytes`` apart from byte ``place`` on."""
+
+    place: int
+    size: View
+    image_bytes: int
+    spread: Spread
+
+    def moved(self, by: int) -> _Box:
+        return replace(self, place=self.place + by)
+
+    def bound(self, whole: TensorBinding) -> TensorBinding:
+        """Return its binding; ``whole``: that of all."""
+        size = self.size
+        return replace(
+            whole,
+            images=size.images,
+            height=size.height,
+            width=size.width,
+            channels=size.channels,
+            surfaces=1,
+            surface_stride_bytes=size.pixels * ATOM_BYTES,
+            image_stride_bytes=self.image_bytes,
+            location=whole.location.moved(self.place),
+            spread=self.spread,
+        )

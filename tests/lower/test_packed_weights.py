@@ -1,0 +1,173 @@
+"""Matrices that the host packs as weights: every number in its place, and products as those of the
+reference kernels.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delegate._native import Executable
+from delegate.chip.chips import DEFAULT
+from delegate.chip.element import Element
+from delegate.compile.aot.rewrite import compile_ahead_of_time
+from delegate.compile.compiler import compile_model
+from delegate.lower.lowered import Spread, TensorBinding
+from delegate.lower.memory.tensors import View
+from delegate.lower.packed_weights import PackedMatrices
+from delegate.lower.task import BufferId, Ref
+from delegate.lower.weights import pack_dense
+from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.npu.program_reader import parse
+from delegate.npu.tensor_layout import device_values, store
+from delegate.options import Options
+from rk3588_conformance.builder import ModelBuilder, moves
+from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder.products import computed_product, covering
+from tests.inferences import assert_same, outputs
+
+POINT = -5
+AUTO = {"numerics": "auto", "deny_ops": "NONE"}
+ON_NPU = {"device": "simulator", **AUTO}
+
+
+@settings(deadline=None)
+@given(
+    kernels=st.integers(1, 100),
+    inputs=st.integers(1, 100),
+    matrices=st.integers(1, 3),
+    taps=st.integers(1, 3),
+    is_turned=st.booleans(),
+    has_columns=st.booleans(),
+)
+def test_boxes_are_the_packed_weights(
+    kernels: int, inputs: int, matrices: int, taps: int, *, is_turned: bool, has_columns: bool
+) -> None:
+    """Against ``pack_dense``. ``is_turned``: the host has rows and columns the other way round."""
+    rng = np.random.default_rng(kernels * 101 + inputs)
+    numbers = rng.integers(-128, 128, (matrices, kernels, inputs)).astype(np.int8)
+    given = numbers.swapaxes(1, 2) if has_columns else numbers
+    view = View(1, *given.shape)
+    host, spread = np.ascontiguousarray(given), None
+    if is_turned:
+        host = np.ascontiguousarray(given.swapaxes(1, 2))
+        spread = Spread(0, 0, kernels * inputs, 1, given.shape[1])
+    packed = PackedMatrices(
+        matrices, kernels, inputs, has_columns, kernels + kernels % 2, 32, 32, taps
+    )
+    whole = TensorBinding(
+        *(0, "matrices", host.shape, Element.INT8, 1, 1, 1, 1, 1, 16, 16),
+        location=Ref(BufferId.INPUT, 64),
+        fill=POINT,
+    )
+    memory = np.zeros(64 + packed.place(matrices), np.uint8)
+    for box in packed.boxes(whole, view, spread):
+        store(box, device_values(box, host), memory)
+    for matrix, values in enumerate(numbers):
+        weights = np.repeat(values[:, None, None], taps, axis=2)
+        wanted = np.frombuffer(pack_dense(weights, POINT, DEFAULT.groups), np.int8).copy()
+        start = 64 + packed.place(matrix)
+        found = memory[start : start + len(wanted)].view(np.int8)
+        if kernels % 2:  # nobody needs the kernel that completes the last pair
+            picks = np.arange(2 * kernels + 2).reshape(-1, 2)[:-1].ravel()[:kernels]
+            marked = np.zeros((kernels + 1, 1, taps, inputs), np.int8)
+            marked[picks[picks < kernels]] = 1
+            keeps = np.frombuffer(pack_dense(marked, 0, DEFAULT.groups), np.int8) == 1
+            found, wanted = found[keeps], wanted[keeps]
+        np.testing.assert_array_equal(found, wanted)
+        assert packed.matrix_bytes == len(pack_dense(weights, POINT, DEFAULT.groups))
+
+
+def attention(rows: int, width: int, *, points: tuple[int, int, int]) -> bytes:
+    """Queries, keys and values that tables give, in two heads; scores, and what these select."""
+    builder = ModelBuilder("attention")
+    shape = (1, 2, rows, width)
+    made = []
+    for name, point in zip("qkv", points, strict=True):
+        numbers = Quantization((0.05,), (point,))
+        x = builder.input(name, shape, DType.INT8, numbers)
+        made.append(function(builder, "TANH", (x,), Quantization((1 / 128,), (0,))))
+    q, k, v = made
+    numbers = builder.spec(q).quantization
+    assert numbers is not None
+    scores = computed_product(builder, q, k, covering(width, numbers, numbers), adj_y=True)
+    shares = function(builder, "LOGISTIC", (scores,), Quantization((1 / 256,), (-128,)))
+    between = builder.spec(shares).quantization
+    assert between is not None
+    product = computed_product(builder, shares, v, covering(rows, between, numbers))
+    return builder.build(moves.reshape(builder, product, (1, 2 * rows, width)))
+
+
+@pytest.mark.parametrize(("rows", "width"), [(5, 16), (19, 33), (49, 40), (33, 64), (197, 17)])
+def test_products_wait_for_their_weights(rows: int, width: int) -> None:
+    """The scores' product is the CPU's; the weights of the other one are packed."""
+    model = attention(rows, width, points=(0, 5, -9))
+    graph = read_graph(model)
+    result = compile_model(model, Options.from_mapping(AUTO, {}))
+    products = [node.index for node in graph.nodes if node.op == "BATCH_MATMUL"]
+    assert [(r.node, r.rule) for r in result.rejections] == [(products[0], "form_is_known")]
+    (behind,) = (p for p in result.partitions if products[1] in p.partition.nodes)
+    program = parse(behind.program)
+    assert not any("computed-weights" in task.form for task in program.tasks)
+    rng = np.random.default_rng(rows)
+    given = [rng.integers(-128, 128, graph.tensor(t).shape).astype(np.int8) for t in graph.inputs]
+    ours, theirs = outputs(model, *given, **ON_NPU), outputs(model, *given)
+    for found, wanted in zip(ours, theirs, strict=True):
+        assert np.abs(found.astype(int) - wanted).max() <= 1
+        assert len(np.unique(wanted)) > 20
+
+
+@pytest.mark.parametrize("zero", [-128, -127, 0, 1, 127])
+def test_every_zero_point_of_the_first_operand(zero: int) -> None:
+    """At the ends of int8 on both sides: 128 takes two taps on padding."""
+    builder = ModelBuilder("points")
+    first, second = Quantization((0.5,), (zero,)), Quantization((0.5,), (POINT,))
+    x = builder.input("x", (7, 45), DType.INT8, first)
+    y = builder.input("y", (45, 35), DType.INT8, second)
+    model = builder.build(computed_product(builder, x, y, covering(45, first, second)))
+    rng = np.random.default_rng(zero & 0xFF)
+    ends = np.array([-128, 127], np.int8)
+    for values in (ends[:1], ends[1:], ends, np.arange(-128, 128).astype(np.int8)):
+        given = [rng.choice(values, shape).astype(np.int8) for shape in ((7, 45), (45, 35))]
+        (ours,), (theirs,) = outputs(model, *given, **ON_NPU), outputs(model, *given)
+        assert np.abs(ours.astype(int) - theirs).max() <= 1
+
+
+def test_a_matrix_that_is_also_a_feature_map_is_not_packed() -> None:
+    builder = ModelBuilder("squares")
+    numbers = Quantization((0.5,), (3,))
+    x = builder.input("x", (4, 17), DType.INT8, numbers)
+    output = covering(17, numbers, numbers)
+    model = builder.build(computed_product(builder, x, x, output, adj_y=True))
+    (rejection,) = compile_model(model, Options.from_mapping(AUTO, {})).rejections
+    assert rejection.rule == "form_is_known"
+    assert "as features" in rejection.detail
+
+
+def test_packed_products_run_ahead_of_time() -> None:
+    """An operator has each tensor once, whatever boxes it has; bytes are the same twice."""
+    model = attention(9, 20, points=(1, 2, 3))
+    options = Options.from_mapping(AUTO, {})
+    compiled = compile_ahead_of_time(model, options).content
+    assert compiled == compile_ahead_of_time(model, options).content
+    graph = read_graph(model)
+    rng = np.random.default_rng(4)
+    given = [rng.integers(-128, 128, graph.tensor(t).shape).astype(np.int8) for t in graph.inputs]
+    assert_same(outputs(compiled, *given, **ON_NPU), outputs(model, *given, **ON_NPU))
+
+
+def test_the_native_conversion_writes_the_same_bytes() -> None:
+    """One program, whose inputs its executable packs: products of whole numbers are exact."""
+    builder = ModelBuilder("whole")
+    one = Quantization((1.0,), (0,))
+    x = builder.input("x", (3, 40), DType.INT8, one)
+    y = builder.input("y", (70, 40), DType.INT8, one)
+    model = builder.build(computed_product(builder, x, y, Quantization((1.0,), (0,)), adj_y=True))
+    (compiled,) = compile_model(model, Options.from_mapping(AUTO, {})).partitions
+    matrix = np.random.default_rng(1).integers(-128, 128, (70, 40)).astype(np.int8)
+    executable = Executable(compiled.program, "simulator")
+    for places in ((0, 15, 16), (31, 32, 39)):
+        picking = np.eye(40, dtype=np.int8)[list(places)]
+        (found,) = executable.run([picking, matrix])
+        np.testing.assert_array_equal(found, matrix[:, places].T)
