@@ -214,8 +214,8 @@ def _product(net: _Net, x: int) -> int:
 
 def _matrix_product(net: _Net, x: int) -> int:
     """The rows of a function of one more input are its columns."""
-    like = net.scaling(x)
-    other = function(net, "MAXIMUM", (net.second_input(), net.per_channel()), like)
+    like, slope = net.scaling(x), LeakyReluOptions(0.5)
+    other = function(net, "LEAKY_RELU", (net.second_input(),), like, slope)
     output = covering(net.spec(x).shape[-1], like, like)
     return computed_product(net, x, other, output, adj_y=True)
 

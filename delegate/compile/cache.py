@@ -299,15 +299,20 @@ def _check_partitions(graph: Graph, result: CachedResult) -> None:
     # What programs hold as constants is no input of theirs, whoever computes it.
     held = {t for node in constant_makers(graph) for t in node.outputs}
     delegated = [node for partition in partitions for node in partition.delegated]
-    found = {tuple(sorted(one.nodes)): one for one in partition_graph(graph, delegated)}
+    if len({*delegated}) < len(delegated) or not graph.nodes_by_index.keys() >= {*delegated}:
+        raise ValueError("its nodes are not of this model")
+    wholes = {tuple(sorted(one.nodes)): one for one in partition_graph(graph, delegated)}
     for partition in partitions:
-        whole = found.pop(partition.delegated, None)
-        if whole is not None:
-            read = tuple(t for t in whole.inputs if t in partition.inputs or t not in held)
-            whole = inner_part(graph, replace(whole, inputs=read), partition.nodes)
-        if whole != partition:
+        whole = wholes.get(partition.delegated)
+        # A part of one is what the runtime would make of its nodes alone, see ``parts_of``.
+        found = [whole] if whole else partition_graph(graph, partition.delegated)
+        made = []
+        for one in found:
+            read = tuple(t for t in one.inputs if t in partition.inputs or t not in held)
+            made.append(inner_part(graph, replace(one, inputs=read), partition.nodes))
+        if made != [partition]:
             raise ValueError("its partitions are not of this model")
-    if found or any(item.node not in graph.nodes_by_index for item in result.rejections):
+    if any(item.node not in graph.nodes_by_index for item in result.rejections):
         raise ValueError("its nodes are not of this model")
 
 

@@ -46,9 +46,10 @@ from delegate.partition.partitioner import (
     parted,
     read_while_running,
     select_nodes,
+    sharing_chains,
     slower,
 )
-from delegate.partition.partitions import partition_graph
+from delegate.partition.partitions import partition_graph, parts_of
 from delegate.partition.rules import (
     BOARD_IS_RIGHT,
     PARTITION_COMPILES,
@@ -246,6 +247,11 @@ def _compile(
         partitions = (
             known.split(partitions_of, supported) if known else list(partitions_of(supported))
         )
+        # In parts the order of nodes on the CPU would be another one than ``overwritten`` follows.
+        if not sharing_chains(graph, supported):
+            partitions = [
+                part for whole in partitions for part in parts_of(graph, whole, chip, partitions_of)
+            ]
         failed = attempts.compile(partitions)
         if not failed:
             break

@@ -95,8 +95,9 @@ def run_inferences(
             invoke(model.interpreter)
             moments.append((begin, time.monotonic_ns()))
             done()
-    delegated = frozenset(n for c in result.partitions for n in c.partition.delegated)
-    order = execution_order(result.graph, delegated)
+    parts = [compiled.partition.delegated for compiled in result.partitions]
+    delegated = frozenset().union(*parts)
+    order = execution_order(result.graph, delegated, parts)
     return [inference_of(begin, end, runs, order, delegated) for begin, end in moments]
 
 

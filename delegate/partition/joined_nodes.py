@@ -10,9 +10,6 @@ few channels. A product takes its second operand either way, rows as kernels mor
 product of the exchanged operands in the other order is the exchanged result: sums and multipliers
 are the same. What else the TRANSPOSE does, as bringing heads in front of pixels, it still does.
 
-Nobody has run a task whose weights another one wrote. The host may pack weights where a matrix
-enters a partition, so such a product has to run in a later one than what its matrix comes from.
-
 Comes from: a partition whose nodes keep the rules. Goes to: ``workload``, which lowers the graph
 that this gives instead.
 """
@@ -31,7 +28,7 @@ from delegate.model.graph import Graph, Node, Partition
 from delegate.ops import record_of
 from delegate.ops.operator import RESULT, GraphFacts, Role, Turn, named
 from delegate.ops.shared.real_functions import chain_to, is_end
-from delegate.partition.partitions import Rewriter, Rewritten
+from delegate.partition.partitions import Rewriter, Rewritten, given_tensors
 from delegate.partition.rules import HOST_CONVERTS, Refusal, check_node, facts_of
 
 
@@ -123,6 +120,9 @@ def _turned(facts: GraphFacts, given: Rewritten, node: Node, turn: Turn) -> Rewr
     assert exchange is not None
     product = exchange(turn.product, turn.place)
     is_result = turn.place == RESULT
+    packed = product.inputs[1] if is_result and not computes_weights(facts.chip) else None
+    if packed is not None and packed not in given_tensors(given.graph, given.partition):
+        return None
     between = facts.graph.tensor(source if is_result else result)
     left = [] if turn.axes == tuple(range(len(turn.axes))) else [node]
     other = to.add(between, (*between.shape[:-2], *between.shape[:-3:-1])) if left else None

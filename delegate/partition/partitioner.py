@@ -92,6 +92,13 @@ def incomplete(graph: Graph, supported: Collection[int]) -> list[Rejection]:
     return found
 
 
+def sharing_chains(graph: Graph, supported: Collection[int]) -> list[Node]:
+    """Return the nodes on the CPU that share memory with one before them that does, too."""
+    sharing = [n for n in graph.nodes if n.op in SHARING and n.index not in supported]
+    made = {n.outputs[0] for n in sharing} - graph.folded
+    return [n for n in sharing if n.inputs[0] in made]
+
+
 def overwritten(graph: Graph, supported: Collection[int]) -> list[Rejection]:
     """Return the rejections of all ``supported`` nodes if the runtime would overwrite a tensor that
     a node reads later.
@@ -101,9 +108,7 @@ def overwritten(graph: Graph, supported: Collection[int]) -> list[Rejection]:
     first operand and the last result alone (measured, ai-edge-litert to 2.3). In the model's order
     those may come before; with nodes on the NPU another order holds.
     """
-    sharing = [n for n in graph.nodes if n.op in SHARING and n.index not in supported]
-    made = {n.outputs[0] for n in sharing} - graph.folded
-    chained = [n for n in sharing if n.inputs[0] in made]
+    chained = sharing_chains(graph, supported)
     if not chained:
         return []
     readers = facts_of(graph).readers

@@ -129,12 +129,7 @@ Claim install_compiled_operators(Context* context, Delegate* delegate,
   }
   claim.claimed = kernels.size();
   introduce_kernels(context, &kernels);
-  // One by one: taken together, the runtime would merge operators that do not depend on each other.
-  for (PendingKernel& kernel : kernels) {
-    std::vector<PendingKernel> single;
-    single.push_back(std::move(kernel));
-    install_kernels(context, delegate, std::move(single));
-  }
+  install_kernels(context, delegate, std::move(kernels));
   return claim;
 }
 

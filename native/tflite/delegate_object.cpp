@@ -75,18 +75,17 @@ Delegate* refuse_delegate(const std::string& text, tflite::ReportError report) {
 
 void install_kernels(Context* context, Delegate* delegate, std::vector<PendingKernel> kernels) {
   if (kernels.empty()) return;
-  std::vector<int32_t> nodes;
-  for (const PendingKernel& kernel : kernels) {
-    nodes.insert(nodes.end(), kernel.nodes.begin(), kernel.nodes.end());
-  }
   const std::string disorder = plan_disorder(context);
   if (!disorder.empty()) throw std::runtime_error("the nodes are out of order: " + disorder);
-  const CArray array = c_array(nodes);
   const PendingScope scope(&kernels);
-  const Status status = context->replace_node_subsets_with_delegate_kernels(
-      context, kernel_registration(), array.get(), delegate);
-  if (!scope.error().empty()) throw std::runtime_error(scope.error());
-  if (status != Status::kOk) throw std::runtime_error("the runtime refused the partitions");
+  // One by one: taken together, the runtime would merge those that do not depend on nodes between.
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const CArray array = c_array(kernels[i].nodes);  // which the kernel takes
+    const Status status = context->replace_node_subsets_with_delegate_kernels(
+        context, kernel_registration(), array.get(), delegate);
+    if (!scope.error().empty()) throw std::runtime_error(scope.error());
+    if (status != Status::kOk) throw std::runtime_error("the runtime refused the partitions");
+  }
 }
 
 }  // namespace rk3588

@@ -2,6 +2,8 @@
 reference kernels.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -100,22 +102,64 @@ def attention(rows: int, width: int, *, points: tuple[int, int, int]) -> bytes:
 
 
 @pytest.mark.parametrize(("rows", "width"), [(5, 16), (19, 33), (49, 40), (33, 64), (197, 17)])
-def test_products_wait_for_their_weights(rows: int, width: int) -> None:
-    """The scores' product is the CPU's; the weights of the other one are packed."""
+def test_products_run_behind_what_computes_their_weights(rows: int, width: int) -> None:
+    """Scores are in the part behind the one that gives keys, and so is what values are for."""
     model = attention(rows, width, points=(0, 5, -9))
     graph = read_graph(model)
     result = compile_model(model, Options.from_mapping(AUTO, {}))
-    products = [node.index for node in graph.nodes if node.op == "BATCH_MATMUL"]
-    assert [(r.node, r.rule) for r in result.rejections] == [(products[0], "form_is_known")]
-    (behind,) = (p for p in result.partitions if products[1] in p.partition.nodes)
-    program = parse(behind.program)
-    assert not any("computed-weights" in task.form for task in program.tasks)
+    assert not result.rejections
+    first, behind = (compiled.partition for compiled in result.partitions)
+    made = {t for index in first.nodes for t in graph.node(index).outputs}
+    products = [node for node in graph.nodes if node.op == "BATCH_MATMUL"]
+    assert {node.index for node in products} < set(behind.nodes)
+    assert {node.inputs[1] for node in products} <= made & set(behind.inputs)
+    for compiled in result.partitions:
+        assert not any("computed-weights" in t.form for t in parse(compiled.program).tasks)
     rng = np.random.default_rng(rows)
     given = [rng.integers(-128, 128, graph.tensor(t).shape).astype(np.int8) for t in graph.inputs]
     ours, theirs = outputs(model, *given, **ON_NPU), outputs(model, *given)
     for found, wanted in zip(ours, theirs, strict=True):
         assert np.abs(found.astype(int) - wanted).max() <= 1
         assert len(np.unique(wanted)) > 20
+
+
+def test_layers_of_attention_are_parts_one_behind_the_other(tmp_path: Path) -> None:
+    """Three of them, whose keys and values come from the one before, and a node on the CPU behind
+    the first part; from the compiler, from the cache and ahead of time.
+    """
+    builder, rows, width = ModelBuilder("layers"), 17, 24
+    numbers = Quantization((1 / 128,), (0,))
+    x = builder.input("x", (1, rows, width), DType.INT8, Quantization((0.05,), (-3,)))
+    x = first = function(builder, "TANH", (x,), numbers)
+    for _ in range(3):
+        keys, values = (function(builder, "TANH", (x,), numbers) for _ in "kv")
+        scores = computed_product(builder, x, keys, covering(width, numbers, numbers), adj_y=True)
+        shares = function(builder, "LOGISTIC", (scores,), Quantization((1 / 256,), (-128,)))
+        between = builder.spec(shares).quantization
+        assert between is not None
+        x = computed_product(builder, shares, values, covering(rows, between, numbers))
+        x = function(builder, "TANH", (x,), numbers)
+    kept = function(builder, "ABS", (first,), numbers)
+    model = builder.build(x, kept)
+    chosen = {**AUTO, "deny_ops": "ABS,NONE"}
+    result = compile_model(model, Options.from_mapping(chosen, {}))
+    assert len(result.partitions) == 4
+    assert [rejection.op for rejection in result.rejections] == ["ABS"]
+    given = np.random.default_rng(9).integers(-128, 128, (1, rows, width)).astype(np.int8)
+    theirs = outputs(model, given)
+    compiled = compile_ahead_of_time(model, Options.from_mapping(chosen, {})).content
+    cached = {**ON_NPU, **chosen, "cache_dir": str(tmp_path)}
+    runs = [outputs(model, given, **cached), outputs(model, given, **cached)]
+    runs.append(outputs(compiled, given, **ON_NPU))
+    assert len(list(tmp_path.iterdir())) == 1
+    for ours in runs:
+        assert_same(ours, runs[0])
+        np.testing.assert_array_equal(ours[1], theirs[1])
+        # A step of each operator may grow in the next.
+        assert np.abs(ours[0].astype(int) - theirs[0]).max() <= 4
+    twice = np.concatenate([given, given[:, ::-1]])
+    ours, theirs = outputs(model, twice, **ON_NPU), outputs(model, twice)
+    assert np.abs(ours[0].astype(int) - theirs[0]).max() <= 4
 
 
 @pytest.mark.parametrize("zero", [-128, -127, 0, 1, 127])

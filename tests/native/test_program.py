@@ -124,11 +124,16 @@ VIOLATIONS = {
             b.Binding(2, shape, b.OUTPUT, spread=s, width=3, channels=7, element=b.INT8, **c)
             for shape, (s, c) in zip(((1, 5, 3, 7), (5, 3, 7)), BOTH, strict=True)
         ]), "bound twice"),
-    "boxes of an input": (
+    "boxes of two tables": (
         small(inputs=[
             b.Binding(1, (1, 5, 3, 19), b.INPUT, spread=(0, 0, 57, 19, 1), height=5, width=3,
-                    channels=19),
-        ] * 2), "bound twice"),
+                    channels=19, table=table) for table in (b"", bytes(range(256)))
+        ]), "bound twice"),
+    "an input whole and in a box": (
+        small(inputs=[
+            b.Binding(1, (1, 5, 3, 19), b.INPUT, height=5, width=3, channels=19, spread=box)
+            for box in ((0, 0, 57, 19, 1), ())
+        ]), "bound twice"),
     "box of wide elements": (
         small(inputs=[
             b.Binding(1, (1, 5, 3, 8), b.INPUT, element=b.FP16, spread=(0, 0, 24, 8, 1), height=5,

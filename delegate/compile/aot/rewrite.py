@@ -153,7 +153,8 @@ def _ordered_operators(
         return old  # perhaps out of order, which is the runtime's to judge
     compiled = {node: item for item in result.partitions for node in item.partition.delegated}
     operators = []
-    for nodes in execution_order(graph, compiled):
+    parts = [item.partition.delegated for item in result.partitions]
+    for nodes in execution_order(graph, compiled, parts):
         item = compiled.get(nodes[0])
         if item is None:
             operators += [old[node] for node in nodes]

@@ -8,7 +8,8 @@ The one change to a model, or to its export, that would save the most time by es
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from delegate.insight.cpu_time import A76, Cpu
 from delegate.npu.perf import estimate_task, hull
 from delegate.npu.program_types import total
 from delegate.partition.partitioner import node_macs
-from delegate.partition.partitions import partition_graph
+from delegate.partition.partitions import partition_graph, parts_of
 
 _MOST_SUGGESTIONS = 5
 _OPS_IN_PAIRS = 6
@@ -88,7 +89,6 @@ def suggestions(
     nodes of these operators ran on the NPU, and the most that this could gain: their time on the
     CPU and the submits that fall away. What they would take on the NPU is not known.
     """
-    graph = result.graph
     now = {node for compiled in result.partitions for node in compiled.partition.delegated}
     rejected: dict[str, set[int]] = {}
     for rejection in result.rejections:
@@ -100,7 +100,7 @@ def suggestions(
     found: list[tuple[float, int, int, int, tuple[str, ...]]] = []
     for choice in choices:
         nodes = now.union(*(rejected[op] for op in choice))
-        partitions = len(partition_graph(graph, nodes))
+        partitions = _partitions(result, nodes)
         saved = sum(times.get(node, 0.0) for op in choice for node in rejected[op])
         saved += (len(result.partitions) - partitions) * submit_us
         if partitions <= len(result.partitions) and saved > 0.0:
@@ -110,6 +110,13 @@ def suggestions(
         {"ops": list(choice), "nodes": -nodes, "partitions": partitions, "at_most_us": -saved}
         for saved, _, partitions, nodes, choice in sorted(found)[:_MOST_SUGGESTIONS]
     ]
+
+
+def _partitions(result: CompileResult, nodes: Collection[int]) -> int:
+    """Return how many ``nodes`` become."""
+    grouped = partial(partition_graph, result.graph)
+    wholes = grouped(nodes)
+    return sum(len(parts_of(result.graph, one, result.chip, grouped)) for one in wholes)
 
 
 _WORTH_IT: Final = 0.05
@@ -154,7 +161,7 @@ def _by_cause(
         if not cause["remedy"]:
             continue
         saved = cause["cpu_us"]
-        joined = len(partition_graph(result.graph, beside.union(cause["nodes"])))
+        joined = _partitions(result, beside.union(cause["nodes"]))
         if joined <= len(result.partitions):
             saved += remainder + (len(result.partitions) - joined) * submit_us
         found.append((saved, cause["remedy"]))
