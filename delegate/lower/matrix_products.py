@@ -127,7 +127,7 @@ class _Product:
 
     @property
     def _addends(self) -> tuple[int, ...]:
-        return () if self.conv.element is Element.FP16 else addends_of(self.conv)
+        return addends_of(self.conv)
 
     @property
     def plan(self) -> Plan:
@@ -257,7 +257,7 @@ class _Product:
 def addends_of(conv: Convolution) -> tuple[int, ...]:
     """Return int8 whose sum is the first operand's zero point with the other sign."""
     wanted = -conv.source.zero_point
-    if wanted == 0:
+    if wanted == 0 or conv.element is Element.FP16:
         return ()
     return (wanted,) if wanted <= INT8_MAX else (HALF_OF_128, HALF_OF_128)
 
@@ -293,6 +293,15 @@ def planned_product(
     return _Product(planning, operation, pairs, turned, conv, tiles).plan
 
 
+def _packed_stages(conv: Convolution, constants: ConstantPool) -> Stages:
+    if conv.element is Element.FP16:
+        from delegate.lower.half.stages import half_conv_stages
+
+        return half_conv_stages(conv, constants)
+    pipeline = pipeline_of(conv)
+    return stages_of(conv, pipeline, conv.bias + pipeline.bs.add, constants)
+
+
 def packed_product(
     planning: Planning,
     operation: Operation,
@@ -305,10 +314,10 @@ def packed_product(
     of what they are is ``conv.weight_zero_point``. ``pairs``: the numbers of both matrices of each
     of the result's. Raises LoweringError.
     """
-    paddings = addends_of(conv)
+    paddings, lanes = addends_of(conv), conv.element.lanes
     taps = len(paddings) + 1
     outputs, rows, inputs = conv.output_view.channels, conv.input_view.pixels, conv.weights.shape[3]
-    weights = np.broadcast_to(np.zeros((), np.int8), (outputs, 1, taps, inputs))
+    weights = np.broadcast_to(conv.weights[:, :, :1], (outputs, 1, taps, inputs))
     tapped = replace(conv, weights=weights, padding=(0, taps - 1))
     geometry = tapped.geometry
     packed = PackedMatrices(
@@ -318,19 +327,20 @@ def packed_product(
         columns_are_kernels=columns_are_kernels,
         stored=geometry.kernels,
         unit=geometry.unit,
+        stored_inputs=geometry.channels,
         block=conv.chip.groups.input_lanes,
+        lanes=lanes,
         taps=taps,
     )
     tiles = plan_tiles(geometry)
     left, right = operation.operands
     surfaces = surfaces_of(planning.tensor(left).view.channels)
-    written = max(tile.part.surfaces(geometry.group, ATOM_BYTES).stop for tile in tiles.tiles)
+    written = max(tile.part.surfaces(geometry.group, lanes).stop for tile in tiles.tiles)
     reads = (left, surfaces), (right, 1)
     footprint = Footprint(operation.node, reads, operation.result, written)
 
     def tasks(memory: Memory) -> Iterator[ConvTask]:
-        pipeline = pipeline_of(conv)
-        stages = stages_of(conv, pipeline, conv.bias + pipeline.bs.add, memory.constants)
+        stages = _packed_stages(conv, memory.constants)
         first, second, target = (memory.tensors[t] for t in (*operation.operands, operation.result))
         for number, (mine, other) in enumerate(pairs):
             source = first.part(mine * rows, rows, 1)

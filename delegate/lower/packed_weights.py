@@ -18,9 +18,9 @@ from delegate.lower.memory.tensors import View
 @dataclass(frozen=True, slots=True)
 class PackedMatrices:
     """``matrices`` of ``inputs`` x ``kernels`` numbers in the order of weights, one behind the
-    other. ``columns_are_kernels``: on the host; else rows are. ``stored``: kernels with those that
-    complete a pair; ``unit``: kernels that lie together; ``block``: inputs that do. Every number
-    lies there once for each of ``taps``.
+    other. ``columns_are_kernels``: on the host; else rows are. ``stored`` and ``stored_inputs``:
+    with those that complete a group; ``unit``: kernels that lie together; ``block``: inputs that
+    do; ``lanes``: numbers of an atom. Every number lies there once for each of ``taps``.
     """
 
     matrices: int
@@ -29,16 +29,18 @@ class PackedMatrices:
     columns_are_kernels: bool
     stored: int
     unit: int
+    stored_inputs: int
     block: int
+    lanes: int
     taps: int
 
     @property
-    def _lanes(self) -> int:
-        return align(self.inputs, ATOM_BYTES)
+    def kernel_bytes(self) -> int:
+        return self.taps * self.stored_inputs * self._number_bytes
 
     @property
-    def kernel_bytes(self) -> int:
-        return self.taps * self._lanes
+    def _number_bytes(self) -> int:
+        return ATOM_BYTES // self.lanes
 
     @property
     def matrix_bytes(self) -> int:
@@ -83,19 +85,19 @@ class PackedMatrices:
         the next ``lane`` are so far apart there.
         """
         real, stored = (min(self.unit, n - start) for n in (self.kernels, self.stored))
-        whole = self.inputs // self.block
-        block_bytes, ended = stored * self.block, whole * self.block
-        rest = self._lanes - ended
+        whole, lanes, number = self.inputs // self.block, self.lanes, self._number_bytes
+        block_bytes, ended = stored * self.block * number, whole * self.block
+        rest = (self.stored_inputs - ended) * number
         for tap in range(self.taps):
             if whole:
-                size = View(whole, real, self.block // ATOM_BYTES, ATOM_BYTES)
-                steps = Spread(first, self.block * lane, kernel, ATOM_BYTES * lane, lane)
+                size = View(whole, real, self.block // lanes, lanes)
+                steps = Spread(first, self.block * lane, kernel, lanes * lane, lane)
                 yield _Box(tap * block_bytes, size, self.taps * block_bytes, steps)
             place = whole * self.taps * block_bytes + tap * stored * rest
-            for atom in range(ended, self.inputs, ATOM_BYTES):
-                size = View(real, 1, 1, min(ATOM_BYTES, self.inputs - atom))
+            for atom in range(ended, self.inputs, lanes):
+                size = View(real, 1, 1, min(lanes, self.inputs - atom))
                 steps = Spread(first + atom * lane, kernel, 0, 0, lane)
-                yield _Box(place + atom - ended, size, rest, steps)
+                yield _Box(place + (atom - ended) * number, size, rest, steps)
 
 
 @dataclass(frozen=True, slots=True)

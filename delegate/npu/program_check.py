@@ -239,8 +239,9 @@ def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: 
 
 def _check_spread(place: str, binding: TensorBinding, spread: Spread) -> None:
     """Check that every element of the box is one of the tensor."""
-    plain = binding.fold is None and binding.laid_out.bytes == 1
-    _require(plain, f"{place} is spread and folded, or of several bytes")
+    is_input = binding.location.buffer is BufferId.INPUT
+    plain = binding.fold is None and (is_input or binding.laid_out.bytes == 1)
+    _require(plain, f"{place} is spread and folded, or an output of several bytes")
     strides = (spread.image, spread.row, spread.pixel, spread.channel)
     sizes = (binding.images, binding.height, binding.width, binding.channels)
     last = spread.first

@@ -26,6 +26,7 @@ from delegate.lower.legalize import computes_weights
 from delegate.model.graph import ABSENT, DType, Graph, Node, Partition, Tensor
 from delegate.ops import known_record
 from delegate.ops.operator import Movement, Role
+from delegate.ops.shared.parts import is_spread
 
 NEVER = -1  # the epoch of a node whose inputs are never computed
 
@@ -116,7 +117,9 @@ def given_tensors(graph: Graph, partition: Partition) -> set[int]:
     given = {*partition.inputs}
     for node in nodes:
         source, result = node.inputs[0], node.outputs[0]
-        if source in given and reads[source] == reads[result] == 1:
+        if source not in given or not is_spread(graph.tensor(source)):
+            continue
+        if reads[source] == reads[result] == 1:
             record = known_record(graph, node)
             if record is not None and record.movement is Movement.KEEP:
                 given.add(result)

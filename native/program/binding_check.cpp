@@ -35,7 +35,8 @@ void check_fold(const Binding& binding, const Box& box) {
 
 // No size is above kMaxBufferBytes.
 void check_spread(const Binding& binding, const Box& box, uint64_t elements) {
-  require(!box.is_folded() && facts(binding.laid_out()).bytes == 1,
+  const bool is_narrow = facts(binding.laid_out()).bytes == 1;
+  require(!box.is_folded() && (is_narrow || box.buffer == BufferId::kInput),
           "a tensor has an impossible spread");
   for (const auto member : kSpreadMembers) {
     require(box.spread.*member <= kMaxBufferBytes, "a tensor has an impossible spread");

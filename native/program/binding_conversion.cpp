@@ -39,7 +39,8 @@ void lay_out(const Binding& binding, const Box& box, const uint8_t* host, uint8_
   for (size_t n = 0; n < box.images; ++n, device += box.image_stride_bytes) {
     const uint8_t* image = host + n * bytes;
     if (box.is_spread) {
-      const uint8_t* first = host + box.spread.first + n * box.spread.image;
+      const size_t size = facts(binding.laid_out()).bytes;
+      const uint8_t* first = host + (box.spread.first + n * box.spread.image) * size;
       to_device_spread(spread_layout(binding, box), first, device);
     } else if (box.is_folded()) {
       to_folded_layout({layout, box.height, box.width, box.fold}, image, (box.images - n) * bytes,

@@ -60,7 +60,7 @@ struct FoldLayout {
 void to_folded_layout(const FoldLayout& layout, const uint8_t* host, size_t readable,
                       uint8_t* device);
 
-// An image whose elements the host has as `spread` says; int8 or uint8.
+// An image whose elements the host has as `spread` says; of several bytes only to the device.
 struct SpreadLayout {
   ImageLayout device;
   size_t height;

@@ -72,9 +72,9 @@ void for_elements(const Row& row, One&& one) {
 }
 
 void fill_lanes(const ImageLayout& layout, uint8_t* device) {
-  const size_t used = layout.channels % kAtomBytes;
+  const size_t used = layout.pixel_bytes() % kAtomBytes;
   if (used == 0) return;
-  uint8_t* atom = device + layout.channels / kAtomBytes * layout.surface_stride_bytes;
+  uint8_t* atom = device + layout.pixel_bytes() / kAtomBytes * layout.surface_stride_bytes;
   for (size_t p = 0; p < layout.pixels; ++p, atom += kAtomBytes) {
     std::memset(atom + used, static_cast<uint8_t>(layout.fill), kAtomBytes - used);
   }
@@ -132,6 +132,22 @@ void for_rows(const SpreadLayout& layout, Each&& each) {
   }
 }
 
+// Elements of several bytes, one by one: matrices that are packed as weights.
+void wide_to_device(const SpreadLayout& layout, const uint8_t* host, uint8_t* device) {
+  const size_t size = facts(layout.device.element).bytes;
+  const Spread& spread = layout.spread;
+  fill_lanes(layout.device, device);
+  for (size_t p = 0; p < layout.device.pixels; ++p) {
+    const size_t first = p / layout.width * spread.row + p % layout.width * spread.pixel;
+    for (size_t c = 0; c < layout.device.channels; ++c) {
+      const size_t byte = c * size;
+      const size_t surface = byte / kAtomBytes * layout.device.surface_stride_bytes;
+      std::memcpy(device + surface + p * kAtomBytes + byte % kAtomBytes,
+                  host + (first + c * spread.channel) * size, size);
+    }
+  }
+}
+
 size_t host_bytes(const ImageLayout& image) {
   return (image.pixels - 1) * image.pitch() + image.channels;
 }
@@ -139,6 +155,7 @@ size_t host_bytes(const ImageLayout& image) {
 }  // namespace
 
 void to_device_spread(const SpreadLayout& layout, const uint8_t* host, uint8_t* device) {
+  if (facts(layout.device.element).bytes > 1) return wide_to_device(layout, host, device);
   for_rows(layout, [&](const Row& row, size_t device_offset, size_t host_offset) {
     const uint8_t* source = host + host_offset;
     uint8_t* target = device + device_offset;

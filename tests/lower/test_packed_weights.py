@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from delegate._native import Executable
 from delegate.chip.chips import DEFAULT
-from delegate.chip.element import Element
+from delegate.chip.element import Element, align
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
 from delegate.lower.lowered import Spread, TensorBinding
 from delegate.lower.memory.tensors import View
 from delegate.lower.packed_weights import PackedMatrices
 from delegate.lower.task import BufferId, Ref
-from delegate.lower.weights import pack_dense
+from delegate.lower.weights import pack_dense, pack_dense_half, stored_lanes
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.program_reader import parse
@@ -32,6 +32,30 @@ from tests.inferences import assert_same, outputs
 POINT = -5
 AUTO = {"numerics": "auto", "deny_ops": "NONE"}
 ON_NPU = {"device": "simulator", **AUTO}
+
+
+@settings(deadline=None)
+@given(kernels=st.integers(1, 70), inputs=st.integers(1, 100), has_columns=st.booleans())
+def test_boxes_of_fp16_are_the_packed_weights(
+    kernels: int, inputs: int, *, has_columns: bool
+) -> None:
+    """Against ``pack_dense_half``, lanes and kernels beyond the matrix being 0."""
+    rng = np.random.default_rng(kernels * 101 + inputs)
+    numbers = rng.normal(size=(kernels, inputs)).astype(np.float16)
+    host = np.ascontiguousarray(numbers.T if has_columns else numbers).astype(np.float32)
+    stored = align(kernels, 8)
+    wanted = pack_dense_half(numbers[:, None, None], stored, DEFAULT.groups)
+    lanes = stored_lanes(align(inputs, 8), 32)
+    packed = PackedMatrices(1, kernels, inputs, has_columns, stored, 16, lanes, 32, 8, 1)
+    whole = TensorBinding(
+        *(0, "matrices", host.shape, Element.FP32, 1, 1, 1, 1, 1, 16, 16),
+        location=Ref(BufferId.INPUT, 0),
+    )
+    memory = np.zeros(packed.place(1), np.uint8)
+    for box in packed.boxes(whole, View(1, 1, *host.shape), None):
+        store(box, device_values(box, host), memory)
+    assert packed.matrix_bytes == len(wanted)
+    assert memory[: len(wanted)].tobytes() == wanted
 
 
 @settings(deadline=None)
@@ -56,7 +80,8 @@ def test_boxes_are_the_packed_weights(
         host = np.ascontiguousarray(given.swapaxes(1, 2))
         spread = Spread(0, 0, kernels * inputs, 1, given.shape[1])
     packed = PackedMatrices(
-        matrices, kernels, inputs, has_columns, kernels + kernels % 2, 32, 32, taps
+        *(matrices, kernels, inputs, has_columns, kernels + kernels % 2, 32),
+        *(align(inputs, 16), 32, 16, taps),
     )
     whole = TensorBinding(
         *(0, "matrices", host.shape, Element.INT8, 1, 1, 1, 1, 1, 16, 16),

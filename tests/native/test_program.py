@@ -135,8 +135,8 @@ VIOLATIONS = {
             for box in ((0, 0, 57, 19, 1), ())
         ]), "bound twice"),
     "box of wide elements": (
-        small(inputs=[
-            b.Binding(1, (1, 5, 3, 8), b.INPUT, element=b.FP16, spread=(0, 0, 24, 8, 1), height=5,
+        small(outputs=[
+            b.Binding(2, (1, 5, 3, 8), b.OUTPUT, element=b.FP16, spread=(0, 0, 24, 8, 1), height=5,
                     width=3, channels=8),
         ]), "impossible spread"),
     "table short": (in_binding(table=bytes(255)), "impossible table"),

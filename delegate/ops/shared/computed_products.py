@@ -23,7 +23,6 @@ from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.lower.weights import real_ratios
 from delegate.model.graph import ABSENT, Graph, Node
 from delegate.ops.operator import (
-    Check,
     Constraint,
     Ends,
     GraphFacts,
@@ -47,8 +46,6 @@ class Factors(NamedTuple):
     turned: tuple[bool, bool]
 
 
-_COMPUTED = "nobody has run a task of {} whose weights another one computed"
-
 FactorsOf = Callable[[Graph, Node], Factors]
 
 
@@ -69,25 +66,13 @@ def computed_record(operator: Operator, factors_of: FactorsOf, *rules: Constrain
             ratios=real_ratios(x, y, output, factors.outputs, in_float32=not rounds_once),
             rounds_once=rounds_once,
         )
-        if computes_weights(planning.chip):
-            return planned_product(planning, operation, factors.pairs, factors.turned, conv)
-        return packed_product(
-            planning, operation, factors.pairs, conv, columns_are_kernels=factors.turned[1]
-        )
+        return _planned(planning, operation, factors, conv)
 
     def macs(graph: Graph, node: Node) -> int:
         factors = factors_of(graph, node)
         return len(factors.pairs) * factors.rows * factors.inputs * factors.outputs
 
-    def are_known(facts: GraphFacts, node: Node) -> str | None:
-        if computes_weights(facts.chip):
-            return None
-        if Primitive.UNEQUAL_SIDES in facts.chip.lacks:
-            return _COMPUTED.format(facts.chip.name)
-        first_is_turned, _ = factors_of(facts.graph, node).turned
-        return "the first operand is transposed as well" if first_is_turned else None
-
-    behind = (*rules, _known_if(are_known), common.quantization_in_range)
+    behind = (*rules, _are_known(factors_of), common.quantization_in_range)
     return replace(
         operator,
         inputs=(Role.FEATURE, Role.MATRIX, *operator.inputs[2:]),
@@ -108,7 +93,7 @@ def half_computed_record(operator: Operator, factors_of: FactorsOf, *rules: Cons
     def plan(planning: Planning, operation: Operation) -> Plan:
         factors = factors_of(planning.graph, operation.node)
         conv = _of_one(planning, operation, operator, factors, np.float32)
-        found = planned_product(planning, operation, factors.pairs, factors.turned, conv)
+        found = _planned(planning, operation, factors, conv)
         groups = -(-factors.inputs // planning.chip.groups.input_lanes)
         return found.within(sum_bound(groups))
 
@@ -121,7 +106,7 @@ def half_computed_record(operator: Operator, factors_of: FactorsOf, *rules: Cons
         return low * factors.inputs + bias.min(), high * factors.inputs + bias.max()
 
     record = computed_record(operator, factors_of, *rules)
-    known = _known_if(_weights_are_known)
+    known = _are_known(factors_of)
     return half.half_record(record, plan, (*half.FIRST, *rules, known), ranges)
 
 
@@ -152,9 +137,21 @@ def _of_one(
     return replace(conv, input_view=replace(result, channels=factors.inputs))
 
 
-def _weights_are_known(facts: GraphFacts, _: Node) -> str | None:
-    return None if computes_weights(facts.chip) else _COMPUTED.format(facts.chip.name)
+def _are_known(factors_of: FactorsOf) -> Constraint:
+    def check(facts: GraphFacts, node: Node) -> str | None:
+        if computes_weights(facts.chip):
+            return None
+        if Primitive.UNEQUAL_SIDES in facts.chip.lacks:
+            return f"nobody has run a task of {facts.chip.name} whose weights another one computed"
+        first_is_turned, _ = factors_of(facts.graph, node).turned
+        return "the first operand is transposed as well" if first_is_turned else None
 
-
-def _known_if(check: Check) -> Constraint:
     return Constraint(FORM_IS_KNOWN.name, FORM_IS_KNOWN.sentence, check, {})
+
+
+def _planned(planning: Planning, operation: Operation, factors: Factors, conv: Convolution) -> Plan:
+    """Return the plan with weights that a task writes, where one may, or that the host packs."""
+    pairs, (_, columns_are_kernels) = factors.pairs, factors.turned
+    if computes_weights(planning.chip):
+        return planned_product(planning, operation, pairs, factors.turned, conv)
+    return packed_product(planning, operation, pairs, conv, columns_are_kernels=columns_are_kernels)
