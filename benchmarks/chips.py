@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from delegate.chip.names import NAMES
-from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.compile.compiler import compile_model
 from delegate.options import Options
+from tools.script import ScriptParser, existing_file, run_script
 
 
 def cells(path: Path, chip: str) -> list[str]:

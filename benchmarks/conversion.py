@@ -24,10 +24,10 @@ sys.path.insert(0, str(ROOT))
 from delegate._native import time_edges, time_layout  # noqa: E402
 from delegate.chip.element import Element  # noqa: E402
 from delegate.cli.argument_types import positive_integer  # noqa: E402
-from delegate.cli.script import ScriptParser, existing_file, run_script  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.compile.compiler import compile_model  # noqa: E402
 from delegate.options import Options  # noqa: E402
+from tools.script import ScriptParser, existing_file, run_script  # noqa: E402
 
 SHARED = ROOT.parent / "shared" / "models"
 DEFAULT_MODELS = ("mobilenet_v1_1.0_224_quant", "yolov5n_640_int8_per_channel")

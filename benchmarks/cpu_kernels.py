@@ -28,7 +28,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.cli.argument_types import natural_number, positive_integer
-from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.host.host_facts import host_facts
 from delegate.host.runtimes import find_runtime
 from delegate.insight.cpu_time import FEATURES, FORMAT, features, kernel_class, load_rates
@@ -57,6 +56,7 @@ from rk3588_conformance.builder.moves import (
 )
 from rk3588_conformance.builder.pooling import pool, reduced
 from rk3588_conformance.builder.ranges import random_quantization
+from tools.script import ScriptParser, existing_file, run_script
 
 _BUDGET_S = 0.02
 _FEWEST_RUNS = 4

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.compile.compiler import compile_model
 from delegate.npu.program_reader import parse
 from delegate.options import Options
+from tools.script import ScriptParser, existing_file, run_script
 
 
 def digest(path: Path) -> str:

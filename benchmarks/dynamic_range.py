@@ -17,7 +17,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from delegate.cli.argument_types import positive_integer  # noqa: E402
-from delegate.cli.script import ScriptParser, existing_file, existing_folder, run_script  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.errors import UsageError  # noqa: E402
 from delegate.host.delegated import DelegatedModel  # noqa: E402
@@ -27,6 +26,7 @@ from rk3588_vision.detection.candidate import Hints  # noqa: E402
 from rk3588_vision.images import find_images  # noqa: E402
 from rk3588_vision.quantization.layer_errors import Distance  # noqa: E402
 from rk3588_vision.quantization.picture_input import PictureInput  # noqa: E402
+from tools.script import ScriptParser, existing_file, existing_folder, run_script  # noqa: E402
 
 SIDES = {"NPU, fp16": "auto", "CPU": "off"}
 """Option ``float`` by what it makes of the dynamic-range model."""

@@ -26,12 +26,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from delegate.cli.argument_types import natural_number  # noqa: E402
-from delegate.cli.script import (  # noqa: E402
-    ScriptParser,
-    existing_file,
-    existing_folder,
-    run_script,
-)
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.errors import UsageError  # noqa: E402
 from delegate.host.delegated import DelegatedModel  # noqa: E402
@@ -41,6 +35,12 @@ from rk3588_vision.detection.candidate import Hints  # noqa: E402
 from rk3588_vision.evaluation import ground_truth, metrics  # noqa: E402
 from rk3588_vision.evaluation.evaluator import Evaluator, Record, Spec  # noqa: E402
 from rk3588_vision.images import find_images  # noqa: E402
+from tools.script import (  # noqa: E402
+    ScriptParser,
+    existing_file,
+    existing_folder,
+    run_script,
+)
 
 # The sides of a record, as ``metrics`` names them in its result.
 SIDES = {"ours": ("auto", "delegate"), "theirs": ("exact", "cpu")}

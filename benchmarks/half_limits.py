@@ -22,7 +22,6 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from delegate.cli.script import ScriptParser, existing_file, run_script  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.model.graph import Graph  # noqa: E402
 from delegate.model.tflite_reader import read_graph  # noqa: E402
@@ -31,6 +30,7 @@ from delegate.partition.half import as_computed  # noqa: E402
 from rk3588_conformance.reference.exact_graph import Rounded, exact_values  # noqa: E402
 from rk3588_conformance.reference.half_oracle import to_half  # noqa: E402
 from tests.e2e.test_mediapipe import FLOAT, LEAST_COSINE, cosine, photographs, pixels  # noqa: E402
+from tools.script import ScriptParser, existing_file, run_script  # noqa: E402
 
 MODEL = FLOAT / "mediapipe_selfie_segmentation.tflite"
 Array = Any

@@ -31,7 +31,6 @@ from benchmarks.chart import bar_chart  # noqa: E402
 from benchmarks.conversion import conversion_rows  # noqa: E402
 from benchmarks.growth import growth_rows  # noqa: E402
 from delegate._native import Executable  # noqa: E402
-from delegate.cli.script import ScriptParser, existing_folder, run_script  # noqa: E402
 from delegate.cli.table import format_table, thousands  # noqa: E402
 from delegate.compile.cache import compile_cached  # noqa: E402
 from delegate.compile.compiler import compile_model  # noqa: E402
@@ -39,6 +38,7 @@ from delegate.lower.task import BufferId  # noqa: E402
 from delegate.model.tflite_reader import read_graph  # noqa: E402
 from delegate.npu.program import parse  # noqa: E402
 from delegate.options import Options  # noqa: E402
+from tools.script import ScriptParser, existing_folder, run_script  # noqa: E402
 
 SHARED = ROOT.parent / "shared" / "models"
 NO_ENVIRONMENT: dict[str, str] = {}

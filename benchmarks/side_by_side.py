@@ -20,11 +20,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from delegate.cli.argument_types import positive_integer  # noqa: E402
-from delegate.cli.script import ScriptParser, existing_file, run_script  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.host.samples import random_sample  # noqa: E402
 from delegate.insight.benchmark import Plan, benchmark  # noqa: E402
 from delegate.options import Options  # noqa: E402
+from tools.script import ScriptParser, existing_file, run_script  # noqa: E402
 
 DEFAULT_MODEL = ROOT.parent / "shared" / "models" / "mobilenet_v1_1.0_224_quant.tflite"
 NO_ENVIRONMENT: dict[str, str] = {}

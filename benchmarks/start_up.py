@@ -24,8 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from delegate.cli.argument_types import positive_integer  # noqa: E402
-from delegate.cli.script import ScriptParser, existing_file, existing_folder, run_script  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
+from tools.script import ScriptParser, existing_file, existing_folder, run_script  # noqa: E402
 
 MODELS = ROOT.parent / "shared" / "models"
 DEFAULT = (MODELS / "resnet8_cifar10_int8.tflite", MODELS / "mobilenet_v1_1.0_224_quant.tflite")

@@ -17,11 +17,11 @@ from pathlib import Path
 
 from delegate.chip.chip import Chip, Driver, Span
 from delegate.chip.chips import DEFAULT
-from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.compile.compiler import compile_model
 from delegate.lower.task import ConvTask, Task
 from delegate.npu.perf import TaskWork, Work, duration, work_of_tasks
 from delegate.options import Options
+from tools.script import ScriptParser, existing_file, run_script
 
 CORES = 3
 

@@ -20,8 +20,8 @@ import numpy as np
 
 import delegate
 from delegate.cli.argument_types import positive_float, positive_integer
-from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.host.runtimes import find_runtime
+from tools.script import ScriptParser, existing_file, run_script
 
 
 def _interpreter(model: Path, options: dict[str, str]) -> Any:

@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import delegate  # noqa: E402
-from delegate.cli.script import ScriptParser, run_script  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.compile.compiler import compile_model  # noqa: E402
 from delegate.model.graph import Activation, DType, Padding, Quantization  # noqa: E402
@@ -33,6 +32,7 @@ from rk3588_conformance.builder.functions import function  # noqa: E402
 from rk3588_conformance.builder.layers import Arithmetic, Window, add, conv  # noqa: E402
 from rk3588_conformance.builder.model_builder import ModelBuilder  # noqa: E402
 from rk3588_conformance.builder.moves import concatenation  # noqa: E402
+from tools.script import ScriptParser, run_script  # noqa: E402
 
 Visited = set[tuple[str, str]]
 

@@ -17,8 +17,8 @@ from delegate.chip.chip import Form, Standing
 from delegate.chip.chips import DEFAULT
 from delegate.chip.known_forms import known_forms_of, rows_of
 from delegate.chip.rk3588.words import KINDS, form_in_words, kind_in_words
-from delegate.cli.script import ScriptParser, run_script
 from delegate.host.delegation import plural
+from tools.script import ScriptParser, run_script
 
 KNOWN = known_forms_of(DEFAULT.target)
 """The table of RK3588."""

@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from delegate.cli.argument_types import natural_number  # noqa: E402
-from delegate.cli.script import ScriptParser, existing_folder, run_script  # noqa: E402
 from delegate.insight.capture import Capture, load_capture  # noqa: E402
+from tools.script import ScriptParser, existing_folder, run_script  # noqa: E402
 
 MAX_REGION_BYTES = 4 << 20
 MAX_REGIONS = 32

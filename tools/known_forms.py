@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from delegate.cli.script import ScriptParser, existing_folder, run_script
+from tools.script import ScriptParser, existing_folder, run_script
 
 TARGET = Path("delegate/chip/rk3588/known_forms.json")
 

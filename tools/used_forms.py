@@ -18,11 +18,11 @@ from typing import Any
 from delegate.chip.chip import Form, Standing
 from delegate.chip.chips import DEFAULT
 from delegate.chip.known_forms import known_forms_of
-from delegate.cli.script import ScriptParser, existing_folder, run_script
 from delegate.compile.compiler import compile_model
 from delegate.npu.evidence import program_forms
 from delegate.npu.program_reader import parse
 from delegate.options import Options
+from tools.script import ScriptParser, existing_folder, run_script
 
 KNOWN = known_forms_of(DEFAULT.target)
 """The table of RK3588."""

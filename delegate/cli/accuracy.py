@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import Command, options_from, print_json
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import print_pairs, print_table
@@ -33,7 +32,7 @@ from rk3588_vision.quantization.picture_input import PictureInput
 
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
-from delegate.cli.detect import add_decoder_arguments, hints_from
+from delegate.cli.detect import DECODER_ROWS, ODD_DECODERS, hints_from
 from delegate.cli.files import picture_paths
 from rk3588_vision.quantization.layer_errors import Distance
 
@@ -41,22 +40,12 @@ _SHOWN = 10
 _QUANTITIES = ("snr_db", "cosine", "noise_added_percent", "npu_us")
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a quantised .tflite file")
-    add_picture_arguments(parser, "that both models see")
-    parser.add_argument(
-        "--reference", type=Path, metavar="FLOAT.tflite", required=True,
-        help="the float model that MODEL was made from",
-    )  # fmt: skip
-    parser.add_argument(
-        "--layers", type=positive_integer, default=_SHOWN, metavar="N",
-        help=f"how many layers to show (default {_SHOWN}; --json has all)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--node-data", type=Path, metavar="DIR",
-        help="write time and error of every layer for ai-edge-model-explorer: "
-        f"DIR/MODEL.<quantity>.json for {', '.join(_QUANTITIES)}",
-    )  # fmt: skip
+def picture_rows(what: str) -> str:
+    """Return the rows of PICTURES, ``what`` they are for, and of how the model wants them."""
+    return f"""\
+pictures PICTURES:path+  pictures, or folders of them, {what}
+--limit N:positive  only the first N pictures
+{DECODER_ROWS}"""
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -149,15 +138,23 @@ def _print(
 
 
 COMMAND = Command(
-    name="accuracy",
-    summary="Compare a quantised model with its float model, layer by layer.",
-    examples=(
-        "accuracy int8.tflite photographs/ --reference float.tflite",
-        "accuracy int8.tflite photographs/ --reference float.tflite --layers 30",
-        "accuracy int8.tflite photographs/ --reference float.tflite --node-data explorer/ --json",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    f"""
+accuracy: Compare a quantised model with its float model, layer by layer.
+
+model MODEL:path  a quantised .tflite file
+{picture_rows("that both models see")}
+:
+--reference FLOAT.tflite:path!  the float model that MODEL was made from
+--layers N:positive={_SHOWN}  how many layers to show (default {_SHOWN}; --json has all)
+--node-data DIR:path  write time and error of every layer for ai-edge-model-explorer:
+  DIR/MODEL.<quantity>.json for {", ".join(_QUANTITIES)}
+
+accuracy int8.tflite photographs/ --reference float.tflite
+accuracy int8.tflite photographs/ --reference float.tflite --layers 30
+accuracy int8.tflite photographs/ --reference float.tflite --node-data explorer/ --json
+""",
+    odd=ODD_DECODERS,
     takes_options=True,
 )
 
@@ -199,18 +196,6 @@ def time_data(result: CompileResult) -> bytes:
             name = result.graph.tensor(result.graph.node(layer.nodes[-1]).outputs[0]).name
             times[name] = times.get(name, 0.0) + us
     return node_data(times)
-
-
-def add_picture_arguments(parser: argparse.ArgumentParser, what: str) -> None:
-    """Declare PICTURES, ``what`` they are for, and how the model wants them."""
-    parser.add_argument(
-        "pictures", type=Path, nargs="+", metavar="PICTURES",
-        help=f"pictures, or folders of them, {what}",
-    )  # fmt: skip
-    parser.add_argument(
-        "--limit", type=positive_integer, metavar="N", help="only the first N pictures"
-    )
-    add_decoder_arguments(parser)
 
 
 def pictures_from(arguments: argparse.Namespace) -> list[Path]:

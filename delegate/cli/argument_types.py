@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 
 def _integer(text: str) -> int:
@@ -65,3 +68,15 @@ def share_of_one(text: str) -> float:
     if not 0.0 <= value <= 1.0:
         raise argparse.ArgumentTypeError(f"{text} is not from 0 to 1")
     return value
+
+
+TYPES: Mapping[str, Callable[[str], Any]] = {
+    "path": Path,
+    "whole": int,
+    "natural": natural_number,
+    "positive": positive_integer,
+    "finite": finite_float,
+    "nonzero": nonzero_float,
+    "share": share_of_one,
+}
+"""By the words that rows of arguments have for them (``delegate.cli.command``)."""

@@ -8,7 +8,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.command import Command, options_from, print_json, warn, warn_if_on_cpu
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import nodes_text, print_pairs, print_table, thousands
@@ -18,42 +17,9 @@ from delegate.host.host_facts import SLOW_MHZ
 from delegate.model.files import read_text
 from delegate.progress import progress
 
-_DEFAULT_RUNS = 50
 _COMPILED_MODEL = "compiled-model"
-_DEFAULT_WARMUP = 5
 _MOST_MS = 1e12  # 30 years
 _LARGEST_FILE_BYTES = 16 << 20
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="MODEL", nargs="?", help="a .tflite file")
-    parser.add_argument(
-        "--compare", type=Path, nargs=2, metavar=("A.json", "B.json"),
-        help="instead of measuring: two saved measurements side by side",
-    )  # fmt: skip
-    parser.add_argument(
-        "--runs", type=positive_integer, default=_DEFAULT_RUNS, metavar="N",
-        help=f"measured inferences (default {_DEFAULT_RUNS})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--warmup", type=natural_number, default=_DEFAULT_WARMUP, metavar="N",
-        help=f"inferences after the first that do not count (default {_DEFAULT_WARMUP})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--threads", type=positive_integer, metavar="N",
-        help="of operators on the CPU and of the simulator (default: the runtime's; with the "
-        "simulator one)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--api", choices=("delegate", _COMPILED_MODEL), default="delegate",
-        help="compiled-model: through LiteRT's CompiledModel, too (ai-edge-litert 2.3 or later)",
-    )  # fmt: skip
-    parser.add_argument("--no-cpu", action="store_true", help="do not measure the CPU alone")
-    parser.add_argument("--image", type=Path, metavar="FILE", help="the input: a picture")
-    parser.add_argument(
-        "--seed", type=natural_number, default=0, metavar="N", help="of random inputs (default 0)"
-    )
-    parser.add_argument("--save", type=Path, metavar="FILE.json", help="also write the JSON there")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -308,15 +274,27 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 COMMAND = Command(
-    name="bench",
-    summary="Measure a model: init, first and steady runs, phases, operators; compare two.",
-    examples=(
-        "bench mobilenet_v1_1.0_224_quant.tflite",
-        "bench model.tflite --runs 200 --threads 4 --save before.json",
-        "bench model.tflite --api compiled-model",
-        "bench --compare before.json after.json",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    """
+bench: Measure a model: init, first and steady runs, phases, operators; compare two.
+
+model MODEL:path?  a .tflite file
+--compare A.json:path B.json  instead of measuring: two saved measurements side by side
+--runs N:positive=50  measured inferences (default 50)
+--warmup N:natural=5  inferences after the first that do not count (default 5)
+--threads N:positive  of operators on the CPU and of the simulator (default: the runtime's; with the
+  simulator one)
+--api delegate|compiled-model=delegate  compiled-model: through LiteRT's CompiledModel, too
+  (ai-edge-litert 2.3 or later)
+--no-cpu  do not measure the CPU alone
+--image FILE:path  the input: a picture
+--seed N:natural=0  of random inputs (default 0)
+--save FILE.json:path  also write the JSON there
+
+bench mobilenet_v1_1.0_224_quant.tflite
+bench model.tflite --runs 200 --threads 4 --save before.json
+bench model.tflite --api compiled-model
+bench --compare before.json after.json
+""",
     takes_options=True,
 )

@@ -18,17 +18,6 @@ if TYPE_CHECKING:
     from delegate.options import Options
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "captures", type=Path, nargs="*", metavar="CAPTURE",
-        help="also npu-capture-1 files (.npz), after the built-in cases",
-    )  # fmt: skip
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE.json",
-        help="write results and the facts about this system into one file to send",
-    )  # fmt: skip
-
-
 def _device_name(options: Options) -> str:
     """Return the name of the device that the steps will open; the first of them says why there is
     none.
@@ -109,13 +98,15 @@ def _print_summary(document: dict[str, Any], record: BoardRecord | None) -> None
 
 
 COMMAND = Command(
-    name="bring-up",
-    summary="Run cases on an NPU and the simulator, safest first; stop where it gets dangerous.",
-    examples=(
-        "bring-up --device rocket -o results.json",
-        "bring-up --device rknpu dumps/*.npz -o results.json",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    """
+bring-up: Run cases on an NPU and the simulator, safest first; stop where it gets dangerous.
+
+captures CAPTURE:path*  also npu-capture-1 files (.npz), after the built-in cases
+-o --output FILE.json:path  write results and the facts about this system into one file to send
+
+bring-up --device rocket -o results.json
+bring-up --device rknpu dumps/*.npz -o results.json
+""",
     takes_options=True,
 )

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer
 from delegate.cli.command import Command, options_from, print_json
 from delegate.cli.files import (
     check_writable,
@@ -27,35 +26,7 @@ from rk3588_vision.classification import Classifier
 from rk3588_vision.images import FLOAT_MEAN, FLOAT_STD, open_image
 from rk3588_vision.placement import Fit, Preparation
 
-_DEFAULT_TOP = 5
-
-
 Results = list[tuple[Path, tuple[Ranked, ...]]]
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "images", type=Path, nargs="+", metavar="IMAGE", help="pictures, or folders of them"
-    )
-    parser.add_argument("--model", type=Path, required=True, metavar="M", help="a .tflite file")
-    parser.add_argument(
-        "--labels", type=Path, metavar="L", help="one label per line, in order of the classes"
-    )
-    parser.add_argument(
-        "--top", type=positive_integer, default=_DEFAULT_TOP, metavar="N",
-        help=f"classes to show (default {_DEFAULT_TOP})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--mean", type=finite_float, default=FLOAT_MEAN, metavar="X",
-        help=f"subtracted from pixels, for float inputs (default {FLOAT_MEAN})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--std", type=nonzero_float, default=FLOAT_STD, metavar="X",
-        help=f"divides pixels, for float inputs (default {FLOAT_STD})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--csv", type=Path, metavar="FILE", help="also write image, rank, class, label, score there"
-    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -126,15 +97,22 @@ def _print_tables(path: Path, model: DelegatedModel, results: Results) -> None:
 
 
 COMMAND = Command(
-    name="classify",
-    summary="Classify a picture through the TensorFlow Lite runtime and the delegate.",
-    examples=(
-        "classify cat.jpg --model mobilenet_v1_1.0_224_quant.tflite --labels labels.txt",
-        "classify cat.jpg --model m.tflite --top 3 --device simulator --json",
-        "classify photographs/ --model m.tflite --top 1 --csv results.csv",
-        "classify cat.jpg --model m.tflite -O deny_ops=ADD -O log_level=debug",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    f"""
+classify: Classify a picture through the TensorFlow Lite runtime and the delegate.
+
+images IMAGE:path+  pictures, or folders of them
+--model M:path!  a .tflite file
+--labels L:path  one label per line, in order of the classes
+--top N:positive=5  classes to show (default 5)
+--mean X:finite={FLOAT_MEAN}  subtracted from pixels, for float inputs (default {FLOAT_MEAN})
+--std X:nonzero={FLOAT_STD}  divides pixels, for float inputs (default {FLOAT_STD})
+--csv FILE:path  also write image, rank, class, label, score there
+
+classify cat.jpg --model mobilenet_v1_1.0_224_quant.tflite --labels labels.txt
+classify cat.jpg --model m.tflite --top 3 --device simulator --json
+classify photographs/ --model m.tflite --top 1 --csv results.csv
+classify cat.jpg --model m.tflite -O deny_ops=ADD -O log_level=debug
+""",
     takes_options=True,
 )

@@ -8,12 +8,14 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from delegate.cli.argument_types import TYPES
 from delegate.errors import OptionError
 from delegate.log import configure
 from delegate.options import NONE, OPTIONS, OPTIONS_BY_KEY, ORIGIN_DEFAULT, Options
@@ -23,26 +25,39 @@ PROGRAM = "rk3588-delegate"
 EXIT_MISMATCH = 1
 
 
-def _nothing(_: argparse.ArgumentParser) -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Command:
     """One subcommand. ``run`` takes the parsed arguments and returns the exit code.
     ``takes_options``: those of the delegate, too (see ``options_from``).
+
+    ``text``: "name: summary", the rows of its arguments, examples, with an empty line between these
+    parts. ``odd``: what no row can say of an argument, by its first name, as ``add_argument`` of
+    argparse takes it.
     """
 
-    name: str
-    summary: str
-    examples: tuple[str, ...]
     run: Callable[[argparse.Namespace], int]
-    add_arguments: Callable[[argparse.ArgumentParser], None] = _nothing
+    text: str
+    odd: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     takes_options: bool = False
+
+    def _part(self, number: int) -> str:
+        return self.text.strip().split("\n\n")[number]
+
+    @property
+    def name(self) -> str:
+        return self._part(0).partition(": ")[0]
+
+    @property
+    def summary(self) -> str:
+        return self._part(0).partition(": ")[2]
+
+    @property
+    def examples(self) -> list[str]:
+        return self._part(2).splitlines()
 
     def declare(self, parser: argparse.ArgumentParser) -> None:
         """Adds all its arguments to ``parser``."""
-        self.add_arguments(parser)
+        _add_rows(parser, self._part(1), self.odd)
         if self.takes_options:
             _add_option_arguments(parser)
         parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -50,6 +65,50 @@ class Command:
     def examples_text(self, program: str) -> str:
         """The examples as they stand at the end of ``--help``."""
         return "\n".join(["examples:", *(f"  {program} {example}" for example in self.examples)])
+
+
+_VALUE = re.compile(r"([^:?*+!=]+)(?::(\w+))?([?*+!]?)(?:=(.*))?")
+
+
+def _add_rows(
+    parser: argparse.ArgumentParser, rows: str, odd: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Add the arguments of ``rows``: names, values and, after two spaces, the help; a row goes on
+    in those below it that are indented. Of a name without a value it counts that it is there.
+
+    A value is a metavar or choices (``a|b``), then perhaps a type of ``TYPES`` (``:path``), how
+    often it comes (``?``, ``*``, ``+`` as in argparse, ``!``: must be given) and what it is if it
+    is not (``=50``). A row that ends in a colon begins a group, a colon alone ends it; of rows that
+    begin with ``|`` one at most may be given.
+    """
+    place: argparse._ActionsContainer = parser
+    chosen = place
+    for row in re.sub("\n +", " ", rows).splitlines():
+        if row.endswith(":"):
+            place = parser.add_argument_group(row[:-1]) if row != ":" else parser
+            continue
+        if not row.startswith("| "):
+            chosen = place
+        elif chosen is place:
+            chosen = place.add_mutually_exclusive_group()
+        words, _, text = row.removeprefix("| ").partition("  ")
+        names = [word for word in words.split() if word.startswith("-")] or words.split()[:1]
+        kind = _kind_of_value(words.split()[len(names) :])
+        chosen.add_argument(*names, **{**kind, "help": text, **odd.get(names[0], {})})
+
+
+def _kind_of_value(values: Sequence[str]) -> dict[str, Any]:
+    """Return what ``add_argument`` is told of the values of a row."""
+    if not values:
+        return {"action": "store_true"}
+    found = [match.groups() for match in map(_VALUE.fullmatch, values) if match is not None]
+    name, kind, often, default = found[0]
+    given: dict[str, Any] = {"type": TYPES[kind] if kind else None, "default": default}
+    if len(values) > 1:
+        return {**given, "metavar": tuple(name for name, *_ in found), "nargs": len(found)}
+    if often:
+        given |= {"required": True} if often == "!" else {"nargs": often}
+    return given | ({"choices": name.split("|")} if "|" in name else {"metavar": name})
 
 
 def _add_option_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,17 +122,14 @@ def _add_option_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_order_arguments(
-    parser: argparse.ArgumentParser,
-) -> argparse._MutuallyExclusiveGroup:
-    """``--chained`` and ``--kicked``: how a capture's tasks follow each other."""
-    order = parser.add_mutually_exclusive_group()
-    order.add_argument(
-        "--chained", dest="chained", action="store_true", default=None,
-        help="one kick per job, the program counter follows the links",
-    )  # fmt: skip
-    order.add_argument("--kicked", dest="chained", action="store_false", help="one kick per task")
-    return order
+ORDER_ROWS = """\
+| --chained  one kick per job, the program counter follows the links
+| --kicked  one kick per task"""
+"""The order in which a capture's tasks follow each other."""
+ODD_ORDERS: Mapping[str, Mapping[str, Any]] = {
+    "--chained": {"default": None},
+    "--kicked": {"dest": "chained", "action": "store_false", "default": None},
+}
 
 
 def options_from(arguments: argparse.Namespace, *, wants_all: bool = False) -> Options:

@@ -6,10 +6,8 @@ import argparse
 import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.command import EXIT_MISMATCH, Command, options_from, print_json, warn_if_on_cpu
 from delegate.cli.table import format_table, print_pairs, print_table, share, thousands
 from delegate.host.chosen import chosen_chip
@@ -29,40 +27,6 @@ from rk3588_conformance.parallel_comparison import compare_in_processes
 from rk3588_conformance.tolerance import share_of
 from rk3588_vision.images import find_images
 from rk3588_vision.placement import image_sample
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument(
-        "--images", type=Path, metavar="DIR", help="a folder of pictures, all compared"
-    )
-    source.add_argument(
-        "--input", type=Path, metavar="X.npy", help="the input: .npy, or .npz by input names"
-    )
-    source.add_argument(
-        "--random", type=positive_integer, default=1, metavar="N",
-        help="N random inputs (the default, with N = 1)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=natural_number, default=0, metavar="N", help="of random inputs (default 0)"
-    )
-    parser.add_argument(
-        "--limit", type=positive_integer, metavar="N", help="only the first N pictures"
-    )
-    parser.add_argument(
-        "--per-op", action="store_true",
-        help="show every delegated node alone, with TensorFlow Lite's inputs to it",
-    )  # fmt: skip
-    parser.add_argument(
-        "--reference", choices=("reference", "builtin"), default="reference",
-        help="kernels of what runs on the CPU, on both sides: TensorFlow Lite's reference kernels "
-        "(default) or its fast ones; --per-op always takes the reference kernels",
-    )  # fmt: skip
-    parser.add_argument(
-        "--jobs", type=positive_integer, default=os.cpu_count() or 1, metavar="N",
-        help="processes for several inputs (default: one per processor)",
-    )  # fmt: skip
 
 
 def _samples(arguments: argparse.Namespace) -> list[Callable[[Details], Sample]]:
@@ -195,14 +159,24 @@ def _percent(part: tuple[int, int]) -> float:
 
 
 COMMAND = Command(
-    name="compare",
-    summary="Compare the delegate with TensorFlow Lite: equal elements, differences, top-1.",
-    examples=(
-        "compare model.tflite --images photographs/ --reference builtin",
-        "compare model.tflite --input input.npy --per-op",
-        "compare model.tflite --per-op --random 4 --json",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    f"""
+compare: Compare the delegate with TensorFlow Lite: equal elements, differences, top-1.
+
+model MODEL:path  a .tflite file
+| --images DIR:path  a folder of pictures, all compared
+| --input X.npy:path  the input: .npy, or .npz by input names
+| --random N:positive=1  N random inputs (the default, with N = 1)
+--seed N:natural=0  of random inputs (default 0)
+--limit N:positive  only the first N pictures
+--per-op  show every delegated node alone, with TensorFlow Lite's inputs to it
+--reference reference|builtin=reference  kernels of what runs on the CPU, on both sides: TensorFlow
+  Lite's reference kernels (default) or its fast ones; --per-op always takes the reference kernels
+--jobs N:positive={os.cpu_count() or 1}  processes for several inputs (default: one per processor)
+
+compare model.tflite --images photographs/ --reference builtin
+compare model.tflite --input input.npy --per-op
+compare model.tflite --per-op --random 4 --json
+""",
     takes_options=True,
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delegate.chip.names import NAMES
-from delegate.cli.argument_types import natural_number
 from delegate.cli.command import Command, options_from, print_json, warn
 from delegate.cli.files import check_writable, write_file
 from delegate.errors import UsageError
@@ -20,65 +19,6 @@ from delegate.progress import progress
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
     from delegate.options import Options
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
-    names = " or ".join(NAMES)
-    parser.add_argument(
-        "--chip", metavar="NAME", help=f"the chip to compile for, as option chip: {names}"
-    )
-    parser.add_argument(
-        "--dump", type=Path, metavar="DIR",
-        help="write every partition as a capture that replay runs: DIR/partition_<n>.npz",
-    )  # fmt: skip
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument("--image", type=Path, metavar="FILE", help="the dump's input: a picture")
-    source.add_argument(
-        "--input", type=Path, metavar="X.npy",
-        help="the dump's input: .npy, or .npz by input names (default: random)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=natural_number, default=0, metavar="N",
-        help="of the dump's random input (default 0)",
-    )  # fmt: skip
-    parser.add_argument(
-        "-o", dest="output", type=Path, metavar="OUT.tflite",
-        help="write the model with its programs inside, to run without Python",
-    )  # fmt: skip
-    parser.add_argument(
-        "--litert", action="store_true",
-        help="write OUT.tflite for LiteRT's CompiledModel instead of interpreters with a delegate",
-    )  # fmt: skip
-    parser.add_argument(
-        "--html", type=Path, metavar="FILE",
-        help="write a report as one page: graph, tiles, roofline, memory, what would help",
-    )  # fmt: skip
-    parser.add_argument(
-        "--layers", action="store_true",
-        help="show partitions, layers and tasks, where the time goes, what is left to the CPU by "
-        "rule",
-    )  # fmt: skip
-    parser.add_argument(
-        "--explain", action="store_true", help="say of every layer why it is tiled as it is"
-    )
-    parser.add_argument(
-        "--nodes", action="store_true", help="list every node that is left to the CPU"
-    )
-    parser.add_argument(
-        "--evidence", action="store_true",
-        help="list every form of task, what it does, who has run it",
-    )  # fmt: skip
-    parser.add_argument(
-        "--cpu-rates", type=Path, metavar="FILE.json",
-        help="times of nodes on the CPU by these rates (python -m benchmarks.cpu_kernels --save), "
-        "instead of a modelled Cortex-A76",
-    )  # fmt: skip
-    parser.add_argument(
-        "--counters", action="store_true",
-        help="what tasks do, counted by the simulator: MACs, bytes by port, CBUF, cycles; per "
-        "layer, with --json per task, too",
-    )  # fmt: skip
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -172,19 +112,37 @@ def _refuse_overwriting(model: Path, output: Path) -> None:
 
 
 COMMAND = Command(
-    name="compile",
-    summary="Say whether a model runs on the NPU, how fast by estimate, and what would help.",
-    examples=(
-        "compile mobilenet_v1_1.0_224_quant.tflite",
-        "compile model.tflite --layers",
-        "compile model.tflite --json",
-        "compile model.tflite --counters",
-        "compile model.tflite --html report.html",
-        "compile model.tflite -o compiled.tflite",
-        "compile model.tflite --litert -o compiled.tflite",
-        "compile model.tflite --dump captures/ --image cat.jpg",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    f"""
+compile: Say whether a model runs on the NPU, how fast by estimate, and what would help.
+
+model MODEL:path  a .tflite file
+--chip NAME  the chip to compile for, as option chip: {" or ".join(NAMES)}
+--dump DIR:path  write every partition as a capture that replay runs: DIR/partition_<n>.npz
+| --image FILE:path  the dump's input: a picture
+| --input X.npy:path  the dump's input: .npy, or .npz by input names (default: random)
+--seed N:natural=0  of the dump's random input (default 0)
+-o OUT.tflite:path  write the model with its programs inside, to run without Python
+--litert  write OUT.tflite for LiteRT's CompiledModel instead of interpreters with a delegate
+--html FILE:path  write a report as one page: graph, tiles, roofline, memory, what would help
+--layers  show partitions, layers and tasks, where the time goes, what is left to the CPU by rule
+--explain  say of every layer why it is tiled as it is
+--nodes  list every node that is left to the CPU
+--evidence  list every form of task, what it does, who has run it
+--cpu-rates FILE.json:path  times of nodes on the CPU by these rates (python -m
+  benchmarks.cpu_kernels --save), instead of a modelled Cortex-A76
+--counters  what tasks do, counted by the simulator: MACs, bytes by port, CBUF, cycles; per layer,
+  with --json per task, too
+
+compile mobilenet_v1_1.0_224_quant.tflite
+compile model.tflite --layers
+compile model.tflite --json
+compile model.tflite --counters
+compile model.tflite --html report.html
+compile model.tflite -o compiled.tflite
+compile model.tflite --litert -o compiled.tflite
+compile model.tflite --dump captures/ --image cat.jpg
+""",
+    odd={"-o": {"dest": "output"}},
     takes_options=True,
 )

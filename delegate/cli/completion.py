@@ -7,12 +7,6 @@ import argparse
 from delegate.cli import build_parser
 from delegate.cli.command import PROGRAM, Command, print_json
 
-_SHELLS = ("bash", "zsh", "fish")
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=_SHELLS, help="prints the script for this shell")
-
 
 def _words(whole: argparse.ArgumentParser) -> dict[str, list[str]]:
     """Every command with its options, read from the parser itself."""
@@ -72,9 +66,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 COMMAND = Command(
-    name="completion",
-    summary="Print a script that completes commands and options in a shell.",
-    examples=("completion bash > ~/.local/share/bash-completion/completions/rk3588-delegate",),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    """
+completion: Print a script that completes commands and options in a shell.
+
+shell bash|zsh|fish  prints the script for this shell
+
+completion bash > ~/.local/share/bash-completion/completions/rk3588-delegate
+""",
 )

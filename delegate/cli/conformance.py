@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
-from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.command import EXIT_MISMATCH, Command, options_from, print_json, warn
 from delegate.cli.files import check_writable, write_file
 from delegate.errors import UsageError
@@ -35,64 +35,6 @@ def _flag(text: str) -> bool:
     if text not in ("0", "1", "true", "false", "t", "f"):
         raise argparse.ArgumentTypeError(f"{text!r} is neither 0 nor 1")
     return text in ("1", "true", "t")
-
-
-def _add_gtest_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("googletest's arguments")
-
-    def flag(name: str, text: str) -> None:
-        group.add_argument(name, type=_flag, nargs="?", const=True, default=False, help=text)
-
-    flag("--gtest_list_tests", "list the tests and stop")
-    group.add_argument(
-        "--gtest_filter", metavar="POSITIVE[-NEGATIVE]",
-        default=os.environ.get("GTEST_FILTER", "*"),
-        help="patterns with * and ?, separated by a colon (default: GTEST_FILTER)",
-    )  # fmt: skip
-    group.add_argument(
-        "--gtest_output", metavar="(json|xml)[:PATH]", default=os.environ.get("GTEST_OUTPUT", ""),
-        help="write a report",
-    )  # fmt: skip
-    flag("--gtest_shuffle", "random order")
-    group.add_argument(
-        "--gtest_random_seed", type=natural_number, default=0, metavar="N",
-        help="of the shuffle; 0 takes one from the clock (default)",
-    )  # fmt: skip
-    group.add_argument(
-        "--gtest_repeat", type=int, default=1, metavar="N", help="a negative number: for ever"
-    )
-    flag("--gtest_fail_fast", "stop at the first failure")
-    flag("--gtest_also_run_disabled_tests", "no test is disabled; accepted for runners")
-    flag("--gtest_brief", "print failures only")
-    group.add_argument("--gtest_color", choices=("yes", "no", "auto"), help="ignored")
-    flag("--gtest_print_time", "ignored: times are always printed")
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_gtest_arguments(parser)
-    parser.add_argument(
-        "--jobs", type=positive_integer, default=os.cpu_count() or 1, metavar="N",
-        help="processes (default: one per processor)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--sample", type=positive_integer, metavar="N",
-        help="about N of the selected tests, at least one of every family",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=natural_number, default=0, metavar="S", help="of --sample (default 0)"
-    )
-    parser.add_argument(
-        "--models", type=Path, metavar="DIR",
-        help="folder of public models for the suites that run files (default: ../shared/models "
-        "beside the source tree, if it exists)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--verbose", action="store_true",
-        help="show the first differing element of each test, and its way through the stages",
-    )  # fmt: skip
-    parser.add_argument(
-        "--summary", type=Path, metavar="PATH", help="write counts per family as JSON"
-    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -215,17 +157,54 @@ class _Nowhere(io.StringIO):
         return len(text)
 
 
+_FLAGS = "list_tests shuffle fail_fast also_run_disabled_tests brief print_time"
+_ODD: dict[str, dict[str, Any]] = {
+    f"--gtest_{name}": {
+        "action": "store", "type": _flag, "nargs": "?", "const": True, "default": False,
+    }
+    for name in _FLAGS.split()
+}  # fmt: skip
+_ODD |= {
+    "--gtest_filter": {
+        "metavar": "POSITIVE[-NEGATIVE]", "default": os.environ.get("GTEST_FILTER", "*"),
+    },
+    "--gtest_output": {
+        "metavar": "(json|xml)[:PATH]", "default": os.environ.get("GTEST_OUTPUT", ""),
+    },
+}  # fmt: skip
+
 COMMAND = Command(
-    name="conformance",
-    summary="Run the operator suite: thousands of models against TensorFlow Lite's reference.",
-    examples=(
-        "conformance --sample 1000",
-        "conformance --gtest_filter='Conv2D.*:DepthwiseConv2D.*-*input_size_112*' --jobs 4",
-        "conformance --gtest_list_tests",
-        "conformance --gtest_output=json:result.json --device rocket",
-        "conformance --gtest_filter=AddQuant.Op/7 --verbose",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    f"""
+conformance: Run the operator suite: thousands of models against TensorFlow Lite's reference.
+
+googletest's arguments:
+--gtest_list_tests  list the tests and stop
+--gtest_filter P  patterns with * and ?, separated by a colon (default: GTEST_FILTER)
+--gtest_output O  write a report
+--gtest_shuffle  random order
+--gtest_random_seed N:natural=0  of the shuffle; 0 takes one from the clock (default)
+--gtest_repeat N:whole=1  a negative number: for ever
+--gtest_fail_fast  stop at the first failure
+--gtest_also_run_disabled_tests  no test is disabled; accepted for runners
+--gtest_brief  print failures only
+--gtest_color yes|no|auto  ignored
+--gtest_print_time  ignored: times are always printed
+:
+--jobs N:positive={os.cpu_count() or 1}  processes (default: one per processor)
+--sample N:positive  about N of the selected tests, at least one of every family
+--seed S:natural=0  of --sample (default 0)
+--models DIR:path  folder of public models for the suites that run files (default: ../shared/models
+  beside the source tree, if it exists)
+--verbose  show the first differing element of each test, and its way through the stages
+--summary PATH:path  write counts per family as JSON
+
+conformance --sample 1000
+conformance --gtest_filter='Conv2D.*:DepthwiseConv2D.*-*input_size_112*' --jobs 4
+conformance --gtest_list_tests
+conformance --gtest_output=json:result.json --device rocket
+conformance --gtest_filter=AddQuant.Op/7 --verbose
+""",
+    odd=_ODD,
     takes_options=True,
 )

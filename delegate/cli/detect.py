@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer, share_of_one
 from delegate.cli.command import Command, options_from, print_json
-from delegate.cli.detect_video import add_video_arguments, run_video
+from delegate.cli.detect_video import run_video
 from delegate.cli.detections import FORMATS, object_document, print_detector, save_picture
 from delegate.cli.files import (
     check_writable,
@@ -55,37 +54,27 @@ def anchors_from(text: str) -> tuple[tuple[float, float], ...]:
     return tuple(pairs)
 
 
-def add_decoder_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options for a model's picture and for the reading of its outputs; ``evaluate`` shares
-    them.
-    """
-    group = parser.add_argument_group("detectors")
-    group.add_argument(
-        "--decoder", choices=DECODERS, metavar="NAME",
-        help=f"how to read the outputs (default: recognised): {', '.join(DECODERS)}",
-    )  # fmt: skip
-    group.add_argument(
-        "--anchors", type=anchors_from, metavar="WxH,...", default=(),
-        help="anchors of cut YOLO heads, in pixels of the input, small objects first "
-        "(default: those that were published with the decoder's models)",
-    )  # fmt: skip
-    group.add_argument(
-        "--fit", choices=[fit.value for fit in Fit],
-        help="how a picture fills the input (default: as the family was trained)",
-    )  # fmt: skip
-    group.add_argument(
-        "--colours", choices=("rgb", "bgr"), help="order of the channels (default: the family's)"
-    )
-    group.add_argument(
-        "--mean", type=finite_float, metavar="X", help="subtracted from pixels, for float inputs"
-    )
-    group.add_argument(
-        "--std", type=nonzero_float, metavar="X", help="divides pixels, for float inputs"
-    )
+DECODER_ROWS = f"""\
+detectors:
+--decoder NAME  how to read the outputs (default: recognised): {", ".join(DECODERS)}
+--anchors WxH,...  anchors of cut YOLO heads, in pixels of the input, small objects first (default:
+  those that were published with the decoder's models)
+--fit {"|".join(fit.value for fit in Fit)}  how a picture fills the input (default: as the family
+  was trained)
+--colours rgb|bgr  order of the channels (default: the family's)
+--mean X:finite  subtracted from pixels, for float inputs
+--std X:nonzero  divides pixels, for float inputs"""
+"""The options for a model's picture and for the reading of its outputs; several commands share
+them.
+"""
+ODD_DECODERS: Mapping[str, Mapping[str, Any]] = {
+    "--decoder": {"choices": DECODERS},
+    "--anchors": {"type": anchors_from, "default": ()},
+}
 
 
 def hints_from(arguments: argparse.Namespace, classes: int | None = None) -> Hints:
-    """Return what the arguments of ``add_decoder_arguments`` say."""
+    """Return what the arguments of ``DECODER_ROWS`` say."""
     return Hints(
         arguments.decoder,
         classes,
@@ -98,40 +87,8 @@ def hints_from(arguments: argparse.Namespace, classes: int | None = None) -> Hin
 
 
 def plan_from(arguments: argparse.Namespace, classes: int | None) -> DetectorPlan:
-    """The plan that the arguments of ``add_decoder_arguments`` describe."""
+    """The plan that the arguments of ``DECODER_ROWS`` describe."""
     return DetectorPlan.read(arguments.model, hints_from(arguments, classes))
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "images", type=Path, nargs="*", metavar="IMAGE", help="pictures, or folders of them"
-    )
-    parser.add_argument("--model", type=Path, required=True, metavar="M", help="a .tflite file")
-    parser.add_argument(
-        "--labels", type=Path, metavar="L", help="one label per line, in order of the classes"
-    )
-    parser.add_argument(
-        "--output", type=Path, metavar="OUT",
-        help="draw the boxes: a file for one picture, a folder for several",
-    )  # fmt: skip
-    parser.add_argument(
-        "--coco", type=Path, metavar="FILE",
-        help="write COCO's results (JSON), with key points and masks",
-    )  # fmt: skip
-    parser.add_argument(
-        "--threshold", type=share_of_one, default=DEFAULT_THRESHOLD, metavar="X",
-        help=f"least score (default {DEFAULT_THRESHOLD})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--iou", type=share_of_one, default=DEFAULT_IOU, metavar="X",
-        help=f"largest overlap of two boxes of a class (default {DEFAULT_IOU})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--max", type=positive_integer, default=DEFAULT_LIMIT, metavar="N", dest="limit",
-        help=f"most boxes per picture (default {DEFAULT_LIMIT})",
-    )  # fmt: skip
-    add_video_arguments(parser)
-    add_decoder_arguments(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -238,17 +195,32 @@ def _print_tables(
 
 
 COMMAND = Command(
-    name="detect",
-    summary="Find objects in pictures or videos (SSD, YOLO and face models) and draw them.",
-    examples=(
-        "detect street.jpg --model ssd_mobilenet_v1.tflite --labels coco_labels.txt",
-        "detect street.jpg --model yolov8n.tflite --labels coco80.txt --output boxes.png",
-        "detect photographs/ --model yolov8n.tflite --output drawn/ --coco results.json",
-        "detect photographs/ --model yolox_nano.tflite --threshold 0.4 --json",
-        "detect --video street.mp4 --model yolov8n.tflite --output boxes.mp4",
-        "detect --video 0 --model ssd_mobilenet_v1.tflite --every 5 --frames 100",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    f"""
+detect: Find objects in pictures or videos (SSD, YOLO and face models) and draw them.
+
+images IMAGE:path*  pictures, or folders of them
+--model M:path!  a .tflite file
+--labels L:path  one label per line, in order of the classes
+--output OUT:path  draw the boxes: a file for one picture, a folder for several
+--coco FILE:path  write COCO's results (JSON), with key points and masks
+--threshold X:share={DEFAULT_THRESHOLD}  least score (default {DEFAULT_THRESHOLD})
+--iou X:share={DEFAULT_IOU}  largest overlap of two boxes of a class (default {DEFAULT_IOU})
+--max N:positive={DEFAULT_LIMIT}  most boxes per picture (default {DEFAULT_LIMIT})
+videos (with the extra 'video'):
+--video V  instead of pictures: a video file, the number of a camera, or a stream's address;
+  --output is then a folder, or a video: .mp4 or .avi
+--frames N:positive  stop after N frames (default: at the video's end, or when interrupted)
+--every N:positive=1  look at every Nth frame only (default 1)
+{DECODER_ROWS}
+
+detect street.jpg --model ssd_mobilenet_v1.tflite --labels coco_labels.txt
+detect street.jpg --model yolov8n.tflite --labels coco80.txt --output boxes.png
+detect photographs/ --model yolov8n.tflite --output drawn/ --coco results.json
+detect photographs/ --model yolox_nano.tflite --threshold 0.4 --json
+detect --video street.mp4 --model yolov8n.tflite --output boxes.mp4
+detect --video 0 --model ssd_mobilenet_v1.tflite --every 5 --frames 100
+""",
+    odd={**ODD_DECODERS, "--max": {"dest": "limit"}},
     takes_options=True,
 )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import print_json
 from delegate.cli.detections import FORMATS, object_document, print_detector, save_picture
 from delegate.cli.files import delegation_facts, warn_of_meaning
@@ -20,24 +19,6 @@ from rk3588_vision.video import WRITTEN_SUFFIXES, Frame, VideoFile, VideoSource
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-
-def add_video_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that are for videos only."""
-    group = parser.add_argument_group("videos (with the extra 'video')")
-    group.add_argument(
-        "--video", metavar="V",
-        help="instead of pictures: a video file, the number of a camera, or a stream's address; "
-        "--output is then a folder, or a video: .mp4 or .avi",
-    )  # fmt: skip
-    group.add_argument(
-        "--frames", type=positive_integer, metavar="N",
-        help="stop after N frames (default: at the video's end, or when interrupted)",
-    )  # fmt: skip
-    group.add_argument(
-        "--every", type=positive_integer, default=1, metavar="N",
-        help="look at every Nth frame only (default 1)",
-    )  # fmt: skip
 
 
 _NO_FOLDERS = (*FORMATS, ".gif", ".mkv", ".mov", ".webm")

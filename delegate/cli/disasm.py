@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delegate.cli.command import Command, print_json
@@ -19,17 +18,6 @@ if TYPE_CHECKING:
 _WORD_BYTES = 8
 _MAX_FILE_BYTES = 64 << 20  # a text of a hundred times that many bytes comes out
 _ZIP_MAGIC = b"PK\x03\x04"
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", type=Path, metavar="FILE",
-        help="a program, a capture (.npz), a file of 64-bit words, or text with --assemble",
-    )  # fmt: skip
-    parser.add_argument(
-        "--assemble", type=Path, metavar="OUT",
-        help="the other way: FILE is text, its little-endian words go to OUT",
-    )  # fmt: skip
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -100,13 +88,15 @@ def _assemble(arguments: argparse.Namespace) -> int:
 
 
 COMMAND = Command(
-    name="disasm",
-    summary="Show command streams as text, or make words of such text.",
-    examples=(
-        "disasm captures/partition_0.npz",
-        "disasm stream.bin > stream.txt",
-        "disasm stream.txt --assemble stream.bin",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    """
+disasm: Show command streams as text, or make words of such text.
+
+file FILE:path  a program, a capture (.npz), a file of 64-bit words, or text with --assemble
+--assemble OUT:path  the other way: FILE is text, its little-endian words go to OUT
+
+disasm captures/partition_0.npz
+disasm stream.bin > stream.txt
+disasm stream.txt --assemble stream.bin
+""",
 )

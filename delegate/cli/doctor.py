@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from delegate.insight.doctor import Examination
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--report", type=Path, metavar="FILE.zip", help="write everything into a file for a report"
-    )
-    parser.add_argument("--no-self-test", action="store_true", help="run nothing on the device")
-    parser.add_argument(
-        "--forget", action="store_true",
-        help="first forget what this board has shown, so that it is tried again",
-    )  # fmt: skip
-
-
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.insight.doctor import board_record, examine
     from rk3588_conformance.self_test import run_self_test
@@ -113,10 +102,16 @@ def _write_report(facts: Examination, path: Path) -> None:
 
 
 COMMAND = Command(
-    name="doctor",
-    summary="Examine driver, permissions, clock and runtimes, and test the NPU for a second.",
-    examples=("doctor", "doctor --device rocket --report report.zip"),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    """
+doctor: Examine driver, permissions, clock and runtimes, and test the NPU for a second.
+
+--report FILE.zip:path  write everything into a file for a report
+--no-self-test  run nothing on the device
+--forget  first forget what this board has shown, so that it is tried again
+
+doctor
+doctor --device rocket --report report.zip
+""",
     takes_options=True,
 )

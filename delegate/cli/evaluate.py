@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import Command, options_from, print_json, warn
-from delegate.cli.detect import add_decoder_arguments, hints_from, plan_from
+from delegate.cli.detect import DECODER_ROWS, ODD_DECODERS, hints_from, plan_from
 from delegate.cli.table import format_table, print_pairs
 from delegate.errors import ModelError
 from delegate.model.files import MAX_MODEL_BYTES, read_file
@@ -28,42 +27,6 @@ from rk3588_vision.evaluation.metrics import (
 from rk3588_vision.evaluation.state import StateFile
 from rk3588_vision.evaluation.workers import run_here, run_in_processes, run_on_cluster
 from rk3588_vision.images import find_images
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder of pictures")
-    parser.add_argument("--model", type=Path, required=True, metavar="M", help="a .tflite file")
-    parser.add_argument(
-        "--task", choices=("classify", "detect"), help="default: classify if the outputs allow it"
-    )
-    parser.add_argument(
-        "--truth", type=Path, metavar="FILE",
-        help="classes as CSV (image,class; default: the number at the beginning of each name) or "
-        "objects as COCO's JSON (default: YOLO's .txt beside each picture)",
-    )  # fmt: skip
-    parser.add_argument("--labels", type=Path, metavar="L", help="the model's classes by name")
-    parser.add_argument(
-        "--truth-labels", type=Path, metavar="L",
-        help="the truth's classes by name, where they are numbered otherwise than the model's",
-    )  # fmt: skip
-    parser.add_argument("--limit", type=positive_integer, metavar="N", help="only N pictures")
-    parser.add_argument(
-        "--jobs", type=positive_integer, default=1, metavar="N", help="processes (default 1)"
-    )
-    parser.add_argument(
-        "--scheduler", metavar="ADDRESS",
-        help="of a Dask cluster that does the work instead, as tcp://host:8786",
-    )  # fmt: skip
-    parser.add_argument(
-        "--state", type=Path, metavar="FILE", help="keep results there, and go on from it"
-    )
-    parser.add_argument("--no-cpu", action="store_true", help="only the delegate")
-    parser.add_argument(
-        "--reference", choices=("reference", "builtin"), default="builtin",
-        help="kernels of what runs on the CPU, on both sides: TensorFlow Lite's fast ones "
-        "(default) or its reference ones",
-    )  # fmt: skip
-    add_decoder_arguments(parser)
 
 
 def _task(arguments: argparse.Namespace) -> str:
@@ -186,15 +149,32 @@ def _print_tables(document: dict[str, Any]) -> None:
 
 
 COMMAND = Command(
-    name="evaluate",
-    summary="Accuracy on labelled pictures: top-1 and top-5, or COCO's average precision.",
-    examples=(
-        "evaluate imagenet/ --model mobilenet_v1_1.0_224_quant.tflite --jobs 4",
-        "evaluate coco/ --model yolov8n.tflite --state yolov8n.jsonl --json",
-        "evaluate coco/ --model ssd.tflite --labels coco90.txt --truth-labels coco80.txt",
-        "evaluate coco/ --model yolov8n.tflite --scheduler tcp://10.0.0.2:8786",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    f"""
+evaluate: Accuracy on labelled pictures: top-1 and top-5, or COCO's average precision.
+
+folder FOLDER:path  a folder of pictures
+--model M:path!  a .tflite file
+--task classify|detect  default: classify if the outputs allow it
+--truth FILE:path  classes as CSV (image,class; default: the number at the beginning of each name)
+  or objects as COCO's JSON (default: YOLO's .txt beside each picture)
+--labels L:path  the model's classes by name
+--truth-labels L:path  the truth's classes by name, where they are numbered otherwise than the
+  model's
+--limit N:positive  only N pictures
+--jobs N:positive=1  processes (default 1)
+--scheduler ADDRESS  of a Dask cluster that does the work instead, as tcp://host:8786
+--state FILE:path  keep results there, and go on from it
+--no-cpu  only the delegate
+--reference reference|builtin=builtin  kernels of what runs on the CPU, on both sides: TensorFlow
+  Lite's fast ones (default) or its reference ones
+{DECODER_ROWS}
+
+evaluate imagenet/ --model mobilenet_v1_1.0_224_quant.tflite --jobs 4
+evaluate coco/ --model yolov8n.tflite --state yolov8n.jsonl --json
+evaluate coco/ --model ssd.tflite --labels coco90.txt --truth-labels coco80.txt
+evaluate coco/ --model yolov8n.tflite --scheduler tcp://10.0.0.2:8786
+""",
+    odd=ODD_DECODERS,
     takes_options=True,
 )

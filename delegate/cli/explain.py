@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delegate.cli.argument_types import natural_number
-from delegate.cli.command import Command, add_order_arguments, print_json
+from delegate.cli.command import ODD_ORDERS, ORDER_ROWS, Command, print_json
 from delegate.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,30 +20,6 @@ def _element(text: str) -> tuple[int, int, int]:
         raise argparse.ArgumentTypeError(f"{text} is not row,column,channel")
     h, w, c = (natural_number(part) for part in parts)
     return h, w, c
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "capture", type=Path, metavar="CAPTURE",
-        help="an npu-capture-1 file (.npz), as compile --dump writes them",
-    )  # fmt: skip
-    parser.add_argument(
-        "--element", type=_element, required=True, metavar="H,W,C",
-        help="row, column and channel, from 0",
-    )  # fmt: skip
-    parser.add_argument(
-        "--tensor", metavar="T",
-        help="of this output: its number or the name of its expected array (default: the first)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--task", type=natural_number, metavar="N",
-        help="instead: of what this task writes, counted from 0 over all jobs; H,W,C count from "
-        "the corner of the task's own output",
-    )  # fmt: skip
-    add_order_arguments(parser)
-    parser.add_argument(
-        "--registers", action="store_true", help="show every register that the task has"
-    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -83,13 +58,21 @@ def _expected(capture: Capture, tensor: int | str, element: tuple[int, int, int]
 
 
 COMMAND = Command(
-    name="explain",
-    summary="Show how an output element of a capture got its value: every stage, task by task.",
-    examples=(
-        "explain captures/partition_0.npz --element 3,10,12",
-        "explain captures/partition_0.npz --element 3,10,12 --tensor expected_1 --registers",
-        "explain captures/partition_0.npz --task 4 --element 0,0,17 --json",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    f"""
+explain: Show how an output element of a capture got its value: every stage, task by task.
+
+capture CAPTURE:path  an npu-capture-1 file (.npz), as compile --dump writes them
+--element H,W,C!  row, column and channel, from 0
+--tensor T  of this output: its number or the name of its expected array (default: the first)
+--task N:natural  instead: of what this task writes, counted from 0 over all jobs; H,W,C count from
+  the corner of the task's own output
+{ORDER_ROWS}
+--registers  show every register that the task has
+
+explain captures/partition_0.npz --element 3,10,12
+explain captures/partition_0.npz --element 3,10,12 --tensor expected_1 --registers
+explain captures/partition_0.npz --task 4 --element 0,0,17 --json
+""",
+    odd={**ODD_ORDERS, "--element": {"type": _element}},
 )

@@ -9,12 +9,6 @@ from delegate.host.library import library_path
 from rk3588_vision import FRIGATE_PLUGIN
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--frigate", action="store_true", help="the file of Frigate's detector plugin instead"
-    )
-
-
 def _run(arguments: argparse.Namespace) -> int:
     path = str(FRIGATE_PLUGIN) if arguments.frigate else library_path()
     if arguments.json:
@@ -25,13 +19,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 COMMAND = Command(
-    name="library-path",
-    summary="Print the path of the delegate's shared object.",
-    examples=(
-        "library-path",
-        "library-path --json",
-        "library-path --frigate",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    """
+library-path: Print the path of the delegate's shared object.
+
+--frigate  the file of Frigate's detector plugin instead
+
+library-path
+library-path --json
+library-path --frigate
+""",
 )

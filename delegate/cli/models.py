@@ -16,19 +16,6 @@ from rk3588_vision.zoo import Entry, fetch, find, read_manifest
 _NOT_HERE = "not downloaded"
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "action", choices=("list", "fetch", "info"),
-        help="list: what there is; fetch: download, verify, print the paths; info: all facts",
-    )  # fmt: skip
-    parser.add_argument(
-        "names", nargs="*", default=[], metavar="NAME", help="models (list, info: default all)"
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FOLDER", help="fetch: copy the files there"
-    )
-
-
 def _chosen(names: list[str]) -> list[Entry]:
     entries = read_manifest()
     for name in names:
@@ -116,14 +103,18 @@ def _text(document: dict[str, Any]) -> str:
 
 
 COMMAND = Command(
-    name="models",
-    summary="List, describe, download and verify public models.",
-    examples=(
-        "models list",
-        "models fetch mobilenet_v1_1.0_224_quant imagenet_labels",
-        "models fetch grace_hopper --output .",
-        "models info mobilenet_v1_1.0_224_quant --json",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    """
+models: List, describe, download and verify public models.
+
+action list|fetch|info  list: what there is; fetch: download, verify, print the paths; info: all
+  facts
+names NAME*  models (list, info: default all)
+-o --output FOLDER:path  fetch: copy the files there
+
+models list
+models fetch mobilenet_v1_1.0_224_quant imagenet_labels
+models fetch grace_hopper --output .
+models info mobilenet_v1_1.0_224_quant --json
+""",
 )

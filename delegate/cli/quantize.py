@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delegate.cli.accuracy import (
-    add_picture_arguments,
     decibels,
     outputs_document,
+    picture_rows,
     pictures_from,
     preparation_from,
     print_outputs,
 )
-from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import Command, options_from, print_json
+from delegate.cli.detect import ODD_DECODERS
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import print_pairs, print_table, thousands
 from delegate.errors import UsageError
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
 
 _UNITS = 4
-_TRIALS = 48
 
 
 @dataclass(frozen=True)
@@ -50,24 +49,6 @@ class _Quantized:
     accuracy: Accuracy
     mixed: MixedModel | None
     compiled: CompileResult
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="FLOAT.tflite", help="a float model")
-    add_picture_arguments(parser, "like those that the model will see; 20 to 200 are enough")
-    parser.add_argument(
-        "-o", dest="output", type=Path, metavar="INT8.tflite", required=True,
-        help="write the int8 model there",
-    )  # fmt: skip
-    parser.add_argument(
-        "--mixed", type=positive_integer, nargs="?", const=_UNITS, metavar="N",
-        help="keep up to N results of layers in float, with the layers that make and read them, "
-        f"which the NPU computes in fp16: those by which the outputs gain most (default {_UNITS})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--trials", type=positive_integer, default=_TRIALS, metavar="N",
-        help=f"how many results --mixed tries (default {_TRIALS})",
-    )  # fmt: skip
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -209,14 +190,22 @@ def _print_mixed(model: FloatModel, mixed: MixedModel) -> None:
 
 
 COMMAND = Command(
-    name="quantize",
-    summary="Make an int8 model of a float model, calibrated by pictures (ai-edge-quantizer).",
-    examples=(
-        "quantize float.tflite photographs/ -o int8.tflite",
-        "quantize float.tflite photographs/ -o int8.tflite --mean 0 --std 255",
-        "quantize float.tflite photographs/ -o mixed.tflite --mixed 2 --json",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    f"""
+quantize: Make an int8 model of a float model, calibrated by pictures (ai-edge-quantizer).
+
+model FLOAT.tflite:path  a float model
+{picture_rows("like those that the model will see; 20 to 200 are enough")}
+:
+-o INT8.tflite:path!  write the int8 model there
+--mixed N:positive?  keep up to N results of layers in float, with the layers that make and read
+  them, which the NPU computes in fp16: those by which the outputs gain most (default {_UNITS})
+--trials N:positive=48  how many results --mixed tries (default 48)
+
+quantize float.tflite photographs/ -o int8.tflite
+quantize float.tflite photographs/ -o int8.tflite --mean 0 --std 255
+quantize float.tflite photographs/ -o mixed.tflite --mixed 2 --json
+""",
+    odd={**ODD_DECODERS, "-o": {"dest": "output"}, "--mixed": {"const": _UNITS}},
     takes_options=True,
 )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from delegate.cli.argument_types import natural_number
 from delegate.cli.command import (
     EXIT_MISMATCH,
+    ODD_ORDERS,
+    ORDER_ROWS,
     Command,
-    add_order_arguments,
     options_from,
     print_error,
     print_json,
@@ -23,25 +22,6 @@ from delegate.progress import progress
 
 if TYPE_CHECKING:
     from delegate.insight.capture import ReplayResult
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "captures", type=Path, nargs="+", metavar="CAPTURE", help="npu-capture-1 files (.npz)"
-    )
-    add_order_arguments(parser).add_argument(
-        "--kernel", choices=("rocket", "rknpu"), default="",
-        help="as that kernel driver would run it: rocket kicks every task and waits for the DPU "
-        "only, rknpu kicks jobs",
-    )  # fmt: skip
-    parser.add_argument(
-        "--lenient", action="store_true",
-        help="list deviations that programs of other compilers have instead of failing on them",
-    )  # fmt: skip
-    parser.add_argument(
-        "--threads", type=natural_number, default=0, metavar="N",
-        help="of the simulator (default 0: one per processor)",
-    )  # fmt: skip
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -100,16 +80,23 @@ def _print_table(results: list[ReplayResult]) -> None:
 
 
 COMMAND = Command(
-    name="replay",
-    summary="Run captures or dumps (npu-capture-1) on a device and check their outputs.",
-    examples=(
-        "replay captures/partition_0.npz",
-        "replay captures/*.npz --json",
-        "replay captures/partition_0.npz --chained",
-        "replay captures/partition_0.npz --kernel rocket",
-        "replay captures/partition_0.npz --lenient",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    f"""
+replay: Run captures or dumps (npu-capture-1) on a device and check their outputs.
+
+captures CAPTURE:path+  npu-capture-1 files (.npz)
+{ORDER_ROWS}
+| --kernel rocket|rknpu=  as that kernel driver would run it: rocket kicks every task and waits for
+  the DPU only, rknpu kicks jobs
+--lenient  list deviations that programs of other compilers have instead of failing on them
+--threads N:natural=0  of the simulator (default 0: one per processor)
+
+replay captures/partition_0.npz
+replay captures/*.npz --json
+replay captures/partition_0.npz --chained
+replay captures/partition_0.npz --kernel rocket
+replay captures/partition_0.npz --lenient
+""",
+    odd=ODD_ORDERS,
     takes_options=True,
 )

@@ -12,13 +12,6 @@ from delegate.errors import UsageError
 from delegate.partition.rules import SupportedOperator, supported_operators
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "operators", nargs="*", default=[], metavar="OP",
-        help="operators whose rules to show, as CONV_2D (default: only the names of all)",
-    )  # fmt: skip
-
-
 def _chosen(names: list[str]) -> list[SupportedOperator]:
     operators = {operator.op: operator for operator in supported_operators()}
     for name in names:
@@ -70,9 +63,14 @@ def _print_summary(operators: list[SupportedOperator]) -> None:
 
 
 COMMAND = Command(
-    name="supported-ops",
-    summary="List the operators the NPU takes and the rules a node must meet.",
-    examples=("supported-ops", "supported-ops CONV_2D ADD", "supported-ops --json"),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    """
+supported-ops: List the operators the NPU takes and the rules a node must meet.
+
+operators OP*  operators whose rules to show, as CONV_2D (default: only the names of all)
+
+supported-ops
+supported-ops CONV_2D ADD
+supported-ops --json
+""",
 )

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from delegate.insight.npu_load import CoreLoad, NpuState
     from delegate.insight.published_stats import ProgramLoad, Published
 
-_SECONDS = 2
 _MOST_SECONDS = 3600
 _CLEAR = "\x1b[H\x1b[2J"
 _WHAT = {
@@ -31,22 +30,6 @@ def _seconds(text: str) -> int:
     if value > _MOST_SECONDS:
         raise argparse.ArgumentTypeError(f"at most {_MOST_SECONDS}")
     return value
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--seconds", type=_seconds, default=_SECONDS, metavar="N",
-        help=f"between two looks (default {_SECONDS})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--count", type=positive_integer, metavar="N",
-        help="how many times (default: until interrupted; with --json once)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--stats-dir", type=Path, metavar="DIR",
-        help="where processes keep their counters (their option stats_dir; default: "
-        "$RK3588_DELEGATE_STATS_DIR)",
-    )  # fmt: skip
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -173,9 +156,18 @@ def programs_text(folder: Path | None, programs: tuple[ProgramLoad, ...]) -> str
 
 
 COMMAND = Command(
-    name="top",
-    summary="Show how busy the NPU is, who has it open and which partitions run.",
-    examples=("top", "top --seconds 5 --stats-dir /run/npu", "top --count 1 --json"),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    """
+top: Show how busy the NPU is, who has it open and which partitions run.
+
+--seconds N=2  between two looks (default 2)
+--count N:positive  how many times (default: until interrupted; with --json once)
+--stats-dir DIR:path  where processes keep their counters (their option stats_dir; default:
+  $RK3588_DELEGATE_STATS_DIR)
+
+top
+top --seconds 5 --stats-dir /run/npu
+top --count 1 --json
+""",
+    odd={"--seconds": {"type": _seconds}},
 )

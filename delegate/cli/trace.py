@@ -4,34 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
-from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.command import Command, options_from, print_json, warn_if_on_cpu
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import print_pairs
 from delegate.progress import progress
-
-_DEFAULT_RUNS = 3
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="T.json", help="where the trace goes"
-    )
-    parser.add_argument(
-        "--runs", type=positive_integer, default=_DEFAULT_RUNS, metavar="N",
-        help=f"inferences in the trace (default {_DEFAULT_RUNS})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--warmup", type=natural_number, default=1, metavar="N",
-        help="inferences before it (default 1)",
-    )  # fmt: skip
-    parser.add_argument("--image", type=Path, metavar="FILE", help="the input: a picture")
-    parser.add_argument(
-        "--seed", type=natural_number, default=0, metavar="N", help="of random inputs (default 0)"
-    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -71,13 +48,19 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 COMMAND = Command(
-    name="trace",
-    summary="Write a Chrome trace of inferences: partitions, jobs, layers, tasks, CPU operators.",
-    examples=(
-        "trace mobilenet_v1_1.0_224_quant.tflite -o trace.json",
-        "trace model.tflite -o trace.json --runs 10 --image cat.jpg",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
+    _run,
+    """
+trace: Write a Chrome trace of inferences: partitions, jobs, layers, tasks, CPU operators.
+
+model MODEL:path  a .tflite file
+-o --output T.json:path!  where the trace goes
+--runs N:positive=3  inferences in the trace (default 3)
+--warmup N:natural=1  inferences before it (default 1)
+--image FILE:path  the input: a picture
+--seed N:natural=0  of random inputs (default 0)
+
+trace mobilenet_v1_1.0_224_quant.tflite -o trace.json
+trace model.tflite -o trace.json --runs 10 --image cat.jpg
+""",
     takes_options=True,
 )

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from benchmarks.fast_accuracy import Shaken
-from delegate.cli.script import existing_file, existing_folder
 from delegate.errors import UsageError
 from tests.kernel.fork_server import ForkServers
+from tools.script import existing_file, existing_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = "/nowhere/some.tflite"

@@ -26,7 +26,6 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from delegate.cli.script import ScriptParser
 from tools.board.answers import differences, parse, prepare
 from tools.board.expected import ask_this_machine, make_compiled, unlike
 from tools.board.harness import CHIP
@@ -43,6 +42,7 @@ from tools.board.packages import (
     run,
     unpack,
 )
+from tools.script import ScriptParser
 
 CACHE = Path(os.environ.get("BOARD_CACHE", PROJECT / ".cache/board"))
 SHARED = PROJECT / ".." / "shared"

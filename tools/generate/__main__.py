@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from delegate.chip.chips import every_chip
-from delegate.cli.script import ScriptParser, existing_folder, run_script
 from tools.generate import api, chips, commands, operators, options, registers, stored_options
+from tools.script import ScriptParser, existing_folder, run_script
 
 FILES: Mapping[str, Callable[[], str]] = {
     "docs/api.md": api.page,

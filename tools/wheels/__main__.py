@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from delegate.cli.script import ScriptParser
 from tools.board.packages import UnavailableError
+from tools.script import ScriptParser
 
 EXIT_UNAVAILABLE = 3
 
