@@ -97,7 +97,7 @@ def _run_once(
         seed = (first + iteration - 2) % MAX_RANDOM_SEED + 1
         names = shuffled(names, seed)
     quiet = arguments.json
-    console = Console(_Nowhere() if quiet else sys.stdout, brief=arguments.gtest_brief)
+    console = Console(io.StringIO() if quiet else sys.stdout, brief=arguments.gtest_brief)
     console.start(names, arguments.gtest_filter, Shard.from_environment(), seed)
     started = time.monotonic()
     outcomes: list[Outcome] = []
@@ -148,13 +148,6 @@ def _summarize(arguments: argparse.Namespace, outcomes: list[Outcome]) -> None:
         write_file(arguments.summary, (json.dumps(document, indent=1) + "\n").encode())
     if arguments.json:
         print_json(document)
-
-
-class _Nowhere(io.StringIO):
-    """A stream for lines that nobody wants."""
-
-    def write(self, text: str) -> int:
-        return len(text)
 
 
 _FLAGS = "list_tests shuffle fail_fast also_run_disabled_tests brief print_time"

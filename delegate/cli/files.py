@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,10 +17,9 @@ from delegate.cli.command import warn, warn_if_on_cpu
 from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel
 from delegate.host.samples import Details, Sample, random_sample
+from delegate.model.files import write_file as write_file
 from rk3588_vision.images import find_images
 from rk3588_vision.placement import image_sample
-
-_PERMISSIONS = 0o666  # of a new file, before the user's mask
 
 
 def check_writable(*paths: Path | None) -> None:
@@ -44,33 +42,6 @@ def _obstacle(path: Path) -> str | None:
     except OSError as error:  # a folder that this user may not look into
         return error.strerror
     return None if os.access(place, os.W_OK) else os.strerror(errno.EACCES)
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Writes ``content`` to ``path`` in one step; a link stays one, and what is no plain file, as
-    /dev/stdout, is written to. Raises UsageError with the system's reason.
-    """
-    temporary = None
-    try:
-        target = Path(os.path.realpath(path))
-        if target.exists() and not (target.is_file() or target.is_dir()):
-            with open(target, "wb") as file:
-                file.write(content)
-            return
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, _PERMISSIONS & ~mask)
-        os.replace(temporary, target)
-        temporary = None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot write {path}: {reason}") from None
-    finally:
-        if temporary is not None:
-            os.unlink(temporary)
 
 
 def picture_paths(arguments: Sequence[Path]) -> list[Path]:

@@ -12,7 +12,6 @@ their input then, but never a tensor that is an output of the model.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,8 @@ from delegate.host.delegation import Delegation, collect_delegations, require_de
 from delegate.host.library import library_path
 from delegate.host.runtimes import Interpreter, find_runtime, invoke
 from delegate.model.files import MAX_MODEL_BYTES, read_file
-from delegate.model.flatbuffer_reader import OFFSET_BYTES, FlatbufferReader
+from delegate.model.flatbuffer_tables import write_file
+from delegate.model.table_edits import open_tables
 from delegate.model.tflite_reader import read_graph
 from delegate.model.tflite_schema import FILE_IDENTIFIER, ModelSlot, SubGraphSlot
 from delegate.options import Options
@@ -34,18 +34,33 @@ CPU = "cpu"
 
 
 @dataclass(slots=True)
-class DelegatedModel:
-    """``inputs``/``outputs`` are the runtime's details; ``submits_per_invoke`` is None before
-    ``run``.
+class LoadedModel:
+    """A model in an interpreter. ``inputs``/``outputs`` are the runtime's details."""
 
-    ``device`` is "cpu" where nothing was delegated.
+    interpreter: Interpreter
+    inputs: list[dict[str, Any]]
+    outputs: list[dict[str, Any]]
+
+    def give(self, sample: Sequence[npt.NDArray[Any]]) -> None:
+        """Set the inputs. Arrays must have their shapes and types."""
+        for details, array in zip(self.inputs, sample, strict=True):
+            self.interpreter.set_tensor(details["index"], array)
+
+    def run(self, sample: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """One inference; the model's outputs. Raises DelegateError if the runtime fails."""
+        self.give(sample)
+        invoke(self.interpreter)
+        return [self.interpreter.get_tensor(details["index"]) for details in self.outputs]
+
+
+@dataclass(slots=True)
+class DelegatedModel(LoadedModel):
+    """``submits_per_invoke`` is None before ``run``. ``device`` is "cpu" where nothing was
+    delegated.
     """
 
     path: Path
-    interpreter: Interpreter
     delegation: Delegation
-    inputs: list[dict[str, Any]]
-    outputs: list[dict[str, Any]]
     submits_per_invoke: int | None = field(default=None)
 
     @property
@@ -105,27 +120,18 @@ class DelegatedModel:
             outputs=interpreter.get_output_details(),
         )
 
-    def run(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        """One invoke. Arrays must have the inputs' shapes and types. Raises DelegateError on
-        failure.
-        """
+    def run(self, sample: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         from delegate._native import submit_count
 
-        for details, array in zip(self.inputs, inputs, strict=True):
-            self.interpreter.set_tensor(details["index"], array)
         before = submit_count()
-        invoke(self.interpreter)
+        results = LoadedModel.run(self, sample)
         self.submits_per_invoke = submit_count() - before
-        return [self.interpreter.get_tensor(details["index"]) for details in self.outputs]
+        return results
 
 
 @dataclass(slots=True)
-class ReferenceModel:
-    """An interpreter without the delegate. ``inputs``/``outputs`` are the runtime's details."""
-
-    interpreter: Interpreter
-    inputs: list[dict[str, Any]]
-    outputs: list[dict[str, Any]]
+class ReferenceModel(LoadedModel):
+    """An interpreter without the delegate."""
 
     @classmethod
     def load(
@@ -152,13 +158,6 @@ class ReferenceModel:
             interpreter, interpreter.get_input_details(), interpreter.get_output_details()[:count]
         )
 
-    def run(self, sample: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        """One inference; the model's outputs. Raises DelegateError if the runtime fails."""
-        for details, array in zip(self.inputs, sample, strict=True):
-            self.interpreter.set_tensor(details["index"], array)
-        invoke(self.interpreter)
-        return [self.interpreter.get_tensor(details["index"]) for details in self.outputs]
-
     def tensor(self, index: int) -> npt.NDArray[Any]:
         """A copy of tensor ``index`` after ``run``. Raises ModelError if it was not asked for."""
         try:
@@ -167,38 +166,16 @@ class ReferenceModel:
             raise ModelError(f"tensor {index} cannot be read: {error}") from error
 
 
-_MAX_FILE_BYTES = (1 << 31) - 1  # flatbuffer offsets between tables are limited to this
-
-
 def expose_tensors(model: Path | bytes, indices: Iterable[int]) -> bytes:
     """The content of ``model`` with the tensors ``indices`` as additional outputs, in that order.
-
-    Only the list of outputs changes: it is written anew behind the file's end. Raises ModelError
-    for a file that cannot be read or is too large.
+    Raises ModelError for a file that cannot be read or copied.
     """
-    graph, name = read_graph(model), "the model" if isinstance(model, bytes) else str(model)
-    content = bytearray(
-        model
-        if isinstance(model, bytes)
-        else read_file(model, "file", MAX_MODEL_BYTES, error=ModelError)
-    )
-    content += bytes(-len(content) % OFFSET_BYTES)
-    outputs = list(dict.fromkeys([*graph.outputs, *indices]))
-    position = _outputs_field(bytes(content), name)
-    start = len(content)
-    content += struct.pack(f"<I{len(outputs)}i", len(outputs), *outputs)
-    if len(content) > _MAX_FILE_BYTES:
-        raise ModelError(f"{name}: too large to read inner tensors of")
-    struct.pack_into("<I", content, position, start - position)
-    return bytes(content)
-
-
-def _outputs_field(content: bytes, source: str) -> int:
-    """Return where the first subgraph keeps the offset of its list of outputs."""
-    reader = FlatbufferReader(memoryview(content), source)
-    root = reader.root(FILE_IDENTIFIER, ".tflite")
-    subgraph = next(iter(root.tables(ModelSlot.SUBGRAPHS, "subgraph")))
-    position = subgraph.position_of(SubGraphSlot.OUTPUTS, OFFSET_BYTES)
-    if not position:
-        raise ModelError(f"{source}: the model has no outputs")
-    return position
+    if isinstance(model, bytes):
+        root = open_tables(model, "the model")
+    else:
+        content = read_file(model, "file", MAX_MODEL_BYTES, error=ModelError)
+        root = open_tables(content, str(model))
+    subgraph = root.children(ModelSlot.SUBGRAPHS)[0]
+    outputs = dict.fromkeys([*subgraph.integers(SubGraphSlot.OUTPUTS), *indices])
+    subgraph.set_integers(SubGraphSlot.OUTPUTS, [*outputs])
+    return write_file(root, FILE_IDENTIFIER)

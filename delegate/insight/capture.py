@@ -16,7 +16,6 @@ one, as of a matrix product, follow each other from ``offset`` on.
 from __future__ import annotations
 
 import io
-import json
 import os
 import zipfile
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chips import DEFAULT, chip_named
+from delegate.chip.chips import chip_named
 from delegate.errors import CaptureError, DeviceError, SimulatorFault, UsageError
 from delegate.host.tally import Tally
 from delegate.insight.capture_manifest import (
@@ -39,10 +38,9 @@ from delegate.insight.capture_manifest import (
     CaptureTask,
     Manifest,
     manifest_from_json,
-    manifest_to_json,
 )
 from delegate.model.array_files import DamagedArrayError, open_archive, read_member
-from delegate.model.files import open_plain
+from delegate.model.files import open_plain, write_file
 
 __all__ = [
     "Capture",
@@ -64,33 +62,21 @@ _MAX_MANIFEST_BYTES = 64 << 20
 # Device addresses are 32 bits wide, so no capture holds more; its expected values come from there.
 _MAX_TOTAL_BYTES = 1 << 32
 _MAX_FILE_BYTES = 1 << 32
-# Fixed so that equal captures give equal files; the earliest date that zip can hold.
-_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Capture:
+class Capture(Manifest):
     """One recorded run: buffers with their initial content, jobs of tasks, checks of the result.
 
     ``contents`` maps buffer names to uint8 arrays, at most as long as the buffer; ``expected`` maps
-    the names used by the checks to arrays of the checks' shapes. ``inputs`` describes the model's
-    inputs for people and tools; nothing here depends on it.
+    the names used by the checks to arrays of the checks' shapes.
     """
 
-    name: str
-    buffers: tuple[CaptureBuffer, ...]
-    contents: Mapping[str, Bytes]
-    jobs: tuple[CaptureJob, ...]
-    checks: tuple[CaptureCheck, ...] = ()
+    contents: Mapping[str, Bytes] = field(kw_only=True)
     expected: Mapping[str, npt.NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
-    chained: bool = False
-    source: str = ""
-    inputs: tuple[Mapping[str, Any], ...] = ()
-    chip: str = DEFAULT.name
 
     def __post_init__(self) -> None:
-        manifest = self.manifest()
-        manifest.validate()
+        self.validate()
         for buffer in self.buffers:
             content = self.contents.get(buffer.name)
             if content is None:
@@ -114,10 +100,6 @@ class Capture:
                     f"capture {self.name}: {check.expected} is {expected.dtype} of shape "
                     f"{expected.shape}, but the check says {check.dtype} of {check.shape_nchw}"
                 )
-
-    def manifest(self) -> Manifest:
-        """The part of the capture that the file holds as JSON."""
-        return Manifest(**{field.name: getattr(self, field.name) for field in fields(Manifest)})
 
     def memory(self) -> dict[str, Bytes]:
         """Fresh buffers with the initial content, zero-filled to their size, by name."""
@@ -181,20 +163,16 @@ def save_capture(capture: Capture, path: str | os.PathLike[str]) -> None:
 
     Raises CaptureError (disk full, no such directory, no permission).
     """
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with open(temporary, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                for name, array in _entries(capture):
-                    _write_entry(archive, name, array)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise CaptureError(f"cannot write {target}: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in _entries(capture):
+            # A name that is opened has no time: equal captures give equal files.
+            is_large = array.nbytes >= zipfile.ZIP64_LIMIT // 2
+            with archive.open(f"{name}.npy", "w", force_zip64=is_large) as file:
+                np.lib.format.write_array(  # type: ignore[no-untyped-call]
+                    file, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False
+                )
+    write_file(Path(path), packed.getvalue(), error=CaptureError)
 
 
 def replay(
@@ -335,22 +313,9 @@ def _read_archive(archive: zipfile.ZipFile, where: Path) -> Capture:
 
 
 def _entries(capture: Capture) -> list[tuple[str, npt.NDArray[Any]]]:
-    text = json.dumps(manifest_to_json(capture.manifest()), sort_keys=True, separators=(",", ":"))
-    entries: list[tuple[str, npt.NDArray[Any]]] = [
-        ("manifest", np.frombuffer(text.encode(), np.uint8))
-    ]
+    text = np.frombuffer(capture.manifest().encode(), np.uint8)
+    entries: list[tuple[str, npt.NDArray[Any]]] = [("manifest", text)]
     entries += [(f"buffer_{b.name}", capture.contents[b.name]) for b in capture.buffers]
     names = sorted({check.expected for check in capture.checks})
     entries += [(name, capture.expected[name]) for name in names]
     return entries
-
-
-def _write_entry(archive: zipfile.ZipFile, name: str, array: npt.NDArray[Any]) -> None:
-    info = zipfile.ZipInfo(f"{name}.npy", _ZIP_TIME)
-    info.compress_type = zipfile.ZIP_DEFLATED
-    info.external_attr = 0o644 << 16
-    data = io.BytesIO()
-    np.lib.format.write_array(  # type: ignore[no-untyped-call]
-        data, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False
-    )
-    archive.writestr(info, data.getvalue())

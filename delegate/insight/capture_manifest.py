@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -95,23 +95,27 @@ class CaptureCheck:
         return self.offset + ((surfaces - 1) * self.surface_pixels + height * width) * _ATOM_BYTES
 
 
-Record = TypeVar("Record", CaptureBuffer, CaptureTask, CaptureCheck)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Manifest:
-    """The content of the file as JSON. ``chip``: the chip of the commands; files of other drivers
-    name none and are the default's.
+    """The content of the file as JSON. ``inputs`` describes the model's inputs for people and
+    tools. ``chip``: the chip of the commands; files of other drivers name none and are the
+    default's.
     """
 
     name: str
-    source: str
-    chained: bool
     buffers: tuple[CaptureBuffer, ...]
     jobs: tuple[CaptureJob, ...]
-    checks: tuple[CaptureCheck, ...]
+    checks: tuple[CaptureCheck, ...] = ()
+    chained: bool = False
+    source: str = ""
     inputs: tuple[Mapping[str, Any], ...] = ()
     chip: str = DEFAULT.name
+
+    def manifest(self) -> str:
+        """The JSON object, as the file holds it."""
+        known = {field.name: getattr(self, field.name) for field in dataclasses.fields(Manifest)}
+        document = {"format": FORMAT, **known}
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), default=_object_of)
 
     def validate(self) -> None:
         """Raises CaptureError unless all addresses lie in buffers and all numbers are in range."""
@@ -188,15 +192,30 @@ def _validate_place(check: CaptureCheck, what: str) -> None:
         )
 
 
+def _object_of(record: Any) -> dict[str, Any]:
+    """A record for JSON, without what is unknown of a task."""
+    found = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    is_task = isinstance(record, CaptureTask)
+    return {k: v for k, v in found.items() if v or not is_task or k == "regcmd"}
+
+
 _KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "int": (int, "an integer"),
     "float": ((int, float), "a number"),
     "str": (str, "a string"),
     "bool": (bool, "true or false"),
-    "list": (list, "a list"),
-    "tuple[int, ...]": (list, "a list"),
+    "tuple": (list, "a list"),
 }
 """The types in JSON of the types of records' fields, and their names in messages."""
+_ITEMS: Mapping[str, tuple[type[Any], str]] = {
+    "tuple[int, ...]": (int, "integer"),
+    "tuple[Mapping[str, Any], ...]": (dict, "JSON object"),
+}
+"""What lists hold that hold no records, and its names in messages."""
+_RECORDS: Mapping[str, type[Any]] = {
+    f"tuple[{kind.__name__}, ...]": kind
+    for kind in (CaptureBuffer, CaptureTask, CaptureJob, CaptureCheck)
+}
 
 
 def _object(value: object, what: str) -> dict[str, Any]:
@@ -205,7 +224,7 @@ def _object(value: object, what: str) -> dict[str, Any]:
     return value
 
 
-def _member(item: dict[str, Any], what: str, key: str, kind: str, default: object = None) -> Any:
+def _member(item: dict[str, Any], what: str, key: str, kind: str, default: object) -> Any:
     """One of an object, of a kind of _KINDS."""
     types, name = _KINDS[kind]
     value = item.get(key, default)
@@ -216,20 +235,35 @@ def _member(item: dict[str, Any], what: str, key: str, kind: str, default: objec
     return value
 
 
-def _record(kind: type[Record], value: object, what: str) -> Record:
-    """An object as one of the records above, by the names and types of its fields."""
-    item = _object(value, what)
+def _fields(kind: type[Any], item: dict[str, Any], what: str, within: str) -> dict[str, Any]:
+    """An object as the fields of one of the records above, by their names and types. ``within``
+    begins what messages call records in it.
+    """
     found: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
         assert isinstance(field.type, str)
         default = None if field.default is dataclasses.MISSING else field.default
-        content = _member(item, what, field.name, field.type, default)
-        if isinstance(content, list):
-            if not all(isinstance(size, int) and not isinstance(size, bool) for size in content):
-                raise CaptureError(f"{what}: {field.name} holds something that is no integer")
+        default = [] if default == () else default
+        content = _member(item, what, field.name, field.type.partition("[")[0], default)
+        if field.type in _RECORDS:
+            inner, names = _RECORDS[field.type], f"{within}{field.name[:-1]}"
+            content = tuple(_record(inner, one, f"{names} {i}") for i, one in enumerate(content))
+        elif isinstance(content, list):
+            item_type, name = _ITEMS[field.type]
+            if not all(isinstance(v, item_type) and not isinstance(v, bool) for v in content):
+                raise CaptureError(f"{what}: {field.name} holds something that is no {name}")
             content = tuple(content)
         found[field.name] = float(content) if field.type == "float" else content
-    return kind(**found)
+    return found
+
+
+def _record(kind: type[Any], value: object, what: str) -> Any:
+    item = _object(value, what)
+    if kind is CaptureCheck:
+        item = {"offset": 0, **item}
+        if item.get("layout") == PLAIN:
+            item.setdefault("surface_pixels", 0)
+    return kind(**_fields(kind, item, what, f"{what} "))
 
 
 def manifest_from_json(text: bytes) -> Manifest:
@@ -245,42 +279,7 @@ def manifest_from_json(text: bytes) -> Manifest:
     found = _member(top, what, "format", "str", "")
     if found != FORMAT:
         raise CaptureError(f"its format is {found!r}; known is {FORMAT!r}")
-    buffers = tuple(
-        _record(CaptureBuffer, item, f"buffer {i}")
-        for i, item in enumerate(_member(top, what, "buffers", "list"))
-    )
-    jobs = []
-    for i, item in enumerate(_member(top, what, "jobs", "list")):
-        tasks = _member(_object(item, f"job {i}"), f"job {i}", "tasks", "list")
-        records = (_record(CaptureTask, t, f"job {i} task {k}") for k, t in enumerate(tasks))
-        jobs.append(CaptureJob(tuple(records)))
-    checks = []
-    for i, item in enumerate(_member(top, what, "checks", "list", [])):
-        given = {"offset": 0, **_object(item, f"check {i}")}
-        if given.get("layout") == PLAIN:
-            given.setdefault("surface_pixels", 0)
-        checks.append(_record(CaptureCheck, given, f"check {i}"))
-    inputs = _member(top, what, "inputs", "list", [])
-    if not all(isinstance(item, dict) for item in inputs):
-        raise CaptureError("the manifest: inputs holds something that is no JSON object")
-    chip = _member(top, what, "chip", "str", DEFAULT.name)
-    if chip not in NAMES:
-        raise CaptureError(f"its chip is {chip!r}; known are {', '.join(NAMES)}")
-    return Manifest(
-        name=_member(top, what, "name", "str", ""),
-        source=_member(top, what, "source", "str", ""),
-        chained=_member(top, what, "chained", "bool", False),
-        buffers=buffers,
-        jobs=tuple(jobs),
-        checks=tuple(checks),
-        inputs=tuple(inputs),
-        chip=chip,
-    )
-
-
-def manifest_to_json(manifest: Manifest) -> dict[str, Any]:
-    """The JSON object of a manifest, as the file holds it: without what is unknown of a task."""
-    document = {"format": FORMAT, **dataclasses.asdict(manifest)}
-    for job in document["jobs"]:
-        job["tasks"] = [{k: v for k, v in t.items() if v or k == "regcmd"} for t in job["tasks"]]
-    return document
+    manifest = Manifest(**_fields(Manifest, {"name": "", **top}, what, ""))
+    if manifest.chip not in NAMES:
+        raise CaptureError(f"its chip is {manifest.chip!r}; known are {', '.join(NAMES)}")
+    return manifest

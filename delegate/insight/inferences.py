@@ -86,8 +86,7 @@ def run_inferences(
     """``count`` inferences of the same sample, the first included. ``result``: the same model and
     options, compiled. Raises DelegateError if the runtime fails.
     """
-    for details, array in zip(model.inputs, sample, strict=True):
-        model.interpreter.set_tensor(details["index"], array)
+    model.give(sample)
     moments: list[tuple[int, int]] = []
     with run_log(count * max(model.delegation.partitions, 1)) as runs:
         for _ in range(count):

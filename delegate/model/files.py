@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import tempfile
 from io import BufferedReader
+from pathlib import Path
 from typing import BinaryIO
 
 from delegate.errors import DelegateError, UsageError
@@ -25,6 +27,7 @@ MAX_TEXT_BYTES = 512 << 20
 """Labels and annotations: those of COCO's training pictures have 470 MB."""
 
 _BLOCK_BYTES = 1 << 20
+_PERMISSIONS = 0o666  # of a new file, before the user's mask
 
 
 def open_plain(
@@ -126,3 +129,32 @@ def _one(what: str) -> str:
 def _shown(path: AnyPath) -> str:
     text = os.fspath(path)
     return text if text.isprintable() else ascii(text)
+
+
+def write_file(path: Path, content: bytes, *, error: type[DelegateError] = UsageError) -> None:
+    """Writes ``content`` to ``path`` in one step; a link stays one, and what is no plain file, as
+    /dev/stdout, is written to. Raises ``error`` with the system's reason.
+    """
+    temporary = None
+    try:
+        target = Path(os.path.realpath(path))
+        if target.exists() and not (target.is_file() or target.is_dir()):
+            with open(target, "wb") as file:
+                file.write(content)
+            return
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # else a full disk may show later
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, _PERMISSIONS & ~mask)
+        os.replace(temporary, target)
+        temporary = None
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise error(f"cannot write {path}: {reason}") from None
+    finally:
+        if temporary is not None:
+            os.unlink(temporary)

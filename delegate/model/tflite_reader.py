@@ -203,21 +203,22 @@ def _read_subgraph(table: Table, buffers: list[_Bytes], codes: list[_OperatorCod
 def _tensor_indices(table: Table, slot: int, tensors: int, least: int) -> tuple[int, ...]:
     """Tensor indices from ``least`` (``ABSENT`` where optional tensors may be left out)."""
     indices = table.values(slot, _INT32S)
-    for index in indices:
-        if not least <= index < tensors:
-            raise table.reader.corrupt(
-                table.where, f"refers to tensor {index}; the subgraph has {tensors}"
-            )
-    return indices
+    return tuple(_index(table, "tensor", index, tensors, least) for index in indices)
+
+
+def _index(table: Table, what: str, index: int, count: int, least: int = 0) -> int:
+    """Return ``index``, which is one of ``what``; its file is corrupt if there are fewer."""
+    if not least <= index < count:
+        owner = "subgraph" if what == "tensor" else "model"
+        raise table.reader.corrupt(
+            table.where, f"refers to {what} {index}; the {owner} has {count}"
+        )
+    return index
 
 
 def _read_node(index: int, table: Table, codes: list[_OperatorCode], tensors: int) -> Node:
     opcode = table.number(OperatorSlot.OPCODE_INDEX, _UINT32)
-    if opcode >= len(codes):
-        raise table.reader.corrupt(
-            table.where, f"refers to operator code {opcode}; the model has {len(codes)}"
-        )
-    op, version = codes[opcode]
+    op, version = codes[_index(table, "operator code", opcode, len(codes))]
     options = table.table(OperatorSlot.BUILTIN_OPTIONS, "options")
     union_type = table.number(OperatorSlot.BUILTIN_OPTIONS_TYPE, _UINT8)
     return Node(
@@ -238,10 +239,8 @@ def _read_tensor(index: int, table: Table, buffers: list[_Bytes]) -> Tensor:
     dtype = TENSOR_TYPES[number] if 0 <= number < len(TENSOR_TYPES) else DType.OTHER
     is_sparse = table.has(TensorSlot.SPARSITY)
     buffer = table.number(TensorSlot.BUFFER, _UINT32)
-    if buffer >= len(buffers) and buffer != 0:
-        raise table.reader.corrupt(
-            table.where, f"refers to buffer {buffer}; the model has {len(buffers)}"
-        )
+    if buffer:
+        _index(table, "buffer", buffer, len(buffers))
     constant = None
     if buffers and buffers[buffer].size:
         constant = view_content(buffers[buffer], dtype, shape, is_sparse)
@@ -297,11 +296,7 @@ def _read_quantization(tensor: Table, shape: tuple[int, ...]) -> Quantization | 
 def _read_metadata(root: Table, buffers: list[_Bytes]) -> Mapping[str, npt.NDArray[np.generic]]:
     metadata: dict[str, npt.NDArray[np.generic]] = {}
     for table in root.tables(ModelSlot.METADATA, "metadata"):
-        buffer = table.number(MetadataSlot.BUFFER, _UINT32)
-        if buffer >= len(buffers):
-            raise root.reader.corrupt(
-                table.where, f"refers to buffer {buffer}; the model has {len(buffers)}"
-            )
+        buffer = _index(table, "buffer", table.number(MetadataSlot.BUFFER, _UINT32), len(buffers))
         metadata[table.string(MetadataSlot.NAME)] = buffers[buffer]
     return MappingProxyType(metadata)
 
@@ -310,11 +305,7 @@ def _read_signatures(root: Table, graphs: tuple[Graph, ...]) -> tuple[Signature,
     signatures = []
     for table in root.tables(ModelSlot.SIGNATURE_DEFS, "signature"):
         subgraph = table.number(SignatureSlot.SUBGRAPH_INDEX, _UINT32)
-        if subgraph >= len(graphs):
-            raise root.reader.corrupt(
-                table.where, f"refers to subgraph {subgraph}; the model has {len(graphs)}"
-            )
-        tensors = len(graphs[subgraph].tensors)
+        tensors = len(graphs[_index(table, "subgraph", subgraph, len(graphs))].tensors)
         signatures.append(
             Signature(
                 key=table.string(SignatureSlot.SIGNATURE_KEY),
@@ -330,9 +321,5 @@ def _read_arguments(signature: Table, slot: int, tensors: int) -> Mapping[str, i
     arguments: dict[str, int] = {}
     for table in signature.tables(slot, "argument", f"{signature.where} "):
         tensor = table.number(TensorMapSlot.TENSOR_INDEX, _UINT32)
-        if tensor >= tensors:
-            raise table.reader.corrupt(
-                table.where, f"refers to tensor {tensor}; the subgraph has {tensors}"
-            )
-        arguments[table.string(TensorMapSlot.NAME)] = tensor
+        arguments[table.string(TensorMapSlot.NAME)] = _index(table, "tensor", tensor, tensors)
     return MappingProxyType(arguments)

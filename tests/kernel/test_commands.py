@@ -234,7 +234,7 @@ def test_captures_are_ordered_by_what_they_ask_for():
             CaptureJob(tuple(CaptureTask(0, words) for _ in range(n))) for n in tasks_of_jobs
         )
         buffer = CaptureBuffer("b", 0, 4096)
-        return Capture("c", (buffer,), {"b": np.zeros(0, np.uint8)}, jobs)
+        return Capture("c", (buffer,), jobs, contents={"b": np.zeros(0, np.uint8)})
 
     ordered = [capture(1), capture(1, words=9), capture(2), capture(1, 1)]
     backwards = ordered[::-1]
