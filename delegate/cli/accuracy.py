@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delegate.cli.command import Command, options_from, print_json
+from delegate.cli.command import Command, answer, options_from
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import print_pairs, print_table
 from delegate.errors import UsageError
@@ -59,10 +59,11 @@ def _run(arguments: argparse.Namespace) -> int:
         found = compare_layers(reference, arguments.model, pictures, prepared, done=bar.advance)
     if files:
         _write_node_data(arguments.model, options, found, files)
-    if arguments.json:
-        print_json(_document(prepared, found, files))
-    else:
-        _print(arguments, prepared, found, files)
+    answer(
+        arguments,
+        _document(prepared, found, files),
+        lambda: _print(arguments, prepared, found, files),
+    )
     return 0
 
 

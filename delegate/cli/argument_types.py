@@ -3,72 +3,43 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
+
+Number = TypeVar("Number", int, float)
+_Check = tuple[Callable[[Any], bool], str]
 
 
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+def _number(kind: Callable[[str], Number], what: str, *checks: _Check) -> Callable[[str], Number]:
+    """Return the type of a number that fulfils ``checks``, with what is said where it does not."""
+
+    def parse(text: str) -> Number:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
+        for is_right, problem in checks:
+            if not is_right(value):
+                raise argparse.ArgumentTypeError(problem.format(text))
+        return value
+
+    return parse
 
 
-def _float(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+_POSITIVE: Final = (lambda value: value > 0, "{} is not a positive number")
+_NATURAL: Final = (lambda value: value >= 0, "{} is negative")
+_FINITE: Final = (math.isfinite, "{} is not a finite number")
+_NONZERO: Final = (lambda value: value != 0, "must not be 0")
+_SHARE: Final = (lambda value: 0.0 <= value <= 1.0, "{} is not from 0 to 1")
 
-
-def positive_integer(text: str) -> int:
-    """1, 2, 3, ..."""
-    value = _integer(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return value
-
-
-def natural_number(text: str) -> int:
-    """0, 1, 2, ..."""
-    value = _integer(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
-    return value
-
-
-def finite_float(text: str) -> float:
-    """Any number but infinities and NaN."""
-    value = _float(text)
-    if not abs(value) < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a finite number")
-    return value
-
-
-def positive_float(text: str) -> float:
-    """A finite number above 0."""
-    value = finite_float(text)
-    if value <= 0.0:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return value
-
-
-def nonzero_float(text: str) -> float:
-    """A finite number other than 0."""
-    value = finite_float(text)
-    if value == 0.0:
-        raise argparse.ArgumentTypeError("must not be 0")
-    return value
-
-
-def share_of_one(text: str) -> float:
-    """A number from 0 to 1."""
-    value = _float(text)
-    if not 0.0 <= value <= 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is not from 0 to 1")
-    return value
-
+positive_integer = _number(int, "a whole number", _POSITIVE)
+natural_number = _number(int, "a whole number", _NATURAL)
+finite_float = _number(float, "a number", _FINITE)
+positive_float = _number(float, "a number", _FINITE, _POSITIVE)
+nonzero_float = _number(float, "a number", _FINITE, _NONZERO)
+share_of_one = _number(float, "a number", _SHARE)
 
 TYPES: Mapping[str, Callable[[str], Any]] = {
     "path": Path,

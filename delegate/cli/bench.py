@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from delegate.cli.command import Command, options_from, print_json, warn, warn_if_on_cpu
+from delegate.cli.command import Command, answer, options_from, print_json, warn, warn_if_on_cpu
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import nodes_text, print_pairs, print_table, thousands
 from delegate.errors import UsageError
@@ -46,10 +46,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.save is not None:
         text = json.dumps(document, indent=2, allow_nan=False) + "\n"
         write_file(arguments.save, text.encode())
-    if arguments.json:
-        print_json(document)
-    else:
-        _print_tables(document)
+    answer(arguments, document, lambda: _print_tables(document))
     warn_if_on_cpu(arguments.model, document["delegate"]["delegated_nodes"])
     if document["delegate"]["delegated_nodes"] and document["delegate"]["is_simulated"]:
         warn("measured on the simulator: these times say nothing about an NPU, the estimates do")

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delegate.cli.command import EXIT_MISMATCH, Command, options_from, print_json
+from delegate.cli.command import EXIT_MISMATCH, Command, answer, options_from
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import format_table
 from delegate.errors import DeviceError, UsageError
@@ -65,10 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
     }
     if arguments.output is not None:
         _write(document, options, arguments.output)
-    if arguments.json:
-        print_json(document)
-    else:
-        _print_summary(document, record)
+    answer(arguments, document, lambda: _print_summary(document, record))
     complete = len(steps) == total and all(step.passed for step in steps)
     return 0 if complete else EXIT_MISMATCH
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from delegate.cli.command import Command, options_from, print_json
+from delegate.cli.command import Command, answer, options_from
 from delegate.cli.files import (
     check_writable,
     delegation_facts,
@@ -49,10 +49,9 @@ def _run(arguments: argparse.Namespace) -> int:
         model = classifier.model
     if arguments.csv is not None:
         write_file(arguments.csv, _csv(results).encode("utf-8"))
-    if arguments.json:
-        print_json(_document(model, results))
-    else:
-        _print_tables(arguments.model, model, results)
+    answer(
+        arguments, _document(model, results), lambda: _print_tables(arguments.model, model, results)
+    )
     warn_of_meaning(arguments.model, model, "scores")
     return 0
 

@@ -161,6 +161,18 @@ def print_json(document: Mapping[str, Any]) -> None:
     sys.stdout.write("\n")
 
 
+def answer(
+    arguments: argparse.Namespace, document: Mapping[str, Any], text: str | Callable[[], None]
+) -> None:
+    """Prints the document if ``--json`` asks for it, else the text, or what is printed instead."""
+    if arguments.json:
+        print_json(document)
+    elif isinstance(text, str):
+        print(text)
+    else:
+        text()
+
+
 def warn(text: str) -> None:
     """One line on stderr that is no error."""
     _print_line("note", text)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from delegate.cli.command import EXIT_MISMATCH, Command, options_from, print_json, warn_if_on_cpu
+from delegate.cli.command import EXIT_MISMATCH, Command, answer, options_from, warn_if_on_cpu
 from delegate.cli.table import format_table, print_pairs, print_table, share, thousands
 from delegate.host.chosen import chosen_chip
 from delegate.host.delegation import plural
@@ -66,10 +66,11 @@ def _run(arguments: argparse.Namespace) -> int:
     ):
         broken.append(f"the best class agrees for {result.top1_agreed} of {result.samples}")
     verdict = _verdict(result, broken, delegated)
-    if arguments.json:
-        print_json(_document(result, verdict, broken, arguments.per_op))
-    else:
-        _print_tables(result, arguments.per_op, options.numerics, differing)
+    answer(
+        arguments,
+        _document(result, verdict, broken, arguments.per_op),
+        lambda: _print_tables(result, arguments.per_op, options.numerics, differing),
+    )
     warn_if_on_cpu(arguments.model, delegated)
     if not arguments.json:
         print()

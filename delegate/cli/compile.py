@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from delegate.chip.names import NAMES
 from delegate.cli.command import Command, options_from, print_json, warn
-from delegate.cli.files import check_writable, write_file
+from delegate.cli.files import check_writable, refuse_overwriting, write_file
 from delegate.errors import UsageError
 from delegate.host.chosen import drivers_at
 from delegate.host.delegation import require_all
@@ -84,7 +84,7 @@ def _compile(arguments: argparse.Namespace, options: Options) -> tuple[CompileRe
         return result, []
     from delegate.compile.aot.rewrite import compile_ahead_of_time
 
-    _refuse_overwriting(arguments.model, arguments.output)
+    refuse_overwriting(arguments.model, arguments.output)
     ahead = compile_ahead_of_time(arguments.model, options, litert=arguments.litert)
     for item in ahead.results:
         require_all(item.rejections, options)
@@ -103,12 +103,6 @@ def _dump(arguments: argparse.Namespace, result: CompileResult) -> list[Path]:
         source = partial(load_sample, arguments.input)
     with progress("dumping", 1 + len(result.partitions)) as bar:
         return dump_partitions(arguments.model, result, arguments.dump, source, done=bar.advance)
-
-
-def _refuse_overwriting(model: Path, output: Path) -> None:
-    """The model is mapped while it is read: writing over it would pull it away."""
-    if output.exists() and model.exists() and output.samefile(model):
-        raise UsageError(f"-o {output}: is the model itself; give another name")
 
 
 COMMAND = Command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from delegate.cli import build_parser
-from delegate.cli.command import PROGRAM, Command, print_json
+from delegate.cli.command import PROGRAM, Command, answer
 
 
 def _words(whole: argparse.ArgumentParser) -> dict[str, list[str]]:
@@ -58,10 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
         script = "autoload -U +X bashcompinit && bashcompinit\n" + _bash(words)
     else:
         script = _bash(words)
-    if arguments.json:
-        print_json({"script": script})
-    else:
-        print(script, end="")
+    answer(arguments, {"script": script}, script.removesuffix("\n"))
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from delegate.cli.command import Command, options_from, print_json
 from delegate.cli.detect_video import run_video
-from delegate.cli.detections import FORMATS, object_document, print_detector, save_picture
+from delegate.cli.detections import FORMATS, picture_document, print_detector, save_picture
 from delegate.cli.files import (
     check_writable,
     delegation_facts,
@@ -127,17 +127,17 @@ def _run(arguments: argparse.Namespace) -> int:
             found = detector(image)
             if targets:
                 save_picture(draw(image, found), targets[number])
-            results.append((path, image.size, found))
+            results.append((path, picture_document(image, found), found))
             bar.advance()
     if arguments.coco is not None:
         entries = [
             entry
-            for path, (w, h), found in results
-            for entry in coco_results(found, path, h, w, plan.head.classes)
+            for path, size, found in results
+            for entry in coco_results(found, path, size["height"], size["width"], plan.head.classes)
         ]
         write_file(arguments.coco, json.dumps(entries).encode())
     if arguments.json:
-        documents = [_document(*result) for result in results]
+        documents = [{"image": str(path)} | document for path, document, _ in results]
         head = {"decoder": plan.head.name, **delegation_facts(model)}
         head |= {"made_folders": made} if made else {}
         print_json({**(documents[0] if len(documents) == 1 else {}), "images": documents, **head})
@@ -167,24 +167,15 @@ def _targets(output: Path | None, paths: list[Path]) -> list[Path]:
     return [output]
 
 
-def _document(path: Path, size: tuple[int, int], found: Sequence[FoundObject]) -> dict[str, Any]:
-    return {
-        "image": str(path),
-        "width": size[0],
-        "height": size[1],
-        "detections": [object_document(one) for one in found],
-    }
-
-
 def _print_tables(
     path: Path,
     plan: DetectorPlan,
     model: DelegatedModel,
-    results: Sequence[tuple[Path, tuple[int, int], Sequence[FoundObject]]],
+    results: Sequence[tuple[Path, dict[str, Any], Sequence[FoundObject]]],
 ) -> None:
     print_detector(path, plan, model, ("partitions", model.delegation.partitions))
-    for image, (w, h), found in results:
-        print(f"\n{image} ({w} x {h}): {plural(len(found), 'object')}")
+    for image, size, found in results:
+        print(f"\n{image} ({size['width']} x {size['height']}): {plural(len(found), 'object')}")
         rows = [
             (f"{one.score:.3f}", *(f"{v:.0f}" for v in one.box), one.index, one.label or "")
             for one in found

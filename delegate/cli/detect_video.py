@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delegate.cli.command import print_json
-from delegate.cli.detections import FORMATS, object_document, print_detector, save_picture
+from delegate.cli.detections import FORMATS, picture_document, print_detector, save_picture
 from delegate.cli.files import delegation_facts, warn_of_meaning
 from delegate.cli.table import WIDTH
 from delegate.errors import UsageError
@@ -76,7 +76,8 @@ def run_video(
                     output.add(frame, draw(frame.image, found))
                 count += 1
                 if arguments.json:
-                    frames.append(_document(frame, found))
+                    when = {"frame": frame.number, "time_s": frame.time_s}
+                    frames.append({**when, **picture_document(frame.image, found)})
                 else:
                     print(_line(frame, found), flush=True)
         except KeyboardInterrupt:
@@ -97,16 +98,6 @@ def run_video(
             print(f"wrote {target}")
     warn_of_meaning(arguments.model, model, "boxes")
     return 0
-
-
-def _document(frame: Frame, found: Sequence[FoundObject]) -> dict[str, Any]:
-    return {
-        "frame": frame.number,
-        "time_s": frame.time_s,
-        "width": frame.image.width,
-        "height": frame.image.height,
-        "detections": [object_document(one) for one in found],
-    }
 
 
 def _line(frame: Frame, found: Sequence[FoundObject]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,15 +45,22 @@ def print_detector(
     )
 
 
-def object_document(found: FoundObject) -> dict[str, Any]:
-    """The JSON of an object; "points" are [x, y, how sure], "outline" the corners of a box that
-    lies aslant.
+def picture_document(image: Image, found: Sequence[FoundObject]) -> dict[str, Any]:
+    """The JSON of a picture and the objects on it; "points" are [x, y, how sure], "outline" the
+    corners of a box that lies aslant.
     """
     return {
-        "class": found.index,
-        "label": found.label,
-        "score": found.score,
-        "box": found.box,
-        **({"points": found.points} if found.points else {}),
-        **({"outline": found.outline} if found.outline else {}),
+        "width": image.width,
+        "height": image.height,
+        "detections": [
+            {
+                "class": one.index,
+                "label": one.label,
+                "score": one.score,
+                "box": one.box,
+                **({"points": one.points} if one.points else {}),
+                **({"outline": one.outline} if one.outline else {}),
+            }
+            for one in found
+        ],
     }

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from delegate.cli.command import Command, print_json
+from delegate.cli.command import Command, answer
 from delegate.cli.files import write_file
 from delegate.errors import CaptureError, UsageError
 from delegate.model.files import read_file
@@ -37,10 +37,7 @@ def _run(arguments: argparse.Namespace) -> int:
             text = disassemble_bytes(content)
         except UsageError as error:
             raise UsageError(f"{arguments.file}: {error}") from None
-    if arguments.json:
-        print_json({"lines": text.splitlines()})
-    else:
-        print(text, end="")
+    answer(arguments, {"lines": text.splitlines()}, lambda: print(text, end=""))
     return 0
 
 
@@ -80,10 +77,11 @@ def _assemble(arguments: argparse.Namespace) -> int:
     except UsageError as error:
         raise UsageError(f"{arguments.file}: {error}") from None
     write_file(arguments.assemble, struct.pack(f"<{len(words)}Q", *words))
-    if arguments.json:
-        print_json({"words": len(words), "output": str(arguments.assemble)})
-    else:
-        print(f"wrote {len(words)} words to {arguments.assemble}")
+    answer(
+        arguments,
+        {"words": len(words), "output": str(arguments.assemble)},
+        f"wrote {len(words)} words to {arguments.assemble}",
+    )
     return 0
 
 

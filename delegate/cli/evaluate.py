@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from delegate.cli.command import Command, options_from, print_json, warn
+from delegate.cli.command import Command, answer, options_from, warn
 from delegate.cli.detect import DECODER_ROWS, ODD_DECODERS, hints_from, plan_from
 from delegate.cli.table import format_table, print_pairs
 from delegate.errors import ModelError
@@ -82,10 +82,7 @@ def _run(arguments: argparse.Namespace) -> int:
             records, objects, class_map(labels, truth_labels), plan.head.classes
         )
     document = {"task": task, "model": arguments.model.name, **metrics}
-    if arguments.json:
-        print_json(document)
-    else:
-        _print_tables(document)
+    answer(arguments, document, lambda: _print_tables(document))
     if task == "detect":
         _warn_of_classes(class_mismatch(records, objects, class_map(labels, truth_labels)))
     return 0

@@ -44,6 +44,12 @@ def _obstacle(path: Path) -> str | None:
     return None if os.access(place, os.W_OK) else os.strerror(errno.EACCES)
 
 
+def refuse_overwriting(model: Path, output: Path, what: str = "model") -> None:
+    """The model is mapped while it is read: writing over it would pull it away."""
+    if output.exists() and model.exists() and output.samefile(model):
+        raise UsageError(f"-o {output}: is the {what} itself; give another name")
+
+
 def picture_paths(arguments: Sequence[Path]) -> list[Path]:
     """Files as given, folders as the pictures directly in them. Raises UsageError."""
     paths: list[Path] = []

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from delegate.cli.command import Command, print_json
+from delegate.cli.command import Command, answer
 from delegate.host.library import library_path
 from rk3588_vision import FRIGATE_PLUGIN
 
 
 def _run(arguments: argparse.Namespace) -> int:
     path = str(FRIGATE_PLUGIN) if arguments.frigate else library_path()
-    if arguments.json:
-        print_json({"frigate_plugin" if arguments.frigate else "library_path": path})
-    else:
-        print(path)
+    answer(arguments, {"frigate_plugin" if arguments.frigate else "library_path": path}, path)
     return 0
 
 

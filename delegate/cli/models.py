@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from delegate.cli.command import Command, print_json
+from delegate.cli.command import Command, answer, print_json
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
@@ -47,10 +47,7 @@ def _run(arguments: argparse.Namespace) -> int:
     entries = _chosen(arguments.names)
     if arguments.action == "fetch":
         paths = [str(path) for path in _fetch(entries, arguments.output)]
-        if arguments.json:
-            print_json({"paths": paths})
-        else:
-            print("\n".join(paths))
+        answer(arguments, {"paths": paths}, "\n".join(paths))
         return 0
     documents = [_document(entry) for entry in entries]
     if arguments.json:

@@ -16,9 +16,9 @@ from delegate.cli.accuracy import (
     preparation_from,
     print_outputs,
 )
-from delegate.cli.command import Command, options_from, print_json
+from delegate.cli.command import Command, answer, options_from
 from delegate.cli.detect import ODD_DECODERS
-from delegate.cli.files import check_writable, write_file
+from delegate.cli.files import check_writable, refuse_overwriting, write_file
 from delegate.cli.table import print_pairs, print_table, thousands
 from delegate.errors import UsageError
 from delegate.host.delegation import plural
@@ -55,7 +55,9 @@ def _run(arguments: argparse.Namespace) -> int:
     options = options_from(arguments)
     load()
     check_writable(arguments.output)
-    _refuse_overwriting(arguments.model, arguments.output)
+    if arguments.output.exists() and not arguments.output.is_file():
+        raise UsageError(f"cannot write {arguments.output}: it is no plain file")
+    refuse_overwriting(arguments.model, arguments.output, "float model")
     pictures = pictures_from(arguments)
     model = FloatModel.read(arguments.model)
     prepared = preparation_from(arguments, arguments.model)
@@ -86,18 +88,8 @@ def _run(arguments: argparse.Namespace) -> int:
         mixed,
         compiled,
     )
-    if arguments.json:
-        print_json(_document(made))
-    else:
-        _print(made)
+    answer(arguments, _document(made), lambda: _print(made))
     return 0
-
-
-def _refuse_overwriting(model: Path, output: Path) -> None:
-    if output.exists() and not output.is_file():
-        raise UsageError(f"cannot write {output}: it is no plain file")
-    if output.exists() and model.exists() and output.samefile(model):
-        raise UsageError(f"-o {output}: is the float model itself; give another name")
 
 
 def _mix(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delegate.cli.argument_types import positive_integer
-from delegate.cli.command import Command, print_json
+from delegate.cli.command import Command, answer, print_json
 from delegate.cli.table import format_table
 
 if TYPE_CHECKING:
@@ -46,10 +46,7 @@ def _run(arguments: argparse.Namespace) -> int:
     before, counted_before = npu_state(root, paths), _published(folder)
     has_npu = bool(nodes or before.cores)
     if not has_npu and counted_before is None:
-        if arguments.json:
-            print_json(_document([], (), before, ()))
-        else:
-            print("no NPU here; see: rk3588-delegate doctor")
+        answer(arguments, _document([], (), before, ()), "no NPU here; see: rk3588-delegate doctor")
         return 0
     while left is None or left > 0:
         time.sleep(arguments.seconds)

@@ -20,28 +20,21 @@ _TEMPERATURE = Path("/sys/class/thermal/thermal_zone0/temp")
 _MODEL = Path("/proc/device-tree/model")
 
 
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip("\0\n ") or None
-    except OSError:
-        return None
-
-
 def host_facts(runtime: Runtime) -> dict[str, Any]:
     """Versions, processor count, governor, temperature: None where the machine does not tell."""
-    temperature = _text(_TEMPERATURE)
-    is_number = temperature is not None and temperature.lstrip("-").isdigit()
+    temperature = read_fact(_TEMPERATURE).strip()
+    is_number = temperature.lstrip("-").isdigit()
     return {
         "version": __version__,
         "runtime": runtime.name,
         "runtime_version": runtime.version,
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "board": _text(_MODEL),
+        "board": read_fact(_MODEL).strip("\0\n ") or None,
         "kernel": platform.release(),
         "processors": os.cpu_count(),
-        "governor": _text(_GOVERNOR),
-        "temperature_celsius": int(temperature) / 1000 if temperature and is_number else None,
+        "governor": read_fact(_GOVERNOR).strip() or None,
+        "temperature_celsius": int(temperature) / 1000 if is_number else None,
         "npu_clock_hz": npu_clock_hz(),
     }
 
@@ -71,34 +64,36 @@ def npu_clock_hz(root: Path = Path("/")) -> int | None:
     """Return the clock in Hz at this moment. Mainline boots at 200 MHz; a kernel that raises it
     returns there when a core has been idle for 50 ms, for all cores.
     """
-    return next((hz for hz in map(_number, _texts(root)) if hz), None)
+    return next((hz for hz in map(number_in, _texts(root)) if hz), None)
 
 
 def autosuspend_ms(root: Path = Path("/")) -> int | None:
     """Return after how long a core that is idle goes to sleep, the shortest of the cores'."""
     folders = (root / "sys/bus/platform/devices").glob("*.npu")
-    delays = [_number(_read(folder / "power/autosuspend_delay_ms")) for folder in folders]
+    delays = [number_in(read_fact(folder / "power/autosuspend_delay_ms")) for folder in folders]
     return min((delay for delay in delays if delay is not None), default=None)
 
 
 def _texts(root: Path) -> Iterator[str]:
     """Yield what may be the rate, the most direct source first."""
-    yield from (_read(root / place) for place in _CLOCKS)
-    for name, rate in _TREE_ROW.findall(_read(root / _CLOCK_TREE)):
+    yield from (read_fact(root / place) for place in _CLOCKS)
+    for name, rate in _TREE_ROW.findall(read_fact(root / _CLOCK_TREE)):
         if not _BUS_CLOCK.match(name):
             yield rate
     for folder in sorted((root / "sys/class/devfreq").glob("*npu*")):
-        yield _read(folder / "cur_freq")
-    yield from (_read(root / place) for place in _VENDOR)
+        yield read_fact(folder / "cur_freq")
+    yield from (read_fact(root / place) for place in _VENDOR)
 
 
-def _number(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"\s*\d{1,12}\s*", text) else None
+def number_in(text: str) -> int | None:
+    """Return the number that a file of the kernel's consists of; None: it does not."""
+    return int(text) if re.fullmatch(r"\s*\d{1,18}\s*", text) else None
 
 
-def _read(path: Path) -> str:
+def read_fact(path: Path) -> str:
+    """Return the beginning of a file of the kernel's; "" where it cannot be read."""
     try:
         with open(path, "rb") as file:
-            return file.read(_LARGEST_FILE_BYTES).decode("ascii", "replace")
+            return file.read(_LARGEST_FILE_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delegate.chip.chips import DEFAULT
+from delegate.host.host_facts import read_fact
 
 _MAINLINE_CORE = "rknn-core"
 """A part of the cores' names in mainline device trees: rockchip,rk3588-rknn-core."""
@@ -107,10 +108,7 @@ def find_cores(root: Path) -> Cores:
     total = bound = 0
     driver = ""
     for device in sorted((root / "sys/bus/platform/devices").glob("*.npu")):
-        try:
-            name = (device / "modalias").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
+        name = read_fact(device / "modalias")
         if _MAINLINE_CORE not in name and _VENDOR_CORE not in name:
             continue
         driver = "rocket" if _MAINLINE_CORE in name else "rknpu"

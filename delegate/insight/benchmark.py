@@ -36,7 +36,7 @@ from delegate.host.litert import LITERT_RUNTIME, LiteRtModel
 from delegate.host.runtimes import find_runtime, invoke
 from delegate.host.samples import Sample
 from delegate.insight.compile_report.whole_inference import whole_inference
-from delegate.insight.inferences import Inference, Run, run_inferences
+from delegate.insight.inferences import CpuSpan, Inference, Run, run_inferences
 from delegate.insight.layer_counters import count_program, sum_counters
 from delegate.options import Options
 
@@ -243,36 +243,34 @@ def _by_litert(path: Path, options: Options, ours: _Delegated) -> _Timed:
     )
 
 
-def _mean_ms(values_ns: Sequence[int]) -> float:
-    return float(np.mean(values_ns)) / _NS_PER_MS if values_ns else 0.0
+_PHASES = {
+    "input_conversion_ms": ("start_ns", "converted_ns"),
+    "submit_ms": ("converted_ns", "submitted_ns"),
+    "wait_ms": ("submitted_ns", "done_ns"),
+    "device_ms": ("converted_ns", "done_ns"),
+    "output_conversion_ms": ("done_ns", "end_ns"),
+    "total_ms": ("start_ns", "end_ns"),
+}
+"""The moments at which phases of a run begin and end."""
 
 
-def _phase_times(runs: Sequence[Run]) -> dict[str, float | None]:
-    """Mean times of the phases of one partition. Submit and wait are None where not told apart."""
-    told = all(run.submitted_ns is not None for run in runs)
-    return {
-        "input_conversion_ms": _mean_ms([r.converted_ns - r.start_ns for r in runs]),
-        "submit_ms": _mean_ms([(r.submitted_ns or 0) - r.converted_ns for r in runs])
-        if told
-        else None,
-        "wait_ms": _mean_ms([r.done_ns - (r.submitted_ns or 0) for r in runs]) if told else None,
-        "device_ms": _mean_ms([r.done_ns - r.converted_ns for r in runs]),
-        "output_conversion_ms": _mean_ms([r.end_ns - r.done_ns for r in runs]),
-        "total_ms": _mean_ms([r.end_ns - r.start_ns for r in runs]),
-    }
+def _mean_ms(spans: Sequence[Run | CpuSpan], phase: str = "total_ms") -> float | None:
+    """Return the mean time of a phase. None: devices do not tell submit and wait apart."""
+    begin, end = _PHASES[phase]
+    pairs = [(getattr(span, begin), getattr(span, end)) for span in spans]
+    if any(None in pair for pair in pairs):
+        return None
+    return float(np.mean([end - begin for begin, end in pairs])) / _NS_PER_MS if pairs else 0.0
 
 
 def _phases(inferences: Sequence[Inference]) -> dict[str, float]:
     """Return where the time of a mean inference goes, all partitions together."""
-    count = len(inferences)
     runs = [run for inference in inferences for run in inference.runs]
     cpu = [span for inference in inferences for span in inference.cpu]
-    return {
-        "input_conversion_ms": sum(r.converted_ns - r.start_ns for r in runs) / count / _NS_PER_MS,
-        "device_ms": sum(r.done_ns - r.converted_ns for r in runs) / count / _NS_PER_MS,
-        "output_conversion_ms": sum(r.end_ns - r.done_ns for r in runs) / count / _NS_PER_MS,
-        "cpu_operators_ms": sum(s.end_ns - s.start_ns for s in cpu) / count / _NS_PER_MS,
-    }
+    names = ("input_conversion_ms", "device_ms", "output_conversion_ms")
+    found = {name: (_mean_ms(runs, name) or 0.0) * len(runs) for name in names}
+    found["cpu_operators_ms"] = (_mean_ms(cpu) or 0.0) * len(cpu)
+    return {name: time / len(inferences) for name, time in found.items()}
 
 
 def _partitions(inferences: Sequence[Inference], result: CompileResult) -> list[dict[str, Any]]:
@@ -286,7 +284,7 @@ def _partitions(inferences: Sequence[Inference], result: CompileResult) -> list[
                 "partition": number,
                 "nodes": list(nodes),
                 "tasks": compiled.tasks,
-                "measured": _phase_times(runs) if runs else None,
+                "measured": {name: _mean_ms(runs, name) for name in _PHASES} if runs else None,
                 "estimate": asdict(compiled.estimate),
                 "counters": sum_counters(c for layer in layers for c in layer.counters),
                 "layers": [
@@ -314,7 +312,7 @@ def _cpu_nodes(inferences: Sequence[Inference], result: CompileResult) -> list[d
             {
                 "nodes": list(nodes),
                 "ops": [result.graph.node(node).op for node in nodes],
-                "mean_ms": _mean_ms([span.end_ns - span.start_ns for span in spans]),
+                "mean_ms": _mean_ms(spans),
             }
         )
     return rows

@@ -211,7 +211,7 @@ _ITEMS: Mapping[str, tuple[type[Any], str]] = {
     "tuple[int, ...]": (int, "integer"),
     "tuple[Mapping[str, Any], ...]": (dict, "JSON object"),
 }
-"""What lists hold that hold no records, and its names in messages."""
+"""The items of lists that hold no records, and their names in messages."""
 _RECORDS: Mapping[str, type[Any]] = {
     f"tuple[{kind.__name__}, ...]": kind
     for kind in (CaptureBuffer, CaptureTask, CaptureJob, CaptureCheck)

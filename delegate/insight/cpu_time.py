@@ -15,7 +15,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from delegate.errors import UsageError
 from delegate.model.files import read_text
@@ -52,32 +51,10 @@ def features(graph: Graph, node: Node) -> dict[str, int]:
     }
 
 
-class Cpu(Protocol):
-    """A CPU whose time for a node is estimated. ``machine``: which, and how it is known."""
-
-    @property
-    def machine(self) -> str: ...
-
-    def node_us(self, graph: Graph, node: Node) -> float: ...
-
-
 @dataclass(frozen=True, slots=True)
-class ModelledCpu:
-    """The rates that ``delegate.partition.partitioner`` assumes of a Cortex-A76."""
-
-    machine: str
-
-    def node_us(self, graph: Graph, node: Node) -> float:
-        """Return the node's time on one thread."""
-        return cpu_us(graph, node)
-
-
-A76 = ModelledCpu("Cortex-A76, modelled")
-
-
-@dataclass(frozen=True, slots=True)
-class CpuRates:
+class Cpu:
     """The rates of one machine: ``rates`` in us, by class of kernels, in the order of ``FEATURES``.
+    ``machine``: which, and how it is known.
 
     ``reference_us``: what the benchmark's reference convolution took; ``overhead_us``: an
     inference besides its nodes.
@@ -103,7 +80,10 @@ class CpuRates:
         return sum(rate * counted[name] for name, rate in zip(FEATURES, rates, strict=True))
 
 
-def load_rates(path: Path) -> CpuRates:
+A76 = Cpu("Cortex-A76, modelled", 0.0, 0.0, {})
+
+
+def load_rates(path: Path) -> Cpu:
     """Read what ``benchmarks.cpu_kernels --save`` wrote. Raises UsageError for anything else."""
     try:
         document = json.loads(read_text(path, "file of rates", _LARGEST_FILE_BYTES))
@@ -121,7 +101,7 @@ def load_rates(path: Path) -> CpuRates:
             f"{path}: not rates of a CPU; python -m benchmarks.cpu_kernels --save FILE measures "
             "them"
         ) from None
-    return CpuRates(document["machine"], reference, overhead, rates)
+    return Cpu(document["machine"], reference, overhead, rates)
 
 
 def _rate(value: object) -> float:

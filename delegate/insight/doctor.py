@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from delegate.chip.chip import PROVED
 from delegate.errors import DelegateError, DeviceError
-from delegate.host.host_facts import SLOW_MHZ, autosuspend_ms, npu_clock_hz
+from delegate.host.host_facts import SLOW_MHZ, autosuspend_ms, npu_clock_hz, read_fact
 from delegate.host.litert import PACKAGE, litert_folder, litert_problem
 from delegate.host.npu_presence import (
     Cores,
@@ -108,7 +108,7 @@ def examine(
         version=__version__,
         kernel=platform.release(),
         machine=platform.machine(),
-        board=_read(root / "proc/device-tree/model").strip("\0\n "),
+        board=read_fact(root / "proc/device-tree/model").strip("\0\n "),
         python=platform.python_version(),
         nodes=find_nodes(root),
         cores=find_cores(root),
@@ -129,15 +129,8 @@ def examine(
     return replace(facts, findings=tuple(_findings(facts, options)))
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
 def _memory(root: Path) -> int | None:
-    for line in _read(root / "proc/meminfo").splitlines():
+    for line in read_fact(root / "proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return None

@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_LARGEST_FILE_BYTES = 1 << 20
+from delegate.host.host_facts import number_in, read_fact
+
 _LOAD_FILES = ("sys/kernel/debug/rknpu/load", "proc/rknpu/load")
 _CORE_LOAD = re.compile(r"Core(\d):\s*(\d{1,3})%")
 _SINGLE_LOAD = re.compile(r"NPU load:\s*(\d{1,3})%")
@@ -102,24 +103,12 @@ def _growth(before: int | None, after: int | None) -> int | None:
     return after - before if before is not None and after is not None and after >= before else None
 
 
-def _read(path: Path) -> str | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read(_LARGEST_FILE_BYTES).decode("ascii", "replace")
-    except OSError:
-        return None
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and re.fullmatch(r"\s*\d{1,18}\s*", text) else None
-
-
 def _cores(root: Path) -> Iterator[CoreState]:
     counts = _interrupts(root)
     for device in sorted((root / "sys/bus/platform/devices").glob("*.npu")):
         if not _CORE_NAME.fullmatch(device.name):
             continue
-        active = _number(_read(device / "power/runtime_active_time"))
+        active = number_in(read_fact(device / "power/runtime_active_time"))
         yield CoreState(device.name, counts.get(device.name), active)
 
 
@@ -128,7 +117,7 @@ def _interrupts(root: Path) -> dict[str, int]:
     share none).
     """
     counts: dict[str, int] = {}
-    for line in (_read(root / "proc/interrupts") or "").splitlines():
+    for line in read_fact(root / "proc/interrupts").splitlines():
         words = line.split()
         if len(words) < 3 or not words[0].endswith(":"):
             continue
@@ -145,9 +134,7 @@ def _interrupts(root: Path) -> dict[str, int]:
 
 def _busy(root: Path) -> tuple[int, ...] | None:
     for name in _LOAD_FILES:
-        text = _read(root / name)
-        if text is None:
-            continue
+        text = read_fact(root / name)
         found = {int(core): min(int(load), 100) for core, load in _CORE_LOAD.findall(text)}
         if found and sorted(found) == list(range(len(found))):
             return tuple(found[core] for core in sorted(found))
@@ -172,7 +159,7 @@ def _holders(root: Path, nodes: frozenset[str]) -> tuple[tuple[Holder, ...], int
             continue
         files = sum(_target(process / "fd" / entry) in nodes for entry in entries)
         if files:
-            command = (_read(process / "comm") or "").strip()
+            command = read_fact(process / "comm").strip()
             holders.append(Holder(int(process.name), command, files))
     return tuple(holders), hidden
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
@@ -135,6 +134,8 @@ def write_file(path: Path, content: bytes, *, error: type[DelegateError] = Usage
     """Writes ``content`` to ``path`` in one step; a link stays one, and what is no plain file, as
     /dev/stdout, is written to. Raises ``error`` with the system's reason.
     """
+    import tempfile  # on demand: programs from the cache need none of it
+
     temporary = None
     try:
         target = Path(os.path.realpath(path))

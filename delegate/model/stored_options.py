@@ -7,82 +7,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from delegate.model.tflite_operators import BUILTIN_OPERATORS
-
-_SPANS = {
-    0: ((0, 4),),  # ADD
-    1: ((0, 4), (4, 4), (8, 4), (12, 4), (16, 4), (20, 4)),  # AVERAGE_POOL_2D
-    2: ((0, 4), (4, 4)),  # CONCATENATION
-    3: ((0, 4), (4, 4), (8, 4), (12, 4), (16, 4), (20, 4)),  # CONV_2D
-    4: ((0, 4), (4, 4), (8, 4), (12, 4), (16, 4), (20, 4), (24, 4)),  # DEPTHWISE_CONV_2D
-    5: ((0, 4),),  # DEPTH_TO_SPACE
-    6: (),  # DEQUANTIZE
-    9: ((0, 4), (4, 4), (8, 1), (9, 1)),  # FULLY_CONNECTED
-    14: (),  # LOGISTIC
-    17: ((0, 4), (4, 4), (8, 4), (12, 4), (16, 4), (20, 4)),  # MAX_POOL_2D
-    18: ((0, 4),),  # MUL
-    19: (),  # RELU
-    20: (),  # RELU_N1_TO_1
-    21: (),  # RELU6
-    22: (),  # RESHAPE
-    23: ((0, 1), (1, 1)),  # RESIZE_BILINEAR
-    25: ((0, 4),),  # SOFTMAX
-    26: ((0, 4),),  # SPACE_TO_DEPTH
-    28: (),  # TANH
-    34: (),  # PAD
-    36: ((0, 4), (4, 4)),  # GATHER
-    39: (),  # TRANSPOSE
-    40: ((0, 1),),  # MEAN
-    41: ((0, 4),),  # SUB
-    42: ((0, 4),),  # DIV
-    43: (),  # SQUEEZE
-    45: ((0, 4), (4, 4), (8, 4), (12, 4), (16, 4)),  # STRIDED_SLICE
-    47: (),  # EXP
-    49: (),  # SPLIT
-    53: (),  # CAST
-    54: (),  # PRELU
-    55: (),  # MAXIMUM
-    57: (),  # MINIMUM
-    59: (),  # NEG
-    60: (),  # PADV2
-    61: (),  # GREATER
-    62: (),  # GREATER_EQUAL
-    63: (),  # LESS_EQUAL
-    64: (),  # SELECT
-    65: (),  # SLICE
-    67: ((0, 4), (4, 4), (8, 4), (12, 4)),  # TRANSPOSE_CONV
-    69: (),  # TILE
-    70: (),  # EXPAND_DIMS
-    73: (),  # LOG
-    74: ((0, 1),),  # SUM
-    75: (),  # SQRT
-    76: (),  # RSQRT
-    77: (),  # SHAPE
-    81: ((0, 1),),  # REDUCE_PROD
-    82: ((0, 1),),  # REDUCE_MAX
-    83: ((0, 4), (4, 4)),  # PACK
-    88: ((0, 4), (4, 4)),  # UNPACK
-    92: (),  # SQUARE
-    97: ((0, 1), (1, 1)),  # RESIZE_NEAREST_NEIGHBOR
-    98: ((0, 4),),  # LEAKY_RELU
-    99: (),  # SQUARED_DIFFERENCE
-    100: ((0, 4),),  # MIRROR_PAD
-    101: (),  # ABS
-    102: (),  # SPLIT_V
-    111: (),  # ELU
-    114: (),  # QUANTIZE
-    117: (),  # HARD_SWISH
-    123: (),  # SELECT_V2
-    124: (),  # DENSIFY
-    126: ((0, 1), (1, 1), (2, 1)),  # BATCH_MATMUL
-    150: ((0, 1),),  # GELU
-    152: (),  # RELU_0_TO_1
-}
+_FIELDS = """
+: DEQUANTIZE LOGISTIC RELU RELU_N1_TO_1 RELU6 RESHAPE TANH PAD TRANSPOSE SQUEEZE EXP SPLIT CAST
+: PRELU MAXIMUM MINIMUM NEG PADV2 GREATER GREATER_EQUAL LESS_EQUAL SELECT SLICE TILE EXPAND_DIMS
+: LOG SQRT RSQRT SHAPE SQUARE SQUARED_DIFFERENCE ABS SPLIT_V ELU QUANTIZE HARD_SWISH SELECT_V2
+: DENSIFY RELU_0_TO_1
+0+1: MEAN SUM REDUCE_PROD REDUCE_MAX GELU
+0+1 1+1: RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR
+0+1 1+1 2+1: BATCH_MATMUL
+0+4: ADD DEPTH_TO_SPACE MUL SOFTMAX SPACE_TO_DEPTH SUB DIV LEAKY_RELU MIRROR_PAD
+0+4 4+4: CONCATENATION GATHER PACK UNPACK
+0+4 4+4 8+1 9+1: FULLY_CONNECTED
+0+4 4+4 8+4 12+4: TRANSPOSE_CONV
+0+4 4+4 8+4 12+4 16+4: STRIDED_SLICE
+0+4 4+4 8+4 12+4 16+4 20+4: AVERAGE_POOL_2D CONV_2D MAX_POOL_2D
+0+4 4+4 8+4 12+4 16+4 20+4 24+4: DEPTHWISE_CONV_2D
+"""
+"""Offset and bytes of every field, and operators that have these."""
 
 STORED: Mapping[str, tuple[tuple[int, int], ...]] = MappingProxyType(
-    {BUILTIN_OPERATORS[code]: spans for code, spans in _SPANS.items()}
+    {
+        name: tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pairs.split()))
+        for pairs, _, names in (row.partition(":") for row in _FIELDS.splitlines())
+        for name in names.split()
+    }
 )
 """Offset and bytes of every field, by the names of all operators that the NPU takes."""
 
-FOLLOW_RUNTIME = frozenset(map(BUILTIN_OPERATORS.__getitem__, [9]))
+FOLLOW_RUNTIME = frozenset(["FULLY_CONNECTED"])
 """Operators whose reference kernels differ among runtimes."""

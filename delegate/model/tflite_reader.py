@@ -40,6 +40,7 @@ from delegate.model.operator_options import FileOptions
 from delegate.model.tensor_content import MAX_RANK, dense_bytes, read_sparsity, view_content
 from delegate.model.tflite_operators import CUSTOM
 from delegate.model.tflite_schema import (
+    CUSTOM_DETAILS,
     FILE_IDENTIFIER,
     PLACEHOLDER_OFFSET,
     SCHEMA_VERSION,
@@ -49,7 +50,6 @@ from delegate.model.tflite_schema import (
     ModelSlot,
     OperatorCodeSlot,
     OperatorSlot,
-    QuantizationDetails,
     QuantizationSlot,
     SignatureSlot,
     SubGraphSlot,
@@ -269,7 +269,7 @@ def _read_quantization(tensor: Table, shape: tuple[int, ...]) -> Quantization | 
     table = tensor.table(TensorSlot.QUANTIZATION, "quantization")
     if table is None:
         return None
-    if table.number(QuantizationSlot.DETAILS_TYPE, _UINT8) > QuantizationDetails.CUSTOM:
+    if table.number(QuantizationSlot.DETAILS_TYPE, _UINT8) > CUSTOM_DETAILS:
         return None
     scales = table.values(QuantizationSlot.SCALE, _FLOAT32S)
     if not scales:

@@ -114,39 +114,19 @@ class SignatureSlot(enum.IntEnum):
 TensorMapSlot = enum.IntEnum("TensorMapSlot", "NAME TENSOR_INDEX", start=0)
 
 
-class QuantizationDetails(enum.IntEnum):
-    """The union type of ``QuantizationParameters.details``; NONE and CUSTOM leave scale and
-    zero_point valid."""
-
-    NONE = 0
-    CUSTOM = 1
-    BLOCKWISE = 2
-    MULTI_AXIS = 3
+CUSTOM_DETAILS = 1
+"""The last number of the union ``QuantizationParameters.details`` that leaves scale and zero_point
+valid; those above it are blockwise and of several axes.
+"""
 
 
+_TYPES = """
+FLOAT32 FLOAT16 INT32 UINT8 INT64 STRING BOOL INT16 COMPLEX64 INT8 FLOAT64 COMPLEX128 UINT64
+RESOURCE VARIANT UINT32 UINT16 INT4 BFLOAT16
+"""
 # TensorType -> DType: the schema numbers FLOAT16 as 1 and so shifts what the runtime (and DType)
 # number from 1.
-TENSOR_TYPES: tuple[DType, ...] = (
-    DType.FLOAT32,
-    DType.FLOAT16,
-    DType.INT32,
-    DType.UINT8,
-    DType.INT64,
-    DType.STRING,
-    DType.BOOL,
-    DType.INT16,
-    DType.COMPLEX64,
-    DType.INT8,
-    DType.FLOAT64,
-    DType.COMPLEX128,
-    DType.UINT64,
-    DType.RESOURCE,
-    DType.VARIANT,
-    DType.UINT32,
-    DType.UINT16,
-    DType.INT4,
-    DType.BFLOAT16,
-)
+TENSOR_TYPES: tuple[DType, ...] = tuple(DType[name] for name in _TYPES.split())
 
 
 Slots = tuple[str, ...]

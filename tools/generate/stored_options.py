@@ -6,6 +6,8 @@ bytes of the options that count.
 
 from __future__ import annotations
 
+import textwrap
+
 from delegate.model.operator_options import Options, fields_of, stored_bytes
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.ops import OPERATORS
@@ -21,34 +23,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from delegate.model.tflite_operators import BUILTIN_OPERATORS
-
-_SPANS = {
+_FIELDS = """
 '''
 _FOOTER = '''\
-}
+"""
+"""Offset and bytes of every field, and operators that have these."""
 
 STORED: Mapping[str, tuple[tuple[int, int], ...]] = MappingProxyType(
-    {BUILTIN_OPERATORS[code]: spans for code, spans in _SPANS.items()}
+    {
+        name: tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pairs.split()))
+        for pairs, _, names in (row.partition(":") for row in _FIELDS.splitlines())
+        for name in names.split()
+    }
 )
 """Offset and bytes of every field, by the names of all operators that the NPU takes."""
 
-FOLLOW_RUNTIME = frozenset(map(BUILTIN_OPERATORS.__getitem__, FOLLOWING))
+FOLLOW_RUNTIME = frozenset(FOLLOWING)
 """Operators whose reference kernels differ among runtimes."""
 '''
+_WIDTH = 99
 
 
 def module() -> str:
     """The source of the table."""
     options = {name: operator.options for name, operator in OPERATORS.items()}
     options.update(NUMBERS_OPTIONS)
-    codes = {name: BUILTIN_OPERATORS.index(name) for name in options}
-    lines = [
-        f"    {codes[name]}: {spans_of(kind)!r},  # {name}\n"
-        for name, kind in sorted(options.items(), key=lambda item: codes[item[0]])
-    ]
-    following = [codes[name] for name, item in OPERATORS.items() if item.follows_runtime]
-    return _HEADER + "".join(lines) + _FOOTER.replace("FOLLOWING", repr(following))
+    names: dict[str, list[str]] = {}
+    for name in sorted(options, key=BUILTIN_OPERATORS.index):
+        pairs = " ".join(f"{offset}+{size}" for offset, size in spans_of(options[name]))
+        names.setdefault(pairs, []).append(name)
+    rows = (
+        textwrap.fill(" ".join(names[pairs]), _WIDTH, initial_indent=head, subsequent_indent=head)
+        for pairs in sorted(names)
+        for head in [f"{pairs}: "]
+    )
+    following = [name for name, item in OPERATORS.items() if item.follows_runtime]
+    footer = _FOOTER.replace("FOLLOWING", str(following).replace("'", '"'))
+    return _HEADER + "\n".join(rows) + "\n" + footer
 
 
 def spans_of(options: type[Options] | None) -> tuple[tuple[int, int], ...]:

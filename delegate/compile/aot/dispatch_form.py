@@ -13,7 +13,7 @@ knows that nothing is left to compile. In: the tables of a model whose operators
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from flatbuffers import flexbuffers
@@ -26,7 +26,7 @@ from delegate.model.tflite_schema import (
     OperatorCodeSlot,
     OperatorSlot,
 )
-from delegate.npu.program import parse, serialize
+from delegate.npu.program import Program, parse, serialize
 
 MANUFACTURER: Final = "Rockchip"
 DISPATCH_OPERATOR: Final = "DISPATCH_OP"
@@ -40,21 +40,24 @@ def with_ports(program: bytes, inputs: Sequence[int], outputs: Sequence[int]) ->
     """Return a Program whose tensors are numbered by their places in ``inputs`` and ``outputs``.
     Raises DelegateError if it reads or writes others, or does not write all ``outputs``.
     """
-    parsed = parse(program)
-    sides = []
-    for bindings, tensors in ((parsed.inputs, inputs), (parsed.outputs, outputs)):
-        ports = {tensor: port for port, tensor in enumerate(tensors)}
-        lacking = {binding.tensor for binding in bindings}.difference(ports)
-        if lacking:
-            raise DelegateError(f"a program has tensor {min(lacking)}, its operator has not")
-        sides.append(
-            tuple(
-                dataclasses.replace(binding, tensor=ports[binding.tensor]) for binding in bindings
-            )
-        )
-    if {binding.tensor for binding in sides[1]} != set(range(len(outputs))):
+    sides = [{tensor: port for port, tensor in enumerate(side)} for side in (inputs, outputs)]
+    try:
+        renumbered = renumber(program, *sides)
+    except KeyError as error:
+        raise DelegateError(f"a program has tensor {error}, its operator has not") from None
+    if {binding.tensor for binding in renumbered.outputs} != set(range(len(outputs))):
         raise DelegateError("a program does not write all outputs of its operator")
-    return serialize(dataclasses.replace(parsed, inputs=sides[0], outputs=sides[1]))
+    return serialize(renumbered)
+
+
+def renumber(program: bytes, inputs: Mapping[int, int], outputs: Mapping[int, int]) -> Program:
+    """Return a Program with other numbers of tensors. Raises KeyError for one that has none."""
+    parsed = parse(program)
+    return dataclasses.replace(
+        parsed,
+        inputs=tuple(dataclasses.replace(b, tensor=inputs[b.tensor]) for b in parsed.inputs),
+        outputs=tuple(dataclasses.replace(b, tensor=outputs[b.tensor]) for b in parsed.outputs),
+    )
 
 
 def write_dispatch_file(

@@ -27,7 +27,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from delegate.compile.aot.dispatch_form import DISPATCH_OPERATOR, write_dispatch_file
+from delegate.compile.aot.dispatch_form import DISPATCH_OPERATOR, renumber, write_dispatch_file
 from delegate.compile.compiler import CompiledPartition, CompileResult, compile_model
 from delegate.errors import ModelError
 from delegate.model.flatbuffer_tables import Items, TableValue, write_file
@@ -197,13 +197,7 @@ def _operator(item: CompiledPartition, npu_code: int) -> TableValue:
 def _renumber_program(operator: TableValue, numbers: Mapping[int, int]) -> None:
     options = operator.fields[OperatorSlot.CUSTOM_OPTIONS]
     assert isinstance(options, Items)
-    program = parse(bytes(options.content))
-    renumbered = dataclasses.replace(
-        program,
-        inputs=tuple(dataclasses.replace(b, tensor=numbers[b.tensor]) for b in program.inputs),
-        outputs=tuple(dataclasses.replace(b, tensor=numbers[b.tensor]) for b in program.outputs),
-    )
-    options.content = serialize(renumbered)
+    options.content = serialize(renumber(bytes(options.content), numbers, numbers))
 
 
 MAX_UNPACKED_BYTES = 256 << 20

@@ -67,10 +67,7 @@ def compile_document(
             | (_counters(compiled) if counters else {})
             for compiled, program in zip(result.partitions, programs, strict=True)
         ],
-        "rejections": [
-            {"node": r.node, "op": r.op, "rule": r.rule, "detail": r.detail}
-            for r in result.rejections
-        ],
+        "rejections": [asdict(rejection) for rejection in result.rejections],
         "delegated_nodes": result.delegated_nodes,
         "total_nodes": result.total_nodes,
         "compile_seconds": result.compile_seconds,

@@ -6,11 +6,11 @@ In: parsed Programs of one chip. Out: plain values for JSON, the least known for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, Final
 
 from delegate.chip.chip import Chip, Form, Standing
-from delegate.chip.known_forms import BOARD, Source
+from delegate.chip.known_forms import BOARD, KnownForms, Source
 from delegate.chip.rk3588.words import form_in_words, kind_in_words
 from delegate.npu.evidence import evidence_for, program_forms
 from delegate.npu.program_types import Program
@@ -28,47 +28,40 @@ MESA: Final = "mesa"
 _VENDORS_WORDS: Final = (Source(VENDOR, "its programs have every word", 0),)
 
 
-@dataclass(slots=True)
-class FormUse:
-    """The number of ``tasks`` that have ``form``, and their layers."""
-
-    form: Form
-    tasks: int = 0
-    layers: dict[str, None] = field(default_factory=dict)
-
-
-def form_uses(programs: Sequence[Program]) -> list[FormUse]:
-    """The forms of all programs together, in the order of their first task."""
-    found: dict[str, FormUse] = {}
+def forms_document(chip: Chip, programs: Sequence[Program]) -> list[dict[str, Any]]:
+    """A row for each form of all programs together, the least known first, then those of most
+    tasks.
+    """
+    known = evidence_for(chip, is_exact=False).known
+    rows: dict[str, tuple[Standing, dict[str, Any]]] = {}
     for program in programs:
         for task, item in zip(program.tasks, program_forms(program), strict=True):
-            use = found.setdefault(item.form.name, FormUse(item.form))
-            use.tasks += 1
-            use.layers[program.layers[task.layer].name] = None
-    return list(found.values())
+            form = item.form
+            if form.name not in rows:
+                rows[form.name] = _row(form, known)
+            row = rows[form.name][1]
+            row["tasks"] += 1
+            row["layers"][program.layers[task.layer].name] = None
+    ordered = sorted(rows.values(), key=lambda found: (found[0], -found[1]["tasks"]))
+    return [{**row, "layers": list(row["layers"])} for _, row in ordered]
 
 
-def forms_document(chip: Chip, programs: Sequence[Program]) -> list[dict[str, Any]]:
-    """A row for each form, the least known first, then those of most tasks."""
-    known = evidence_for(chip, is_exact=False).known
-    rows = []
-    for use in form_uses(programs):
-        standing = Standing.WHOLE if known is None else known.standing(use.form)
-        sources = _VENDORS_WORDS if known is None else known.sources(use.form)
-        unknown = () if known is None else known.unknown(use.form)
-        row = {
-            "form": use.form.name,
-            "kind": kind_in_words(use.form.kind),
-            "words": form_in_words(use.form) if known is not None else _plain(use.form),
-            "tasks": use.tasks,
-            "evidence": EVIDENCE[standing],
-            "ran": _who_ran(sources),
-            "sources": [asdict(source) for source in sources],
-            "unknown": [f"{name} {value}" for name, value in unknown],
-            "layers": list(use.layers),
-        }
-        rows.append((standing, -use.tasks, row))
-    return [row for *_, row in sorted(rows, key=lambda item: item[:2])]
+def _row(form: Form, known: KnownForms | None) -> tuple[Standing, dict[str, Any]]:
+    """The form's standing and its row, before any task."""
+    standing = Standing.WHOLE if known is None else known.standing(form)
+    sources = _VENDORS_WORDS if known is None else known.sources(form)
+    unknown = () if known is None else known.unknown(form)
+    return standing, {
+        "form": form.name,
+        "kind": kind_in_words(form.kind),
+        "words": form_in_words(form) if known is not None else _plain(form),
+        "tasks": 0,
+        "evidence": EVIDENCE[standing],
+        "ran": _who_ran(sources),
+        "sources": [asdict(source) for source in sources],
+        "unknown": [f"{name} {value}" for name, value in unknown],
+        "layers": {},
+    }
 
 
 def _plain(form: Form) -> str:
