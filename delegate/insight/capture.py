@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.chip import native_chip
 from delegate.chip.chips import chip_named
 from delegate.errors import CaptureError, DeviceError, SimulatorFault, UsageError
 from delegate.host.tally import Tally
@@ -116,16 +117,21 @@ class Capture(Manifest):
         return [(b.name, b.dma_address, memory[b.name]) for b in self.buffers]
 
     @property
-    def native_chip(self) -> dict[str, str | int]:
-        """The chip of the commands, as the native part takes it."""
-        from delegate.chip.chip import native_chip
-
-        return native_chip(chip_named(self.chip))
-
-    @property
     def task_rows(self) -> list[list[tuple[int, int, str]]]:
         """The tasks of all jobs, as the native part takes them."""
         return [[(t.regcmd, t.regcmd_count, t.layer) for t in job.tasks] for job in self.jobs]
+
+    def simulate(
+        self, memory: Mapping[str, Bytes], chained: bool | None = None, **how: Any
+    ) -> dict[str, Any]:
+        """Runs the tasks in ``memory``. ``chained`` None: as the capture says. Raises
+        SimulatorFault.
+        """
+        from delegate._native import simulate
+
+        order = self.chained if chained is None else chained
+        regions, chip = self.regions(memory), native_chip(chip_named(self.chip))
+        return simulate(regions, self.task_rows, chained=order, chip=chip, **how)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +204,7 @@ def replay(
     """
     if device == "null":
         raise UsageError("captures cannot be replayed on device 'null', which computes nothing")
-    from delegate._native import find_npu_node, simulate
+    from delegate._native import find_npu_node
 
     images = capture.memory()
     if device != "simulator" and (device != "auto" or find_npu_node()):
@@ -207,15 +213,7 @@ def replay(
             return ReplayResult(capture.name, False, None, None, problem)
         return _compare(capture, images)
     try:
-        facts = simulate(
-            capture.regions(images),
-            capture.task_rows,
-            chained=capture.chained if chained is None else chained,
-            threads=threads,
-            kernel=kernel,
-            lenient=lenient,
-            chip=capture.native_chip,
-        )
+        facts = capture.simulate(images, chained, threads=threads, kernel=kernel, lenient=lenient)
     except SimulatorFault as fault:
         return ReplayResult(capture.name, False, None, None, str(fault))
     return replace(_compare(capture, images), complaints=tuple(facts["complaints"]))
@@ -225,12 +223,12 @@ def _run_on_npu(
     capture: Capture, images: dict[str, Bytes], device: str, threads: int, timeout_ms: int
 ) -> str | None:
     """Leaves in ``images`` what the NPU wrote. Returns what went wrong."""
-    from delegate._native import run_on_device, simulate
+    from delegate._native import run_on_device
 
     before, simulated, jobs = capture.memory(), capture.memory(), capture.task_rows
     try:
         # What the simulator refuses must not reach the NPU.
-        simulate(capture.regions(simulated), jobs, threads=threads, chip=capture.native_chip)
+        capture.simulate(simulated, chained=False, threads=threads)
         written = run_on_device(
             capture.regions(images), jobs, device, timeout_ms, chip=capture.chip
         )

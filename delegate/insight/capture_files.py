@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -98,20 +97,17 @@ def _new_files(folder: Path) -> Iterator[tuple[Path, list[str]]]:
     If the block fails nothing is left behind, not even ``folder`` if it was not there before.
     """
     created = not folder.exists()
-    workplace: Path | None = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        workplace = Path(tempfile.mkdtemp(prefix=".dump-", dir=folder))
-        names: list[str] = []
-        yield workplace, names
-        for name in names:
-            os.replace(workplace / name, folder / name)
+        with tempfile.TemporaryDirectory(prefix=".dump-", dir=folder) as workplace:
+            names: list[str] = []
+            yield Path(workplace), names
+            for name in names:
+                os.replace(Path(workplace, name), folder / name)
         created = False
     except OSError as error:
         raise CaptureError(f"cannot write to {folder}: {error.strerror or error}") from None
     finally:
-        if workplace is not None:
-            shutil.rmtree(workplace, ignore_errors=True)
         if created:
             with contextlib.suppress(OSError):
                 folder.rmdir()

@@ -170,7 +170,7 @@ def count(source: Capture | Program) -> tuple[TaskCounters, ...]:
     """
     if isinstance(source, Program):
         source = _capture(source, [_zeros(b) for b in source.inputs])
-    facts = _run(source, None, counters=True, dry_run=True)
+    facts = source.simulate(source.memory(), counters=True, dry_run=True)
     bank_bytes = chip_named(source.chip).cbuf.bank_bytes
     return tuple(TaskCounters(**task, bank_bytes=bank_bytes) for task in facts["tasks"])
 
@@ -192,7 +192,7 @@ def explain(
     check = _check(capture, tensor)
     base = next(b.dma_address for b in capture.buffers if b.name == check.buffer)
     address = base + _offset(check, element)
-    facts = _run(capture, chained, probe=address)
+    facts = capture.simulate(capture.memory(), chained, probe=address)
     return Explanation(address, _writes(facts), facts["earlier_writes"])
 
 
@@ -212,7 +212,8 @@ def explain_task(
     if task < 0 or min(element) < 0 or max(task, *element) >= _PROBE_LIMIT:
         raise UsageError(f"no task {task} with an element {element}")
     capture = _capture(source, inputs)
-    writes = _writes(_run(capture, chained, probe=(task, *element)))
+    facts = capture.simulate(capture.memory(), chained, probe=(task, *element))
+    writes = _writes(facts)
     if not writes:
         tasks = sum(len(job.tasks) for job in capture.jobs)
         raise UsageError(
@@ -271,16 +272,3 @@ def _offset(check: CaptureCheck, element: tuple[int, int, int]) -> int:
         )
     pixel = c // check.c2 * check.surface_pixels + h * width + w
     return check.offset + pixel * _ATOM_BYTES + c % check.c2 * np.dtype(check.dtype).itemsize
-
-
-def _run(capture: Capture, chained: bool | None, **how: Any) -> dict[str, Any]:
-    from delegate._native import simulate
-
-    order = capture.chained if chained is None else chained
-    return simulate(
-        capture.regions(capture.memory()),
-        capture.task_rows,
-        chained=order,
-        chip=capture.native_chip,
-        **how,
-    )
