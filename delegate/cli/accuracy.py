@@ -24,7 +24,6 @@ from delegate.errors import UsageError
 from delegate.host.delegation import plural
 from delegate.npu.perf import estimate_task
 from delegate.npu.program_types import total
-from delegate.options import Options
 from delegate.progress import progress
 from rk3588_vision.quantization.float_model import FloatModel
 from rk3588_vision.quantization.layer_errors import BEST_DB, Accuracy, Layer, compare_layers
@@ -58,7 +57,11 @@ def _run(arguments: argparse.Namespace) -> int:
     with progress("comparing", len(pictures)) as bar:
         found = compare_layers(reference, arguments.model, pictures, prepared, done=bar.advance)
     if files:
-        _write_node_data(arguments.model, options, found, files)
+        from delegate.compile.compiler import compile_model
+
+        times = time_data(compile_model(arguments.model, options))
+        for what, content in {**error_data(found), "npu_us": times}.items():
+            write_file(files[what], content)
     answer(
         arguments,
         _document(prepared, found, files),
@@ -74,16 +77,6 @@ def _files(arguments: argparse.Namespace) -> dict[str, Path]:
     if not folder.is_dir():
         raise UsageError(f"--node-data {folder}: no such folder")
     return {what: folder / f"{arguments.model.stem}.{what}.json" for what in _QUANTITIES}
-
-
-def _write_node_data(
-    model: Path, options: Options, found: Accuracy, files: dict[str, Path]
-) -> None:
-    from delegate.compile.compiler import compile_model
-
-    contents = {**error_data(found), "npu_us": time_data(compile_model(model, options))}
-    for what, path in files.items():
-        write_file(path, contents[what])
 
 
 def _layer_document(layer: Layer) -> dict[str, Any]:

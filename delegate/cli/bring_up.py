@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delegate.cli.command import EXIT_MISMATCH, Command, answer, options_from
@@ -34,7 +33,7 @@ def _device_name(options: Options) -> str:
 
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.host.chosen import chosen_chip
-    from delegate.insight.doctor import board_record
+    from delegate.insight.doctor import board_record, examine
     from rk3588_conformance.bring_up import bring_up, diagnosis, total_steps
     from rk3588_conformance.self_test import Step, form_table
 
@@ -64,19 +63,11 @@ def _run(arguments: argparse.Namespace) -> int:
         "record": asdict(record) if record is not None else None,
     }
     if arguments.output is not None:
-        _write(document, options, arguments.output)
+        with_system = {**document, "system": examine(options).as_dict()}
+        write_file(arguments.output, (json.dumps(with_system, indent=2) + "\n").encode())
     answer(arguments, document, lambda: _print_summary(document, record))
     complete = len(steps) == total and all(step.passed for step in steps)
     return 0 if complete else EXIT_MISMATCH
-
-
-def _write(document: dict[str, Any], options: Options, path: Path) -> None:
-    """The results with the facts about this system."""
-    from delegate.insight.doctor import examine
-
-    system = examine(options).as_dict()
-    text = json.dumps({**document, "system": system}, indent=2) + "\n"
-    write_file(path, text.encode())
 
 
 def _print_summary(document: dict[str, Any], record: BoardRecord | None) -> None:

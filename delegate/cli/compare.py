@@ -98,14 +98,11 @@ def _verdict(result: Comparison, broken: list[str], delegated: int) -> str:
     if result.doubts_of_runtime():
         return "within the contract, but for the runtime's own kernels"
     if result.in_half:
-        return f"in fp16, which rounds: outputs differ by at most {_largest(result):.3g}"
+        largest = max((output.max_abs_diff for output in result.outputs), default=0)
+        return f"in fp16, which rounds: outputs differ by at most {largest:.3g}"
     if any(op.difference is not None for op in result.ops):
         return "within the contract of numerics=auto"
     return "within the contract: no operator is off by more than one step"
-
-
-def _largest(result: Comparison) -> float:
-    return max((output.max_abs_diff for output in result.outputs), default=0)
 
 
 def _document(result: Comparison, verdict: str, broken: list[str], per_op: bool) -> dict[str, Any]:
@@ -147,16 +144,12 @@ def _print_tables(result: Comparison, per_op: bool, numerics: str, differing: fl
     title = "every delegated node alone, with TensorFlow Lite's own inputs, against its reference:"
     headings = ("node", "equal", "elements", "max diff", "op")
     print_table(title, headings, op_rows, right=(0, 1, 2, 3))
-    alone, together = map(_percent, least_equal(differing))
+    alone, together = (100 * part / whole for part, whole in least_equal(differing))
     print(
         f"contract of numerics={numerics}: max diff {MAX_ABS_DIFF}, at least {alone:g} % equal per "
         f"operator and {together:g} % in total;\n"
         "of operators in one task, what they could give one after the other"
     )
-
-
-def _percent(part: tuple[int, int]) -> float:
-    return 100 * part[0] / part[1]
 
 
 COMMAND = Command(

@@ -158,8 +158,10 @@ _WHO: Final = {
     BOARD: "this board was right with this form (bring-up)",
     "others": "others ran this form on a board",
 }
-_PARTS: Final = "every setting has been run, not all together"
-_UNKNOWN: Final = "nobody has run some setting"
+_NOT_WHOLE: Final = {
+    "parts": "every setting has been run, not all together",
+    "unknown": "nobody has run some setting",
+}
 
 
 def evidence_line(document: dict[str, Any]) -> str:
@@ -181,11 +183,11 @@ def print_forms(document: dict[str, Any]) -> None:
     tasks: Counter[str] = Counter()
     names: dict[str, list[str]] = {}
     for row in document["forms"]:
-        evidence = _evidence(row)
+        evidence = _NOT_WHOLE.get(row["evidence"]) or _WHO[row["ran"]]
         tasks[evidence] += row["tasks"]
         if row["evidence"] != "whole":
             names.setdefault(evidence, []).append(row["form"])
-    order = [*_WHO.values(), _PARTS, _UNKNOWN]
+    order = [*_WHO.values(), *_NOT_WHOLE.values()]
     rows = [(tasks[what], what, ", ".join(names.get(what, ()))) for what in order if tasks[what]]
     title = "forms of tasks (docs/forms.md), by who has run them:"
     print_table(title, ("tasks", "evidence", "which"), rows, right=(0,))
@@ -195,12 +197,6 @@ def print_forms(document: dict[str, Any]) -> None:
         [_line(row) for row in document["forms"]],
         right=(0,),
     )
-
-
-def _evidence(row: dict[str, Any]) -> str:
-    if row["evidence"] != "whole":
-        return _PARTS if row["evidence"] == "parts" else _UNKNOWN
-    return _WHO[row["ran"]]
 
 
 def _line(row: dict[str, Any]) -> tuple[object, ...]:
@@ -214,7 +210,8 @@ def _by_driver(name: str, found: dict[str, Any], cpu_us: float) -> str:
     """Return what a driver makes of an inference, and what follows where the CPU is faster."""
     us = found["range_us"]
     slower = "; the CPU alone is faster" if sum(us) / 2 > cpu_us else ""
-    return f"{name} at {_mhz(found['clock_mhz'])}: {_ms(us)}{slower}"
+    mhz = " to ".join(dict.fromkeys(f"{clock:.0f} MHz" for clock in found["clock_mhz"]))
+    return f"{name} at {mhz.replace(' MHz to', ' to')}: {_ms(us)}{slower}"
 
 
 _MOST_OTHERS: Final = 3
@@ -273,11 +270,6 @@ def _others(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 def _ms(range_us: list[float]) -> str:
     return f"{_span([us / 1e3 for us in range_us])} ms"
-
-
-def _mhz(clocks: list[float]) -> str:
-    least, most = clocks
-    return f"{least:.0f} MHz" if least == most else f"{least:.0f} to {most:.0f} MHz"
 
 
 def _span(ends: list[float]) -> str:

@@ -9,7 +9,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +90,8 @@ def _models_folder(arguments: argparse.Namespace) -> Path | None:
 def _run_once(
     arguments: argparse.Namespace, names: list[str], models: Path | None, iteration: int
 ) -> list[Outcome]:
+    from rk3588_conformance.workers import Settings, run_in_processes
+
     seed: int | None = None
     if arguments.gtest_shuffle:
         first = arguments.gtest_random_seed or int(time.time())
@@ -101,13 +102,17 @@ def _run_once(
     console.start(names, arguments.gtest_filter, Shard.from_environment(), seed)
     started = time.monotonic()
     outcomes: list[Outcome] = []
-    cases = _outcomes(arguments, names, models)
+    given = _effective(arguments)
+    cases = run_in_processes(names, Settings(models, given, _CASE_TIMEOUT_S), arguments.jobs)
     with contextlib.closing(cases), progress("conformance", len(names)) as bar:
         for outcome in cases:
             bar.hide()
             console.case(outcome)
             if arguments.verbose and not quiet:
-                _explain(outcome, models, arguments)
+                from delegate.cli.case_explanation import explain
+
+                for line in explain(outcome, models, Options.from_mapping(given)):
+                    print(f"    {line}")
             bar.advance()
             outcomes.append(outcome)
             if arguments.gtest_fail_fast and outcome.status is Status.FAILED:
@@ -116,28 +121,12 @@ def _run_once(
     return outcomes
 
 
-def _outcomes(
-    arguments: argparse.Namespace, names: list[str], models: Path | None
-) -> Generator[Outcome, None, None]:
-    from rk3588_conformance.workers import Settings, run_in_processes
-
-    settings = Settings(models, _effective(arguments), _CASE_TIMEOUT_S)
-    return run_in_processes(names, settings, arguments.jobs)
-
-
 def _effective(arguments: argparse.Namespace) -> dict[str, str]:
     """The options that were given; all nodes that can be are judged, worth a crossing or not, and
     nothing is said of what each model makes the delegate say.
     """
     given = options_from(arguments, wants_all=True).given()
     return {"log_level": "error", **given}
-
-
-def _explain(outcome: Outcome, models: Path | None, arguments: argparse.Namespace) -> None:
-    from delegate.cli.case_explanation import explain
-
-    for line in explain(outcome, models, Options.from_mapping(_effective(arguments))):
-        print(f"    {line}")
 
 
 def _summarize(arguments: argparse.Namespace, outcomes: list[Outcome]) -> None:

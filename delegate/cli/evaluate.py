@@ -14,6 +14,7 @@ from delegate.cli.table import format_table, print_pairs
 from delegate.errors import ModelError
 from delegate.model.files import MAX_MODEL_BYTES, read_file
 from delegate.model.tensor_details import model_details
+from delegate.model.tflite_reader import read_graph
 from delegate.progress import progress
 from rk3588_vision.class_ranking import BACKGROUND, class_count, read_label_lines
 from rk3588_vision.detection.objects import check_labels
@@ -50,9 +51,11 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     paths = find_images(arguments.folder)[: arguments.limit]
     classes = len(labels) if labels is not None else None
+    read_graph(arguments.model)  # its errors name what is wrong with a file
+    content = read_file(arguments.model, "file", MAX_MODEL_BYTES)
     spec = Spec(
         task=task,
-        model_sha256=hashlib.sha256(_content(arguments.model)).hexdigest(),
+        model_sha256=hashlib.sha256(content).hexdigest(),
         options=tuple(sorted(options.to_strings().items())),
         with_cpu=not arguments.no_cpu,
         reference_kernels=arguments.reference == "reference",
@@ -97,13 +100,6 @@ def _warn_of_classes(mismatch: tuple[int, int] | None) -> None:
         "number their classes otherwise, and the precision above is not the model's; name the "
         "model's with --labels and the truth's with --truth-labels"
     )
-
-
-def _content(path: Path) -> bytes:
-    from delegate.model.tflite_reader import read_graph
-
-    read_graph(path)  # its errors name what is wrong with a file
-    return read_file(path, "file", MAX_MODEL_BYTES)
 
 
 def _background(

@@ -10,7 +10,7 @@ from delegate.cli.command import ODD_ORDERS, ORDER_ROWS, Command, print_json
 from delegate.errors import UsageError
 
 if TYPE_CHECKING:
-    from delegate.insight.capture import Capture
+    pass
 
 
 def _element(text: str) -> tuple[int, int, int]:
@@ -34,9 +34,11 @@ def _run(arguments: argparse.Namespace) -> int:
         explanation = explain_task(capture, arguments.task, (c, h, w), chained=arguments.chained)
         expected = None
     else:
-        tensor = _tensor(arguments.tensor)
+        given = arguments.tensor or "0"
+        tensor = int(given) if given.isdecimal() else given
         explanation = explain(capture, tensor, (c, h, w), chained=arguments.chained)
-        expected = _expected(capture, tensor, (c, h, w))
+        key = tensor if isinstance(tensor, str) else capture.checks[tensor].expected
+        expected = float(capture.expected[key][0, c, h, w])
     if arguments.json:
         print_json({**explanation.as_dict(), "expected": expected})
     else:
@@ -44,17 +46,6 @@ def _run(arguments: argparse.Namespace) -> int:
         if expected is not None:
             print(f"the capture expects {expected:.10g}")
     return 0
-
-
-def _tensor(text: str | None) -> int | str:
-    if text is None:
-        return 0
-    return int(text) if text.isdecimal() else text
-
-
-def _expected(capture: Capture, tensor: int | str, element: tuple[int, int, int]) -> float:
-    key = capture.checks[tensor].expected if isinstance(tensor, int) else tensor
-    return float(capture.expected[key][(0, *element)])
 
 
 COMMAND = Command(

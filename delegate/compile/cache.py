@@ -185,7 +185,9 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     """A digest of all that a compiled program depends on."""
     digest = hashlib.sha256()
     has_pooling = driver_name(options.device) == WAITS_FOR_POOLING
-    chosen = (options.compiling(), _driver(options), has_pooling)
+    # What the driver takes decides which partitions stay on the CPU.
+    driver = (driver_name(options.device) or "any") if options.leaves_slow else ""
+    chosen = (options.compiling(), driver, has_pooling)
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs, graph.rounds_once))
     _update(digest, (graph.reduced_precision,))
@@ -216,13 +218,6 @@ def _update_sparsity(digest: hashlib._Hash, sparsity: Sparsity) -> None:
         _update(digest, (level.size, level.is_compressed))
         for array in (level.segments, level.indices):
             _update(digest, (array.astype(np.int64).tobytes(),))
-
-
-def _driver(options: Options) -> str:
-    """Name the driver, where what it takes decides which partitions stay on the CPU; "any" if
-    nothing is known of it.
-    """
-    return (driver_name(options.device) or "any") if options.leaves_slow else ""
 
 
 def _settings(node: Node) -> tuple[bytes, ...] | str:

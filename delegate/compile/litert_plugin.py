@@ -39,16 +39,12 @@ class Plugin:
     """
 
     def __init__(self, context: int, options: str) -> None:
+        from delegate._native import open_device_name
+
         self._context = CompilerContext(context)
         given = dict(line.partition("=")[::2] for line in options.splitlines())
         self._session = Session(given)
         self._programs: dict[_Key, bytes] = {}
-        self._open_device()
-
-    def _open_device(self) -> None:
-        """Take the chip of the device that programs will run on."""
-        from delegate._native import open_device_name
-
         chosen = self._session.options
         self._session.device_name = open_device_name(chosen.device, chosen.strict)
 

@@ -54,10 +54,6 @@ def _log_stats() -> None:
         logger.info("%s", line)
 
 
-def _nothing_missing(_: bytes | mmap) -> Sequence[tuple[str, str]]:
-    return ()
-
-
 class Session:
     """One delegate: its effective options and the name of the device it opened.
 
@@ -84,7 +80,7 @@ class Session:
         }
 
     def prepare(
-        self, snapshot: Snapshot, preview: Preview, missing: Missing = _nothing_missing
+        self, snapshot: Snapshot, preview: Preview, missing: Missing = lambda _: ()
     ) -> list[Prepared]:
         """The partitions to delegate: nodes, program, how to compile it for other shapes, and the
         nodes on the CPU whose results the program holds as constants. No bytes of a program: the

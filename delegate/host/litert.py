@@ -49,7 +49,7 @@ def litert_problem() -> str:
         version = importlib.metadata.version(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         return f"{PACKAGE} is not installed; CompiledModel needs {needed} or later"
-    if _numbers(version) < _LEAST_VERSION:
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < _LEAST_VERSION:
         return f"{PACKAGE} is {version}; CompiledModel needs {needed} or later"
     return ""
 
@@ -59,10 +59,6 @@ def require_litert() -> None:
     problem = litert_problem()
     if problem:
         raise DelegateError(problem)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
 
 
 def litert_environment(options: Mapping[str, object]) -> Any:

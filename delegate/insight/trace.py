@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from delegate.chip.chip import Chip
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.inferences import Inference, Run
 from delegate.insight.layer_counters import tasks_in_order
@@ -50,6 +49,7 @@ def chrome_trace(
 ) -> dict[str, Any]:
     """The JSON document of a trace. Times in it are microseconds from the first invoke on."""
     is_modelled = device in ("simulator", "null", "cpu")
+    launches = ", ".join(f"{one.name} {one.kick_us.least:g}" for one in result.chip.rates.drivers)
     placed = {
         compiled.partition.delegated[0]: _place(number, compiled)
         for number, compiled in enumerate(result.partitions)
@@ -91,15 +91,10 @@ def chrome_trace(
             "npu_times": "modelled" if is_modelled else "jobs measured, tasks shared by estimate",
             "assumptions": (
                 f"modelled cycles at {result.chip.rates.clock_hz // 1_000_000} MHz, without the "
-                f"launching of tasks (us each, at least: {_launches(result.chip)}) and the host"
+                f"launching of tasks (us each, at least: {launches}) and the host"
             ),
         },
     }
-
-
-def _launches(chip: Chip) -> str:
-    """Say what each driver takes for a task, at least."""
-    return ", ".join(f"{driver.name} {driver.kick_us.least:g}" for driver in chip.rates.drivers)
 
 
 def _place(number: int, compiled: CompiledPartition) -> _Placed:

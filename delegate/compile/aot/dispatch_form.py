@@ -68,13 +68,14 @@ def write_dispatch_file(
     """
     programs = [_program(operator) for operator in operators]
     code.set_text(OperatorCodeSlot.CUSTOM_CODE, DISPATCH_OPERATOR)
-    _stamp(root, chip)
+    stamps = (text.encode().ljust(_STAMP_FIELD_BYTES, b"\0") for text in (MANUFACTURER, chip))
+    add_metadata(root, _STAMP, b"".join(stamps))
     # Numbers take as many bytes whatever they are: the first file tells where programs begin.
     _point(operators, programs, [0] * len(programs))
     end = len(write_file(root, FILE_IDENTIFIER))
     places = []
     for program in programs:
-        places.append(_aligned(end))
+        places.append(end + -end % _ALIGNMENT_BYTES)
         end = places[-1] + len(program)
     _point(operators, programs, places)
     content = bytearray(write_file(root, FILE_IDENTIFIER))
@@ -104,12 +105,3 @@ def _point(
             builder.UInt("bytecode_offset", place)
             builder.String("name", f"partition_{number}")
         operator.fields[OperatorSlot.CUSTOM_OPTIONS] = Items(bytes(builder.Finish()), 1, 8)
-
-
-def _stamp(root: TableValue, chip: str) -> None:
-    fields = (text.encode().ljust(_STAMP_FIELD_BYTES, b"\0") for text in (MANUFACTURER, chip))
-    add_metadata(root, _STAMP, b"".join(fields))
-
-
-def _aligned(offset: int) -> int:
-    return -(-offset // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES

@@ -57,6 +57,7 @@ OPERATOR_NAME = "rk3588-npu"
 """Custom code of the operators; ``native/tflite/compiled_operator.h`` has the same."""
 
 OPERATOR_VERSION = 1
+_COMPILED = (OPERATOR_NAME, DISPATCH_OPERATOR)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,19 +78,14 @@ def compile_ahead_of_time(
     compiled already.
     """
     model = read_model(source)
-    _refuse_compiled(model)
+    if any(n.custom_name in _COMPILED for g in model.subgraphs for n in g.nodes):
+        raise ModelError(
+            f"{model.source}: was compiled ahead of time already; give the original model"
+        )
     # LiteRT's own kernels are known; of other runtimes nobody knows which will have the file.
     graphs = [dataclasses.replace(graph, rounds_once=litert) for graph in model.subgraphs]
     results = tuple(compile_model(graph, options) for graph in graphs)
     return AheadOfTime(rewrite(model, results, litert=litert), results)
-
-
-def _refuse_compiled(model: Model) -> None:
-    names = (OPERATOR_NAME, DISPATCH_OPERATOR)
-    if any(n.custom_name in names for g in model.subgraphs for n in g.nodes):
-        raise ModelError(
-            f"{model.source}: was compiled ahead of time already; give the original model"
-        )
 
 
 def rewrite(model: Model, results: Sequence[CompileResult], *, litert: bool = False) -> bytes:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib import resources
 from itertools import groupby
 from typing import Any
@@ -117,18 +117,14 @@ def page_document(
 
 
 def _blocks(graph: Graph, delegated: Mapping[int, int]) -> list[list[int]]:
-    """Return first node, length and times of what repeats in one place."""
-    items = [(node.op, delegated.get(node.index)) for node in graph.nodes]
-    return [[block.first, block.length, block.times] for block in _in_one_place(items)]
-
-
-def _in_one_place(items: Sequence[tuple[str, int | None]]) -> list[Block]:
-    """A block may not go over a border: its box has the colour of where it runs."""
-    blocks: list[Block] = []
+    """Return first node, length and times of what repeats in one place: a block may not go over a
+    border, as its box has the colour of where it runs.
+    """
+    blocks: list[list[int]] = []
     first = 0
-    for _, group in groupby(items, key=lambda item: item[1]):
-        part = [op for op, _ in group]
-        blocks += [replace(block, first=first + block.first) for block in repeated_blocks(part)]
+    for _, group in groupby(graph.nodes, key=lambda node: delegated.get(node.index)):
+        part = [node.op for node in group]
+        blocks += [[first + b.first, b.length, b.times] for b in repeated_blocks(part)]
         first += len(part)
     return blocks
 

@@ -51,10 +51,11 @@ def _row(form: Form, known: KnownForms | None) -> tuple[Standing, dict[str, Any]
     standing = Standing.WHOLE if known is None else known.standing(form)
     sources = _VENDORS_WORDS if known is None else known.sources(form)
     unknown = () if known is None else known.unknown(form)
+    settings = ", ".join(f"{name} {value}" for name, value in sorted(form.settings.items()))
     return standing, {
         "form": form.name,
         "kind": kind_in_words(form.kind),
-        "words": form_in_words(form) if known is not None else _plain(form),
+        "words": form_in_words(form) if known is not None else settings,
         "tasks": 0,
         "evidence": EVIDENCE[standing],
         "ran": _who_ran(sources),
@@ -62,11 +63,6 @@ def _row(form: Form, known: KnownForms | None) -> tuple[Standing, dict[str, Any]
         "unknown": [f"{name} {value}" for name, value in unknown],
         "layers": {},
     }
-
-
-def _plain(form: Form) -> str:
-    """The settings of a form on a chip whose registers are known as a whole."""
-    return ", ".join(f"{name} {value}" for name, value in sorted(form.settings.items()))
 
 
 def _who_ran(sources: Sequence[Source]) -> str:

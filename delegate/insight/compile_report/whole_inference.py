@@ -49,7 +49,11 @@ def whole_inference(
     host = _host_parts(result, sum(left.values()))
     ranges = npu_parts(result, chosen) | host
     parts = {name: span.middle for name, span in ranges.items()}
-    by_clock = {str(mhz): [_at(driver, mhz * 1e6) for driver in chosen] for mhz in CLOCKS_MHZ}
+    by_clock = {
+        str(mhz): [replace(driver, clock_hz=Span(mhz * 1e6, mhz * 1e6)) for driver in chosen]
+        for mhz in CLOCKS_MHZ
+    }
+    custom = {result.graph.node(node).custom_name for node in left}
     return {
         **parts,
         "cpu": cpu.machine,
@@ -73,7 +77,7 @@ def whole_inference(
             if runs_once(result.graph, node)
         ),
         "frames_per_second": _rates(result, chosen, host),
-        "unmodelled": _custom_operators(result.graph, left),
+        "unmodelled": sorted(name for name in custom if name is not None),
     }
 
 
@@ -118,10 +122,6 @@ def _rates(
     return found
 
 
-def _at(driver: Driver, clock_hz: float) -> Driver:
-    return replace(driver, clock_hz=Span(clock_hz, clock_hz))
-
-
 def inference_us(cpu: Cpu, graph: Graph, node: Node) -> float:
     """Return microseconds of a node on ``cpu`` in every inference but the first."""
     return 0.0 if runs_once(graph, node) else cpu.node_us(graph, node)
@@ -135,11 +135,6 @@ def left_to_cpu(result: CompileResult, cpu: Cpu = A76) -> dict[int, float]:
         for node in result.graph.nodes
         if node.index not in delegated
     }
-
-
-def _custom_operators(graph: Graph, nodes: dict[int, float]) -> list[str]:
-    names = {graph.node(node).custom_name for node in nodes}
-    return sorted(name for name in names if name is not None)
 
 
 def left_by_rule(result: CompileResult, cpu: Cpu = A76) -> list[dict[str, Any]]:
