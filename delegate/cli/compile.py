@@ -96,7 +96,7 @@ def _dump(arguments: argparse.Namespace, result: CompileResult) -> list[Path]:
     """The files of captures."""
     from delegate.cli.files import sample_source
     from delegate.host.samples import load_sample
-    from delegate.insight.capture_files import dump_partitions
+    from delegate.insight.program_capture import dump_partitions
 
     source = sample_source(arguments)
     if arguments.input is not None:

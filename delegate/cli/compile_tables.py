@@ -11,23 +11,6 @@ if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
 
 
-def _print_partition(partition: dict[str, Any]) -> None:
-    """One row per layer: sums of its tasks' estimates, and what limits them."""
-    rows = [
-        (
-            layer["tasks"],
-            thousands(layer["cycles"]),
-            thousands(layer["bytes"]),
-            layer["limit"],
-            nodes_text(layer["nodes"]),
-            layer["name"],
-        )
-        for layer in partition["layers"]
-    ]
-    headings = ("tasks", "cycles", "bytes", "limit", "nodes", "layer")
-    print(format_table(headings, rows, right=(0, 1, 2), last="elide"))
-
-
 def print_layers(result: CompileResult, document: dict[str, Any]) -> None:
     """Print partitions with their layers, where the time goes, what is left to the CPU by rule."""
     cycles = sum(compiled.estimate.cycles for compiled in result.partitions)
@@ -55,7 +38,19 @@ def print_layers(result: CompileResult, document: dict[str, Any]) -> None:
         )
         if compiled.bound:
             print(f"fp16: every node {compiled.bound}, given its operands")
-        _print_partition(document["partitions"][number])
+        rows = [
+            (
+                layer["tasks"],
+                thousands(layer["cycles"]),
+                thousands(layer["bytes"]),
+                layer["limit"],
+                nodes_text(layer["nodes"]),
+                layer["name"],
+            )
+            for layer in document["partitions"][number]["layers"]
+        ]
+        headings = ("tasks", "cycles", "bytes", "limit", "nodes", "layer")
+        print(format_table(headings, rows, right=(0, 1, 2), last="elide"))
     _print_differences(document)
     _print_advice(document)
     _print_left(document)

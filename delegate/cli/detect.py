@@ -10,8 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from delegate.cli.command import Command, options_from, print_json
-from delegate.cli.detect_video import run_video
-from delegate.cli.detections import FORMATS, picture_document, print_detector, save_picture
+from delegate.cli.detect_video import (
+    FORMATS,
+    picture_document,
+    print_detector,
+    run_video,
+    save_picture,
+)
 from delegate.cli.files import (
     check_writable,
     delegation_facts,

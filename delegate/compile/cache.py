@@ -19,7 +19,7 @@ import logging
 import marshal
 import mmap
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -347,17 +347,15 @@ def _decode(file: BufferedReader, size: int, key: str) -> CachedResult:
             edges = (tuple(map(int, item[key])) for key in _PARTITION)
             own, bound = item["has_own_shapes"] is True, str(item["bound"])
             partitions.append(CachedPartition(Partition(*edges), program, own, bound))
-        rejections = tuple(Rejection(**_texts(item)) for item in document["rejections"])
+        rejections = tuple(
+            Rejection(int(item["node"]), *(str(item[key]) for key in ("op", "rule", "detail")))
+            for item in document["rejections"]
+        )
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"its description is malformed ({error})") from None
     if file.read(1):
         raise ValueError("its programs have another length than it says")
     return CachedResult(tuple(partitions), rejections, from_cache=True)
-
-
-def _texts(item: Mapping[str, Any]) -> dict[str, Any]:
-    texts = {key: str(item[key]) for key in ("op", "rule", "detail")}
-    return {"node": int(item["node"]), **texts}
 
 
 def _write(path: Path, key: str, result: CachedResult) -> None:

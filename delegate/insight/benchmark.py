@@ -37,7 +37,7 @@ from delegate.host.runtimes import find_runtime, invoke
 from delegate.host.samples import Sample
 from delegate.insight.compile_report.whole_inference import whole_inference
 from delegate.insight.inferences import CpuSpan, Inference, Run, run_inferences
-from delegate.insight.layer_counters import count_program, sum_counters
+from delegate.insight.simulated_run import count_program, sum_counters
 from delegate.options import Options
 
 FORMAT = "rk3588-bench-1"
@@ -70,16 +70,14 @@ class Plan:
 def summary(times_ns: Sequence[int]) -> dict[str, float | int]:
     """Statistics of a series, in milliseconds; percentiles interpolate linearly."""
     values = np.asarray(times_ns, dtype=np.float64) / _NS_PER_MS
-    result: dict[str, float | int] = {
+    return {
         "count": len(values),
         "mean_ms": float(values.mean()),
         "std_ms": float(values.std()),
         "min_ms": float(values.min()),
         "max_ms": float(values.max()),
+        **{f"p{part}_ms": float(np.percentile(values, part)) for part in _PERCENTILES},
     }
-    for percentile in _PERCENTILES:
-        result[f"p{percentile}_ms"] = float(np.percentile(values, percentile))
-    return result
 
 
 def benchmark(
@@ -98,7 +96,10 @@ def benchmark(
         threads = 1
     result = compile_model(path, options)
     memory = memory_document(path, options, threads, with_cpu=plan.with_cpu)
-    ours = _Delegated.load(path, options, sample_of, threads, result)
+    start = time.monotonic_ns()
+    model = DelegatedModel.load(path, options, threads=threads)
+    init_ns = time.monotonic_ns() - start
+    ours = _Delegated(model, result, sample_of(model.inputs), init_ns, options)
     cpu = _on_cpu(path, sample_of, threads) if plan.with_cpu else None
     litert = _by_litert(path, options, ours) if plan.with_litert else None
     others = [part for part in (cpu, litert) if part is not None]
@@ -120,17 +121,15 @@ def benchmark(
         "cpu": cpu.document(plan) if cpu is not None else None,
         "memory": memory,
     }
+    facts = document["delegate"]
+    median = facts["steady"]["p50_ms"]
     if litert is not None:
-        document["compiled_model"] = litert.document(plan)
-        document["compiled_model_ratio"] = (
-            document["compiled_model"]["steady"]["p50_ms"]
-            / document["delegate"]["steady"]["p50_ms"]
-        )
-    computes = document["delegate"]["device"] != NULL_DEVICE
-    if document["cpu"] is not None and (computes or not document["delegate"]["delegated_nodes"]):
-        ratio = document["delegate"]["steady"]["p50_ms"] / document["cpu"]["steady"]["p50_ms"]
+        found = document["compiled_model"] = litert.document(plan)
+        document["compiled_model_ratio"] = found["steady"]["p50_ms"] / median
+    if cpu is not None and (facts["device"] != NULL_DEVICE or not facts["delegated_nodes"]):
+        ratio = median / document["cpu"]["steady"]["p50_ms"]
         # What the simulator takes is no statement about an NPU: it has no speed-up.
-        if document["delegate"]["is_simulated"]:
+        if facts["is_simulated"]:
             document["simulator_ratio"] = ratio
         else:
             document["speedup"] = 1 / ratio
@@ -148,20 +147,6 @@ class _Delegated:
     options: Options
     inferences: list[Inference] = field(default_factory=list)
     clocks_hz: list[int] = field(default_factory=list)
-
-    @classmethod
-    def load(
-        cls,
-        path: Path,
-        options: Options,
-        sample_of: Callable[[Any], Sample],
-        threads: int | None,
-        result: CompileResult,
-    ) -> _Delegated:
-        start = time.monotonic_ns()
-        model = DelegatedModel.load(path, options, threads=threads)
-        init_ns = time.monotonic_ns() - start
-        return cls(model, result, sample_of(model.inputs), init_ns, options)
 
     def run(self, count: int, done: Done) -> None:
         self.inferences += run_inferences(self.model, self.result, self.sample, count, done)
@@ -394,8 +379,6 @@ def _resident_bytes(what: str) -> int:
 
 def _main() -> None:
     request = json.loads(sys.argv[1])
-    from delegate.host.runtimes import find_runtime, invoke
-
     runtime = find_runtime()
     start = _resident_bytes("VmRSS")
     delegates = []

@@ -169,9 +169,15 @@ def save_capture(capture: Capture, path: str | os.PathLike[str]) -> None:
 
     Raises CaptureError (disk full, no such directory, no permission).
     """
+    entries: dict[str, npt.NDArray[Any]] = {
+        "manifest": np.frombuffer(capture.manifest().encode(), np.uint8),
+        **{f"buffer_{b.name}": capture.contents[b.name] for b in capture.buffers},
+    }
+    names = sorted({check.expected for check in capture.checks})
+    entries |= {name: capture.expected[name] for name in names}
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, array in _entries(capture):
+        for name, array in entries.items():
             # A name that is opened has no time: equal captures give equal files.
             is_large = array.nbytes >= zipfile.ZIP64_LIMIT // 2
             with archive.open(f"{name}.npy", "w", force_zip64=is_large) as file:
@@ -308,12 +314,3 @@ def _read_archive(archive: zipfile.ZipFile, where: Path) -> Capture:
     known = {field.name: getattr(manifest, field.name) for field in fields(Manifest)}
     known["name"] = manifest.name or where.stem
     return Capture(**known, contents=contents, expected=expected)
-
-
-def _entries(capture: Capture) -> list[tuple[str, npt.NDArray[Any]]]:
-    text = np.frombuffer(capture.manifest().encode(), np.uint8)
-    entries: list[tuple[str, npt.NDArray[Any]]] = [("manifest", text)]
-    entries += [(f"buffer_{b.name}", capture.contents[b.name]) for b in capture.buffers]
-    names = sorted({check.expected for check in capture.checks})
-    entries += [(name, capture.expected[name]) for name in names]
-    return entries

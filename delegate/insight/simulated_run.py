@@ -9,7 +9,7 @@ tasks and elements that do not exist; faults of the simulated NPU are raised as 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,9 +21,8 @@ from delegate.errors import UsageError
 from delegate.insight.capture import Capture, CaptureCheck
 from delegate.insight.capture_manifest import PLAIN
 from delegate.lower.lowered import TensorBinding
-from delegate.npu.program_types import Program
-
-__all__ = ["ElementWrite", "Explanation", "TaskCounters", "count", "explain", "explain_task"]
+from delegate.npu.program_reader import parse
+from delegate.npu.program_types import Program, ProgramLayer, ProgramTask
 
 _ATOM_BYTES = 16
 # Registers hold no larger coordinate, and no run has as many tasks.
@@ -272,3 +271,62 @@ def _offset(check: CaptureCheck, element: tuple[int, int, int]) -> int:
         )
     pixel = c // check.c2 * check.surface_pixels + h * width + w
     return check.offset + pixel * _ATOM_BYTES + c % check.c2 * np.dtype(check.dtype).itemsize
+
+
+SUMMED = (
+    "macs",
+    "feature_bytes",
+    "weight_bytes",
+    "operand_bytes",
+    "mrdma_bytes",
+    "brdma_bytes",
+    "nrdma_bytes",
+    "erdma_bytes",
+    "written_bytes",
+    "npu_cycles",
+    "ddr_cycles",
+    "cycles",
+)
+"""The counters that add up over tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCounters:
+    """A layer's tasks and what each of them did."""
+
+    layer: ProgramLayer
+    tasks: tuple[ProgramTask, ...]
+    counters: tuple[TaskCounters, ...]
+
+    def total(self) -> dict[str, Any]:
+        """Sums over the tasks; of ``cbuf_fill`` the largest."""
+        return sum_counters(self.counters)
+
+
+def sum_counters(counters: Iterable[TaskCounters]) -> dict[str, Any]:
+    """Sums for JSON; of ``cbuf_fill`` the largest."""
+    items = list(counters)
+    sums: dict[str, Any] = {name: sum(getattr(item, name) for item in items) for name in SUMMED}
+    sums["cbuf_fill"] = round(max((item.cbuf_fill for item in items), default=0.0), 4)
+    return sums
+
+
+def count_program(content: bytes) -> tuple[LayerCounters, ...]:
+    """Counts a serialised Program. Raises ProgramError, SimulatorFault."""
+    program = parse(content)
+    tasks = tasks_in_order(program)
+    counted = count(program)
+    return tuple(
+        LayerCounters(
+            program.layers[layer],
+            tuple(task for task in tasks if task.layer == layer),
+            tuple(c for task, c in zip(tasks, counted, strict=True) if task.layer == layer),
+        )
+        for layer in dict.fromkeys(task.layer for task in tasks)
+    )
+
+
+def tasks_in_order(program: Program) -> list[ProgramTask]:
+    """Job after job, as the simulator runs them."""
+    jobs = dict.fromkeys(task.job for task in program.tasks)
+    return [task for job in jobs for task in program.tasks if task.job == job]

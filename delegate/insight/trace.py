@@ -16,8 +16,7 @@ from typing import Any
 
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.inferences import Inference, Run
-from delegate.insight.layer_counters import tasks_in_order
-from delegate.insight.simulated_run import TaskCounters, count
+from delegate.insight.simulated_run import TaskCounters, count, tasks_in_order
 from delegate.npu.program_reader import parse
 from delegate.npu.program_types import Estimate, Program
 from delegate.version import __version__

@@ -14,7 +14,7 @@ from delegate.compile.compiler import CompiledPartition, compile_model
 from delegate.errors import UsageError
 from delegate.insight import simulated_run as simulator
 from delegate.insight.capture import Capture, CaptureBuffer, CaptureCheck, CaptureJob, CaptureTask
-from delegate.insight.layer_counters import count_program
+from delegate.insight.simulated_run import count_program
 from delegate.npu.program_reader import parse
 from delegate.options import Options
 from rk3588_conformance.generated.campaign import in_child

@@ -33,7 +33,7 @@ from delegate.insight.compile_report.causes import causes_of
 from delegate.insight.compile_report.forms import forms_document
 from delegate.insight.compile_report.whole_inference import left_by_rule, whole_inference
 from delegate.insight.cpu_time import A76, Cpu
-from delegate.insight.layer_counters import count_program, sum_counters
+from delegate.insight.simulated_run import count_program, sum_counters
 from delegate.lower.lowered import Layer
 from delegate.lower.task import BufferId, ConvTask, DpuTask, OutputCube, Ref, Task
 from delegate.model.graph import Graph
