@@ -119,28 +119,22 @@ def _document(result: Comparison, verdict: str, broken: list[str], per_op: bool)
     }
 
 
+def _cells(tally: Tally) -> tuple[object, ...]:
+    return share(tally.equal, tally.elements), thousands(tally.elements), tally.max_abs_diff
+
+
 def _print_tables(result: Comparison, per_op: bool, numerics: str, differing: float) -> None:
     facts: list[tuple[str, object]] = [("inputs", result.samples)]
     if result.top1_agreed is not None:
         facts.append(("best class agrees", f"{result.top1_agreed} of {result.samples}"))
     print_pairs(*facts)
     print()
-    rows = [
-        (share(o.equal, o.elements), thousands(o.elements), o.max_abs_diff, o.name)
-        for o in result.outputs
-    ]
+    rows = [(*_cells(output), output.name) for output in result.outputs]
     print(format_table(("equal", "elements", "max diff", "output"), rows, right=(0, 1, 2)))
     if not per_op:
         return
-    total = result.ops_total()
-    op_rows: list[tuple[object, ...]] = [
-        (op.node, share(op.equal, op.elements), thousands(op.elements), op.max_abs_diff, op.op)
-        for op in result.ops
-    ]
-    op_rows.append(
-        ("all", share(total.equal, total.elements), thousands(total.elements), total.max_abs_diff,
-         plural(len(result.ops), "operator")),
-    )  # fmt: skip
+    op_rows: list[tuple[object, ...]] = [(op.node, *_cells(op), op.op) for op in result.ops]
+    op_rows.append(("all", *_cells(result.ops_total()), plural(len(result.ops), "operator")))
     title = "every delegated node alone, with TensorFlow Lite's own inputs, against its reference:"
     headings = ("node", "equal", "elements", "max diff", "op")
     print_table(title, headings, op_rows, right=(0, 1, 2, 3))

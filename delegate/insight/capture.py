@@ -176,11 +176,12 @@ def save_capture(capture: Capture, path: str | os.PathLike[str]) -> None:
     names = sorted({check.expected for check in capture.checks})
     entries |= {name: capture.expected[name] for name in names}
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(packed, "w") as archive:
         for name, array in entries.items():
-            # A name that is opened has no time: equal captures give equal files.
+            entry = zipfile.ZipInfo(f"{name}.npy")  # of a fixed time: equal captures, equal files
+            entry.compress_type = zipfile.ZIP_DEFLATED
             is_large = array.nbytes >= zipfile.ZIP64_LIMIT // 2
-            with archive.open(f"{name}.npy", "w", force_zip64=is_large) as file:
+            with archive.open(entry, "w", force_zip64=is_large) as file:
                 np.lib.format.write_array(  # type: ignore[no-untyped-call]
                     file, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False
                 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from delegate.errors import UsageError
@@ -42,20 +42,15 @@ class Program:
     output: str
 
 
-@dataclass(slots=True)
-class _Counters:
-    runs: float = 0.0
-    errors: float = 0.0
-    seconds: dict[str, float] = field(default_factory=dict)  # by phase
-
-
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One look at a folder. ``time_s`` is the look's, ``changed_s`` the files', by process."""
+    """One look at a folder. ``time_s`` is the look's, ``changed_s`` the files', by process.
+    ``counters``: runs and errors by their metrics, seconds by phase.
+    """
 
     time_s: float
     changed_s: Mapping[int, float]
-    counters: Mapping[Program, _Counters]
+    counters: Mapping[Program, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +81,7 @@ def published(folder: Path, time_s: float) -> Published:
             f"{folder}: {error.strerror}; it has to be what the processes' option stats_dir names"
         ) from None
     changed: dict[int, float] = {}
-    counters: dict[Program, _Counters] = {}
+    counters: dict[Program, dict[str, float]] = {}
     for name in names:
         match = _NAME.fullmatch(name)
         found = None if match is None else _content(folder / name)
@@ -94,14 +89,8 @@ def published(folder: Path, time_s: float) -> Published:
             continue
         pid = int(match[1])
         changed[pid] = found[0]
-        for program, metric, phase, value in _samples(pid, found[1]):
-            one = counters.setdefault(program, _Counters())
-            if metric == "runs_total":
-                one.runs = value
-            elif metric == "run_errors_total":
-                one.errors = value
-            else:
-                one.seconds[phase] = value
+        for program, counter, value in _samples(pid, found[1]):
+            counters.setdefault(program, {})[counter] = value
     return Published(time_s, changed, counters)
 
 
@@ -114,14 +103,14 @@ def _content(path: Path) -> tuple[float, str] | None:
         return None
 
 
-def _samples(pid: int, text: str) -> Iterator[tuple[Program, str, str, float]]:
+def _samples(pid: int, text: str) -> Iterator[tuple[Program, str, float]]:
     for line in text.split("\n"):
         match = _SAMPLE.fullmatch(line)
         if match is None:
             continue
         labels = {name: re.sub(r"\\(.)", r"\1", value) for name, value in _PAIR.findall(match[2])}
         names = (labels.get(key, "") for key in ("device", "program", "output"))
-        yield Program(pid, *names), match[1], labels.get("phase", ""), float(match[3])
+        yield Program(pid, *names), labels.get("phase") or match[1], float(match[3])
 
 
 def program_loads(before: Published, after: Published) -> tuple[ProgramLoad, ...]:
@@ -137,18 +126,11 @@ def program_loads(before: Published, after: Published) -> tuple[ProgramLoad, ...
             continue
         start = max(before.changed_s[program.pid], before.time_s - _PERIOD_S)
         seconds = after.changed_s[program.pid] - start
-        grown = [now.runs - earlier.runs, now.errors - earlier.errors]
-        phases = {p: s - earlier.seconds.get(p, 0.0) for p, s in now.seconds.items()}
-        if seconds <= 0 or not any(grown) or min(*grown, *phases.values()) < 0:
+        grown = {name: value - earlier.get(name, 0.0) for name, value in now.items()}
+        runs, errors = (grown.get(name, 0.0) for name in ("runs_total", "run_errors_total"))
+        if seconds <= 0 or not (runs or errors) or min(grown.values()) < 0:
             continue
-        conversion = sum(s for phase, s in phases.items() if phase.endswith("_conversion"))
-        loads.append(
-            ProgramLoad(
-                program,
-                grown[0] / seconds,
-                grown[1] / seconds,
-                100 * phases.get("device", 0.0) / seconds,
-                100 * conversion / seconds,
-            )
-        )
+        conversion = sum(s for name, s in grown.items() if name.endswith("_conversion"))
+        shares = (100 * part / seconds for part in (grown.get("device", 0.0), conversion))
+        loads.append(ProgramLoad(program, runs / seconds, errors / seconds, *shares))
     return tuple(sorted(loads, key=lambda load: (-load.device_percent, load.program)))

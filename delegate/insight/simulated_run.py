@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -273,20 +273,10 @@ def _offset(check: CaptureCheck, element: tuple[int, int, int]) -> int:
     return check.offset + pixel * _ATOM_BYTES + c % check.c2 * np.dtype(check.dtype).itemsize
 
 
-SUMMED = (
-    "macs",
-    "feature_bytes",
-    "weight_bytes",
-    "operand_bytes",
-    "mrdma_bytes",
-    "brdma_bytes",
-    "nrdma_bytes",
-    "erdma_bytes",
-    "written_bytes",
-    "npu_cycles",
-    "ddr_cycles",
-    "cycles",
+_OF_ONE_TASK = (
+    "task layer enable_mask data_banks weight_banks cbuf_data_bytes cbuf_weight_bytes bank_bytes"
 )
+SUMMED = (*(f.name for f in fields(TaskCounters) if f.name not in _OF_ONE_TASK.split()), "cycles")
 """The counters that add up over tasks."""
 
 

@@ -106,7 +106,10 @@ def read_model(model: PathOrBytes) -> Model:
         raise reader.fail(f"schema version {version}; only version {SCHEMA_VERSION} is defined")
     buffers = _read_buffers(root)
     codes = [_read_code(t) for t in root.tables(ModelSlot.OPERATOR_CODES, "operator code")]
-    metadata = _read_metadata(root, buffers)
+    metadata: dict[str, npt.NDArray[np.generic]] = {}
+    for entry in root.tables(ModelSlot.METADATA, "metadata"):
+        buffer = _index(entry, "buffer", entry.number(MetadataSlot.BUFFER, _UINT32), len(buffers))
+        metadata[entry.string(MetadataSlot.NAME)] = buffers[buffer]
     says = metadata.get(REDUCED_PRECISION)
     bears = "" if says is None else metadata_text(bytes(says))
     graphs = tuple(
@@ -119,7 +122,7 @@ def read_model(model: PathOrBytes) -> Model:
         source=reader.source,
         description=root.string(ModelSlot.DESCRIPTION),
         subgraphs=graphs,
-        metadata=metadata,
+        metadata=MappingProxyType(metadata),
         signatures=_read_signatures(root, graphs),
         content=reader.data,
     )
@@ -291,14 +294,6 @@ def _read_quantization(tensor: Table, shape: tuple[int, ...]) -> Quantization | 
     if len(zero_points) == 1:
         zero_points *= len(scales)
     return Quantization(scales, zero_points, axis)
-
-
-def _read_metadata(root: Table, buffers: list[_Bytes]) -> Mapping[str, npt.NDArray[np.generic]]:
-    metadata: dict[str, npt.NDArray[np.generic]] = {}
-    for table in root.tables(ModelSlot.METADATA, "metadata"):
-        buffer = _index(table, "buffer", table.number(MetadataSlot.BUFFER, _UINT32), len(buffers))
-        metadata[table.string(MetadataSlot.NAME)] = buffers[buffer]
-    return MappingProxyType(metadata)
 
 
 def _read_signatures(root: Table, graphs: tuple[Graph, ...]) -> tuple[Signature, ...]:

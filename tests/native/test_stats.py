@@ -181,8 +181,8 @@ def test_processes_publish_their_counters_and_leave_nothing(tmp_path):
         process.communicate("", timeout=60)
     ((program, counters),) = found.counters.items()
     assert (program.pid, program.device) == (process.pid, "simulator")
-    assert (counters.runs, counters.errors) == (6, 0)
-    assert counters.seconds["device"] == pytest.approx(seconds, abs=1e-8)
+    assert (counters["runs_total"], counters["run_errors_total"]) == (6, 0)
+    assert counters["device"] == pytest.approx(seconds, abs=1e-8)
     assert process.returncode == 0
     assert list(folder.iterdir()) == []
 
