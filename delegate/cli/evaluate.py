@@ -86,20 +86,16 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     document = {"task": task, "model": arguments.model.name, **metrics}
     answer(arguments, document, lambda: _print_tables(document))
+    mismatch = None
     if task == "detect":
-        _warn_of_classes(class_mismatch(records, objects, class_map(labels, truth_labels)))
+        mismatch = class_mismatch(records, objects, class_map(labels, truth_labels))
+    if mismatch is not None:
+        warn(
+            f"of {mismatch[1]} objects that a box lies on only {mismatch[0]} have its class: model "
+            "and truth number their classes otherwise, and the precision above is not the model's; "
+            "name the model's with --labels and the truth's with --truth-labels"
+        )
     return 0
-
-
-def _warn_of_classes(mismatch: tuple[int, int] | None) -> None:
-    if mismatch is None:
-        return
-    agreeing, lying = mismatch
-    warn(
-        f"of {lying} objects that a box lies on only {agreeing} have its class: model and truth "
-        "number their classes otherwise, and the precision above is not the model's; name the "
-        "model's with --labels and the truth's with --truth-labels"
-    )
 
 
 def _background(

@@ -29,7 +29,6 @@ from rk3588_vision.quantization.layer_errors import Accuracy, compare_layers
 from rk3588_vision.quantization.mixed import MixedModel, keep_worst_in_float, most_models
 from rk3588_vision.quantization.picture_input import PictureInput
 from rk3588_vision.quantization.quantizer_package import load, quantize
-from rk3588_vision.quantization.ranges import Range
 
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
@@ -68,7 +67,11 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.mixed is None:
         content = quantize(model, ranges)
     else:
-        mixed = _mix(arguments, model, ranges, pictures, prepared)
+        trials = min(arguments.trials, len(model.graph.nodes))
+        with progress("trying layers in float", most_models(arguments.mixed, trials)) as bar:
+            mixed = keep_worst_in_float(
+                model, ranges, pictures, prepared, arguments.mixed, trials, done=bar.advance
+            )
         content = mixed.content
     write_file(arguments.output, content)
     with progress("comparing", len(pictures)) as bar:
@@ -90,20 +93,6 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     answer(arguments, _document(made), lambda: _print(made))
     return 0
-
-
-def _mix(
-    arguments: argparse.Namespace,
-    model: FloatModel,
-    ranges: dict[int, Range],
-    pictures: list[Path],
-    prepared: PictureInput,
-) -> MixedModel:
-    trials = min(arguments.trials, len(model.graph.nodes))
-    with progress("trying layers in float", most_models(arguments.mixed, trials)) as bar:
-        return keep_worst_in_float(
-            model, ranges, pictures, prepared, arguments.mixed, trials, done=bar.advance
-        )
 
 
 def _left(compiled: CompileResult) -> list[tuple[int, str, str]]:

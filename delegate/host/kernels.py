@@ -29,22 +29,18 @@ def for_runtime(graph: Graph, runtime: Runtime | None) -> Graph:
 
 @functools.cache
 def _rounds_once(runtime: Runtime) -> bool:
-    """False where the runtime does not run the question."""
+    """Return whether the reference kernel makes -1 of half an output step below zero; the first of
+    two roundings lifts it to 0. False where the runtime does not run the question.
+    """
     try:
-        return _of_minus_half(runtime) == -1
+        interpreter = runtime.interpreter(half_step_model(), reference_kernels=True)
+        given, taken = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
+        interpreter.set_tensor(given["index"], np.ones((1, 1), np.int8))
+        interpreter.invoke()
+        return int(interpreter.get_tensor(taken["index"]).item()) == -1
     except Exception as error:  # whatever a runtime may raise must not cost the model
         logger.debug("the runtime's FULLY_CONNECTED is not known: %s", error)
         return False
-
-
-def _of_minus_half(runtime: Runtime) -> int:
-    """Return what the reference kernel makes of half an output step below zero: rounded once it is
-    -1; the first of two roundings lifts it to 0.
-    """
-    interpreter = runtime.interpreter(half_step_model(), reference_kernels=True)
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.ones((1, 1), np.int8))
-    interpreter.invoke()
-    return int(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).item())
 
 
 def half_step_model() -> bytes:

@@ -58,10 +58,8 @@ def chrome_trace(
     modelled_us = 0.0
     flow = 0
     for number, inference in enumerate(inferences):
-        events.append(
-            _span("invoke", _HOST, _INVOKES, inference.start_ns - origin, inference.end_ns - origin,
-                  {"inference": number, "measured": True})
-        )  # fmt: skip
+        times = inference.start_ns, inference.end_ns
+        events.append(_measured(origin, "invoke", _INVOKES, *times, inference=number))
         events += _operators(inference, result, origin)
         for run in inference.runs:
             first = run.first_node
@@ -119,11 +117,13 @@ def _metadata(name: str, pid: int, tid: int, args: dict[str, Any]) -> Event:
     return {"name": name, "ph": "M", "pid": pid, "tid": tid, "ts": 0, "args": args}
 
 
-def _span(name: str, pid: int, tid: int, begin_ns: int, end_ns: int, args: dict[str, Any]) -> Event:
-    return _span_us(name, pid, tid, begin_ns / 1e3, (end_ns - begin_ns) / 1e3, args)
+def _measured(origin: int, name: str, tid: int, begin_ns: int, end_ns: int, **args: Any) -> Event:
+    """A span of the host."""
+    times = (begin_ns - origin) / 1e3, (end_ns - begin_ns) / 1e3
+    return _span(name, _HOST, tid, *times, {**args, "measured": True})
 
 
-def _span_us(
+def _span(
     name: str, pid: int, tid: int, start_us: float, length_us: float, args: dict[str, Any]
 ) -> Event:
     return {
@@ -144,14 +144,11 @@ def _operators(inference: Inference, result: CompileResult, origin: int) -> Iter
             continue
         ops = [result.graph.node(node).op for node in span.nodes]
         name = ", ".join(dict.fromkeys(ops))
-        yield _span(
-            name, _HOST, _OPERATORS, span.start_ns - origin, span.end_ns - origin,
-            {"nodes": list(span.nodes), "ops": ops, "measured": True},
-        )  # fmt: skip
+        times = span.start_ns, span.end_ns
+        yield _measured(origin, name, _OPERATORS, *times, nodes=list(span.nodes), ops=ops)
 
 
 def _host_phases(title: str, run: Run, origin: int) -> Iterator[Event]:
-    args = {"program": run.name, "measured": True}
     between = [("submit and wait", run.converted_ns, run.done_ns)]
     if run.submitted_ns is not None:
         handed_over = run.submitted_ns
@@ -162,7 +159,7 @@ def _host_phases(title: str, run: Run, origin: int) -> Iterator[Event]:
         *between,
         ("output conversion", run.done_ns, run.end_ns),
     ):
-        yield _span(name, _HOST, _INVOKES, begin_ns - origin, end_ns - origin, args)
+        yield _measured(origin, name, _INVOKES, begin_ns, end_ns, program=run.name)
 
 
 def _flow(number: int, submit_us: float, start_us: float) -> Iterator[Event]:
@@ -182,7 +179,7 @@ def _npu(
     label = (
         {"modelled": True} if is_modelled else {"job_measured": True, "task_times": "by estimate"}
     )
-    yield _span_us(
+    yield _span(
         part.title, _NPU, _PARTITIONS, start_us, length_us,
         {
             **label,
@@ -195,20 +192,20 @@ def _npu(
         core = free.index(min(free))
         moment = free[core]
         tasks = [task for task in program.tasks if task.job == job]
-        length = sum(max(t.npu_cycles, t.ddr_cycles) for t in tasks) * scale
+        length = sum(task.estimate.cycles for task in tasks) * scale
         track = _FIRST_CORE + core
-        yield _span_us(f"job {job}", _NPU, track, moment, length, {**label, "tasks": len(tasks)})
+        yield _span(f"job {job}", _NPU, track, moment, length, {**label, "tasks": len(tasks)})
         for layer in dict.fromkeys(task.layer for task in tasks):
             members = [task for task in tasks if task.layer == layer]
-            cycles = sum(max(t.npu_cycles, t.ddr_cycles) for t in members)
+            cycles = sum(task.estimate.cycles for task in members)
             facts = program.layers[layer]
-            yield _span_us(
+            yield _span(
                 facts.name or facts.op, _NPU, track, moment, cycles * scale,
                 {**label, "op": facts.op, "nodes": list(facts.nodes), "tasks": len(members)},
             )  # fmt: skip
             for task in members:
-                duration = max(task.npu_cycles, task.ddr_cycles) * scale
-                yield _span_us(
+                duration = task.estimate.cycles * scale
+                yield _span(
                     task.tile or facts.op, _NPU, track, moment, duration,
                     {
                         **label,

@@ -24,7 +24,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from delegate.compile.aot.dispatch_form import DISPATCH_OPERATOR, renumber, write_dispatch_file
@@ -135,7 +135,9 @@ def _rewrite_subgraph(
     numbers = drop_tensors(subgraph, named)
     for operator in operators:
         if operator.number(OperatorSlot.OPCODE_INDEX) == npu_code:
-            _renumber_program(operator, numbers)
+            options = operator.fields[OperatorSlot.CUSTOM_OPTIONS]
+            assert isinstance(options, Items)
+            options.content = serialize(renumber(bytes(options.content), numbers, numbers))
     return numbers
 
 
@@ -188,12 +190,6 @@ def _operator(item: CompiledPartition, npu_code: int) -> TableValue:
             OperatorSlot.CUSTOM_OPTIONS: item.program,
         },
     )
-
-
-def _renumber_program(operator: TableValue, numbers: Mapping[int, int]) -> None:
-    options = operator.fields[OperatorSlot.CUSTOM_OPTIONS]
-    assert isinstance(options, Items)
-    options.content = serialize(renumber(bytes(options.content), numbers, numbers))
 
 
 MAX_UNPACKED_BYTES = 256 << 20
