@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import zlib
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from delegate.insight.program_capture import capture_of_program
 from delegate.npu.program import build_program, serialize
 from tests.kernel.small_models import random_inputs
 from tests.kernel.standin_calls import live
-from tests.npu.sample_programs import chain_partition, checksum_position
+from tests.npu.sample_programs import chain_partition, resealed
 
 TIMEOUT_MS = 20_000
 
@@ -46,10 +45,7 @@ def spoiled_program(program: bytes, rng: np.random.Generator) -> bytes:
         # Commands and relocations are most of the file: numbers that look like either.
         at = int(rng.integers(len(data) // 8)) * 8
         data[at : at + 8] = int(rng.integers(1 << 62)).to_bytes(8, "little")
-    place = checksum_position(program)
-    data[place : place + 8] = bytes(8)
-    data[place : place + 8] = zlib.crc32(data).to_bytes(8, "little")
-    return bytes(data)
+    return resealed(data)
 
 
 def run_capture(capture: Capture, device: str) -> str:

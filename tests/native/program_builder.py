@@ -1,16 +1,16 @@
-"""Serialises Programs from the slot ids of delegate/npu/program.fbs, without the product's code."""
+"""Programs of the slot ids of delegate/npu/program.fbs, without the product's writer."""
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import flatbuffers  # type: ignore[import-untyped]
 
+from tests.npu.sample_programs import resealed
+
 REGCMD, CONSTANTS, SCRATCH, INPUT, OUTPUT = range(5)
 UINT8, INT8, INT16, INT32, FP16, FP32 = range(6)
 TASK_WORDS = 8
-CHECKSUM_MARK = 0x5EED_0DDB_A115_CAFE
 
 
 @dataclass
@@ -94,10 +94,10 @@ class ProgramSpec:
         offsets = (compiler, name, buffers, relocs, layers, tasks, inputs, outputs)
         for slot, offset in enumerate(offsets, 1):
             b.PrependUOffsetTRelativeSlot(slot, offset, 0)
-        b.PrependUint64Slot(9, CHECKSUM_MARK, 0)
+        b.PrependUint64Slot(9, self.checksum or 1, 0)
         b.PrependUOffsetTRelativeSlot(10, chip, 0)
         b.Finish(b.EndObject(), file_identifier=identifier)
-        return seal(bytes(b.Output()), self.checksum)
+        return resealed(b.Output()) if self.checksum is None else bytes(b.Output())
 
     def _buffer(self, b: Any, index: int) -> int:
         content = b.CreateByteVector(self.contents.get(index, b""))
@@ -168,22 +168,3 @@ class ProgramSpec:
         for offset in reversed(offsets):
             b.PrependUOffsetTRelative(offset)
         return int(b.EndVector())
-
-
-def seal(program: bytes, checksum: int | None = None, place: int | None = None) -> bytes:
-    """Replaces the mark by the CRC-32 of the bytes with the checksum taken as zero."""
-    at = program.index(CHECKSUM_MARK.to_bytes(8, "little")) if place is None else place
-    blank = program[:at] + bytes(8) + program[at + 8 :]
-    value = zlib.crc32(blank) if checksum is None else checksum
-    return program[:at] + value.to_bytes(8, "little") + program[at + 8 :]
-
-
-def checksum_place(spec: ProgramSpec) -> int:
-    """Return where build() put the checksum."""
-    spoiled = spec.build()
-    value = zlib.crc32(b"")
-    for at in range(0, len(spoiled) - 7, 8):
-        value = zlib.crc32(spoiled[:at] + bytes(8) + spoiled[at + 8 :])
-        if spoiled[at : at + 8] == value.to_bytes(8, "little"):
-            return at
-    raise AssertionError("no checksum found")

@@ -1,7 +1,5 @@
 """Models on the simulator through a real runtime: results, faults, threads, forks, resizing."""
 
-import struct
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,7 +21,7 @@ from rk3588_conformance.cut_model import parse
 from tests.inferences import interpreter_of
 from tests.models.blocks import conv_conv_add_model
 from tests.native.inference import seen_beside_invoke
-from tests.npu.sample_programs import checksum_position
+from tests.npu.sample_programs import resealed
 from tests.processes import python
 
 
@@ -39,18 +37,6 @@ def run(interpreter: Any, seed: int) -> np.ndarray:
         interpreter.set_tensor(detail["index"], values)
     interpreter.invoke()
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-
-
-def resealed(data: bytearray) -> bytes:
-    """``data`` with the checksum it ought to have, if its table can still be found."""
-    try:
-        at = checksum_position(data)
-    except struct.error:
-        return bytes(data)
-    if at + 8 <= len(data):
-        data[at : at + 8] = bytes(8)
-        data[at : at + 8] = zlib.crc32(data).to_bytes(8, "little")
-    return bytes(data)
 
 
 def small_conv(**changes: Any) -> bytes:

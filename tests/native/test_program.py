@@ -9,6 +9,7 @@ from delegate import _native
 from delegate.errors import DeviceError, ProgramError, UsageError
 from tests.loops import for_each
 from tests.native import program_builder as b
+from tests.npu.sample_programs import resealed
 
 
 def small(**changes) -> b.ProgramSpec:
@@ -237,7 +238,7 @@ def test_names_must_be_utf8(name):
     spec = small(layers=["layer " + "y" * len(name)])
     spoiled = spec.build().replace(b"layer " + b"y" * len(name), b"layer " + name)
     with pytest.raises(ProgramError, match="not UTF-8"):
-        _native.Executable(b.seal(spoiled, place=b.checksum_place(spec)), "null")
+        _native.Executable(resealed(spoiled), "null")
 
 
 def test_names_of_every_utf8_length_are_kept():
@@ -270,7 +271,6 @@ def test_mutations_with_a_correct_checksum_never_crash(seed):
     spec = small(
         tasks=[{}, {"job": 1}], sizes=[128, 16, 64, 480, 240], contents={b.REGCMD: bytes(128)}
     )
-    place = b.checksum_place(spec)
     program = spec.build()
     rng = random.Random(seed)
     accepted = 0
@@ -283,7 +283,7 @@ def test_mutations_with_a_correct_checksum_never_crash(seed):
                 at = rng.randrange(len(spoiled) // 4) * 4
                 spoiled[at : at + 4] = rng.choice(INTERESTING).to_bytes(4, "little")
         try:
-            executable = _native.Executable(b.seal(bytes(spoiled), place=place), "null")
+            executable = _native.Executable(resealed(spoiled), "null")
         except (ProgramError, DeviceError):
             continue
         accepted += 1

@@ -2,6 +2,7 @@
 
 import dataclasses
 import struct
+import zlib
 
 import numpy as np
 
@@ -95,9 +96,21 @@ def whole_surface(task, pitch):
     )
 
 
-def checksum_position(data: bytes | bytearray) -> int:
-    """Return where the checksum lies in a well-formed file."""
+def checksum_position(data: bytearray) -> int:
+    """Return where the checksum lies, if the table is well-formed."""
     (table,) = struct.unpack_from("<I", data, 0)
     (back,) = struct.unpack_from("<i", data, table)
     (offset,) = struct.unpack_from("<H", data, table - back + 4 + 2 * Slot.CHECKSUM)
     return int(table + offset)
+
+
+def resealed(data: bytes | bytearray) -> bytes:
+    """``data`` with the checksum it ought to have, if its table can still be found."""
+    blank = bytearray(data)
+    try:
+        place = checksum_position(blank)
+        struct.pack_into("<Q", blank, place, 0)
+        struct.pack_into("<Q", blank, place, zlib.crc32(blank))
+    except struct.error:
+        return bytes(data)
+    return bytes(blank)
