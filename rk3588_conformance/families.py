@@ -14,7 +14,6 @@ _GRIDS = (
     "teflon_grid", "conv_grid", "product_grid", "pair_grid", "function_grid", "edge_grid",
     "move_grid", "rank_grid", "arithmetic_grid", "pool_grid", "resize_grid",
     "graph_grid", "half_grid", "half_move_grid", "half_map_grid", "half_norm_grid", "sparse_grid",
-    "rejected_cases",
 )  # fmt: skip
 """The modules that define families."""
 

@@ -14,7 +14,7 @@ from tests.loops import for_each
 # concatenations, slices and reshapes are small: the kernels themselves are always asked, as of
 # sparse weights. fp16 is judged by its bounds.
 COMMON = Filter.parse(
-    "*-ConvGroups*:ConvFilters*:Padding*:PoolPyramids*:Rejected*:"
+    "*-ConvGroups*:ConvFilters*:Padding*:PoolPyramids*:"
     "DenseShapes*keep_num_dims_1*per_channel:*weight_size_5*padding_same_0*:"
     "Function*:Edges*body_values:Edges.Float*:Edges.Bytes*:"
     "Joins*:Cuts*:EdgeMoves*:Splits*:UnevenSplits*:Packs*:Reorders*:Reshapes*:Half*:"
