@@ -126,7 +126,7 @@ class Session:
         nodes_by_index = {node["index"]: node for node in snapshot["nodes"]}
         prepared: list[Prepared] = []
         for item in result.partitions:
-            makers = _makers(graph, item.partition) if self.options.float != "off" else ()
+            makers = _makers(graph, item.partition)
             members = sorted((*makers, *item.partition.delegated))
             recompile = _recompile_function(
                 [nodes_by_index[index] for index in members],

@@ -16,12 +16,13 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.options import Options
+from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.sparse import Tree, encoded
 from rk3588_conformance.execution import prepare, run_case
 from rk3588_conformance.families import case_names
 from rk3588_conformance.outcome import Status
-from tests.inferences import outputs
+from tests.inferences import assert_same, drawn_int8, outputs
 
 SPARSE = list(case_names(None, "Sparse."))
 OPTIONS = Options.from_mapping({"numerics": "exact", "device": "simulator", "float": "fp16"}, {})
@@ -158,6 +159,28 @@ def test_integers_are_constants_of_programs_whatever_floats_are(wanted: str) -> 
     assert not made.rejections
     floats = compile_model(conv_model(*some_weights(np.float32)), options)
     assert len(floats.partitions) == len(floats.graph.folded) == (wanted == "fp16")
+
+
+@pytest.mark.parametrize("wanted", ["off", "auto", "fp16"])
+def test_weights_of_a_later_partition_are_constants_too(wanted: str) -> None:
+    """The runtime puts DENSIFY into the partition before the node of the CPU."""
+    dense, values, sparsity = some_weights(np.int8)
+    builder, scale = ModelBuilder("two partitions"), Quantization((0.05,), (3,))
+    y = builder.input("x", (1, 5, 6, 8), DType.INT8, scale)
+    for op in ("RELU", "RELU6"):
+        y = function(builder, op, (y,), scale)
+    per_weight = Quantization((0.01,), (0,))
+    w = builder.constant(
+        "w", values, per_weight,
+        dtype=DType.INT8, shape=dense.shape, is_sparse=True, sparsity=sparsity,
+    )  # fmt: skip
+    made = builder.result("DENSIFY", (w,), "made", dense.shape, per_weight, dtype=DType.INT8)
+    b = builder.constant("b", np.zeros(24, np.int32), Quantization((0.0005,), (0,)))
+    result = builder.tensor("y", (1, 5, 6, 24), DType.INT8, scale)
+    builder.operator("CONV_2D", (y, made, b), (result,), ConvOptions())
+    model, x = builder.build(result), drawn_int8((1, 5, 6, 8), 5)
+    ours = outputs(model, x, device="simulator", numerics="exact", float=wanted, deny_ops="RELU6")
+    assert_same(ours, outputs(model, x))
 
 
 def corrupted(sparsity: Sparsity) -> Iterator[Sparsity]:
