@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.ops.operator import Role
-from delegate.ops.shared.real_functions import real_function
+from delegate.ops.shared.real_functions import comparison
 
-OPERATOR = real_function("GREATER", lambda _, given: np.greater(*given), Role.OPERAND)
+OPERATOR = comparison("GREATER", np.greater)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.ops.operator import Role
-from delegate.ops.shared.real_functions import real_function
+from delegate.ops.shared.real_functions import comparison
 
-OPERATOR = real_function("GREATER_EQUAL", lambda _, given: np.greater_equal(*given), Role.OPERAND)
+OPERATOR = comparison("GREATER_EQUAL", np.greater_equal)

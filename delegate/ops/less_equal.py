@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.ops.operator import Role
-from delegate.ops.shared.real_functions import real_function
+from delegate.ops.shared.real_functions import comparison
 
-OPERATOR = real_function("LESS_EQUAL", lambda _, given: np.less_equal(*given), Role.OPERAND)
+OPERATOR = comparison("LESS_EQUAL", np.less_equal)

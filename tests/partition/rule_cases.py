@@ -18,6 +18,7 @@ from tests.partition.rule_graphs import (
     behind_dynamic,
     bias_shared,
     bias_written,
+    chosen_by_bytes,
     chosen_of_many,
     constants_joined,
     conv,
@@ -265,6 +266,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (shown_negated, "'negated' is an output of the model"),
     ],
     "constants_of_one_value": [(chosen_of_many, "'limits' has the shape [4]")],
+    "compares_float32": [(chosen_by_bytes, "'x' is INT8")],
     "int8_features": [(lambda: function("EXP", dtype=DType.UINT8), "is UINT8")],
     "slope_not_negative": [
         (lambda: with_options(leaky(), alpha=-0.5), "it is -0.5"),

@@ -338,6 +338,18 @@ def chosen_of_many() -> Graph:
     return of_one(make, (1, 3, 2, 4))
 
 
+def chosen_by_bytes() -> Graph:
+    """SELECT of a tensor of 8 bits where it is greater than a number of 8 bits."""
+
+    def make(b: ModelBuilder, x: int) -> int:
+        scale = b.spec(x).quantization
+        limit = b.constant("limit", np.array(5, np.int8), scale)
+        truth = b.result("GREATER", (x, limit), "truth", dtype=DType.BOOL)
+        return b.result("SELECT", (truth, x, x), "y", None, scale, dtype=DType.INT8)
+
+    return of_one(make)
+
+
 def pooled(shape: Shape = (1, 9, 7, 5), size: int = 3) -> Graph:
     return of_one(lambda b, x: pool(b, "MAX_POOL_2D", x, size, size), shape)
 

@@ -128,6 +128,27 @@ def test_what_chooses_between_two_inputs_stays_with_the_runtime() -> None:
     assert_same(run(given, arrays, ""), run(given, arrays, SOFTPLUS))
 
 
+@pytest.mark.parametrize("scales", [(0.05, 0.011), (0.001, 0.001), (1 / 256, 1 / 256)])
+@pytest.mark.parametrize("op", ["GREATER", "GREATER_EQUAL", "LESS_EQUAL"])
+def test_comparisons_of_8_bits_are_what_the_runtime_computes(
+    op: str, scales: tuple[float, float]
+) -> None:
+    """Its kernel scales both operands, and tells no values apart that are nearer than 1/256."""
+    builder, shape = ModelBuilder("bytes"), (1, 4, 5, 19)
+    ours, theirs = (
+        Quantization((scale,), (zero,)) for scale, zero in zip(scales, (3, -20), strict=True)
+    )
+    y = builder.input("x", shape, DType.INT8, ours)
+    limit = builder.constant("limit", np.array(-60, np.int8), theirs)
+    truth = builder.result(op, (y, limit), "truth", shape, dtype=DType.BOOL)
+    less = function(builder, "RELU", (y,), ours)
+    chosen = builder.tensor("chosen", shape, DType.INT8, ours)
+    builder.operator("SELECT", (truth, y, less), (chosen,), KINDS["SELECT"])
+    builder.output(chosen)
+    given = builder.build()
+    assert_same(results(given, ""), results(given, f"RELU,{op},SELECT"))
+
+
 REALS = {
     "LEAKY_RELU": LeakyReluOptions(0.1), "RELU6": None, "RELU_N1_TO_1": None,
     "RELU_0_TO_1": None, "ABS": BuiltinOptions(78, {}), "EXP": KINDS["EXP"],

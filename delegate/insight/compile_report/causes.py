@@ -87,6 +87,7 @@ _BY_RULE: Final = {
     "new_size_known": SHAPES,
     "static_shapes": SHAPES,
     "cast_constant": _TYPES,
+    "compares_float32": _EDGES,
     "host_converts": _EDGES,
     "constants_of_one_value": _EDGES,
     "of_one_value": _EDGES,

@@ -207,6 +207,18 @@ def real_function(
     )
 
 
+@constraint()
+def compares_float32(facts: GraphFacts, node: Node) -> str | None:
+    """Comparisons must be of float32: of 8 bits the kernels compare numbers that they scale."""
+    return common.other_type(facts.inputs(node), DType.FLOAT32)
+
+
+def comparison(name: str, function: Callable[[Reals, Reals], Reals]) -> Operator:
+    """Return the record of an operator that gives the truth values of two operands."""
+    record = real_function(name, lambda _, given: function(*given), Role.OPERAND)
+    return replace(record, rules=(*record.rules, compares_float32))
+
+
 def choice(name: str) -> Operator:
     """Return the record of an operator that takes elements of its second or third input, as the
     truth values of the first one say.
