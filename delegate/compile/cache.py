@@ -175,10 +175,12 @@ def has_own_shapes(graph: Graph, partition: Partition) -> bool:
     """Return whether all results of its nodes have the shapes that ``graph`` says, as far as is
     known.
     """
+    from delegate.ops.shared.dilations import with_dilations
     from delegate.partition.shapes import following_shapes
 
-    shapes = following_shapes(graph, partition)
-    return all(shape == graph.tensor(index).shape for index, shape in shapes.items())
+    said = with_dilations(graph)  # as these shapes are: of images that nobody splits
+    shapes = following_shapes(said, partition)
+    return all(shape == said.tensor(index).shape for index, shape in shapes.items())
 
 
 def cache_key(graph: Graph, options: Options, context: str = "") -> str:

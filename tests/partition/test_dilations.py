@@ -7,6 +7,7 @@ import pytest
 
 from delegate.cli import main
 from delegate.compile.aot.rewrite import compile_ahead_of_time
+from delegate.compile.cache import has_own_shapes, running_part
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -155,6 +156,16 @@ def test_compiled_ahead_of_time_it_is_one_operator() -> None:
     compiled = compile_ahead_of_time(image_model(), Options.from_mapping(OURS, {})).content
     assert [node.op for node in read_graph(compiled).nodes] == ["CUSTOM:rk3588-npu"]
     np.testing.assert_array_equal(run(compiled, **OURS), run(image_model()))
+
+
+def test_it_has_the_shapes_of_its_model() -> None:
+    """A program that has others is left, and compiled again whenever the model is loaded."""
+    graph = read_graph(image_model())
+    made = running_part(graph, compile_model(graph, Options.from_mapping(OURS, {})))
+    assert [one.has_own_shapes for one in made.partitions] == [True]
+    wrong = replace(graph.tensor(graph.outputs[0]), shape=(1, 9, 13, 24))
+    tensors = tuple(wrong if one.index == wrong.index else one for one in graph.tensors)
+    assert not has_own_shapes(replace(graph, tensors=tensors), made.partitions[0].partition)
 
 
 def test_the_parts_are_compared_together(tmp_path, capsys) -> None:
