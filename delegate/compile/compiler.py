@@ -35,6 +35,8 @@ from delegate.npu.evidence import evidence_for
 from delegate.npu.perf import Work, work_of
 from delegate.npu.program import Program, build_program, serialized
 from delegate.npu.program_types import WORD_BYTES, Estimate, total
+from delegate.ops import record_of
+from delegate.ops.operator import Role
 from delegate.options import Options
 from delegate.partition.half import as_computed
 from delegate.partition.partitioner import (
@@ -49,7 +51,7 @@ from delegate.partition.partitioner import (
     sharing_chains,
     slower,
 )
-from delegate.partition.partitions import partition_graph, parts_of
+from delegate.partition.partitions import PartitionsOf, partition_graph, parts_of
 from delegate.partition.rules import (
     BOARD_IS_RIGHT,
     PARTITION_COMPILES,
@@ -226,7 +228,7 @@ def _make_room(graph: Graph, nodes: Sequence[int]) -> None:
 def _compile(
     graph: Graph,
     options: Options,
-    partitions_of: Callable[[frozenset[int]], Sequence[Partition]],
+    partitions_of: PartitionsOf,
     chip: Chip = DEFAULT,
 ) -> CompileResult:
     start = time.perf_counter()
@@ -238,6 +240,7 @@ def _compile(
         weigher = Weigher(graph, chip, drivers_of(options.device, chip))
     attempts = _Attempts(graph, options.numerics, chip, weigher)
     known = Computed(graph, rejections) if graph.folded else None
+    has_products = any(Role.MATRIX in record_of(graph, graph.node(n)).inputs for n in supported)
     while True:
         if graph.together:
             parts = incomplete(graph, supported)
@@ -247,11 +250,8 @@ def _compile(
         partitions = (
             known.split(partitions_of, supported) if known else list(partitions_of(supported))
         )
-        # In parts the order of nodes on the CPU would be another one than ``overwritten`` follows.
-        if not sharing_chains(graph, supported):
-            partitions = [
-                part for whole in partitions for part in parts_of(graph, whole, chip, partitions_of)
-            ]
+        if has_products:
+            partitions = _in_parts(graph, supported, partitions, chip, partitions_of)
         failed = attempts.compile(partitions)
         if not failed:
             break
@@ -267,6 +267,21 @@ def _compile(
         compile_seconds=time.perf_counter() - start,
         slower=tuple(attempts.slower),
     )
+
+
+def _in_parts(
+    graph: Graph,
+    supported: frozenset[int],
+    partitions: Sequence[Partition],
+    chip: Chip,
+    partitions_of: PartitionsOf,
+) -> list[Partition]:
+    """Return ``partitions``, those whose products read what they compute in parts. As they are
+    where the order of nodes on the CPU counts, which ``overwritten`` follows without parts.
+    """
+    if sharing_chains(graph, supported):
+        return list(partitions)
+    return [part for whole in partitions for part in parts_of(graph, whole, chip, partitions_of)]
 
 
 @dataclass(slots=True, eq=False)

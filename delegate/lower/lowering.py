@@ -94,7 +94,7 @@ def lower_partition(
     if places or len(plans) > 1:  # one alone has no neighbour
         plans = with_group_padding(planning, plans, partition.inputs)
     footprints = [plan.footprint for plan in plans]
-    packed = _packed(plans)
+    packed = _packed(plans) if any(plan.packed for plan in plans) else {}
     layouts = {**folds, **{t: (matrices.view, None) for t, matrices in packed.items()}}
     in_place: Mapping[int, int] = {}
     if len(plans) > 1:
@@ -147,7 +147,7 @@ def _packed(plans: Sequence[Plan]) -> Mapping[int, PackedMatrices]:
     ways.
     """
     packed = dict(plan.packed for plan in plans if plan.packed is not None)
-    for plan in plans if packed else ():
+    for plan in plans:
         mine, operands = plan.packed, plan.operation.operands
         for tensor in packed.keys() & operands:
             if mine != (tensor, packed[tensor]) or operands.count(tensor) > 1:

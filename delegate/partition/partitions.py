@@ -131,7 +131,7 @@ def _levels(graph: Graph, whole: Partition, chip: Chip) -> Mapping[int, int]:
     its readers, if they are in one.
     """
     nodes = [graph.node(index) for index in whole.nodes]
-    # Reports also ask of nodes that the NPU does not take.
+    # Reports ask of nodes that the NPU does not take, too.
     matrices = {
         node.index: record.inputs_of(node, Role.MATRIX)
         for node in nodes

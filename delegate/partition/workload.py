@@ -27,7 +27,7 @@ from delegate.lower.operation import Edge, Operation, Workload
 from delegate.model.graph import Graph, Node, Partition
 from delegate.ops import record_of
 from delegate.ops.conv_2d import OPERATOR as CONVOLUTION
-from delegate.ops.operator import GraphFacts, Movement, Side
+from delegate.ops.operator import GraphFacts, Movement, Role, Side
 from delegate.ops.shared.common import is_float32
 from delegate.ops.shared.functions import plan_table
 from delegate.ops.shared.parts import is_free
@@ -203,7 +203,10 @@ def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionP
         # Pairs of pixels are of convolutions and functions alone, so refusals stay what they are.
         found = replace(found, graph=pack_width(found.graph, found.partition, chip))
     made = _planned(found)
-    return replace(made, early=tuple(early_products(made.edges.graph, made.edges.inner, chip)))
+    if any(Role.MATRIX in operator.inputs for operator in operators):
+        early = early_products(made.edges.graph, made.edges.inner, chip)
+        made = replace(made, early=tuple(early))
+    return made
 
 
 def _planned(rewritten: Rewritten) -> PartitionPlan:
