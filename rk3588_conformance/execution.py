@@ -164,7 +164,7 @@ class _Judge:
         ours, submits = _invoke(interpreter, self.prepared.inputs)
         if case.outside is not None:  # by the bound of a float model
             broken = case.outside(graph, self.prepared.inputs, ours)
-            broken += [*map(_sentence, delegation.rejections), *_not_one_partition(delegation)]
+            broken += [*map(_sentence, delegation.rejections), *self._in_more_parts(delegation)]
             return _verdict(replace(facts, oracle=Oracle.NUMPY), broken, [])
         facts = replace(facts, submits=submits, rules=_rules(rejected))
         return self._integers(facts, delegation, ours, rejected)
@@ -201,8 +201,14 @@ class _Judge:
             if not is_whole and not self.known:
                 broken += map(_sentence, delegation.rejections)
             if is_whole or not rejected:
-                broken += _not_one_partition(delegation)
+                broken += self._in_more_parts(delegation)
         return _verdict(facts, broken, rejected)
+
+    def _in_more_parts(self, delegation: Delegation) -> list[str]:
+        count, most = delegation.partitions, 1
+        if self.options.numerics != "exact":  # else tasks may compute weights
+            most = _most_parts(self.prepared.graph)
+        return [] if 1 <= count <= most else [f"{count} partitions instead of {most}"]
 
     def _blame(self, ours: list[Array], theirs: list[Array], worst: int) -> list[str]:
         """Say what is wrong with outputs that are off by ``worst``: nothing, if each operator of
@@ -293,9 +299,20 @@ def _submits_broken(facts: Outcome, delegation: Delegation) -> list[str]:
     return [] if submits == count else [f"{submits} submits for {count} partitions in one invoke"]
 
 
-def _not_one_partition(delegation: Delegation) -> list[str]:
-    count = delegation.partitions
-    return [] if count == 1 else [f"{count} partitions instead of 1"]
+_PRODUCTS = ("BATCH_MATMUL", "FULLY_CONNECTED")
+
+
+def _most_parts(graph: Graph) -> int:
+    """Return in how many parts the nodes may run: one more behind each product of a chain whose
+    second operand other nodes compute.
+    """
+    behind: dict[int, int] = {}  # by tensor
+    for node in graph.nodes:
+        parts = max((behind.get(tensor, 0) for tensor in node.inputs), default=0)
+        if node.op in _PRODUCTS and node.inputs[1] in behind:
+            parts = max(parts, behind[node.inputs[1]] + 1)
+        behind.update(dict.fromkeys(node.outputs, parts))
+    return 1 + max(behind.values(), default=0)
 
 
 def _share_told(model: bytes, options: Options) -> float:

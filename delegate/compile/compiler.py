@@ -39,6 +39,7 @@ from delegate.ops import record_of
 from delegate.ops.operator import Role
 from delegate.options import Options
 from delegate.partition.half import as_computed
+from delegate.partition.joined_nodes import parts_of
 from delegate.partition.partitioner import (
     Computed,
     PartitionCost,
@@ -51,7 +52,7 @@ from delegate.partition.partitioner import (
     sharing_chains,
     slower,
 )
-from delegate.partition.partitions import PartitionsOf, partition_graph, parts_of
+from delegate.partition.partitions import PartitionsOf, partition_graph
 from delegate.partition.rules import (
     BOARD_IS_RIGHT,
     PARTITION_COMPILES,

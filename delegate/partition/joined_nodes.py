@@ -10,6 +10,9 @@ few channels. A product takes its second operand either way, rows as kernels mor
 product of the exchanged operands in the other order is the exchanged result: sums and multipliers
 are the same. What else the TRANSPOSE does, as bringing heads in front of pixels, it still does.
 
+Nobody has run a task whose weights another one wrote. The host packs weights where a matrix enters
+a partition, so a product runs in a later part than what its matrix comes from.
+
 Comes from: a partition whose nodes keep the rules. Goes to: ``workload``, which lowers the graph
 that this gives instead.
 """
@@ -17,7 +20,7 @@ that this gives instead.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from delegate.chip.chip import Chip
@@ -25,10 +28,11 @@ from delegate.errors import LoweringError
 from delegate.lower.legalize import computes_weights
 from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.model.graph import Graph, Node, Partition
-from delegate.ops import record_of
-from delegate.ops.operator import RESULT, GraphFacts, Role, Turn, named
+from delegate.ops import known_record, record_of
+from delegate.ops.operator import RESULT, GraphFacts, Movement, Role, Turn, named
+from delegate.ops.shared.parts import is_spread
 from delegate.ops.shared.real_functions import chain_to, is_end
-from delegate.partition.partitions import Rewriter, Rewritten, given_tensors
+from delegate.partition.partitions import PartitionsOf, Rewriter, Rewritten, inner_part
 from delegate.partition.rules import HOST_CONVERTS, Refusal, check_node, facts_of
 
 
@@ -145,6 +149,76 @@ def _turned(facts: GraphFacts, given: Rewritten, node: Node, turn: Turn) -> Rewr
     nodes = (*given.before.get(product.index, ()), node.index, product.index)
     before = given.before if left else {**given.before, product.index: tuple(sorted({*nodes}))}
     return Rewritten(graph, partition, before)
+
+
+def parts_of(
+    graph: Graph, whole: Partition, chip: Chip, partitions_of: PartitionsOf
+) -> list[Partition]:
+    """Return the parts of a partition that run one after the other, so that the host packs what a
+    later one reads as weights. The whole alone where the chip takes computed weights, or where the
+    runtime would not make these parts.
+    """
+    levels = _levels(graph, whole, chip)
+    members: dict[int, set[int]] = {}
+    for node, level in levels.items():
+        members.setdefault(level, set()).add(node)
+    if len(members) < 2:
+        return [whole]
+    found = []
+    for level in sorted(members):
+        made = partitions_of(frozenset(members[level]))
+        if [set(one.nodes) for one in made] != [members[level]]:
+            return [whole]
+        found.append(inner_part(graph, made[0], members[level].intersection(whole.nodes)))
+    return found
+
+
+def given_tensors(graph: Graph, partition: Partition) -> set[int]:
+    """Return the inputs of a partition, and what the host makes of them when it only moves them."""
+    nodes = [graph.node(index) for index in partition.nodes]
+    reads = Counter(t for node in nodes for t in node.inputs)
+    reads.update(partition.outputs)
+    given = {*partition.inputs}
+    for node in nodes:
+        source, result = node.inputs[0], node.outputs[0]
+        if source not in given or not is_spread(graph.tensor(source)):
+            continue
+        if reads[source] == reads[result] == 1:
+            record = known_record(graph, node)
+            if record is not None and record.movement is Movement.KEEP:
+                given.add(result)
+    return given
+
+
+def _levels(graph: Graph, whole: Partition, chip: Chip) -> Mapping[int, int]:
+    """Return the number of the part that each node belongs to; of what is computed before, that of
+    its readers, if they are in one.
+    """
+    nodes = [graph.node(index) for index in whole.nodes]
+    # Reports ask of nodes that the NPU does not take, too.
+    matrices = {
+        node.index: record.inputs_of(node, Role.MATRIX)
+        for node in nodes
+        if (record := known_record(graph, node)) is not None
+    }
+    if not any(matrices.values()) or computes_weights(chip):
+        return {}
+    given = given_tensors(graph, whole)
+    levels: dict[int, int] = {}
+    made: dict[int, int] = {}  # by tensor
+    for node in nodes:
+        packed = [t for t in matrices.get(node.index, ()) if t not in given]
+        before = [made[t] for t in node.inputs if t in made]
+        before += [made[t] + 1 for t in packed if t in made]
+        levels[node.index] = level = max(before, default=0)
+        made.update(dict.fromkeys(node.outputs, level))
+    for node in reversed([graph.node(index) for index in whole.computed]):
+        readers = {levels[n.index] for n in graph.nodes
+                   if n.index in levels and not {*n.inputs}.isdisjoint(node.outputs)}  # fmt: skip
+        if len(readers) != 1:
+            return {}
+        levels[node.index] = readers.pop()
+    return levels
 
 
 def early_products(graph: Graph, partition: Partition, chip: Chip) -> Iterator[Refusal]:

@@ -1,10 +1,7 @@
 """Group nodes into partitions, and put all nodes into an order in which they can run.
 
 In: a ``Graph`` and which of its nodes are delegated. Out: the ``Partition``s that TensorFlow Lite
-itself makes of these, and the parts that these run in.
-
-Nobody has run a task whose weights another one wrote. The host packs weights where a matrix enters
-a partition, so a product runs in a later part than what its matrix comes from.
+itself makes of these.
 
 Say a partition in another way, where that pays (``heads``, ``siblings``, ``width_packing``):
 tensors and nodes that are added to its graph, or put in place of others.
@@ -13,7 +10,6 @@ tensors and nodes that are added to its graph, or put in place of others.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -21,12 +17,7 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chip import Chip
-from delegate.lower.legalize import computes_weights
 from delegate.model.graph import ABSENT, DType, Graph, Node, Partition, Tensor
-from delegate.ops import known_record
-from delegate.ops.operator import Movement, Role
-from delegate.ops.shared.parts import is_spread
 
 NEVER = -1  # the epoch of a node whose inputs are never computed
 
@@ -85,76 +76,6 @@ def execution_order(
 
 PartitionsOf = Callable[[frozenset[int]], Sequence[Partition]]
 """Groups nodes as the runtime does."""
-
-
-def parts_of(
-    graph: Graph, whole: Partition, chip: Chip, partitions_of: PartitionsOf
-) -> list[Partition]:
-    """Return the parts of a partition that run one after the other, so that the host packs what a
-    later one reads as weights. The whole alone where the chip takes computed weights, or where the
-    runtime would not make these parts.
-    """
-    levels = _levels(graph, whole, chip)
-    members: dict[int, set[int]] = {}
-    for node, level in levels.items():
-        members.setdefault(level, set()).add(node)
-    if len(members) < 2:
-        return [whole]
-    found = []
-    for level in sorted(members):
-        made = partitions_of(frozenset(members[level]))
-        if [set(one.nodes) for one in made] != [members[level]]:
-            return [whole]
-        found.append(inner_part(graph, made[0], members[level].intersection(whole.nodes)))
-    return found
-
-
-def given_tensors(graph: Graph, partition: Partition) -> set[int]:
-    """Return the inputs of a partition, and what the host makes of them when it only moves them."""
-    nodes = [graph.node(index) for index in partition.nodes]
-    reads = Counter(t for node in nodes for t in node.inputs)
-    reads.update(partition.outputs)
-    given = {*partition.inputs}
-    for node in nodes:
-        source, result = node.inputs[0], node.outputs[0]
-        if source not in given or not is_spread(graph.tensor(source)):
-            continue
-        if reads[source] == reads[result] == 1:
-            record = known_record(graph, node)
-            if record is not None and record.movement is Movement.KEEP:
-                given.add(result)
-    return given
-
-
-def _levels(graph: Graph, whole: Partition, chip: Chip) -> Mapping[int, int]:
-    """Return the number of the part that each node belongs to; of what is computed before, that of
-    its readers, if they are in one.
-    """
-    nodes = [graph.node(index) for index in whole.nodes]
-    # Reports ask of nodes that the NPU does not take, too.
-    matrices = {
-        node.index: record.inputs_of(node, Role.MATRIX)
-        for node in nodes
-        if (record := known_record(graph, node)) is not None
-    }
-    if not any(matrices.values()) or computes_weights(chip):
-        return {}
-    given = given_tensors(graph, whole)
-    levels: dict[int, int] = {}
-    made: dict[int, int] = {}  # by tensor
-    for node in nodes:
-        packed = [t for t in matrices.get(node.index, ()) if t not in given]
-        before = [made[t] for t in node.inputs if t in made]
-        before += [made[t] + 1 for t in packed if t in made]
-        levels[node.index] = level = max(before, default=0)
-        made.update(dict.fromkeys(node.outputs, level))
-    for node in reversed([graph.node(index) for index in whole.computed]):
-        readers = {levels[n.index] for n in graph.nodes
-                   if n.index in levels and not {*n.inputs}.isdisjoint(node.outputs)}  # fmt: skip
-        if len(readers) != 1:
-            return {}
-        levels[node.index] = readers.pop()
-    return levels
 
 
 def _epochs(graph: Graph, supported: frozenset[int]) -> list[tuple[int, ...]]:

@@ -132,8 +132,8 @@ Times fastest(const std::array<std::function<void()>, kTimed>& bodies, size_t re
   return best;
 }
 
-// Of a tensor on the host to the device, back (with a fold: nothing), and of a copy of the same
-// host bytes. `device_bytes`: the end of its boxes.
+// Of a tensor on the host to the device, back (what only inputs can have: nothing), and of a copy
+// of the same host bytes. `device_bytes`: the end of its boxes.
 Times time_binding(const Binding& binding, size_t device_bytes, size_t repeats) {
   std::vector<uint8_t> host(binding.host_bytes(), 1);
   std::vector<uint8_t> copy(host.size(), 2);
@@ -141,13 +141,10 @@ Times time_binding(const Binding& binding, size_t device_bytes, size_t repeats) 
   std::vector<uint8_t> device(device_bytes, 3);
   const QuantizeRule rule = quantize_rule();
   volatile uint8_t seen = 0;
-  const bool is_input = binding.boxes.size() == 1;
-  const bool is_output = binding.table.empty() && !binding.boxes.front().is_folded();
-  return fastest({[&] {
-                    if (is_input) {
-                      to_device(binding, rule, host.data(), between.data(), device.data());
-                    }
-                  },
+  const Box& box = binding.boxes.front();
+  const bool is_packed = box.is_spread && facts(binding.laid_out()).bytes > 1;
+  const bool is_output = binding.table.empty() && !box.is_folded() && !is_packed;
+  return fastest({[&] { to_device(binding, rule, host.data(), between.data(), device.data()); },
                   [&] {
                     if (is_output) {
                       from_device(binding, device.data(), between.data(), host.data());

@@ -87,11 +87,12 @@ def functions_model() -> bytes:
 
 
 def product_model() -> bytes:
-    """The product of two matrices that are computed."""
+    """The product of a matrix and one that the partition computes."""
     builder = ModelBuilder("product")
     quantization = Quantization((0.02,), (-3,))
     x, y = (builder.input(name, (2, 9, 48), DType.INT8, quantization) for name in ("x", "y"))
     output = covering(48, quantization, quantization)
+    y = function(builder, "LEAKY_RELU", (y,), quantization, LeakyReluOptions(0.5))
     return builder.build(computed_product(builder, x, y, output, adj_y=True))
 
 

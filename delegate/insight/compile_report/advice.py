@@ -20,8 +20,9 @@ from delegate.insight.compile_report.whole_inference import left_to_cpu
 from delegate.insight.cpu_time import A76, Cpu
 from delegate.npu.perf import estimate_task, hull
 from delegate.npu.program_types import total
+from delegate.partition.joined_nodes import parts_of
 from delegate.partition.partitioner import node_macs
-from delegate.partition.partitions import partition_graph, parts_of
+from delegate.partition.partitions import partition_graph
 
 _MOST_SUGGESTIONS = 5
 _OPS_IN_PAIRS = 6
