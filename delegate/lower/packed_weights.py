@@ -59,8 +59,10 @@ class PackedMatrices:
         """Return the view of the memory that all take, as pixels of one atom."""
         return View(1, self.matrices * self._apart_bytes // ATOM_BYTES, 1, ATOM_BYTES)
 
-    def boxes(self, whole: TensorBinding, view: View, spread: Spread | None) -> list[TensorBinding]:
-        """Return the boxes of an input that the host writes. ``whole``: its binding, which lies
+    def boxes(
+        self, whole: TensorBinding, view: View, spread: Spread | None
+    ) -> Iterator[TensorBinding]:
+        """Yield the boxes of an input that the host writes. ``whole``: its binding, which lies
         where the matrices do; ``view``: the matrices on the host, whose elements are at ``spread``
         there (None: in order).
         """
@@ -69,20 +71,20 @@ class PackedMatrices:
         kernel, lane = at.pixel, at.channel
         if self.columns_are_kernels:
             kernel, lane = lane, kernel
-        found = []
         for matrix in range(self.matrices):
             image, row = divmod(matrix, view.height)
             first = at.first + image * at.image + row * at.row
             for start in range(0, self.kernels, self.unit):
-                place = self.place(matrix) + start * self.kernel_bytes
-                for box in self._unit(start, first + start * kernel, kernel, lane):
-                    found.append(box.moved(place).bound(whole))
-        return found
+                place = whole.location.moved(self.place(matrix) + start * self.kernel_bytes)
+                unit = replace(whole, location=place)
+                yield from self._unit(unit, start, first + start * kernel, kernel, lane)
 
-    def _unit(self, start: int, first: int, kernel: int, lane: int) -> Iterator[_Box]:
-        """Yield the boxes of the kernels from ``start`` on that lie together: whole blocks of their
-        inputs, and atoms behind the last of these. ``first``: on the host; the next ``kernel`` and
-        the next ``lane`` are so far apart there.
+    def _unit(
+        self, at: TensorBinding, start: int, first: int, kernel: int, lane: int
+    ) -> Iterator[TensorBinding]:
+        """Yield the boxes of the kernels from ``start`` on that lie together, from ``at`` on: whole
+        blocks of their inputs, and atoms behind the last of these. ``first``: on the host; the next
+        ``kernel`` and the next ``lane`` are so far apart there.
         """
         real, stored = (min(self.unit, n - start) for n in (self.kernels, self.stored))
         whole, lanes, number = self.inputs // self.block, self.lanes, self._number_bytes
@@ -92,38 +94,29 @@ class PackedMatrices:
             if whole:
                 size = View(whole, real, self.block // lanes, lanes)
                 steps = Spread(first, self.block * lane, kernel, lanes * lane, lane)
-                yield _Box(tap * block_bytes, size, self.taps * block_bytes, steps)
+                yield _box(at, tap * block_bytes, size, self.taps * block_bytes, steps)
             place = whole * self.taps * block_bytes + tap * stored * rest
             for atom in range(ended, self.inputs, lanes):
                 size = View(real, 1, 1, min(lanes, self.inputs - atom))
                 steps = Spread(first + atom * lane, kernel, 0, 0, lane)
-                yield _Box(place + (atom - ended) * number, size, rest, steps)
+                yield _box(at, place + (atom - ended) * number, size, rest, steps)
 
 
-@dataclass(frozen=True, slots=True)
-class _Box:
-    """``size`` of a box whose images lie ``image_bytes`` apart from byte ``place`` on."""
-
-    place: int
-    size: View
-    image_bytes: int
-    spread: Spread
-
-    def moved(self, by: int) -> _Box:
-        return replace(self, place=self.place + by)
-
-    def bound(self, whole: TensorBinding) -> TensorBinding:
-        """Return its binding; ``whole``: that of all."""
-        size = self.size
-        return replace(
-            whole,
-            images=size.images,
-            height=size.height,
-            width=size.width,
-            channels=size.channels,
-            surfaces=1,
-            surface_stride_bytes=size.pixels * ATOM_BYTES,
-            image_stride_bytes=self.image_bytes,
-            location=whole.location.moved(self.place),
-            spread=self.spread,
-        )
+def _box(
+    at: TensorBinding, place: int, size: View, image_bytes: int, spread: Spread
+) -> TensorBinding:
+    """Return the binding of a box whose images lie ``image_bytes`` apart, ``place`` bytes behind
+    ``at``.
+    """
+    return replace(
+        at,
+        images=size.images,
+        height=size.height,
+        width=size.width,
+        channels=size.channels,
+        surfaces=1,
+        surface_stride_bytes=size.pixels * ATOM_BYTES,
+        image_stride_bytes=image_bytes,
+        location=at.location.moved(place),
+        spread=spread,
+    )
