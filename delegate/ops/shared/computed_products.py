@@ -81,6 +81,7 @@ def computed_record(operator: Operator, factors_of: FactorsOf, *rules: Constrain
         half=None,
         computed=None,
         of_constants=None,
+        is_dear=True,
         rules=(*common.FIRST, common.int8_features, *behind),
     )
 
