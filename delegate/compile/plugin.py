@@ -175,11 +175,14 @@ class Session:
         # Whatever the runtime would make of all nodes stands for how it partitions; of a graph out
         # of order it may not be asked.
         is_ordered = find_disorder(graph) is None
-        everything = json.dumps(preview([n.index for n in graph.nodes]) if is_ordered else [])
+        everything = preview([n.index for n in graph.nodes]) if is_ordered else []
         # Of reasons the first word alone: the rest may tell of that very run.
         words = sorted((name, state.split()[0]) for name, state in shown.items())
-        context = f"{everything} on a board that has shown {words}"
-        return compile_cached(graph, self.options, compile_graph, context)
+        context = f"{json.dumps(everything)} on a board that has shown {words}"
+        # What all nodes give together is what the model does, which a context does not say.
+        outputs = tuple(sorted({t for _, _, given in everything for t in given}))
+        named = replace(graph, outputs=outputs)
+        return compile_cached(named, self.options, compile_graph, context)
 
     def announce_compiled(self, compiled: int, total: int) -> None:
         """Announces a graph of ``total`` nodes of which ``compiled`` hold programs that were

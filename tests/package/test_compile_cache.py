@@ -20,10 +20,13 @@ from delegate.compile import cache as compile_cache
 from delegate.compile.cache import SUFFIX, cache_key, compile_cached
 from delegate.compile.compiler import compile_model
 from delegate.log import LOGGER_NAME
+from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.option_kinds import Choice
 from delegate.options import OPTIONS, Options
-from rk3588_conformance.builder import conv_model
+from rk3588_conformance.builder import ModelBuilder, conv_model
+from rk3588_conformance.builder.functions import function
+from tests.inferences import drawn_int8, outputs
 from tests.shared_folder import MODELS, needs_models
 
 
@@ -380,3 +383,23 @@ def test_what_was_not_used_for_longest_goes_first(options, monkeypatch):
     monkeypatch.setattr(compile_cache, "MAX_FOLDER_BYTES", 1)
     assert run(graph_of(1), options)[1]
     assert set(entries(options)) == {keys[1], other.name}  # the newest stays, whatever its size
+
+
+def test_an_output_inside_a_partition_is_known_from_the_cache(tmp_path, caplog):
+    """And a result that nobody reads is none: in the runtime, whose contexts name no outputs."""
+    builder = ModelBuilder("inner")
+    numbers = Quantization((1 / 128,), (0,))
+    x = builder.input("x", (1, 4, 4, 16), DType.INT8, numbers)
+    inner = function(builder, "TANH", (x,), numbers)
+    outer = function(builder, "TANH", (inner,), numbers)
+    function(builder, "TANH", (outer,), numbers)
+    model = builder.build(inner, outer)
+    given = drawn_int8((1, 4, 4, 16), 3)
+    chosen = {"device": "simulator", "numerics": "auto", "deny_ops": "NONE"}
+    chosen["cache_dir"] = str(tmp_path)
+    outputs(model, given, **chosen)
+    (made,) = tmp_path.iterdir()
+    before = made.stat().st_ino
+    outputs(model, given, **chosen)
+    assert made.stat().st_ino == before
+    assert "not used" not in caplog.text
