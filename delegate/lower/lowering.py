@@ -63,7 +63,7 @@ from delegate.lower.memory.placement import (
 from delegate.lower.memory.tensors import DeviceTensor, View, view_of
 from delegate.lower.operation import ConstantPool, Edge, Memory, Operation, Plan, Planning, Workload
 from delegate.lower.packed_weights import PackedMatrices
-from delegate.lower.rules import FORM_IS_KNOWN
+from delegate.lower.rules import BUFFERS_IN_RANGE, FORM_IS_KNOWN
 from delegate.lower.tables import share_loads
 from delegate.lower.task import BufferId, DpuTask, Ref
 from delegate.lower.tiling.geometry import Axis
@@ -94,7 +94,7 @@ def lower_partition(
     if places or len(plans) > 1:  # one alone has no neighbour
         plans = with_group_padding(planning, plans, partition.inputs)
     footprints = [plan.footprint for plan in plans]
-    packed = _packed(plans) if any(plan.packed for plan in plans) else {}
+    packed = _packed(plans, len(partition.inputs)) if any(p.packed for p in plans) else {}
     layouts = {**folds, **{t: (matrices.view, None) for t, matrices in packed.items()}}
     in_place: Mapping[int, int] = {}
     if len(plans) > 1:
@@ -142,9 +142,15 @@ def lower_partition(
     )
 
 
-def _packed(plans: Sequence[Plan]) -> Mapping[int, PackedMatrices]:
-    """Return the tensors that the host packs. Raises LoweringError where plans read one in several
-    ways.
+MOST_BINDINGS = 4096
+"""The bindings on one side of a program that the runtime takes; ``native/program/program.cpp`` has
+the same.
+"""
+
+
+def _packed(plans: Sequence[Plan], inputs: int) -> Mapping[int, PackedMatrices]:
+    """Return the tensors that the host packs. ``inputs``: how many the partition has. Raises
+    LoweringError where plans read one in several ways, or the host would write too many boxes.
     """
     packed = dict(plan.packed for plan in plans if plan.packed is not None)
     for plan in plans:
@@ -153,6 +159,11 @@ def _packed(plans: Sequence[Plan]) -> Mapping[int, PackedMatrices]:
             if mine != (tensor, packed[tensor]) or operands.count(tensor) > 1:
                 problem = f"tensor {tensor} is read as weights and in another way"
                 raise LoweringError(plan.operation.node.index, FORM_IS_KNOWN, problem)
+    count = inputs + sum(matrices.box_count - 1 for matrices in packed.values())
+    if count > MOST_BINDINGS:
+        sizes = [(p.packed[1].box_count, p.operation.node.index) for p in plans if p.packed]
+        problem = f"the host would write {count} boxes of inputs, at most {MOST_BINDINGS}"
+        raise LoweringError(max(sizes)[1], BUFFERS_IN_RANGE, problem)
     return packed
 
 

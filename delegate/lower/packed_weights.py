@@ -55,6 +55,13 @@ class PackedMatrices:
         return matrix * self._apart_bytes
 
     @property
+    def box_count(self) -> int:
+        """Return how many boxes the host writes."""
+        whole, rest = divmod(self.inputs, self.block)
+        units = -(-self.kernels // self.unit)
+        return self.matrices * units * self.taps * (min(whole, 1) + -(-rest // self.lanes))
+
+    @property
     def view(self) -> View:
         """Return the view of the memory that all take, as pixels of one atom."""
         return View(1, self.matrices * self._apart_bytes // ATOM_BYTES, 1, ATOM_BYTES)

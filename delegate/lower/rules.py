@@ -60,7 +60,9 @@ TASKS_IN_RANGE = Rule(
     "tasks_in_range", "A layer must take no more tasks than the program controller counts"
 )
 BUFFERS_IN_RANGE = Rule(
-    "buffers_in_range", "A program's buffers must fit the address space that its registers reach"
+    "buffers_in_range",
+    "A program's buffers must fit the address space that its registers reach, and be written in "
+    "few boxes",
 )
 TASKS_KEEP_MEMORY = Rule(
     "tasks_keep_memory", "Tasks must leave alone what others need, and read what was written"

@@ -27,7 +27,7 @@ from delegate.options import Options
 from rk3588_conformance.builder import ModelBuilder, moves
 from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.products import computed_product, covering
-from tests.inferences import assert_same, outputs
+from tests.inferences import assert_same, drawn_int8, outputs
 
 POINT = -5
 AUTO = {"numerics": "auto", "deny_ops": "NONE"}
@@ -52,7 +52,9 @@ def test_boxes_of_fp16_are_the_packed_weights(
         location=Ref(BufferId.INPUT, 0),
     )
     memory = np.zeros(packed.place(1), np.uint8)
-    for box in packed.boxes(whole, View(1, 1, *host.shape), None):
+    boxes = packed.boxes(whole, View(1, 1, *host.shape), None)
+    assert len(boxes) == packed.box_count
+    for box in boxes:
         store(box, device_values(box, host), memory)
     assert packed.matrix_bytes == len(wanted)
     assert memory[: len(wanted)].tobytes() == wanted
@@ -89,7 +91,9 @@ def test_boxes_are_the_packed_weights(
         fill=POINT,
     )
     memory = np.zeros(64 + packed.place(matrices), np.uint8)
-    for box in packed.boxes(whole, view, spread):
+    boxes = packed.boxes(whole, view, spread)
+    assert len(boxes) == packed.box_count
+    for box in boxes:
         store(box, device_values(box, host), memory)
     for matrix, values in enumerate(numbers):
         weights = np.repeat(values[:, None, None], taps, axis=2)
@@ -212,6 +216,24 @@ def test_a_matrix_that_is_also_a_feature_map_is_not_packed() -> None:
     (rejection,) = compile_model(model, Options.from_mapping(AUTO, {})).rejections
     assert rejection.rule == "form_is_known"
     assert "as features" in rejection.detail
+
+
+def test_more_boxes_than_a_program_may_have_are_refused() -> None:
+    """Either product alone has fewer: the larger one is left to the CPU."""
+    builder, one = ModelBuilder("many"), Quantization((1.0,), (POINT,))
+    made = []
+    for heads in (800, 700):
+        x = builder.input("x", (heads, 1, 40), DType.INT8, one)
+        y = builder.input("y", (heads, 3, 40), DType.INT8, one)
+        made.append(computed_product(builder, x, y, covering(40, one, one), adj_y=True))
+    model = builder.build(*made)
+    graph = read_graph(model)
+    (rejection,) = compile_model(graph, Options.from_mapping(AUTO, {})).rejections
+    assert (rejection.node, rejection.rule) == (0, "buffers_in_range")
+    assert "6002 boxes" in rejection.detail
+    given = [drawn_int8(graph.tensor(t).shape, t) for t in graph.inputs]
+    for ours, theirs in zip(outputs(model, *given, **ON_NPU), outputs(model, *given), strict=True):
+        assert np.abs(ours.astype(int) - theirs).max() <= 1
 
 
 def test_packed_products_run_ahead_of_time() -> None:
