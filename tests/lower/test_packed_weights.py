@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from delegate._native import Executable
 from delegate.chip.chips import DEFAULT
 from delegate.chip.element import Element, align
+from delegate.cli import main
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
 from delegate.lower.lowered import Spread, TensorBinding
@@ -216,6 +217,17 @@ def test_a_matrix_that_is_also_a_feature_map_is_not_packed() -> None:
     (rejection,) = compile_model(model, Options.from_mapping(AUTO, {})).rejections
     assert rejection.rule == "form_is_known"
     assert "as features" in rejection.detail
+
+
+def test_packed_products_are_dumped_and_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "attention.tflite"
+    path.write_bytes(attention(9, 40, points=(1, 2, 3)))
+    chosen = ["-O", "numerics=auto", "-O", "deny_ops=NONE"]
+    made = str(tmp_path / "compiled.tflite")
+    assert main(["compile", str(path), "-o", made, "--dump", str(tmp_path / "dump"), *chosen]) == 0
+    captures = sorted((tmp_path / "dump").glob("partition_*.npz"))
+    assert len(captures) == 2
+    assert main(["replay", *map(str, captures), "--device", "simulator"]) == 0
 
 
 def test_more_boxes_than_a_program_may_have_are_refused() -> None:
