@@ -87,7 +87,7 @@ def lower_partition(
     graph, partition, places = workload.graph, workload.partition, workload.places
     may_fold = any(operation.fold is not None for operation in workload.operations)
     folds = folded_inputs(chip, workload) if may_fold else {}
-    planning = Planning(chip, graph, folds, places, partition.inputs)
+    planning = Planning(chip, graph, folds, places)
     plans = [operation.plan(planning, operation) for operation in workload.operations]
     if joins and len(plans) > 1:
         plans = fuse(plans, planning, (*partition.outputs, *places))

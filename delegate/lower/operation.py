@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from delegate.chip.chip import Chip
@@ -28,15 +28,13 @@ from delegate.model.graph import Graph, Node, Partition
 @dataclass(frozen=True, slots=True)
 class Planning:
     """The facts that plans are made from. ``folds``: inputs of the partition that the host folds.
-    ``joined``: where tensors lie beside others in one piece of memory. ``given``: tensors that the
-    host converts, and may pack.
+    ``joined``: where tensors lie beside others in one piece of memory.
     """
 
     chip: Chip
     graph: Graph
     folds: Mapping[int, tuple[View, Fold]]
     joined: Mapping[int, Place] = field(default_factory=dict)
-    given: Collection[int] = ()
 
     def tensor(self, index: int) -> DeviceTensor:
         """A tensor as the device will see it, without its place."""

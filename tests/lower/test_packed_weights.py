@@ -53,7 +53,7 @@ def test_boxes_of_fp16_are_the_packed_weights(
         location=Ref(BufferId.INPUT, 0),
     )
     memory = np.zeros(packed.place(1), np.uint8)
-    boxes = packed.boxes(whole, View(1, 1, *host.shape), None)
+    boxes = list(packed.boxes(whole, View(1, 1, *host.shape), None))
     assert len(boxes) == packed.box_count
     for box in boxes:
         store(box, device_values(box, host), memory)
@@ -92,7 +92,7 @@ def test_boxes_are_the_packed_weights(
         fill=POINT,
     )
     memory = np.zeros(64 + packed.place(matrices), np.uint8)
-    boxes = packed.boxes(whole, view, spread)
+    boxes = list(packed.boxes(whole, view, spread))
     assert len(boxes) == packed.box_count
     for box in boxes:
         store(box, device_values(box, host), memory)
