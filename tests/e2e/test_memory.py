@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from delegate.insight.benchmark import ALLOWANCE_BYTES, measure
+from delegate.insight.process_memory import ALLOWANCE_BYTES, measure
 from delegate.options import Options
 from tests.processes import python
 from tests.shared_folder import MODELS, needs_models
@@ -47,6 +47,14 @@ def test_what_compiling_took_is_given_back() -> None:
     measure(path, SIMULATOR, 1)  # the first process may have to compile the modules' source
     ours, cpu = measure(path, SIMULATOR, 1), measure(path, None, 1)
     assert ours.end_bytes - cpu.end_bytes < 18_000_000
+
+
+def test_what_measures_memory_loads_no_compiler() -> None:
+    """What it loads is in the CPU's measurement, too."""
+    loaded = "import sys, delegate.insight.process_memory; print(*sys.modules)"
+    modules = python("-c", loaded, check=True).stdout.split()
+    packages = {name.split(".")[1] for name in modules if name.startswith("delegate.")}
+    assert packages.isdisjoint({"compile", "lower", "npu", "ops", "partition"})
 
 
 @pytest.mark.parametrize(("threads", "more"), [(1, 0), (3, 2)])
