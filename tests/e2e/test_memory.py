@@ -50,7 +50,7 @@ def test_what_compiling_took_is_given_back() -> None:
 
 
 def test_what_measures_memory_loads_no_compiler() -> None:
-    """What it loads is in the CPU's measurement, too."""
+    """The CPU's measurement would have it, too."""
     loaded = "import sys, delegate.insight.process_memory; print(*sys.modules)"
     modules = python("-c", loaded, check=True).stdout.split()
     packages = {name.split(".")[1] for name in modules if name.startswith("delegate.")}
