@@ -1,4 +1,4 @@
-"""How much memory a model takes with the delegate and without, each in a process of its own.
+"""Measure the memory that a model takes with the delegate and without, each in its own process.
 
 ``measure`` starts ``python -m delegate.insight.process_memory``, which loads the runtime, then the
 model, and runs it: nothing else counts, so nothing else is imported here. Bytes are the resident
