@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import Any, Final
 
 from delegate.chip.chip import COMPUTED_WEIGHTS, PROVED, Chip, Form, Registers, Standing
@@ -78,20 +79,19 @@ def task_forms(
     before: ScheduledTask | None = None
     registers = chip.registers.by_name
     places = {registers[name].offset: text for name, text in COMPUTED.items() if name in registers}
-    # Beside what the host writes results may lie that are joined with an input.
-    writes = (one for item in tasks for one in accesses(item.task) if one.is_write)
-    given = [range(one.start.offset, one.end) for one in writes
-             if one.start.buffer is BufferId.INPUT]  # fmt: skip
+    written_inputs = cache(partial(_written_inputs, tasks))  # few programs ask
 
     def is_computed(place: Ref) -> bool:
         if place.buffer is BufferId.INPUT:
-            return any(place.offset in written for written in given)
+            return any(place.offset in written for written in written_inputs())
         return place.buffer in _WRITTEN
 
     for item, segment in zip(tasks, segments, strict=True):
-        computed = (slot for slot in segment.addresses if is_computed(slot.target))
-        offsets = (segment.words[slot.word] & 0xFFFF for slot in computed)
-        relies_on = [places[offset] for offset in offsets if offset in places]
+        relies_on = [
+            places[offset]
+            for slot in segment.addresses
+            if (offset := segment.words[slot.word] & 0xFFFF) in places and is_computed(slot.target)
+        ]
         if isinstance(item.task, DpuTask) and item.task.table is not None:
             is_loaded = before is not None and isinstance(before.task, TableLoad)
             is_own = item.task.table.is_loaded_here
@@ -99,6 +99,16 @@ def task_forms(
         form = form_of(chip, segment.enable_mask, segment.words)
         yield TaskForm(form, tuple(relies_on))
         before = item
+
+
+def _written_inputs(tasks: Sequence[ScheduledTask]) -> list[range]:
+    """Return the bytes of INPUT that tasks write: results that are joined with an input lie there,
+    beside what the host writes.
+    """
+    writes = (one for item in tasks for one in accesses(item.task) if one.is_write)
+    return [
+        range(one.start.offset, one.end) for one in writes if one.start.buffer is BufferId.INPUT
+    ]
 
 
 def program_forms(program: Program) -> Iterator[TaskForm]:
