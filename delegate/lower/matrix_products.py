@@ -202,15 +202,11 @@ class _Product:
     def _stages(self, constants: ConstantPool, work: Ref) -> tuple[Int64Array, Stages]:
         """Return the start value of the sums, and the stages behind the product."""
         conv = self.conv
-        if conv.element is Element.FP16:
-            from delegate.lower.half.stages import half_conv_stages
-
-            return np.zeros(0, np.int64), half_conv_stages(conv, constants)
+        if not self._addends:
+            return np.zeros(0, np.int64), _stages_of_sums(conv, constants)
         pipeline = pipeline_of(conv)
         products = self._inputs * conv.source.zero_point * conv.weight_zero_point
         add = conv.bias + pipeline.bs.add
-        if not self._addends:
-            return add + products, stages_of(conv, pipeline, add, constants)
         given = self._vector(work, len(self._addends) - 1), operand_channels(conv)
         return add + products, requantizing_stages(conv, pipeline, *given, constants)
 
@@ -293,7 +289,8 @@ def planned_product(
     return _Product(planning, operation, pairs, turned, conv, tiles).plan
 
 
-def _packed_stages(conv: Convolution, constants: ConstantPool) -> Stages:
+def _stages_of_sums(conv: Convolution, constants: ConstantPool) -> Stages:
+    """Return the stages behind sums to which nothing is left to add but a bias."""
     if conv.element is Element.FP16:
         from delegate.lower.half.stages import half_conv_stages
 
@@ -340,7 +337,7 @@ def packed_product(
     footprint = Footprint(operation.node, reads, operation.result, written)
 
     def tasks(memory: Memory) -> Iterator[ConvTask]:
-        stages = _packed_stages(conv, memory.constants)
+        stages = _stages_of_sums(conv, memory.constants)
         first, second, target = (memory.tensors[t] for t in (*operation.operands, operation.result))
         for number, (mine, other) in enumerate(pairs):
             source = first.part(mine * rows, rows, 1)

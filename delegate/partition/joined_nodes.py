@@ -20,7 +20,7 @@ that this gives instead.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from delegate.chip.chip import Chip
@@ -195,21 +195,17 @@ def _levels(graph: Graph, whole: Partition, chip: Chip) -> Mapping[int, int]:
     its readers, if they are in one.
     """
     nodes = [graph.node(index) for index in whole.nodes]
-    # Reports ask of nodes that the NPU does not take, too.
-    matrices = {
-        node.index: record.inputs_of(node, Role.MATRIX)
-        for node in nodes
-        if (record := known_record(graph, node)) is not None
-    }
-    if not any(matrices.values()) or computes_weights(chip):
+    matrices = _matrices(graph, nodes)
+    if not matrices or computes_weights(chip):
         return {}
     given = given_tensors(graph, whole)
     levels: dict[int, int] = {}
     made: dict[int, int] = {}  # by tensor
     for node in nodes:
-        packed = [t for t in matrices.get(node.index, ()) if t not in given]
         before = [made[t] for t in node.inputs if t in made]
-        before += [made[t] + 1 for t in packed if t in made]
+        matrix = matrices.get(node.index)
+        if matrix in made and matrix not in given:
+            before.append(made[matrix] + 1)
         levels[node.index] = level = max(before, default=0)
         made.update(dict.fromkeys(node.outputs, level))
     for node in reversed([graph.node(index) for index in whole.computed]):
@@ -221,16 +217,24 @@ def _levels(graph: Graph, whole: Partition, chip: Chip) -> Mapping[int, int]:
     return levels
 
 
+def _matrices(graph: Graph, nodes: Sequence[Node]) -> Mapping[int, int]:
+    """Return the tensor that each product reads as weights, by node; ``nodes`` may be such that the
+    NPU does not take, of which reports ask.
+    """
+    return {
+        node.index: matrix
+        for node in nodes
+        if (record := known_record(graph, node)) is not None
+        for matrix in record.inputs_of(node, Role.MATRIX)
+    }
+
+
 def early_products(graph: Graph, partition: Partition, chip: Chip) -> Iterator[Refusal]:
     """Yield the refusals of products that read what ``partition`` computes as weights. Those that
     are in another partition once these are gone are none of them.
     """
     nodes = [graph.node(index) for index in partition.nodes]
-    matrices = {
-        node.index: found[0]
-        for node in nodes
-        if (found := record_of(graph, node).inputs_of(node, Role.MATRIX))
-    }
+    matrices = _matrices(graph, nodes)
     if not matrices or computes_weights(chip):
         return
     features = {
