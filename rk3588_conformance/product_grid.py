@@ -11,7 +11,7 @@ import numpy as np
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.fully_connected import FullyConnectedOptions
 from rk3588_conformance.builder.layers import Arithmetic
-from rk3588_conformance.builder.moves import transpose
+from rk3588_conformance.builder.moves import reshape, transpose
 from rk3588_conformance.builder.products import (
     computed_dense,
     computed_product,
@@ -68,6 +68,30 @@ _DENSE_SHAPES = _dense(
 def _flattened(net: Net, v: Values) -> int:
     """A feature map of rank 4 whose pixels and channels together are the inputs of one row."""
     return net.fully_connected(net.x, v.outputs, v.layer_numbers, inputs=v.h * v.w * v.c)
+
+
+_FLAT_ORDERS = {"lies": None, "channels_first": (0, 3, 1, 2), "turned": (0, 2, 1, 3)}
+
+
+@layer_grid(
+    "DenseBehindImage.Op/",
+    input_shape=lambda v: (v.images, v.h, v.w, v.c),
+    images=(1, 2),
+    h=(1, 5, 36),
+    w=(3, 7, 20),
+    c=(1, 5, 16, 40),
+    order=tuple(_FLAT_ORDERS),
+    readers=(1, 2),
+    type=TYPES,
+    is_in=lambda v: v.h * v.w * v.c < 10000,  # else kernels of the whole image fit no task
+)
+def _behind_image(net: Net, v: Values) -> tuple[int, ...]:
+    """Computed images, flattened in the order of pixels or of channels, for one layer or two."""
+    axes = _FLAT_ORDERS[v.order]
+    image = net.computed(net.x)
+    moved = image if axes is None else transpose(net, image, axes)
+    flat = reshape(net, moved, (v.images, v.h * v.w * v.c))
+    return tuple(net.fully_connected(flat, 9 + n, v.layer_numbers) for n in range(v.readers))
 
 
 _DENSE = (

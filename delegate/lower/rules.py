@@ -74,8 +74,8 @@ ROWS_MATCH_PIXELS = Rule(
 )
 REORDERED_ALONE = Rule(
     "reordered_alone",
-    "A node that gives elements another order must do so by itself where neighbours of its kind "
-    "stay on the CPU",
+    "A node that gives elements another order must do so by itself where no neighbour does a "
+    "part of it",
 )
 
 RULES = (

@@ -14,9 +14,11 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rules import ROWS_MATCH_PIXELS
 from delegate.lower.weights import device_weights
 from delegate.model.graph import Activation, DType, Graph, Node
+from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import (
     GraphFacts,
+    OnImage,
     Operator,
     Role,
     Shape,
@@ -38,6 +40,7 @@ from delegate.ops.shared.convolution import (
     requantized_sums,
     resolved,
 )
+from delegate.ops.shared.reshaping import moved
 
 WEIGHTS_RANK = 2
 WEIGHTS_FORMAT_DEFAULT = 0
@@ -177,6 +180,21 @@ def _kernel(planning: Planning, operation: Operation) -> tuple[tuple[int, int], 
     )
 
 
+def on_image(graph: Graph, node: Node, image: Shape, order: IndexMap) -> OnImage | None:
+    """See ``Operator.on_image``: weights flatten an image in any order, that of all images."""
+    given = graph.tensor(node.inputs[1]).constant
+    images, *sizes = image
+    if given is None or given.ndim != WEIGHTS_RANK or given.shape[1] != math.prod(sizes):
+        return None
+    first, *others = moved(order, np.arange(order.size)).reshape(images, -1)
+    if any((other != first + len(first) * n).any() for n, other in enumerate(others, 1)):
+        return None
+    weights = np.empty_like(given)
+    weights[:, first] = given
+    options = replace(node.known_options(FullyConnectedOptions), keep_num_dims=False)
+    return OnImage(replace(node, options=options), weights)
+
+
 def _as_convolution(node: Node) -> ConvolutionOptions:
     options = node.known_options(FullyConnectedOptions)
     return replace(AS_IT_IS, activation=options.activation)
@@ -234,6 +252,7 @@ OPERATOR = Operator(
     plan=plan,
     of_constants=_of_constants,
     follows_runtime=True,
+    on_image=on_image,
     half=_half,
     computed=_computed,
     rules=(

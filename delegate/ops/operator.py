@@ -252,6 +252,13 @@ class Turn(NamedTuple):
     axes: tuple[int, ...]
 
 
+class OnImage(NamedTuple):
+    """``node`` may read an image, under ``weights`` in its order instead of those it has."""
+
+    node: Node
+    weights: npt.NDArray[np.generic]
+
+
 class Whole(NamedTuple):
     """``nodes`` that are computed as one, which reads ``inputs`` and writes ``outputs``; nobody
     else reads what they hand to one another.
@@ -295,8 +302,10 @@ class Operator:
     ``real_form``: makes of this record the one for that. ``whole``: the nodes that its
     node is computed with, if it never is alone; None: they are not there. ``turn``: how a product
     beside it does a part of it; ``exchange``: the product that takes the operand at a place, or
-    gives its result, with rows and columns exchanged. ``is_dear``: its tasks are many for what
-    they compute, so that the CPU keeps it wherever that is faster, by however little.
+    gives its result, with rows and columns exchanged. ``on_image``: how its node reads an image
+    of a shape instead, whose elements it has in an order; None: it sums over something else.
+    ``is_dear``: its tasks are many for what they compute, so that the CPU keeps it wherever that is
+    faster, by however little.
     """
 
     name: str
@@ -331,6 +340,7 @@ class Operator:
     whole: Callable[[GraphFacts, Node], Whole | None] | None = None
     turn: Callable[[GraphFacts, Node], Turn | None] | None = None
     exchange: Callable[[Node, int], Node] | None = None
+    on_image: Callable[[Graph, Node, Shape, IndexMap], OnImage | None] | None = None
 
     def of(self, graph: Graph, node: Node) -> Operator:
         """Return the record for ``node``: in fp16, for float32, or for computed weights."""

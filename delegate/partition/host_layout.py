@@ -169,12 +169,14 @@ class _Search:
         return found
 
     def _behind(self, tensor: int, moved: IndexMap) -> tuple[Node, IndexMap] | None:
-        """Return the only reader of ``tensor``, if it gives elements alone another order, and their
-        map then.
+        """Return the only reader of ``tensor`` in the partition, if it gives elements alone another
+        order, and their map then.
         """
-        node, *others = self.facts.readers.get(tensor, ()) or (None,)
-        if node is None or others or node.index not in self._members:
+        found = self.facts.readers.get(tensor, ())
+        readers = [node for node in found if node.index in self._members]
+        if len(readers) != 1:
             return None
+        (node,) = readers
         if tensor in self._partition.outputs or node.outputs[0] in self._partition.outputs:
             return None
         if self.facts.movement(node) is not Movement.KEEP:

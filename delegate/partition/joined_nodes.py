@@ -21,18 +21,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.errors import LoweringError
-from delegate.lower.legalize import computes_weights
+from delegate.lower.image_parts import planned_cycles
+from delegate.lower.legalize import allows_steps, computes_weights
 from delegate.lower.rules import FORM_IS_KNOWN
+from delegate.lower.tiling.geometry import Axis
 from delegate.model.graph import Graph, Node, Partition
 from delegate.ops import known_record, record_of
-from delegate.ops.operator import RESULT, GraphFacts, Movement, Role, Turn, named
-from delegate.ops.shared.parts import is_spread
+from delegate.ops.operator import RESULT, GraphFacts, Movement, OnImage, Role, Shape, Turn, named
+from delegate.ops.shared.parts import is_free, is_spread
 from delegate.ops.shared.real_functions import chain_to, is_end
-from delegate.partition.partitions import PartitionsOf, Rewriter, Rewritten, inner_part
+from delegate.ops.shared.reshaping import chain_of, images_behind
+from delegate.partition.partitions import RESHAPE, PartitionsOf, Rewriter, Rewritten, inner_part
 from delegate.partition.rules import HOST_CONVERTS, Refusal, check_node, facts_of
 
 
@@ -149,6 +156,82 @@ def _turned(facts: GraphFacts, given: Rewritten, node: Node, turn: Turn) -> Rewr
     nodes = (*given.before.get(product.index, ()), node.index, product.index)
     before = given.before if left else {**given.before, product.index: tuple(sorted({*nodes}))}
     return Rewritten(graph, partition, before)
+
+
+def flatten_by_weights(given: Rewritten, chip: Chip) -> Rewritten:
+    """Return ``given`` with sums that read images in the order in which these lie."""
+    found, facts = given, facts_of(given.graph, chip)
+    for node in map(given.graph.node, given.partition.nodes):
+        before = facts.makers.get(node.inputs[0])
+        if facts.operator(node).on_image is not None and before is not None:
+            made = _flattened(facts, found, before)
+            if made is not None:
+                found, facts = made, facts_of(made.graph, chip)
+    return found
+
+
+def _flattened(facts: GraphFacts, given: Rewritten, last: Node) -> Rewritten | None:
+    """Return ``given`` without the moves up to ``last``; None: they are needed, or cost nothing."""
+    members, partition = {*given.partition.nodes}, given.partition
+    if last.index not in members or facts.movement(last) is not Movement.KEEP:
+        return None
+    whole = chain_of(facts, last, members, partition.outputs)
+    for chain in (whole[begin:] for begin in range(len(whole))):
+        source = chain[0].inputs[0]
+        readers = [node for node in facts.readers[source] if node.index in members]
+        is_edge = source in partition.inputs and readers == [chain[0]]
+        if is_edge or all(is_free(facts, node) for node in chain):
+            return None
+        found = images_behind(facts, chain)
+        if found is not None and chain[-1].outputs[0] not in partition.outputs:
+            made = _on_images(facts, given, chain, *found)
+            if made is not None:
+                return made
+    return None
+
+
+def _on_images(
+    facts: GraphFacts,
+    given: Rewritten,
+    chain: Sequence[Node],
+    shape: Shape,
+    readers: Sequence[OnImage],
+) -> Rewritten | None:
+    """Return ``given`` with ``readers`` of the image before ``chain``; None: rules forbid it."""
+    to, before = Rewriter(given.graph, given.partition), {**given.before}
+    image = facts.graph.tensor(chain[0].inputs[0])
+    first = []
+    if image.shape != shape:
+        seen = to.add(image, shape)
+        first = [Node(chain[0].index, RESHAPE, (image.index, to.numbers(shape)), (seen,))]
+        image = to.tensors[seen]
+    for node in chain:
+        to.put(node.index, *first)
+        first = []
+    for node, values in readers:
+        if not _fits(facts.chip, shape, values):
+            return None
+        weights = to.add(facts.graph.tensor(node.inputs[1]), values.shape, values)
+        to.put(node.index, replace(node, inputs=(image.index, weights, *node.inputs[2:])))
+        nodes = (*(one.index for one in chain), *before.get(node.index, ()), node.index)
+        before[node.index] = tuple(sorted({*nodes}))
+    graph, partition = to.made()
+    changed = facts_of(graph, facts.chip)
+    if any(check_node(changed, graph.node(index)) is not None for index in to.changed):
+        return None
+    return Rewritten(graph, partition, before)
+
+
+def _fits(chip: Chip, image: Shape, weights: npt.NDArray[np.generic]) -> bool:
+    """Return whether kernels of a whole image fit one task, unless sums of several may be in a form
+    that nobody has run.
+    """
+    _, rows, columns, channels = image
+    sides = Axis(rows, 1, rows), Axis(columns, 1, columns)
+    half = 1 if weights.dtype == np.int8 else 2
+    with suppress(LoweringError):
+        return planned_cycles(chip, *sides, channels * half, len(weights)) > 0
+    return not allows_steps(chip)
 
 
 def parts_of(

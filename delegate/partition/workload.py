@@ -44,6 +44,7 @@ from delegate.partition.heads import unfold_heads
 from delegate.partition.host_layout import Applied, Placed, host_layout_of
 from delegate.partition.joined_nodes import (
     early_products,
+    flatten_by_weights,
     join_nodes,
     join_real_functions,
     turn_products,
@@ -191,6 +192,8 @@ def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionP
     convolutions = operators.count(CONVOLUTION)
     if any(operator.turn is not None for operator in operators):
         found = turn_products(found, chip)
+    if any(operator.on_image is not None for operator in operators):
+        found = flatten_by_weights(found, chip)
     if convolutions and any(operator.movement is Movement.CUT for operator in operators):
         found = unfold_heads(found, chip, _are_taken)
     if convolutions > 1:

@@ -16,7 +16,7 @@ from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.sub import SubOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
-from rk3588_conformance.builder import layers, options, pooling
+from rk3588_conformance.builder import layers, moves, options, pooling
 from rk3588_conformance.builder.functions import function, quotient
 from rk3588_conformance.builder.products import matrix_product
 from rk3588_conformance.builder.ranges import LIMITS, float32
@@ -41,10 +41,14 @@ def _depthwise(g: Generator, x: int) -> Outputs:
 
 
 def _dense(g: Generator, x: int) -> Outputs:
-    """Add FULLY_CONNECTED on [N, 1, 1, C] or with the rank kept."""
-    keep = g.shape(x)[1:3] != (1, 1) or g.chance(0.5)
+    """Add FULLY_CONNECTED with the rank kept, or on [N, C] or an image that is flattened."""
+    keep = g.chance(0.5)
     if not keep and g.is_resized:
         return ()
+    if not keep and g.shape(x)[1:3] != (1, 1):
+        axes = g.choose([None, None, (0, 3, 1, 2), (0, 2, 1, 3)])
+        moved = x if axes is None else moves.transpose(g, x, axes)
+        x = moves.reshape(g, moved, (g.shape(x)[0], prod(g.shape(x)[1:])))
     # Runtimes before 2.17 take scales per channel for none at all.
     numbers = replace(g.numbers(), per_channel=False, bias=False if g.chance(0.2) else None)
     y = g.fully_connected(x, g.pick(CHANNELS), numbers, keep_num_dims=keep)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,11 +18,12 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from delegate.errors import LoweringError
+from delegate.lower.memory.tensors import view_of
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
 from delegate.lower.selection import Move
-from delegate.model.graph import Graph, Node, read_only
+from delegate.model.graph import Graph, Node, Tensor, read_only
 from delegate.model.index_map import Digit, Fill, IndexMap, MapError, identity
 from delegate.model.operator_options import Options
 from delegate.ops.operator import (
@@ -29,6 +31,7 @@ from delegate.ops.operator import (
     GraphFacts,
     Maps,
     Movement,
+    OnImage,
     Operator,
     Role,
     Shape,
@@ -194,7 +197,7 @@ def order_possible(facts: GraphFacts, node: Node) -> str | None:
         return None
     if _steps(facts, chain_of(facts, node), is_known=False, is_alias=is_free) is not None:
         return None
-    if _is_turned_by_product(facts, node):
+    if _is_turned_by_product(facts, node) or _is_read_as_image(facts, node):
         return None
     before, after = facts.graph.tensor(node.inputs[0]), facts.outputs(node)[0]
     return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"
@@ -210,6 +213,45 @@ def _is_turned_by_product(facts: GraphFacts, node: Node) -> bool:
         return False
     rules = facts.operator(found.product).rules
     return all(rule.check(facts, found.product) is None for rule in rules)
+
+
+def _is_read_as_image(facts: GraphFacts, node: Node) -> bool:
+    """Return whether sums behind the node read the image before it, in the order that it has."""
+    chain = chain_of(facts, node)
+    begins = range(chain.index(node) + 1)
+    return any(images_behind(facts, chain[begin:]) is not None for begin in begins)
+
+
+def images_behind(facts: GraphFacts, chain: Sequence[Node]) -> tuple[Shape, list[OnImage]] | None:
+    """Return an image that has the memory of what ``chain`` reads, and all readers of its result,
+    which can read that instead; None: one of them cannot, or there is none.
+    """
+    source, result = facts.graph.tensor(chain[0].inputs[0]), chain[-1].outputs[0]
+    readers = facts.readers.get(result, ())
+    shape, order = _kernel_shape(facts, source), map_of(facts, chain)
+    is_kept = source.constant is not None or result in facts.graph.outputs
+    if is_kept or shape is None or not order.is_order(order.size):
+        return None
+    found = []
+    for node in readers:
+        operator = facts.known_operator(node)
+        if operator is not None and operator.on_image is not None:
+            made = operator.on_image(facts.graph, node, shape, order)
+            if made is not None and node.inputs.count(result) == 1:
+                found.append(made)
+    return (shape, found) if found and len(found) == len(readers) else None
+
+
+def _kernel_shape(facts: GraphFacts, image: Tensor) -> Shape | None:
+    """Return the shape of an image whose pixels are those of ``image``, one after the other, such
+    that a kernel covers it; None: there is none.
+    """
+    view, most = view_of(image.shape), facts.chip.limits.kernel_size
+    if max(view.height, view.width) > most:
+        rows = max(n for n in range(1, most + 1) if not view.pixels % n)
+        view = replace(view, height=rows, width=view.pixels // rows)
+    fits = max(view.height, view.width) <= most
+    return (view.images, view.height, view.width, view.channels) if fits else None
 
 
 def reorder_operations(
