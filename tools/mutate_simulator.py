@@ -59,7 +59,7 @@ MUTATIONS = (
         "value + half - 1 + (value >> shift & 1)", "value + half",
     ),
     Mutation(
-        "negative shift", "dpu_stages.cpp",
+        "negative shift", "dpu_element.cpp",
         "product < 0 ? end.shift_negative : end.shift", "end.shift",
     ),
     Mutation("pad value", "core.cpp", ": cna.pad(i);", ": 0;"),
@@ -100,10 +100,11 @@ MUTATIONS = (
              "v += load(s.bn_alu + i * kWidth);\n"
              "    if (t.has_bn_mul) v *= load(s.bn_ge + i * kWidth);"),
     Mutation("order of table and EW", "dpu_element.cpp",
-             "if (dpu.lut.is_on) x = look_up(dpu.lut, x);\n"
-             "  x = run_ew_stage(dpu.ew, x, ew_operand);",
-             "x = run_ew_stage(dpu.ew, x, ew_operand);\n"
-             "  if (dpu.lut.is_on) x = look_up(dpu.lut, x);"),
+             "if (dpu.lut.is_on) note(steps, \"EW.LUT\", x = look_up(dpu.lut, x));\n"
+             "  return run_ew_stage(dpu.ew, x, ew_operand, steps);",
+             "x = run_ew_stage(dpu.ew, x, ew_operand, steps);\n"
+             "  if (dpu.lut.is_on) x = look_up(dpu.lut, x);\n"
+             "  return x;"),
     Mutation("where notches begin", "rdma_gather.cpp",
              "(height - 1) * s.line_pitch + width * kAtomBytes", "height * s.line_pitch"),
     Mutation("units of windows", "cna.cpp", "uint64_t{(width + surface) & kStrideMask}",
@@ -121,8 +122,8 @@ MUTATIONS = (
              "std::sqrt(double{a.squares} * b.squares)", "0.0"),
     Mutation("where fp16 sums are exact", "fast_float_dense.cpp", "0x1.ffp105f", "0x1.ffp125f"),
     Mutation("places of fp16 numbers", "half_load.inc", "(smallest(small) + 1) >> 10", "top >> 10"),
-    Mutation("kept results of fp16", "fast_float.cpp",
-             "operands_.bn_mul == other.bn_mul &&", "operands_.bs_mul == other.bs_mul &&"),
+    Mutation("kept results of fp16", "fast_results.cpp",
+             "a.bn_mul == b.bn_mul &&", "a.bs_mul == b.bs_mul &&"),
 )  # fmt: skip
 
 

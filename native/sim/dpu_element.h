@@ -1,41 +1,46 @@
-// One output element of a task whose types or stages go beyond int8: what comes out, as bits, and
+// One output element, as the documentation reads: what comes out of the DPU's stages, as bits, and
 // where it goes.
 #pragma once
 
 #include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "sim/dpu_stages.h"
 #include "sim/task.h"
 
 namespace rk3588::sim {
 
-// BS and BN in fp32: ALU operands and limits are fp32 bits, multipliers fp16 bits. Products and
-// sums are rounded one after the other (assumed).
-float run_x_stage(const XStage& stage, float value, int32_t alu, int16_t mul);
-// `operand` is what ERDMA read: fp16 or fp32 bits by the stage's operand size.
-float run_ew_stage(const EwStage& stage, float value, int32_t operand);
+// The per-channel operands that one value meets.
+struct ChannelOperands {
+  int32_t bs_alu = 0;
+  int16_t bs_mul = 1;
+  int16_t ow = 0;
+  int32_t bn_alu = 0;
+  int16_t bn_mul = 1;
+};
 
-// Looks a value up in the tables: its nearest integer (ties to even) indexes them.
-float look_up(const LutConfig& lut, float value);
-// OUT_CVT of a floating point task: table results are integers and scaled, shifted and summed as
-// such; MINUS_EXP makes numbers of them.
-float scale_float(const DpuConfig& dpu, float value);
+ChannelOperands channel_operands(const DpuConfig& dpu, const Operands& operands, uint32_t channel);
 
 // The operand of EW for an element: from memory, per channel or per pixel, or from its registers.
 int32_t ew_operand_of(const TaskPlan& task, uint32_t channel, uint64_t pixel);
+// The converted one of an integer task.
+int32_t convert_ew_operand(const EwStage& stage, int32_t operand);
 
-// All stages of an integer task; the result has the bits of the output's type.
+// The numbers on an element's way, each by the name of what gives it.
+using Steps = std::vector<std::pair<std::string, double>>;
+
+// All stages of an integer task; the result has the bits of the output's type. All that follow add
+// to `steps`, if it is given, what each stage gave.
 uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operands, int32_t value,
-                             int32_t ew_operand);
+                             int32_t ew_operand, Steps* steps = nullptr);
 // The same for a floating point task.
 uint32_t run_float_element(const DpuConfig& dpu, const ChannelOperands& operands, float value,
-                           int32_t ew_operand);
+                           int32_t ew_operand, Steps* steps = nullptr);
 // All stages of the element (channel, y, x), from the sum or the main operand on.
 uint32_t run_element(const TaskPlan& task, const ChannelOperands& operands, uint32_t channel,
-                     uint32_t y, uint32_t x);
-// The value that goes into the stages.
-int32_t integer_input(const TaskPlan& task, const ChannelOperands& operands, uint32_t channel,
-                      uint32_t y, uint32_t x);
+                     uint32_t y, uint32_t x, Steps* steps = nullptr);
+// The value that goes into the stages of a floating point task.
 float float_input(const TaskPlan& task, uint32_t channel, uint32_t y, uint32_t x);
 uint32_t pend_bits(const DpuConfig& dpu);
 

@@ -1,8 +1,12 @@
-// Turns the registers of one started task into a checked TaskPlan.
+// Turns the registers of one started task into a checked TaskPlan, and says how an element of its
+// output gets its value.
 #pragma once
+
+#include <optional>
 
 #include "sim/cbuf.h"
 #include "sim/pc.h"
+#include "sim/ppu.h"
 #include "sim/task.h"
 
 namespace rk3588::sim {
@@ -15,5 +19,14 @@ bool is_pooling(uint32_t enable_mask, const Position& where);
 // Marks the output as written.
 TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const LutTables& tables,
                    Memory& memory, Cbuf& cbuf, const Chip& chip, const Position& where);
+
+// The values of every stage for the probed element, if the task writes it (explain.cpp). Called
+// before the task runs.
+std::optional<ElementWrite> explain_task(const TaskPlan& task, uint32_t enable_mask,
+                                         const RegisterFile& registers, const Probe& probe,
+                                         const Position& where);
+std::optional<ElementWrite> explain_task(const PoolingPlan& plan, uint32_t enable_mask,
+                                         const RegisterFile& registers, const Probe& probe,
+                                         const Position& where);
 
 }  // namespace rk3588::sim

@@ -1,7 +1,6 @@
-#include "sim/explain.h"
-
+// "Why is this byte 17?": the values of every stage for one output element.
 #include "sim/dpu_element.h"
-#include "sim/rounding.h"
+#include "sim/executor.h"
 
 namespace rk3588::sim {
 namespace {
@@ -94,63 +93,6 @@ void add_registers(const RegisterFile& registers, uint32_t mask, ElementWrite* w
   }
 }
 
-// Values by the names of what gives them.
-struct Recorder {
-  std::vector<std::pair<std::string, double>>& values;
-
-  void add(const std::string& name, double value) { values.emplace_back(name, value); }
-};
-
-template <typename Stage>
-Stage without_relu(Stage stage) {
-  stage.relu = {};
-  return stage;
-}
-
-double operand_number(int32_t alu, int32_t) { return alu; }
-double operand_number(int32_t alu, float) { return float_of_bits(static_cast<uint32_t>(alu)); }
-double factor_number(int16_t mul, int32_t) { return mul; }
-double factor_number(int16_t mul, float) { return half_to_float(static_cast<uint16_t>(mul)); }
-
-const char* input_name(const TaskPlan& t) {
-  return t.is_conv ? "CORE.accumulator" : "DPU_RDMA.main operand";
-}
-
-// BS or BN in its parts, by running it with the others switched off. BN's shift belongs to the sum,
-// so that a product that meets a summand is shown before its shift.
-template <typename Number>
-Number record_x(Recorder& r, const std::string& name, const XStage& x, Number value, int32_t alu,
-                int16_t mul) {
-  const bool has_both = x.alu != Operand::kOff && x.mul != Operand::kOff;
-  const double factor = factor_number(mul, value);
-  const Number unclamped = run_x_stage(without_relu(x), value, alu, mul);
-  const auto record_mul = [&] {
-    if (x.mul == Operand::kOff) return;
-    r.add(name + ".MUL operand", factor);
-    if (has_both && x.multiplies_first) {
-      r.add(name + ".product", static_cast<double>(value) * factor);
-    } else {
-      r.add(name + ".MUL", unclamped);
-    }
-  };
-  if (x.multiplies_first) record_mul();
-  if (x.alu != Operand::kOff) {
-    XStage only_alu = without_relu(x);
-    if (!x.multiplies_first) only_alu.mul = Operand::kOff;
-    r.add(name + ".ALU operand", operand_number(alu, value));
-    r.add(name + ".ALU", run_x_stage(only_alu, value, alu, mul));
-  }
-  if (!x.multiplies_first) record_mul();
-  const Number result = run_x_stage(x, value, alu, mul);
-  if (x.relu.is_on) r.add(name + ".RELU", result);
-  return result;
-}
-
-EwStage only_relu(EwStage ew) {
-  ew.operation = EwOperation::kOff;
-  return ew;
-}
-
 double output_number(Element e, uint32_t bits) {
   switch (e) {
     case Element::kInt8:
@@ -164,57 +106,6 @@ double output_number(Element e, uint32_t bits) {
     default:
       return float_of_bits(bits);
   }
-}
-
-// The stages behind the sum or the main operand; what OUT_CVT takes.
-template <typename Number>
-Number record_stages(const DpuConfig& dpu, Number x, const ChannelOperands& ops, int32_t ew,
-                     Recorder& r) {
-  x = record_x(r, "BS", dpu.bs, x, ops.bs_alu, ops.bs_mul);
-  x = record_x(r, "BN", dpu.bn, x, ops.bn_alu, ops.bn_mul);
-  if (dpu.lut.is_on) {
-    x = look_up(dpu.lut, x);
-    r.add("EW.LUT", x);
-  }
-  if (dpu.ew.operation != EwOperation::kOff) {
-    if (!dpu.computes_in_float()) {
-      r.add("EW.operand", ew);
-      r.add("EW.converted operand", convert_ew_operand(dpu.ew, ew));
-    }
-    x = run_ew_stage(without_relu(dpu.ew), x, ew);
-    r.add("EW", x);
-  }
-  if (dpu.ew.relu.is_on) {
-    x = run_ew_stage(only_relu(dpu.ew), x, ew);
-    r.add("EW.RELU", x);
-  }
-  return x;
-}
-
-void record_integers(const TaskPlan& t, const Place& at, const ChannelOperands& ops, int32_t ew,
-                     Recorder& r) {
-  const DpuConfig& dpu = t.dpu;
-  int32_t x = integer_input(t, ops, at.channel, at.y, at.x);
-  if (t.is_conv) {
-    const Accumulated sum = accumulate(t.cna, t.feature, t.weights, at.channel, at.y, at.x);
-    r.add("CORE.sum of products", sum.products);
-    if (dpu.ow != Operand::kOff) {
-      r.add("CORE.sum of inputs", sum.inputs);
-      r.add("BS.OW operand", ops.ow);
-    }
-  }
-  r.add(input_name(t), x);
-  x = record_stages(dpu, x, ops, ew, r);
-  r.add("OUT_CVT.scaled", static_cast<double>(scale_output(dpu.out, x) - dpu.out.offset));
-  r.add("OUT_CVT.with offset", static_cast<double>(scale_output(dpu.out, x)));
-}
-
-void record_floats(const TaskPlan& t, const Place& at, const ChannelOperands& ops, int32_t ew,
-                   Recorder& r) {
-  float x = float_input(t, at.channel, at.y, at.x);
-  r.add(input_name(t), x);
-  x = record_stages(t.dpu, x, ops, ew, r);
-  r.add("OUT_CVT.scaled", scale_float(t.dpu, x));
 }
 
 ElementWrite start(const Position& where, uint64_t address, const Place& at) {
@@ -237,33 +128,27 @@ std::optional<ElementWrite> explain_task(const TaskPlan& t, uint32_t enable_mask
   const std::optional<Place> at = find(t, probe, where);
   if (!at) return std::nullopt;
   ElementWrite write = start(where, address_of(dpu, *at), *at);
-  Recorder r{write.values};
   if (t.is_conv) {
-    r.add("CBUF.data banks", t.cna.cbuf.data_banks);
-    r.add("CBUF.weight banks", t.cna.cbuf.weight_banks);
-    r.add("CBUF.data bytes", static_cast<double>(t.cbuf_data_bytes));
-    r.add("CBUF.weight bytes", static_cast<double>(t.cna.weights.bytes));
+    write.values = {{"CBUF.data banks", t.cna.cbuf.data_banks},
+                    {"CBUF.weight banks", t.cna.cbuf.weight_banks},
+                    {"CBUF.data bytes", static_cast<double>(t.cbuf_data_bytes)},
+                    {"CBUF.weight bytes", static_cast<double>(t.cna.weights.bytes)}};
   }
-  if (at->channel >= dpu.real_channels) {
-    r.add("DPU.OFFSET_PEND", output_number(dpu.out_element, pend_bits(dpu)));
-    write.output = output_number(dpu.out_element, pend_bits(dpu));
-  } else {
-    const ChannelOperands ops = channel_operands(dpu, t.operands, at->channel);
-    const int32_t ew = ew_operand_of(t, at->channel, uint64_t{at->y} * dpu.width + at->x);
-    if (dpu.computes_in_float()) {
-      record_floats(t, *at, ops, ew, r);
-    } else {
-      record_integers(t, *at, ops, ew, r);
-    }
-    write.output = output_number(dpu.out_element, run_element(t, ops, at->channel, at->y, at->x));
-  }
+  const bool is_real = at->channel < dpu.real_channels;
+  ChannelOperands operands;
+  if (is_real) operands = channel_operands(dpu, t.operands, at->channel);
+  const uint32_t bits =
+      is_real ? run_element(t, operands, at->channel, at->y, at->x, &write.values) : pend_bits(dpu);
+  write.output = output_number(dpu.out_element, bits);
+  if (!is_real) write.values.emplace_back("DPU.OFFSET_PEND", write.output);
   add_registers(registers, enable_mask, &write);
   return write;
 }
 
-std::optional<ElementWrite> explain_pooling(const PoolingConfig& c, const PoolingPlan& plan,
-                                            uint32_t enable_mask, const RegisterFile& registers,
-                                            const Probe& probe, const Position& where) {
+std::optional<ElementWrite> explain_task(const PoolingPlan& plan, uint32_t enable_mask,
+                                         const RegisterFile& registers, const Probe& probe,
+                                         const Position& where) {
+  const PoolingConfig& c = plan.config;
   const uint32_t lanes = kAtomBytes / element_bytes(c.element);
   const Cube cube{plan.writes, c.dst_line_pitch, c.out_width, c.out_height, lanes};
   const std::optional<Place> at =
@@ -272,21 +157,20 @@ std::optional<ElementWrite> explain_pooling(const PoolingConfig& c, const Poolin
           : named_place({c.surfaces * lanes, c.out_height, c.out_width}, probe, where);
   if (!at) return std::nullopt;
   ElementWrite write = start(where, address_of(cube, *at), *at);
-  Recorder r{write.values};
   const uint32_t bytes = kAtomBytes / lanes;
   for (uint32_t k = 0; k < c.kernel_h * c.kernel_w; ++k) {
     const int64_t y = int64_t{at->y} * c.stride_h + k / c.kernel_w - c.pad_top;
     const int64_t x = int64_t{at->x} * c.stride_w + k % c.kernel_w - c.pad_left;
     const std::string name = "PPU.input at " + std::to_string(y) + ", " + std::to_string(x);
     if (y < 0 || y >= c.in_height || x < 0 || x >= c.in_width) {
-      r.add(name + " (padding)", static_cast<double>(c.pad_value));
+      write.values.emplace_back(name + " (padding)", static_cast<double>(c.pad_value));
       continue;
     }
     const uint8_t* atom = plan.inputs[at->channel / lanes] + y * c.src_line_pitch + x * kAtomBytes;
     const int32_t value = load_element(atom + at->channel % lanes * bytes, bytes);
-    r.add(name, output_number(c.element, static_cast<uint32_t>(value)));
+    write.values.emplace_back(name, output_number(c.element, static_cast<uint32_t>(value)));
   }
-  write.output = pool_element(c, plan, at->channel, at->y, at->x);
+  write.output = pool_element(plan, at->channel, at->y, at->x);
   add_registers(registers, enable_mask, &write);
   return write;
 }

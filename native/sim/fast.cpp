@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kItemsPerThread = 4;
 // Pixels of a depthwise or element-wise step: their accumulators stay in the first cache.
 constexpr size_t kStepPixels = 64;
+static_assert(kTilePixels <= kStepPixels);
 // Surfaces of int8 that a tile of the dense kernels covers.
 constexpr size_t kTileSurfaces = kTileChannels / kAtomBytes;
 
@@ -49,7 +50,7 @@ void FastPath::run(const TaskPlan& task) {
     run_float(task, *kernels_.half, pool_, &half_features_);
     return;
   }
-  if (run_byte_map(task)) return;
+  if (run_by_number(task, pool_)) return;
   if (depthwise && !can_fold_ow(task)) {
     run_elements(task, pool_);
     return;
@@ -60,10 +61,6 @@ void FastPath::run(const TaskPlan& task) {
     run_elements(task, pool_);
     return;
   }
-  const bool is_staged = !literal_stages_ && !task.dpu.writes_as_computed();
-  if (is_staged) {
-    staged_.resize(size_t{task.dpu.surfaces()} * task.dpu.height * task.dpu.width * kAtomBytes);
-  }
   if (depthwise) {
     run_depthwise(task);
   } else if (task.is_conv) {
@@ -71,20 +68,6 @@ void FastPath::run(const TaskPlan& task) {
   } else {
     run_flying(task);
   }
-  if (is_staged) place_staged(task);
-}
-
-void FastPath::place_staged(const TaskPlan& task) {
-  const DpuConfig& dpu = task.dpu;
-  pool_.run(dpu.surfaces(), [&](size_t s) {
-    const auto surface = static_cast<uint32_t>(s);
-    const int8_t* atom = staged_.data() + s * dpu.height * dpu.width * kAtomBytes;
-    for (uint32_t y = 0; y < dpu.height; ++y) {
-      for (uint32_t x = 0; x < dpu.width; ++x, atom += kAtomBytes) {
-        std::memcpy(task.output_atom(surface, y, x), atom, kAtomBytes);
-      }
-    }
-  });
 }
 
 // Stages and store. Surfaces that no channel has get the pad value.
@@ -101,17 +84,23 @@ void FastPath::write_pixels(const TaskPlan& task, const PixelRun& run) {
     };
     return store_elements(task, run.surface * kAtomBytes, kAtomBytes, pixel, run.pixels, bits);
   }
-  const uint64_t staged = (uint64_t{run.surface} * dpu.height * dpu.width + pixel) * kAtomBytes;
-  int8_t* out = dpu.writes_as_computed() ? task.output_atom(run.surface, run.y, run.x)
-                                         : staged_.data() + staged;
+  // Where the writer lays the cube out anew, pixel by pixel.
+  alignas(64) int8_t staged[kStepPixels * kAtomBytes];
+  const bool is_staged = !dpu.writes_as_computed();
+  int8_t* out = is_staged ? staged : task.output_atom(run.surface, run.y, run.x);
   if (run.surface >= surfaces_.size()) {
     std::memset(out, dpu.pend, run.pixels * kAtomBytes);
-    return;
+  } else {
+    const int8_t* ew =
+        stages_.ew_per_pixel ? task.operands.ew.surface(run.surface) + pixel * kAtomBytes : nullptr;
+    kernels_.stages(stages_, surfaces_[run.surface], run.acc, run.acc_stride, run.sums, ew, out,
+                    run.pixels);
   }
-  const int8_t* ew =
-      stages_.ew_per_pixel ? task.operands.ew.surface(run.surface) + pixel * kAtomBytes : nullptr;
-  kernels_.stages(stages_, surfaces_[run.surface], run.acc, run.acc_stride, run.sums, ew, out,
-                  run.pixels);
+  for (size_t i = 0; is_staged && i < run.pixels; ++i) {
+    const auto place = static_cast<uint32_t>(pixel + i);
+    std::memcpy(task.output_atom(run.surface, place / dpu.width, place % dpu.width),
+                staged + i * kAtomBytes, kAtomBytes);
+  }
 }
 
 void FastPath::pack_weights(const TaskPlan& task) {

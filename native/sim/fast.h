@@ -43,9 +43,6 @@ class FastPath {
   void run_dense(const TaskPlan& task);
   void run_depthwise(const TaskPlan& task);
   void run_flying(const TaskPlan& task);
-  // True if it did: a task of bytes whose result depends on the byte and its channel only.
-  bool run_byte_map(const TaskPlan& task);
-  void place_staged(const TaskPlan& task);
   void pack_weights(const TaskPlan& task);
   void sum_windows(const TaskPlan& task, const struct FeatureWindow& window);
   void write_pixels(const TaskPlan& task, const PixelRun& run);
@@ -61,13 +58,16 @@ class FastPath {
   std::vector<SurfaceStages> surfaces_;
   std::vector<int8_t> window_memory_;
   std::vector<double> half_features_;  // of a dense task in fp16
-  std::vector<int8_t> staged_;  // the cube as it is computed, where the writer lays it out anew
   std::vector<uint8_t> packed_;
   bool has_packed_weights_ = false;
   std::vector<int16_t> depthwise_weights_;
   std::vector<int32_t> pixel_sums_;
   std::vector<int32_t> window_sums_;
 };
+
+// True if it did: a task of the DPU alone, of bytes or of halves, whose results depend on the
+// number and its channel only (fast_results.cpp).
+bool run_by_number(const TaskPlan& task, ThreadPool& pool);
 
 // The input as the kernels walk over it: pixel (y, x) of the output starts at
 // data + y * output_row_pitch + x * 16 and its taps lie tap_offsets() further.

@@ -1,9 +1,9 @@
 #include "sim/fast_float.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "sim/dpu_element.h"
+#include "sim/fast.h"
 
 namespace rk3588::sim {
 namespace {
@@ -78,68 +78,9 @@ class DepthwiseFloat {
   const PaddedInput input_;
 };
 
-// A number's result in a channel, computed when it is first asked for.
-class Results {
- public:
-  Results(const TaskPlan& task, uint32_t channel)
-      : dpu_(task.dpu),
-        operands_(channel_operands(task.dpu, task.operands, channel)),
-        ew_(ew_operand_of(task, channel, 0)) {}
-
-  bool is_of(const TaskPlan& task, uint32_t channel) const {
-    const ChannelOperands other = channel_operands(task.dpu, task.operands, channel);
-    return operands_.bs_alu == other.bs_alu && operands_.bs_mul == other.bs_mul &&
-           operands_.bn_alu == other.bn_alu && operands_.bn_mul == other.bn_mul &&
-           ew_ == ew_operand_of(task, channel, 0);
-  }
-
-  uint16_t of(uint16_t half) {
-    uint32_t& result = results_[half];
-    if (result == kUnknown) result = run_float_element(dpu_, operands_, half_to_float(half), ew_);
-    return static_cast<uint16_t>(result);
-  }
-
- private:
-  static constexpr uint32_t kUnknown = UINT32_MAX;
-  const DpuConfig& dpu_;
-  ChannelOperands operands_;
-  int32_t ew_;
-  std::vector<uint32_t> results_ = std::vector<uint32_t>(1 << 16, kUnknown);
-};
-
 // Padded inputs beyond this, of which no program knows, take the literal path, which needs no
 // memory.
 constexpr size_t kMostValues = size_t{1} << 24;
-// Elements from which on results are kept.
-constexpr size_t kWorthElements = 1 << 14;
-
-// Tasks of the DPU alone whose results depend on nothing but the number and its channel.
-bool can_keep_results(const TaskPlan& task) {
-  const DpuConfig& dpu = task.dpu;
-  return !task.is_conv && dpu.in == Element::kFp16 && dpu.out_element == Element::kFp16 &&
-         !reads_pixels(task) &&
-         size_t{dpu.height} * dpu.width * dpu.real_channels >= kWorthElements;
-}
-
-void run_by_number(const TaskPlan& task, ThreadPool& pool) {
-  const DpuConfig& dpu = task.dpu;
-  pool.run(dpu.surfaces(), [&](size_t surface) {
-    const auto first = static_cast<uint32_t>(surface) * kHalfLanes;
-    std::unique_ptr<Results> results;
-    for (uint32_t channel = first; channel < first + kHalfLanes; ++channel) {
-      const bool is_real = channel < dpu.real_channels;
-      if (is_real && (results == nullptr || !results->is_of(task, channel))) {
-        results = std::make_unique<Results>(task, channel);
-      }
-      store_elements(task, channel, 1, 0, size_t{dpu.height} * dpu.width,
-                     [&](const ChannelOperands&, const ElementPlace& at) -> uint32_t {
-                       const int32_t half = task.operands.main.element(at.channel, at.pixel);
-                       return results->of(static_cast<uint16_t>(half));
-                     });
-    }
-  });
-}
-
 }  // namespace
 
 void run_float(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& pool,
@@ -163,9 +104,7 @@ void run_float(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& poo
     const size_t pixels = size_t{task.dpu.height} * task.dpu.width;
     pool.run(task.dpu.surfaces(),
              [&](size_t s) { writer.write(static_cast<uint32_t>(s), 0, nullptr, 0, pixels); });
-  } else if (can_keep_results(task)) {
-    run_by_number(task, pool);
-  } else {
+  } else if (!run_by_number(task, pool)) {
     run_elements(task, pool);
   }
 }

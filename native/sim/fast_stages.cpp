@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/dpu_stages.h"
+#include "sim/dpu_element.h"
 #include "sim/fast.h"
 
 namespace rk3588::sim {

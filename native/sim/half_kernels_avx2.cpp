@@ -1,7 +1,7 @@
 // Kernels of fp16 tasks for x86-64 with AVX2, FMA and F16C.
 #include "sim/half_kernels.h"
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#if defined(__x86_64__)
 
 #include <immintrin.h>
 

@@ -2,7 +2,7 @@
 // rest as with AVX2.
 #include "sim/half_kernels.h"
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#if defined(__x86_64__)
 
 // GCC 12 warns inside its own intrinsics, which start from undefined registers on purpose.
 #if defined(__GNUC__) && !defined(__clang__)

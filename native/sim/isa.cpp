@@ -2,20 +2,16 @@
 
 #include "sim/kernels.h"
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define RK3588_SIM_X86 1
+#if defined(__x86_64__)
 #include <cpuid.h>
-#elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
-#define RK3588_SIM_ARM 1
-#if defined(__linux__)
+#elif defined(__aarch64__)
 #include <sys/auxv.h>
-#endif
 #endif
 
 namespace rk3588::sim {
 namespace {
 
-#ifdef RK3588_SIM_X86
+#ifdef __x86_64__
 // F16C: not every compiler's __builtin_cpu_supports knows its name.
 bool has_half_floats() {
   unsigned a = 0;
@@ -26,17 +22,9 @@ bool has_half_floats() {
 }
 #endif
 
-#ifdef RK3588_SIM_ARM
+#ifdef __aarch64__
 // HWCAP_ASIMDDP of the kernel's interface; headers of older systems lack it.
 constexpr unsigned long kDotProducts = 1ul << 20;
-
-bool has_dot_products() {
-#if defined(__linux__)
-  return (getauxval(AT_HWCAP) & kDotProducts) != 0;
-#else
-  return false;
-#endif
-}
 #endif
 
 }  // namespace
@@ -46,7 +34,7 @@ bool is_available(Isa isa) {
     case Isa::kAuto:
     case Isa::kPortable:
       return true;
-#ifdef RK3588_SIM_X86
+#ifdef __x86_64__
     case Isa::kAvx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_half_floats();
     case Isa::kAvx512Vnni:
@@ -54,11 +42,11 @@ bool is_available(Isa isa) {
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
              __builtin_cpu_supports("avx512vnni") && is_available(Isa::kAvx2);
 #endif
-#ifdef RK3588_SIM_ARM
+#ifdef __aarch64__
     case Isa::kNeon:
       return true;
     case Isa::kNeonDot:
-      return has_dot_products();
+      return (getauxval(AT_HWCAP) & kDotProducts) != 0;
 #endif
     default:
       return false;
@@ -77,11 +65,11 @@ const Kernels& kernels_for(Isa isa) {
     throw std::invalid_argument("this processor or build lacks the requested instruction set");
   }
   if (isa == Isa::kAuto) isa = best_isa();
-#ifdef RK3588_SIM_X86
+#ifdef __x86_64__
   if (isa == Isa::kAvx512Vnni) return kAvx512Kernels;
   if (isa == Isa::kAvx2) return kAvx2Kernels;
 #endif
-#ifdef RK3588_SIM_ARM
+#ifdef __aarch64__
   if (isa == Isa::kNeonDot) return kNeonDotKernels;
   if (isa == Isa::kNeon) return kNeonKernels;
 #endif

@@ -1,7 +1,7 @@
 // Kernels for x86-64 with AVX2.
 #include "sim/kernels.h"
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#if defined(__x86_64__)
 
 #include <immintrin.h>
 

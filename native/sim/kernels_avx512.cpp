@@ -1,7 +1,7 @@
 // Kernels for x86-64 with AVX-512 VNNI.
 #include "sim/kernels.h"
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#if defined(__x86_64__)
 
 // GCC 12 warns inside its own intrinsics, which start from undefined registers on purpose.
 #if defined(__GNUC__) && !defined(__clang__)

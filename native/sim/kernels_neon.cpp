@@ -1,7 +1,7 @@
 // Kernels for aarch64: NEON, which every such processor has, and dot products where there are.
 #include "sim/kernels.h"
 
-#if defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
+#if defined(__aarch64__)
 
 #include <arm_neon.h>
 

@@ -213,7 +213,7 @@ PoolingPlan plan_pooling(const PoolingConfig& c, Memory& memory, const Position&
   const uint64_t out_row = uint64_t{c.out_width} * kAtomBytes;
   const char* src_reg = "PPU_RDMA.RDMA_SRC_BASE_ADDR";
   const char* dst_reg = "PPU.DST_BASE_ADDR";
-  PoolingPlan plan;
+  PoolingPlan plan{c, {}, {}, {}, {}};
   for (uint32_t s = 0; s < c.surfaces; ++s) {
     plan.reads.push_back(
         {c.src + s * c.src_surface_pitch, (c.in_height - 1) * c.src_line_pitch + in_row, 0, 1});
@@ -234,15 +234,16 @@ PoolingPlan plan_pooling(const PoolingConfig& c, Memory& memory, const Position&
   return plan;
 }
 
-double pool_element(const PoolingConfig& c, const PoolingPlan& plan, uint32_t channel, uint32_t y,
-                    uint32_t x) {
+double pool_element(const PoolingPlan& plan, uint32_t channel, uint32_t y, uint32_t x) {
+  const PoolingConfig& c = plan.config;
   const auto lanes = static_cast<uint32_t>(kAtomBytes / element_bytes(c.element));
   const uint8_t* surface = plan.inputs[channel / lanes];
   if (c.element == Element::kInt8) return pool_int8(c, surface, y, x, channel % lanes);
   return half_to_float(pool_half(c, surface, y, x, channel % lanes));
 }
 
-void run_pooling(const PoolingConfig& c, const PoolingPlan& plan, ThreadPool& pool) {
+void run_pooling(const PoolingPlan& plan, ThreadPool& pool) {
+  const PoolingConfig& c = plan.config;
   pool.run(c.surfaces, [&](size_t s) {
     for (uint32_t y = 0; y < c.out_height; ++y) {
       uint8_t* out = plan.outputs[s] + y * c.dst_line_pitch;

@@ -40,6 +40,7 @@ PoolingConfig decode_pooling(const BlockView& ppu, const BlockView& rdma);
 
 // Host pointers to the surfaces, and what the task reads and writes.
 struct PoolingPlan {
+  PoolingConfig config;
   std::vector<const uint8_t*> inputs;
   std::vector<uint8_t*> outputs;
   std::vector<AddressPattern> reads;
@@ -49,8 +50,7 @@ struct PoolingPlan {
 // Checks every address; marks the output as written. Throws Fault.
 PoolingPlan plan_pooling(const PoolingConfig& config, Memory& memory, const Position& where);
 // One output element as a number.
-double pool_element(const PoolingConfig& config, const PoolingPlan& plan, uint32_t channel,
-                    uint32_t y, uint32_t x);
-void run_pooling(const PoolingConfig& config, const PoolingPlan& plan, class ThreadPool& pool);
+double pool_element(const PoolingPlan& plan, uint32_t channel, uint32_t y, uint32_t x);
+void run_pooling(const PoolingPlan& plan, class ThreadPool& pool);
 
 }  // namespace rk3588::sim

@@ -7,10 +7,8 @@
 #include "sim/deviation.h"
 #include "sim/dpu_element.h"
 #include "sim/executor.h"
-#include "sim/explain.h"
 #include "sim/fast.h"
 #include "sim/fast_float.h"
-#include "sim/ppu.h"
 #include "sim/rounding.h"
 
 namespace rk3588::sim {
@@ -100,37 +98,17 @@ void count_conv(const TaskPlan& task, TaskCounters* c) {
       std::min<uint64_t>(cna.weights.bytes, uint64_t{cna.cbuf.weight_banks} * chip.cbuf_bank_bytes);
 }
 
-TaskCounters start_counters(uint32_t enable_mask, const Position& where) {
-  TaskCounters c;
-  c.task = where.task;
-  c.layer = where.layer;
-  c.enable_mask = enable_mask;
-  return c;
-}
-
-void finish_counters(const Chip& chip, TaskCounters* c) {
-  const uint64_t moved = c->feature_bytes + c->weight_bytes + c->operands.all() + c->written_bytes;
-  c->ddr_cycles = ceil_div(moved * 10, chip.bus_decibytes_per_cycle);
-}
-
-TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask, const Chip& chip,
-                        const Position& where) {
-  TaskCounters c = start_counters(enable_mask, where);
-  if (task.is_conv) count_conv(task, &c);
-  c.operands = task.operands.bytes;
+void count(const TaskPlan& task, TaskCounters* c) {
+  if (task.is_conv) count_conv(task, c);
+  c->operands = task.operands.bytes;
   const DpuConfig& dpu = task.dpu;
-  c.written_bytes = uint64_t{dpu.height} * dpu.width * dpu.surfaces() * kAtomBytes;
-  finish_counters(chip, &c);
-  return c;
+  c->written_bytes = uint64_t{dpu.height} * dpu.width * dpu.surfaces() * kAtomBytes;
 }
 
-TaskCounters count_pooling(const PoolingConfig& config, uint32_t enable_mask, const Chip& chip,
-                           const Position& where) {
-  TaskCounters c = start_counters(enable_mask, where);
-  c.feature_bytes = uint64_t{config.in_height} * config.in_width * config.surfaces * kAtomBytes;
-  c.written_bytes = uint64_t{config.out_height} * config.out_width * config.surfaces * kAtomBytes;
-  finish_counters(chip, &c);
-  return c;
+void count(const PoolingPlan& plan, TaskCounters* c) {
+  const PoolingConfig& p = plan.config;
+  c->feature_bytes = uint64_t{p.in_height} * p.in_width * p.surfaces * kAtomBytes;
+  c->written_bytes = uint64_t{p.out_height} * p.out_width * p.surfaces * kAtomBytes;
 }
 
 }  // namespace
@@ -177,13 +155,7 @@ struct Simulator::Impl {
     }
     TaskPlan plan = plan_task(enable_mask, stale ? *stale : run.registers, run.tables, run.memory,
                               run.cbuf, settings.chip, where);
-    if (settings.counters) {
-      run.facts.tasks.push_back(count_task(plan, enable_mask, settings.chip, where));
-    }
-    if (settings.accesses) note_access(run, access_of(plan));
-    if (settings.probe) {
-      note_write(run, explain_task(plan, enable_mask, run.registers, *settings.probe, where));
-    }
+    report(run, plan, enable_mask, where);
     if (!chip.is_healthy()) {
       run_worse(run, &plan, where);
     } else if (!settings.dry_run) {
@@ -225,16 +197,28 @@ struct Simulator::Impl {
     return {run.task, layer, settings.lenient ? &run.facts.complaints : nullptr};
   }
 
-  static void note_write(Run& run, std::optional<ElementWrite> write) {
+  // What was asked for of a planned task.
+  template <typename Plan>
+  void report(Run& run, const Plan& plan, uint32_t enable_mask, const Position& where) const {
+    if (settings.counters) {
+      TaskCounters& c = run.facts.tasks.emplace_back();
+      c.task = where.task;
+      c.layer = where.layer;
+      c.enable_mask = enable_mask;
+      count(plan, &c);
+      const uint64_t moved = c.feature_bytes + c.weight_bytes + c.operands.all() + c.written_bytes;
+      c.ddr_cycles = ceil_div(moved * 10, settings.chip.bus_decibytes_per_cycle);
+    }
+    if (settings.accesses) {
+      TaskAccess& found = run.facts.accesses.emplace_back(access_of(plan));
+      found.inherits = run.registers.inherits();
+      found.loads_tables = run.tables.is_whole_load();
+      found.looks_up = found.looks_up && !found.loads_tables;
+    }
+    if (!settings.probe) return;
+    auto write = explain_task(plan, enable_mask, run.registers, *settings.probe, where);
     if (write) run.facts.writes.push_back(std::move(*write));
     bound_writes(&run.facts, 2 * kMostWrites);
-  }
-
-  static void note_access(Run& run, TaskAccess access) {
-    TaskAccess& found = run.facts.accesses.emplace_back(std::move(access));
-    found.inherits = run.registers.inherits();
-    found.loads_tables = run.tables.is_whole_load();
-    found.looks_up = found.looks_up && !found.loads_tables;
   }
 
   void run_pooling_task(Run& run, uint32_t enable_mask, const Position& where) {
@@ -244,18 +228,10 @@ struct Simulator::Impl {
     }
     const BlockView ppu = run.registers.view(Block::kPpu, where);
     const BlockView rdma = run.registers.view(Block::kPpuRdma, where);
-    const PoolingConfig config = decode_pooling(ppu, rdma);
-    const PoolingPlan plan = plan_pooling(config, run.memory, where);
+    const PoolingPlan plan = plan_pooling(decode_pooling(ppu, rdma), run.memory, where);
     for (const AddressPattern& pattern : plan.writes) run.cbuf.note_write(pattern);
-    if (settings.counters) {
-      run.facts.tasks.push_back(count_pooling(config, enable_mask, settings.chip, where));
-    }
-    if (settings.accesses) note_access(run, access_of(plan));
-    if (settings.probe) {
-      note_write(run,
-                 explain_pooling(config, plan, enable_mask, run.registers, *settings.probe, where));
-    }
-    if (!settings.dry_run) run_pooling(config, plan, pool);
+    report(run, plan, enable_mask, where);
+    if (!settings.dry_run) run_pooling(plan, pool);
   }
 
   // The mainline driver kicks every task by itself and waits for the DPU's interrupt.
