@@ -1,10 +1,24 @@
-#include "mutator.h"
-
+// Changes of command streams that keep most of them meaningful. libFuzzer's own know nothing of
+// 64-bit commands: every other change is one of ours. Without libFuzzer (RK3588_STANDALONE) all
+// are, and this drives the harness, too: seeds and a fixed number of runs. Equal arguments give
+// equal runs.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iterator>
+#include <random>
+#include <string>
+#include <vector>
 
-namespace rk3588::fuzz {
+#include "span.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
 namespace {
+
+using rk3588::Span;
 
 constexpr uint32_t kEdges[] = {0,         1,          2,   15,       16,         31,
                                63,        64,         255, 0x7ff,    0x1fff,     0xffff,
@@ -13,8 +27,8 @@ constexpr size_t kWordBytes = 8;
 constexpr size_t kHeaderBytes = 8;
 constexpr size_t kPairBytes = 8;
 
-}  // namespace
-
+// One change of a seed in place: a bit, a command's value, a value nearby, or a command copied over
+// another. `seed` has the format that fuzz_stream.cpp describes.
 void mutate(Span<uint8_t> seed, std::mt19937_64* random) {
   const auto below = [&](size_t n) { return static_cast<size_t>((*random)() % n); };
   uint8_t* bytes = seed.data();
@@ -51,4 +65,54 @@ void mutate(Span<uint8_t> seed, std::mt19937_64* random) {
   }
 }
 
-}  // namespace rk3588::fuzz
+}  // namespace
+
+#ifdef RK3588_STANDALONE
+
+int main(int argc, char** argv) {
+  unsigned long runs = 1000;
+  unsigned long seed = 1;
+  std::vector<std::vector<uint8_t>> seeds;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--runs" && i + 1 < argc) {
+      runs = std::strtoul(argv[++i], nullptr, 10);
+    } else if (argument == "--seed" && i + 1 < argc) {
+      seed = std::strtoul(argv[++i], nullptr, 10);
+    } else {
+      std::ifstream file(argument, std::ios::binary);
+      std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(file)),
+                                 std::istreambuf_iterator<char>());
+      if (bytes.size() >= 8) seeds.push_back(std::move(bytes));
+    }
+  }
+  if (seeds.empty()) {
+    std::fprintf(stderr, "usage: fuzz_stream [--runs N] [--seed N] SEED...\n");
+    return 2;
+  }
+  for (const std::vector<uint8_t>& bytes : seeds)
+    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+  std::mt19937_64 random(seed);
+  for (unsigned long run = 0; run < runs; ++run) {
+    std::vector<uint8_t> bytes = seeds[random() % seeds.size()];
+    const unsigned long changes = 1 + random() % 3;
+    for (unsigned long k = 0; k < changes; ++k) mutate(bytes, &random);
+    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+  }
+  std::printf("%lu runs of %zu seeds\n", runs, seeds.size());
+  return 0;
+}
+
+#else
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned int seed) {
+  std::mt19937_64 random(seed);
+  if (random() % 2 == 0) return LLVMFuzzerMutate(data, size, max_size);
+  mutate({data, size}, &random);
+  return size;
+}
+
+#endif
