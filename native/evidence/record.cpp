@@ -14,8 +14,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "digest.h"
 #include "host/private_files.h"
-#include "program/crc32.h"
 
 namespace rk3588 {
 namespace {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "chip/chip_gen.h"
+#include "host/shared_constants.h"
 #include "host/shared_memory.h"
-#include "host/spending_copy.h"
 #include "span.h"
 
 namespace rk3588 {

@@ -1,4 +1,9 @@
 // A submit of a kernel driver: its pieces run one after the other, each proved by its mark.
+//
+// Kernel drivers drop or reset jobs without a word, and memory then holds what earlier runs left.
+// So before a piece runs, an atom gets a mark that its last task must overwrite. No other task of
+// the piece writes that atom, or an earlier task would remove the mark, and none reads it. Tasks
+// run in order, so the last one that ran vouches for the others.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +12,16 @@
 
 #include "host/device.h"
 #include "host/run_mark.h"
-#include "host/run_plan.h"
+#include "host/stream_verifier.h"
 
 namespace rk3588 {
+
+// Tasks [first, first + count) of a job of the submit.
+struct JobPart {
+  size_t job = 0;
+  size_t first = 0;
+  size_t count = 0;
+};
 
 class PieceSubmission : public Submission {
  public:
@@ -18,11 +30,17 @@ class PieceSubmission : public Submission {
   void run() override;
 
  protected:
-  // `device`: its name, for messages. Throws StreamError.
+  // `device`: its name, for messages. Splits a verified submit into as few pieces as its marks
+  // allow, in order: mostly one. A second one is needed where earlier tasks write all that the last
+  // one writes: spare lanes in front of it, or memory that tensors share in time. Pieces are never
+  // cut in front of a task that needs what the one before it left in the core. Nothing proves a
+  // task that works in place: throws StreamError, or, where outputs hold content before the run,
+  // all tasks are one piece without a mark.
   PieceSubmission(std::string device, const Submit& submit, const VerifiedJobs& verified);
 
   const std::string& device() const { return device_; }
-  const std::vector<RunPiece>& pieces() const { return pieces_; }
+  // Tasks that run one after the other.
+  const std::vector<std::vector<JobPart>>& pieces() const { return pieces_; }
 
  private:
   // The atom that a piece must overwrite.
@@ -42,7 +60,7 @@ class PieceSubmission : public Submission {
   virtual int64_t run_piece(size_t piece) = 0;
 
   std::string device_;
-  std::vector<RunPiece> pieces_;
+  std::vector<std::vector<JobPart>> pieces_;
   std::vector<Mark> marks_;  // by piece
   std::vector<uint64_t> targets_;
   RunMark pattern_;

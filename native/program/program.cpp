@@ -5,8 +5,8 @@
 #include <iterator>
 #include <unordered_set>
 
+#include "digest.h"
 #include "program/binding_check.h"
-#include "program/crc32.h"
 #include "program/flatbuffer_view.h"
 #include "text.h"
 

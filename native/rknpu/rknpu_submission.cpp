@@ -127,9 +127,9 @@ RknpuSubmission::RknpuSubmission(std::shared_ptr<RknpuFile> file, const RknpuCor
     first_task.push_back(count);
     count += static_cast<uint32_t>(job.tasks.size());
   }
-  for (const RunPiece& piece : pieces()) {
+  for (const std::vector<JobPart>& piece : pieces()) {
     std::vector<RknpuKick>& planned = kicks_of_piece_.emplace_back();
-    for (const JobPart& part : piece.parts) {
+    for (const JobPart& part : piece) {
       const uint32_t base = first_task[part.job];
       const uint32_t first = base + static_cast<uint32_t>(part.first);
       for (const RknpuKick& kick : plan(first, static_cast<uint32_t>(part.count))) {

@@ -202,9 +202,9 @@ class RocketSubmission : public PieceSubmission {
       : PieceSubmission("rocket " + file->file.path(), submit, verified),
         timeout_ms_(submit.timeout_ms != 0 ? submit.timeout_ms : kRocketTimeoutMs),
         file_(std::move(file)) {
-    for (const RunPiece& piece : pieces()) {
+    for (const std::vector<JobPart>& piece : pieces()) {
       std::vector<RocketTask> tasks;
-      for (const JobPart& part : piece.parts) {
+      for (const JobPart& part : piece) {
         for (size_t t = part.first; t < part.first + part.count; ++t) {
           tasks.push_back({submit.jobs[part.job].tasks[t], verified[part.job][t]});
         }
