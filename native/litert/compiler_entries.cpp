@@ -41,12 +41,6 @@ void add_program(CompiledResult* result, const char* bytes, size_t size) noexcep
 }
 
 template <typename T>
-T& required(T* handle) {
-  if (handle == nullptr) throw StatusError(kInvalidArgument, "a handle is null");
-  return *handle;
-}
-
-template <typename T>
 const T& element(const std::vector<T>& all, uint64_t index) {
   if (index >= all.size()) throw StatusError(kInvalidArgument, "there is no such partition");
   return all[index];

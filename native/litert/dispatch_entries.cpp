@@ -39,17 +39,7 @@ void require_runtime(const RuntimeContext* runtime) {
                               " bytes; ai-edge-litert 2.3 and later ones of version 1 are known");
 }
 
-template <typename T>
-T& required(void* handle) {
-  if (handle == nullptr) throw StatusError(kInvalidArgument, "a handle is null");
-  return *static_cast<T*>(handle);
-}
-
-template <typename T>
-T& required(T* place) {
-  if (place == nullptr) throw StatusError(kInvalidArgument, "a result has no place");
-  return *place;
-}
+Invocation& invocation_of(void* handle) { return required(static_cast<Invocation*>(handle)); }
 
 // The devices that LiteRT holds, by handle; that of a destroyed one is never another's. In which
 // order LiteRT takes a model down is its own affair (2.3.0: the device last).
@@ -120,7 +110,7 @@ template <Side side>
 Status get_requirements(void* invocation, int32_t index, const RankedTensorType* type,
                         void** result) {
   return guarded([&] {
-    Invocation& found = required<Invocation>(invocation);
+    Invocation& found = invocation_of(invocation);
     const size_t bytes = found.bytes_of(side, index, required(type));
     const int32_t types[] = {kHostMemory};
     const Status status =
@@ -162,21 +152,21 @@ Status invocation_create(const RuntimeContext*, void* device, ExecutableType typ
 }
 
 Status invocation_destroy(void* invocation) {
-  return guarded([&] { std::unique_ptr<Invocation>(&required<Invocation>(invocation)).reset(); });
+  return guarded([&] { std::unique_ptr<Invocation>(&invocation_of(invocation)).reset(); });
 }
 
 template <Side side>
 Status attach(void* invocation, int32_t index, uint64_t handle) {
-  return guarded([&] { required<Invocation>(invocation).attach(side, index, handle); });
+  return guarded([&] { invocation_of(invocation).attach(side, index, handle); });
 }
 
 template <Side side>
 Status detach(void* invocation, int32_t index, uint64_t handle) {
-  return guarded([&] { required<Invocation>(invocation).detach(side, index, handle); });
+  return guarded([&] { invocation_of(invocation).detach(side, index, handle); });
 }
 
 Status invoke(void* invocation) {
-  return guarded([&] { required<Invocation>(invocation).invoke(); });
+  return guarded([&] { invocation_of(invocation).invoke(); });
 }
 
 // LiteRT asks before every run, and goes on where there is nothing of the kind.

@@ -22,6 +22,13 @@ class StatusError : public std::exception {
   std::string text_;
 };
 
+// What a pointer of LiteRT's points to. Throws StatusError where it is null.
+template <typename T>
+T& required(T* pointer) {
+  if (pointer == nullptr) throw StatusError(kInvalidArgument, "a handle is null");
+  return *pointer;
+}
+
 // Runs `body`. LiteRT passes no texts on: what is thrown becomes one line on stderr and a status.
 template <typename Body>
 Status guarded(Body body) noexcept {
