@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "chip/chip_gen.h"
 #include "sim/element.h"
@@ -148,6 +149,21 @@ struct CnaConfig {
 
 // Reads and checks the registers; throws Fault.
 CnaConfig decode_cna(const BlockView& view, const Chip& chip);
+
+// Its input side beyond int8 cubes (cna_input.cpp): element types, packed pixels with their
+// converter, and the pixels that a transposed convolution inserts.
+Element decode_cna_element(const BlockView& view);
+PackedPixels decode_packed(const BlockView& view);
+Deconvolution decode_deconvolution(const BlockView& view);
+InputConverter decode_converter(const BlockView& view, const CnaConfig& config);
+// Pitches of packed pixels: LINE_STRIDE counts pixels, rows are aligned to whole atoms of them
+// (16 pixels, fp16 8).
+void decode_packed_feature(const BlockView& view, const CnaConfig& config, FeatureCube* feature);
+
+// Makes an ordinary cube of packed pixels (converted, lanes without a channel 0) and of a
+// transposed convolution's input (pads between the pixels): writes it to `memory`, sets `*feature`
+// to it and changes config->feature. Nothing happens for other inputs.
+void expand_features(CnaConfig* config, const int8_t** feature, std::vector<int8_t>* memory);
 
 // Offset in bytes of the weight of (output channel o, input channel i, ky, kx). Dense: in
 // [O/G][I/L][kh][kw][G o][L i], G kernels of a group and L input lanes (RK3588: 32 and 32, of fp16

@@ -1,5 +1,4 @@
-#include "sim/cna_input.h"
-
+#include "sim/cna.h"
 #include "sim/rounding.h"
 
 namespace rk3588::sim {

@@ -90,8 +90,8 @@ struct Way {
 using Ways = std::vector<Way>;
 void add_input_ways(Ways* ways);   // CNA, CBUF, CORE (deviation_input.cpp)
 void add_x_ways(Ways* ways);       // BS and BN (deviation_stages.cpp)
-void add_ew_ways(Ways* ways);      // EW (deviation_ew.cpp)
-void add_table_ways(Ways* ways);   // its tables (deviation_table.cpp)
+void add_ew_ways(Ways* ways);      // EW (deviation_stages.cpp)
+void add_table_ways(Ways* ways);   // its tables (deviation_output.cpp)
 void add_output_ways(Ways* ways);  // OUT_CVT and what is written (deviation_output.cpp)
 
 // A chip with the deviations of a list "depthwise:bs:multiplier_ignored,...".
@@ -147,6 +147,7 @@ inline constexpr unsigned kIntegerConvs =
 inline constexpr unsigned kHalfConvs =
     bit(TaskKind::kHalfDense) | bit(TaskKind::kHalfDepthwise) | bit(TaskKind::kHalfTransposed);
 inline constexpr unsigned kConvs = kIntegerConvs | kHalfConvs;
+inline constexpr unsigned kAlones = bit(TaskKind::kAlone) | bit(TaskKind::kHalfAlone);
 inline constexpr unsigned kIntegers = kIntegerConvs | bit(TaskKind::kAlone);
 inline constexpr unsigned kHalves = kHalfConvs | bit(TaskKind::kHalfAlone);
 inline constexpr unsigned kDpuTasks = kIntegers | kHalves;

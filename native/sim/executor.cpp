@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "sim/cna_input.h"
 #include "sim/task.h"
 
 namespace rk3588::sim {

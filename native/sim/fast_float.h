@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "sim/half_kernels.h"
+#include "sim/kernels.h"
 #include "sim/task.h"
 #include "sim/thread_pool.h"
 

@@ -46,6 +46,8 @@ class Results {
     }
   }
   const Channel& channel() const { return channel_; }
+  // Of bytes: by number.
+  const Number* all() const { return results_.data(); }
   Number of(Number number) {
     Kept& result = results_[number];
     if constexpr (!kAreBytes) {
@@ -111,6 +113,15 @@ class SurfaceResults {
     if (is_copy_) {
       if (in != out) std::memmove(out, in, pixels * kAtomBytes);
       return;
+    }
+    if constexpr (sizeof(Number) == 1) {
+      if (is_one_) {
+        const Number* all = lanes_.front()->all();
+        for (size_t i = 0; i < pixels * kAtomBytes; ++i) {
+          out[i] = static_cast<int8_t>(all[static_cast<Number>(in[i])]);
+        }
+        return;
+      }
     }
     Number numbers[kLanes];
     for (size_t p = 0; p < pixels; ++p, in += kAtomBytes, out += kAtomBytes) {

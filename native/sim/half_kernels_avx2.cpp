@@ -1,5 +1,5 @@
 // Kernels of fp16 tasks for x86-64 with AVX2, FMA and F16C.
-#include "sim/half_kernels.h"
+#include "sim/kernels.h"
 
 #if defined(__x86_64__)
 

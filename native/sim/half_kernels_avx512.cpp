@@ -1,6 +1,6 @@
 // Kernels of fp16 tasks for x86-64 with AVX-512: sums, and two pixels at once in the stages; the
 // rest as with AVX2.
-#include "sim/half_kernels.h"
+#include "sim/kernels.h"
 
 #if defined(__x86_64__)
 

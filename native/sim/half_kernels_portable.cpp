@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sim/half_kernels.h"
+#include "sim/kernels.h"
 
 namespace rk3588::sim {
 namespace {

@@ -14,8 +14,7 @@ constexpr std::array<uint16_t, kBlockCount> kTargets = {
 constexpr std::array<const char*, kBlockCount> kNames = {"CNA",      "CORE", "DPU",
                                                          "DPU_RDMA", "PPU",  "PPU_RDMA"};
 
-const RegisterTable kBaseRegisters = {std::begin(regs::kRegisters),
-                                      std::end(regs::kRegisters),
+const RegisterTable kBaseRegisters = {{regs::kRegisters, std::size(regs::kRegisters)},
                                       regs::dpu::dst_base_addr::kOffset,
                                       false,
                                       &kBaseDecoder,
@@ -40,12 +39,12 @@ const RegisterTable& registers_of(const Chip& chip) {
 
 const regs::Register* RegisterTable::find(uint32_t target, uint32_t offset) const {
   const regs::Register* reg = lower_bound(*this, target, offset);
-  return reg != last && reg->target == target && reg->offset == offset ? reg : nullptr;
+  return reg != end() && reg->target == target && reg->offset == offset ? reg : nullptr;
 }
 
 bool RegisterTable::knows(uint32_t target) const {
   const regs::Register* reg = lower_bound(*this, target, 0);
-  return reg != last && reg->target == target;
+  return reg != end() && reg->target == target;
 }
 
 bool block_of_target(uint32_t target, Block* block) {

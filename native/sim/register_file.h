@@ -29,15 +29,14 @@ struct SecondCoreField {
 
 // The registers of a family of chips, sorted by target, then offset.
 struct RegisterTable {
-  const regs::Register* first;
-  const regs::Register* last;
+  Span<const regs::Register> all;
   uint16_t dpu_target_offset;  // DPU.DST_BASE_ADDR
   // Streams re-arm CNA and CORE as they do the other blocks; elsewhere only the kernel may.
   bool streams_arm_all;
   const struct Decoder* decoder;
   Span<const SecondCoreField> second_core;  // empty where cores share nothing
-  const regs::Register* begin() const { return first; }
-  const regs::Register* end() const { return last; }
+  const regs::Register* begin() const { return all.begin(); }
+  const regs::Register* end() const { return all.end(); }
   // The register at (target, offset), or nullptr.
   const regs::Register* find(uint32_t target, uint32_t offset) const;
   // True if some register has this target.

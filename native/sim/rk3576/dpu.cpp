@@ -346,11 +346,11 @@ static constexpr SecondCoreField kSecondCore[] = {
     {cna::cbuf_con3::kDataEnd, SecondCoreField::Step::kEntries},
 };
 
-const RegisterTable kRegisterTable = {std::begin(regs::rk3576::kRegisters),
-                                      std::end(regs::rk3576::kRegisters),
-                                      regs::rk3576::dpu::dst_base_addr::kOffset,
-                                      true,
-                                      &kDecoder,
-                                      {kSecondCore, std::size(kSecondCore)}};
+const RegisterTable kRegisterTable = {
+    {regs::rk3576::kRegisters, std::size(regs::rk3576::kRegisters)},
+    regs::rk3576::dpu::dst_base_addr::kOffset,
+    true,
+    &kDecoder,
+    {kSecondCore, std::size(kSecondCore)}};
 
 }  // namespace rk3588::sim::rk3576
