@@ -90,18 +90,21 @@ class EdgeBox:
         fold: tuple[int, ...] = (),
         spread: tuple[int, ...] = (),
     ) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def element(self) -> str: ...
+    @property
+    def host_bytes(self) -> int: ...
+    @property
+    def device_bytes(self) -> int: ...
     def to_device(self, host: npt.NDArray[np.uint8], device: npt.NDArray[np.uint8]) -> None: ...
     def from_device(self, device: npt.NDArray[np.uint8], host: npt.NDArray[np.uint8]) -> None: ...
 
-def time_layout(pixels: int, channels: int, element: str, repeats: int) -> tuple[int, int, int]:
-    """Nanoseconds of the fastest of ``repeats``: to NC1HWC2, back, and memcpy of the NHWC bytes."""
-
-def time_edges(
-    program: bytes, repeats: int
-) -> list[tuple[str, tuple[int, ...], str, int, int, int]]:
-    """Name, shape, element and bytes on the host of a program's inputs and then outputs, and
-    nanoseconds of the fastest of ``repeats``: of the conversion, and of memcpy of these bytes.
-    """
+def program_edges(program: bytes) -> tuple[list[EdgeBox], list[EdgeBox]]:
+    """Return a program's inputs and outputs."""
 
 def to_half(host: npt.NDArray[np.uint8], portable: bool) -> npt.NDArray[np.uint8]:
     """Bytes of float32 as bytes of fp16; ``portable``: without the processor's instructions for it

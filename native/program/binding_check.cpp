@@ -94,7 +94,7 @@ void check_boxes(const Binding& binding) {
 
 // Every factor is checked against the buffer's size before it is multiplied, so nothing
 // overflows.
-void check_extent(const Binding& binding, const Box& box, uint64_t buffer_bytes) {
+uint64_t check_extent(const Binding& binding, const Box& box, uint64_t buffer_bytes) {
   require(binding.tensor >= 0, "a tensor index is negative");
   require(box.images > 0 && box.height > 0 && box.width > 0 && box.channels > 0,
           "a tensor is empty");
@@ -130,9 +130,13 @@ void check_extent(const Binding& binding, const Box& box, uint64_t buffer_bytes)
     require(elements <= kMaxBufferBytes, "a tensor's shape is too large");
     elements *= static_cast<uint64_t>(dimension);
   }
-  if (box.is_spread) return check_spread(binding, box, elements);
-  require(elements == uint64_t{box.images} * box.image_elements(),
-          "a tensor's shape and device size differ");
+  if (box.is_spread) {
+    check_spread(binding, box, elements);
+  } else {
+    require(elements == uint64_t{box.images} * box.image_elements(),
+            "a tensor's shape and device size differ");
+  }
+  return extent;
 }
 
 }  // namespace rk3588

@@ -22,8 +22,9 @@ inline void require(bool condition, const char* message) {
 
 // How values are converted.
 void check_values(const Binding& binding);
-// Where `box` of `binding` lies, in a buffer of `buffer_bytes` and in the host's tensor.
-void check_extent(const Binding& binding, const Box& box, uint64_t buffer_bytes);
+// Where `box` of `binding` lies, in a buffer of `buffer_bytes` and in the host's tensor. Returns
+// where it ends in the buffer.
+uint64_t check_extent(const Binding& binding, const Box& box, uint64_t buffer_bytes);
 // Whether the boxes make the tensor: of each, check_extent has passed.
 void check_boxes(const Binding& binding);
 
