@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "chip/chip_gen.h"
-#include "entries.h"
 #include "given_options.h"
 #include "guard.h"
 #include "host/library_path.h"

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "dispatch_device.h"
-#include "entries.h"
 #include "given_options.h"
 #include "guard.h"
 

@@ -70,18 +70,6 @@ Value flag(std::string_view text) {
   return {};
 }
 
-// The words between separators; a separator at an end leaves an empty word.
-std::vector<std::string_view> split_list(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (;;) {
-    const size_t end = text.find_first_of(kSeparators);
-    words.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return words;
-    const size_t next = text.find_first_not_of(kSeparators, end);
-    text = next == std::string_view::npos ? std::string_view() : text.substr(next);
-  }
-}
-
 // Bits of the cores that `value` names; 0 if it names none or something else.
 unsigned core_mask(const std::string& value, int last) {
   const auto core = [&](std::string_view word) {
@@ -99,7 +87,7 @@ unsigned core_mask(const std::string& value, int last) {
     for (int i = core(view.substr(0, 1)); i <= core(view.substr(2)); ++i) mask |= 1u << i;
     return mask;
   }
-  for (const std::string_view word : split_list(view)) {
+  for (const std::string_view word : split_words(view)) {
     if (core(word) < 0) return 0;
     mask |= 1u << core(word);
   }
@@ -122,7 +110,7 @@ Value cores(const OptionRow& row, std::string_view text) {
 Value nodes(std::string_view text) {
   if (!is_ascii(text)) return {};
   std::set<std::string> found;
-  for (const std::string_view part : split_list(text)) {
+  for (const std::string_view part : split_words(text)) {
     std::string word(part);
     for (char& c : word) {
       if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
@@ -149,13 +137,14 @@ Value path_or_word(const OptionRow& row, std::string_view text) {
 
 }  // namespace
 
-std::vector<std::string_view> split_words(std::string_view words) {
-  std::vector<std::string_view> list;
+std::vector<std::string_view> split_words(std::string_view text) {
+  std::vector<std::string_view> words;
   for (;;) {
-    const size_t comma = words.find(',');
-    list.push_back(words.substr(0, comma));
-    if (comma == std::string_view::npos) return list;
-    words.remove_prefix(comma + 1);
+    const size_t end = text.find_first_of(kSeparators);
+    words.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return words;
+    const size_t next = text.find_first_not_of(kSeparators, end);
+    text = next == std::string_view::npos ? std::string_view() : text.substr(next);
   }
 }
 

@@ -22,7 +22,8 @@ struct OptionRow {
   std::string_view expected;
 };
 
-std::vector<std::string_view> split_words(std::string_view words);
+// The words between separators; a separator at an end leaves an empty word.
+std::vector<std::string_view> split_words(std::string_view text);
 
 // The value as one text whatever its spelling ("0x5" and "2, 0" are "0,2"); none if `text` is not
 // what the option takes. A NUL byte cannot be in it.

@@ -1,7 +1,7 @@
 // libLiteRtCompilerPlugin_rk3588.so: the functions that ai-edge-litert 2.3.0 looks up one by one,
 // and LiteRtCompilerPluginQueryInterface of later ones.
 #include "behind.h"
-#include "litert/entries.h"
+#include "litert/litert_abi.h"
 
 using namespace rk3588::litert;
 

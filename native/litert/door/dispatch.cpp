@@ -1,7 +1,7 @@
 // libLiteRtDispatch_rk3588.so: the two entries that LiteRT looks up, LiteRtDispatchGetApi of
 // ai-edge-litert 2.3.0 and LiteRtDispatchQueryInterface of later ones.
 #include "behind.h"
-#include "litert/entries.h"
+#include "litert/litert_abi.h"
 
 using namespace rk3588::litert;
 
