@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <future>
 #include <random>
 #include <set>
@@ -21,20 +22,18 @@
 namespace rk3588 {
 namespace {
 
+constexpr size_t kMostLine = 200;
+
 // Whether option cache_dir is a path; with "auto" and "off" evidence is in the user's own folder.
 bool names_a_folder(const std::string& cache_dir) {
   return cache_dir != "auto" && cache_dir != "off";
 }
 
 std::string first_line(const char* path) {
+  std::ifstream file(path);
   std::string line;
-  if (std::FILE* file = std::fopen(path, "re")) {
-    for (int c = std::fgetc(file); c > 0 && c != '\n' && line.size() < 200; c = std::fgetc(file)) {
-      line += static_cast<char>(c);
-    }
-    std::fclose(file);
-  }
-  return line;
+  std::getline(file, line);
+  return line.substr(0, std::min(line.find('\0'), kMostLine));
 }
 
 BoardKey board_key(const Device& device, const std::string& cores) {
@@ -188,9 +187,9 @@ ProgramGate::Verdict FormEvidence::admit(const Program& program) {
   if (program.chip->name != device_->chip().name) return nullptr;
   const std::vector<MissingForm> lacking = missing(program);
   if (!lacking.empty()) {
-    const MissingForm& first = lacking.front();
+    const auto& [name, reason] = lacking.front();
     throw DeviceError(device_->name() + ": program " + program.name +
-                      " must not run on this board: " + first.name + " " + first.reason +
+                      " must not run on this board: " + name + " " + reason +
                       "; use the original model, which is compiled without it; " + where());
   }
   const std::lock_guard<std::mutex> lock(board_->mutex);
@@ -317,7 +316,7 @@ void FormEvidence::examine(const Program& program, const std::string& before) {
 }
 
 void FormEvidence::isolate(const Program& program, Executable* simulated, const std::string& text) {
-  std::vector<TaskFault> faults = Isolation(program, simulated, device_, timeout_ms_).find();
+  std::vector<TaskFault> faults = find_faults(program, simulated, device_, timeout_ms_);
   if (faults.empty()) {
     faults.push_back({{program.id}, {Shortfall::Kind::kDiffers, text}});
   }
@@ -344,10 +343,9 @@ void FormEvidence::tell(const std::vector<MissingForm>& found) {
   std::vector<std::string> texts;
   {
     const std::lock_guard<std::mutex> lock(board_->mutex);
-    for (const MissingForm& item : found) {
-      if (!board_->is_news(item.name)) continue;
-      texts.push_back(item.name + " is switched off on this board (" + item.reason + "); " +
-                      where());
+    for (const auto& [name, reason] : found) {
+      if (!board_->is_news(name)) continue;
+      texts.push_back(name + " is switched off on this board (" + reason + "); " + where());
     }
     const std::string& problem = board_->record.problem();
     if (!problem.empty() && board_->is_news(problem)) {

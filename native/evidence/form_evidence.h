@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "evidence/record.h"
@@ -34,11 +35,9 @@ struct EvidenceSettings {
   uint32_t timeout_ms = 0;  // 0: the device's default
 };
 
-// A form, a relation between tasks, or a whole program by its id that a board must not be given.
-struct MissingForm {
-  std::string name;
-  std::string reason;  // "failed: ...", "hung: ..." or "suspected: ..."
-};
+// A form, a relation between tasks, or a whole program by its id that a board must not be given:
+// its name, and "failed: ...", "hung: ..." or "suspected: ...".
+using MissingForm = std::pair<std::string, std::string>;
 
 class FormEvidence : public ProgramGate {
  public:

@@ -174,22 +174,12 @@ void Record::read() {
 
 void Record::write() {
   if (path_.empty()) return;
-  const std::string content = text();
-  std::string name = path_ + ".XXXXXX";
-  const int descriptor = mkostemp(name.data(), O_CLOEXEC);
-  const File file(descriptor < 0 ? nullptr : fdopen(descriptor, "w"));
-  if (file == nullptr) {
-    problem_ = error_text(path_);
-    return;
+  try {
+    // On the disk before the program runs: a board that freezes must remember why.
+    replace_file(path_, text(), 0600, true);
+  } catch (const std::runtime_error& error) {
+    problem_ = error.what();
   }
-  // On the disk before the program runs: a board that freezes must remember why.
-  if (std::fwrite(content.data(), 1, content.size(), file.get()) == content.size() &&
-      std::fflush(file.get()) == 0 && fdatasync(descriptor) == 0 &&
-      rename(name.c_str(), path_.c_str()) == 0) {
-    return;
-  }
-  problem_ = error_text(path_);
-  unlink(name.c_str());
 }
 
 RecordLock::RecordLock(const std::string& record_path) {

@@ -120,17 +120,14 @@ std::vector<int> parse_cores(const std::string& cores, const Chip& chip) {
     for (unsigned core = 0; core < chip.cores; ++core) list.push_back(static_cast<int>(core));
     return list;
   }
-  bool expects_core = true;
-  for (const char c : cores) {
-    const bool is_core = c >= '0' && c < static_cast<char>('0' + chip.cores);
-    if (is_core != expects_core || (!is_core && c != ',')) {
-      expects_core = true;
-      break;
-    }
-    if (is_core) list.push_back(c - '0');
-    expects_core = !expects_core;
+  bool is_list = cores.size() % 2 != 0;
+  for (size_t i = 0; i < cores.size() && is_list; ++i) {
+    const int core = cores[i] - '0';
+    const bool is_core = core >= 0 && core < static_cast<int>(chip.cores);
+    is_list = i % 2 == 0 ? is_core : cores[i] == ',';
+    if (i % 2 == 0) list.push_back(core);
   }
-  if (expects_core) {
+  if (!is_list) {
     throw DeviceError("cores \"" + cores + "\" is not auto, all or a list of 0.." +
                       std::to_string(chip.cores - 1));
   }

@@ -109,12 +109,6 @@ bool KernelError::is_of_the_system() const {
   return std::find(std::begin(kNumbers), std::end(kNumbers), number) != std::end(kNumbers);
 }
 
-int64_t monotonic_ns() {
-  struct timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 DrmFile::DrmFile(std::string path) : path_(std::move(path)), owner_(getpid()) {
   struct stat status{};
   if (stat(path_.c_str(), &status) == 0) require_node(path_, status);
@@ -159,6 +153,12 @@ void DrmFile::request(uint32_t code, void* argument, const std::string& what,
 void DrmFile::fail(const std::string& what, int number) const {
   throw KernelError(
       path_ + ": " + what + ": " + std::strerror(number) + "; " + remedy(path_, number), number);
+}
+
+void DrmFile::close_handle(uint32_t handle) const noexcept {
+  drm::GemClose close;
+  close.handle = handle;
+  static_cast<void>(try_request(drm::kCloseHandle, &close));
 }
 
 DriverVersion DrmFile::version() const {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "host/device.h"
+#include "host/run_log.h"
 #include "span.h"
 
 namespace rk3588 {
@@ -40,9 +41,6 @@ struct DriverVersion {
 };
 
 inline constexpr int64_t kNsPerMs = 1'000'000;
-
-// Nanoseconds of CLOCK_MONOTONIC, the clock of all time-outs.
-int64_t monotonic_ns();
 
 // Such a time as condition variables want it.
 inline std::chrono::steady_clock::time_point monotonic_time(int64_t ns) {
@@ -75,6 +73,8 @@ class DrmFile {
   // The same, returning errno (0: success) for callers that expect certain failures.
   int try_request(uint32_t code, void* argument, int64_t deadline_ns = 0) const;
   [[noreturn]] void fail(const std::string& what, int number) const;
+  // Gives a buffer's handle back, whatever the driver says.
+  void close_handle(uint32_t handle) const noexcept;
 
   // The driver behind the node. Throws KernelError.
   DriverVersion version() const;

@@ -4,8 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "host/run_log.h"
-
 namespace rk3588 {
 namespace {
 
@@ -123,7 +121,7 @@ PieceSubmission::PieceSubmission(std::string device, const Submit& submit,
   }
 }
 
-void PieceSubmission::run() {
+int64_t PieceSubmission::run() {
   int64_t waited_ns = 0;
   bool is_told = true;
   for (size_t i = 0; i < pieces_.size(); ++i) {
@@ -144,7 +142,7 @@ void PieceSubmission::run() {
                       (mark.layer.empty() ? "the last task" : mark.layer) +
                       ": the kernel dropped the job or reset the NPU (see dmesg, run `doctor`)");
   }
-  if (is_told) note_waited(waited_ns);
+  return is_told ? waited_ns : 0;
 }
 
 }  // namespace rk3588

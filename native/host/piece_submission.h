@@ -27,7 +27,7 @@ class PieceSubmission : public Submission {
  public:
   Span<const uint64_t> task_targets() const override { return targets_; }
   // Throws DeviceError, also where the mark of a piece is still there behind it.
-  void run() override;
+  int64_t run() override;
 
  protected:
   // `device`: its name, for messages. Splits a verified submit into as few pieces as its marks

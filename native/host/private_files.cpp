@@ -1,5 +1,6 @@
 #include "host/private_files.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,6 +57,24 @@ void check_private_file(int descriptor, const std::string& path) {
   if (belongs_to_others(status) || (status.st_mode & kWritableByOthers) != 0) {
     refuse("others could have written " + path);
   }
+}
+
+void replace_file(const std::string& path, const std::string& text, mode_t mode, bool to_disk) {
+  const std::string fresh = path + "." + std::to_string(getpid());
+  unlink(fresh.c_str());  // of a killed process
+  const int descriptor = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (descriptor < 0) refuse_unknown(path);
+  errno = ENOSPC;  // unless a call says more
+  const auto size = static_cast<ssize_t>(text.size());
+  const bool is_whole = write(descriptor, text.data(), text.size()) == size &&
+                        (!to_disk || fdatasync(descriptor) == 0) &&
+                        rename(fresh.c_str(), path.c_str()) == 0;
+  const int number = errno;
+  close(descriptor);
+  if (is_whole) return;
+  unlink(fresh.c_str());
+  errno = number;
+  refuse_unknown(path);
 }
 
 }  // namespace rk3588

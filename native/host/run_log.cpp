@@ -14,8 +14,6 @@ std::mutex g_mutex;
 std::vector<RunEntry> g_entries;
 size_t g_capacity = 0;
 
-thread_local int64_t t_submitted = 0;
-
 }  // namespace
 
 void start_run_log(size_t capacity) {
@@ -44,11 +42,5 @@ void add_to_run_log(const std::string& name, const RunTimes& times) {
   const std::lock_guard<std::mutex> lock(g_mutex);
   if (g_entries.size() < g_capacity) g_entries.push_back(entry);
 }
-
-void note_waited(int64_t wait_ns) {
-  if (run_log_enabled()) t_submitted = run_clock_ns() - wait_ns;
-}
-
-int64_t take_submitted() { return std::exchange(t_submitted, 0); }
 
 }  // namespace rk3588

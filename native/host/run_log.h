@@ -13,8 +13,7 @@ namespace rk3588 {
 struct RunTimes {
   int64_t start;
   int64_t converted;  // inputs are in the device's layout and synchronised
-  int64_t submitted;  // the driver has taken the jobs; 0 where the device does not say, or nothing
-                      // is logged
+  int64_t submitted;  // the driver has taken the jobs; 0 where the device does not say
   int64_t done;       // the device has finished and its outputs are visible to the CPU
   int64_t end;        // outputs are in the host's layout
   uint32_t repeats;   // because the driver interrupted it
@@ -27,7 +26,8 @@ struct RunEntry {
   RunTimes times;
 };
 
-inline int64_t run_clock_ns() {
+// Nanoseconds of CLOCK_MONOTONIC, the clock of all time-outs, too.
+inline int64_t monotonic_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
@@ -40,11 +40,5 @@ std::vector<RunEntry> take_run_log();
 
 bool run_log_enabled();
 void add_to_run_log(const std::string& name, const RunTimes& times);
-
-// A device may tell, on the thread that runs the submission, how long it has waited for jobs that
-// it had handed over: `wait_ns` until now.
-void note_waited(int64_t wait_ns);
-// Returns the time that was noted on this thread, 0 if none was, and forgets it.
-int64_t take_submitted();
 
 }  // namespace rk3588

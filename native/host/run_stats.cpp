@@ -7,9 +7,10 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <stdexcept>
 #include <tuple>
+
+#include "host/private_files.h"
 
 namespace rk3588 {
 namespace {
@@ -101,48 +102,28 @@ std::string milliseconds(uint64_t ns) {
 }
 
 constexpr mode_t kFolderMode = 0755;
-
-struct Closer {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
-[[noreturn]] void refuse(const std::string& path) {
-  throw std::runtime_error("option stats_dir: " + path + ": " + std::strerror(errno) +
-                           "; it has to be a folder that this process may write, or a new one in "
-                           "such a folder; stats_dir=off publishes nothing");
-}
-
-std::string path_of(const std::string& folder, const char* ending) {
-  return folder + "/" + std::to_string(getpid()) + ending;
-}
-
-// Never what somebody else has put there: a file that is there already, or a link, is refused.
-void write_new(const std::string& path, const std::string& text) {
-  std::unique_ptr<std::FILE, Closer> file(std::fopen(path.c_str(), "wxe"));
-  if (file == nullptr && errno == EEXIST && unlink(path.c_str()) == 0) {  // of a killed process
-    file.reset(std::fopen(path.c_str(), "wxe"));
-  }
-  if (file == nullptr) refuse(path);
-  const bool is_whole = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() &&
-                        std::fflush(file.get()) == 0;
-  if (!is_whole) refuse(path);
-}
+constexpr mode_t kFileMode = 0666;  // but for the umask
 
 // The file of this process, also after a fork.
-std::string stats_path(const std::string& folder) { return path_of(folder, ".prom"); }
+std::string stats_path(const std::string& folder) {
+  return folder + "/" + std::to_string(getpid()) + ".prom";
+}
 
-// Replaces it whole, so that readers see no half of it; makes the folder if its parent is there.
+// Makes the folder if its parent is there.
 void write_stats_file(const std::string& folder, const std::string& text) {
-  if (mkdir(folder.c_str(), kFolderMode) != 0 && errno != EEXIST) refuse(folder);
-  const std::string fresh = path_of(folder, ".new");
-  const std::string path = stats_path(folder);
-  try {
-    write_new(fresh, text);
-    if (std::rename(fresh.c_str(), path.c_str()) != 0) refuse(path);
-  } catch (const std::exception&) {
-    unlink(fresh.c_str());
-    throw;
+  std::string problem;
+  if (mkdir(folder.c_str(), kFolderMode) != 0 && errno != EEXIST) {
+    problem = folder + ": " + std::strerror(errno);
+  } else {
+    try {
+      return replace_file(stats_path(folder), text, kFileMode, false);
+    } catch (const std::runtime_error& error) {
+      problem = error.what();
+    }
   }
+  throw std::runtime_error("option stats_dir: " + problem +
+                           "; it has to be a folder that this process may write, or a new one in "
+                           "such a folder; stats_dir=off publishes nothing");
 }
 
 }  // namespace
@@ -201,7 +182,7 @@ void RunStatsHome::publish_in(const std::string& folder) {
     home->folder_ = folder;
     home->write_file();
   }
-  home->next_publication_.store(run_clock_ns() + kPublicationNs, std::memory_order_relaxed);
+  home->next_publication_.store(monotonic_ns() + kPublicationNs, std::memory_order_relaxed);
   // At the end of the process, whoever still holds the counters then.
   struct Remover {
     std::shared_ptr<RunStatsHome> home;
@@ -240,12 +221,12 @@ void KernelRuns::begin() {
     home_->inferences.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  const int64_t passed = run_clock_ns() - clock_->last_end.load(std::memory_order_relaxed);
+  const int64_t passed = monotonic_ns() - clock_->last_end.load(std::memory_order_relaxed);
   home_->between_ns.fetch_add(static_cast<uint64_t>(passed), std::memory_order_relaxed);
 }
 
 void KernelRuns::end() {
-  const int64_t now = run_clock_ns();
+  const int64_t now = monotonic_ns();
   home_->run_ended(now);
   clock_->last_end.store(now, std::memory_order_relaxed);
 }

@@ -132,7 +132,7 @@ class KernelRuns {
       body();
     } catch (...) {
       if (counters != nullptr) counters->add(Count::kErrors, 1);
-      home_->run_ended(run_clock_ns());
+      home_->run_ended(monotonic_ns());
       throw;
     }
     end();

@@ -129,7 +129,10 @@ class HostDevice : public Device {
   class HostSubmission : public Submission {
    public:
     HostSubmission(HostDevice& device, const Submit& submit) : device_(device), submit_(submit) {}
-    void run() override { device_.run(submit_); }
+    int64_t run() override {
+      device_.run(submit_);
+      return 0;
+    }
 
    private:
     HostDevice& device_;

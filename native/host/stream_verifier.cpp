@@ -1,6 +1,5 @@
 #include "host/stream_verifier.h"
 
-#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string>
@@ -27,13 +26,6 @@ constexpr uint64_t kSegmentAlignment = 64;
 constexpr uint32_t kMaxTaskWords = 131072;
 // More than any program has; a kernel driver multiplies this by the size of its records.
 constexpr size_t kMaxTasks = size_t{1} << 20;
-
-struct Range {
-  uint64_t begin;
-  uint64_t end;
-  bool is_output;
-  Span<uint8_t> bytes;
-};
 
 // The simulator decodes every task and checks each byte it would touch, without computing.
 std::vector<sim::TaskAccess> dry_run(const Submit& submit, bool outputs_hold_content,
@@ -62,15 +54,15 @@ std::vector<sim::TaskAccess> dry_run(const Submit& submit, bool outputs_hold_con
 class Verifier {
  public:
   explicit Verifier(const Submit& submit)
-      : submit_(submit), known_(sim::registers_of(*submit.chip)) {
-    for (Buffer* buffer : submit.inputs) add(*buffer, false);
-    for (Buffer* buffer : submit.outputs) add(*buffer, true);
-    std::sort(ranges_.begin(), ranges_.end(),
-              [](const Range& a, const Range& b) { return a.begin < b.begin; });
-    for (size_t i = 1; i < ranges_.size(); ++i) {
-      // The same buffer listed twice makes the kernel drop the job without a word.
-      if (ranges_[i].begin < ranges_[i - 1].end)
-        refuse("two buffers overlap, or one is listed twice");
+      : submit_(submit), known_(sim::registers_of(*submit.chip)), buffers_(submit.inputs) {
+    buffers_.insert(buffers_.end(), submit.outputs.begin(), submit.outputs.end());
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      for (size_t k = 0; k < i; ++k) {
+        // The same buffer listed twice makes the kernel drop the job without a word.
+        if (end_of(i) > buffers_[k]->dma_address() && end_of(k) > buffers_[i]->dma_address()) {
+          refuse("two buffers overlap, or one is listed twice");
+        }
+      }
     }
   }
 
@@ -94,11 +86,10 @@ class Verifier {
   }
 
  private:
-  void add(Buffer& buffer, bool is_output) {
-    const Span<uint8_t> bytes = buffer.bytes();
-    const uint64_t begin = buffer.dma_address();
-    ranges_.push_back({begin, begin + bytes.size(), is_output, bytes});
+  uint64_t end_of(size_t buffer) const {
+    return buffers_[buffer]->dma_address() + buffers_[buffer]->bytes().size();
   }
+  bool is_output(const AddressPlace& place) const { return place.index >= submit_.inputs.size(); }
 
   template <typename... Parts>
   [[noreturn]] void refuse(const Parts&... what) const {
@@ -111,14 +102,6 @@ class Verifier {
                              "; compile the model again"));
   }
 
-  const Range* find(uint64_t address) const {
-    auto next = std::upper_bound(ranges_.begin(), ranges_.end(), address,
-                                 [](uint64_t value, const Range& r) { return value < r.begin; });
-    if (next == ranges_.begin()) return nullptr;
-    --next;
-    return address < next->end ? &*next : nullptr;
-  }
-
   VerifiedTask verify_task(const TaskRef& task) {
     layer_ = &task.layer;
     const uint32_t count = task.regcmd_count;
@@ -128,17 +111,17 @@ class Verifier {
     if (task.regcmd % kSegmentAlignment != 0) {
       refuse("its commands at ", hex(task.regcmd), " are not aligned to 64 bytes");
     }
-    const Range* segment = find(task.regcmd);
-    if (segment == nullptr || uint64_t{count} * kWordBytes > segment->end - task.regcmd) {
+    const auto segment = find_address(buffers_, task.regcmd);
+    if (!segment || uint64_t{count} * kWordBytes > end_of(segment->index) - task.regcmd) {
       refuse("its commands at ", hex(task.regcmd), " lie outside the buffers");
     }
     // A task that could overwrite commands could send the next one anywhere.
-    if (segment->is_output) refuse("its commands lie in a buffer that the device may write");
+    if (is_output(*segment)) refuse("its commands lie in a buffer that the device may write");
     words_.resize(count);
-    std::memcpy(words_.data(), segment->bytes.data() + (task.regcmd - segment->begin),
-                size_t{count} * kWordBytes);
+    const uint8_t* commands = buffers_[segment->index]->bytes().data() + segment->offset;
+    std::memcpy(words_.data(), commands, size_t{count} * kWordBytes);
 
-    check_fetched(task, *segment);
+    check_fetched(task, end_of(segment->index), commands);
 
     VerifiedTask result;
     // Fillers may follow the start; the tail is the four words that end with it.
@@ -147,7 +130,7 @@ class Verifier {
     if (used <= kTailWords) refuse("it starts nothing");
     const uint32_t tail = used - kTailWords;
     for (uint32_t i = 0; i < tail; ++i) check_body(decode(words_[i]), i, &result);
-    check_tail(tail, segment, &result);
+    check_tail(tail, segment->index, &result);
     if (task.enable_mask != 0 && task.enable_mask != result.enable_mask) {
       refuse("its record says that it starts ", hex(task.enable_mask), " but its commands start ",
              hex(result.enable_mask));
@@ -158,15 +141,14 @@ class Verifier {
   }
 
   // The NPU fetches pairs of words: behind an odd number lies one more, which must do nothing.
-  void check_fetched(const TaskRef& task, const Range& segment) const {
+  void check_fetched(const TaskRef& task, uint64_t end, const uint8_t* commands) const {
     if (task.regcmd_count % 2 == 0) return;
-    const uint64_t behind = task.regcmd + uint64_t{task.regcmd_count} * kWordBytes;
+    const uint64_t bytes = uint64_t{task.regcmd_count} * kWordBytes;
+    const bool is_inside = task.regcmd + bytes + kWordBytes <= end;
     // The rest of a buffer's last page is zero.
-    if (behind + kWordBytes > segment.end && segment.end % kDevicePageBytes != 0) return;
+    if (!is_inside && end % kDevicePageBytes != 0) return;
     uint64_t word = 1;
-    if (behind + kWordBytes <= segment.end) {
-      std::memcpy(&word, segment.bytes.data() + (behind - segment.begin), sizeof(word));
-    }
+    if (is_inside) std::memcpy(&word, commands + bytes, sizeof(word));
     if (word != 0) refuse("the word behind its commands, which the NPU fetches too, is not 0");
   }
 
@@ -194,21 +176,21 @@ class Verifier {
 
   void check_address(const Word& word, const regs::Register& reg, VerifiedTask* result) {
     const bool is_target = known_.is_output(word.target, word.offset);
-    const Range* range = find(word.value);
-    if (range == nullptr) {
+    const auto place = find_address(buffers_, word.value);
+    if (!place) {
       // Readers that are switched off keep 0; what is read is checked with its extent.
       if (word.value == 0 && !is_target) return;
       refuse(reg.name, " = ", hex(word.value), " lies outside the buffers");
     }
     if (!is_target) return;
-    if (!range->is_output) {
+    if (!is_output(*place)) {
       refuse(reg.name, " = ", hex(word.value), " lies in a buffer that the device may only read");
     }
     has_target_ = true;
     result->target = word.value;
   }
 
-  void check_tail(uint32_t tail, const Range* segment, VerifiedTask* result) const {
+  void check_tail(uint32_t tail, size_t buffer, VerifiedTask* result) const {
     const Word link = decode(words_[tail]);
     const Word amount = decode(words_[tail + 1]);
     const Word barrier = decode(words_[tail + 2]);
@@ -229,7 +211,8 @@ class Verifier {
     if (task_ + 1 >= tasks.size())
       refuse("its tail links to ", hex(link.value), " behind the last task");
     const TaskRef& next = tasks[task_ + 1];
-    if (link.value != next.regcmd || next.regcmd < segment->begin || next.regcmd >= segment->end) {
+    const auto place = find_address(buffers_, next.regcmd);
+    if (link.value != next.regcmd || !place || place->index != buffer) {
       refuse("its tail links to ", hex(link.value), ", not to the next task at ", hex(next.regcmd));
     }
     const uint32_t expected = (next.regcmd_count + 1) / 2 - 1;
@@ -255,7 +238,7 @@ class Verifier {
 
   const Submit& submit_;
   const sim::RegisterTable& known_;
-  std::vector<Range> ranges_;
+  std::vector<Buffer*> buffers_;  // inputs, then outputs
   std::vector<uint64_t> words_;
   size_t job_ = 0;
   size_t task_ = 0;

@@ -168,8 +168,8 @@ void Executable::build_jobs(const Program& program) {
     if (i == 0 || task.job != program.tasks[i - 1].job) submit_.jobs.emplace_back();
     std::string label = program.layers[task.layer];
     if (!task.tile.empty()) label += " " + task.tile;
-    submit_.jobs.back().tasks.push_back({regcmd + task.regcmd_offset, task.regcmd_count,
-                                         task.enable_mask, task.int_mask, std::move(label)});
+    submit_.jobs.back().tasks.push_back(
+        {regcmd + task.regcmd_offset, task.regcmd_count, task.enable_mask, std::move(label)});
   }
 }
 
@@ -213,25 +213,23 @@ RunTimes Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const>
 RunTimes Executable::run_on_device(Span<const uint8_t* const> inputs,
                                    Span<uint8_t* const> outputs) {
   RunTimes times{};
-  times.start = run_clock_ns();
+  times.start = monotonic_ns();
   give_inputs(inputs);
-  times.converted = run_clock_ns();
-  take_submitted();
+  times.converted = monotonic_ns();
   if (!is_verifier_) g_submits.fetch_add(1, std::memory_order_relaxed);
   try {
-    times.repeats = run_submission(inputs);
+    run_submission(inputs, &times);
   } catch (const DeviceError& error) {
     fail(error);
   }
   Buffer* output = buffer(BufferId::kOutput);
   if (edges_.output == nullptr) device_->sync_for_cpu(*output);
-  times.submitted = take_submitted();
-  times.done = run_clock_ns();
+  times.done = monotonic_ns();
   was_run_ = true;
   for (size_t i = 0; i < outputs_.size() && edges_.output == nullptr; ++i) {
     from_device(outputs_[i], output->bytes().data(), between_.data(), outputs[i]);
   }
-  times.end = run_clock_ns();
+  times.end = monotonic_ns();
   if (!is_verifier_ && run_log_enabled()) add_to_run_log(name_, times);
   return times;
 }
@@ -249,16 +247,17 @@ void Executable::give_inputs(Span<const uint8_t* const> inputs) {
 
 // An interrupted run is repeated once, from its beginning: memory that its tasks shared is no
 // longer what the first of them read.
-uint32_t Executable::run_submission(Span<const uint8_t* const> inputs) {
+void Executable::run_submission(Span<const uint8_t* const> inputs, RunTimes* times) {
+  int64_t waited_ns = 0;
   try {
-    submission_->run();
-    return 0;
+    waited_ns = submission_->run();
   } catch (const InterruptedRun&) {
     was_run_ = false;  // all memory is given to the device again
+    give_inputs(inputs);
+    times->repeats = 1;
+    waited_ns = submission_->run();
   }
-  give_inputs(inputs);
-  submission_->run();
-  return 1;
+  if (waited_ns != 0) times->submitted = monotonic_ns() - waited_ns;
 }
 
 // The first run and verified ones can say where they stopped.

@@ -150,8 +150,7 @@ class Executable {
   void prepare_submission();
   void give_inputs(Span<const uint8_t* const> inputs);
   void give_marked();
-  // Returns how often it was repeated.
-  uint32_t run_submission(Span<const uint8_t* const> inputs);
+  void run_submission(Span<const uint8_t* const> inputs, RunTimes* times);
   RunTimes run_on_device(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
   RunTimes run_first(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
   // Throws what the device said, with where the run stopped.

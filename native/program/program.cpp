@@ -201,7 +201,6 @@ class Reader {
       task.regcmd_offset = table.scalar<uint32_t>(kRegcmdOffset);
       task.regcmd_count = table.scalar<uint32_t>(kRegcmdCount);
       task.enable_mask = table.scalar<uint32_t>(kEnableMask);
-      task.int_mask = table.scalar<uint32_t>(kIntMask);
       task.layer = table.scalar<uint32_t>(kLayer);
       task.job = table.scalar<uint32_t>(kJob);
       task.tile = text(table.string(kTile));
@@ -210,7 +209,8 @@ class Reader {
               "a task's number of commands is out of range");
       require(uint64_t{task.regcmd_offset} + uint64_t{task.regcmd_count} * 8 <= regcmd_bytes,
               "a task's commands lie outside REGCMD");
-      require(task.enable_mask != 0 && task.int_mask != 0, "a task enables no unit");
+      require(task.enable_mask != 0 && table.scalar<uint32_t>(kIntMask) != 0,
+              "a task enables no unit");
       require(task.layer < program.layers.size(), "a task names an unknown layer");
       task.form = text(table.string(kForm));
       require(i == 0 || program.tasks.back().job <= task.job, "jobs are not ascending");

@@ -41,7 +41,6 @@ struct ProgramTask {
   uint32_t regcmd_offset = 0;
   uint32_t regcmd_count = 0;
   uint32_t enable_mask = 0;
-  uint32_t int_mask = 0;
   uint32_t layer = 0;
   uint32_t job = 0;
   std::string tile;

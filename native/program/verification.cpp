@@ -133,7 +133,7 @@ RunTimes Executable::run_first(Span<const uint8_t* const> inputs, Span<uint8_t* 
   try {
     times = run_on_device(inputs, outputs);
   } catch (const UnfinishedRun& error) {
-    times.start = run_clock_ns();
+    times.start = monotonic_ns();
     found = Shortfall{Shortfall::Kind::kHangs, error.what()};
   }
   std::string text = difference(inputs, outputs);
@@ -147,7 +147,7 @@ RunTimes Executable::run_first(Span<const uint8_t* const> inputs, Span<uint8_t* 
       std::memcpy(outputs[i], verified_[i].data(), verified_[i].size());
     }
     times.converted = times.submitted = times.start;
-    times.done = times.end = run_clock_ns();
+    times.done = times.end = monotonic_ns();
   } else if (!verifies_) {
     verifier_.reset();
   }

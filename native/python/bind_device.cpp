@@ -42,7 +42,7 @@ std::vector<std::string> run_on_device(const std::vector<py::tuple>& items,
   for (const auto& tasks : job_items) {
     JobRef& job = jobs.emplace_back();
     for (const auto& [regcmd, count, layer] : tasks) {
-      job.tasks.push_back({regcmd, count, 0, 0, layer});
+      job.tasks.push_back({regcmd, count, 0, layer});
     }
   }
   std::vector<size_t> written;
@@ -98,19 +98,12 @@ py::tuple board_evidence(const std::string& device, const std::string& cache_dir
   return py::make_tuple(path, problem, states);
 }
 
-std::vector<std::pair<std::string, std::string>> missing_of(const py::buffer& program,
-                                                            const std::string& device,
-                                                            const std::string& cache_dir,
-                                                            uint32_t timeout_ms,
-                                                            const std::string& cores) {
+std::vector<MissingForm> missing_of(const py::buffer& program, const std::string& device,
+                                    const std::string& cache_dir, uint32_t timeout_ms,
+                                    const std::string& cores) {
   const py::buffer_info info = program.request();
-  std::vector<std::pair<std::string, std::string>> found;
   const GilRelease release;
-  const std::shared_ptr<FormEvidence> evidence = evidence_of(device, cache_dir, timeout_ms, cores);
-  for (MissingForm& form : evidence->missing(read_program(content(info)))) {
-    found.emplace_back(std::move(form.name), std::move(form.reason));
-  }
-  return found;
+  return evidence_of(device, cache_dir, timeout_ms, cores)->missing(read_program(content(info)));
 }
 
 py::tuple chip_of_npu(const std::string& root) {

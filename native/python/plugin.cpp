@@ -218,14 +218,10 @@ class PythonSession : public Session {
   // reasons. It runs unknown programs.
   static py::cpp_function missing_function(const std::shared_ptr<FormEvidence>& evidence) {
     return py::cpp_function([evidence](const py::buffer& program) {
-      std::vector<std::pair<std::string, std::string>> found;
-      if (evidence == nullptr) return found;
+      if (evidence == nullptr) return std::vector<MissingForm>();
       const py::buffer_info info = program.request();
       const GilRelease release;
-      for (MissingForm& form : evidence->missing(read_program(content(info)))) {
-        found.emplace_back(std::move(form.name), std::move(form.reason));
-      }
-      return found;
+      return evidence->missing(read_program(content(info)));
     });
   }
 

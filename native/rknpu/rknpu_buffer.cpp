@@ -123,10 +123,7 @@ void RknpuBuffer::destroy() noexcept {
     const std::lock_guard<std::mutex> lock(file_->shared_handles.mutex);
     if (--file_->shared_handles.uses[handle_] > 0) return;
     file_->shared_handles.uses.erase(handle_);
-    drm::GemClose close;
-    close.handle = handle_;
-    static_cast<void>(file_->file.try_request(drm::kCloseHandle, &close));
-    return;
+    return file_->file.close_handle(handle_);
   }
   rknpu::MemDestroy destroy;
   destroy.handle = handle_;

@@ -233,14 +233,8 @@ void RocketFile::settle() const noexcept {
   if (last != INT64_MIN) sleep_until(last + kRocketSettleNs);
 }
 
-void RocketFile::close_at_once(uint32_t handle) noexcept {
-  drm::GemClose close;
-  close.handle = handle;
-  static_cast<void>(file.try_request(drm::kCloseHandle, &close));
-}
-
 void RocketFile::close_mark() noexcept {
-  if (mark_ != 0) close_at_once(mark_);
+  if (mark_ != 0) file.close_handle(mark_);
   mark_ = 0;
 }
 
@@ -263,13 +257,13 @@ bool RocketFile::wait_until_let_go() noexcept {
     pages[count++] = create.handle;
     has_let_go = create.dma_address == mark_address_;
   }
-  for (size_t i = 0; i < count; ++i) close_at_once(pages[i]);
+  for (size_t i = 0; i < count; ++i) file.close_handle(pages[i]);
   return has_let_go;
 }
 
 void RocketFile::close_now(uint32_t handle) noexcept {
   settle();
-  close_at_once(handle);
+  file.close_handle(handle);
 }
 
 // A forked child shares the open file: closing the handle there would take the memory from its

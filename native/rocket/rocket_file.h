@@ -96,7 +96,6 @@ class RocketFile {
   bool may_run() noexcept;
   void settle() const noexcept;
   void close_now(uint32_t handle) noexcept;
-  void close_at_once(uint32_t handle) noexcept;
   void close_mark() noexcept;
 
   std::shared_ptr<NpuLock> npu_lock_;  // nullptr: any number of jobs may run

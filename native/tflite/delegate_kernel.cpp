@@ -94,13 +94,13 @@ class DelegateKernel {
   }
 
   void run_on_cpu(Context* context) {
-    const int64_t start = run_clock_ns();
+    const int64_t start = monotonic_ns();
     copy_buffers(context, inputs_, Access::kRead);
     replaced_.invoke(context);
     copy_buffers(context, outputs_, Access::kWrite);
     if (runs_.counters == nullptr) return;
     runs_.counters->add(Count::kCpuRuns, 1);
-    runs_.counters->add(Count::kCpu, static_cast<uint64_t>(run_clock_ns() - start));
+    runs_.counters->add(Count::kCpu, static_cast<uint64_t>(monotonic_ns() - start));
   }
 
   void run(Context* context) {

@@ -199,7 +199,7 @@ def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path):
     victim.write_text("mine")
     code = (
         "import os, sys, delegate\n"
-        "for end in ('new', 'prom'):\n"
+        "for end in ('prom', f'prom.{os.getpid()}'):\n"
         " os.symlink(sys.argv[2], f'{sys.argv[1]}/{os.getpid()}.{end}')\n"
         "delegate.load_delegate(device='simulator', stats_dir=sys.argv[1])\n"
         "assert not os.path.islink(f'{sys.argv[1]}/{os.getpid()}.prom')\n"
