@@ -1,6 +1,6 @@
 """Answer LiteRT's compiler plugin: choose operators of a model, compile the partitions.
 
-Called by ``native/litert/compiler_plugin.cpp`` with the GIL held: once per compiled model
+Called by ``native/litert/compiler_entries.cpp`` with the GIL held: once per compiled model
 (:class:`Plugin`), once per subgraph (``partition``), and once for all partitions (``compile``).
 The runtime cuts the chosen operators out in between, into subgraphs with operators and tensors of
 their own, so ``compile`` finds what ``partition`` compiled by what it is.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,6 +42,13 @@ class InterruptedRun : public DeviceError {
  public:
   using DeviceError::DeviceError;
 };
+
+// Nanoseconds of CLOCK_MONOTONIC, the clock of all time-outs, too.
+inline int64_t monotonic_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 // The unit in which devices have memory.
 inline constexpr size_t kDevicePageBytes = 4096;

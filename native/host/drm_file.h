@@ -11,7 +11,6 @@
 #include <string>
 
 #include "host/device.h"
-#include "host/run_log.h"
 #include "span.h"
 
 namespace rk3588 {

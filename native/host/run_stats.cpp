@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -126,6 +127,11 @@ void write_stats_file(const std::string& folder, const std::string& text) {
                            "such a folder; stats_dir=off publishes nothing");
 }
 
+std::atomic<bool> g_logs{false};
+std::mutex g_log_mutex;
+std::vector<RunEntry> g_entries;
+size_t g_capacity = 0;
+
 }  // namespace
 
 void RunCounters::add_run(const RunTimes& times) {
@@ -229,6 +235,33 @@ void KernelRuns::end() {
   const int64_t now = monotonic_ns();
   home_->run_ended(now);
   clock_->last_end.store(now, std::memory_order_relaxed);
+}
+
+void start_run_log(size_t capacity) {
+  const std::lock_guard<std::mutex> lock(g_log_mutex);
+  g_entries.clear();
+  g_entries.reserve(capacity);
+  g_capacity = capacity;
+  g_logs.store(true, std::memory_order_release);
+}
+
+std::vector<RunEntry> take_run_log() {
+  const std::lock_guard<std::mutex> lock(g_log_mutex);
+  g_logs.store(false, std::memory_order_release);
+  g_capacity = 0;
+  return std::exchange(g_entries, {});
+}
+
+bool run_log_enabled() { return g_logs.load(std::memory_order_acquire); }
+
+void add_to_run_log(const std::string& name, const RunTimes& times) {
+  RunEntry entry{};
+  entry.times = times;
+  const size_t length = std::min(name.size(), RunEntry::kNameBytes - 1);
+  std::memcpy(entry.name, name.data(), length);
+  entry.name[length] = '\0';
+  const std::lock_guard<std::mutex> lock(g_log_mutex);
+  if (g_entries.size() < g_capacity) g_entries.push_back(entry);
 }
 
 std::string prometheus_text(const RunStats& stats, const std::string& labels) {

@@ -1,4 +1,4 @@
-// Counters of the delegate's kernels of this process, which only grow, for
+// What runs of this process took. Counters of the delegate's kernels, which only grow, for
 // delegate.stats(), the log and monitoring. One block of counters per program and device, shared by
 // all interpreters that run it, kept when they are gone.
 #pragma once
@@ -13,9 +13,20 @@
 #include <utility>
 #include <vector>
 
-#include "host/run_log.h"
+#include "host/device.h"
 
 namespace rk3588 {
+
+// Times of one run in nanoseconds of CLOCK_MONOTONIC.
+struct RunTimes {
+  int64_t start;
+  int64_t converted;  // inputs are in the device's layout and synchronised
+  int64_t submitted;  // the driver has taken the jobs; 0 where the device does not say
+  int64_t done;       // the device has finished and its outputs are visible to the CPU
+  int64_t end;        // outputs are in the host's layout
+  uint32_t repeats;   // because the driver interrupted it
+  uint32_t in_place;  // tensors that the device read or wrote in memory that others share
+};
 
 // The counters of a block; times in nanoseconds.
 enum class Count : size_t {
@@ -148,6 +159,22 @@ class KernelRuns {
   std::shared_ptr<GraphClock> clock_;
   bool is_first_;
 };
+
+// When the phases of each run happened, for bench and trace. Off until started; then a run writes
+// one entry into memory that was allocated at the start, until that is full.
+struct RunEntry {
+  static constexpr size_t kNameBytes = 64;
+  char name[kNameBytes];  // of the program, cut if longer, always terminated
+  RunTimes times;
+};
+
+// Forgets earlier entries and keeps up to `capacity` new ones.
+void start_run_log(size_t capacity);
+// Stops and returns the entries in the order in which the runs ended.
+std::vector<RunEntry> take_run_log();
+
+bool run_log_enabled();
+void add_to_run_log(const std::string& name, const RunTimes& times);
 
 // In the text format of Prometheus (version 0.0.4), every metric with HELP and TYPE, seconds as the
 // unit of time; `labels` ("pid=\"7\"" or "") are put on all.

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "host/device.h"
-#include "host/run_log.h"
 #include "host/run_progress.h"
 #include "host/run_stats.h"
 #include "program/host_values.h"

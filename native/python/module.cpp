@@ -11,7 +11,6 @@
 #include "host/device.h"
 #include "host/devices.h"
 #include "host/private_files.h"
-#include "host/run_log.h"
 #include "host/run_stats.h"
 #include "program/executable.h"
 #include "program/program.h"
