@@ -106,7 +106,13 @@ class SurfaceResults {
     is_one_ = std::all_of(lanes_.begin(), lanes_.end(), [&](const Shared<Number>& lane) {
       return lane != nullptr && lane == lanes_.front();
     });
-    if constexpr (sizeof(Number) == 1) is_copy_ = is_one_ && is_identity(*lanes_.front());
+    if constexpr (sizeof(Number) == 1) {
+      is_copy_ = is_one_ && is_identity(*lanes_.front());
+      pends_.fill(pend_);
+      for (uint32_t i = 0; i < kLanes; ++i) {
+        tables_[i] = lanes_[i] != nullptr ? lanes_[i]->all() : pends_.data();
+      }
+    }
   }
 
   void apply(const int8_t* in, size_t pixels, int8_t* out) const {
@@ -115,24 +121,20 @@ class SurfaceResults {
       return;
     }
     if constexpr (sizeof(Number) == 1) {
-      if (is_one_) {
-        const Number* all = lanes_.front()->all();
-        for (size_t i = 0; i < pixels * kAtomBytes; ++i) {
-          out[i] = static_cast<int8_t>(all[static_cast<Number>(in[i])]);
-        }
-        return;
+      const size_t bytes = pixels * kAtomBytes;
+      for (size_t i = 0; is_one_ && i < bytes; ++i) {
+        out[i] = static_cast<int8_t>(tables_[0][static_cast<Number>(in[i])]);
       }
+      for (size_t i = 0; !is_one_ && i < bytes; ++i) {
+        out[i] = static_cast<int8_t>(tables_[i % kLanes][static_cast<Number>(in[i])]);
+      }
+      return;
     }
     Number numbers[kLanes];
     for (size_t p = 0; p < pixels; ++p, in += kAtomBytes, out += kAtomBytes) {
       std::memcpy(numbers, in, kAtomBytes);
-      if (is_one_) {
-        Results<Number>& results = *lanes_.front();
-        for (Number& number : numbers) number = results.of(number);
-      } else {
-        for (uint32_t lane = 0; lane < kLanes; ++lane) {
-          numbers[lane] = lanes_[lane] != nullptr ? lanes_[lane]->of(numbers[lane]) : pend_;
-        }
+      for (uint32_t lane = 0; lane < kLanes; ++lane) {
+        numbers[lane] = lanes_[lane] != nullptr ? lanes_[lane]->of(numbers[lane]) : pend_;
       }
       std::memcpy(out, numbers, kAtomBytes);
     }
@@ -143,6 +145,8 @@ class SurfaceResults {
 
   Number pend_;
   std::array<Shared<Number>, kLanes> lanes_;
+  std::array<const Number*, kLanes> tables_{};  // of bytes
+  std::array<Number, 256> pends_{};
   bool is_one_ = false;
   bool is_copy_ = false;
 };
