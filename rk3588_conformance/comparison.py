@@ -32,6 +32,7 @@ from delegate.model.cached import cached_property
 from delegate.model.graph import Graph, Node
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
+from delegate.ops.operator import record_of
 from delegate.ops.shared.common import is_float32
 from delegate.options import Options
 from delegate.partition.aliases import partition_of, smallest_partition
@@ -312,7 +313,7 @@ class _Operator:
 
 def _by_record(call: Call) -> Array:
     """Return what the kernel of a function of one value gives, as its record has it."""
-    operator = OPERATORS[call.node.op].of(call.graph, call.node)
+    operator = record_of(call.graph, call.node)
     assert operator.function is not None
     given = [call.value(place).astype(np.int64) for place in call.places]
     return operator.function(call.graph, call.node, given)

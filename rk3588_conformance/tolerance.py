@@ -43,6 +43,7 @@ import math
 
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
+from delegate.ops.operator import record_of
 from rk3588_conformance import reference
 from rk3588_conformance.builder.ranges import LIMITS
 
@@ -83,7 +84,7 @@ def is_inexact(graph: Graph, node: Node) -> bool:
     is_of_one_value = len(changing) == 1 and all(
         tensor.constant is None or tensor.constant.size == 1 for tensor in read
     )
-    has_a_table = operator.of(graph, node).function is not None and is_of_one_value
+    has_a_table = record_of(graph, node).function is not None and is_of_one_value
     return not (has_a_table and all(tensor.dtype in LIMITS for tensor in (*read, *written)))
 
 

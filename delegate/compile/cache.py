@@ -231,9 +231,9 @@ def _settings(node: Node) -> tuple[bytes, ...] | str:
     if not spans or stored is None:
         return ""
     if not isinstance(stored, RuntimeOptions):  # of a file: who reads it has the records, too
-        from delegate.partition.rules import facts_of
+        from delegate.ops.operator import GraphFacts
 
-        return repr(facts_of(Graph((), ())).options(node))
+        return repr(GraphFacts(Graph((), ())).options(node))
     return tuple(stored.content[offset : offset + size] for offset, size in spans)
 
 

@@ -35,8 +35,7 @@ from delegate.npu.evidence import evidence_for
 from delegate.npu.perf import Work, work_of
 from delegate.npu.program import Program, build_program, serialized
 from delegate.npu.program_types import WORD_BYTES, Estimate, total
-from delegate.ops import record_of
-from delegate.ops.operator import Role
+from delegate.ops.operator import Role, record_of
 from delegate.options import Options
 from delegate.partition.half import as_computed
 from delegate.partition.joined_nodes import parts_of

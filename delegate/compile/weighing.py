@@ -16,7 +16,7 @@ from delegate.chip.chip import Chip, Driver
 from delegate.lower.lowered import Layer
 from delegate.model.graph import Graph, Partition
 from delegate.npu.perf import Work, duration, work_of_tasks
-from delegate.ops import known_record
+from delegate.ops.operator import known_record
 from delegate.partition.partitioner import (
     PartitionCost,
     SlowerError,

@@ -8,18 +8,21 @@ the value that breaks the rule ("stride_h is 9").
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
+from delegate.chip.chips import DEFAULT
 from delegate.errors import Rule
-from delegate.lower.lowered import Affine, Fold
+from delegate.lower.lowered import Fold
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.selection import Move
@@ -29,6 +32,15 @@ from delegate.model.graph import DType, Graph, Node, Tensor, find_disorder
 from delegate.model.graph import named as named
 from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import Options
+from delegate.model.tflite_operators import BUILTIN_OPERATORS
+from delegate.ops.kinds import RESULT as RESULT
+from delegate.ops.kinds import HostValues as HostValues
+from delegate.ops.kinds import Movement as Movement
+from delegate.ops.kinds import OnImage as OnImage
+from delegate.ops.kinds import Role as Role
+from delegate.ops.kinds import Side as Side
+from delegate.ops.kinds import Turn as Turn
+from delegate.ops.kinds import Whole as Whole
 
 
 @dataclass(eq=False)
@@ -38,19 +50,18 @@ class GraphFacts:
     """
 
     graph: Graph
-    operators: Mapping[str, Operator]
-    chip: Chip
+    chip: Chip = DEFAULT
     free: dict[int, bool] = field(default_factory=dict)
     moves: dict[tuple[int, ...], Move | None] = field(default_factory=dict)
     _maps: dict[int, Sequence[IndexMap]] = field(default_factory=dict)
 
     def operator(self, node: Node) -> Operator:
         """The record of a node's operator, which must have one."""
-        return self.operators[node.op].of(self.graph, node)
+        return record_of(self.graph, node)
 
     def known_operator(self, node: Node) -> Operator | None:
         """The same; None: the NPU does not take it by itself."""
-        return self.operator(node) if node.op in self.operators else None
+        return known_record(self.graph, node)
 
     def movement(self, node: Node) -> Movement | None:
         """Return how a node without tasks moves data; None: it has tasks, or is none of ours."""
@@ -87,8 +98,8 @@ class GraphFacts:
 
     def bias(self, node: Node) -> Tensor | None:
         """The bias, if the node has one."""
-        index = self.operator(node).bias(node)
-        return None if index is None else self.graph.tensor(index)
+        found = next(iter(self.operator(node).inputs_of(node, Role.BIAS)), ABSENT)
+        return None if found == ABSENT else self.graph.tensor(found)
 
     @cached_property
     def has_eight_bits(self) -> bool:
@@ -117,7 +128,8 @@ class GraphFacts:
     @cached_property
     def changing_constants(self) -> tuple[npt.NDArray[np.generic], ...]:
         """Constants that the host or a node may write: inputs of the model and outputs of nodes."""
-        indices = {*self.makers, *self.graph.inputs} - self.graph.folded
+        written = (t for node in self.graph.nodes for t in node.outputs if t != ABSENT)
+        indices = {*written, *self.graph.inputs} - self.graph.folded
         found = (self.graph.tensor(index).constant for index in sorted(indices))
         return tuple(constant for constant in found if constant is not None)
 
@@ -182,40 +194,6 @@ def constraint(**ranges: object) -> Callable[[Check], Constraint]:
     return wrap
 
 
-class Role(enum.Enum):
-    """The role of an input for its operator."""
-
-    FEATURE = "feature map"
-    OPERAND = "feature map or constant"
-    WEIGHTS = "weights"
-    MATRIX = "computed weights"
-    BIAS = "bias"
-    NUMBERS = "axis, positions, sizes or amounts"
-
-
-class Side(enum.Enum):
-    """An edge of a partition, where the host converts."""
-
-    INPUT = "input"
-    OUTPUT = "output"
-
-
-@dataclass(frozen=True, slots=True)
-class HostValues:
-    """The host's conversion of values, see ``TensorBinding``. Neither: they stay as they are."""
-
-    affine: Affine | None = None
-    table: bytes = b""
-
-
-class Movement(enum.Enum):
-    """The way in which an alias moves its tensors."""
-
-    JOIN = "parts make one tensor"
-    CUT = "parts are cut out of a tensor"
-    KEEP = "a tensor gets another shape"
-
-
 def no_macs(graph: Graph, node: Node) -> int:
     """Return 0, for an operator that multiplies nothing."""
     return 0
@@ -236,37 +214,6 @@ def is_in_half(graph: Graph, node: Node) -> bool:
 def is_real(graph: Graph, node: Node) -> bool:
     """Return whether ``node`` gives float32."""
     return any(t >= 0 and graph.tensor(t).dtype is DType.FLOAT32 for t in node.outputs)
-
-
-RESULT: Final = -1
-
-
-class Turn(NamedTuple):
-    """A node exchanges rows and columns of matrices, which ``product`` can do itself. ``place``: of
-    the product's operand that the node makes; ``RESULT``: the node reads the product's result.
-    ``axes``: the order of dimensions that the node still makes.
-    """
-
-    product: Node
-    place: int
-    axes: tuple[int, ...]
-
-
-class OnImage(NamedTuple):
-    """``node`` may read an image, under ``weights`` in its order instead of those it has."""
-
-    node: Node
-    weights: npt.NDArray[np.generic]
-
-
-class Whole(NamedTuple):
-    """``nodes`` that are computed as one, which reads ``inputs`` and writes ``outputs``; nobody
-    else reads what they hand to one another.
-    """
-
-    nodes: tuple[Node, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,7 +240,7 @@ class Operator:
     edge of the partition does so that the node needs no task; None: it cannot.
     ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
     ``half``: makes of this record the one for float32 tensors that are computed in fp16,
-    ``computed`` the one for weights that are no constant, which are feature maps there; see ``of``.
+    ``computed`` the one for weights that are no constant, feature maps there; see ``record_of``.
     ``folds``: its result where that follows from constants alone; None: not known. ``folds_once``:
     the runtime's kernel keeps that result from the first inference on. ``of_constants``: the result
     of a node that keeps the rules, but for its constant feature map. ``ranges``: the ends of its
@@ -342,17 +289,6 @@ class Operator:
     exchange: Callable[[Node, int], Node] | None = None
     on_image: Callable[[Graph, Node, Shape, IndexMap], OnImage | None] | None = None
 
-    def of(self, graph: Graph, node: Node) -> Operator:
-        """Return the record for ``node``: in fp16, for float32, or for computed weights."""
-        found = self
-        if graph.half and self.half is not None and is_in_half(graph, node):
-            found = self.in_half
-        elif not graph.half and self.real_form is not None and is_real(graph, node):
-            found = _form(self, self.real_form)
-        if found.computed is None or not found._computes_weights(graph, node):
-            return found
-        return found.of_computed
-
     @property
     def has_tasks(self) -> bool:
         """Return whether nodes become tasks, or a part of a function's. Others are aliases, which
@@ -378,10 +314,6 @@ class Operator:
         assert self.computed is not None, self.name
         return _form(self, self.computed)
 
-    def _computes_weights(self, graph: Graph, node: Node) -> bool:
-        index = self.weights(node)
-        return index is not None and index >= 0 and graph.tensor(index).constant is None
-
     def output_shapes(self, graph: Graph, node: Node) -> Sequence[Shape] | None:
         """The shapes of what ``node`` writes, whatever ``graph`` says of them; None: nobody says.
         Raises ValueError.
@@ -403,11 +335,6 @@ class Operator:
         """The tensor that holds the weights, if the operator has any."""
         return next(iter(self.inputs_of(node, Role.WEIGHTS)), None)
 
-    def bias(self, node: Node) -> int | None:
-        """The tensor that holds the bias, if there is one."""
-        found = next(iter(self.inputs_of(node, Role.BIAS)), ABSENT)
-        return None if found == ABSENT else found
-
     def inputs_of(self, node: Node, *roles: Role) -> tuple[int, ...]:
         """The tensors of ``node`` in these roles; inputs beyond the last one have its role."""
         last = len(self.inputs) - 1
@@ -417,3 +344,53 @@ class Operator:
 @cache
 def _form(operator: Operator, made: Callable[[Operator], Operator]) -> Operator:
     return made(operator)
+
+
+@cache
+def _record(name: str) -> Operator:
+    record: Operator = importlib.import_module(f"{__package__}.{name.lower()}").OPERATOR
+    return record
+
+
+class _Records(Mapping[str, Operator]):
+    """A file is read when its operator is first asked for: few models have all of them."""
+
+    def __init__(self) -> None:
+        files = {module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])}
+        self._names = dict.fromkeys(op for op in BUILTIN_OPERATORS if op.lower() in files)
+
+    def __getitem__(self, name: str) -> Operator:
+        if name not in self._names:
+            raise KeyError(name)
+        return _record(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+OPERATORS: Mapping[str, Operator] = _Records()
+"""The operators by name, in the order of the schema's numbers."""
+
+
+def record_of(graph: Graph, node: Node) -> Operator:
+    """Return the record for a node whose operator the NPU takes: in fp16, for float32, or for
+    computed weights.
+    """
+    found = OPERATORS[node.op]
+    if graph.half and found.half is not None and is_in_half(graph, node):
+        found = found.in_half
+    elif not graph.half and found.real_form is not None and is_real(graph, node):
+        found = _form(found, found.real_form)
+    if found.computed is None:
+        return found
+    weights = found.weights(node)
+    is_computed = weights is not None and weights >= 0 and graph.tensor(weights).constant is None
+    return found.of_computed if is_computed else found
+
+
+def known_record(graph: Graph, node: Node) -> Operator | None:
+    """Return the same; None for an operator that the NPU does not take by itself."""
+    return record_of(graph, node) if node.op in OPERATORS else None

@@ -22,8 +22,7 @@ import numpy as np
 
 from delegate.lower.memory.tensors import Place
 from delegate.model.graph import Graph, Node, Partition
-from delegate.ops import known_record, record_of
-from delegate.ops.operator import GraphFacts, Movement, Values
+from delegate.ops.operator import GraphFacts, Movement, Values, known_record, record_of
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.fixed_point import UndefinedResultError
 from delegate.ops.shared.parts import ORIGIN, Position, extent, is_free, shifts
@@ -33,7 +32,6 @@ from delegate.partition.rules import (
     OF_ONE_VALUE,
     RESULTS_DEFINED,
     Refusal,
-    facts_of,
 )
 
 # More tensors in one piece of memory than any network has; their pairs are compared.
@@ -77,7 +75,7 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
     """Joins the tensors of every alias in turn. A node that contradicts the ones before it becomes
     tasks, or is refused where it is not worth them.
     """
-    facts = facts_of(graph)
+    facts = GraphFacts(graph)
     moving = [graph.node(i) for i in partition.nodes if facts.movement(graph.node(i)) is not None]
     if len(moving) == len(partition.nodes) > 0:
         reason = "no operator of its partition computes anything"

@@ -12,6 +12,7 @@ import numpy as np
 
 from delegate.model.graph import DType, Graph, Node, Tensor, read_only
 from delegate.ops import OPERATORS
+from delegate.ops.operator import GraphFacts
 from delegate.ops.shared.channels_first import TRANSPOSE, with_channels_last
 from delegate.ops.shared.constant_results import constant_results
 from delegate.ops.shared.dilations import SPLITS, with_dilations
@@ -19,7 +20,6 @@ from delegate.ops.shared.norm_means import SUMS, with_group_means, with_kept_dim
 from delegate.ops.shared.shape_arithmetic import INTEGERS
 from delegate.ops.transpose_conv import doubling
 from delegate.options import Options
-from delegate.partition.rules import facts_of
 from delegate.partition.shapes import with_following_shapes
 
 _FLOATS = (DType.FLOAT16, DType.FLOAT32)
@@ -86,7 +86,7 @@ def _folded(graph: Graph) -> dict[int, Tensor]:
 def _results(graph: Graph, node: Node) -> dict[int, Tensor]:
     record = OPERATORS.get(node.op)
     if record is None or record.folds is None:
-        results = constant_results(facts_of(graph), node)
+        results = constant_results(GraphFacts(graph), node)
     else:
         is_whole = len(node.outputs) == 1 and min((*node.inputs, *node.outputs)) >= 0
         constant = record.folds(graph, node) if is_whole else None

@@ -32,7 +32,7 @@ from delegate.ops.operator import ABSENT, GraphFacts, Movement
 from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.parts import parts_of
 from delegate.partition.partitions import RESHAPE, SLICE, Rewriter, Rewritten
-from delegate.partition.rules import check_node, facts_of
+from delegate.partition.rules import check_node
 
 HostTakes = Callable[[Graph, Partition, Collection[int]], bool]
 """Says whether the host does these nodes of a partition, by index."""
@@ -43,7 +43,7 @@ def unfold_heads(given: Rewritten, chip: Chip, host_takes: HostTakes) -> Rewritt
     host brings back in order, where that is cheaper.
     """
     graph, partition, before = given.graph, given.partition, {**given.before}
-    facts = facts_of(graph, chip)
+    facts = GraphFacts(graph, chip)
     for index in partition.nodes:
         if facts.movement(graph.node(index)) is not Movement.KEEP:
             continue
@@ -55,14 +55,14 @@ def unfold_heads(given: Rewritten, chip: Chip, host_takes: HostTakes) -> Rewritt
         changed = unfolding.to.changed
         if _keeps_rules(made[0], changed, chip) and host_takes(*made, unfolding.back):
             graph, partition = made
-            facts = facts_of(graph, chip)
+            facts = GraphFacts(graph, chip)
             nodes = head.conv.index, head.reshape.index
             before.update((part.node.index, nodes) for part in head.parts)
     return Rewritten(graph, partition, before)
 
 
 def _keeps_rules(graph: Graph, nodes: Collection[int], chip: Chip) -> bool:
-    facts = facts_of(graph, chip)
+    facts = GraphFacts(graph, chip)
     return all(check_node(facts, graph.node(index)) is None for index in nodes)
 
 
@@ -188,7 +188,7 @@ class _Unfolding:
     def made(self) -> tuple[Graph, Partition]:
         """Return both."""
         head, graph = self.head, self.to.graph
-        facts = facts_of(graph)
+        facts = GraphFacts(graph)
         parts = {part.node.index: part for part in head.parts}
         for node in map(graph.node, self.to.partition.nodes):
             if node.index in (head.conv.index, head.reshape.index):

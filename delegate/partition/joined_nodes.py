@@ -34,20 +34,30 @@ from delegate.lower.legalize import allows_steps, computes_weights
 from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.lower.tiling.geometry import Axis
 from delegate.model.graph import Graph, Node, Partition
-from delegate.ops import known_record, record_of
-from delegate.ops.operator import RESULT, GraphFacts, Movement, OnImage, Role, Shape, Turn, named
+from delegate.ops.operator import (
+    RESULT,
+    GraphFacts,
+    Movement,
+    OnImage,
+    Role,
+    Shape,
+    Turn,
+    known_record,
+    named,
+    record_of,
+)
 from delegate.ops.shared.parts import is_free, is_spread
 from delegate.ops.shared.real_functions import chain_to, is_end
 from delegate.ops.shared.reshaping import chain_of, images_behind
 from delegate.partition.partitions import RESHAPE, PartitionsOf, Rewriter, Rewritten, inner_part
-from delegate.partition.rules import HOST_CONVERTS, Refusal, check_node, facts_of
+from delegate.partition.rules import HOST_CONVERTS, Refusal, check_node
 
 
 def join_real_functions(given: Rewritten, chip: Chip) -> Rewritten:
     """Return ``given`` with one node for each function's result. Raises LoweringError for a node
     of one whose neighbours are not in the partition.
     """
-    facts, before = facts_of(given.graph, chip), {**given.before}
+    facts, before = GraphFacts(given.graph, chip), {**given.before}
     to, partition = Rewriter(given.graph, given.partition), given.partition
     members = {*partition.nodes}
     inner: set[int] = set()
@@ -77,7 +87,7 @@ def join_nodes(given: Rewritten, chip: Chip) -> Rewritten:
     """Return ``given`` with one node for each whole. Raises LoweringError for a node whose others
     are not in the partition.
     """
-    facts, before = facts_of(given.graph, chip), {**given.before}
+    facts, before = GraphFacts(given.graph, chip), {**given.before}
     to, partition = Rewriter(given.graph, given.partition), given.partition
     for node in map(given.graph.node, partition.nodes):
         whole = facts.operator(node).whole
@@ -103,13 +113,13 @@ def join_nodes(given: Rewritten, chip: Chip) -> Rewritten:
 
 def turn_products(given: Rewritten, chip: Chip) -> Rewritten:
     """Return ``given`` with every exchange in its product that may be there."""
-    found, facts = given, facts_of(given.graph, chip)
+    found, facts = given, GraphFacts(given.graph, chip)
     for index in given.partition.nodes:
         node = facts.graph.node(index)
         turn = _turn(facts, found.partition, node)
         made = None if turn is None else _turned(facts, found, node, turn)
         if made is not None:
-            found, facts = made, facts_of(made.graph, chip)
+            found, facts = made, GraphFacts(made.graph, chip)
     return found
 
 
@@ -150,7 +160,7 @@ def _turned(facts: GraphFacts, given: Rewritten, node: Node, turn: Turn) -> Rewr
     to.put(node.index, *left)
     to.put(product.index, product)
     graph, partition = to.made()
-    changed = facts_of(graph, facts.chip)
+    changed = GraphFacts(graph, facts.chip)
     if any(check_node(changed, one) is not None for one in (*left, product)):
         return None
     nodes = (*given.before.get(product.index, ()), node.index, product.index)
@@ -160,13 +170,13 @@ def _turned(facts: GraphFacts, given: Rewritten, node: Node, turn: Turn) -> Rewr
 
 def flatten_by_weights(given: Rewritten, chip: Chip) -> Rewritten:
     """Return ``given`` with sums that read images in the order in which these lie."""
-    found, facts = given, facts_of(given.graph, chip)
+    found, facts = given, GraphFacts(given.graph, chip)
     for node in map(given.graph.node, given.partition.nodes):
         before = facts.makers.get(node.inputs[0])
         if facts.operator(node).on_image is not None and before is not None:
             made = _flattened(facts, found, before)
             if made is not None:
-                found, facts = made, facts_of(made.graph, chip)
+                found, facts = made, GraphFacts(made.graph, chip)
     return found
 
 
@@ -216,7 +226,7 @@ def _on_images(
         nodes = (*(one.index for one in chain), *before.get(node.index, ()), node.index)
         before[node.index] = tuple(sorted({*nodes}))
     graph, partition = to.made()
-    changed = facts_of(graph, facts.chip)
+    changed = GraphFacts(graph, facts.chip)
     if any(check_node(changed, graph.node(index)) is not None for index in to.changed):
         return None
     return Rewritten(graph, partition, before)

@@ -25,7 +25,7 @@ from delegate.chip.chips import DEFAULT
 from delegate.errors import DelegateError, Rejection
 from delegate.model.graph import DType, Graph, Node, Partition
 from delegate.ops import OPERATORS
-from delegate.ops.operator import named
+from delegate.ops.operator import GraphFacts, named
 from delegate.ops.shared.reshaping import SHARING
 from delegate.ops.shared.shape_arithmetic import following_from_shapes
 from delegate.partition.partitions import execution_order, inner_part
@@ -36,7 +36,6 @@ from delegate.partition.rules import (
     READERS_TAKEN,
     SAID_TOGETHER,
     check_node,
-    facts_of,
     refused,
 )
 
@@ -48,7 +47,7 @@ def select_nodes(
 
     ``deny_ops``: operator names ("ADD", "CUSTOM" for all custom ones) or node indices ("12").
     """
-    facts = facts_of(graph, chip)
+    facts = GraphFacts(graph, chip)
     denied = {name.upper() for name in deny_ops}
     supported: set[int] = set()
     rejections: list[Rejection] = []
@@ -111,7 +110,7 @@ def overwritten(graph: Graph, supported: Collection[int]) -> list[Rejection]:
     chained = sharing_chains(graph, supported)
     if not chained:
         return []
-    readers = facts_of(graph).readers
+    readers = GraphFacts(graph).readers
     order = enumerate(n for group in execution_order(graph, supported) for n in group)
     places = {node: place for place, node in order}
     for node in chained:
@@ -145,7 +144,7 @@ class Computed:
     def __init__(self, graph: Graph, rejections: Sequence[Rejection]) -> None:
         denied = {r.node for r in rejections if r.rule == NOT_DENIED.name}
         self._graph = graph
-        self._facts = facts_of(graph)
+        self._facts = GraphFacts(graph)
         self._shapes = following_from_shapes(graph)
         inner = graph.folded.difference(graph.outputs)
         self._nodes = [

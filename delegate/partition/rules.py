@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.chip.chip import Chip
-from delegate.chip.chips import DEFAULT
 from delegate.chip.element import Element
 from delegate.errors import DENIED, SLOWER, LoweringError, Rejection, Rule
 from delegate.lower.rules import FORM_IS_KNOWN
-from delegate.model.graph import Graph, Node
+from delegate.model.graph import Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts, is_in_half
 
@@ -114,16 +112,11 @@ class Refusal:
         return refused(self.node, self.rule, self.problem)
 
 
-def facts_of(graph: Graph, chip: Chip = DEFAULT) -> GraphFacts:
-    """Return the facts that rules ask of ``graph`` and of the chip that is to run it."""
-    return GraphFacts(graph, OPERATORS, chip)
-
-
 def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
     """The first rule that ``node`` breaks, or None if the NPU takes it. A rule that meets what it
     does not know costs the node, not the model.
     """
-    if node.op not in facts.operators:
+    if node.op not in OPERATORS:
         return _no_operator(node)
     # An alias has no tasks, but its tensors are fp16.
     if Element.FP16 not in facts.chip.formats and is_in_half(facts.graph, node):

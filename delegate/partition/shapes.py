@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from delegate.model.graph import Graph, Node, Partition
-from delegate.ops import known_record
-from delegate.ops.operator import ABSENT, Shape
+from delegate.ops.operator import ABSENT, Shape, known_record
 from delegate.ops.shared.shape_arithmetic import (
     INTEGERS,
     may_follow_from_shapes,

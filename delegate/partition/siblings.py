@@ -37,7 +37,7 @@ from delegate.ops import conv_2d
 from delegate.ops.operator import GraphFacts, Movement
 from delegate.ops.shared.image_rules import RANK
 from delegate.partition.partitions import SLICE, Rewriter, Rewritten
-from delegate.partition.rules import check_node, facts_of
+from delegate.partition.rules import check_node
 
 FreeNodes = Callable[[Graph, Partition], int | None]
 """Return how many nodes that move data are free; None: one cannot run at all."""
@@ -50,7 +50,7 @@ Pair = tuple[Node, Node]
 
 def join_siblings(given: Rewritten, chip: Chip, free_nodes: FreeNodes) -> Rewritten:
     """Return ``given`` with siblings joined where that is cheaper."""
-    families = _families(facts_of(given.graph, chip), given.partition)
+    families = _families(GraphFacts(given.graph, chip), given.partition)
     free = free_nodes(given.graph, given.partition) if families else None
     if free is None:
         return given
@@ -74,7 +74,7 @@ def join_siblings(given: Rewritten, chip: Chip, free_nodes: FreeNodes) -> Rewrit
 def _with_joined(given: Rewritten, chip: Chip, family: Sequence[Node]) -> Rewritten:
     """Return ``given`` with as many of ``family`` joined as are better so."""
     for two in combinations(family, 2):
-        facts = facts_of(given.graph, chip)
+        facts = GraphFacts(given.graph, chip)
         one, other = sorted(two, key=lambda node: _order(facts, node))
         joined = _joined(facts, given, (one, other))
         if joined is not None:
@@ -138,7 +138,7 @@ def _joined(facts: GraphFacts, given: Rewritten, pair: Pair) -> Rewritten | None
     if made.quantization is None:
         return None
     graph, partition, conv = made.rewritten()
-    is_kept = check_node(facts_of(graph, facts.chip), conv) is None
+    is_kept = check_node(GraphFacts(graph, facts.chip), conv) is None
     if not is_kept or not _is_cheaper(graph, facts.chip, conv, pair, facts.graph):
         return None
     nodes = sorted({n for node in pair for n in (*given.before.get(node.index, ()), node.index)})

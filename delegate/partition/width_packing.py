@@ -36,7 +36,6 @@ from delegate.ops.shared.convolution import most_kernel, most_stride
 from delegate.ops.shared.image_rules import RANK
 from delegate.ops.shared.padding import AMOUNTS, pad_amounts
 from delegate.partition.partitions import Rewriter
-from delegate.partition.rules import facts_of
 
 T = TypeVar("T")
 
@@ -49,7 +48,7 @@ def pack_width(graph: Graph, partition: Partition, chip: Chip) -> Graph:
     """
     if Primitive.UNEQUAL_SIDES in chip.lacks:
         return graph
-    facts = facts_of(graph, chip)
+    facts = GraphFacts(graph, chip)
     makers = [node for node in map(graph.node, partition.nodes) if _has_few_channels(facts, node)]
     if not makers:
         return graph

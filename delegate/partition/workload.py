@@ -25,9 +25,8 @@ from delegate.chip.chips import DEFAULT
 from delegate.errors import LoweringError
 from delegate.lower.operation import Edge, Operation, Workload
 from delegate.model.graph import Graph, Node, Partition
-from delegate.ops import record_of
 from delegate.ops.conv_2d import OPERATOR as CONVOLUTION
-from delegate.ops.operator import GraphFacts, Movement, Role, Side
+from delegate.ops.operator import GraphFacts, Movement, Role, Side, record_of
 from delegate.ops.shared.common import is_float32
 from delegate.ops.shared.functions import plan_table
 from delegate.ops.shared.parts import is_free
@@ -50,7 +49,7 @@ from delegate.partition.joined_nodes import (
     turn_products,
 )
 from delegate.partition.partitions import Rewritten
-from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal, facts_of
+from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal
 from delegate.partition.siblings import join_siblings
 from delegate.partition.width_packing import pack_width
 
@@ -72,7 +71,7 @@ def workload_of(
         edges.inner,
         edges.inputs,
         edges.outputs,
-        tuple(_operations(facts_of(edges.graph, chip), plan)),
+        tuple(_operations(GraphFacts(edges.graph, chip), plan)),
         plan.joined.places,
     )
 
@@ -159,23 +158,16 @@ def _operation(graph: Graph, node: Node, neighbours: Mapping[int, Node], result:
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
     """``joined`` and ``functions``: of what ``edges`` leave inside. ``before``: see
-    ``Rewritten``.
+    ``Rewritten``. ``refusals``: of nodes that only the host can do and that are at no edge,
+    concatenations or slices that are not free, nodes that can only be part of a function and are
+    none, and products before their weights are there.
     """
 
     edges: EdgePlan
     joined: AliasPlan
     functions: FunctionPlan
     before: Mapping[int, tuple[int, ...]]
-    early: tuple[Refusal, ...] = ()
-
-    @property
-    def refusals(self) -> tuple[Refusal, ...]:
-        """Return the refusals of nodes that only the host can do and that are at no edge,
-        concatenations or slices that are not free, nodes that can only be part of a function and
-        are none, and products before their weights are there.
-        """
-        found = (*self.edges.refusals, *self.joined.refusals, *self.functions.refusals)
-        return (*found, *self.early)
+    refusals: tuple[Refusal, ...]
 
 
 def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionPlan:
@@ -208,7 +200,7 @@ def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionP
     made = _planned(found)
     if any(Role.MATRIX in operator.inputs for operator in operators):
         early = early_products(made.edges.graph, made.edges.inner, chip)
-        made = replace(made, early=tuple(early))
+        made = replace(made, refusals=(*made.refusals, *early))
     return made
 
 
@@ -236,7 +228,8 @@ def _planned(rewritten: Rewritten) -> PartitionPlan:
         except Exception:
             if not (edges.refusals or joined.refusals):
                 raise
-    return PartitionPlan(edges, joined, functions, rewritten.before)
+    refusals = (*edges.refusals, *joined.refusals, *functions.refusals)
+    return PartitionPlan(edges, joined, functions, rewritten.before, refusals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +264,7 @@ def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:
         tuple(dict.fromkeys(edge.inner for edge in inputs)),
         tuple(dict.fromkeys(edge.inner for edge in outputs)),
     )
-    facts = facts_of(graph)
+    facts = GraphFacts(graph)
     moving = (graph.node(i) for i in inner.nodes if record_of(graph, graph.node(i)).movement)
     # Where all moves are free the host has none to do.
     if refusals or all(is_free(facts, node) for node in moving):

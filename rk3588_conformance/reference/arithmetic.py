@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from delegate.model.graph import Activation, DType, Graph, Node, Quantization, Tensor
 from delegate.model.operator_options import Options
-from delegate.partition.rules import facts_of
+from delegate.ops.operator import GraphFacts
 
 Array = npt.NDArray[Any]
 Kind = TypeVar("Kind", bound=Options)
@@ -53,7 +53,7 @@ class Call:
     @property
     def activation(self) -> Activation:
         """Return the fused activation."""
-        options = facts_of(self.graph).options(self.node)
+        options = GraphFacts(self.graph).options(self.node)
         found: Activation = getattr(options, "activation", Activation.NONE)
         return found
 

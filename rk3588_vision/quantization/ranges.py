@@ -22,8 +22,9 @@ import numpy.typing as npt
 
 from delegate.errors import ModelError
 from delegate.host.delegated import ReferenceModel
-from delegate.model.graph import Activation, DType, Graph, Node
+from delegate.model.graph import ABSENT, Activation, DType, Graph, Node
 from delegate.ops import OPERATORS
+from delegate.ops.operator import Role
 from delegate.ops.shared.common import keeps_quantization
 from delegate.ops.shared.parts import int8_parts_keep_quantization
 from rk3588_vision.quantization.float_model import FloatModel
@@ -155,8 +156,10 @@ def weight_bounds(graph: Graph, ranges: Mapping[int, Range]) -> dict[int, Bounds
     for node in graph.nodes:
         operator = OPERATORS.get(node.op)
         weights = None if operator is None else operator.weights(node)
-        bias = None if operator is None else operator.bias(node)
-        if operator is None or weights is None or bias is None:
+        if operator is None or weights is None:
+            continue
+        bias = next(iter(operator.inputs_of(node, Role.BIAS)), ABSENT)
+        if bias == ABSENT:
             continue
         source = next(iter(operator.feature_inputs(node)))
         if source in ranges:

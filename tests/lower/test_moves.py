@@ -7,9 +7,9 @@ from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.concatenation import OPERATOR, ConcatenationOptions
+from delegate.ops.operator import GraphFacts
 from delegate.ops.shared.parts import is_free, part_requantized, parts_of
 from delegate.ops.strided_slice import StridedSliceOptions
-from delegate.partition.rules import facts_of
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import concatenation, slice_of
 from tests.lower.test_aliases import SAME, Net, check
@@ -97,7 +97,7 @@ def test_one_row_lies_in_the_image_whatever_the_stride() -> None:
     y = strided(net, x, (2, 0), (9, 1))
     graph = read_graph(model := net.model(net.conv(y, 8), net.conv(x, 3)))
     (node,) = (node for node in graph.nodes if node.op == "STRIDED_SLICE")
-    assert is_free(facts_of(graph), node)
+    assert is_free(GraphFacts(graph), node)
     check(model)
 
 
@@ -108,7 +108,7 @@ def test_what_is_free_needs_no_task() -> None:
         shape = (1, 3, 2)
         tensors = [builder.input(f"x{n}", (*shape, n), DType.INT8, SAME) for n in parts]
         graph = read_graph(builder.build(concatenation(builder, tensors, 3)))
-        assert is_free(facts_of(graph), graph.nodes[0]) is expected
+        assert is_free(GraphFacts(graph), graph.nodes[0]) is expected
 
 
 @pytest.mark.parametrize("images", [1, 2])

@@ -19,10 +19,10 @@ from delegate.lower.rearrangement import image_by_image, moves_once_and_again
 from delegate.model.graph import Partition
 from delegate.model.index_map import IndexMap, MapError, identity, tiled
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.operator import GraphFacts
 from delegate.ops.shared.maps import gathered, transposed
 from delegate.ops.shared.reshaping import reorder_operations
 from delegate.options import Options
-from delegate.partition.rules import facts_of
 from delegate.partition.workload import workload_of
 from rk3588_conformance.builder.moves import reshape, tile, transpose
 from tests.index_maps import NOWHERE, moved
@@ -67,7 +67,7 @@ def test_a_chain_that_is_cut_may_be_too_much_for_one_node() -> None:
     check(model)
     graph = read_graph(model)
     with pytest.raises(LoweringError) as caught:
-        reorder_operations(facts_of(graph), graph.nodes[1:2], ())
+        reorder_operations(GraphFacts(graph), graph.nodes[1:2], ())
     assert (caught.value.node, caught.value.rule) == (1, "reordered_alone")
 
 

@@ -8,12 +8,12 @@ import pytest
 from delegate.model.graph import Activation, DType
 from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
+from delegate.ops.operator import GraphFacts
 from delegate.ops.shared.half_deviations import Scales
 from delegate.ops.shared.half_norms import deviation_of
 from delegate.ops.shared.half_rows import shares
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
-from delegate.partition.rules import facts_of
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.moves import reshape
 from tests.inferences import interpreter_of, invoke
@@ -158,7 +158,7 @@ def test_what_a_deviation_is(how, is_one):
     norm = Norm((1, 3, 4, 24), **{"epsilon": 1e-5, **how})
     result = compiled(norm.model, float="fp16", deny_ops="NONE")
     root = next(node for node in result.graph.nodes if node.op == "RSQRT")
-    assert (deviation_of(facts_of(result.graph), root) is not None) == is_one
+    assert (deviation_of(GraphFacts(result.graph), root) is not None) == is_one
     rules = {one.rule for one in result.rejections if one.op == "RSQRT"}
     assert rules == (set() if is_one else {"root_of_a_deviation"})
 

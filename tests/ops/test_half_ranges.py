@@ -9,9 +9,9 @@ from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.mul import MulOptions
+from delegate.ops.operator import GraphFacts
 from delegate.ops.shared.half_ranges import half_ranges
 from delegate.ops.sub import SubOptions
-from delegate.partition.rules import facts_of
 from rk3588_conformance.builder import options as tables
 from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.inferences import interpreter_of, invoke
@@ -93,7 +93,7 @@ def test_values_stay_within_the_proven_ranges(seed):
     model = builder.build()
     result = compiled(model, float="fp16")
     assert [r.op for r in result.rejections] == []
-    ranges = half_ranges(facts_of(result.graph))
+    ranges = half_ranges(GraphFacts(result.graph))
     assert set(ranges) == set(tensors)
     interpreter = interpreter_of(model, **SIMULATED)
     closest = 0.0

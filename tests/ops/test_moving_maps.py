@@ -15,7 +15,8 @@ from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
-from delegate.partition.rules import check_node, facts_of
+from delegate.ops.operator import GraphFacts
+from delegate.partition.rules import check_node
 from rk3588_conformance import edge_grid, move_grid, resize_grid
 from rk3588_conformance.grid import grids_of
 from tests.index_maps import moved
@@ -56,7 +57,7 @@ def test_maps_are_what_the_kernels_do(prefix: str, tmp_path: Path) -> None:
             interpreter.set_tensor(detail["index"], values.astype(detail["dtype"]))
         interpreter.invoke()
         known = {t: interpreter.get_tensor(t) for t in (*graph.inputs, *inner)}
-        facts = facts_of(graph)
+        facts = GraphFacts(graph)
         for node in graph.nodes:
             if node.op not in MOVING or check_node(facts, node) is not None:
                 continue

@@ -60,7 +60,7 @@ def _constant(graph: Graph, index: int) -> Reals:
 
 
 def _result(graph: Graph, node: Node, given: Sequence[Reals]) -> Reals:
-    from delegate.ops import record_of
+    from delegate.ops.operator import record_of
 
     if node.op == ENTERS:
         scale, zero_point = scale_of(graph, node.inputs[0])
