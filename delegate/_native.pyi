@@ -36,7 +36,7 @@ class Executable:
         the GIL. Raises UsageError for other arrays, DeviceError.
         """
 
-def check_program(program: bytes | mmap) -> None:
+def check_program(program: bytes | bytearray | mmap) -> None:
     """Raises ProgramError unless a device could take the serialised Program."""
 
 def private_folder(folder: bytes) -> bytes:

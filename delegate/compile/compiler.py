@@ -33,9 +33,10 @@ from delegate.model.graph import Graph, Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
 from delegate.npu.evidence import evidence_for
 from delegate.npu.perf import Work, work_of
-from delegate.npu.program import Program, build_program, serialized
+from delegate.npu.program import Program, ProgramTask, build_program, serialized
 from delegate.npu.program_types import WORD_BYTES, Estimate, total
 from delegate.ops.operator import Role, record_of
+from delegate.ops.shared.reshaping import SHARING
 from delegate.options import Options
 from delegate.partition.half import as_computed
 from delegate.partition.joined_nodes import parts_of
@@ -73,19 +74,31 @@ Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Seq
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledPartition:
-    """A partition and its serialised Program. ``live_bytes``: the least its SCRATCH can be;
-    ``command_bytes``: of all tasks.
+    """A partition and its serialised Program, whose tasks are ``launches``. ``live_bytes``: the
+    least its SCRATCH can be.
     """
 
     partition: Partition
     program: bytes
     layers: tuple[Layer, ...]
-    tasks: int
-    estimate: Estimate
+    launches: tuple[ProgramTask, ...]
     buffers_bytes: int
     chip: Chip
-    command_bytes: int
-    live_bytes: int = 0
+    live_bytes: int
+
+    @property
+    def tasks(self) -> int:
+        return len(self.launches)
+
+    @property
+    def estimate(self) -> Estimate:
+        """Return the sum over all tasks."""
+        return total(task.estimate for task in self.launches)
+
+    @property
+    def command_bytes(self) -> int:
+        """Return the bytes of the commands of all tasks."""
+        return sum(task.regcmd_count for task in self.launches) * WORD_BYTES
 
     @property
     def work(self) -> Work:
@@ -132,7 +145,7 @@ def compile_model(
     Raises ModelError if the file cannot be read.
     """
     graph = as_computed(model if isinstance(model, Graph) else read_graph(model), options)
-    chip = chip or chosen_chip(options).on_board(proved_forms(options))
+    chip = chip or replace(chosen_chip(options), proved=proved_forms(options))
     return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), chip)
 
 
@@ -163,8 +176,10 @@ def compile_partition(
 ) -> CompiledPartition:
     """Lower, encode and serialise one partition. ``numerics``: the option; ``plan``: see
     ``workload_of``; ``check_layers`` is told the layers before they are encoded, and may raise
-    what ends the work. Raises LoweringError naming the node.
+    what ends the work. Raises LoweringError naming the node, ProgramError for what no device takes.
     """
+    from delegate._native import check_program
+
     joins = numerics != "exact"
     if chip.evidence is None:
         chip = replace(chip, evidence=evidence_for(chip, is_exact=not joins))
@@ -176,21 +191,14 @@ def compile_partition(
     )  # fmt: skip
     program = build_program(lowered, COMPILER)
     content = serialized(program)
+    check_program(content)
     if chip.missing:
         _require_forms(chip, program, content)
-    layers, live_bytes, tasks = lowered.layers, lowered.live_bytes, program.tasks
+    layers, live_bytes, launches = lowered.layers, lowered.live_bytes, program.tasks
     buffers_bytes = sum(buffer.size_bytes for buffer in program.buffers)
     del lowered, program  # else the bytes would be a third copy of the weights
     return CompiledPartition(
-        partition=partition,
-        program=bytes(content),
-        layers=layers,
-        tasks=len(tasks),
-        estimate=total(task.estimate for task in tasks),
-        buffers_bytes=buffers_bytes,
-        chip=chip,
-        command_bytes=sum(task.regcmd_count for task in tasks) * WORD_BYTES,
-        live_bytes=live_bytes,
+        *(partition, bytes(content), layers, launches, buffers_bytes, chip, live_bytes)
     )
 
 
@@ -241,11 +249,12 @@ def _compile(
     attempts = _Attempts(graph, options.numerics, chip, weigher)
     known = Computed(graph, rejections) if graph.folded else None
     has_products = any(Role.MATRIX in record_of(graph, graph.node(n)).inputs for n in supported)
+    shares_memory = any(node.op in SHARING for node in graph.nodes)
     while True:
         if graph.together:
             parts = incomplete(graph, supported)
             supported, rejections = supported - {one.node for one in parts}, (*rejections, *parts)
-        if lost := overwritten(graph, supported):
+        if shares_memory and (lost := overwritten(graph, supported)):
             supported, rejections = frozenset(), (*rejections, *lost)
         partitions = (
             known.split(partitions_of, supported) if known else list(partitions_of(supported))

@@ -73,8 +73,7 @@ _CHECKSUM_PLACEHOLDER = (1 << 64) - 1
 
 
 def build_program(lowered: LoweredPartition, compiler: str) -> Program:
-    """Return the Program of a partition, which ``serialized`` checks as a whole. ``compiler`` is
-    "name version" of the producer.
+    """Return the Program of a partition. ``compiler`` is "name version" of the producer.
 
     Raises EncodingError when a register field does not hold its value, ProgramError when a task
     leaves its buffers.
@@ -225,12 +224,14 @@ def _program_task(
 
 def serialize(program: Program) -> bytes:
     """Return the bytes of ``program``. Raises ProgramError when it is inconsistent."""
+    check_program(program)
     return bytes(serialized(program))
 
 
 def serialized(program: Program) -> bytearray:
-    """``serialize`` without its last copy, for who can give up ``program`` before it is made."""
-    check_program(program)
+    """Return the same of what ``build_program`` gave, without a last copy: for who can give up
+    ``program`` before that is made, and asks the loader whether it takes what this gives.
+    """
     builder = flatbuffers.Builder(_size_bytes(program))
     relocs = b"".join(RELOC.pack(item.word, item.buffer, item.addend) for item in program.relocs)
     chip = builder.CreateString(program.chip)

@@ -30,8 +30,7 @@ EXACT = Options(numerics="exact")
 
 
 def without(primitive: Primitive) -> Chip:
-    name = f"without {primitive.name.lower()}"
-    return replace(DEFAULT, name=name, lacks=DEFAULT.lacks | {primitive})
+    return replace(DEFAULT, lacks=DEFAULT.lacks | {primitive})
 
 
 def maximum() -> bytes:
