@@ -64,14 +64,13 @@ class Cbuf:
 
     def banks_of_image(self, rows: int, width: int, entries_per_row: int) -> int:
         """Banks for ``rows`` of ``width`` pixels."""
-        return -(-(rows * entries_per_row + self._spare(width)) // self.bank_entries)
+        spare = self.column_spare_entries if width == 1 else 0
+        return -(-(rows * entries_per_row + spare) // self.bank_entries)
 
     def rows_within(self, banks: int, width: int, entries_per_row: int) -> int:
         """Return the most rows of ``width`` pixels that ``banks`` hold."""
-        return (banks * self.bank_entries - self._spare(width)) // entries_per_row
-
-    def _spare(self, width: int) -> int:
-        return self.column_spare_entries if width == 1 else 0
+        spare = self.column_spare_entries if width == 1 else 0
+        return (banks * self.bank_entries - spare) // entries_per_row
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,13 +269,6 @@ class RegisterMap:
             for item in blocks
         }
 
-    def register(self, full_name: str) -> Register:
-        """Return the register called ``BLOCK.NAME``. Raises KeyError naming it."""
-        try:
-            return self.by_name[full_name]
-        except KeyError:
-            raise KeyError(f"no register {full_name} in the table") from None
-
 
 _ROW = re.compile(
     r"(0x[0-9a-f]{4}|\d+(?::\d+)?) (\w+)(?: \(([^)]*)\))?: (.*)"  # place, name, marks, meaning

@@ -104,10 +104,8 @@ def tail_words(next_body_words: int | None, enable_mask: int) -> tuple[int, int,
 
     ``next_body_words`` None: the chain ends here, the link is an empty word and the amount is 0.
     """
-    base = REGISTERS.register("PC.BASE_ADDRESS")
-    amounts = REGISTERS.register("PC.REGISTER_AMOUNTS")
-    barrier = REGISTERS.register("SYNC.BARRIER")
-    enable = REGISTERS.register("ENABLE.OPERATION_ENABLE")
+    tail = "PC.BASE_ADDRESS", "PC.REGISTER_AMOUNTS", "SYNC.BARRIER", "ENABLE.OPERATION_ENABLE"
+    base, amounts, barrier, enable = (REGISTERS.by_name[name] for name in tail)
     amount = 0 if next_body_words is None else fetch_amount(next_body_words)
     return (
         0 if next_body_words is None else pack_word(base.target, base.offset, 0),
@@ -153,24 +151,24 @@ class RegCmdWriter:
         """Write as ``write`` does, for a register that correct programs write more than once."""
         self._write(name, fields, again=True)
 
-    def write_table(self, names: Iterable[str], table: Mapping[str, Value]) -> None:
-        """Write the registers ``names`` with what ``table`` gives them; they may be repeated."""
+    def write_table(
+        self, first: Iterable[str], blocks: Iterable[str], table: Mapping[str, Value]
+    ) -> None:
+        """Write the registers ``first``, then every one of ``blocks`` that streams write, but for
+        the pointers to register groups, in the order of their offsets, with what ``table`` gives
+        them. Raises KeyError for a name that is none of theirs.
+        """
+        streamed = [name for block in blocks for name in self._registers.streamed[block]]
+        names = [*first, *streamed]
+        unknown = table.keys() - names
+        if unknown:
+            raise KeyError(f"no registers {sorted(unknown)} in {blocks}")
         for name in names:
             value = table.get(name)
             if isinstance(value, Ref):
                 self.write_address(name, value)
             else:
                 self._write(name, value or {}, again=True)
-
-    def write_blocks(self, blocks: Iterable[str], table: Mapping[str, Value]) -> None:
-        """Write every register of ``blocks`` that streams write, but for the pointers to register
-        groups, in the order of their offsets. Raises KeyError for a name that is none of theirs.
-        """
-        names = [name for block in blocks for name in self._registers.streamed[block]]
-        unknown = table.keys() - names
-        if unknown:
-            raise KeyError(f"no registers {sorted(unknown)} in {blocks}")
-        self.write_table(names, table)
 
     def rewrite_values(self, name: str, values: Int64Array) -> None:
         """Write a register once for each of ``values``, whole values of 32 bits without a sign."""
@@ -211,7 +209,7 @@ class RegCmdWriter:
         return Segment(tuple(self._words), tuple(self._addresses), enable_mask, int_mask)
 
     def _claim(self, name: str, again: bool) -> Register:
-        target = self._registers.register(name)
+        target = self._registers.by_name[name]
         if target.access is not Access.STREAM:
             raise self.fail(name, "must not be written by a command stream")
         if name in self._written and not again:
@@ -231,7 +229,7 @@ class _FieldError(ValueError):
 @lru_cache(maxsize=1 << 14)  # most registers are alike in most tasks
 def _word(registers: RegisterMap, name: str, fields: tuple[tuple[str, int], ...]) -> int:
     """Return the command word that gives ``fields`` their values. Raises _FieldError."""
-    target = registers.register(name)
+    target = registers.by_name[name]
     value = 0
     for field_name, true_value in fields:
         place = target.field(field_name)

@@ -149,7 +149,7 @@ def test_programs_disassemble():
 def test_the_simulator_is_strict(name, bits, kind):
     (compiled, *_) = compile_model(DIGITS, FOR_RK3576).partitions
     program = parse(compiled.program)
-    register = RK3576.registers.register(name)
+    register = RK3576.registers.by_name[name]
     given = [np.zeros(b.shape, b.element.dtype) for b in program.inputs]
     zeros = [np.zeros(b.shape, b.element.dtype) for b in program.outputs]
     capture = capture_of_program(program, given, zeros, "strict")

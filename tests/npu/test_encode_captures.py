@@ -54,7 +54,7 @@ def task_of(value):
 
     def get(path):
         block, name, field = path.split(".")
-        target = REGISTERS.register(f"{block}.{name}")
+        target = REGISTERS.by_name[f"{block}.{name}"]
         return target.field(field).decode(value[target.full_name])
 
     def place(name):

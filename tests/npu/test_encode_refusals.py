@@ -157,7 +157,7 @@ def test_kernel_registers_are_refused():
 )
 def test_a_field_holds_a_value_exactly_or_refuses_it(name, value):
     block, row, field_name = name.split(".")
-    field = REGISTERS.register(f"{block}.{row}").field(field_name)
+    field = REGISTERS.by_name[f"{block}.{row}"].field(field_name)
     low, high = field.limits
     writer = RegCmdWriter("layer", "")
     if low <= value <= high and value % field.unit == 0:

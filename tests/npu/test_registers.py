@@ -44,12 +44,12 @@ def test_fields_do_not_overlap_fit_32_bits_and_say_what_they_mean(table):
 
 
 def test_field_decode_handles_sign_bias_and_unit():
-    surf = REGISTERS.register("CNA.DMA_CON2").field("SURF_STRIDE")
+    surf = REGISTERS.by_name["CNA.DMA_CON2"].field("SURF_STRIDE")
     assert surf.decode(0x0FFFFFFD) == -3
     assert surf.limits == (-(1 << 27), (1 << 27) - 1)
-    width = REGISTERS.register("DPU.DATA_CUBE_WIDTH").field("WIDTH")
+    width = REGISTERS.by_name["DPU.DATA_CUBE_WIDTH"].field("WIDTH")
     assert (width.decode(19), width.limits) == (20, (1, 8192))
-    stride = REGISTERS.register("DPU.DST_SURF_STRIDE").field("DST_SURF_STRIDE")
+    stride = REGISTERS.by_name["DPU.DST_SURF_STRIDE"].field("DST_SURF_STRIDE")
     assert stride.decode(0x1900) == 0x1900
 
 
@@ -70,9 +70,9 @@ def test_a_row_that_is_none_is_refused(row):
 
 
 def test_streams_may_not_write_the_pointers_of_cna_and_core():
-    assert REGISTERS.register("CNA.S_POINTER").access is Access.HOST
-    assert REGISTERS.register("CORE.S_POINTER").access is Access.HOST
-    assert REGISTERS.register("DPU.S_POINTER").access is Access.STREAM
+    assert REGISTERS.by_name["CNA.S_POINTER"].access is Access.HOST
+    assert REGISTERS.by_name["CORE.S_POINTER"].access is Access.HOST
+    assert REGISTERS.by_name["DPU.S_POINTER"].access is Access.STREAM
 
 
 @pytest.mark.skipif(not REFERENCE.exists(), reason=f"no reference: {REFERENCE} does not exist")

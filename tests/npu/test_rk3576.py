@@ -171,5 +171,5 @@ def test_surfaces_of_depthwise_results_are_multiples_of_four_pixels():
 
 def test_streams_arm_every_block():
     pointers = ("CNA.S_POINTER", "CORE.S_POINTER", "DPU.S_POINTER", "DPU_RDMA.RDMA_S_POINTER")
-    assert [RK3576.registers.register(name).access for name in pointers] == [Access.STREAM] * 4
-    assert [RK3588.registers.register(name).access for name in pointers[:2]] == [Access.HOST] * 2
+    assert [RK3576.registers.by_name[name].access for name in pointers] == [Access.STREAM] * 4
+    assert [RK3588.registers.by_name[name].access for name in pointers[:2]] == [Access.HOST] * 2

@@ -16,7 +16,7 @@ from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.rk3576.registers import REGISTERS
 from delegate.chip.rk3588 import FIELD_LIMITS, RK3588
 
-_TASK_NUMBER_LIMIT: Final = REGISTERS.register("PC.TASK_CON").field("TASK_NUMBER").limits[1]
+_TASK_NUMBER_LIMIT: Final = REGISTERS.by_name["PC.TASK_CON"].field("TASK_NUMBER").limits[1]
 
 _CLOCK: Final = Span(786e6, 786e6)
 """The clock of published figures; 1 GHz is nominal."""

@@ -27,7 +27,7 @@ def form_of(enable_mask: int, registers: Registers) -> Form:
 def _kind(mask: int, registers: Registers) -> str:
     if not mask & _CNA:
         return "fly"
-    control = REGISTERS.register("CNA.CONV_CON1")
+    control = REGISTERS.by_name["CNA.CONV_CON1"]
     is_depthwise = registers.get(control.offset, 0) & control.field("CONV_MODE").mask
     return "dw" if is_depthwise else "conv"
 

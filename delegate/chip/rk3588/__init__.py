@@ -29,7 +29,7 @@ _INT8_LEAST: Final = -128
 
 def _most(register_name: str, field: str) -> int:
     """Return the largest true value that a register's field takes."""
-    return REGISTERS.register(register_name).field(field).limits[1]
+    return REGISTERS.by_name[register_name].field(field).limits[1]
 
 
 def _field_limits() -> Limits:

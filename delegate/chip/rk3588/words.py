@@ -77,7 +77,7 @@ def _value(form: Form, setting: str) -> int:
 
 def _bits(form: Form, setting: str, name: str, field: str) -> int:
     """Return the number in a field of the register that ``setting`` holds as a whole."""
-    place = REGISTERS.register(name).field(field)
+    place = REGISTERS.by_name[name].field(field)
     return (_value(form, setting) & place.mask) >> place.lo
 
 
@@ -165,9 +165,9 @@ def _output(form: Form) -> Iterator[str]:
     if form.kind.endswith(_FLOAT):
         text = f"{_WRITTEN.get(DpuPrecision(written), str(written))} is written"
     flags = _value(form, "OUT_SHIFT.flags")
-    if flags & REGISTERS.register("DPU.OUT_CVT_SHIFT").field("CVT_ROUND").mask:
+    if flags & REGISTERS.by_name["DPU.OUT_CVT_SHIFT"].field("CVT_ROUND").mask:
         text += ", ties away from zero"
-    if flags & REGISTERS.register("DPU.OUT_CVT_SHIFT").field("MINUS_EXP").mask:
+    if flags & REGISTERS.by_name["DPU.OUT_CVT_SHIFT"].field("MINUS_EXP").mask:
         text += ", the exponent moved"
     yield text
 

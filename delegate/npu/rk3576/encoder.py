@@ -124,8 +124,7 @@ def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
     )
     armed = {f"{block}.S_POINTER": REARMED for block in ("CNA", "CORE")}
     first = {**armed, "CNA.CBUF_CON1": banks["CNA.CBUF_CON1"], **pointers()}
-    writer.write_table(first, first)
-    writer.write_blocks(("CNA", "CORE", "DPU", "DPU_RDMA"), table)
+    writer.write_table(first, ("CNA", "CORE", "DPU", "DPU_RDMA"), {**table, **first})
     return writer.finish(ENABLE_MASK, INT_MASK)
 
 
@@ -292,10 +291,9 @@ def _ew_problems(ew: EwStage) -> Iterator[tuple[str, str]]:
 
 def _write(writer: RegCmdWriter, task: ElementwiseTask, form: Form) -> None:
     first = pointers(is_cleared=form is _LOOK_UP)
-    writer.write_table(first, first)
     tables = None if task.table is None else _table_values(writer, task.table)
     table = dpu_values(task, form, task.output.channels, tables=tables)
-    writer.write_blocks(("DPU", "DPU_RDMA"), table)
+    writer.write_table(first, ("DPU", "DPU_RDMA"), {**table, **first})
 
 
 def _table_values(writer: RegCmdWriter, use: TableUse) -> Table:

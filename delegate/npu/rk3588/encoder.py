@@ -282,9 +282,7 @@ def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
                 {name: value for name, value in values.items() if not name.startswith(f"{left}.")}
                 for values in (table, pointer)
             )
-        writer.write_table(_FIRST, table)
-        writer.write_table(pointer, pointer)
-        writer.write_blocks(blocks, table)
+        writer.write_table((*_FIRST, *pointer), blocks, {**table, **pointer})
     if task.table is not None and task.table.is_loaded_here:
         _write_tables(writer, task.table.functions)
     return writer.finish(enable_mask, INT_MASK)
@@ -312,9 +310,8 @@ def write_elementwise(writer: RegCmdWriter, task: ElementwiseTask) -> None:
         problem = f"= {channels} is not whole groups of {lanes}"
         raise writer.fail("DPU.DATA_CUBE_CHANNEL.CHANNEL", problem)
     pointer = pointers(is_cleared=task.table is not None)
-    writer.write_table(pointer, pointer)
-    table = joined(dpu_values(writer, task), rdma_values(writer, task))
-    writer.write_blocks(("DPU", "DPU_RDMA"), table)
+    table = joined(dpu_values(writer, task), rdma_values(writer, task), pointer)
+    writer.write_table(pointer, ("DPU", "DPU_RDMA"), table)
 
 
 def encode_load(layer: str, task: TableLoad) -> Segment:
