@@ -12,7 +12,13 @@ from delegate.chip.chips import chip_named
 from delegate.compile.compiler import compile_model
 from delegate.lower.numerics import softmax as numerics
 from delegate.lower.numerics import softmax_proof as proof
-from delegate.lower.numerics.softmax_proof import Chain, Rows, is_proven
+from delegate.lower.numerics.softmax_proof import (
+    Chain,
+    exponentials_of,
+    is_proven,
+    least_sum,
+    unit_of,
+)
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.evidence import FormEvidence
@@ -143,10 +149,11 @@ def test_the_kernel_is_as_near_to_float64_as_the_proof_takes_it_to_be() -> None:
         assert off.max() <= proof._LEAST_ERROR / 4, (number, classes, step)
 
 
-def wrong(chain: Chain, rows: Rows) -> list[Chain]:
+def wrong(chain: Chain) -> list[Chain]:
     """Return chains with one fault: lost digits, a late or short curve, a short product."""
     planes, reciprocal, out = chain.planes, chain.reciprocal, chain.product.out
-    coarse, late = planes.coarse, int(rows.least_sum * planes.unit / 2)
+    least = least_sum(chain.classes, chain.step, has_maximum=chain.has_maximum)
+    coarse, late = planes.coarse, int(least * planes.unit / 2)
     short = (reciprocal.entries - OFFSET * 256) // 2 + OFFSET * 256
     return [
         replace(chain, planes=replace(planes, coarse=tuple(one // 2 for one in coarse))),
@@ -159,22 +166,19 @@ def wrong(chain: Chain, rows: Rows) -> list[Chain]:
 @for_each("classes, nats", list(CHAINS))
 def test_a_chain_that_is_wrong_is_not_proven(classes: int, nats: float) -> None:
     chain = numerics.softmax(0, classes, nats / LEVELS, **EVERYTHING)
-    rows = Rows(classes, nats / LEVELS, chain.has_maximum)
-    proven = [
-        is_proven(rows, one.planes, one.reciprocal, one.product)
-        for one in (chain, *wrong(chain, rows))
-    ]
+    proven = [is_proven(one) for one in (chain, *wrong(chain))]
     assert proven == [True, False, False, False, False]
 
 
 def test_a_proof_that_fails_has_a_row_that_is_off() -> None:
     """One plane less than 400 classes need is not only unproven, but wrong."""
-    rows = Rows(400, 9 / LEVELS, True)
-    planes = numerics._planes(rows.exponentials, 0)
-    reciprocal = numerics._reciprocal(rows, planes, is_split=True)
-    product = numerics._product(rows.unit, has_ties_away=False, rounds_in_bn=False)
+    step = 9 / LEVELS
+    unit = unit_of(least_sum(400, step, has_maximum=True))
+    planes = numerics._planes(exponentials_of(step), 0)
+    reciprocal = numerics._reciprocal(400, unit, planes, has_maximum=True, is_split=True)
+    product = numerics._product(unit, has_ties_away=False, rounds_in_bn=False)
     assert product is not None
-    assert not is_proven(rows, planes, reciprocal, product)
+    assert not is_proven(Chain(400, step, True, planes, reciprocal, product))
     distances = hostile(400)[256:512]
     digits = planes.coarse[0][distances]
     inverse = reciprocal.of(digits.sum(axis=-1)).astype(np.float64)

@@ -47,8 +47,10 @@ from delegate.lower.numerics.softmax_proof import (
     Chain,
     Planes,
     Reciprocal,
-    Rows,
+    exponentials_of,
     is_proven,
+    least_sum,
+    unit_of,
 )
 from delegate.lower.rules import WITHIN_ONE_LSB
 
@@ -86,16 +88,19 @@ def _proven(
     classes: int, step: float, has_ties_away: bool, rounds_in_bn: bool, may_split: bool
 ) -> Chain | None:
     for has_maximum, coarse, is_split in _ways(classes):
-        rows = Rows(classes, step, has_maximum)
-        if rows.least_sum < _LEAST_SUM or (is_split and not may_split):
+        least = least_sum(classes, step, has_maximum=has_maximum)
+        if least < _LEAST_SUM or (is_split and not may_split):
             continue
-        product = _product(rows.unit, has_ties_away, rounds_in_bn)
+        product = _product(unit_of(least), has_ties_away, rounds_in_bn)
         if product is None:
             continue
-        planes = _planes(rows.exponentials, coarse)
-        reciprocal = _reciprocal(rows, planes, is_split=is_split)
-        if is_proven(rows, planes, reciprocal, product):
-            return Chain(has_maximum, planes, reciprocal, product)
+        planes = _planes(exponentials_of(step), coarse)
+        reciprocal = _reciprocal(
+            classes, unit_of(least), planes, has_maximum=has_maximum, is_split=is_split
+        )
+        chain = Chain(classes, step, has_maximum, planes, reciprocal, product)
+        if is_proven(chain):
+            return chain
     return None
 
 
@@ -142,11 +147,13 @@ def _planes(exponentials: FloatArray, coarse: int) -> Planes:
     return Planes(parts, whole - digits * COARSE_WEIGHT, unit)
 
 
-def _reciprocal(rows: Rows, planes: Planes, *, is_split: bool) -> Reciprocal:
+def _reciprocal(
+    classes: int, unit: float, planes: Planes, *, has_maximum: bool, is_split: bool
+) -> Reciprocal:
     """Return the curve from the least sum to the largest one, or to where results are next to 0."""
-    sums, classes = planes.sums, rows.classes
+    sums = planes.sums
     least = classes * int(sums[-1])
-    if rows.has_maximum:
+    if has_maximum:
         least += int(sums[0] - sums[-1])
     held = max(OUTPUT_STEPS * planes.unit, 4 * least)
     most = min(classes * int(sums[0]), held)
@@ -168,7 +175,7 @@ def _reciprocal(rows: Rows, planes: Planes, *, is_split: bool) -> Reciprocal:
     places = np.arange(-REACH, REACH + 1, INDEX_STEP)
     there = centre + np.where(places < 0, places / units[0], places / units[1])
     real = np.clip(there, max(least, 1), most) / planes.unit
-    results = OUTPUT_STEPS * rows.unit / real + INT8_MIN
+    results = OUTPUT_STEPS * unit / real + INT8_MIN
     index = Pipeline(index.bs, index.bn, out=OutConvert(1, ENTRY_SCALE.bit_length() - 1))
     return Reciprocal(centre, index, _entries(results))
 

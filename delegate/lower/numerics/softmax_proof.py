@@ -136,65 +136,61 @@ class Reciprocal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """A chain that is proven. ``has_maximum``: distances are from the row's largest value."""
+    """A chain for rows of ``classes`` whose exponentials fall by e^-``step`` with each value.
+    ``has_maximum``: distances are from the row's largest value.
+    """
 
+    classes: int
+    step: float
     has_maximum: bool
     planes: Planes
     reciprocal: Reciprocal
     product: Pipeline
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of ``classes`` whose exponentials fall by e^-``step`` with each value."""
-
-    classes: int
-    step: float
-    has_maximum: bool
-
-    @property
-    def exponentials(self) -> FloatArray:
-        """Return those of all distances."""
-        return np.asarray(np.exp(-self.step * np.arange(LEVELS + 1)))
-
-    @property
-    def least_sum(self) -> float:
-        """Return the least sum of a row's exponentials."""
-        least = math.exp(-self.step * LEVELS)
-        return self.classes * least + (1 - least if self.has_maximum else 0.0)
-
-    @property
-    def unit(self) -> float:
-        """Return the sum whose reciprocal has 256 steps: the least one, of a few bits, with which
-        products are mostly exact.
-        """
-        fraction, exponent = math.frexp(self.least_sum)
-        return math.ldexp(math.floor(math.ldexp(fraction, _UNIT_BITS)), exponent - _UNIT_BITS)
+def exponentials_of(step: float) -> FloatArray:
+    """Return the exponentials of all distances."""
+    return np.asarray(np.exp(-step * np.arange(LEVELS + 1)))
 
 
-def is_proven(rows: Rows, planes: Planes, reciprocal: Reciprocal, product: Pipeline) -> bool:
+def least_sum(classes: int, step: float, *, has_maximum: bool) -> float:
+    """Return the least sum of a row's exponentials."""
+    least = math.exp(-step * LEVELS)
+    return classes * least + (1 - least if has_maximum else 0.0)
+
+
+def unit_of(least: float) -> float:
+    """Return the sum whose reciprocal has 256 steps: the ``least`` one, of a few bits, with which
+    products are mostly exact.
+    """
+    fraction, exponent = math.frexp(least)
+    return math.ldexp(math.floor(math.ldexp(fraction, _UNIT_BITS)), exponent - _UNIT_BITS)
+
+
+def is_proven(chain: Chain) -> bool:
     """Return whether every result of every row is within a step of the kernel's."""
-    sums, exponentials = planes.sums, rows.exponentials
+    classes, planes, reciprocal = chain.classes, chain.planes, chain.reciprocal
+    sums, exponentials = planes.sums, exponentials_of(chain.step)
     if not np.all(np.diff(sums) <= 0):
         return False
     e = INT8_VALUES.astype(np.float64)
-    found, fits = product.checked(e[:, np.newaxis], e)
-    ends = np.array([rows.classes * int(sums[-1]), rows.classes * int(sums[0])])
+    found, fits = chain.product.checked(e[:, np.newaxis], e)
+    ends = np.array([classes * int(sums[-1]), classes * int(sums[0])])
     if not fits or not reciprocal.index.fits_int32(_both(reciprocal, ends)):
         return False
     first, last = reciprocal.stretches(*ends.tolist())
     points = sorted(zip(sums.tolist(), exponentials.tolist(), strict=True))
     hull = _corners(points, 1), _corners(points, -1)
     for distance in range(LEVELS + 1):
-        known = [0, distance] if rows.has_maximum and distance else [distance]
-        others = rows.classes - len(known)
+        known = [0, distance] if chain.has_maximum and distance else [distance]
+        others = classes - len(known)
         if others < 0:
             continue
         fixed = int(sums[known].sum()), float(exponentials[known].sum())
         low, high = _reals(hull, first, last, fixed, others)
         is_there = low <= high
         exponential = OUTPUT_STEPS * exponentials[distance]
-        error = _KERNEL_ERROR * (rows.classes + _OTHER_ERRORS)
+        error = _KERNEL_ERROR * (classes + _OTHER_ERRORS)
         most = exponential / np.where(is_there, low, 1.0) * (1 + error) + _LEAST_ERROR
         least = exponential / np.where(is_there, high, 1.0) * (1 - error) - _LEAST_ERROR
         digit = int(planes.coarse[planes.factor][distance])
