@@ -135,8 +135,8 @@ def lower_partition(
         layers=layers,
         constants=content,
         sizes_bytes=sizes_bytes,
-        inputs=tuple(_inputs(graph, memory, workload.inputs, packed)),
-        outputs=tuple(_binding(graph, memory, edge) for edge in workload.outputs),
+        inputs=tuple(_bindings(graph, memory, workload.inputs, packed)),
+        outputs=tuple(_bindings(graph, memory, workload.outputs, {})),
         live_bytes=memory.live_bytes,
         table_atoms=table_atoms,
     )
@@ -167,44 +167,41 @@ def _packed(plans: Sequence[Plan], inputs: int) -> Mapping[int, PackedMatrices]:
     return packed
 
 
-def _inputs(
+def _bindings(
     graph: Graph, memory: MemoryPlan, edges: Iterable[Edge], packed: Mapping[int, PackedMatrices]
 ) -> Iterator[TensorBinding]:
-    """Yield the bindings of ``edges``; of those that the host packs, one for each box."""
+    """Yield what the host needs to convert the tensors at the partition's ``edges``: one binding
+    each, or of those that it packs one for each box.
+    """
     for edge in edges:
-        whole = _binding(graph, memory, edge)
+        source, tensor = graph.tensor(edge.outer), memory.tensors[edge.inner]
+        if edge.channels is not None:
+            tensor = tensor.surfaces_from(*edge.channels)
+        is_alone = tensor.within is None  # else what follows belongs to another tensor
+        whole = TensorBinding(
+            tensor=source.index,
+            name=source.name,
+            shape=source.shape if source.stored_shape is None else source.stored_shape,
+            element=source.dtype.element,
+            images=tensor.view.images,
+            height=tensor.view.height,
+            width=tensor.view.width,
+            channels=tensor.elements.channels,
+            surfaces=tensor.surfaces if is_alone else surfaces_of(tensor.view.channels),
+            surface_stride_bytes=tensor.surface_stride_bytes,
+            image_stride_bytes=tensor.image_stride_bytes,
+            location=tensor.location,
+            fill=tensor.zero_point,
+            fold=tensor.fold,
+            affine=edge.affine,
+            table=edge.table,
+            spread=edge.spread,
+        )
         if edge.inner in packed:
             view = view_of(graph.tensor(edge.inner).shape)
             yield from packed[edge.inner].boxes(whole, view, edge.spread)
         else:
             yield whole
-
-
-def _binding(graph: Graph, memory: MemoryPlan, edge: Edge) -> TensorBinding:
-    """Return what the host needs to convert a tensor at the partition's edge."""
-    source, tensor = graph.tensor(edge.outer), memory.tensors[edge.inner]
-    if edge.channels is not None:
-        tensor = tensor.surfaces_from(*edge.channels)
-    is_alone = tensor.within is None  # else what follows belongs to another tensor
-    return TensorBinding(
-        tensor=source.index,
-        name=source.name,
-        shape=source.shape if source.stored_shape is None else source.stored_shape,
-        element=source.dtype.element,
-        images=tensor.view.images,
-        height=tensor.view.height,
-        width=tensor.view.width,
-        channels=tensor.elements.channels,
-        surfaces=tensor.surfaces if is_alone else surfaces_of(tensor.view.channels),
-        surface_stride_bytes=tensor.surface_stride_bytes,
-        image_stride_bytes=tensor.image_stride_bytes,
-        location=tensor.location,
-        fill=tensor.zero_point,
-        fold=tensor.fold,
-        affine=edge.affine,
-        table=edge.table,
-        spread=edge.spread,
-    )
 
 
 def folded_inputs(chip: Chip, workload: Workload) -> Mapping[int, tuple[View, Fold]]:

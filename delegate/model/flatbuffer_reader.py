@@ -160,10 +160,6 @@ class Table:
         self.reader.check(self.position + offset, count, self.where, count)
         return self.position + offset
 
-    def has(self, slot: int) -> bool:
-        """Return whether the field is there, of whatever kind it is."""
-        return self.position_of(slot, 1) != 0
-
     def raw_number(self, slot: int, size_bytes: int) -> bytes:
         """The bytes of a number; none if absent."""
         position = self.position_of(slot, size_bytes)

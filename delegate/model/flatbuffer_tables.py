@@ -94,7 +94,7 @@ def read_table(table: Table, name: str) -> TableValue:
     kinds = dict(enumerate(tflite_schema.TABLES[name]))
     value = TableValue()
     for slot in range((table.vtable_bytes - _VTABLE_HEADER_BYTES) // 2):
-        if not table.has(slot):
+        if not table.position_of(slot, 1):
             continue
         if kinds.get(slot, "-") == "-":
             raise _unknown(table, f"field {slot} of {name}")
@@ -155,7 +155,7 @@ def _read_options(table: Table, references: Sequence[str]) -> OptionsValue:
         phase=table.position % _TABLE_ALIGNMENT,
     )
     for slot, kind in enumerate(references):
-        items = _read_items(table, slot, kind) if table.has(slot) else None
+        items = _read_items(table, slot, kind) if table.position_of(slot, 1) else None
         if items is not None:
             value.references[slot] = items
     return value

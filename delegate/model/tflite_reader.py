@@ -240,7 +240,7 @@ def _read_tensor(index: int, table: Table, buffers: list[_Bytes]) -> Tensor:
         raise table.reader.corrupt(table.where, f"rank {len(shape)}; the limit is {MAX_RANK}")
     number = table.number(TensorSlot.TYPE, _INT8)
     dtype = TENSOR_TYPES[number] if 0 <= number < len(TENSOR_TYPES) else DType.OTHER
-    is_sparse = table.has(TensorSlot.SPARSITY)
+    is_sparse = table.position_of(TensorSlot.SPARSITY, 1) != 0
     buffer = table.number(TensorSlot.BUFFER, _UINT32)
     if buffer:
         _index(table, "buffer", buffer, len(buffers))

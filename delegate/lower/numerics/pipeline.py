@@ -141,20 +141,8 @@ class Pipeline:
             ew = replace(ew, operand=_part(ew.operand, channels))
         return replace(self, bs=self.bs.of(channels), bn=self.bn.of(channels), ew=ew)
 
-    def rises(self) -> bool:
-        """Return whether no multiplier is negative: then the result rises with the input, and with
-        EW's other tensor.
-        """
-        ew = self.ew
-        if ew is not None and ew.scale < 0:
-            return False
-        factors = [self.bs.multiply, self.bn.multiply, self.out.scale]
-        if ew is not None and ew.operation is EwOperation.MULTIPLY:
-            factors.append(-1 if ew.operand is None else ew.operand)
-        return all(bool(np.all(factor >= 0)) for factor in factors)
-
     def stages(self, x: FloatArray, e: FloatArray | float = 0.0) -> Iterator[FloatArray]:
-        """Yield the result of each stage before its clamps; last OUT_CVT, without its offset.
+        """Yield the result of each stage before its clamps; OUT_CVT's, last, as int8.
         ``x``: [channels, values] whole numbers of int32; ``e``: EW's other tensor.
 
         In doubles, which is exact as long as every stage stays within int32: products of 32 and 15
@@ -167,7 +155,8 @@ class Pipeline:
             yield x
             x = _clamped(x, ew.relu, ew.relux)
         x = x * (out.scale * 2.0**-out.shift)
-        yield np.copysign(np.floor(np.abs(x) + 0.5), x) if out.ties_away else np.rint(x)
+        x = np.copysign(np.floor(np.abs(x) + 0.5), x) if out.ties_away else np.rint(x)
+        yield np.asarray(np.clip(x + out.offset, INT8_MIN, INT8_MAX))
 
     def before_table(self, x: FloatArray) -> Generator[FloatArray, None, FloatArray]:
         """Yield the results of BS and BN before their clamps; return the clamped result."""
@@ -197,22 +186,25 @@ class Pipeline:
         """Return the int8 results; see ``stages``."""
         for result in self.stages(x, e):
             last = result
-        return self._saturated(last)
+        return last
 
     def checked(self, x: FloatArray, e: FloatArray | float = 0.0) -> tuple[FloatArray, bool]:
         """Return the int8 results, and whether no stage saturates for them."""
         *inner, result = self.stages(x, e)
         fits = all(value.min() >= INT32_MIN and value.max() <= INT32_MAX for value in inner)
-        return self._saturated(result), fits
+        return result, fits
 
     def fits_int32(self, x: FloatArray, e: FloatArray | float = 0.0) -> bool:
-        """Return whether no stage saturates for ``x``, so that ``run`` is exact, and every stage
-        rises: the ends of a range speak for all between them then.
+        """Return whether no stage saturates for ``x``, so that ``run`` is exact, and no multiplier
+        is negative, so that results rise with the input and with EW's other tensor: the ends of a
+        range speak for all between them then.
         """
-        return self.rises() and self.checked(x, e)[1]
-
-    def _saturated(self, x: FloatArray) -> FloatArray:
-        return np.asarray(np.clip(x + self.out.offset, INT8_MIN, INT8_MAX))
+        ew, factors = self.ew, [self.bs.multiply, self.bn.multiply, self.out.scale]
+        if ew is not None:
+            factors.append(ew.scale)
+        if ew is not None and ew.operation is EwOperation.MULTIPLY:
+            factors.append(-1 if ew.operand is None else ew.operand)
+        return all(bool(np.all(f >= 0)) for f in factors) and self.checked(x, e)[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -312,17 +312,14 @@ class Target:
             return rounded_products(accumulators, self.ratios[each])
         return scaled(accumulators, self.q[each], self.exponent[each])
 
-    @cached_property
-    def _key(self) -> tuple[object, ...]:
-        """Return all that the function follows from."""
-        values = (getattr(self, field.name) for field in fields(self))
-        return tuple(v.tobytes() if isinstance(v, np.ndarray) else v for v in values)
-
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Target) and self._key == other._key
+        names = (field.name for field in fields(self))
+        return isinstance(other, Target) and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in names
+        )
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return hash((self.low.tobytes(), self.high.tobytes()))
 
     def of(self, channels: npt.NDArray[np.intp] | slice) -> Target:
         """Return the specification of some channels."""
