@@ -39,7 +39,7 @@ def _third(chip: Chip, task: Task) -> Work:
     """Return what a core has of ``task``: a third of it, and all kernels."""
     (whole,) = work_of_tasks(chip, [task]).tasks
     kernels = 0
-    if isinstance(task, ConvTask) and not task.cbuf.weight_reuse:
+    if isinstance(task, ConvTask) and not task.weight_reuse:
         kernels = task.weights.total_bytes
     shared = whole.bytes - kernels
     numbers = whole.npu_cycles, whole.dpu_cycles, shared

@@ -18,7 +18,6 @@ from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import ConstantPool
 from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.lower.task import (
-    CbufPlan,
     ConvTask,
     FeatureInput,
     OutputCube,
@@ -81,11 +80,9 @@ def tasks_of_plan(
                         tile=_tile_name(conv, image, tile),
                         feature=_feature(conv, image, tile),
                         weights=own_weights,
-                        cbuf=CbufPlan(
-                            data_banks=tile.data_banks,
-                            weight_banks=tile.weight_banks,
-                            weight_reuse=may_keep and tile.weights_resident and not first,
-                        ),
+                        data_banks=tile.data_banks,
+                        weight_banks=tile.weight_banks,
+                        weight_reuse=may_keep and tile.weights_resident and not first,
                         output=_output(conv, image, tile),
                         strides=conv.strides,
                         dilations=conv.dilations,

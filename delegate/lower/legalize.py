@@ -338,7 +338,7 @@ def used_by(task: Task) -> Iterator[Primitive]:
         yield Primitive.UNEQUAL_SIDES
     if feature.line_stride_bytes != feature.width * ATOM_BYTES:
         yield Primitive.ROW_PARTS
-    if task.cbuf.weight_reuse:
+    if task.weight_reuse:
         yield Primitive.KEPT_WEIGHTS
     if task.output.element_bytes == _INT32_BYTES:
         yield Primitive.SUMS

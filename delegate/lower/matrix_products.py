@@ -47,7 +47,6 @@ from delegate.lower.reorder import keeping_weights
 from delegate.lower.rules import TASKS_IN_RANGE
 from delegate.lower.selection import Moving
 from delegate.lower.task import (
-    CbufPlan,
     ConvTask,
     FeatureInput,
     Ref,
@@ -242,7 +241,8 @@ class _Product:
                     pad_value=0,
                 ),
                 weights=self._packed(work),
-                cbuf=CbufPlan(banks, cbuf.banks - banks, weight_reuse=False),
+                data_banks=banks,
+                weight_banks=cbuf.banks - banks,
                 output=cube_of_sums(conv.chip, self._vector(work, number), outputs, outputs),
                 bs=adding(before, outputs),
                 is_depthwise=False,

@@ -31,7 +31,6 @@ from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.operation import ConstantPool
 from delegate.lower.task import (
     BsStage,
-    CbufPlan,
     ConvTask,
     ElementwiseTask,
     FeatureInput,
@@ -263,7 +262,9 @@ class _Builder:
             tile=f"pixel {pixel} {name} input channels {group[0]}..{group[-1]}",
             feature=self._feature(group, pixel),
             weights=weights,
-            cbuf=CbufPlan(self._data_banks, banks, weight_reuse=is_resident and pixel > 0),
+            data_banks=self._data_banks,
+            weight_banks=banks,
+            weight_reuse=is_resident and pixel > 0,
             output=output,
             strides=conv.strides,
             dilations=conv.dilations,

@@ -329,13 +329,11 @@ def keeping_weights(chip: Chip, tasks: Iterable[Task]) -> Iterator[Task]:
     before: Task | None = None
     for task in tasks:
         if isinstance(task, ConvTask) and isinstance(before, ConvTask):
-            kept = replace(task.cbuf, weight_reuse=True)
-            is_there = (task.weights, kept) == (
-                before.weights,
-                replace(before.cbuf, weight_reuse=True),
+            found, wanted = (
+                (one.weights, one.data_banks, one.weight_banks) for one in (before, task)
             )
-            fits = task.weights.total_bytes <= kept.weight_banks * chip.cbuf.bank_bytes
-            before = replace(task, cbuf=kept) if is_there and fits else task
+            fits = task.weights.total_bytes <= task.weight_banks * chip.cbuf.bank_bytes
+            before = replace(task, weight_reuse=True) if found == wanted and fits else task
         else:
             before = task
         yield before

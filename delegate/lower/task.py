@@ -101,17 +101,6 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class CbufPlan:
-    """The split of the 12 banks. ``weight_reuse``: the weights of the previous task are still
-    there.
-    """
-
-    data_banks: int
-    weight_banks: int
-    weight_reuse: bool
-
-
-@dataclass(frozen=True, slots=True)
 class OutputCube:
     """The place and shape of the DPU's writes: ``channels`` are whole groups (32 dense, 64
     depthwise, 16 element-wise).
@@ -294,6 +283,8 @@ class ConvTask:
     """A tile of a dense or depthwise convolution, optionally with a table, and with a fused
     element-wise operand.
 
+    ``data_banks`` and ``weight_banks`` split the banks of CBUF; ``weight_reuse``: the weights of
+    the task before are still there.
     ``core``: which of the cores that share a layer's rows runs it; 0 where none do. ``spread``:
     from one row, or pixel, of the input to the next; those between hold the padding's value. The
     padding at the top and left is in front of them.
@@ -302,7 +293,8 @@ class ConvTask:
     tile: str
     feature: FeatureInput
     weights: Weights
-    cbuf: CbufPlan
+    data_banks: int
+    weight_banks: int
     output: OutputCube
     is_depthwise: bool
     bs: BsStage = BsStage()
@@ -310,6 +302,7 @@ class ConvTask:
     ew: EwStage | None = None
     out_convert: OutConvert = _PLAIN_OUTPUT
     table: TableUse | None = None
+    weight_reuse: bool = False
     strides: Pair = (1, 1)
     dilations: Pair = (1, 1)
     core: int = 0

@@ -29,7 +29,6 @@ from delegate.lower.legalize import SUMMAND
 from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import (
     BufferId,
-    CbufPlan,
     ConvTask,
     DpuTask,
     ElementwiseTask,
@@ -164,7 +163,7 @@ class FormEvidence:
             return self._memory[key]
         task = _task(self.chip, kind, element, stages)
         if keeps_weights and isinstance(task, ConvTask):
-            task = replace(task, cbuf=replace(task.cbuf, weight_reuse=True))
+            task = replace(task, weight_reuse=True)
         form, known, found = self._form_of(task), self.known, Standing.WHOLE
         if form is None or (known is not None and known.refusal(form)):
             found = Standing.REFUSED
@@ -277,8 +276,10 @@ def _task(chip: Chip, kind: TaskKind, element: Element, stages: Stages) -> Task:
     kernels = 1 if is_depthwise else channels
     weights = Weights(_PLACE, size * kernels, size, kernels, 1, 1)
     banks = chip.cbuf.data_banks or 1
-    cbuf = CbufPlan(banks, chip.cbuf.weight_banks if chip.cbuf.data_banks else 1, False)
+    weight_banks = chip.cbuf.weight_banks if chip.cbuf.data_banks else 1
     spread = (2, 2) if is_spread else (1, 1)
     return ConvTask(
-        "", feature, weights, cbuf, cube, is_depthwise, *stages, spread=spread, element=element
+        *("", feature, weights, banks, weight_banks, cube, is_depthwise, *stages),
+        spread=spread,
+        element=element,
     )

@@ -52,7 +52,7 @@ def _bytes_moved(task: Task | TableLoad) -> int:
     if isinstance(task, ConvTask):
         feature = task.feature
         moved += feature.height * feature.width * feature.channels * task.element.bytes
-        if not task.cbuf.weight_reuse:
+        if not task.weight_reuse:
             moved += task.weights.total_bytes
     else:
         moved += cube_bytes

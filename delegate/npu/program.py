@@ -92,7 +92,7 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
         layer, task = layers[item.layer], item.task
         try:
             segments.append(encode_task(lowered.chip, layer.name, task))
-            if isinstance(task, ConvTask) and task.cbuf.weight_reuse:
+            if isinstance(task, ConvTask) and task.weight_reuse:
                 _check_reuse(layer.name, task, before)
         except EncodingError as error:
             raise EncodingError(str(error), layer.nodes) from None
@@ -129,8 +129,8 @@ def _check_reuse(layer: str, task: ConvTask, before: ScheduledTask | None) -> No
     kept = (
         isinstance(previous, ConvTask)
         and previous.weights == task.weights
-        and previous.cbuf.data_banks == task.cbuf.data_banks
-        and previous.cbuf.weight_banks == task.cbuf.weight_banks
+        and previous.data_banks == task.data_banks
+        and previous.weight_banks == task.weight_banks
     )
     if not kept:
         place = f"layer {layer}, tile {task.tile}: CNA.CBUF_CON0.WEIGHT_REUSE"

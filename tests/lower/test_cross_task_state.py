@@ -50,9 +50,7 @@ def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_own_weights(layer: Layer) -> Layer:
     tasks = (
-        replace(task, cbuf=replace(task.cbuf, weight_reuse=False))
-        if isinstance(task, ConvTask)
-        else task
+        replace(task, weight_reuse=False) if isinstance(task, ConvTask) else task
         for task in layer.tasks
     )
     return replace(layer, tasks=tuple(tasks))
@@ -93,7 +91,7 @@ def reuses(model: bytes | Path) -> int:
     """Tasks that take weights from CBUF."""
     result = compile_model(model, EXACT)
     return sum(
-        isinstance(task, ConvTask) and task.cbuf.weight_reuse
+        isinstance(task, ConvTask) and task.weight_reuse
         for compiled in result.partitions
         for layer in compiled.layers
         for task in layer.tasks

@@ -53,7 +53,7 @@ def test_batches_share_the_weights(batch):
     (difference,) = differences(model, rng)
     assert not difference.any()
     _, _, lowered = lower_model(model)
-    reuse = [task.cbuf.weight_reuse for task in lowered.layers[0].tasks]
+    reuse = [task.weight_reuse for task in lowered.layers[0].tasks]
     assert reuse == [False] + [True] * (batch - 1)
 
 

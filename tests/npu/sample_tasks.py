@@ -7,7 +7,6 @@ from delegate.lower.numerics.pipeline import OutConvert
 from delegate.lower.task import (
     BsStage,
     BufferId,
-    CbufPlan,
     ConvTask,
     ElementwiseTask,
     EwStage,
@@ -96,7 +95,9 @@ def conv_task(
             kh,
             kw,
         ),
-        cbuf=CbufPlan(data_banks=4, weight_banks=8, weight_reuse=weight_reuse),
+        data_banks=4,
+        weight_banks=8,
+        weight_reuse=weight_reuse,
         output=OutputCube(
             target=target or Ref(BufferId.OUTPUT, 0),
             height=oh,
@@ -167,5 +168,5 @@ def add_task(
 
 
 def changed(task: Any, part: str, **fields: object) -> Any:
-    """Return a task with other fields in a part of it, such as "cbuf", or without one in itself."""
+    """Return a task with other fields in a part of it, such as "bs", or without one in itself."""
     return replace(task, **({part: replace(getattr(task, part), **fields)} if part else fields))

@@ -10,7 +10,6 @@ from delegate.lower.numerics.pipeline import OutConvert
 from delegate.lower.task import (
     BsStage,
     BufferId,
-    CbufPlan,
     ConvTask,
     FeatureInput,
     OutputCube,
@@ -87,11 +86,9 @@ def task_of(value):
             kh=get("CNA.WEIGHT_SIZE2.WEIGHT_HEIGHT"),
             kw=get("CNA.WEIGHT_SIZE2.WEIGHT_WIDTH"),
         ),
-        cbuf=CbufPlan(
-            data_banks=get("CNA.CBUF_CON0.DATA_BANK"),
-            weight_banks=get("CNA.CBUF_CON0.WEIGHT_BANK"),
-            weight_reuse=bool(get("CNA.CBUF_CON0.WEIGHT_REUSE")),
-        ),
+        data_banks=get("CNA.CBUF_CON0.DATA_BANK"),
+        weight_banks=get("CNA.CBUF_CON0.WEIGHT_BANK"),
+        weight_reuse=bool(get("CNA.CBUF_CON0.WEIGHT_REUSE")),
         output=OutputCube(
             target=place("DPU.DST_BASE_ADDR"),
             height=get("DPU.DATA_CUBE_HEIGHT.HEIGHT"),

@@ -78,14 +78,14 @@ def test_pixels_apart_by_a_live_number_with_little_padding_are_taken(spread):
 @pytest.mark.parametrize(
     ("task", "text"),
     [
-        (changed(conv_task(), "cbuf", weight_banks=9), "13 banks; the limit is 12"),
-        (changed(conv_task(), "cbuf", data_banks=0), "gives no bank"),
+        (changed(conv_task(), "", weight_banks=9), "13 banks; the limit is 12"),
+        (changed(conv_task(), "", data_banks=0), "gives no bank"),
         (
-            changed(conv_task(h=410, w=5), "cbuf", data_banks=1),
+            changed(conv_task(h=410, w=5), "", data_banks=1),
             "DATA_BANK = 1 cannot hold 52480 bytes",
         ),
         (
-            changed(conv_task(c=512, oc=512, weight_reuse=True), "cbuf", weight_banks=2),
+            changed(conv_task(c=512, oc=512, weight_reuse=True), "", weight_banks=2),
             "WEIGHT_REUSE needs 2359296 bytes of weights in 2 banks",
         ),
         (changed(conv_task(), "feature", entries_per_row=2049), "2049 exceeds the limit 1..2048"),
@@ -103,7 +103,7 @@ def test_pixels_apart_by_a_live_number_with_little_padding_are_taken(spread):
         ),
         (
             changed(
-                conv_task(h=500, w=1, c=64, kh=1, kw=1, pad_top=0, pad_left=0), "cbuf", data_banks=1
+                conv_task(h=500, w=1, c=64, kh=1, kw=1, pad_top=0, pad_left=0), "", data_banks=1
             ),
             "DATA_BANK = 1 cannot hold 32000 bytes of input rows of one column",
         ),

@@ -17,7 +17,6 @@ from delegate.lower.task import (
     BnStage,
     BsStage,
     BufferId,
-    CbufPlan,
     ConvTask,
     ElementwiseTask,
     EwStage,
@@ -53,7 +52,8 @@ def conv_task(*, is_depthwise: bool = False) -> ConvTask:
         weights = replace(weights, total_bytes=size, bytes_per_kernel=size)
     return replace(
         task, feature=replace(task.feature, entries_per_row=entries), weights=weights,
-        cbuf=CbufPlan(4, 3, weight_reuse=False),
+        data_banks=4,
+        weight_banks=3,
     )  # fmt: skip
 
 
@@ -129,8 +129,8 @@ def test_a_load_copies_an_atom_and_fills_both_tables():
         ("convolution", "strides", (1, 2), "or dilations that differ"),
         ("convolution", "spread", (2, 1), "CONV_MODE"),
         ("convolution", "feature.line_stride_bytes", 1 << 14, "a part of the columns"),
-        ("convolution", "cbuf", CbufPlan(5, 2, weight_reuse=False), "DATA_BANK"),
-        ("convolution", "cbuf", CbufPlan(4, 3, weight_reuse=True), "weights kept"),
+        ("convolution", "data_banks", 5, "DATA_BANK"),
+        ("convolution", "weight_reuse", True, "weights kept"),
         ("convolution", "output.element_bytes", 4, "int32 results"),
         ("convolution", "bs.ow", Source.REGISTER, "BS_CFG"),
         ("convolution", "bs.scalars", None, "numbers of BS"),

@@ -209,9 +209,9 @@ def _cbuf(chip: Chip, task: Task) -> dict[str, Any]:
     if isinstance(task, ConvTask):
         facts |= {
             "input_rows": task.feature.height,
-            "data_banks": task.cbuf.data_banks,
-            "weight_banks": task.cbuf.weight_banks,
-            "weight_reuse": task.cbuf.weight_reuse,
+            "data_banks": task.data_banks,
+            "weight_banks": task.weight_banks,
+            "weight_reuse": task.weight_reuse,
         }
     return facts
 

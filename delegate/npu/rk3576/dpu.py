@@ -166,15 +166,15 @@ def _unknown_stages(task: ConvTask) -> Iterator[tuple[str, str]]:
 
 
 def _cbuf_problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
-    cbuf, entries = task.cbuf, task.feature.entries_per_row
-    if (cbuf.data_banks, cbuf.weight_banks) != (chip.cbuf.data_banks, chip.cbuf.weight_banks):
-        problem = f"= {cbuf.data_banks} of {cbuf.data_banks + cbuf.weight_banks} is not proven"
+    banks, entries = (task.data_banks, task.weight_banks), task.feature.entries_per_row
+    if banks != (chip.cbuf.data_banks, chip.cbuf.weight_banks):
+        problem = f"= {task.data_banks} of {sum(banks)} is not proven"
         yield "CNA.CBUF_CON0.DATA_BANK", problem
     if not 1 <= entries <= chip.cbuf.max_row_entries:
         problem = f"= {entries} exceeds the limit 1..{chip.cbuf.max_row_entries}"
         yield "CNA.CBUF_CON2.DATA_ENTRIES", problem
-    if entries * task.feature.height > cbuf.data_banks * chip.cbuf.bank_entries:
-        problem = f"= {cbuf.data_banks} cannot hold {task.feature.height} rows of {entries} entries"
+    if entries * task.feature.height > task.data_banks * chip.cbuf.bank_entries:
+        problem = f"= {task.data_banks} cannot hold {task.feature.height} rows of {entries} entries"
         yield "CNA.CBUF_CON0.DATA_BANK", problem
     weights = task.weights
     group_bytes = weights.total_bytes

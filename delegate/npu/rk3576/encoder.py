@@ -130,15 +130,15 @@ def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
 
 def _bank_values(chip: Chip, task: ConvTask) -> Table:
     """Return which banks of CBUF the tile has: each core has its own."""
-    feature, cbuf = task.feature, task.cbuf
+    feature = task.feature
     second = chip.cbuf.banks if task.core else 0
     entries, start = feature.entries_per_row, second * chip.cbuf.bank_entries
-    data_end = start + cbuf.data_banks * chip.cbuf.bank_entries
+    data_end = start + task.data_banks * chip.cbuf.bank_entries
     return {
         "CNA.CBUF_CON0": {
             "CBUF_EN": 1,
-            "DATA_BANK": cbuf.data_banks,
-            "WEIGHT_FIRST_BANK": second + cbuf.data_banks,
+            "DATA_BANK": task.data_banks,
+            "WEIGHT_FIRST_BANK": second + task.data_banks,
         },
         "CNA.CBUF_CON1": {"SECOND_CORE": bool(task.core), "END_BANK": second + chip.cbuf.banks},
         "CNA.CBUF_CON2": {"DATA_ENTRIES": entries, "WINDOW_START": start},

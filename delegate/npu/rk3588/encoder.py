@@ -146,30 +146,30 @@ def _cbuf_problems(of: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
     reused.
     """
     chip, feature, weights = of.cbuf, task.feature, task.weights
-    cbuf, weight_bytes, entries = task.cbuf, weights.total_bytes, feature.entries_per_row
-    if min(cbuf.data_banks, cbuf.weight_banks) < 1:
+    weight_bytes, entries = weights.total_bytes, feature.entries_per_row
+    if min(task.data_banks, task.weight_banks) < 1:
         yield "CNA.CBUF_CON0", "gives no bank to the data or to the weights"
-    banks = cbuf.data_banks + cbuf.weight_banks
+    banks = task.data_banks + task.weight_banks
     if banks > chip.banks:
         yield "CNA.CBUF_CON0", f"uses {banks} banks; the limit is {chip.banks}"
     if not 1 <= entries <= chip.max_row_entries:
         problem = f"= {entries} exceeds the limit 1..{chip.max_row_entries}"
         yield "CNA.CBUF_CON1.DATA_ENTRIES", problem
-    if chip.banks_of_image(feature.height, feature.width, entries) > cbuf.data_banks:
+    if chip.banks_of_image(feature.height, feature.width, entries) > task.data_banks:
         needed = entries * feature.height * chip.entry_bytes
-        problem = f"= {cbuf.data_banks} cannot hold {needed} bytes of input rows"
-        if needed <= cbuf.data_banks * chip.bank_bytes:
+        problem = f"= {task.data_banks} cannot hold {needed} bytes of input rows"
+        if needed <= task.data_banks * chip.bank_bytes:
             problem += " of one column: the last bank is nearly full"
         yield "CNA.CBUF_CON0.DATA_BANK", problem
-    room = cbuf.weight_banks * chip.bank_bytes
-    if cbuf.weight_reuse and weight_bytes > room:
-        problem = f"needs {weight_bytes} bytes of weights in {cbuf.weight_banks} banks"
+    room = task.weight_banks * chip.bank_bytes
+    if task.weight_reuse and weight_bytes > room:
+        problem = f"needs {weight_bytes} bytes of weights in {task.weight_banks} banks"
         yield "CNA.CBUF_CON0.WEIGHT_REUSE", problem
     at_once = of.groups.outputs(task.is_depthwise, task.element.bytes)
     group_bytes = min(at_once, weights.kernels) * weights.bytes_per_kernel
     # The array waits for ever if less is there while weights stream.
     if room < min(weight_bytes, 2 * group_bytes):
-        problem = f"= {cbuf.weight_banks} cannot hold two groups of kernels of {group_bytes} bytes"
+        problem = f"= {task.weight_banks} cannot hold two groups of kernels of {group_bytes} bytes"
         yield "CNA.CBUF_CON0.WEIGHT_BANK", problem
 
 
@@ -213,9 +213,9 @@ def _own_values(writer: RegCmdWriter, task: ConvTask) -> Table:
             "WEIGHT_KERNELS": weights.kernels,
         },
         "CNA.CBUF_CON0": {
-            "WEIGHT_REUSE": task.cbuf.weight_reuse,
-            "WEIGHT_BANK": task.cbuf.weight_banks,
-            "DATA_BANK": task.cbuf.data_banks,
+            "WEIGHT_REUSE": task.weight_reuse,
+            "WEIGHT_BANK": task.weight_banks,
+            "DATA_BANK": task.data_banks,
         },
         "CNA.CBUF_CON1": {"DATA_ENTRIES": feature.entries_per_row},
         **{f"CNA.CVT_CON{n + 1}": {f"CVT_SCALE{n}": 1} for n in range(4)},
