@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate.chip.element import Element
+from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError, ProgramError
 from delegate.lower.lowered import Layer, Spread
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
@@ -19,8 +20,10 @@ from delegate.npu import FORMAT_VERSION, program_types
 from delegate.npu.program import build_program, parse, serialize
 from delegate.npu.program_reader import open_program
 from delegate.npu.regcmd import unpack_word
+from delegate.options import Options
 from tests.npu.sample_programs import chain_partition, resealed
 from tests.npu.sample_tasks import conv_task
+from tests.partition.rule_graphs import conv
 from tests.processes import python
 
 COMPILER = "rk3588-delegate 0.1.0"
@@ -167,6 +170,16 @@ def test_a_task_that_runs_over_its_buffers_is_refused(changes, problem):
         return
     with pytest.raises(ProgramError, match=f"layer 2 CONV_2D.*{problem}"):
         build_program(changed, COMPILER)
+
+
+def test_what_no_device_takes_stays_on_the_cpu():
+    """Names of a model may be longer than the loader takes."""
+    graph = conv()
+    named = [dataclasses.replace(tensor, name="x" * (9 << 20)) for tensor in graph.tensors]
+    result = compile_model(dataclasses.replace(graph, tensors=tuple(named)), Options(deny_ops=()))
+    (rejection,) = result.rejections
+    assert (rejection.rule, result.partitions) == ("partition_compiles", ())
+    assert "names are too long" in rejection.detail
 
 
 def test_reuse_of_weights_that_are_not_there_is_refused():
